@@ -54,7 +54,7 @@ pub(crate) type GoOn<'a> = &'a mut dyn FnMut(SoFar) -> ControlFlow<()>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Undo {
     None,
-    /// A hint about rows that changed.
+    /// A hint about rows that changed for good.
     Hint(&'static str),
     /// A hint about the others.
     Always(&'static str),
@@ -114,19 +114,6 @@ impl Batches {
         })
     }
 
-    /// Changes rows, and reports their number.
-    pub(crate) fn count<T>(
-        &self,
-        total: u64,
-        cx: &mut Context<'_>,
-        change: impl FnOnce(GoOn<'_>) -> redrive::Result<T>,
-    ) -> Result<Ending> {
-        let ended = self.run(total, cx, change)?;
-        let done = ended.so_far.done;
-        let ending = cx.print(&self.json(done), self.text(done))?;
-        ended.or_stopped(ending, cx)
-    }
-
     /// What was done.
     pub(crate) fn text(&self, done: u64) -> String {
         format!("{} {}", counted(done, self.noun), self.participle)
@@ -142,7 +129,10 @@ impl Batches {
     pub(crate) fn line(&self, done: u64, skipped: Vec<Value>, audit: Option<i64>) -> Value {
         let mut line = self.json(done);
         line["skipped"] = skipped.into();
-        line["audit"] = audit.into();
+        // What cannot be undone needs no selection by its record.
+        if !matches!(self.undo, Undo::Hint(_)) {
+            line["audit"] = audit.into();
+        }
         line
     }
 

@@ -15,6 +15,7 @@ use crate::global::GlobalArgs;
 use crate::optional::Optional as _;
 use crate::registry::Registry;
 use crate::terminal::{self, Table, Window, clean, command_lines, json_line};
+use crate::time::Clock;
 use crate::typed::Typed;
 
 /// The pause between two attempts to connect.
@@ -110,7 +111,7 @@ fn cut<T>(items: &mut Vec<T>, limit: u64) -> bool {
 impl Context<'_> {
     /// Writes a message for the operator to stderr, as an object with --json.
     pub(crate) fn say(&mut self, message: impl AsRef<str>) {
-        let message = &*self.registry.named(message.as_ref());
+        let message = message.as_ref();
         // A closed stderr must not fail the command.
         _ = match self.global.json {
             true => json_line(self.err, &json!({ "message": message })),
@@ -212,7 +213,6 @@ impl Context<'_> {
 
     /// Prints a command to type next.
     pub(crate) fn print_command(&mut self, command: &str) -> Result<Ending> {
-        let command = &*self.registry.named(command);
         let lines = command_lines("  ", command, Window::of_stdout().columns());
         writeln!(self.out, "{lines}")?;
         Ok(Ending::Done)
@@ -279,7 +279,11 @@ impl Context<'_> {
         loop {
             let error = match self.try_open(&url, connections) {
                 Err(error) if error.is_unavailable() => Error::from(error),
-                opened => return Ok(opened?),
+                opened => {
+                    let db = opened?;
+                    Clock::Of(db.clone()).set();
+                    return Ok(db);
+                }
             };
             if max_wait.is_some_and(|max_wait| begin.elapsed() + RETRY_EVERY > max_wait) {
                 return Err(error);

@@ -3,7 +3,6 @@
 mod filter;
 mod similar;
 mod none_matched;
-mod not_done;
 mod blocked;
 mod letter_table;
 mod state_change;
@@ -18,8 +17,6 @@ mod list;
 mod groups;
 mod show;
 mod redrive;
-mod discard;
-mod reopen;
 mod capture;
 mod runs;
 mod protection;
@@ -36,13 +33,13 @@ mod overview;
 
 use crate::prelude::*;
 use crate::profession::Profession;
+use state_change::{DISCARD, MoveLetters, REOPEN};
 
 pub(crate) use capture::CAPTURE_USAGE;
 pub(crate) use edit_preview::Preview;
 pub(crate) use edit_report::{is_nothing, report_edit};
 pub(crate) use filter::conditions_help;
-pub(crate) use none_matched::{QUEUES, no_queue};
-pub(crate) use not_done::{ID, NotDone, Why, beyond_limit, unknown};
+pub(crate) use none_matched::{missing_queue, none_in};
 pub(crate) use payload_edit::{GivenEdit, PayloadEdit};
 pub(crate) use retention::{EVERY_QUEUE, rule_json};
 
@@ -65,6 +62,10 @@ pub(crate) struct DlqCommand {
     subcommand: Option<DlqSubcommand>,
 }
 
+const AFTER_HELP: &str = "\
+Ctrl-C stops after the current batch of 500 letters and prints how to undo what
+was done. The exit code is 1 then, and if nothing matches.";
+
 subcommands! {
     enum DlqSubcommand {
         List(list::ListLetters) = Reader,
@@ -72,8 +73,35 @@ subcommands! {
         Show(show::ShowLetter) = Reader,
         // Boxed, because it has many more options than the others.
         Redrive(Box<redrive::Redrive>) = Operator,
-        Discard(discard::Discard) = Operator,
-        Reopen(reopen::Reopen) = Operator,
+        /// Close open letters without redriving them
+        ///
+        /// Without --yes this is a dry run; only that needs no --reason. Letters given by id are closed at
+        /// once, quarantined ones too. Discarded letters keep the reason, and stay in the database until they
+        /// are pruned. `redrive dlq reopen` opens them again.
+        #[command(
+            before_help = "\
+Examples:
+  redrive dlq discard 42 --reason 'refunded by hand'
+  redrive dlq discard orders kind=order.test --reason 'test orders' --yes
+",
+            after_help = AFTER_HELP
+        )]
+        Discard(MoveLetters).run(&DISCARD) = Operator,
+        /// Open discarded letters again
+        ///
+        /// Without --yes this is a dry run. Letters given by id are reopened at once. A letter keeps its
+        /// history, and a letter that was quarantined is quarantined again; one that held its group holds it no longer. The condition audit=ID undoes
+        /// one discard as a whole; `redrive audit --verb discard` prints the ids.
+        #[command(
+            before_help = "\
+Examples:
+  redrive dlq reopen audit=412 --yes
+  redrive dlq reopen orders class=Timeout --reason 'the refund failed' --yes
+  redrive dlq reopen 42
+",
+            after_help = AFTER_HELP
+        )]
+        Reopen(MoveLetters).run(&REOPEN) = Operator,
         Capture(capture::CaptureFailures) = Capturer,
         #[command(subcommand)]
         Runs(runs::RunsCommand) = _,

@@ -5,6 +5,8 @@ use std::io;
 
 use redrive::postgres::error::{DbError, SqlState};
 
+use crate::name::Me;
+
 /// The result of a fallible operation in this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -74,7 +76,8 @@ impl From<redrive::Error> for Error {
     fn from(error: redrive::Error) -> Error {
         // The server's message about a missing relation adds nothing to "run `redrive migrate`".
         if error.is_migration_required() {
-            return Error::new(error.to_string());
+            let here = format!("`{Me} migrate`");
+            return Error::new(error.to_string().replace("`redrive migrate`", &here));
         }
         let lacks_role = error.source().is_some_and(|said| said.source().is_some());
         if error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) && lacks_role {

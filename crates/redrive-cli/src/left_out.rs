@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::name::Me;
 use crate::terminal::counted;
 
 /// What includes letters whose payload was redacted.
-pub(crate) const REDACTED_INCLUDE: &str =
-    "`redrive dlq edit` replaces it, --force --reason TEXT includes them";
+pub(crate) fn redacted_include() -> String {
+    format!("`{Me} dlq edit` replaces it, --force --reason TEXT includes them")
+}
 
 /// Letters or jobs left out for one reason.
 pub(crate) struct LeftOut {
@@ -47,11 +49,8 @@ pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], cx: &mut Context<'_>
     {
         let left_out = counted(*count, noun);
         let include = include.as_ref().map(|include| format!("; {include}"));
-        let text = format!(
-            "{left_out} left out: {because}{}",
-            include.unwrap_or_default()
-        );
-        writeln!(cx.out, "  {}", cx.registry.named(&text))?;
+        let include = include.unwrap_or_default();
+        writeln!(cx.out, "  {left_out} left out: {because}{include}")?;
     }
     if !lines.is_empty() {
         writeln!(cx.out)?;

@@ -223,21 +223,14 @@ fn escaped(raw: &[u8], size: u64) -> String {
             other => text.extend(other.escape_ascii().map(char::from)),
         }
     }
-    let more = size.saturating_sub(MAX_RAW_BYTES as u64);
-    if more > 0 {
-        let all = match size > raw.len() as u64 {
-            true => "`redrive dlq show --raw` prints all",
-            false => "--json prints all",
-        };
-        text.extend([
-            "\n  [... ",
-            &more.to_string(),
-            " more bytes; ",
-            all,
-            " ...]",
-        ]);
+    let all = match size > raw.len() as u64 {
+        true => format!("`{Me} dlq show --raw`"),
+        false => "--json".to_owned(),
+    };
+    match size.saturating_sub(MAX_RAW_BYTES as u64) {
+        0 => text,
+        more => format!("{text}\n  [... {more} more bytes; {all} prints all ...]"),
     }
-    text
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod name;
 mod error;
 mod time;
 mod optional;
@@ -17,8 +18,9 @@ mod selection;
 mod stop;
 mod batches;
 mod left_out;
-mod dry_run;
 mod prelude;
+mod not_done;
+mod bulk;
 mod ndjson;
 mod shell;
 mod letter;

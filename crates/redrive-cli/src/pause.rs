@@ -1,12 +1,10 @@
 //! The pause of a queue and a breaker, as text and as JSON.
 
-use std::time::SystemTime;
-
 use redrive::admin::{Breaker, BreakerState, QueuePause, QueueStats};
 use serde::Serialize;
 
 use crate::terminal::{Json as _, object};
-use crate::time::short;
+use crate::time::until;
 
 /// Whether a queue runs its jobs or why not, in one word. A breaker counts if it holds every kind with
 /// ready jobs.
@@ -36,9 +34,7 @@ pub(crate) fn state(queue: &QueueStats, breakers: &[Breaker]) -> &'static str {
 pub(crate) fn ends_in(pause: &QueuePause) -> String {
     match pause.ends_at {
         None => "never".to_owned(),
-        Some(at) => at
-            .duration_since(SystemTime::now())
-            .map_or_else(|_| "now".to_owned(), short),
+        Some(at) => until(at).unwrap_or_else(|| "now".to_owned()),
     }
 }
 

@@ -16,10 +16,12 @@ use crate::command::{self, Cli};
 use crate::context::{Context, Ending};
 use crate::error::Error;
 use crate::logging;
+use crate::name::Me;
 use crate::registry::Registry;
 use crate::stop;
 use crate::suggestion::corrected;
 use crate::terminal::{self, Style, clean, json_line};
+use crate::time::Clock;
 use crate::typed::typed;
 
 /// A command line with every command of `redrive` and the handlers of your program.
@@ -158,6 +160,7 @@ impl Program {
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> ExitCode {
+        Me::run_as(&self.registry.name);
         let args: Vec<OsString> = args.into_iter().collect();
         let is_json = args.iter().any(|arg| arg == "--json");
         let mut definition = command::definition(&self.registry);
@@ -178,6 +181,8 @@ impl Program {
             db: None,
         };
         let ended = cli.command.run(&mut cx);
+        // It keeps no connection.
+        Clock::Own.set();
         match ended.and_then(|ending| Ok(cx.out.flush().map(|()| ending)?)) {
             Ok(Ending::Done) | Err(Error::BrokenPipe) => ExitCode::SUCCESS,
             Ok(Ending::NothingMatched) => ExitCode::from(1),
@@ -189,7 +194,6 @@ impl Program {
                     }
                     Error::BrokenPipe | Error::Failed(..) => error.one_line(),
                 };
-                let message = self.registry.named(&message);
                 // If stderr is closed too, the exit code still reports the error.
                 _ = match cli.global.json {
                     true => json_line(cx.err, &json!({ "error": message })),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use redrive::Handlers;
 use redrive::dlq::{Sink, Validators};
 
-/// The name of the program that has nothing registered.
-const OWN_NAME: &str = "redrive";
+use crate::name::OWN_NAME;
+
 /// The words that follow the name of the program in a command.
 pub(crate) const COMMANDS: [&str; 15] = [
     "migrate", "enqueue", "work", "stats", "job", "schedule", "dlq", "queue", "breaker", "prune",
@@ -42,7 +42,7 @@ impl Registry {
         self.name == OWN_NAME
     }
 
-    /// Returns a text whose commands have the name of the program: `redrive stats` becomes `shop stats`.
+    /// Returns a help text whose commands have the name of the program: `redrive stats` becomes `shop stats`.
     pub(crate) fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.has_own_name() {
             return Cow::Borrowed(text);

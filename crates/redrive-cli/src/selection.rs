@@ -54,7 +54,7 @@ pub(crate) struct Confirm {
     pub(crate) reason: Reason,
     /// Change nothing; show how many match, and some of them.
     #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Act on all that match.
     #[arg(long)]
     pub(crate) yes: bool,
@@ -211,9 +211,16 @@ impl Bulk {
 
     /// The words that make a command act that needs a reason.
     pub(crate) fn to_act_with_reason(&self) -> Vec<&'static str> {
+        self.missing_reason()
+            .into_iter()
+            .chain(self.to_act())
+            .collect()
+    }
+
+    /// The option of the reason, if there is none.
+    pub(crate) fn missing_reason(&self) -> Option<&'static str> {
         let is_given = self.confirm.reason.text().is_some();
-        let reason = (!is_given).then_some("--reason TEXT");
-        reason.into_iter().chain(self.to_act()).collect()
+        (!is_given).then_some("--reason TEXT")
     }
 }
 

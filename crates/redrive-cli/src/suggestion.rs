@@ -3,6 +3,8 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 
+use crate::name::Me;
+
 /// Commands that delete, which no typing error may lead to.
 const NEVER_SUGGESTED: [&str; 2] = ["prune", "discard"];
 
@@ -32,10 +34,10 @@ pub(crate) fn corrected(mut error: clap::Error) -> clap::Error {
 }
 
 /// Returns the command to type instead of a word that is no command.
-fn hint(unknown: &str) -> Option<&'static str> {
+fn hint(unknown: &str) -> Option<String> {
     match unknown {
-        "pause" => Some("to pause a queue: redrive queue pause NAME"),
-        "resume" | "unpause" => Some("to resume a queue: redrive queue resume NAME"),
+        "pause" => Some(format!("to pause a queue: {Me} queue pause NAME")),
+        "resume" | "unpause" => Some(format!("to resume a queue: {Me} queue resume NAME")),
         _ => None,
     }
 }

@@ -1,11 +1,49 @@
 //! Durations and timestamps on the command line.
 
-use std::time::{Duration, SystemTime};
+use std::cell::RefCell;
+use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use redrive::Database;
 use serde_json::{Map, Value};
+
+thread_local! {
+    static CLOCK: RefCell<Clock> = const { RefCell::new(Clock::Own) };
+}
+
+/// The clock by which this thread tells ages.
+#[derive(Debug)]
+pub(crate) enum Clock {
+    /// That of this machine.
+    Own,
+    /// That of a database, which tells its time when it is needed.
+    Of(Database),
+    /// The time at that moment.
+    Known(SystemTime, Instant),
+}
+
+impl Clock {
+    /// Tells ages by this clock.
+    pub(crate) fn set(self) {
+        CLOCK.set(self);
+    }
+}
+
+/// The time of the database, or else of this machine.
+fn now() -> SystemTime {
+    CLOCK.with_borrow_mut(|clock| {
+        if let Clock::Of(db) = clock {
+            let told = db.admin().now();
+            *clock = told.map_or(Clock::Own, |now| Clock::Known(now, Instant::now()));
+        }
+        match clock {
+            Clock::Known(now, since) => *now + since.elapsed(),
+            Clock::Own | Clock::Of(_) => SystemTime::now(),
+        }
+    })
+}
 
 /// Parses a duration such as `500ms`, `90s`, `1h30m` or `7d`, as conditions on letters do.
 pub(crate) fn parse(text: &str) -> Result<Duration, redrive::Error> {
@@ -66,14 +104,18 @@ pub(crate) fn exact(duration: Duration) -> String {
     }
 }
 
-/// The time since `at`, by the clock of this machine.
+/// The time since `at`.
 pub(crate) fn ago(at: SystemTime) -> String {
-    let age = SystemTime::now().duration_since(at).unwrap_or_default();
-    if age.as_secs() == 0 {
-        "0s".to_owned()
-    } else {
-        short(age)
+    let age = now().duration_since(at).unwrap_or_default();
+    match age.as_secs() {
+        0 => "0s".to_owned(),
+        _ => short(age),
     }
+}
+
+/// The time until `at`; `None`: it has come.
+pub(crate) fn until(at: SystemTime) -> Option<String> {
+    at.duration_since(now()).ok().map(short)
 }
 
 /// A timestamp as RFC 3339 in UTC, with milliseconds.
@@ -134,6 +176,20 @@ mod tests {
             assert_eq!(exact(Duration::from_millis(ms)), text);
             assert_eq!(parse(text).expect(text), Duration::from_millis(ms));
         }
+    }
+
+    #[test]
+    fn ages_count_by_the_clock_of_the_database() {
+        let hours = |hours| Duration::from_hours(hours);
+        let moment = SystemTime::UNIX_EPOCH + hours(1_000);
+        Clock::Known(moment, Instant::now()).set();
+        assert_eq!(ago(moment - hours(3)), "3h");
+        assert_eq!(ago(moment + hours(1)), "0s");
+        let left = until(moment + hours(2)).expect("a time");
+        assert!(left.starts_with("1h 59m") || left == "2h", "{left}");
+        assert_eq!(until(moment - hours(1)), None);
+        Clock::Own.set();
+        assert_ne!(ago(moment), "0s");
     }
 
     #[test]

@@ -9,19 +9,34 @@ use crate::terminal::quoted;
 const ABOUT_ACTING: [&str; 2] = ["dry_run", "yes"];
 
 /// A command line to type again.
+#[derive(Default)]
 pub(crate) struct Typed {
-    command: String,
+    /// The words, each with the id of its argument. A subcommand has none.
+    words: Vec<(String, String)>,
     /// The arguments without a name, if one of them begins with `-`.
-    operands: Vec<String>,
+    operands: Vec<(String, String)>,
 }
 
 impl Typed {
     /// The command line with more words.
     pub(crate) fn again(&self, words: &[&str]) -> String {
-        let operands = self.operands.iter().map(String::as_str);
-        let dashes = (!self.operands.is_empty()).then_some("--");
-        let words = [&*self.command].into_iter().chain(words.iter().copied());
-        let words: Vec<&str> = words.chain(dashes).chain(operands).collect();
+        self.without("", words)
+    }
+
+    /// The command line without an argument and conditions of this name, and with more words.
+    pub(crate) fn without(&self, name: &str, more: &[&str]) -> String {
+        let condition = format!("{name}=");
+        let stays = |(id, word): &&(String, String)| {
+            name.is_empty() || !(id == name || word.starts_with(&condition))
+        };
+        let kept = |words: &[(String, String)]| {
+            let kept = words.iter().filter(stays);
+            kept.map(|(_, word)| word.clone()).collect::<Vec<_>>()
+        };
+        let (mut words, operands) = (kept(&self.words), kept(&self.operands));
+        words.extend(more.iter().map(ToString::to_string));
+        words.extend((!operands.is_empty()).then(|| "--".to_owned()));
+        words.extend(operands);
         words.join(" ")
     }
 }
@@ -30,12 +45,14 @@ impl Typed {
 /// have a password, and the options that decide whether the command acts.
 pub(crate) fn typed(definition: &Command, matches: &ArgMatches) -> Typed {
     let (mut command, mut matches) = (definition, matches);
-    let mut words = vec![command.get_name().to_owned()];
+    let subcommand = |name: &str| (String::new(), name.to_owned());
+    let mut typed = Typed::default();
+    typed.words.push(subcommand(command.get_name()));
     while let Some((name, of_subcommand)) = matches.subcommand()
-        && let Some(subcommand) = command.find_subcommand(name)
+        && let Some(found) = command.find_subcommand(name)
     {
-        words.push(name.to_owned());
-        (command, matches) = (subcommand, of_subcommand);
+        typed.words.push(subcommand(name));
+        (command, matches) = (found, of_subcommand);
     }
     let globals = definition
         .get_arguments()
@@ -63,29 +80,27 @@ pub(crate) fn typed(definition: &Command, matches: &ArgMatches) -> Typed {
             && !argument.is_allow_negative_numbers_set()
             && values(argument).iter().any(is_like_an_option)
     };
-    let (mut operands, has_dashes) = (Vec::new(), arguments.iter().any(needs_dashes));
+    let has_dashes = arguments.iter().any(needs_dashes);
     for argument in arguments {
+        let place = match argument.is_positional() && has_dashes {
+            true => &mut typed.operands,
+            false => &mut typed.words,
+        };
+        let mut push = |word: String| place.push((argument.get_id().to_string(), word));
         let option = argument.get_long().map(|name| format!("--{name}"));
         if !argument.get_action().takes_values() {
-            words.extend(option);
+            option.into_iter().for_each(push);
             continue;
         }
-        let place = match argument.is_positional() && has_dashes {
-            true => &mut operands,
-            false => &mut words,
-        };
         for value in values(argument) {
             let word = quoted(&value);
             match &option {
-                Some(option) if is_like_an_option(&value) => place.push(format!("{option}={word}")),
-                option => place.extend(option.iter().cloned().chain([word])),
+                Some(option) if is_like_an_option(&value) => push(format!("{option}={word}")),
+                option => option.iter().cloned().chain([word]).for_each(&mut push),
             }
         }
     }
-    Typed {
-        command: words.join(" "),
-        operands,
-    }
+    typed
 }
 
 #[cfg(test)]
@@ -127,6 +142,24 @@ mod tests {
                 typed(&definition, &matches).again(&[]),
                 format!("shop {again}")
             );
+        }
+        for (line, name, other) in [
+            (
+                "dlq list q state=open --limit 3",
+                "state",
+                "dlq list q --limit 3 more",
+            ),
+            (
+                "dlq list q --state open --by kind",
+                "state",
+                "dlq list q --by kind more",
+            ),
+            ("breaker open -- -q", "name", "breaker open more"),
+        ] {
+            let words = ["shop"].into_iter().chain(line.split(' '));
+            let matches = definition.try_get_matches_from_mut(words).expect(line);
+            let without = typed(&definition, &matches).without(name, &["more"]);
+            assert_eq!(without, format!("shop {other}"));
         }
     }
 }

@@ -106,6 +106,8 @@ schedule set s q k {} --every 100ms => 1 second to 366 days
 schedule set s q k {} --every 1h --missed twice => expected one of skip, once, all
 schedule set s q k {} --every 1h --overlap both => expected one of allow, skip
 schedule set s q k { --every 1h => the payload is not JSON
+schedule redrive s q --every 1h --longest-delay 1d => --growth
+dlq groups ack 1 --yes --dry-run => cannot be used with
 prune --older-than 0s --yes --dry-run =>
 prune --audit --older-than 7d => after 30 days, not after 7.0"#;
 

@@ -32,6 +32,8 @@ fn a_breaker_that_pauses_nothing_is_refused_or_explained() {
     db.run("enqueue orders order.placed 1");
     db.fails(1, "breaker open orders")
         .tells("redrive breaker open queue:orders");
+    db.fails(1, "breaker open orders --for 1h")
+        .tells("redrive breaker open --for 1h queue:orders");
     db.fails(1, "breaker open queue:nosuch")
         .tells("there is no queue `nosuch`; the only queue is `orders`")
         .tells("--any-name");

@@ -43,6 +43,15 @@ fn the_commands_use_the_handlers_validators_and_sinks_of_the_program() {
     let capture = format!("dlq capture s 1 billing invoice {file}");
     run(0, &capture);
     run(1, "dlq redrive billing").shows("`shop-dlq dlq edit` replaces them");
+    let line = run(1, "dlq redrive billing --json").json();
+    let include = line["skipped"][0]["include"].as_str();
+    assert_eq!(include, Some("`shop-dlq dlq edit` replaces them"));
+    // The words of others stay as they are.
+    let told = "redrive dlq list";
+    run(0, &format!("queue pause billing --reason '{told}'"));
+    run(0, "dlq")
+        .shows(told)
+        .shows("shop-dlq queue resume billing");
     run(0, "--help").shows("Usage: shop-dlq");
     run(0, "--version").prints("shop-dlq 1.4.2\n");
 }

@@ -162,7 +162,10 @@ fn jobs_show_cancel_and_priority_work_on_live_jobs() {
     db.run(format!("job cancel {id}"));
     db.fails(1, format!("job cancel {id}")).tells("dlq show");
     db.fails(1, "job show 424242");
-    db.fails(1, "stats nobody");
+    for list in ["stats", "queue limits", "job list", "dlq groups"] {
+        db.fails(1, format!("{list} nobody"))
+            .tells("there is no queue `nobody`; the only queue is `q`");
+    }
 }
 
 #[test]

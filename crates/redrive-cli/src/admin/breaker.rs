@@ -1,10 +1,10 @@
 //! `redrive breaker`: circuit breakers of dependencies and queues.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use redrive::admin::{Breaker, BreakerState, KnownQueues};
+use redrive::admin::{Breaker, BreakerState};
 
-use crate::dlq::{QUEUES, no_queue};
+use crate::dlq::missing_queue;
 use crate::pause::breaker_line;
 use crate::prelude::*;
 
@@ -78,18 +78,30 @@ pub(crate) struct CloseBreaker {
 impl OpenBreaker {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (db, name) = (cx.database()?, &*self.name);
-        let queue = name.strip_prefix("queue:").unwrap_or(name);
-        let queues = db.admin().queue_names(queue, QUEUES)?;
         // A breaker that an operator opened has no kinds until a handler reports an outage.
         let is_reported = |breaker: &Breaker| breaker.name == name && !breaker.kinds.is_empty();
         let is_dependency = db.admin().breakers()?.iter().any(is_reported);
-        match problem(name, &queues, is_dependency) {
+        let shown = one_line(name);
+        // A breaker of such a name would never stop a job.
+        let problem = match name.strip_prefix("queue:") {
+            // The database refuses an empty name.
+            Some("") => None,
+            Some(queue) => missing_queue(queue, &db)?,
+            None if is_dependency || missing_queue(name, &db)?.is_some() => None,
+            None => {
+                let queue = quoted(&format!("queue:{name}"));
+                let open = cx.typed.without("name", &[&*queue]);
+                Some(format!(
+                    "there is no dependency `{shown}`, but a queue: {open}"
+                ))
+            }
+        };
+        match problem {
             Some(problem) if !self.any_name => {
                 return cx.nothing(format!("{problem}; to open it anyway, add --any-name"));
             }
             None if !is_dependency && !name.starts_with("queue:") => cx.say(format!(
-                "warning: no handler has reported an outage of a dependency `{}`, so no job waits for it yet",
-                one_line(name)
+                "warning: no handler has reported an outage of a dependency `{shown}`, so no job waits for it yet"
             )),
             Some(_) | None => {}
         }
@@ -106,26 +118,12 @@ impl OpenBreaker {
     }
 }
 
-/// Returns why a breaker of this name would never stop a job.
-fn problem(name: &str, queues: &KnownQueues, is_dependency: bool) -> Option<String> {
-    if let Some(queue) = name.strip_prefix("queue:") {
-        // The database refuses an empty name.
-        let is_fine = queues.is_known || queue.is_empty();
-        return (!is_fine).then(|| no_queue(queue, &queues.names));
-    }
-    (queues.is_known && !is_dependency).then(|| {
-        let breaker = quoted(&format!("queue:{name}"));
-        let name = one_line(name);
-        format!("there is no dependency `{name}`, but a queue: redrive breaker open {breaker}")
-    })
-}
-
 impl CloseBreaker {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (db, shown) = (cx.database()?, one_line(&self.name));
         let operator = self.reason.operator();
         if !db.admin().close_breaker(&self.name, &operator)? {
-            return cx.nothing(format!("breaker {shown} is not open: redrive breaker list"));
+            return cx.nothing(format!("breaker {shown} is not open: {Me} breaker list"));
         }
         cx.print(
             &json!({ "id": self.name, "state": "closed" }),
@@ -160,9 +158,7 @@ fn probe_in(breaker: &Breaker) -> String {
     match (breaker.state, breaker.probe_at) {
         (BreakerState::HalfOpen, _) => "now".to_owned(),
         (BreakerState::Open, None) => "never".to_owned(),
-        (BreakerState::Open, Some(at)) => at
-            .duration_since(SystemTime::now())
-            .map_or_else(|_| "now".to_owned(), short),
+        (BreakerState::Open, Some(at)) => time::until(at).unwrap_or_else(|| "now".to_owned()),
         (BreakerState::Closed | _, _) => "-".to_owned(),
     }
 }

@@ -68,7 +68,7 @@ fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let wrong = match db.check_schema() {
         Err(error) if error.is_migration_required() => {
             let missing = finding("migration", error.to_string());
-            return report(&[missing], UP_TO_DATE, "to act: redrive migrate", cx);
+            return report(&[missing], UP_TO_DATE, &format!("to act: {Me} migrate"), cx);
         }
         checked => checked.err(),
     };
@@ -83,9 +83,11 @@ fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let findings: Vec<Finding> = drifts
         .map(|drift| finding("schema", drift.to_string()))
         .collect();
-    let wrong = "the migrations are applied, but the schema was changed afterwards; \
-                 `redrive migrate --print` has the definitions";
-    report(&findings, UP_TO_DATE, wrong, cx)
+    let wrong = format!(
+        "the migrations are applied, but the schema was changed afterwards; \
+         `{Me} migrate --print` has the definitions"
+    );
+    report(&findings, UP_TO_DATE, &wrong, cx)
 }
 
 /// Warns if the server may lose committed data. An error here does not affect the schema.

@@ -93,19 +93,22 @@ impl Prune {
             Scope::Rules(_) => Batches {
                 participle: "deleted or archived",
                 undo: Undo::Hint(
-                    "deleted letters cannot be restored; for the archived ones: redrive dlq archive list",
+                    "deleted letters cannot be restored; `dlq archive list` has the archived ones",
                 ),
                 ..letters
             },
         };
-        batches.count(total, cx, |go_on| {
+        let ended = batches.run(total, cx, |go_on| {
             let go_on = |done: u64| go_on(done.into());
             match scope {
                 Scope::Audit(age) => db.admin().prune_audit(*age, &operator, go_on),
                 Scope::OlderThan(age) => db.dlq().prune_while(*age, &operator, go_on),
                 Scope::Rules(_) => db.dlq().retention().apply_while(&operator, go_on),
             }
-        })
+        })?;
+        let done = ended.so_far.done;
+        let ending = cx.print(&batches.json(done), batches.text(done))?;
+        ended.or_stopped(ending, cx)
     }
 
     /// Shows what would be removed.

@@ -106,14 +106,14 @@ impl ResumeQueue {
         let queue = cx.queue(&self.queue)?;
         let name = one_line(queue.name());
         if !queue.resume(&self.reason.operator())? {
-            return cx.nothing(format!("queue {name} is not paused: redrive queue list"));
+            return cx.nothing(format!("queue {name} is not paused: {Me} queue list"));
         }
         let breaker = format!("queue:{}", queue.name());
         let breakers = queue.database().admin().breakers()?;
         let is_open = |of: &Breaker| of.state != BreakerState::Closed;
         if breakers.iter().any(|of| of.name == breaker && is_open(of)) {
             cx.say(format!(
-                "warning: its jobs still wait, because its breaker is open: redrive breaker close {}",
+                "warning: its jobs still wait, because its breaker is open: {Me} breaker close {}",
                 quoted(&breaker)
             ));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::admin::ListedRateLimit;
 use redrive::{Queue, RateLimit, RateLimited};
 
-use crate::dlq::{QUEUES, no_queue};
+use crate::dlq::{missing_queue, none_in};
 use crate::prelude::*;
 
 /// A rate such as `100/1s`.
@@ -144,12 +144,10 @@ pub(super) fn warn_if_unknown(
     undo: impl Fn(&str) -> String,
     cx: &mut Context<'_>,
 ) -> Result<()> {
-    let queues = queue.database().admin().queue_names(queue.name(), QUEUES)?;
-    if !queues.is_known {
-        let problem = no_queue(queue.name(), &queues.names);
+    if let Some(problem) = missing_queue(queue.name(), queue.database())? {
         let undo = undo(&quoted(queue.name()));
         cx.say(format!(
-            "warning: {problem}; if the name is wrong: redrive queue {undo}"
+            "warning: {problem}; if the name is wrong: {Me} queue {undo}"
         ));
     }
     Ok(())
@@ -200,7 +198,7 @@ impl RemoveLimit {
         let (queue, jobs) = (cx.queue(&self.queue)?, &self.jobs);
         let shown = jobs.describe(queue.name());
         if !queue.unlimit_rate(jobs.limited(), &self.reason.operator())? {
-            return cx.nothing(format!("{shown} has no rate limit: redrive queue limits"));
+            return cx.nothing(format!("{shown} has no rate limit: {Me} queue limits"));
         }
         cx.print(
             &json!({ "queue": queue.name(), "kind": jobs.kind, "each_group": jobs.each_group }),
@@ -212,6 +210,9 @@ impl RemoveLimit {
 impl ListLimits {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let limits = cx.database()?.admin().rate_limits(self.queue.as_deref())?;
+        if limits.is_empty() {
+            return none_in(self.queue.as_deref(), "there is no rate limit", cx);
+        }
         let jobs = |limit: &ListedRateLimit| match (&limit.kind, limit.each_group) {
             (Some(kind), _) => kind.clone(),
             (None, true) => "(each group)".to_owned(),
@@ -227,7 +228,7 @@ impl ListLimits {
             Text "BY" => limit.person.as_deref().unwrap_or("-"),
             Text "REASON" => limit.reason.as_deref().unwrap_or("-"),
         });
-        cx.list("there is no rate limit", &limits, limit_json, &table)
+        cx.items(&limits, limit_json, &table)
     }
 }
 

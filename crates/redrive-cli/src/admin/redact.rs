@@ -1,10 +1,10 @@
 //! `redrive redact`: removes confidential data from letters when they die.
 
-mod apply;
-
 use clap::ArgGroup;
-use redrive::dlq::{Redaction, RedactionId};
+use redrive::dlq::{LetterFilter, Redaction, RedactionId};
 
+use crate::batches::{Batches, GoOn, Undo};
+use crate::bulk::{self, Change, Changed, Found};
 use crate::prelude::*;
 
 subcommands! {
@@ -18,7 +18,7 @@ subcommands! {
         #[command(before_help = "Example:\n  redrive redact list\n")]
         List(Plain).run(list) = Reader,
         Add(AddRedaction) = Operator,
-        Apply(apply::ApplyRedactions) = Operator,
+        Apply(ApplyRedactions) = Operator,
         Remove(RemoveRedaction) = Operator,
     }
 }
@@ -70,6 +70,28 @@ pub(crate) struct RemoveRedaction {
     id: i64,
     #[command(flatten)]
     reason: Reason,
+}
+
+/// Apply the redactions to letters that exist already
+///
+/// Without --yes this is a dry run. The earlier payloads of edited letters and the texts of failure
+/// groups are redacted too. This cannot be undone. The archive does not change; see `redrive erase`.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive redact apply
+  redrive redact apply orders --reason 'card data' --yes
+",
+    after_help = "\
+Ctrl-C stops after the current batch of 500 letters. The exit code is 1 then, and
+if nothing would change."
+)]
+pub(crate) struct ApplyRedactions {
+    #[command(flatten)]
+    words: Words,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
@@ -127,5 +149,62 @@ impl RemoveRedaction {
             &json!({ "id": self.id, "removed": true }),
             format!("removed redaction {id}"),
         )
+    }
+}
+
+const APPLY: Batches = Batches {
+    noun: "letter",
+    action: "redact",
+    progressive: "redacting",
+    participle: "redacted",
+    undo: Undo::Hint("repeat the command for the others; a redaction cannot be undone"),
+};
+
+impl ApplyRedactions {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let apply = Apply {
+            filter: self.words.letters()?,
+            confirm: &self.confirm,
+        };
+        bulk::run(&apply, cx)
+    }
+}
+
+struct Apply<'a> {
+    filter: LetterFilter,
+    confirm: &'a Confirm,
+}
+
+impl Change for Apply<'_> {
+    fn batches(&self) -> &Batches {
+        &APPLY
+    }
+
+    fn to_act(&self) -> Option<Vec<&'static str>> {
+        (!self.confirm.yes).then(|| vec!["--yes"])
+    }
+
+    fn find(&self, db: &Database) -> Result<Found> {
+        let matching = db.dlq().redactions().preview(&self.filter)?;
+        let letters = counted(matching, "letter");
+        Ok(Found {
+            matching,
+            affected: matching,
+            heading: format!("{letters} would be redacted, which cannot be undone."),
+            ..Found::default()
+        })
+    }
+
+    fn act(&self, _found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
+        let (operator, apply) = (self.confirm.reason.operator(), |done: u64| {
+            go_on(done.into())
+        });
+        let redactions = db.dlq().redactions();
+        redactions.apply_while(&self.filter, &operator, apply)?;
+        Ok(Changed::default())
+    }
+
+    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        cx.nothing("no letter would change: its redactions apply already, or there are none")
     }
 }

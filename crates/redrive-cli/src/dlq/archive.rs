@@ -1,14 +1,13 @@
 //! `redrive dlq archive`: letters that retention moved to the archive.
 
-mod restore;
-mod delete;
+mod change;
 
 use redrive::JobId;
 use redrive::dlq::{ArchivedLetter, LetterFilter};
 
-use super::not_done::{NotDone, unknown};
 use crate::letter::{Backtrace, letter_line, print_letter};
 use crate::ndjson::CaptureLine;
+use crate::not_done::{Why, unknown};
 use crate::prelude::*;
 
 /// How many letters are read at a time.
@@ -19,8 +18,8 @@ subcommands! {
     pub(super) enum ArchiveCommand {
         List(ListArchive) = Reader,
         Show(ShowArchived) = Reader,
-        Restore(restore::RestoreArchived) = Operator,
-        Delete(delete::DeleteArchived) = Operator,
+        Restore(change::RestoreArchived) = Operator,
+        Delete(change::DeleteArchived) = Operator,
         Export(ExportArchive) = Reader,
     }
 }
@@ -74,16 +73,15 @@ fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Ending {
 }
 
 /// Why a command takes none of these letters, which were given by id.
-fn not_taken(ids: &[JobId], db: &Database) -> NotDone {
-    let why = |id: &JobId| {
+fn not_taken<'a>(ids: &'a [JobId], db: &'a Database) -> impl Iterator<Item = (JobId, Why)> {
+    ids.iter().map(move |id| {
         let (reason, cause) = match db.dlq().archived_letter(*id) {
             Ok(None) => ("gone", "it is not in the archive"),
             Ok(Some(_)) => ("conditions", "the conditions or --limit leave it out"),
             Err(error) => return (*id, unknown(error)),
         };
         (*id, (reason, cause.to_owned()))
-    };
-    NotDone(ids.iter().map(why).collect())
+    })
 }
 
 /// An archived letter as one line of JSON.
@@ -134,7 +132,7 @@ impl ShowArchived {
         let Some(archived) = db.dlq().archived_letter(self.id)? else {
             return cx.nothing(match db.dlq().get(self.id)? {
                 Some(_) => format!(
-                    "letter {} is not archived: redrive dlq show {}",
+                    "letter {} is not archived: {Me} dlq show {}",
                     self.id, self.id
                 ),
                 None => format!("letter {} is not in the archive", self.id),
@@ -149,7 +147,7 @@ impl ShowArchived {
             "\nArchived {} ago. To restore it:",
             ago(archived.archived_at)
         )?;
-        cx.print_command(&format!("redrive dlq archive restore {}", self.id))
+        cx.print_command(&format!("{Me} dlq archive restore {}", self.id))
     }
 }
 

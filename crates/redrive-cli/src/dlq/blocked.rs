@@ -42,13 +42,13 @@ pub(super) fn blocks(unserved: &[Unserved], gated: &[Gated]) -> Vec<Block> {
                 format!("breaker {breaker}"),
                 "open",
                 "it closes",
-                format!("redrive breaker close {}", operand(breaker)),
+                format!("{Me} breaker close {}", operand(breaker)),
             ),
             None => (
                 format!("queue `{}`", gate.queue),
                 "paused",
                 "it is resumed",
-                format!("redrive queue resume {}", operand(&gate.queue)),
+                format!("{Me} queue resume {}", operand(&gate.queue)),
             ),
         };
         match blocks.iter_mut().find(|known| known.id == id) {
@@ -77,7 +77,7 @@ pub(super) fn blocks(unserved: &[Unserved], gated: &[Gated]) -> Vec<Block> {
             because: format!("no live worker of queue `{queue}` handles {handled}"),
             until: "one does",
             letters: kinds.iter().map(|of| of.letters).sum(),
-            next: format!("redrive stats {}", operand(queue)),
+            next: format!("{Me} stats {}", operand(queue)),
         }
     }));
     blocks
@@ -103,7 +103,7 @@ pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Cont
 pub(super) fn warn_overlapping(runs: &[OverlappingRun], cx: &mut Context<'_>) {
     for overlapping in runs {
         cx.say(format!(
-            "warning: run {run} has not ended and will send {letters} of these too; the later run skips them: redrive dlq runs show {run}",
+            "warning: run {run} has not ended and will send {letters} of these too; the later run skips them: {Me} dlq runs show {run}",
             run = overlapping.run,
             letters = counted(overlapping.letters, "letter")
         ));

@@ -5,23 +5,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::ArgGroup;
-use redrive::dlq::{Deliveries, Letter, LetterCount, LetterFilter, LetterState, Sink};
+use redrive::dlq::{Deliveries, Letter, LetterFilter, LetterState, Sink};
 use redrive::{Failure, JobId};
 use serde_json::Value;
 
 use super::filter::in_states;
-use super::letter_table::letter_table;
+use super::letter_table::letter_sample;
 use super::none_matched::NoneMatched;
-use super::not_done::NotDone;
 use crate::batches::{Batches, Undo};
-use crate::dry_run::{DryRun, first_letters};
-use crate::left_out::{LeftOut, REDACTED_INCLUDE};
+use crate::bulk::Found;
+use crate::left_out::{LeftOut, redacted_include};
+use crate::not_done::NotDone;
 use crate::prelude::*;
 use crate::shell::{Interrupt, Shell, Stdout};
 use crate::terminal::Progress;
 
 /// How many failed letters are listed.
 const MAX_NAMED: usize = 20;
+
+/// The states of the letters that are delivered.
+const STATES: [LetterState; 1] = [LetterState::Open];
+
+const DELIVER: Batches = Batches {
+    noun: "letter",
+    action: "deliver",
+    progressive: "delivering",
+    participle: "delivered",
+    undo: Undo::Always("the others stay open"),
+};
 
 /// Deliver open letters to a command or a sink, one at a time
 ///
@@ -72,57 +83,110 @@ pub(super) struct Deliver {
 impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (sink, shell) = self.sink(cx)?;
-        let db = cx.database()?;
-        let is_dry_run = self.selection.is_dry_run();
+        let db = &cx.database()?;
         if self.force {
             self.selection.check_reason("--force")?;
         }
-        let (letters, states) = (self.selection.letters()?, [LetterState::Open]);
-        let Some(open) = in_states(letters.clone(), &states) else {
-            cx.no_change("deliver", "letters", is_dry_run)?;
-            return NoneMatched::of(self.selection.queue(), &letters, &states).say(cx);
+        let letters = self.selection.letters()?;
+        let open = in_states(letters.clone(), &STATES);
+        let found = match &open {
+            Some(open) => self.find(open, db)?,
+            None => Found::default(),
         };
-        let count = db.dlq().count(&open)?;
-        let total = self.selection.limited(count.letters);
-        let ending = match is_dry_run {
-            true => self.preview(&open, count, cx)?,
-            false => Ending::Done,
-        };
-        if total == 0 && (is_dry_run || self.selection.ids().is_empty()) {
-            if !is_dry_run {
-                cx.no_change("deliver", "letters", false)?;
-            }
-            return NoneMatched::of(self.selection.queue(), &letters, &states).say(cx);
-        }
+        let is_dry_run = self.selection.is_dry_run();
         if is_dry_run {
-            return Ok(ending);
+            let to_act = match self.force {
+                true => self.selection.to_act_with_reason(),
+                false => self.selection.to_act(),
+            };
+            let is_shown = |letter: &Letter| self.force || letter.redacted.is_empty();
+            let total = self.selection.limited(found.matching);
+            let sample = || {
+                let open = open.as_ref();
+                open.map(|open| letter_sample(open, total, is_shown, db))
+                    .transpose()
+            };
+            found.show(&DELIVER, &to_act, sample, cx)?;
         }
-        let progress = Progress::of("delivering", total);
+        match open {
+            Some(open)
+                if !is_dry_run && (found.matching > 0 || !self.selection.ids().is_empty()) =>
+            {
+                self.deliver(&open, &found, &*sink, shell.as_ref(), cx)
+            }
+            Some(_) if found.matching > 0 => Ok(Ending::of(found.affected > 0)),
+            Some(_) | None => {
+                if !is_dry_run {
+                    cx.no_change("deliver", "letters", false)?;
+                }
+                NoneMatched::of(self.selection.queue(), &letters, &STATES).say(cx)
+            }
+        }
+    }
+
+    /// Counts the letters that would be delivered, and in a dry run those that were redacted.
+    fn find(&self, open: &LetterFilter, db: &Database) -> Result<Found> {
+        let count = db.dlq().count(open)?;
+        let total = self.selection.limited(count.letters);
+        let mut redacted = 0;
+        // A letter that could be redriven was not redacted.
+        if self.selection.is_dry_run() && !self.force && count.redrivable < count.letters {
+            let tried = open.clone().limit(total);
+            db.dlq().for_each(&tried, |letter| -> Result<()> {
+                redacted += u64::from(!letter.redacted.is_empty());
+                Ok(())
+            })?;
+        }
+        let left_out = LeftOut::of(redacted, "redacted", "the payload was redacted");
+        let left_out = left_out.map(|line| LeftOut {
+            include: Some(redacted_include()),
+            ..line
+        });
+        let affected = total - redacted;
+        Ok(Found {
+            matching: count.letters,
+            affected,
+            left_out: left_out.into_iter().collect(),
+            heading: format!("{} would be delivered.", counted(affected, "open letter")),
+        })
+    }
+
+    /// Delivers the letters, until a signal ends the process.
+    fn deliver(
+        &self,
+        open: &LetterFilter,
+        found: &Found,
+        sink: &(dyn Sink + Send + Sync),
+        shell: Option<&Arc<Shell>>,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let db = &cx.database()?;
+        let total = found.affected;
+        let progress = Progress::of(DELIVER.progressive, total);
         let so_far = Arc::new(Mutex::new(SoFar::default()));
         let sink = ProgressSink {
-            sink: &*sink,
-            name: self.name(),
+            sink,
+            name: self.sink.as_deref().unwrap_or("command"),
             so_far: Arc::clone(&so_far),
             progress: &progress,
         };
         let (is_json, at_signal) = (cx.global.json, Arc::clone(&so_far));
-        let interrupt = Interrupt::of(shell.as_ref(), move || {
+        let interrupt = Interrupt::of(shell, move || {
             let (mut out, mut err) = (io::stdout().lock(), io::stderr());
             // If stdout or stderr is closed, the exit code still reports the interruption.
             _ = lock(&at_signal).report_stop(total, is_json, &mut out, &mut err);
         })?;
         let operator = self.selection.operator();
         let done = match self.force {
-            true => db.dlq().deliver_forced(&open, &sink, &operator),
-            false => db.dlq().deliver(&open, &sink, &operator),
+            true => db.dlq().deliver_forced(open, &sink, &operator),
+            false => db.dlq().deliver(open, &sink, &operator),
         };
-        drop(interrupt);
-        drop(progress);
+        drop((interrupt, progress));
         let done = match done {
             Ok(done) => done,
             Err(error) => {
                 let mut so_far = lock(&so_far);
-                so_far.forget_unrecorded(&db);
+                so_far.forget_unrecorded(db);
                 if so_far.tried() > 0 {
                     // An error that ended the delivery counts more than a closed output.
                     _ = so_far.report_stop(total, is_json, cx.out, cx.err);
@@ -132,51 +196,8 @@ impl Deliver {
         };
         let tried = done.delivered.len() + done.failed.len() + done.redacted.len();
         let left = self.selection.left(tried as u64);
-        let not_done = NotDone::letters(&done.skipped, &states, Some(&open), left, &db);
+        let not_done = NotDone::letters(&done.skipped, &STATES, Some(open), left, db);
         report(&done, not_done, cx)
-    }
-
-    /// Shows the letters that would be delivered, and counts those that were redacted.
-    fn preview(
-        &self,
-        open: &LetterFilter,
-        count: LetterCount,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let db = &cx.database()?;
-        let total = self.selection.limited(count.letters);
-        let mut redacted = 0;
-        // A letter that could be redriven was not redacted.
-        if !self.force && count.redrivable < count.letters {
-            let tried = open.clone().limit(total);
-            db.dlq().for_each(&tried, |letter| -> Result<()> {
-                redacted += u64::from(!letter.redacted.is_empty());
-                Ok(())
-            })?;
-        }
-        let line = LeftOut::of(redacted, "redacted", "the payload was redacted");
-        let left_out = line.map(|line| LeftOut {
-            include: Some(REDACTED_INCLUDE.to_owned()),
-            ..line
-        });
-        let to_act = match self.force {
-            true => self.selection.to_act_with_reason(),
-            false => self.selection.to_act(),
-        };
-        let affected = total - redacted;
-        let dry_run = DryRun {
-            matching: count.letters,
-            left_out: left_out.as_slice(),
-            ..DryRun::of_letters("deliver", affected, to_act)
-        };
-        let heading = format!("{} would be delivered.", counted(affected, "open letter"));
-        let sample = || {
-            let mut letters = first_letters(db, open, total)?;
-            letters.retain(|letter| self.force || letter.redacted.is_empty());
-            Ok(Some(letter_table(&letters)))
-        };
-        dry_run.show(&heading, sample, cx)?;
-        Ok(Ending::of(affected > 0))
     }
 
     /// The sink, and the shell if the sink is a command.
@@ -206,11 +227,6 @@ impl Deliver {
         };
         let send = move |letter: &Letter| running.run_letter(letter, stdout, deadline);
         Ok((Arc::new(send), Some(shell)))
-    }
-
-    /// The name of the sink in the audit log.
-    fn name(&self) -> &str {
-        self.sink.as_deref().unwrap_or("command")
     }
 }
 
@@ -249,14 +265,7 @@ impl SoFar {
         err: &mut dyn Write,
     ) -> Result<()> {
         let delivered = self.accepted.len() as u64;
-        let deliver = Batches {
-            noun: "letter",
-            action: "deliver",
-            progressive: "delivering",
-            participle: "delivered",
-            undo: Undo::Always("the others stay open"),
-        };
-        let stopped = deliver.stopped(delivered.into(), total);
+        let stopped = DELIVER.stopped(delivered.into(), total);
         if !is_json {
             return Ok(writeln!(err, "{stopped}")?);
         }
@@ -314,12 +323,13 @@ fn print_sum(delivered: u64, failed: u64, skipped: &[Value], out: &mut dyn Write
 
 /// Reports what was delivered. The exit code is 1 if a letter was not, or if none was.
 fn report(done: &Deliveries, mut not_done: NotDone, cx: &mut Context<'_>) -> Result<Ending> {
-    let cause = "its payload was redacted; `redrive dlq edit` replaces it, --force --reason TEXT \
-                 delivers it";
+    let cause = format!(
+        "its payload was redacted; `{Me} dlq edit` replaces it, --force --reason TEXT delivers it"
+    );
     let redacted = done.redacted.iter();
     not_done
         .0
-        .extend(redacted.map(|id| (*id, ("redacted", cause.to_owned()))));
+        .extend(redacted.map(|id| (*id, ("redacted", cause.clone()))));
     let is_all = done.failed.is_empty() && not_done.0.is_empty();
     let ending = Ending::of(is_all && !done.delivered.is_empty());
     if cx.global.json {

@@ -6,10 +6,10 @@ use redrive::dlq::{LetterFilter, LetterState};
 use super::edit_preview::Preview;
 use super::edit_report::{is_nothing, report_edit};
 use super::filter::{count, in_states};
-use super::not_done::NotDone;
 use super::payload_edit::{GivenEdit, PayloadEdit};
-use crate::batches::{Batches, SoFar, Undo};
-use crate::dry_run::DryRun;
+use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::bulk::{self, Change, Changed, Found};
+use crate::not_done::NotDone;
 use crate::prelude::*;
 
 /// Why an edit or a restore changed nothing.
@@ -23,7 +23,7 @@ const EDIT: Batches = Batches {
     action: "edit",
     progressive: "editing",
     participle: "edited",
-    undo: Undo::OfAudit(|audit| format!("undo: redrive dlq edit audit={audit} --undo --yes")),
+    undo: Undo::OfAudit(|audit| format!("undo: {Me} dlq edit audit={audit} --undo --yes")),
 };
 /// Undoing a restore is a restore too.
 const RESTORE: Batches = Batches {
@@ -88,9 +88,8 @@ impl Edit {
         let has_ids = !self.selection.ids().is_empty();
         let is_dry_run = self.selection.is_dry_run();
         match &edit {
-            None if is_dry_run => self.preview_restore(&filter, cx),
-            None if has_ids => self.restore(&filter, cx),
-            None => self.restore_matching(&filter, cx),
+            None if has_ids && !is_dry_run => self.restore(&filter, cx),
+            None => bulk::run(&Restore { edit: self, filter }, cx),
             Some(edit) if is_dry_run => self.preview(&filter, edit, cx),
             Some(edit) => self.edit(&filter, edit, cx),
         }
@@ -146,60 +145,6 @@ impl Edit {
         Ok(self.selection.limited(letters))
     }
 
-    /// Shows how many letters would get an earlier payload.
-    fn preview_restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
-        let letters = self.editable(filter, &cx.database()?)?;
-        let version = match self.change.restore {
-            Some(version) => format!("version {version} of their payload"),
-            None => "their payload before the last edit".to_owned(),
-        };
-        let to_act = self.selection.to_act();
-        let dry_run = DryRun::of_letters(RESTORE.action, letters, to_act);
-        let letters = counted(letters, "letter");
-        let heading = format!("{letters} would get {version}, if they have one.");
-        dry_run.show(&heading, || Ok(None), cx)?;
-        match dry_run.matching {
-            0 => Edit::none_restored(filter, cx),
-            _ => Ok(Ending::Done),
-        }
-    }
-
-    /// Restores the payloads of all matching letters in batches, until a signal arrives.
-    fn restore_matching(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let Some(editable) = in_states(filter.clone(), &EDITABLE) else {
-            cx.no_change(RESTORE.action, "letters", false)?;
-            return Edit::none_restored(filter, cx);
-        };
-        let (version, operator) = (self.change.restore, self.selection.operator());
-        let ended = RESTORE.run(self.editable(filter, db)?, cx, |go_on| {
-            db.dlq()
-                .restore_versions_while(&editable, version, &operator, |so_far| {
-                    go_on(SoFar::of(so_far.letters.len(), so_far.audit))
-                })
-        })?;
-        let SoFar { done, audit, .. } = ended.so_far;
-        let line = RESTORE.line(done, Vec::new(), audit);
-        cx.print(&line, RESTORE.text(done))?;
-        if done == 0 && !ended.is_stopped() {
-            return Edit::none_restored(filter, cx);
-        }
-        ended.or_stopped(Ending::of(done > 0), cx)
-    }
-
-    /// Says that no letter can be restored.
-    fn none_restored(filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
-        let is_audited = |condition: &String| condition.starts_with("audit=");
-        let why = match filter.conditions().iter().any(is_audited) {
-            true => {
-                ": audit=ID finds only letters that have neither died again nor been changed since; \
-                 select the others by id or conditions"
-            }
-            false => "",
-        };
-        cx.nothing(format!("{NONE_EDITABLE}{why}"))
-    }
-
     /// Restores the payloads of letters given by id, and explains why others did not change.
     fn restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
@@ -230,5 +175,61 @@ impl Edit {
             }
         }
         Ok(ending)
+    }
+}
+
+/// Restores the payloads of matching letters.
+struct Restore<'a> {
+    edit: &'a Edit,
+    filter: LetterFilter,
+}
+
+impl Change for Restore<'_> {
+    fn batches(&self) -> &Batches {
+        &RESTORE
+    }
+
+    fn to_act(&self) -> Option<Vec<&'static str>> {
+        let selection = &self.edit.selection;
+        selection.is_dry_run().then(|| selection.to_act())
+    }
+
+    fn find(&self, db: &Database) -> Result<Found> {
+        let affected = self.edit.editable(&self.filter, db)?;
+        let letters = counted(affected, "letter");
+        let version = match self.edit.change.restore {
+            Some(version) => format!("version {version} of their payload"),
+            None => "their payload before the last edit".to_owned(),
+        };
+        Ok(Found {
+            matching: affected,
+            affected,
+            heading: format!("{letters} would get {version}, if they have one."),
+            ..Found::default()
+        })
+    }
+
+    fn act(&self, _found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
+        let (version, operator) = (self.edit.change.restore, self.edit.selection.operator());
+        if let Some(editable) = in_states(self.filter.clone(), &EDITABLE) {
+            let go_on = |so_far: &redrive::dlq::Changed| {
+                go_on(SoFar::of(so_far.letters.len(), so_far.audit))
+            };
+            db.dlq()
+                .restore_versions_while(&editable, version, &operator, go_on)?;
+        }
+        Ok(Changed::default())
+    }
+
+    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let is_audited = |condition: &String| condition.starts_with("audit=");
+        let why = match self.filter.conditions().iter().any(is_audited) {
+            true => {
+                ": audit=ID finds only letters that have neither died again nor been changed since; \
+                 select the others by id or conditions"
+            }
+            false => "",
+        };
+        cx.nothing(format!("{NONE_EDITABLE}{why}"))
     }
 }

@@ -2,10 +2,10 @@
 
 use redrive::dlq::Edited;
 
-use super::not_done::NotDone;
 use super::validators::{error_json, print_errors};
 use crate::batches::Batches;
 use crate::left_out::{LeftOut, left_out_json, write_left_out};
+use crate::not_done::NotDone;
 use crate::prelude::*;
 
 /// Whether no letter or job matched.

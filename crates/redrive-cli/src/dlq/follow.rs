@@ -88,7 +88,7 @@ pub(super) fn follow(
             Err(error) => {
                 drop(progress);
                 cx.say(format!(
-                    "run {id} has not ended. To see it or to watch it:\n  redrive dlq runs show {id}\n  redrive dlq runs watch {id}"
+                    "run {id} has not ended. To see it or to watch it:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
                 ));
                 return Err(error.into());
             }
@@ -184,13 +184,13 @@ fn interrupted(id: RunId, driver: Option<&RunDriver>, cx: &mut Context<'_>) -> R
     let run = print(id, cx)?;
     cx.say(match run.state {
         RunState::Running => format!(
-            "run {id} continues in another process. To watch or pause it:\n  redrive dlq runs watch {id}\n  redrive dlq runs pause {id}"
+            "run {id} continues in another process. To watch or pause it:\n  {Me} dlq runs watch {id}\n  {Me} dlq runs pause {id}"
         ),
         RunState::Paused => format!(
-            "run {id} is paused. To continue or cancel it:\n  redrive dlq runs resume {id}\n  redrive dlq runs cancel {id}"
+            "run {id} is paused. To continue or cancel it:\n  {Me} dlq runs resume {id}\n  {Me} dlq runs cancel {id}"
         ),
         RunState::Halted | RunState::Cancelled | RunState::Finished | _ => format!(
-            "run {id} is {}; its jobs continue. To wait for their outcomes:\n  redrive dlq runs watch {id}",
+            "run {id} is {}; its jobs continue. To wait for their outcomes:\n  {Me} dlq runs watch {id}",
             run.state
         ),
     });
@@ -207,7 +207,7 @@ fn gave_up(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending
         }
     };
     cx.nothing(format!(
-        "stopped waiting: {patience}; {continues}. To see why, or to wait again:\n  redrive dlq runs show {id}\n  redrive dlq runs watch {id}"
+        "stopped waiting: {patience}; {continues}. To see why, or to wait again:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
     ))
 }
 
@@ -216,16 +216,16 @@ fn report(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending>
     let run = print(id, cx)?;
     let next = match run.state {
         RunState::Unapproved => Some(format!(
-            "a second operator must approve the run; workers then drive it:\n  redrive dlq runs approve {id}"
+            "a second operator must approve the run; workers then drive it:\n  {Me} dlq runs approve {id}"
         )),
         RunState::Halted => Some(format!(
-            "the other letters stay open. Once the cause is fixed:\n  redrive dlq runs resume {id}"
+            "the other letters stay open. Once the cause is fixed:\n  {Me} dlq runs resume {id}"
         )),
         RunState::Finished if run.still_running > 0 => Some(format!(
-            "for the outcomes of the running jobs:\n  redrive dlq runs watch {id}"
+            "for the outcomes of the running jobs:\n  {Me} dlq runs watch {id}"
         )),
         RunState::Finished if run.has_too_many_deaths() => Some(format!(
-            "more than the tolerated {} % died again. To see why:\n  redrive dlq list run={id}",
+            "more than the tolerated {} % died again. To see why:\n  {Me} dlq list run={id}",
             run.tolerated
         )),
         RunState::Running | RunState::Paused | RunState::Cancelled | RunState::Finished | _ => None,

@@ -31,8 +31,8 @@ pub(super) fn waiting(group: &FailureGroup) -> u64 {
 /// is open.
 pub(super) fn list_of(group: &FailureGroup) -> String {
     match (group.open, group.quarantined) {
-        (0, 1..) => format!("redrive dlq list group={} state=quarantined", group.id),
-        _ => format!("redrive dlq list group={}", group.id),
+        (0, 1..) => format!("{Me} dlq list group={} state=quarantined", group.id),
+        _ => format!("{Me} dlq list group={}", group.id),
     }
 }
 
@@ -51,6 +51,16 @@ pub(super) fn group_json(group: &FailureGroup, letters: u64) -> impl Serialize {
 pub(super) struct MatchingGroup {
     pub(super) group: FailureGroup,
     pub(super) letters: u64,
+}
+
+impl MatchingGroup {
+    /// A group with its waiting letters.
+    pub(super) fn waiting(group: FailureGroup) -> MatchingGroup {
+        MatchingGroup {
+            letters: waiting(&group),
+            group,
+        }
+    }
 }
 
 /// A table of groups, each with a number of letters. It has a column for the kind if kinds differ.

@@ -1,7 +1,8 @@
 //! Letters as a table.
 
-use redrive::dlq::{Letter, LetterState};
+use redrive::dlq::{Letter, LetterFilter, LetterState};
 
+use crate::bulk::SAMPLE;
 use crate::prelude::*;
 
 /// A table of letters. It has a column for the state if a letter is not open.
@@ -22,4 +23,20 @@ pub(super) fn letter_table(letters: &[Letter]) -> Table {
         Number "AGE" => ago(letter.died_at),
         Text "ERROR" => error(letter),
     })
+}
+
+/// A table of the first letters that a command would change, in the order in which it takes them: that of the ids.
+pub(super) fn letter_sample(
+    filter: &LetterFilter,
+    affected: u64,
+    is_shown: impl Fn(&Letter) -> bool,
+    db: &Database,
+) -> Result<Table> {
+    let mut letters = Vec::new();
+    let sample = filter.clone().limit(u64::from(SAMPLE).min(affected));
+    db.dlq().for_each(&sample, |letter| -> Result<()> {
+        letters.extend(is_shown(letter).then(|| letter.clone()));
+        Ok(())
+    })?;
+    Ok(letter_table(&letters))
 }

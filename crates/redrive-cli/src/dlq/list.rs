@@ -6,7 +6,7 @@ use redrive::dlq::{LetterFilter, LetterProperty};
 use super::counts::counts;
 use super::filter::StateArg;
 use super::letter_table::letter_table;
-use super::none_matched::NoneMatched;
+use super::none_matched::{Again, NoneMatched};
 use crate::letter::letter_line;
 use crate::prelude::*;
 
@@ -46,7 +46,7 @@ impl ListLetters {
         if let Some(property) = &self.by {
             let conditions = LetterFilter::conditions(&filter);
             let conditions: Vec<String> = conditions.iter().map(|of| quoted(of)).collect();
-            let list = format!("redrive dlq list {}", conditions.join(" "));
+            let list = format!("{Me} dlq list {}", conditions.join(" "));
             return match counts(&filter, property, self.limit, &list, cx)? {
                 Some(ending) => Ok(ending),
                 None => self.none_matched(&filter, cx),
@@ -70,6 +70,7 @@ impl ListLetters {
         let states = filter.named_states().unwrap_or_default();
         let mut none = NoneMatched::of(self.words.queue(), filter, &states);
         none.what = format!("no letter matches {filter}");
+        none.again = Again::Typed;
         none.say(cx)
     }
 }

@@ -4,28 +4,38 @@ use redrive::dlq::{LetterFilter, LetterState};
 
 use super::similar::similar;
 use crate::prelude::*;
+use crate::typed::Typed;
 
 /// How many queues are compared with a name that does not exist.
-pub(crate) const QUEUES: u32 = 1000;
+const QUEUES: u32 = 1000;
 /// How many queues are named.
 const NAMED: usize = 5;
+
+/// The command that finds letters in another state.
+pub(super) enum Again {
+    /// The list of the letters.
+    List,
+    /// The typed command, with its options, for any state.
+    Typed,
+    /// The typed command with these words, if the letters are quarantined.
+    Quarantined(Vec<&'static str>),
+}
 
 /// A command on letters that found none.
 pub(super) struct NoneMatched<'a> {
     /// The queue, if the command names one.
-    pub(super) queue: Option<&'a str>,
+    queue: Option<&'a str>,
     /// The filter of the command; its states are ignored.
-    pub(super) filter: &'a LetterFilter,
+    filter: &'a LetterFilter,
     /// The states of the letters that the command takes.
-    pub(super) states: &'a [LetterState],
+    states: &'a [LetterState],
     /// The first words of the message, such as `no open letter matches`.
     pub(super) what: String,
-    /// The subcommand and its options that take quarantined letters with these conditions.
-    pub(super) quarantined: &'a dyn Fn(&str) -> String,
+    pub(super) again: Again,
 }
 
 impl<'a> NoneMatched<'a> {
-    /// A command that lists quarantined letters.
+    /// A command that lists the letters in other states.
     pub(super) fn of(
         queue: Option<&'a str>,
         filter: &'a LetterFilter,
@@ -36,16 +46,17 @@ impl<'a> NoneMatched<'a> {
             filter,
             states,
             what: format!("no {} letter matches", words(states)),
-            quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
+            again: Again::List,
         }
     }
 
     /// Says that nothing matched and what would match.
     pub(super) fn say(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
-        let hint = match self.missing_queue(db)? {
+        let missing = self.queue.map(|queue| missing_queue(queue, db));
+        let hint = match missing.transpose()?.flatten() {
             Some(hint) => Some(hint),
-            None => self.other_states(db)?,
+            None => self.other_states(&cx.typed, db)?,
         };
         cx.nothing(match hint {
             Some(hint) => format!("{}: {hint}", self.what),
@@ -53,18 +64,9 @@ impl<'a> NoneMatched<'a> {
         })
     }
 
-    /// The answer if there is no such queue.
-    fn missing_queue(&self, db: &Database) -> Result<Option<String>> {
-        let Some(queue) = self.queue else {
-            return Ok(None);
-        };
-        let queues = db.admin().queue_names(queue, QUEUES)?;
-        Ok((!queues.is_known).then(|| no_queue(queue, &queues.names)))
-    }
-
     /// Letters in states that the command does not take, and the command that takes or lists
     /// them.
-    fn other_states(&self, db: &Database) -> Result<Option<String>> {
+    fn other_states(&self, typed: &Typed, db: &Database) -> Result<Option<String>> {
         let mut found = Vec::new();
         for state in LetterState::ALL {
             if self.states.contains(&state) {
@@ -83,10 +85,19 @@ impl<'a> NoneMatched<'a> {
         let Some((state, _)) = next else {
             return Ok(None);
         };
-        let conditions = conditions(self.filter);
-        let command = match *state == LetterState::Quarantined {
-            true => (self.quarantined)(&conditions),
-            false => list_command(&conditions, *state),
+        let in_state = format!("state={state}");
+        let command = match (&self.again, state) {
+            (Again::Typed, _) => typed.without("state", &[&*in_state]),
+            (Again::Quarantined(words), LetterState::Quarantined) => typed.without("state", words),
+            (Again::Quarantined(_) | Again::List, _) => {
+                let conditions = self.filter.conditions().into_iter();
+                let mut conditions: Vec<String> = conditions
+                    .filter(|condition| !condition.starts_with("state="))
+                    .collect();
+                conditions.push(in_state);
+                let quoted: Vec<String> = conditions.iter().map(|of| quoted(of)).collect();
+                format!("{Me} dlq list {}", quoted.join(" "))
+            }
         };
         let none = self.states.iter().map(|state| format!("0 {state}"));
         let some = found
@@ -97,8 +108,24 @@ impl<'a> NoneMatched<'a> {
     }
 }
 
-/// Says that a queue does not exist, and names queues that do.
-pub(crate) fn no_queue(queue: &str, names: &[String]) -> String {
+/// Says that nothing matches, or that there is no such queue.
+pub(crate) fn none_in(
+    queue: Option<&str>,
+    none: impl Into<String>,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
+    let db = &cx.database()?;
+    let missing = queue.map(|queue| missing_queue(queue, db)).transpose()?;
+    cx.nothing(missing.flatten().unwrap_or_else(|| none.into()))
+}
+
+/// Says that a queue does not exist, and names queues that do; `None`: it has jobs, letters or a worker.
+pub(crate) fn missing_queue(queue: &str, db: &Database) -> Result<Option<String>> {
+    let queues = db.admin().queue_names(queue, QUEUES)?;
+    Ok((!queues.is_known).then(|| no_queue(queue, &queues.names)))
+}
+
+fn no_queue(queue: &str, names: &[String]) -> String {
     let missing = format!("there is no queue `{}`", one_line(queue));
     if let Some(meant) = similar(queue, names) {
         return format!("{missing}; did you mean `{}`?", one_line(meant));
@@ -114,25 +141,6 @@ pub(crate) fn no_queue(queue: &str, names: &[String]) -> String {
         2..=NAMED => format!("{missing}; there are {}", shown.join(", ")),
         _ => format!("{missing}; there are {} and others", shown.join(", ")),
     }
-}
-
-/// The command that lists the letters with these conditions in a state.
-pub(super) fn list_command(conditions: &str, state: LetterState) -> String {
-    match conditions {
-        "" => format!("redrive dlq list state={state}"),
-        conditions => format!("redrive dlq list {conditions} state={state}"),
-    }
-}
-
-/// The conditions of a filter as arguments for a shell, without its states.
-fn conditions(filter: &LetterFilter) -> String {
-    let conditions: Vec<String> = filter
-        .conditions()
-        .iter()
-        .filter(|condition| !condition.starts_with("state="))
-        .map(|condition| quoted(condition))
-        .collect();
-    conditions.join(" ")
 }
 
 /// The states as words: `open or quarantined`.

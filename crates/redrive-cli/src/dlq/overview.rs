@@ -19,7 +19,6 @@ use serde_json::Value;
 use super::group::{failure, group_json, waiting};
 use crate::pause::pause_json;
 use crate::prelude::*;
-use crate::registry::Registry;
 use crate::terminal::{Charset, Style, Window, command_lines, cut, sparkline, width, wrap};
 use activity::{Activity, breakers, held_groups, pauses, runs};
 use failures::{Failure, failures};
@@ -36,8 +35,7 @@ const MIN_HOURS: usize = 8;
 
 /// The style and the width of the screen.
 #[derive(Clone, Copy)]
-struct Layout<'a> {
-    registry: &'a Registry,
+struct Layout {
     style: Style,
     charset: Charset,
     /// The width of the window.
@@ -84,7 +82,6 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     } else {
         let window = Window::of_stdout();
         let layout = Layout {
-            registry: cx.registry,
             style: Style::of_stdout(),
             charset: Charset::of_locale(),
             columns: window.screen(),
@@ -96,7 +93,7 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
 }
 
 impl Screen {
-    fn write(&self, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
+    fn write(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         if self.queues.is_empty() {
             writeln!(out, "All queues are empty.")?;
         } else {
@@ -139,7 +136,7 @@ impl Screen {
         })
     }
 
-    fn write_failures(&self, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
+    fn write_failures(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         if self.groups.is_empty() {
             match self
                 .queues
@@ -154,7 +151,7 @@ impl Screen {
                         counted(ignored, "letter")
                     );
                     writeln!(out, "\n{}", wrap(&text, layout.columns).join("\n"))?;
-                    layout.command("redrive dlq groups --state ignored", out)?;
+                    layout.command(&format!("{Me} dlq groups --state ignored"), out)?;
                 }
             }
             return Ok(());
@@ -166,8 +163,7 @@ impl Screen {
         }
         let is_complete = (self.groups.len() as u64) < GROUPS;
         if failures.len() > FAILURES || !is_complete {
-            let groups = layout.registry.named("redrive dlq groups");
-            writeln!(out, "  more:  {groups}")?;
+            writeln!(out, "  more:  {Me} dlq groups")?;
         }
         Ok(())
     }
@@ -184,12 +180,12 @@ impl Screen {
         let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
         Some(Activity {
             line: format!("died {} ago in {queue}", ago(died_at)),
-            next: format!("redrive dlq list {} {}", quoted(&selection), quoted(&died)),
+            next: format!("{Me} dlq list {} {}", quoted(&selection), quoted(&died)),
             json: json!(null),
         })
     }
 
-    fn write_durability_warnings(&self, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
+    fn write_durability_warnings(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         if self.durability_warnings.is_empty() {
             return Ok(());
         }
@@ -235,20 +231,19 @@ impl Screen {
     }
 }
 
-impl Layout<'_> {
+impl Layout {
     fn heading(self, text: &str, out: &mut dyn Write) -> Result<()> {
         Ok(writeln!(out, "\n{}", self.style.heading(text))?)
     }
 
     /// Writes the command to type next.
     fn command(self, command: &str, out: &mut dyn Write) -> Result<()> {
-        let command = self.registry.named(command);
-        let lines = command_lines(INDENT, &command, Some(self.columns));
+        let lines = command_lines(INDENT, command, Some(self.columns));
         Ok(writeln!(out, "{lines}")?)
     }
 }
 
-fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
+fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
     let newest = failure.newest();
     let (id, kind) = match failure.only() {
         Some(group) => (group.id.to_string(), group.kind.clone()),
@@ -274,7 +269,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout<'_>)
     }
     write_state(failure, out, layout)?;
     let hours = failure.hours();
-    let next = layout.registry.named(&failure.next()).into_owned();
+    let next = failure.next();
     // The bars shrink to leave room for the command, unless there is not enough.
     let around = INDENT.len() + width("|| 24 h    ");
     let room = layout.columns.saturating_sub(around + width(&next));
@@ -289,7 +284,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout<'_>)
 }
 
 /// Writes the states, owner, letters and the last death of a failure.
-fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
+fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
     let waiting = grouped(failure.waiting());
     let kinds = match failure.kinds().len() {
         1 => String::new(),
@@ -320,7 +315,7 @@ fn write_activities(
     heading: &str,
     activities: &[Activity],
     out: &mut dyn Write,
-    layout: Layout<'_>,
+    layout: Layout,
 ) -> Result<()> {
     if activities.is_empty() {
         return Ok(());

@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use super::filter::in_states;
 use super::follow::follow;
-use super::none_matched::NoneMatched;
-use super::not_done::{ID, NotDone, states_of};
+use super::none_matched::{Again, NoneMatched};
 use super::patience::WaitArgs;
 use super::run_report::{run_line, skips};
 use crate::left_out::left_out_json;
+use crate::not_done::{ID, NotDone, states_of};
 use crate::prelude::*;
 use preview::{DryRun, preview};
 use tolerance::ToleranceArgs;
@@ -191,8 +191,8 @@ impl Redrive {
     fn nothing_matched(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let letters = self.selection.letters()?;
         let mut none = NoneMatched::of(self.selection.queue(), &letters, self.states());
-        none.quarantined =
-            &|conditions| format!("redrive dlq redrive {conditions} --force --reason TEXT");
+        let reason = self.selection.missing_reason();
+        none.again = Again::Quarantined(["--force"].into_iter().chain(reason).collect());
         none.say(cx)
     }
 
@@ -251,7 +251,7 @@ impl Redrive {
             let cause = match (skip, states.get(id)) {
                 (Skip::NotOpen, Some(state)) => format!("it is {state}"),
                 (Skip::Quarantined | Skip::Redacted, _) => {
-                    format!("{skip}: redrive dlq redrive {ID} --force --reason TEXT")
+                    format!("{skip}: {Me} dlq redrive {ID} --force --reason TEXT")
                 }
                 _ => skip.to_string(),
             };
@@ -309,19 +309,19 @@ fn report_detached(run: &CreatedRun, cx: &mut Context<'_>) -> Result<Ending> {
     let Some(stored) = db.dlq().runs().get(run.id)? else {
         return Ok(Ending::Done);
     };
-    let next = match stored.state {
-        RunState::Unapproved => "a second operator must approve it: redrive dlq runs approve",
+    let (who, verb) = match stored.state {
+        RunState::Unapproved => ("a second operator must approve it", "approve"),
         RunState::Running
         | RunState::Paused
         | RunState::Halted
         | RunState::Cancelled
         | RunState::Finished
-        | _ => "the workers drive it: redrive dlq runs watch",
+        | _ => ("the workers drive it", "watch"),
     };
-    let letters = counted(run.letters, "letter");
+    let (id, letters) = (run.id, counted(run.letters, "letter"));
     cx.print(
         &run_line(&stored, &skips(&stored, db)?, None),
-        format!("created run {} of {letters}; {next} {}", run.id, run.id),
+        format!("created run {id} of {letters}; {who}: {Me} dlq runs {verb} {id}"),
     )
 }
 

@@ -76,8 +76,9 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
         Number "KEEP" => short(rule.keep()),
         Word "THEN" => rule.action(),
     });
-    let none = "there are no retention rules; letters are kept until `redrive prune --older-than`";
-    cx.list(none, &rules, rule_json, &table)
+    let none =
+        format!("there are no retention rules; letters are kept until `{Me} prune --older-than`");
+    cx.list(&none, &rules, rule_json, &table)
 }
 
 /// A rule as JSON.

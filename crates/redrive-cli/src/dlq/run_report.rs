@@ -77,7 +77,7 @@ fn pace(run: &RedriveRun) -> String {
 fn approval(run: &RedriveRun) -> Option<String> {
     if run.state == RunState::Unapproved {
         return Some(format!(
-            "missing; another operator gives it with `redrive dlq runs approve {}`",
+            "missing; another operator gives it with `{Me} dlq runs approve {}`",
             run.id
         ));
     }
@@ -196,7 +196,7 @@ pub(super) fn print_run(
     let driver = is_running.then(|| match run.is_driven {
         true => "active".to_owned(),
         false => format!(
-            "none; any worker takes it within seconds, or use `redrive dlq runs resume {}`",
+            "none; any worker takes it within seconds, or use `{Me} dlq runs resume {}`",
             run.id
         ),
     });

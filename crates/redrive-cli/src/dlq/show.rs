@@ -30,6 +30,11 @@ pub(super) struct ShowLetter {
 
 impl ShowLetter {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        if self.raw && cx.global.json {
+            return Err(Error::new(
+                "--raw writes bytes and cannot be used with --json",
+            ));
+        }
         let db = cx.database()?;
         if self.raw {
             let bytes = match db.dlq().captured_bytes(self.id)? {
@@ -45,11 +50,11 @@ impl ShowLetter {
         let Some(letter) = db.dlq().get(self.id)? else {
             return cx.nothing(match db.admin().job(self.id)? {
                 Some(job) => format!(
-                    "letter {} does not exist; the job is {}: redrive job show {}",
+                    "letter {} does not exist; the job is {}: {Me} job show {}",
                     self.id, job.state, self.id
                 ),
                 None if db.dlq().archived_letter(self.id)?.is_some() => format!(
-                    "letter {} is archived: redrive dlq archive show {}",
+                    "letter {} is archived: {Me} dlq archive show {}",
                     self.id, self.id
                 ),
                 None => format!("letter {} does not exist", self.id),

@@ -6,8 +6,8 @@ use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
 
 use super::none_matched::NoneMatched;
-use super::not_done::NotDone;
 use super::validators::{ValidatorArgs, error_json, print_errors};
+use crate::not_done::NotDone;
 use crate::prelude::*;
 
 /// Check open letters with a JSON Schema or a command

@@ -2,6 +2,7 @@
 
 use redrive::admin::{Breaker, QueueStats};
 
+use crate::dlq::none_in;
 use crate::pause::{pause_json, state};
 use crate::prelude::*;
 
@@ -25,7 +26,8 @@ impl Stats {
         let stats = db.admin().stats(self.queue.as_deref())?;
         let breakers = db.admin().breakers()?;
         if let (true, Some(queue)) = (stats.is_empty(), &self.queue) {
-            return cx.nothing(format!("queue `{queue}` is empty and has no worker"));
+            let none = format!("queue `{}` is empty and has no worker", one_line(queue));
+            return none_in(Some(queue), none, cx);
         }
         if cx.global.json {
             for queue in &stats {

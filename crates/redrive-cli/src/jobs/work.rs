@@ -351,8 +351,8 @@ fn report(stopped: &StopReport, left: &Left, cx: &mut Context<'_>) -> Result<()>
             cx.out,
             &json!({
                 "done": counts.done, "retried": counts.retried, "outages": counts.outages,
-                "dead": counts.dead, "released": released, "lost": counts.lost, "left": left.jobs(),
-                "left_because": left.reasons(),
+                "dead": counts.dead, "released": released, "killed": stopped.still_running.len(),
+                "lost": counts.lost, "left": left.jobs(), "left_because": left.reasons(),
             }),
         );
     }

@@ -2,23 +2,25 @@
 
 use redrive::dlq::{Letter, LetterState};
 
+use crate::name::Me;
+
 /// Returns the commands to type next.
 pub(super) fn commands(letter: &Letter) -> Vec<String> {
     let id = letter.id;
     let group = letter.group;
     match letter.state {
         LetterState::Open => vec![
-            format!("redrive dlq list group={group}"),
-            format!("redrive dlq redrive {id}"),
-            format!("redrive dlq discard {id} --reason TEXT"),
+            format!("{Me} dlq list group={group}"),
+            format!("{Me} dlq redrive {id}"),
+            format!("{Me} dlq discard {id} --reason TEXT"),
         ],
         LetterState::Quarantined => vec![
-            format!("redrive dlq list group={group} state=quarantined"),
-            format!("redrive dlq redrive {id} --force --reason TEXT"),
-            format!("redrive dlq discard {id} --reason TEXT"),
+            format!("{Me} dlq list group={group} state=quarantined"),
+            format!("{Me} dlq redrive {id} --force --reason TEXT"),
+            format!("{Me} dlq discard {id} --reason TEXT"),
         ],
-        LetterState::Redriving => vec![format!("redrive job show {id}")],
-        LetterState::Discarded => vec![format!("redrive dlq reopen {id}")],
+        LetterState::Redriving => vec![format!("{Me} job show {id}")],
+        LetterState::Discarded => vec![format!("{Me} dlq reopen {id}")],
         LetterState::Recovered | _ => Vec::new(),
     }
 }

@@ -1,7 +1,5 @@
 //! `redrive schedule list`: the schedules with their last and next tick.
 
-use std::time::SystemTime;
-
 use redrive::dlq::{PolicyStatus, stored_conditions};
 use redrive::schedule::ScheduleStatus;
 
@@ -70,14 +68,11 @@ pub(super) fn next_tick(schedule: &ScheduleStatus) -> String {
     if schedule.is_held {
         return "queue held".to_owned();
     }
-    match schedule
-        .next_at
-        .map(|at| at.duration_since(SystemTime::now()))
-    {
+    match schedule.next_at.map(time::until) {
         // A worker computes it.
         None => "unknown".to_owned(),
-        Some(Ok(wait)) => format!("in {}", short(wait)),
-        Some(Err(_)) => "due".to_owned(),
+        Some(Some(wait)) => format!("in {wait}"),
+        Some(None) => "due".to_owned(),
     }
 }
 

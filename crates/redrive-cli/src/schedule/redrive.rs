@@ -55,7 +55,7 @@ pub(crate) struct SetPolicy {
     )]
     growth: f64,
     /// Maximum delay with --growth [default: 7d].
-    #[arg(long, help_heading = "Limits", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    #[arg(long, help_heading = "Limits", value_name = "TIME", requires = "growth", value_parser = time::parse, allow_hyphen_values = true)]
     longest_delay: Option<Duration>,
     /// Redrive letters even if their queue is paused or its breaker is open.
     #[arg(long, help_heading = "Action")]

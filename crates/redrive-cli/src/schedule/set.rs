@@ -191,7 +191,7 @@ fn refuse_other_kind(name: &str, is_policy: bool, db: &Database) -> Result<()> {
     };
     Err(Error::new(format!(
         "the schedule `{name}` {does} and cannot be replaced by one that does not; remove it first: \
-         redrive schedule remove {}",
+         {Me} schedule remove {}",
         operand(name)
     )))
 }

@@ -17,7 +17,7 @@ fn group(db: &TestDatabase, message: &str, payload: &str) -> String {
 fn groups_are_merged_and_the_rule_is_removed() {
     let db = TestDatabase::migrated();
     let [from, into] = ["card declined", "no such customer"].map(|m| group(&db, m, "{}"));
-    db.run(format!("dlq groups merge {from} {into}"))
+    db.run(format!("dlq groups merge {from} {into} --dry-run"))
         .shows("1 letter would move")
         .shows("Nothing was changed.");
     assert_eq!(group(&db, "card declined", "{}"), from, "a dry run");
@@ -49,6 +49,24 @@ fn groups_are_merged_and_the_rule_is_removed() {
 }
 
 #[test]
+fn a_change_that_fails_names_the_groups_that_changed() {
+    let db = TestDatabase::migrated();
+    let [first, second] = ["card declined", "no such customer"].map(|m| group(&db, m, "{}"));
+    // The group with more letters changes first.
+    group(&db, "card declined", "{}");
+    let broken = format!(
+        "CREATE FUNCTION public.broken() RETURNS trigger LANGUAGE plpgsql
+             AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
+         CREATE TRIGGER broken BEFORE UPDATE ON redrive.groups FOR EACH ROW
+             WHEN (NEW.id = {second} AND NEW.state <> OLD.state) EXECUTE FUNCTION public.broken()"
+    );
+    db.client().sql(&broken);
+    db.fails(2, format!("dlq groups ack group={first},{second} --yes"))
+        .prints(format!("group {first} is acknowledged\n"))
+        .tells("broken");
+}
+
+#[test]
 fn a_group_is_split_by_tenant() {
     let db = TestDatabase::migrated();
     let id = group(&db, "down", r#"{"tenant": "acme"}"#);
@@ -57,7 +75,7 @@ fn a_group_is_split_by_tenant() {
         let args = [&["dlq", "groups", "split", &id, "--by", by], more].concat();
         redrive(&db, &args)
     };
-    let dry = split("payload.tenant", &[]).exits_with(0);
+    let dry = split("payload.tenant", &["--dry-run"]).exits_with(0);
     dry.shows("acme");
     dry.shows("Nothing was changed.");
     let parts = split("payload.tenant", &["--json"]).exits_with(0).lines();

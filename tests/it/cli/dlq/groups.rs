@@ -23,6 +23,10 @@ fn groups_can_be_listed_shown_and_annotated() {
     db.run(format!(
         "dlq groups set {id} --note 'see the runbook' --owner payments"
     ));
+    db.run(format!("dlq groups ack {id} --dry-run"))
+        .shows("1 group with 3 letters would be acknowledged.")
+        .shows(format!("redrive dlq groups ack {id}\n"));
+    db.run("dlq groups list --state open");
     db.run(format!("dlq groups ack {id}"))
         .shows("is acknowledged, owned by payments");
     db.run(format!("dlq groups show {id}"))

@@ -50,15 +50,24 @@ fn a_quarantined_group_is_visible_and_each_suggested_command_works() {
     let found = db.run(suggested(&listed) + " --json");
     assert_eq!(found.lines().len(), 4);
 
-    for options in ["", "--yes", "--detach --yes"] {
+    for (options, kept) in [
+        ("", ""),
+        ("--yes", ""),
+        ("--detach --rate 5 --yes", " --rate 5 --detach"),
+        ("state=open", ""),
+    ] {
         let refused = db.fails(1, format!("dlq redrive {of_group} {options}").trim_end());
         refused.tells(format!(
             "no open letter matches: 0 open, 4 quarantined: \
-             redrive dlq redrive group={group} --force --reason TEXT"
+             redrive dlq redrive group={group}{kept} --force --reason TEXT"
         ));
         db.run(suggested(&refused) + " --json")
             .holds(&json!({"letters": 4}));
     }
+    db.fails(1, format!("dlq list {of_group} --state open --by kind"))
+        .tells(format!(
+            "redrive dlq list group={group} --by kind state=quarantined"
+        ));
     for (verb, option) in [("discard", "--reason tests"), ("validate", "--exec true")] {
         let refused = db.fails(1, format!("dlq {verb} {of_group} {option}"));
         refused.tells("0 open, 4 quarantined: redrive dlq ");

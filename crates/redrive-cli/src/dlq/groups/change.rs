@@ -22,31 +22,47 @@ pub(super) struct ChangeGroup {
     #[arg(value_name = "GROUP | CONDITION", required = true)]
     groups: Vec<String>,
     #[command(flatten)]
-    reason: Reason,
-    /// Change all groups that match the conditions.
-    #[arg(long)]
-    yes: bool,
+    confirm: Confirm,
 }
 
 impl ChangeGroup {
     pub(super) fn run(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
         let ids: Option<Vec<GroupId>> = self.groups.iter().map(|id| id.parse().ok()).collect();
-        let db = cx.database()?;
-        let Some(ids) = ids else {
-            return self.change_matching(state, cx);
+        let (db, by_id) = (&cx.database()?, ids.is_some());
+        let groups = match &ids {
+            Some(ids) => by_ids(ids, db)?,
+            None => self.matching(state, db)?,
         };
-        let operator = self.reason.operator();
+        let is_dry_run = self.confirm.dry_run || !(self.confirm.yes || by_id);
+        if groups.is_empty() && !by_id {
+            if cx.global.json {
+                cx.json(&preview_json(state, &groups, is_dry_run))?;
+            }
+            return cx.nothing(format!(
+                "no group that is not {state} has letters that match"
+            ));
+        }
         let mut ending = Ending::Done;
-        for id in ids {
-            let exists = db.dlq().groups().set_state(id, state, &operator)?;
-            ending = ending.and(report(exists, id, cx)?);
+        for id in ids.into_iter().flatten() {
+            if !groups.iter().any(|of| of.group.id == id) {
+                ending = not_found(id, cx)?;
+            }
+        }
+        if is_dry_run {
+            let to_act: &[&str] = if by_id { &[] } else { &["--yes"] };
+            return Ok(ending.and(preview(state, &groups, to_act, cx)?));
+        }
+        let operator = self.confirm.reason.operator();
+        for MatchingGroup { group, .. } in &groups {
+            let exists = db.dlq().groups().set_state(group.id, state, &operator)?;
+            // Each one at once: an error at a later one leaves it changed.
+            ending = ending.and(report(exists, group.id, cx)?);
         }
         Ok(ending)
     }
 
-    /// Changes the groups whose letters meet the conditions, or shows them.
-    fn change_matching(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
+    /// The groups whose letters meet the conditions.
+    fn matching(&self, state: GroupState, db: &Database) -> Result<Vec<MatchingGroup>> {
         if let Some(word) = self.groups.iter().find(|word| !is_condition(word)) {
             return Err(Error::new(match word.parse::<GroupId>() {
                 Ok(id) => format!("an id cannot have conditions beside it; use group={id}"),
@@ -66,47 +82,45 @@ impl ChangeGroup {
         };
         let mut groups = matching(letters, counted, GroupFilter::new(), db)?;
         groups.retain(|matching| matching.group.state != state);
-        if groups.is_empty() {
-            if cx.global.json {
-                cx.json(&preview_json(state, &groups, !self.yes))?;
-            }
-            return cx.nothing(format!(
-                "no group that is not {state} has letters that match"
-            ));
-        }
-        if !self.yes {
-            return preview(state, &groups, cx);
-        }
-        let operator = self.reason.operator();
-        for MatchingGroup { group, .. } in &groups {
-            db.dlq().groups().set_state(group.id, state, &operator)?;
-        }
-        let ids = groups.iter().map(|matching| matching.group.id);
-        if cx.global.json {
-            let changed = GroupFilter::new().ids(ids).limit(MAX_GROUPS);
-            for group in db.dlq().groups().list(&changed)? {
-                json_line(cx.out, &group_json(&group, waiting(&group)))?;
-            }
-            return Ok(Ending::Done);
-        }
-        let verb = if groups.len() == 1 { "is" } else { "are" };
-        writeln!(cx.out, "{} {verb} {state}", numbers(&groups))?;
-        Ok(Ending::Done)
+        Ok(groups)
     }
 }
 
+/// Those of the groups that exist, with their waiting letters.
+fn by_ids(ids: &[GroupId], db: &Database) -> Result<Vec<MatchingGroup>> {
+    let filter = GroupFilter::new()
+        .ids(ids.iter().copied())
+        .limit(MAX_GROUPS);
+    let groups = db.dlq().groups().list(&filter)?.into_iter();
+    Ok(groups.map(MatchingGroup::waiting).collect())
+}
+
 /// Shows the groups that would change.
-fn preview(state: GroupState, groups: &[MatchingGroup], cx: &mut Context<'_>) -> Result<Ending> {
+fn preview(
+    state: GroupState,
+    groups: &[MatchingGroup],
+    to_act: &[&str],
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
     if cx.global.json {
         return cx.json(&preview_json(state, groups, true));
+    }
+    if groups.is_empty() {
+        return Ok(Ending::NothingMatched);
     }
     group_table(&groups[..groups.len().min(SHOWN)], Charset::of_locale()).write(cx.out)?;
     let more = groups.len().saturating_sub(SHOWN) as u64;
     if more > 0 {
         writeln!(cx.out, "and {} more", counted(more, "group"))?;
     }
-    writeln!(cx.out, "\n{} would be {state}.", numbers(groups))?;
-    cx.propose(&["--yes"])
+    let letters = groups.iter().map(|matching| matching.letters).sum();
+    writeln!(
+        cx.out,
+        "\n{} with {} would be {state}.",
+        counted(groups.len() as u64, "group"),
+        counted(letters, "letter")
+    )?;
+    cx.propose(to_act)
 }
 
 fn preview_json(state: GroupState, groups: &[MatchingGroup], is_dry_run: bool) -> Value {
@@ -116,16 +130,6 @@ fn preview_json(state: GroupState, groups: &[MatchingGroup], is_dry_run: bool) -
         "dry_run": is_dry_run, "state": state.as_str(), "groups": ids.collect::<Vec<_>>(),
         "letters": letters,
     })
-}
-
-/// How many groups and letters there are.
-fn numbers(groups: &[MatchingGroup]) -> String {
-    let letters = groups.iter().map(|matching| matching.letters).sum();
-    format!(
-        "{} with {}",
-        counted(groups.len() as u64, "group"),
-        counted(letters, "letter")
-    )
 }
 
 /// Set the note or the owner of a failure group

@@ -3,7 +3,8 @@
 use redrive::dlq::{GroupFilter, GroupState};
 
 use super::matching::{Counted, MAX_GROUPS, matching};
-use crate::dlq::group::{MatchingGroup, group_json, group_table, waiting};
+use crate::dlq::group::{MatchingGroup, group_json, group_table};
+use crate::dlq::none_in;
 use crate::prelude::*;
 use crate::terminal::Charset;
 
@@ -39,10 +40,13 @@ impl ListGroups {
         let db = cx.database()?;
         let mut groups = self.groups(&db)?;
         let more = More::than(self.limit, MAX_GROUPS, "groups", &mut groups);
+        if groups.is_empty() {
+            return none_in(self.words.queue(), "no failure group matches", cx);
+        }
         let table = group_table(&groups, Charset::of_locale());
         cx.list_some(
             &more,
-            "no failure group matches",
+            "",
             &groups,
             |of| group_json(&of.group, of.letters),
             &table,
@@ -65,10 +69,6 @@ impl ListGroups {
             .with(self.words.queue(), GroupFilter::queue)
             .with_flag(!self.all, GroupFilter::waiting);
         let groups = db.dlq().groups().list(&filter)?.into_iter();
-        let waiting = groups.map(|group| MatchingGroup {
-            letters: waiting(&group),
-            group,
-        });
-        Ok(waiting.collect())
+        Ok(groups.map(MatchingGroup::waiting).collect())
     }
 }

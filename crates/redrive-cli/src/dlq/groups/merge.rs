@@ -24,10 +24,7 @@ pub(super) struct MergeGroups {
     #[arg(long, value_name = "GROUP")]
     into: Option<GroupId>,
     #[command(flatten)]
-    reason: Reason,
-    /// Merge the groups.
-    #[arg(long)]
-    yes: bool,
+    confirm: Confirm,
 }
 
 impl MergeGroups {
@@ -52,7 +49,7 @@ impl MergeGroups {
                 None => return not_found(id, cx),
             }
         }
-        if !self.yes {
+        if !self.confirm.yes {
             check(groups, into, &db.dlq().groups().rules()?)?;
             for group in &sources {
                 let letters = group.open
@@ -80,7 +77,7 @@ impl MergeGroups {
             writeln!(cx.out)?;
             return cx.propose(&["--yes"]);
         }
-        let operator = self.reason.operator();
+        let operator = self.confirm.reason.operator();
         let mut ending = Ending::Done;
         for &id in groups {
             let done = db.dlq().groups().merge(id, into, &operator)?;

@@ -84,7 +84,7 @@ pub(super) fn report(
         return Ok(Ending::Done);
     }
     cx.nothing(format!(
-        "{} locked by another operation. To move the rest:\n  redrive dlq groups rules apply {}",
+        "{} locked by another operation. To move the rest:\n  {Me} dlq groups rules apply {}",
         locked(done.locked),
         done.rule
     ))

@@ -72,7 +72,7 @@ impl ShowGroup {
             .group(self.group)
             .states([LetterState::Open, LetterState::Quarantined]);
         let limit = self.limit.unwrap_or(VALUES).into();
-        let list = format!("redrive dlq list group={}", self.group);
+        let list = format!("{Me} dlq list group={}", self.group);
         match counts(&letters, property, limit, &list, cx)? {
             Some(ending) => Ok(ending),
             None => cx.nothing(format!("no letter of group {} is waiting", self.group)),
@@ -84,10 +84,10 @@ impl ShowGroup {
 fn next(group: &FailureGroup) -> Vec<String> {
     let mut commands = vec![list_of(group)];
     if waiting(group) > 0 {
-        commands.push(format!("redrive dlq groups show {} --by version", group.id));
+        commands.push(format!("{Me} dlq groups show {} --by version", group.id));
     }
     if group.open > 0 {
-        commands.push(format!("redrive dlq redrive group={}", group.id));
+        commands.push(format!("{Me} dlq redrive group={}", group.id));
     }
     commands
 }

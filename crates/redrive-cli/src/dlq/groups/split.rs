@@ -30,10 +30,7 @@ pub(super) struct SplitGroup {
     #[arg(long, value_name = "PROPERTY")]
     by: SplitBy,
     #[command(flatten)]
-    reason: Reason,
-    /// Split the group.
-    #[arg(long)]
-    yes: bool,
+    confirm: Confirm,
 }
 
 impl SplitGroup {
@@ -44,8 +41,8 @@ impl SplitGroup {
         if groups.get(self.group)?.is_none() {
             return not_found(self.group, cx);
         }
-        if self.yes {
-            let operator = self.reason.operator();
+        if self.confirm.yes {
+            let operator = self.confirm.reason.operator();
             let done = groups.split(self.group, &self.by, &operator)?;
             let what = format!(
                 "group {} is split by {}",

@@ -35,7 +35,7 @@ pub(super) fn held_groups(db: &Database) -> Result<Vec<Activity>> {
                 ago(held.oldest_held_at),
                 held.oldest_letter,
             ),
-            next: format!("redrive queue groups held {}", operand(&held.queue)),
+            next: format!("{Me} queue groups held {}", operand(&held.queue)),
             json: json!(object!(held =>
                 queue, held = held.groups.json(), waiting, oldest_group, oldest_letter, oldest_held_at,
             )),
@@ -77,7 +77,7 @@ fn activity(run: &RedriveRun, db: &Database) -> Result<Activity> {
     );
     Ok(Activity {
         line,
-        next: format!("redrive dlq runs show {}", run.id),
+        next: format!("{Me} dlq runs show {}", run.id),
         json: json!(run_line(run, &skips(run, db)?, None)),
     })
 }
@@ -100,7 +100,7 @@ pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
                 grouped(queue.ready),
                 pause.reason.as_deref().unwrap_or("no reason given")
             ),
-            next: format!("redrive queue resume {}", operand(&queue.queue)),
+            next: format!("{Me} queue resume {}", operand(&queue.queue)),
             json: json!(pause_json(pause)),
         })
         .collect()
@@ -122,7 +122,7 @@ pub(super) fn breakers(db: &Database) -> Result<Vec<Activity>> {
                 breaker.cause,
                 breaker.message.as_deref().unwrap_or_default()
             ),
-            next: format!("redrive breaker close {}", operand(&breaker.name)),
+            next: format!("{Me} breaker close {}", operand(&breaker.name)),
             json: json!(breaker_line(breaker)),
         })
         .collect())

@@ -140,7 +140,7 @@ impl<'a> Failure<'a> {
     pub(super) fn next(&self) -> String {
         if let Some(group) = self.only() {
             return match group.is_regression() {
-                true => format!("redrive dlq groups show {}", group.id),
+                true => format!("{Me} dlq groups show {}", group.id),
                 false => list_of(group),
             };
         }
@@ -163,9 +163,9 @@ impl<'a> Failure<'a> {
         };
         let is_open = self.waiting() > self.quarantined();
         match (is_listed && !self.is_regression(), is_open) {
-            (false, _) => format!("redrive dlq groups {selection}"),
-            (true, true) => format!("redrive dlq list {selection}"),
-            (true, false) => format!("redrive dlq list {selection} state=quarantined"),
+            (false, _) => format!("{Me} dlq groups {selection}"),
+            (true, true) => format!("{Me} dlq list {selection}"),
+            (true, false) => format!("{Me} dlq list {selection} state=quarantined"),
         }
     }
 

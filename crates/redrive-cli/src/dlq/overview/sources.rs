@@ -24,7 +24,7 @@ pub(super) fn activities(captured: &CapturedSources) -> Vec<Activity> {
         ),
         next: {
             let condition = LetterFilter::new().source(&source.source);
-            format!("redrive dlq list {}", quoted(&condition.to_string()))
+            format!("{Me} dlq list {}", quoted(&condition.to_string()))
         },
         json: json!(object!(source =>
             source, open, captured_last_hour = source.last_hour, seen,

@@ -27,7 +27,7 @@ pub(super) fn unhandled(queue: &QueueStats) -> Option<Activity> {
     };
     (!kinds.is_empty()).then(|| Activity {
         line,
-        next: format!("redrive stats {}", operand(name)),
+        next: format!("{Me} stats {}", operand(name)),
         json: json!(null),
     })
 }

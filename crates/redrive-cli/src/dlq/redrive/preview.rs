@@ -8,7 +8,7 @@ use crate::dlq::filter::{count, in_states};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::dlq::validators::{error_json, print_errors};
-use crate::left_out::{LeftOut, REDACTED_INCLUDE, left_out_json, matching, write_left_out};
+use crate::left_out::{LeftOut, left_out_json, matching, redacted_include, write_left_out};
 use crate::prelude::*;
 
 /// How many groups are shown.
@@ -118,17 +118,17 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {
             (_, Some(state)) => (format!("{state}; only open letters are redriven"), None),
             (Skip::TooLarge, None) => (
                 "the captured bytes exceed 16 MiB".to_owned(),
-                Some(
-                    "`redrive dlq deliver` sends them, `redrive dlq edit` replaces them".to_owned(),
-                ),
+                Some(format!(
+                    "`{Me} dlq deliver` sends them, `{Me} dlq edit` replaces them"
+                )),
             ),
             (Skip::NoJson, None) => (
                 "the captured bytes are not JSON".to_owned(),
-                Some("`redrive dlq edit` replaces them".to_owned()),
+                Some(format!("`{Me} dlq edit` replaces them")),
             ),
             (Skip::Redacted, None) => (
                 "the payload was redacted".to_owned(),
-                Some(REDACTED_INCLUDE.to_owned()),
+                Some(redacted_include()),
             ),
             (reason, None) => (reason.to_string(), None),
         };

@@ -70,7 +70,7 @@ impl Validated {
             failed, unchecked, ..
         } = self.validation;
         let failed = LeftOut::of(failed, "invalid", "failed validation").map(|line| LeftOut {
-            include: Some("`redrive dlq edit` repairs them".to_owned()),
+            include: Some(format!("`{Me} dlq edit` repairs them")),
             ..line
         });
         let unchecked = LeftOut::of(unchecked, "unchecked", "no validator for the kind");

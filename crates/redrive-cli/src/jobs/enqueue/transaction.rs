@@ -11,8 +11,7 @@ use redrive::{ConnectOptions, NewJob, Queue};
 
 use crate::error::{Error, Result};
 
-const UNCONFIRMED: &str = "the commit was not confirmed, so the jobs may be enqueued; check with \
-                           `redrive stats` before you repeat this";
+const UNCONFIRMED: &str = "the commit was not confirmed, so the jobs may be enqueued; check the queue before you repeat this";
 
 enum Request {
     Enqueue(Vec<NewJob>),

@@ -1,14 +1,14 @@
 //! `redrive job cancel`, `priority`, `set` and `run-now`.
 
-use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState, LiveJob};
-use redrive::{JobId, Operator};
+use redrive::admin::{Cancelled, JobChange, JobFilter, JobState, LiveJob};
 
-use super::report::{live, sample};
+use super::report::live;
 use super::show::gone;
-use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{NotDone, Why, beyond_limit, unknown};
-use crate::dry_run::DryRun;
-use crate::left_out::{LeftOut, left_out_json, matching, write_left_out};
+use super::table::job_table;
+use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::bulk::{self, Change, Changed, Found, SAMPLE};
+use crate::left_out::{LeftOut, matching};
+use crate::not_done::{Why, beyond_limit, unknown};
 use crate::prelude::*;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -45,7 +45,7 @@ pub(crate) struct Priority {
 
 impl ChangeJobs {
     pub(super) fn run(&self, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
-        Act::of(change).run(&self.selection, cx)
+        bulk::run(&Act::of(change, &self.selection)?, cx)
     }
 }
 
@@ -55,227 +55,95 @@ impl Priority {
     }
 }
 
-/// A change in words.
-struct Act {
+/// A change of selected jobs, in words.
+struct Act<'a> {
     change: JobChange,
-    batches: Batches,
-    /// The states of the jobs that it changes.
-    takes: &'static [JobState],
-    /// Why it leaves out jobs in these states, in one word and as text.
-    others: Option<(&'static str, String)>,
-}
-
-/// The jobs that match a selection.
-struct Found {
+    selection: &'a Bulk,
     filter: JobFilter,
-    matching: u64,
-    /// Those that change.
-    affected: u64,
-    left_out: Vec<LeftOut>,
+    batches: Batches,
+    /// The states of the jobs that it changes. A running job that is given by id is asked to stop.
+    takes: &'static [JobState],
+    /// Why it leaves out other waiting jobs, in one word and as text.
+    others: (&'static str, String),
+    /// Why it leaves out running jobs.
+    running: String,
+    /// What becomes of a job.
+    became: String,
 }
 
-impl Act {
-    fn of(change: JobChange) -> Act {
-        let batches = Batches {
+impl<'a> Act<'a> {
+    fn of(change: JobChange, selection: &'a Bulk) -> Result<Act<'a>> {
+        let waiting: &'static [JobState] = &[JobState::Ready, JobState::Delayed];
+        let cancel = Batches {
             noun: "job",
             action: "cancel",
             progressive: "cancelling",
             participle: "cancelled",
-            undo: Undo::None,
+            undo: Undo::OfAudit(|audit| format!("undo: {Me} dlq redrive audit={audit} --yes")),
         };
-        match change {
+        let act = Act {
+            change,
+            selection,
+            filter: selection.jobs()?,
+            batches: cancel,
+            takes: match selection.ids().is_empty() {
+                true => waiting,
+                false => &JobState::ALL,
+            },
+            others: ("", String::new()),
+            running: format!("a worker runs them; `{Me} job cancel ID` asks a handler to stop"),
+            became: "was cancelled; it is a dead letter".to_owned(),
+        };
+        let running = "a worker runs them".to_owned();
+        Ok(match change {
             JobChange::SetPriority(priority) => Act {
-                change,
                 batches: Batches {
                     action: "priority",
                     participle: "given the priority",
                     progressive: "setting the priority",
-                    ..batches
+                    undo: Undo::None,
+                    ..cancel
                 },
-                takes: &[JobState::Ready, JobState::Delayed],
-                others: Some((
+                takes: waiting,
+                others: (
                     "unchanged",
                     format!("they have priority {priority} already"),
-                )),
+                ),
+                running,
+                became: format!("now has priority {priority}"),
+                ..act
             },
             JobChange::RunNow => Act {
-                change,
                 batches: Batches {
                     action: "run-now",
                     participle: "made ready",
                     progressive: "making ready",
-                    ..batches
+                    undo: Undo::None,
+                    ..cancel
                 },
                 takes: &[JobState::Delayed],
-                others: Some(("ready", "they are ready already".to_owned())),
+                others: ("ready", "they are ready already".to_owned()),
+                running,
+                became: "is ready now".to_owned(),
+                ..act
             },
-            JobChange::Cancel | _ => Act {
-                change,
-                batches: Batches {
-                    undo: Undo::OfAudit(|audit| {
-                        format!("undo: redrive dlq redrive audit={audit} --yes")
-                    }),
-                    ..batches
-                },
-                takes: &[JobState::Ready, JobState::Delayed],
-                others: None,
-            },
-        }
-    }
-
-    fn run(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        if !selection.is_dry_run() && !selection.ids().is_empty() {
-            return self.change_ids(selection, cx);
-        }
-        let found = self.find(selection, &db)?;
-        let ending = match selection.is_dry_run() {
-            true => self.show(&found, selection, cx)?,
-            false => self.change_matching(&found, selection, cx)?,
-        };
-        match found.matching {
-            0 => cx.nothing(format!("no live job matches {}", found.filter)),
-            _ => Ok(ending),
-        }
-    }
-
-    fn find(&self, selection: &Bulk, db: &Database) -> Result<Found> {
-        let filter = selection.jobs()?;
-        let (mut count, mut changeable) = db.admin().jobs().preview(&filter, self.change)?;
-        let matching = count.jobs();
-        match (self.change, selection.ids().is_empty()) {
-            // Its handler is asked to stop.
-            (JobChange::Cancel, false) => changeable += std::mem::take(&mut count.leased),
-            // One that has the priority counts as changed.
-            (JobChange::SetPriority(_), false) => changeable = count.waiting(),
-            (JobChange::Cancel | JobChange::SetPriority(_) | JobChange::RunNow | _, _) => {}
-        }
-        Ok(Found {
-            filter,
-            matching,
-            affected: selection.limited(changeable),
-            left_out: self.left_out(&count, changeable),
+            JobChange::Cancel | _ => act,
         })
     }
 
-    /// Shows what would change.
-    fn show(&self, found: &Found, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let dry_run = DryRun {
-            noun: "job",
-            action: self.batches.action,
-            affected: found.affected,
-            matching: found.matching,
-            left_out: &found.left_out,
-            to_act: selection.to_act(),
-        };
-        let jobs = matching(found.matching, "live job");
-        let affected = grouped(found.affected);
-        let heading = format!("{jobs}; {affected} would be {}.", self.batches.participle);
-        let takes: &[JobState] = match (self.change, selection.ids().is_empty()) {
-            (JobChange::Cancel, false) => &JobState::ALL,
-            (JobChange::Cancel | JobChange::SetPriority(_) | JobChange::RunNow | _, _) => {
-                self.takes
-            }
-        };
-        let sample = || {
-            let jobs = db.admin().jobs().list(&found.filter)?;
-            Ok(Some(sample(jobs, takes)))
-        };
-        dry_run.show(&heading, sample, cx)?;
-        Ok(Ending::of(found.affected > 0))
-    }
-
-    /// Changes all matching jobs in batches, until a signal arrives.
-    fn change_matching(
-        &self,
-        found: &Found,
-        selection: &Bulk,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let db = &cx.database()?;
-        // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
-        let filter = found.filter.clone().limit(found.affected);
-        let (jobs, operator) = (db.admin().jobs(), selection.operator());
-        let ended = self.batches.run(found.affected, cx, |go_on| {
-            jobs.change_while(&filter, self.change, &operator, |so_far| {
-                go_on(SoFar::of(so_far.jobs.len(), so_far.audit))
-            })
-        })?;
-        let SoFar { done, audit, .. } = ended.so_far;
-        if cx.global.json || found.matching > 0 {
-            let skipped = left_out_json("jobs", &found.left_out);
-            let line = self.batches.line(done, skipped, audit);
-            cx.print(&line, self.batches.text(done))?;
-        }
-        if !cx.global.json {
-            write_left_out("job", &found.left_out, cx)?;
-        }
-        ended.or_stopped(Ending::of(done > 0), cx)
-    }
-
-    /// Changes the jobs given by id, and explains why others did not change.
-    fn change_ids(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let (filter, operator) = (selection.jobs()?, selection.operator());
-        let jobs = db.admin().jobs();
-        let changed = jobs.change(&selection.limited_jobs()?, self.change, &operator)?;
-        let (limit, mut taken) = (selection.limited(u64::MAX), changed.jobs.len() as u64);
-        let (mut done, mut not_done) = (Vec::new(), NotDone::default());
-        for id in selection.ids() {
-            let is_changed = changed.jobs.contains(&id);
-            let outcome = match is_changed {
-                true => Ok(self.changed(id)),
-                false if taken >= limit => Err(beyond_limit()),
-                false => live(id, &filter, db).and_then(|job| self.unchanged(&job, &operator, db)),
-            };
-            taken += u64::from(outcome.is_ok() && !is_changed);
-            match outcome {
-                Ok(text) => done.push(text),
-                Err(why) => not_done.0.push((id, why)),
-            }
-        }
-        if cx.global.json {
-            let number = done.len() as u64;
-            let skipped = not_done.json("jobs");
-            let line = self.batches.line(number, skipped, changed.audit);
-            json_line(cx.out, &line)?;
-        } else {
-            for text in done {
-                writeln!(cx.out, "{text}")?;
-            }
-        }
-        not_done.say("job", self.batches.participle, cx);
-        Ok(Ending::of(not_done.0.is_empty()))
-    }
-
-    fn changed(&self, id: JobId) -> String {
-        match self.change {
-            JobChange::SetPriority(priority) => format!("job {id} now has priority {priority}"),
-            JobChange::RunNow => format!("job {id} is ready now"),
-            JobChange::Cancel | _ => format!("job {id} was cancelled; it is a dead letter"),
-        }
-    }
-
     /// What became of a live job that did not change at once. One that is as it should be counts as changed.
-    fn unchanged(
-        &self,
-        job: &LiveJob,
-        operator: &Operator,
-        db: &Database,
-    ) -> std::result::Result<String, Why> {
+    fn unchanged(&self, job: &LiveJob, db: &Database) -> std::result::Result<String, Why> {
         let (id, state) = (job.id, job.state);
         match self.change {
-            JobChange::SetPriority(priority) if job.priority == priority => Ok(self.changed(id)),
+            JobChange::SetPriority(priority) if job.priority == priority => Ok(self.became.clone()),
             JobChange::SetPriority(_) => Err((state.as_str(), format!("it is {state}"))),
             JobChange::RunNow => Err((state.as_str(), format!("it is {state} already"))),
             // It was running a moment ago.
             JobChange::Cancel | _ => {
-                match db.admin().jobs().cancel(id, operator).map_err(unknown)? {
-                    Cancelled::Dead => Ok(self.changed(id)),
-                    Cancelled::Asked => Ok(format!(
-                        "job {id} is running; its handler was asked to stop"
-                    )),
+                let operator = self.selection.operator();
+                match db.admin().jobs().cancel(id, &operator).map_err(unknown)? {
+                    Cancelled::Dead => Ok(self.became.clone()),
+                    Cancelled::Asked => Ok("is running; its handler was asked to stop".to_owned()),
                     Cancelled::NotLive | _ => {
                         Err(("gone", format!("it {}", gone(id, db).map_err(unknown)?)))
                     }
@@ -283,19 +151,89 @@ impl Act {
             }
         }
     }
+}
 
-    /// The matching jobs that it leaves out, if it changes `changeable` of them.
-    fn left_out(&self, count: &JobCount, changeable: u64) -> Vec<LeftOut> {
-        let running = match self.change {
-            JobChange::Cancel => {
-                "a worker runs them; `redrive job cancel ID` asks a handler to stop"
-            }
-            JobChange::SetPriority(_) | JobChange::RunNow | _ => "a worker runs them",
+impl Change for Act<'_> {
+    fn batches(&self) -> &Batches {
+        &self.batches
+    }
+
+    fn to_act(&self) -> Option<Vec<&'static str>> {
+        let selection = self.selection;
+        selection.is_dry_run().then(|| selection.to_act())
+    }
+
+    fn find(&self, db: &Database) -> Result<Found> {
+        let (count, changeable) = db.admin().jobs().preview(&self.filter, self.change)?;
+        let of = |state: &JobState| match state {
+            JobState::Ready => count.ready,
+            JobState::Delayed => count.delayed,
+            JobState::Leased => count.leased,
+            JobState::Done | _ => 0,
         };
-        let leased = LeftOut::of(count.leased, "leased", running);
-        let rest = count.waiting().saturating_sub(changeable);
-        let others = self.others.as_ref();
-        let others = others.and_then(|(reason, because)| LeftOut::of(rest, reason, because));
-        leased.into_iter().chain(others).collect()
+        // Of those given by id, one that is as it should be counts as changed.
+        let changeable = match self.selection.ids().is_empty() {
+            true => changeable,
+            false => self.takes.iter().map(of).sum(),
+        };
+        let leased = match self.takes.contains(&JobState::Leased) {
+            true => 0,
+            false => count.leased,
+        };
+        let (reason, because) = &self.others;
+        let others = LeftOut::of(count.jobs() - leased - changeable, reason, because);
+        let leased = LeftOut::of(leased, "leased", &self.running);
+        let affected = self.selection.limited(changeable);
+        // Each job given by id has a line of its own.
+        let is_told = self.selection.is_dry_run() || self.selection.ids().is_empty();
+        let left_out = leased.into_iter().chain(others).filter(|_| is_told);
+        Ok(Found {
+            matching: count.jobs(),
+            affected,
+            left_out: left_out.collect(),
+            heading: format!(
+                "{}; {} would be {}.",
+                matching(count.jobs(), "live job"),
+                grouped(affected),
+                self.batches.participle
+            ),
+        })
+    }
+
+    fn sample(&self, _found: &Found, db: &Database) -> Result<Option<Table>> {
+        let mut jobs = db.admin().jobs().list(&self.filter)?;
+        jobs.retain(|job| self.takes.contains(&job.state));
+        jobs.truncate(SAMPLE.into());
+        Ok(Some(job_table(&jobs)))
+    }
+
+    fn act(&self, found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
+        let (ids, operator) = (self.selection.ids(), self.selection.operator());
+        // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
+        let some = self.filter.clone().limit(found.affected);
+        let jobs = db.admin().jobs();
+        let changed = jobs.change_while(&some, self.change, &operator, |so_far| {
+            go_on(SoFar::of(so_far.jobs.len(), so_far.audit))
+        })?;
+        let (limit, mut taken) = (self.selection.limited(u64::MAX), changed.jobs.len() as u64);
+        let mut told = Changed::default();
+        for id in ids {
+            let is_changed = changed.jobs.contains(&id);
+            let outcome = match is_changed {
+                true => Ok(self.became.clone()),
+                false if taken >= limit => Err(beyond_limit()),
+                false => live(id, &self.filter, db).and_then(|job| self.unchanged(&job, db)),
+            };
+            taken += u64::from(outcome.is_ok() && !is_changed);
+            match outcome {
+                Ok(became) => told.lines.push(format!("job {id} {became}")),
+                Err(why) => told.not_done.0.push((id, why)),
+            }
+        }
+        Ok(told)
+    }
+
+    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        cx.nothing(format!("no live job matches {}", self.filter))
     }
 }

@@ -8,10 +8,9 @@ use redrive::admin::{JobFilter, JobState};
 
 use super::report::live;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{
-    GivenEdit, NotDone, PayloadEdit, Preview, Why, beyond_limit, is_nothing, report_edit,
-};
+use crate::dlq::{GivenEdit, PayloadEdit, Preview, is_nothing, report_edit};
 use crate::left_out::{LeftOut, write_left_out};
+use crate::not_done::{NotDone, Why, beyond_limit};
 use crate::prelude::*;
 
 /// Why an edit changed nothing.

@@ -5,6 +5,7 @@ use redrive::admin::JobFilter;
 
 use super::show::job_line;
 use super::table::job_table;
+use crate::dlq::none_in;
 use crate::prelude::*;
 
 /// List jobs that have not ended, or that are done and kept, the oldest id first
@@ -35,7 +36,10 @@ impl ListJobs {
         let more = More::after(self.limit, "jobs", &mut jobs, |last| {
             format!("--after {}", last.id)
         });
-        let none = format!("no live job matches {filter}");
-        cx.list_some(&more, none.trim_end(), &jobs, job_line, &job_table(&jobs))
+        if jobs.is_empty() {
+            let none = format!("no live job matches {filter}");
+            return none_in(self.words.queue(), none.trim_end(), cx);
+        }
+        cx.list_some(&more, "", &jobs, job_line, &job_table(&jobs))
     }
 }

@@ -4,9 +4,7 @@ use redrive::JobId;
 use redrive::admin::{JobFilter, JobState, LiveJob};
 
 use super::show::gone;
-use super::table::job_table;
-use crate::dlq::{Why, unknown};
-use crate::dry_run::SAMPLE;
+use crate::not_done::{Why, unknown};
 use crate::prelude::*;
 
 /// Returns a job given by id, if it has not ended and matches, or why a command cannot take it.
@@ -23,11 +21,4 @@ pub(super) fn live(
         Some(job) if matching()?.jobs() > 0 => Ok(job),
         Some(_) => Err(("conditions", "it does not match the conditions".to_owned())),
     }
-}
-
-/// A table of some of the jobs in these states.
-pub(super) fn sample(jobs: Vec<LiveJob>, states: &[JobState]) -> Table {
-    let changeable = jobs.into_iter().filter(|job| states.contains(&job.state));
-    let some: Vec<LiveJob> = changeable.zip(0..SAMPLE).map(|(job, _)| job).collect();
-    job_table(&some)
 }

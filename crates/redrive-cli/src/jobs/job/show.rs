@@ -3,8 +3,8 @@
 use redrive::admin::{JobState, LiveJob};
 use redrive::{HeldGroup, JobId};
 
-use crate::dlq::ID;
 use crate::letter::{attempt_lines, print_attempts, waiting};
+use crate::not_done::ID;
 use crate::prelude::*;
 
 /// Show the state, payload and failed attempts of a job
@@ -108,7 +108,7 @@ pub(super) fn gone(id: JobId, db: &Database) -> Result<String> {
     Ok(match db.dlq().get(id)? {
         Some(letter) => {
             let state = letter.state;
-            format!("has ended; its letter is {state}: redrive dlq show {ID}")
+            format!("has ended; its letter is {state}: {Me} dlq show {ID}")
         }
         None => "does not exist, or it is done".to_owned(),
     })

@@ -7,6 +7,7 @@ use redrive::admin::{BreakerState, KindStats, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunId, RunState};
 use serde_json::Value;
 
+use crate::name::Me;
 use crate::terminal::{counted, grouped, one_line};
 
 /// How long a run may send nothing before the worker no longer waits for it.
@@ -37,17 +38,16 @@ impl Left {
 
     /// Returns each part with its reason.
     pub(super) fn reasons(&self) -> Vec<String> {
+        let held =
+            format!("behind letters that hold their groups; see `{Me} queue groups held QUEUE`");
         let jobs = [
             (self.unhandled, "of kinds that no worker handles"),
-            (
-                self.held,
-                "behind letters that hold their groups; see `redrive queue groups held QUEUE`",
-            ),
+            (self.held, &*held),
         ];
         let jobs = jobs.into_iter().filter(|(jobs, _)| *jobs > 0);
         let runs = self.runs.iter().map(|(run, letters)| {
             format!(
-                "{} of redrive run {run}, which sends none now; see `redrive dlq runs show {run}`",
+                "{} of redrive run {run}, which sends none now; see `{Me} dlq runs show {run}`",
                 counted(*letters, "letter")
             )
         });

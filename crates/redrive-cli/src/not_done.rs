@@ -21,7 +21,7 @@ pub(crate) struct NotDone(pub(crate) Vec<(JobId, Why)>);
 impl NotDone {
     /// Finds out why a command that takes letters in these states, and with these conditions, left some
     /// unchanged. `None`: the conditions exclude all of these states. The limit allows `left` more.
-    pub(super) fn letters(
+    pub(crate) fn letters(
         ids: &[JobId],
         takes: &[LetterState],
         filter: Option<&LetterFilter>,
@@ -101,7 +101,7 @@ impl NotDone {
 }
 
 /// Why a letter did not change that has the right state and matches.
-pub(super) fn locked() -> Why {
+pub(crate) fn locked() -> Why {
     (
         "locked",
         "another operation or a consumer holds it".to_owned(),
@@ -120,7 +120,7 @@ pub(crate) fn unknown(error: impl Into<Error>) -> Why {
 }
 
 /// The states of letters, of those that exist and match.
-pub(super) fn states_of(
+pub(crate) fn states_of(
     filter: &LetterFilter,
     ids: &[JobId],
     db: &Database,

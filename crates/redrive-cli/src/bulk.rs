@@ -1,0 +1,133 @@
+//! A command that changes letters or jobs in bulk: a dry run, or the change in batches and its report.
+
+use crate::batches::{Batches, GoOn};
+use crate::left_out::{LeftOut, left_out_json, write_left_out};
+use crate::not_done::NotDone;
+use crate::prelude::*;
+
+/// How many letters or jobs a dry run shows.
+pub(crate) const SAMPLE: u8 = 5;
+
+/// What a command would change.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// How many match.
+    pub(crate) matching: u64,
+    /// How many would change.
+    pub(crate) affected: u64,
+    pub(crate) left_out: Vec<LeftOut>,
+    /// What would happen, as a sentence.
+    pub(crate) heading: String,
+}
+
+/// What a command has changed.
+#[derive(Default)]
+pub(crate) struct Changed {
+    /// What became of each job, if they were given by id.
+    pub(crate) lines: Vec<String>,
+    pub(crate) not_done: NotDone,
+}
+
+impl From<NotDone> for Changed {
+    fn from(not_done: NotDone) -> Changed {
+        Changed {
+            lines: Vec::new(),
+            not_done,
+        }
+    }
+}
+
+/// A change of letters or jobs.
+pub(crate) trait Change {
+    /// The change in words.
+    fn batches(&self) -> &Batches;
+
+    /// The words that make a dry run act; `None`: it acts.
+    fn to_act(&self) -> Option<Vec<&'static str>>;
+
+    /// Finds out what would change.
+    fn find(&self, db: &Database) -> Result<Found>;
+
+    /// Some of what would change.
+    fn sample(&self, _found: &Found, _db: &Database) -> Result<Option<Table>> {
+        Ok(None)
+    }
+
+    /// Changes what was found, in batches.
+    fn act(&self, found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed>;
+
+    /// Says that nothing matches, and why.
+    fn none(&self, cx: &mut Context<'_>) -> Result<Ending>;
+}
+
+/// Shows what would change, or changes it until a signal arrives. The exit code is 1 if something was not changed, or
+/// if nothing was.
+pub(crate) fn run(change: &impl Change, cx: &mut Context<'_>) -> Result<Ending> {
+    let db = &cx.database()?;
+    let (found, batches) = (change.find(db)?, change.batches());
+    if let Some(to_act) = change.to_act() {
+        found.show(batches, &to_act, || change.sample(&found, db), cx)?;
+        return match found.matching {
+            0 => change.none(cx),
+            _ => Ok(Ending::of(found.affected > 0)),
+        };
+    }
+    let ended = batches.run(found.affected, cx, |go_on| change.act(&found, go_on, db))?;
+    let Changed { lines, not_done } = &ended.result;
+    // One that changes later, because it runs, counts too.
+    let done = ended.so_far.done.max(lines.len() as u64);
+    let (noun, names) = (batches.noun, format!("{}s", batches.noun));
+    if cx.global.json {
+        let mut skipped = left_out_json(&names, &found.left_out);
+        skipped.extend(not_done.json(&names));
+        json_line(cx.out, &batches.line(done, skipped, ended.so_far.audit))?;
+    } else if found.matching > 0 || !not_done.0.is_empty() {
+        match lines.is_empty() {
+            true => writeln!(cx.out, "{}", batches.text(done))?,
+            false => writeln!(cx.out, "{}", lines.join("\n"))?,
+        }
+        write_left_out(noun, &found.left_out, cx)?;
+    }
+    not_done.say(noun, batches.participle, cx);
+    let ending = ended.or_stopped(Ending::of(not_done.0.is_empty()), cx)?;
+    match (ending, done, found.matching) {
+        (Ending::Done, 0, 0) => change.none(cx),
+        (Ending::Done, 0, _) => Ok(Ending::NothingMatched),
+        (ending, ..) => Ok(ending),
+    }
+}
+
+impl Found {
+    /// Prints the numbers. As text, and if something matches, also those left out, some of those that
+    /// would change, and the command that acts.
+    pub(crate) fn show(
+        &self,
+        Batches { noun, action, .. }: &Batches,
+        to_act: &[&str],
+        sample: impl FnOnce() -> Result<Option<Table>>,
+        cx: &mut Context<'_>,
+    ) -> Result<()> {
+        if cx.global.json {
+            let names = format!("{noun}s");
+            let skipped = left_out_json(&names, &self.left_out);
+            let line = json!({
+                "dry_run": true, "action": action, &*names: self.affected, "matching": self.matching,
+                "skipped": skipped,
+            });
+            return json_line(cx.out, &line);
+        }
+        if self.matching == 0 {
+            return Ok(());
+        }
+        writeln!(cx.out, "{}\n", self.heading)?;
+        write_left_out(noun, &self.left_out, cx)?;
+        if self.affected > 0 {
+            if let Some(sample) = sample()? {
+                sample.write(cx.out)?;
+                writeln!(cx.out)?;
+            }
+            cx.propose(to_act)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! `redrive dlq archive restore` and `redrive dlq archive delete`.
+
+use redrive::JobId;
+use redrive::dlq::{LetterFilter, NotRestored};
+
+use super::{not_taken, nothing_matched, table};
+use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::bulk::{self, Change, Changed, Found, SAMPLE};
+use crate::left_out::LeftOut;
+use crate::not_done::NotDone;
+use crate::prelude::*;
+
+/// Move archived letters back, with their ids, history and counts
+///
+/// Without --yes this is a dry run. Letters given by id are restored at once. A restored letter is
+/// open, or quarantined if it was. A letter stays in the archive if another letter has its id or
+/// its source and position, or if a live job holds its unique key. It does not hold its group again.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive dlq archive restore orders class=Timeout
+  redrive dlq archive restore 42 --reason 'the customer asked again'
+",
+    after_help = "\
+Ctrl-C stops after the current batch of 500 letters. The exit code is 1 then, if a
+letter stays in the archive, and if nothing matches."
+)]
+pub(crate) struct RestoreArchived {
+    #[command(flatten)]
+    selection: Bulk,
+}
+
+/// Delete archived letters
+///
+/// Without --yes this is a dry run, for letters given by id too. Deleted letters cannot be
+/// restored. The audit log keeps the conditions and the number of letters.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive dlq archive delete orders 'age>730d' --reason 'retention policy' --yes
+  redrive dlq archive delete 42 --yes
+",
+    after_help = "\
+To delete everything about a person or tenant, see `redrive erase --help`. Ctrl-C stops
+after the current batch of 2,000 letters. The exit code is 1 then, if a letter given by id
+is not deleted, and if nothing matches."
+)]
+pub(crate) struct DeleteArchived {
+    #[command(flatten)]
+    selection: Bulk,
+}
+
+const RESTORE: Batches = Batches {
+    noun: "letter",
+    action: "restore",
+    progressive: "restoring",
+    participle: "restored",
+    undo: Undo::OfAudit(|audit| {
+        format!("the restored letters: {Me} dlq list audit={audit} --state any")
+    }),
+};
+
+const DELETE: Batches = Batches {
+    noun: "letter",
+    action: "delete",
+    progressive: "deleting",
+    participle: "deleted",
+    undo: Undo::Hint("deleted letters cannot be restored"),
+};
+
+/// A change of selected archived letters.
+struct Selected<'a> {
+    selection: &'a Bulk,
+    filter: LetterFilter,
+}
+
+impl RestoreArchived {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let filter = self.selection.letters()?;
+        bulk::run(
+            &Restore(Selected {
+                selection: &self.selection,
+                filter,
+            }),
+            cx,
+        )
+    }
+}
+
+impl DeleteArchived {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let filter = self.selection.letters()?;
+        bulk::run(
+            &Delete(Selected {
+                selection: &self.selection,
+                filter,
+            }),
+            cx,
+        )
+    }
+}
+
+struct Restore<'a>(Selected<'a>);
+
+impl Change for Restore<'_> {
+    fn batches(&self) -> &Batches {
+        &RESTORE
+    }
+
+    fn to_act(&self) -> Option<Vec<&'static str>> {
+        let selection = self.0.selection;
+        selection.is_dry_run().then(|| selection.to_act())
+    }
+
+    fn find(&self, db: &Database) -> Result<Found> {
+        let Selected { selection, filter } = &self.0;
+        if !selection.is_dry_run() {
+            let matching = selection.limited(db.dlq().count_archived(filter)?);
+            return Ok(Found {
+                matching,
+                affected: matching,
+                ..Found::default()
+            });
+        }
+        let preview = db.dlq().preview_restore(filter)?;
+        let (letters, left) = (preview.letters.len() as u64, &preview.left);
+        let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
+            let same = left.iter().filter(|(_, why)| *why == reason);
+            LeftOut::of(same.count() as u64, reason.as_str(), because(reason))
+        });
+        Ok(Found {
+            matching: letters + left.len() as u64,
+            affected: letters,
+            left_out: left_out.collect(),
+            heading: format!("{} would be restored.", counted(letters, "letter")),
+        })
+    }
+
+    fn act(&self, _found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
+        let Selected { selection, filter } = &self.0;
+        let done = db
+            .dlq()
+            .restore_while(filter, &selection.operator(), |so_far| {
+                let restored = SoFar::of(so_far.letters.len(), so_far.audit);
+                go_on(restored.and_unchanged(so_far.left.len() as u64))
+            })?;
+        let mut rest = selection.ids();
+        rest.retain(|id| {
+            !done.letters.contains(id) && !done.left.iter().any(|(left, _)| left == id)
+        });
+        let why =
+            |(id, why): &(JobId, NotRestored)| (*id, (why.as_str(), because(*why).to_owned()));
+        let left = done.left.iter().map(why);
+        Ok(NotDone(left.chain(not_taken(&rest, db)).collect()).into())
+    }
+
+    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        Ok(nothing_matched(&self.0.filter, cx))
+    }
+}
+
+/// Why a letter stays in the archive.
+fn because(reason: NotRestored) -> &'static str {
+    match reason {
+        NotRestored::IdTaken => "another letter has the id",
+        NotRestored::PositionTaken => "the failure was captured again",
+        NotRestored::KeyTaken => "a live job holds the unique key",
+        _ => reason.as_str(),
+    }
+}
+
+struct Delete<'a>(Selected<'a>);
+
+impl Change for Delete<'_> {
+    fn batches(&self) -> &Batches {
+        &DELETE
+    }
+
+    fn to_act(&self) -> Option<Vec<&'static str>> {
+        (!self.0.selection.confirm.yes).then(|| vec!["--yes"])
+    }
+
+    fn find(&self, db: &Database) -> Result<Found> {
+        let Selected { selection, filter } = &self.0;
+        let matching = selection.limited(db.dlq().count_archived(filter)?);
+        let letters = counted(matching, "letter");
+        let heading =
+            format!("{letters} would be deleted from the archive, which cannot be undone.");
+        Ok(Found {
+            matching,
+            affected: matching,
+            heading,
+            ..Found::default()
+        })
+    }
+
+    fn sample(&self, found: &Found, db: &Database) -> Result<Option<Table>> {
+        let some = self
+            .0
+            .filter
+            .clone()
+            .limit(u64::from(SAMPLE).min(found.affected));
+        Ok(Some(table(&db.dlq().archived(&some)?)))
+    }
+
+    fn act(&self, _found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
+        let Selected { selection, filter } = &self.0;
+        let mut rest = selection.ids();
+        if !rest.is_empty() {
+            let found = db.dlq().archived(filter)?;
+            rest.retain(|id| !found.iter().any(|archived| archived.letter.id == *id));
+        }
+        let not_done = NotDone(not_taken(&rest, db).collect());
+        let delete = |deleted: u64| go_on(deleted.into());
+        db.dlq()
+            .delete_archived_while(filter, &selection.operator(), delete)?;
+        Ok(not_done.into())
+    }
+
+    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        Ok(nothing_matched(&self.0.filter, cx))
+    }
+}
