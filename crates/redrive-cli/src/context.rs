@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::global::GlobalArgs;
 use crate::optional::Optional as _;
 use crate::registry::Registry;
-use crate::terminal::{self, Table, Window, clean, command_lines, json_line};
+use crate::terminal::{self, Table, clean, columns_of_stdout, command_lines, json_line};
 use crate::time::Clock;
 use crate::typed::Typed;
 
@@ -213,7 +213,7 @@ impl Context<'_> {
 
     /// Prints a command to type next.
     pub(crate) fn print_command(&mut self, command: &str) -> Result<Ending> {
-        let lines = command_lines("  ", command, Window::of_stdout().columns());
+        let lines = command_lines("  ", command, columns_of_stdout());
         writeln!(self.out, "{lines}")?;
         Ok(Ending::Done)
     }

@@ -1,7 +1,6 @@
 //! `redrive dlq`: dead letters.
 
 mod filter;
-mod similar;
 mod none_matched;
 mod blocked;
 mod letter_table;

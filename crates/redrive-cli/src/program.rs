@@ -243,7 +243,7 @@ fn print(
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program")
-            .field("registry", &self.registry)
-            .finish()
+            .field("name", &self.registry.name)
+            .finish_non_exhaustive()
     }
 }

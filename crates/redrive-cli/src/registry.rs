@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use redrive::Handlers;
@@ -65,17 +64,6 @@ impl Registry {
             Some(version) => version.clone(),
             None => concat!("redrive-cli ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
-    }
-}
-
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry")
-            .field("name", &self.name)
-            .field("handlers", &self.handlers)
-            .field("validators", &self.validators)
-            .field("sinks", &self.sinks.keys())
-            .finish_non_exhaustive()
     }
 }
 

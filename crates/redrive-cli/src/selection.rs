@@ -1,6 +1,7 @@
 //! What a command acts on: letters or jobs by id, or by queue and conditions.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 
 use clap::Args;
 use redrive::admin::JobFilter;
@@ -149,12 +150,16 @@ impl Selection {
     }
 }
 
-impl Bulk {
-    /// The letters in any state.
-    pub(crate) fn letters(&self) -> Result<LetterFilter> {
-        self.selection.letters()
-    }
+/// What a command acts on is selected as what another one shows.
+impl Deref for Bulk {
+    type Target = Selection;
 
+    fn deref(&self) -> &Selection {
+        &self.selection
+    }
+}
+
+impl Bulk {
     /// The jobs in any state, without the limit.
     pub(crate) fn jobs(&self) -> Result<JobFilter> {
         self.selection.words.jobs()
@@ -163,21 +168,6 @@ impl Bulk {
     /// The jobs that the command may change.
     pub(crate) fn limited_jobs(&self) -> Result<JobFilter> {
         Ok(self.jobs()?.with(self.selection.limit, JobFilter::limit))
-    }
-
-    /// The ids on the command line.
-    pub(crate) fn ids(&self) -> Vec<JobId> {
-        self.selection.ids()
-    }
-
-    /// The queue, if the first word is its name.
-    pub(crate) fn queue(&self) -> Option<&str> {
-        self.selection.queue()
-    }
-
-    /// How many more than these the limit allows.
-    pub(crate) fn left(&self, done: u64) -> u64 {
-        self.selection.left(done)
     }
 
     /// How many of those that match the limit allows.

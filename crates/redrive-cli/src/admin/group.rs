@@ -3,6 +3,7 @@
 use redrive::{GroupDeath, GroupPolicy, HeldGroup, Queue};
 
 use super::rate_limit::warn_if_unknown;
+use crate::dlq::none_in;
 use crate::prelude::*;
 
 /// The most held groups in a list.
@@ -146,34 +147,27 @@ impl ShowPolicy {
 }
 
 fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Ending> {
-    let (mode, limit) = match policy {
-        GroupPolicy::Ordered(_) => ("ordered", None),
-        GroupPolicy::Limit(jobs) => ("limit", Some(jobs)),
-        GroupPolicy::Fair => ("fair", None),
-        GroupPolicy::None | _ => ("none", None),
-    };
-    let ordered = "one job of a group runs at a time";
-    let (on_death, meaning) = match policy {
+    let ordered = |effect| format!("one job of a group runs at a time; {effect}");
+    let (mode, limit, on_death, meaning) = match policy {
         GroupPolicy::Ordered(GroupDeath::Hold) => {
-            ("hold", format!("{ordered}; a letter holds its group"))
+            let meaning = ordered("a letter holds its group");
+            ("ordered", None, "hold", meaning)
         }
-        GroupPolicy::Ordered(GroupDeath::Divert) => (
-            "divert",
-            format!("{ordered}; jobs behind a letter become letters"),
-        ),
-        GroupPolicy::Ordered(_) => (
-            "continue",
-            format!("{ordered}; after a death the next one runs"),
-        ),
+        GroupPolicy::Ordered(GroupDeath::Divert) => {
+            let meaning = ordered("jobs behind a letter become letters");
+            ("ordered", None, "divert", meaning)
+        }
+        GroupPolicy::Ordered(_) => {
+            let meaning = ordered("after a death the next one runs");
+            ("ordered", None, "continue", meaning)
+        }
         GroupPolicy::Limit(jobs) => {
-            let jobs = grouped(u64::from(jobs));
-            (
-                "continue",
-                format!("at most {jobs} jobs of a group run at a time"),
-            )
+            let most = grouped(u64::from(jobs));
+            let meaning = format!("at most {most} jobs of a group run at a time");
+            ("limit", Some(jobs), "continue", meaning)
         }
-        GroupPolicy::Fair => ("continue", "groups take turns".to_owned()),
-        GroupPolicy::None | _ => ("continue", "groups are metadata".to_owned()),
+        GroupPolicy::Fair => ("fair", None, "continue", "groups take turns".to_owned()),
+        GroupPolicy::None | _ => ("none", None, "continue", "groups are metadata".to_owned()),
     };
     let name = queue.name();
     cx.print(
@@ -185,6 +179,9 @@ fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Endi
 impl ListHeld {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let mut groups = cx.queue(&self.queue)?.held_groups(self.limit + 1)?;
+        if groups.is_empty() {
+            return none_in(Some(&self.queue), "no letter holds a group", cx);
+        }
         let more = More::than(self.limit, MAX_LISTED, "groups", &mut groups);
         let table = table!(group in &groups => {
             Name "GROUP" => group.group,
@@ -195,13 +192,7 @@ impl ListHeld {
             Name "KIND" => group.kind,
             Text "ERROR CLASS" => group.error_class,
         });
-        cx.list_some(
-            &more,
-            "no letter holds a group",
-            &groups,
-            group_json,
-            &table,
-        )
+        cx.list_some(&more, "", &groups, group_json, &table)
     }
 }
 

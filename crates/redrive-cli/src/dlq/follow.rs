@@ -46,7 +46,7 @@ pub(super) fn follow(
     let mut driver = driver;
     let mut is_outage_reported = false;
     let mut reports = Reports::default();
-    let mut stall = Stall::new(patience);
+    let mut stall = Stall::default();
     loop {
         let step = match &mut driver {
             Some(driver) => drive(driver, &reports, &progress),
@@ -61,7 +61,9 @@ pub(super) fn follow(
             Ok(step)
         });
         let pause = match step {
-            Ok(Progression::Continue { done, .. }) if stall.is_over(done, Instant::now()) => {
+            Ok(Progression::Continue { done, .. })
+                if stall.is_over(done, patience, Instant::now()) =>
+            {
                 drop(progress);
                 return gave_up(id, patience, cx);
             }
@@ -133,7 +135,7 @@ fn watch(
     };
     let is_awaited = match run.state {
         RunState::Running => true,
-        RunState::Finished => patience != Patience::None && run.still_running > 0,
+        RunState::Finished => patience.is_some() && run.still_running > 0,
         RunState::Paused | RunState::Halted | RunState::Cancelled | _ => false,
     };
     if !is_awaited {
@@ -206,8 +208,9 @@ fn gave_up(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending
             "the jobs wait in their queue"
         }
     };
+    let time = short(patience.unwrap_or_default());
     cx.nothing(format!(
-        "stopped waiting: {patience}; {continues}. To see why, or to wait again:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
+        "stopped waiting: no new outcome for {time}; {continues}. To see why, or to wait again:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
     ))
 }
 
@@ -233,7 +236,7 @@ fn report(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending>
     if let Some(next) = next {
         cx.say(next);
     }
-    let is_tolerated = patience == Patience::None || !run.has_too_many_deaths();
+    let is_tolerated = patience.is_none() || !run.has_too_many_deaths();
     Ok(
         match run.state == RunState::Finished && run.sent > 0 && run.skipped == 0 && is_tolerated {
             true => Ending::Done,

@@ -3,7 +3,7 @@
 use redrive::dlq::{FailureGroup, GroupState};
 
 use crate::prelude::*;
-use crate::terminal::{Charset, sparkline};
+use crate::terminal::sparkline;
 
 /// The state, with `REGRESSION` if the group died again after it was resolved.
 pub(super) fn state(group: &FailureGroup) -> &'static str {
@@ -64,15 +64,12 @@ impl MatchingGroup {
 }
 
 /// A table of groups, each with a number of letters. It has a column for the kind if kinds differ.
-pub(super) fn group_table(groups: &[MatchingGroup], charset: Charset) -> Table {
+pub(super) fn group_table(groups: &[MatchingGroup]) -> Table {
     let has_kinds = groups
         .windows(2)
         .any(|two| two[0].group.kind != two[1].group.kind);
     // A table joins spaces, so an hour without a death needs a visible character.
-    let empty_hour = match charset {
-        Charset::Unicode => "\u{b7}",
-        Charset::Ascii => "_",
-    };
+    let hours = |group: &FailureGroup| sparkline(&group.hours).replace(' ', "\u{b7}");
     table!(MatchingGroup { group, letters } in groups => {
         Number "GROUP" => group.id,
         Text "QUEUE" => group.queue,
@@ -80,7 +77,7 @@ pub(super) fn group_table(groups: &[MatchingGroup], charset: Charset) -> Table {
         Text "STATE" => state(group),
         Number "LETTERS" => grouped(*letters),
         Number "LAST" => ago(group.last_seen),
-        Bars "BY HOUR" => sparkline(&group.hours, charset).replace(' ', empty_hour),
+        Bars "BY HOUR" => hours(group),
         Text "FAILURE" => failure(group),
     })
 }

@@ -19,7 +19,9 @@ use serde_json::Value;
 use super::group::{failure, group_json, waiting};
 use crate::pause::pause_json;
 use crate::prelude::*;
-use crate::terminal::{Charset, Style, Window, command_lines, cut, sparkline, width, wrap};
+use crate::terminal::{
+    SCREEN, Style, columns_of_stdout, command_lines, cut, sparkline, width, wrap,
+};
 use activity::{Activity, breakers, held_groups, pauses, runs};
 use failures::{Failure, failures};
 use unhandled::{unhandled, unhandled_kinds};
@@ -37,26 +39,22 @@ const MIN_HOURS: usize = 8;
 #[derive(Clone, Copy)]
 struct Layout {
     style: Style,
-    charset: Charset,
     /// The width of the window.
     columns: usize,
-    window: Window,
 }
 
 struct Screen {
     queues: Vec<QueueStats>,
     groups: Vec<FailureGroup>,
     captured: CapturedSources,
-    held_groups: Vec<Activity>,
-    halted_runs: Vec<Activity>,
-    runs: Vec<Activity>,
-    breakers: Vec<Activity>,
+    /// The other parts: their headings, their names in JSON, and what they show.
+    sections: Vec<(&'static str, &'static str, Vec<Activity>)>,
     durability_warnings: Vec<DurabilityWarning>,
 }
 
 /// Prints the on-call screen.
 pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
-    let db = cx.database()?;
+    let db = &cx.database()?;
     let filter = GroupFilter::new()
         .waiting()
         .states([
@@ -65,30 +63,37 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
             GroupState::Resolved,
         ])
         .limit(GROUPS);
-    let (halted_runs, runs) = runs(&db)?;
+    let (halted_runs, runs) = runs(db)?;
+    let (queues, captured) = (db.admin().stats(None)?, db.dlq().captured_sources()?);
     let screen = Screen {
-        queues: db.admin().stats(None)?,
         groups: db.dlq().groups().list(&filter)?,
-        captured: db.dlq().captured_sources()?,
-        held_groups: held_groups(&db)?,
-        halted_runs,
-        runs,
-        breakers: breakers(&db)?,
+        sections: vec![
+            ("Oldest letter", "", oldest_letter(&queues)),
+            (sources::HEADING, "sources", sources::activities(&captured)),
+            (
+                "Ready jobs without a worker",
+                "",
+                queues.iter().filter_map(unhandled).collect(),
+            ),
+            ("Held groups", "held_groups", held_groups(db)?),
+            ("Redrive runs that halted", "halted_runs", halted_runs),
+            ("Redrive runs in progress", "runs", runs),
+            ("Paused queues", "", pauses(&queues)),
+            ("Open breakers", "breakers", breakers(db)?),
+        ],
+        queues,
+        captured,
         // The screen is useful without the durability check, so its error is ignored.
         durability_warnings: db.admin().durability_warnings().unwrap_or_default(),
     };
     if cx.global.json {
-        json_line(cx.out, &screen.json())?;
-    } else {
-        let window = Window::of_stdout();
-        let layout = Layout {
-            style: Style::of_stdout(),
-            charset: Charset::of_locale(),
-            columns: window.screen(),
-            window,
-        };
-        screen.write(cx.out, layout)?;
+        return cx.json(&screen.json());
     }
+    let layout = Layout {
+        style: Style::of_stdout(),
+        columns: columns_of_stdout().unwrap_or(SCREEN),
+    };
+    screen.write(cx.out, layout)?;
     Ok(Ending::Done)
 }
 
@@ -97,26 +102,25 @@ impl Screen {
         if self.queues.is_empty() {
             writeln!(out, "All queues are empty.")?;
         } else {
-            self.depths().write_on_screen(out, layout.window)?;
+            self.depths().write_in(Some(layout.columns), out)?;
             self.write_failures(out, layout)?;
         }
-        let sources = sources::activities(&self.captured);
-        let unhandled: Vec<Activity> = self.queues.iter().filter_map(unhandled).collect();
-        for (heading, activities) in [
-            ("Oldest letter", self.oldest_letter().as_slice()),
-            (
-                sources::HEADING,
-                &sources[..sources.len().min(sources::SHOWN)],
-            ),
-            ("Ready jobs without a worker", &*unhandled),
-            ("Held groups", &*self.held_groups),
-            ("Redrive runs that halted", &*self.halted_runs),
-            ("Redrive runs in progress", &*self.runs),
-            ("Paused queues", &*pauses(&self.queues)),
-            ("Open breakers", &*self.breakers),
-        ] {
-            write_activities(heading, activities, out, layout)?;
-            if heading == sources::HEADING {
+        for (heading, _, activities) in &self.sections {
+            let is_of_sources = *heading == sources::HEADING;
+            let most = if is_of_sources {
+                sources::SHOWN
+            } else {
+                usize::MAX
+            };
+            if !activities.is_empty() {
+                layout.heading(heading, out)?;
+            }
+            for activity in activities.iter().take(most) {
+                let line = one_line(&activity.line);
+                writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
+                layout.command(&activity.next, out)?;
+            }
+            if is_of_sources {
                 sources::write_others(&self.captured, out)?;
             }
         }
@@ -168,23 +172,6 @@ impl Screen {
         Ok(())
     }
 
-    fn oldest_letter(&self) -> Option<Activity> {
-        let died = self.queues.iter();
-        let died = died.filter_map(|queue| Some((&queue.queue, queue.oldest_open?)));
-        let (queue, died_at) = died.min_by_key(|(_, died_at)| *died_at)?;
-        let selection =
-            match Words::of(vec![queue.clone()]).queue().is_none() || queue.starts_with('-') {
-                true => LetterFilter::new().queue(queue).to_string(),
-                false => queue.clone(),
-            };
-        let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
-        Some(Activity {
-            line: format!("died {} ago in {queue}", ago(died_at)),
-            next: format!("{Me} dlq list {} {}", quoted(&selection), quoted(&died)),
-            json: json!(null),
-        })
-    }
-
     fn write_durability_warnings(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         if self.durability_warnings.is_empty() {
             return Ok(());
@@ -211,24 +198,43 @@ impl Screen {
                 oldest_open_died_at = queue.oldest_open.json(),
             )
         });
-        let objects = |activities: &[Activity]| {
-            let objects = activities.iter().map(|activity| activity.json.clone());
-            objects.collect::<Vec<_>>()
-        };
         let warnings = self.durability_warnings.iter().map(ToString::to_string);
-        json!({
+        let groups = self.groups.iter().take(FAILURES);
+        let mut json = json!({
             "queues": queues.collect::<Vec<_>>(),
             "failures": failures(&self.groups).iter().take(FAILURES).map(Failure::json).collect::<Vec<_>>(),
-            "groups": self.groups.iter().take(FAILURES).map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
-            "sources": objects(&sources::activities(&self.captured)),
+            "groups": groups.map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
             "sources_complete": self.captured.is_complete,
-            "held_groups": objects(&self.held_groups),
-            "halted_runs": objects(&self.halted_runs),
-            "runs": objects(&self.runs),
-            "breakers": objects(&self.breakers),
             "durability_warnings": warnings.collect::<Vec<_>>(),
-        })
+        });
+        for (_, name, activities) in self.sections.iter().filter(|(_, name, _)| !name.is_empty()) {
+            json[name] = activities
+                .iter()
+                .map(|activity| activity.json.clone())
+                .collect();
+        }
+        json
     }
+}
+
+fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
+    let died = queues.iter();
+    let died = died.filter_map(|queue| Some((&queue.queue, queue.oldest_open?)));
+    let oldest = died.min_by_key(|(_, died_at)| *died_at);
+    let activity = oldest.map(|(queue, died_at)| {
+        let is_plain = Words::of(vec![queue.clone()]).queue().is_some() && !queue.starts_with('-');
+        let selection = match is_plain {
+            true => queue.clone(),
+            false => LetterFilter::new().queue(queue).to_string(),
+        };
+        let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
+        Activity {
+            line: format!("died {} ago in {queue}", ago(died_at)),
+            next: format!("{Me} dlq list {} {}", quoted(&selection), quoted(&died)),
+            json: json!(null),
+        }
+    });
+    activity.into_iter().collect()
 }
 
 impl Layout {
@@ -274,7 +280,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
     let around = INDENT.len() + width("|| 24 h    ");
     let room = layout.columns.saturating_sub(around + width(&next));
     let shown = hours.len().min(room);
-    let bars = |shown: usize| sparkline(&hours[hours.len() - shown..], layout.charset);
+    let bars = |shown: usize| sparkline(&hours[hours.len() - shown..]);
     if shown < MIN_HOURS {
         writeln!(out, "{INDENT}|{}| {} h", bars(hours.len()), hours.len())?;
         return layout.command(&next, out);
@@ -307,24 +313,6 @@ fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Re
         let regression = layout.style.error("REGRESSION");
         let line = line.replacen("REGRESSION", &regression, 1);
         writeln!(out, "{INDENT}{line}")?;
-    }
-    Ok(())
-}
-
-fn write_activities(
-    heading: &str,
-    activities: &[Activity],
-    out: &mut dyn Write,
-    layout: Layout,
-) -> Result<()> {
-    if activities.is_empty() {
-        return Ok(());
-    }
-    layout.heading(heading, out)?;
-    for activity in activities {
-        let line = one_line(&activity.line);
-        writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
-        layout.command(&activity.next, out)?;
     }
     Ok(())
 }

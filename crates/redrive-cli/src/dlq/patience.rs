@@ -1,6 +1,5 @@
 //! How long a command waits for the outcomes of a run.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::prelude::*;
@@ -41,7 +40,7 @@ impl WaitArgs {
     /// The patience for jobs that become ready after `delay`, which is added to the default.
     pub(super) fn patience(&self, delay: Option<Duration>) -> Patience {
         match self.no_wait {
-            true => Patience::None,
+            true => None,
             false => self.limit.patience(delay),
         }
     }
@@ -50,57 +49,28 @@ impl WaitArgs {
 impl MaxWait {
     pub(super) fn patience(&self, delay: Option<Duration>) -> Patience {
         let default = DEFAULT.saturating_add(delay.unwrap_or_default());
-        Patience::Until(self.max_wait.unwrap_or(default))
+        Some(self.max_wait.unwrap_or(default))
     }
 }
 
-/// How long to wait for outcomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// Not at all.
-    None,
-    /// Until there was no new outcome for this long.
-    Until(Duration),
-}
+/// How long to wait without a new outcome; `None`: not at all.
+pub(super) type Patience = Option<Duration>;
 
-impl fmt::Display for Patience {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Patience::None => f.write_str("no waiting was asked for"),
-            Patience::Until(limit) => write!(f, "no new outcome for {}", short(*limit)),
-        }
-    }
-}
-
-/// The time since the last new outcome.
-pub(super) struct Stall {
-    patience: Patience,
-    since: Option<Instant>,
-    done: u64,
-}
+/// The number of letters sent and outcomes, and since when it has not grown.
+#[derive(Default)]
+pub(super) struct Stall(Option<(u64, Instant)>);
 
 impl Stall {
-    pub(super) fn new(patience: Patience) -> Stall {
-        Stall {
-            patience,
-            since: None,
-            done: 0,
-        }
-    }
-
-    /// Notes the number of letters sent and outcomes. Returns whether it has not grown for too long.
-    pub(super) fn is_over(&mut self, done: u64, now: Instant) -> bool {
-        let since = match self.since {
-            Some(since) if self.done == done => since,
-            _ => {
-                self.since = Some(now);
-                self.done = done;
-                return false;
+    /// Notes the number. Returns whether it has not grown for too long.
+    pub(super) fn is_over(&mut self, done: u64, patience: Patience, now: Instant) -> bool {
+        match self.0 {
+            Some((before, since)) if before == done => {
+                patience.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
             }
-        };
-        match self.patience {
-            Patience::None => false,
-            Patience::Until(limit) => now.saturating_duration_since(since) >= limit,
+            _ => {
+                self.0 = Some((done, now));
+                false
+            }
         }
     }
 }
@@ -113,7 +83,7 @@ mod tests {
     fn waiting_ends_after_the_limit_without_a_new_outcome() {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut stall = Stall::new(Patience::Until(Duration::from_secs(10)));
+        let (mut stall, limit) = (Stall::default(), Some(Duration::from_secs(10)));
         for (done, seconds, is_over) in [
             (0, 0, false),
             (0, 9, false),
@@ -122,13 +92,15 @@ mod tests {
             (1, 20, true),
             (2, 30, false),
         ] {
-            assert_eq!(stall.is_over(done, at(seconds)), is_over, "{seconds} s");
+            assert_eq!(
+                stall.is_over(done, limit, at(seconds)),
+                is_over,
+                "{seconds} s"
+            );
         }
-        let mut none = Stall::new(Patience::Until(Duration::ZERO));
-        assert!(!none.is_over(5, at(0)));
-        assert!(none.is_over(5, at(0)));
-        let mut never = Stall::new(Patience::None);
-        assert!(!never.is_over(0, at(0)));
-        assert!(!never.is_over(0, at(1_000_000)));
+        let (mut none, zero) = (Stall::default(), Some(Duration::ZERO));
+        assert!(!none.is_over(5, zero, at(0)));
+        assert!(none.is_over(5, zero, at(0)));
+        assert!(!none.is_over(5, None, at(1_000_000)));
     }
 }

@@ -13,7 +13,7 @@ use redrive::{Enqueued, NewJob, Replace};
 use crate::ndjson::{self, without_mark};
 use crate::prelude::*;
 use crate::terminal::Progress;
-use file::{BadLines, EnqueuedFile, JobFile};
+use file::{EnqueuedFile, JobFile};
 
 /// The usage of `redrive enqueue`.
 pub(crate) const ENQUEUE_USAGE: &str =
@@ -242,16 +242,13 @@ impl Enqueue {
     fn enqueue_file(&self, path: &Path, cx: &mut Context<'_>) -> Result<Ending> {
         // Reports an invalid kind before line 1 is read.
         NewJob::raw(&self.kind, "null")?;
-        let bad_lines = match self.skip_bad_lines {
-            true => BadLines::Skip,
-            false => BadLines::Reject,
-        };
-        let file = JobFile::new(path, &self.kind, bad_lines);
+        let mut file = JobFile::new(path, &self.kind);
+        file.skips_bad_lines = self.skip_bad_lines;
         file.check()?;
         let queue = cx.queue(&self.queue)?;
         queue.database().check_schema()?;
         let begin = Instant::now();
-        let progress = match file.size() {
+        let progress = match file.size {
             Some(size) => Progress::of_bytes("enqueuing", size),
             None => Progress::unknown("enqueuing"),
         };

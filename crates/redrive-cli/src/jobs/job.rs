@@ -1,8 +1,6 @@
 //! `redrive job`: jobs that have not ended.
 
 mod show;
-mod table;
-mod report;
 mod list;
 mod change;
 mod edit;

@@ -82,12 +82,7 @@ fn event(event: &LetterEvent, runs: &[LetterRun]) -> Entry {
     let about = &event.about;
     let word = |key: &str| about.get(key).map(plain);
     let mut text = match &*event.event {
-        "died" => death(
-            word("generation").as_deref(),
-            word("cause").as_deref(),
-            word("error_class").as_deref(),
-            word("group").as_deref(),
-        ),
+        "died" => death(word),
         "" => "unknown event".to_owned(),
         other => other.to_owned(),
     };
@@ -125,26 +120,25 @@ fn event(event: &LetterEvent, runs: &[LetterRun]) -> Entry {
 
 /// The last death, which is recorded in the letter itself.
 fn last_death(letter: &Letter) -> String {
-    death(
-        Some(&letter.generation.to_string()),
-        Some(letter.cause.as_str()),
-        Some(&letter.error_class),
-        Some(&letter.group.to_string()),
-    )
+    death(|key| {
+        Some(match key {
+            "generation" => letter.generation.to_string(),
+            "cause" => letter.cause.to_string(),
+            "error_class" => letter.error_class.clone(),
+            _ => letter.group.to_string(),
+        })
+    })
 }
 
-fn death(
-    generation: Option<&str>,
-    cause: Option<&str>,
-    class: Option<&str>,
-    group: Option<&str>,
-) -> String {
-    let generation = match generation {
+/// A death, of which `word` tells the generation, the cause, the error class and the group.
+fn death(word: impl Fn(&str) -> Option<String>) -> String {
+    let generation = match word("generation").as_deref() {
         None | Some("0") => String::new(),
         Some(generation) => format!(" in generation {generation}"),
     };
-    let group = group.map(|group| format!("group {group}"));
-    let what: Vec<&str> = [cause, class, group.as_deref()]
+    let group = word("group").map(|group| format!("group {group}"));
+    let what = [word("cause"), word("error_class"), group];
+    let what: Vec<String> = what
         .into_iter()
         .flatten()
         .filter(|text| !text.is_empty())

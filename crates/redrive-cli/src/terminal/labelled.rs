@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use super::width::{width, wrap};
-use super::window::Window;
+use super::window::columns_of_stdout;
 use crate::error::Result;
 
 /// Writes a text after a label. A text that is wider than the window continues below its start.
 pub(crate) fn write_labelled(out: &mut dyn Write, label: &str, text: &str) -> Result<()> {
-    for line in lines(label, text, Window::of_stdout().columns()) {
+    for line in lines(label, text, columns_of_stdout()) {
         writeln!(out, "{line}")?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::width::width;
-use super::window::Window;
+use super::window::columns_of_stderr;
 
 /// The start of an error. Its text continues below the text.
 const ERROR: &str = "error: ";
@@ -11,7 +11,7 @@ const ERROR: &str = "error: ";
 /// Returns a message as it is written to stderr: with line breaks at the edge of a terminal, and
 /// unchanged elsewhere, because a program may read it line by line.
 pub(crate) fn message(text: &str) -> Cow<'_, str> {
-    match Window::of_stderr().columns() {
+    match columns_of_stderr() {
         Some(columns) => Cow::Owned(broken(text, columns)),
         None => Cow::Borrowed(text),
     }

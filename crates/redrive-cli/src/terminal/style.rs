@@ -1,11 +1,12 @@
 //! Bold and colored text on terminals.
 
-use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::io;
 
+use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 
-/// Decides whether text on a stream is styled.
+/// Decides whether text on a stream is styled: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>), and
+/// elsewhere if `CLICOLOR_FORCE` is (<https://bixense.com/clicolors>), as for `redrive dlq | less -R`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     has_colors: bool,
@@ -15,14 +16,14 @@ impl Style {
     /// The style of stdout.
     pub(crate) fn of_stdout() -> Style {
         Style {
-            has_colors: wants_colors(&io::stdout(), |name| std::env::var_os(name)),
+            has_colors: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         }
     }
 
     /// The style of stderr.
     pub(crate) fn of_stderr() -> Style {
         Style {
-            has_colors: wants_colors(&io::stderr(), |name| std::env::var_os(name)),
+            has_colors: AutoStream::choice(&io::stderr()) != ColorChoice::Never,
         }
     }
 
@@ -70,41 +71,4 @@ impl Style {
 
 fn colored(color: AnsiColor) -> anstyle::Style {
     anstyle::Style::new().fg_color(Some(color.into()))
-}
-
-/// Colors are for terminals, unless `NO_COLOR` is set (<https://no-color.org>). `CLICOLOR_FORCE`
-/// enables them elsewhere (<https://bixense.com/clicolors>), as for `redrive dlq | less -R`.
-fn wants_colors(stream: &impl IsTerminal, variable: impl Fn(&str) -> Option<OsString>) -> bool {
-    let value = |name| variable(name).filter(|value| !value.is_empty());
-    if value("NO_COLOR").is_some() {
-        return false;
-    }
-    let forced = value("CLICOLOR_FORCE").is_some_and(|value| value != "0");
-    let capable = value("TERM").is_none_or(|term| term != "dumb");
-    forced || (capable && stream.is_terminal())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn colors_follow_the_environment_when_the_output_is_a_file() {
-        let file = std::fs::File::open("/dev/null").expect("a file");
-        for (set, expected) in [
-            (&[][..], false),
-            (&[("CLICOLOR_FORCE", "1")], true),
-            (&[("CLICOLOR_FORCE", "0")], false),
-            (&[("CLICOLOR_FORCE", "")], false),
-            (&[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], true),
-            (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
-            (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "")], true),
-        ] {
-            let variable = |name: &str| {
-                let found = set.iter().find(|(set, _)| *set == name);
-                found.map(|(_, value)| OsString::from(value))
-            };
-            assert_eq!(wants_colors(&file, variable), expected, "{set:?}");
-        }
-    }
 }

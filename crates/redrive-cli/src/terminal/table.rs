@@ -7,7 +7,7 @@ use std::io::Write;
 use super::escape::one_line;
 use super::style::Style;
 use super::width::{cut, width};
-use super::window::Window;
+use super::window::columns_of_stdout;
 use crate::error::Result;
 use layout::{INDENT, Line, layout};
 
@@ -91,17 +91,12 @@ impl Table {
 
     /// Writes the table. Cells are cut only to fit a window.
     pub(crate) fn write(&self, out: &mut dyn Write) -> Result<()> {
-        self.write_to(out, Window::of_stdout().columns())
+        self.write_in(columns_of_stdout(), out)
     }
 
-    /// Writes the table as part of a screen, which has a width even in a pipe.
-    pub(crate) fn write_on_screen(&self, out: &mut dyn Write, window: Window) -> Result<()> {
-        self.write_to(out, Some(window.screen()))
-    }
-
-    fn write_to(&self, out: &mut dyn Write, columns: Option<usize>) -> Result<()> {
-        out.write_all(self.render(Style::of_stdout(), columns).as_bytes())?;
-        Ok(())
+    /// Writes the table in so many columns.
+    pub(crate) fn write_in(&self, columns: Option<usize>, out: &mut dyn Write) -> Result<()> {
+        Ok(out.write_all(self.render(Style::of_stdout(), columns).as_bytes())?)
     }
 
     fn render(&self, style: Style, window: Option<usize>) -> String {

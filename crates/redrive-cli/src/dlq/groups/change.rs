@@ -8,7 +8,6 @@ use super::show::not_found;
 use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
 use crate::prelude::*;
 use crate::selection::is_condition;
-use crate::terminal::Charset;
 
 /// How many groups a dry run shows.
 const SHOWN: usize = 10;
@@ -108,7 +107,7 @@ fn preview(
     if groups.is_empty() {
         return Ok(Ending::NothingMatched);
     }
-    group_table(&groups[..groups.len().min(SHOWN)], Charset::of_locale()).write(cx.out)?;
+    group_table(&groups[..groups.len().min(SHOWN)]).write(cx.out)?;
     let more = groups.len().saturating_sub(SHOWN) as u64;
     if more > 0 {
         writeln!(cx.out, "and {} more", counted(more, "group"))?;

@@ -6,7 +6,6 @@ use super::matching::{Counted, MAX_GROUPS, matching};
 use crate::dlq::group::{MatchingGroup, group_json, group_table};
 use crate::dlq::none_in;
 use crate::prelude::*;
-use crate::terminal::Charset;
 
 /// List failure groups, most waiting letters first
 ///
@@ -43,7 +42,7 @@ impl ListGroups {
         if groups.is_empty() {
             return none_in(self.words.queue(), "no failure group matches", cx);
         }
-        let table = group_table(&groups, Charset::of_locale());
+        let table = group_table(&groups);
         cx.list_some(
             &more,
             "",

@@ -6,7 +6,7 @@ use crate::dlq::counts::counts;
 use crate::dlq::group::{group_json, list_of, state, waiting};
 use crate::letter::print_indented;
 use crate::prelude::*;
-use crate::terminal::{Charset, Style, sparkline};
+use crate::terminal::{Style, sparkline};
 
 /// Show a failure group, or count its waiting letters by a property
 #[derive(Args, Debug)]
@@ -47,7 +47,7 @@ impl ShowGroup {
         let heading = format!("group {}: {}", group.id, state(&group));
         writeln!(cx.out, "{}\n", style.heading(&heading))?;
         details(&group).write(12, cx.out)?;
-        let line = sparkline(&group.hours, Charset::of_locale());
+        let line = sparkline(&group.hours);
         writeln!(cx.out, "\n  last 24 h    |{line}|")?;
         let newest = Some(&group.newest).filter(|newest| **newest != group.sample);
         for (name, text) in [

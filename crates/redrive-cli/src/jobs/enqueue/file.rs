@@ -13,25 +13,17 @@ use crate::terminal::Progress;
 /// The most jobs, and about the most bytes, sent in one statement.
 const MAX_CHUNK: (usize, u64) = (10_000, 8 * 1024 * 1024);
 
-/// The treatment of bad lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadLines {
-    /// The first bad line rejects the file.
-    Reject,
-    /// Bad lines are reported and skipped.
-    Skip,
-}
-
 /// A file of payloads of one kind.
 pub(super) struct JobFile<'a> {
     path: &'a Path,
     kind: &'a str,
-    bad_lines: BadLines,
+    /// Whether bad lines are reported and skipped. Otherwise the first one rejects the file.
+    pub(super) skips_bad_lines: bool,
     /// The size of a regular file, which can be read twice.
-    size: Option<u64>,
+    pub(super) size: Option<u64>,
 }
 
-/// The result of enqueuing a file.
+/// How many lines were enqueued or skipped.
 #[derive(Debug, Default)]
 pub(super) struct EnqueuedFile {
     pub(super) jobs: u64,
@@ -39,36 +31,27 @@ pub(super) struct EnqueuedFile {
 }
 
 impl<'a> JobFile<'a> {
-    pub(super) fn new(path: &'a Path, kind: &'a str, bad_lines: BadLines) -> JobFile<'a> {
+    /// A file that a bad line rejects.
+    pub(super) fn new(path: &'a Path, kind: &'a str) -> JobFile<'a> {
         let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file);
-        let size = metadata
-            .filter(|_| path != Path::new("-"))
-            .map(|metadata| metadata.len());
+        let metadata = metadata.filter(|_| path != Path::new("-"));
         JobFile {
             path,
             kind,
-            bad_lines,
-            size,
+            skips_bad_lines: false,
+            size: metadata.map(|metadata| metadata.len()),
         }
-    }
-
-    /// The size of a regular file.
-    pub(super) fn size(&self) -> Option<u64> {
-        self.size
     }
 
     /// Reads a regular file to find bad lines, if they reject the file.
     pub(super) fn check(&self) -> Result<()> {
-        let (Some(size), BadLines::Reject) = (self.size, self.bad_lines) else {
+        let Some(size) = self.size.filter(|_| !self.skips_bad_lines) else {
             return Ok(());
         };
         let progress = Progress::of_bytes("checking", size);
         let mut lines = Lines::of(self.path, MAX_PAYLOAD_BYTES)?;
-        let reject = |bad| Err(self.rejected(&bad));
-        while lines
-            .next_chunk(MAX_CHUNK, |text| self.job(text), reject)?
-            .is_some()
-        {
+        let mut reject = |bad| Err(self.rejected(&bad));
+        while let Some(_jobs) = lines.next_chunk(MAX_CHUNK, |text| self.job(text), &mut reject)? {
             progress.at(lines.bytes());
         }
         Ok(())
@@ -85,13 +68,13 @@ impl<'a> JobFile<'a> {
         let transaction = FileTransaction::begin(cx.connect_options()?, queue, cx.bulk_timeout())?;
         let mut lines = Lines::of(self.path, MAX_PAYLOAD_BYTES)?;
         let mut enqueued = EnqueuedFile::default();
-        let mut reject = |bad: BadLine| match self.bad_lines {
-            BadLines::Reject => Err(self.rejected(&bad)),
-            BadLines::Skip => {
-                enqueued.bad_lines += 1;
-                progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
-                Ok(())
+        let mut reject = |bad: BadLine| {
+            if !self.skips_bad_lines {
+                return Err(self.rejected(&bad));
             }
+            enqueued.bad_lines += 1;
+            progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
+            Ok(())
         };
         while let Some(jobs) = lines.next_chunk(MAX_CHUNK, |text| self.job(text), &mut reject)? {
             let jobs = jobs.into_iter().map(&with_options).collect();

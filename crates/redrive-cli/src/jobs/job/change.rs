@@ -2,9 +2,8 @@
 
 use redrive::admin::{Cancelled, JobChange, JobFilter, JobState, LiveJob};
 
-use super::report::live;
-use super::show::gone;
-use super::table::job_table;
+use super::list::job_table;
+use super::show::{gone, live};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{self, Change, Changed, Found, SAMPLE};
 use crate::left_out::{LeftOut, matching};

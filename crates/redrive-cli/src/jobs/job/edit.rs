@@ -6,7 +6,7 @@ use clap::ArgGroup;
 use redrive::JobId;
 use redrive::admin::{JobFilter, JobState};
 
-use super::report::live;
+use super::show::live;
 use crate::batches::{Batches, SoFar, Undo};
 use crate::dlq::{GivenEdit, PayloadEdit, Preview, is_nothing, report_edit};
 use crate::left_out::{LeftOut, write_left_out};

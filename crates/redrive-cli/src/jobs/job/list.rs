@@ -1,10 +1,9 @@
 //! `redrive job list`: live jobs, one line each.
 
 use redrive::JobId;
-use redrive::admin::JobFilter;
+use redrive::admin::{JobFilter, LiveJob};
 
 use super::show::job_line;
-use super::table::job_table;
 use crate::dlq::none_in;
 use crate::prelude::*;
 
@@ -42,4 +41,28 @@ impl ListJobs {
         }
         cx.list_some(&more, "", &jobs, job_line, &job_table(&jobs))
     }
+}
+
+/// The group of a job, and the letter that holds it.
+fn group(job: &LiveJob) -> String {
+    let group = job.group_key.as_deref().unwrap_or_default();
+    match job.held_by {
+        Some(letter) => format!("{group} (held by letter {letter})"),
+        None => group.to_owned(),
+    }
+}
+
+/// A table of live jobs. The age counts from the enqueue.
+pub(super) fn job_table(jobs: &[LiveJob]) -> Table {
+    table!(job in jobs => {
+        Number "ID" => job.id,
+        Text "QUEUE" => job.queue,
+        Name "KIND" => job.kind,
+        Word "STATE" => job.state,
+        Number "PRIORITY" => job.priority,
+        Number "ATTEMPTS" => format!("{} of {}", job.attempts, job.max_attempts),
+        Number "AGE" => ago(job.enqueued_at),
+        Text "JOB GROUP" => group(job),
+        Text "UNIQUE KEY" => job.unique_key.as_deref().unwrap_or_default(),
+    })
 }
