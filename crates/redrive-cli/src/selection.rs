@@ -12,8 +12,7 @@ use crate::error::{Error, Result};
 use crate::operator::Reason;
 use crate::optional::Optional as _;
 
-/// The id of the argument that takes conditions.
-pub(crate) const WORDS: &str = "words";
+pub(crate) use crate::typed::WORDS;
 
 /// Letters or jobs, of all that there are.
 #[derive(Args, Clone, Debug)]

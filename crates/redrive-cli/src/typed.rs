@@ -5,6 +5,8 @@ use clap::{Arg, ArgMatches, Command};
 
 use crate::terminal::quoted;
 
+/// The id of the argument that takes conditions.
+pub(crate) const WORDS: &str = "words";
 /// The options that decide whether a command acts.
 const ABOUT_ACTING: [&str; 2] = ["dry_run", "yes"];
 
@@ -27,7 +29,7 @@ impl Typed {
     pub(crate) fn without(&self, name: &str, more: &[&str]) -> String {
         let condition = format!("{name}=");
         let stays = |(id, word): &&(String, String)| {
-            name.is_empty() || !(id == name || word.starts_with(&condition))
+            name.is_empty() || !(id == name || id == WORDS && word.starts_with(&condition))
         };
         let kept = |words: &[(String, String)]| {
             let kept = words.iter().filter(stays);

@@ -48,7 +48,8 @@ fn the_commands_use_the_handlers_validators_and_sinks_of_the_program() {
     assert_eq!(include, Some("`shop-dlq dlq edit` replaces them"));
     // The words of others stay as they are.
     let told = "redrive dlq list";
-    run(0, &format!("queue pause billing --reason '{told}'"));
+    let pause = format!("queue pause billing --reason '{told}'");
+    run(0, &pause);
     run(0, "dlq")
         .shows(told)
         .shows("shop-dlq queue resume billing");

@@ -128,11 +128,11 @@ fn errors_and_further_items_are_objects() {
         error["error"].as_str(),
         Some("unexpected argument '--limitt' found")
     );
-    let error = told(&db.fails(2, "dlq show 1 --raw --json"));
-    has(
-        error["error"].as_str().expect("a text"),
-        "cannot be used with",
-    );
+    for line in ["dlq show 1 --raw", "migrate --print"] {
+        let error = told(&db.fails(2, format!("{line} --json")));
+        let text = error["error"].as_str().expect("a text");
+        has(text, "cannot be used with --json");
+    }
     let message = told(&db.fails(1, "dlq list class=Nothing --json"));
     assert!(message["message"].is_string(), "{message}");
 }

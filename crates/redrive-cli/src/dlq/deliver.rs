@@ -73,7 +73,7 @@ pub(super) struct Deliver {
     #[arg(long, help_heading = "Action", value_name = "NAME", group = "where")]
     sink: Option<String>,
     /// Time limit of the command.
-    #[arg(long, help_heading = "Action", value_name = "TIME", value_parser = time::parse, default_value = "1m", allow_hyphen_values = true)]
+    #[arg(long, help_heading = "Action", value_name = "TIME", value_parser = time::parse, default_value = "1m", requires = "exec", allow_hyphen_values = true)]
     deadline: Duration,
     /// Also deliver letters whose payload was redacted.
     #[arg(long, help_heading = "Action")]

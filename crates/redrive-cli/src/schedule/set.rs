@@ -54,10 +54,10 @@ pub(crate) struct SetSchedule {
     )]
     missed: Missed,
     /// Run at most this many missed ticks with --missed all; 1 to 1000.
-    #[arg(long, help_heading = "Rhythm", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, help_heading = "Rhythm", value_name = "N", default_value_t = 100, requires = "missed", value_parser = clap::value_parser!(u32).range(1..=1000))]
     missed_ticks: u32,
     /// Run no missed tick that is older, except the latest; 1m to 366d.
-    #[arg(long, help_heading = "Rhythm", value_name = "TIME", value_parser = time::parse, default_value = "7d", allow_hyphen_values = true)]
+    #[arg(long, help_heading = "Rhythm", value_name = "TIME", value_parser = time::parse, default_value = "7d", requires = "missed", allow_hyphen_values = true)]
     missed_age: Duration,
     /// While an earlier job is live: enqueue another (allow), or skip the tick.
     #[arg(

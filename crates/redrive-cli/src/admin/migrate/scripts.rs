@@ -51,6 +51,11 @@ enum Names {
 
 impl ScriptArgs {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        if cx.global.json && self.split.is_none() {
+            return Err(Error::new(
+                "--print writes SQL and cannot be used with --json",
+            ));
+        }
         let scripts = migrate::after(self.from)?;
         let Some(folder) = &self.split else {
             cx.out.write_all(self.text(&scripts).as_bytes())?;
