@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::bouncer::Bouncer;
 use crate::read::scalar;
+use crate::statement::Sql as _;
 use crate::wait::{SOON, wait_until};
 use crate::work::letters;
 
@@ -163,6 +164,36 @@ impl TestDatabase {
     /// Opens a plain connection.
     pub fn client(&self) -> Client {
         connect(&self.url)
+    }
+
+    /// Runs statements on a new connection.
+    #[track_caller]
+    pub fn sql(&self, statements: &str) {
+        self.client().sql(statements);
+    }
+
+    /// Returns the number of rows of a table, or of those that meet its condition.
+    #[track_caller]
+    pub fn count(&self, table: &str) -> i64 {
+        self.client().count(table)
+    }
+
+    /// Waits until this many rows of a table exist, or meet its condition.
+    #[track_caller]
+    pub fn reaches(&self, table: &str, rows: i64) {
+        self.client().reaches(table, rows);
+    }
+
+    /// Returns the number of ready jobs to which nothing was charged.
+    #[track_caller]
+    pub fn untouched(&self) -> i64 {
+        self.count("jobs WHERE coalesce((meta).attempt, (meta).refunds, (meta).crashes) IS NULL")
+    }
+
+    /// Makes all delayed jobs due, and wakes the workers of `orders`.
+    #[track_caller]
+    pub fn all_due(&self) {
+        self.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp(); NOTIFY redrive_ready, 'orders'");
     }
 }
 

@@ -6,6 +6,7 @@ use postgres::types::{FromSqlOwned, ToSql};
 
 use crate::rows::Columns;
 use crate::texts::refusal;
+use crate::wait::{SOON, wait_until};
 
 /// Returns the text of a statement.
 pub fn statement(name: &str) -> &'static str {
@@ -38,6 +39,18 @@ pub trait Sql {
     /// If they cannot be counted.
     fn count(&mut self, table: &str) -> i64 {
         self.ask(&format!("SELECT count(*) FROM redrive.{table}"), &[])
+    }
+
+    /// Waits until this many rows of a table of the schema exist, or meet its condition.
+    ///
+    /// # Panics
+    ///
+    /// If that takes too long.
+    #[track_caller]
+    fn reaches(&mut self, table: &str, rows: i64) {
+        wait_until(&format!("{rows} rows: {table}"), SOON, || {
+            self.count(table) == rows
+        });
     }
 
     /// Returns the first column of a query.

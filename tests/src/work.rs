@@ -192,6 +192,13 @@ pub fn stop(worker: Worker) -> StopReport {
     worker.stop(SOON).expect("stop the worker")
 }
 
+/// Stops workers, which must end without an error. Returns the number of jobs that they have ended as done.
+#[track_caller]
+pub fn stop_all(workers: impl IntoIterator<Item = Worker>) -> u64 {
+    let reports = workers.into_iter().map(stop);
+    reports.map(|report| report.stats.done).sum()
+}
+
 /// Returns the stats of a queue; `None` if it has no jobs and no letters.
 pub fn stats(db: &Database, queue: &str) -> Option<QueueStats> {
     db.admin()
