@@ -353,6 +353,7 @@ mod tests {
         for (failure, disposition) in [
             (Failure::from(Rejection::new("no")), reject),
             (Failure::any(Rejection::new("no")), reject),
+            (Failure::reject_error(Gateway::Timeout), reject),
             (Failure::from(wrapped(Rejection::new("no").into())), reject),
             (
                 Failure::any(anyhow::Error::new(Rejection::new("no"))),

@@ -183,27 +183,3 @@ impl Encoder {
         self.int8(i64::try_from(since.as_micros()).unwrap_or(i64::MAX));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_length_and_bytes_in_network_order() {
-        let mut encoder = Encoder(Vec::new());
-        encoder.begin(2);
-        encoder.int4(258);
-        encoder.text("{}");
-        assert_eq!(
-            encoder.0,
-            [0, 2, 0, 0, 0, 4, 0, 0, 1, 2, 0, 0, 0, 2, b'{', b'}']
-        );
-    }
-
-    #[test]
-    fn timestamps_count_from_the_year_2000() {
-        let mut encoder = Encoder(Vec::new());
-        encoder.timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_801));
-        assert_eq!(encoder.0[4..], 1_000_000_i64.to_be_bytes());
-    }
-}
