@@ -30,7 +30,7 @@ pub(crate) mod wake;
 use postgres::Client;
 use redrive::admin::JobState;
 use redrive::{JobId, Queue};
-use redrive_tests::{SOON, Sql, TestDatabase, live_job, scalar, wait_until};
+use redrive_tests::*;
 
 /// Asserts that no lease and no worker is left.
 #[track_caller]

@@ -7,10 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue, Worker};
-use redrive_tests::{
-    Begin, Finish, Order, SOON, TestDatabase, counted, done, finish, stats, stop, wait_until,
-    worker,
-};
+use redrive_tests::*;
 
 /// Longer than any test: a batch with this linger starts only when it is full.
 const LONG: Duration = Duration::from_mins(1);
@@ -75,13 +72,13 @@ fn full_batches_start_at_once_in_the_order_of_the_claim() {
         let (_test, queue) = TestDatabase::with_orders();
         queue.enqueue_many(&Order::up_to(300)).unwrap();
         let batches = Batches::default();
-        let mut builder =
-            worker(&queue).handle_batch(BatchOptions::new(100).linger(LONG), batches.handler());
-        if with_others {
-            builder = builder.handle(|_: &Job<Finish>| Ok(()));
-        }
-        let worker = builder.started();
-        counted(&worker, "300 done", |counts| counts.done == 300);
+        let options = BatchOptions::new(100).linger(LONG);
+        let builder = worker(&queue).handle_batch(options, batches.handler());
+        let worker = match with_others {
+            true => builder.runs(|_: &Job<Finish>| Ok(())),
+            false => builder.started(),
+        };
+        done(&worker, 300);
         assert_eq!(finish(&queue, worker).stats.retried, 0);
         let expected: Vec<Vec<i64>> = [1..=100, 101..=200, 201..=300].map(Vec::from_iter).into();
         assert_eq!(batches.all(), expected, "with others: {with_others}");
@@ -94,10 +91,10 @@ fn a_batch_that_is_not_full_starts_after_the_linger_time() {
         let (_test, queue) = TestDatabase::with_orders();
         queue.enqueue_many(&Order::up_to(7)).unwrap();
         let batches = Batches::default();
-        let worker = worker(&queue)
-            .handle_batch(BatchOptions::new(1000).linger(linger), batches.handler())
-            .started();
-        counted(&worker, "7 done", |counts| counts.done == 7);
+        let options = BatchOptions::new(1000).linger(linger);
+        let builder = worker(&queue).handle_batch(options, batches.handler());
+        let worker = builder.started();
+        done(&worker, 7);
         stop(worker);
         assert_eq!(batches.sizes(), [7], "{linger:?}");
     }
@@ -107,17 +104,12 @@ fn a_batch_that_is_not_full_starts_after_the_linger_time() {
 fn a_batch_with_large_payloads_starts_before_it_is_full() {
     let (_test, queue) = TestDatabase::with_orders();
     let text = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
-    for _ in 0..8 {
-        queue
-            .enqueue_job(NewJob::raw("text", &text).unwrap())
-            .unwrap();
-    }
-    let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(1000).linger(LONG), |_: &Batch<Text>| {
-            Ok(())
-        })
-        .started();
-    counted(&worker, "8 done", |counts| counts.done == 8);
+    let text = NewJob::raw("text", &text).unwrap();
+    queue.enqueue_jobs(&vec![text; 8]).unwrap();
+    let options = BatchOptions::new(1000).linger(LONG);
+    let handler = |_: &Batch<Text>| Ok(());
+    let worker = worker(&queue).handle_batch(options, handler).started();
+    done(&worker, 8);
     stop(worker);
 }
 

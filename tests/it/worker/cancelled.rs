@@ -1,16 +1,11 @@
 //! Running jobs that an operator cancels: their handlers learn of it soon, and they do not run again.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redrive::admin::Cancelled;
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, blocked, done, finish, new_order,
-    reap, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 /// A renewal would tell the handlers, too.
 const LEASE: Duration = Duration::from_mins(30);
@@ -21,30 +16,18 @@ fn wait_for_cancel(job: &Job<Order>) -> Result<(), Failure> {
     Err(Failure::retry("cancelled"))
 }
 
-/// A worker whose handlers of both kinds tell that they run, and wait for the cancellation of their job.
-fn waiting(
-    queue: &Queue,
-    running: &Arc<AtomicUsize>,
-    told: &Arc<AtomicUsize>,
-    in_transaction: bool,
-) -> Worker {
-    let (running, told) = (Arc::clone(running), Arc::clone(told));
-    let begin = move || running.fetch_add(1, Ordering::SeqCst);
-    let wait_for_cancel = move |job: &Job<Order>| {
+/// A worker whose handlers pass the first gate, wait for the cancellation of their job, and pass the second one.
+fn waiting(queue: &Queue, [running, told]: &[Gate; 2], in_transaction: bool) -> Worker {
+    let [running, told] = [running.clone(), told.clone()];
+    let handler = running.passing_to(move |job: &Job<Order>| {
         let failed = wait_for_cancel(job);
-        told.fetch_add(1, Ordering::SeqCst);
+        told.pass();
         failed
-    };
+    });
     let builder = worker(queue).lease(LEASE);
     match in_transaction {
-        true => builder.handle(move |job: &Job<Order>, _: &mut Transaction<'_>| {
-            begin();
-            wait_for_cancel(job)
-        }),
-        false => builder.handle(move |job: &Job<Order>| {
-            begin();
-            wait_for_cancel(job)
-        }),
+        true => builder.handle(move |job: &Job<Order>, _: &mut Transaction<'_>| handler(job)),
+        false => builder.handle(handler),
     }
     .started()
 }
@@ -62,24 +45,20 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
     for in_transaction in [true, false] {
         for (locked, audited) in [(true, true), (true, false), (false, true), (false, false)] {
             let (test, queue) = TestDatabase::with_orders();
-            let (running, told) = (Arc::default(), Arc::default());
-            let worker = waiting(&queue, &running, &told, in_transaction);
+            let gates = [Gate::new(), Gate::new()];
+            gates.iter().for_each(Gate::open);
+            let worker = waiting(&queue, &gates, in_transaction);
             let id = queue.enqueue(&Order { number: 1 }).unwrap();
-            wait_until("the handler to run", SOON, || {
-                running.load(Ordering::SeqCst) == 1
-            });
+            gates[0].wait_for(1);
             let mut client = test.client();
             let mut locker = client.transaction().unwrap();
             if locked {
-                let lock = "SELECT FROM redrive.leases FOR UPDATE";
-                locker.sql(lock);
+                locker.sql("SELECT FROM redrive.leases FOR UPDATE");
             }
             let db = queue.database();
             let cancelled = std::thread::scope(|scope| {
                 let cancelling = scope.spawn(|| cancel(db, id, audited));
-                wait_until("the handler to be told", SOON, || {
-                    told.load(Ordering::SeqCst) == 1
-                });
+                gates[1].wait_for(1);
                 locker.commit().unwrap();
                 cancelling.join().unwrap().unwrap()
             });
@@ -101,21 +80,20 @@ type End = fn(&mut Transaction<'_>);
 #[test]
 fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
     // Whoever settles or reaps the lease reads the mark before it is there.
-    let ends: [(End, Cancelled); 3] = [
-        (|_| (), Cancelled::Asked),
-        (
-            |holder| {
-                holder.sql("UPDATE redrive.workers SET expires_at = now() - interval '1 hour'");
-                assert_eq!(reap(holder).len(), 1);
-            },
-            Cancelled::Dead,
-        ),
-        (
-            |holder| holder.sql("DELETE FROM redrive.leases"),
-            Cancelled::NotLive,
-        ),
-    ];
-    for ((end, answer), audited) in ends.iter().flat_map(|end| [(end, true), (end, false)]) {
+    let waits: End = |_| ();
+    let settles: End = |holder| holder.sql("DELETE FROM redrive.leases");
+    let reaps: End = |holder| {
+        holder.sql("UPDATE redrive.workers SET expires_at = now() - interval '1 hour'");
+        assert_eq!(reap(holder).len(), 1);
+    };
+    for (end, answer, audited) in [
+        (waits, Cancelled::Asked, true),
+        (waits, Cancelled::Asked, false),
+        (reaps, Cancelled::Dead, true),
+        (reaps, Cancelled::Dead, false),
+        (settles, Cancelled::NotLive, true),
+        (settles, Cancelled::NotLive, false),
+    ] {
         let (test, queue) = TestDatabase::with_orders();
         let gate = Gate::new();
         let id = queue.enqueue(&Hold {}).unwrap();
@@ -131,7 +109,7 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
             holder.commit().unwrap();
             cancelling.join().unwrap().unwrap()
         });
-        assert_eq!(cancelled, *answer);
+        assert_eq!(cancelled, answer);
         gate.open();
         stop(worker);
     }
@@ -149,15 +127,14 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
         .handle_any(|_| Ok(()))
         .started();
     // After many quick jobs, the worker claims in batches.
-    let quick = || NewJob::raw("quick", "{}").unwrap();
-    queue.enqueue_jobs(&[(); 150].map(|()| quick())).unwrap();
+    let quick = NewJob::raw("quick", "{}").unwrap();
+    queue.enqueue_jobs(&vec![quick; 150]).unwrap();
     done(&worker, 150);
     let held = NewJob::new(&Hold {}).unwrap().priority(1);
-    let order = new_order(1);
-    let ids = queue.enqueue_jobs(&[held, order]).unwrap();
+    let ids = queue.enqueue_jobs(&[held, new_order(1)]).unwrap();
     gate.wait_for(1);
     wait_until("the second job to be leased", SOON, || {
-        redrive_tests::stats(queue.database(), "orders").is_some_and(|stats| stats.leased == 2)
+        stats(queue.database(), "orders").is_some_and(|stats| stats.leased == 2)
     });
     let cancelled = queue.database().admin().cancel(ids[1].id());
     assert_eq!(cancelled.unwrap(), Cancelled::Asked);

@@ -4,11 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::dlq::LetterFilter;
-use redrive::{Failure, Job, JobId, NewJob, Operator, Queue, Worker};
-use redrive_tests::{
-    Begin, Dead, Gate, Lost, Order, SOON, Sql, TestDatabase, drained, expire_leases, finish, lost,
-    new_order, put, ran, stop, wait_until, work_off, worker,
-};
+use redrive::{Failure, Job, JobId, NewJob, Queue, Worker};
+use redrive_tests::*;
 use serde_json::json;
 
 /// The checkpoints that the attempts found, in their order.
@@ -48,15 +45,13 @@ fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate_a, gate_b, found) = (Gate::new(), Gate::new(), ResumedFrom::default());
     let a = saving(&test.queue("orders"), &gate_a, &found);
-    let new = new_order(7).header("trace", "4f2a");
-    let id = put(&queue, new);
+    let id = put(&queue, new_order(7).header("trace", "4f2a"));
     gate_a.wait_for(1);
     wait_until("a renewal to store the checkpoint", SOON, || {
         checkpoint(&queue, id).as_deref() == Some("7")
     });
-    let shown = ran(&test, &["job", "show", &id.to_string()]);
-    assert!(shown.out.contains("progress    40 % rows"), "{}", shown.out);
-    assert!(shown.out.contains("checkpoint  7"), "{}", shown.out);
+    let shown = test.run(format!("job show {id}"));
+    shown.shows("progress    40 % rows").shows("checkpoint  7");
 
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
     let b = saving(&test.queue("orders"), &gate_b, &found);
@@ -90,14 +85,11 @@ fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
     });
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
-    let dlq = queue.database().dlq();
-    let letter = dlq.get(id).unwrap().expect("a letter");
-    let headers = letter.headers.expect("headers");
+    let headers = queue.letter(id).headers.expect("headers");
     assert_eq!(json_of(headers.get()), json!({"redrive-checkpoint": "4"}));
 
     // A redriven job resumes.
-    dlq.redrive(&LetterFilter::new().ids([id]), &Operator::default())
-        .unwrap();
+    queue.redrives(&only(id));
     assert_eq!(finish(&queue, worker).stats.done, 1);
     let expected = [None, Some(1), Some(2), Some(3), Some(4)];
     assert_eq!(*found.lock().unwrap(), expected);
@@ -110,15 +102,11 @@ fn json_of(text: &str) -> serde_json::Value {
 #[test]
 fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
     let (_test, queue) = TestDatabase::with_orders();
-    let jobs: Vec<NewJob> = (1..=40)
-        .map(|number| {
-            let job = new_order(number).max_attempts(1);
-            match number % 4 {
-                0 => job.header("trace", number.to_string()),
-                _ => job,
-            }
-        })
-        .collect();
+    let jobs = (1..=40).map(|number| match number % 4 {
+        0 => new_order(number).header("trace", number.to_string()),
+        _ => new_order(number),
+    });
+    let jobs: Vec<NewJob> = jobs.map(|job| job.max_attempts(1)).collect();
     queue.enqueue_jobs(&jobs).unwrap();
     work_off(&queue, |job: &Job<Order>| {
         let number = job.payload().number;
@@ -130,8 +118,9 @@ fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
     let letters = queue.listed(&LetterFilter::new().limit(100));
     assert_eq!(letters.len(), 40);
     for letter in letters {
-        let payload = letter.payload.as_ref().expect("a payload").get();
-        let number = json_of(payload)["number"].as_i64().unwrap();
+        let number = json_of(content(&letter).unwrap())["number"]
+            .as_i64()
+            .unwrap();
         let headers = letter.headers.map(|headers| json_of(headers.get()));
         let text = number.to_string();
         let expected = match number % 4 {
@@ -198,30 +187,22 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
     gate.wait_for(1);
     let (mut client, mut locker) = (test.client(), test.client());
     let mut transaction = locker.transaction().unwrap();
-    transaction
-        .query("SELECT FROM redrive.leases FOR UPDATE", &[])
-        .unwrap();
+    transaction.sql("SELECT FROM redrive.leases FOR UPDATE");
     // For more than a lease.
     super::renewed_for(&mut client, 7000);
     assert_eq!(checkpoint(&queue, id), None);
     drop(transaction);
-    wait_until("the checkpoint to be stored", SOON, || {
-        checkpoint(&queue, id).is_some()
-    });
+    wait_until("the checkpoint", SOON, || checkpoint(&queue, id).is_some());
     gate.open();
     finish(&queue, worker);
-    assert_eq!(
-        *cancelled.lock().unwrap(),
-        Some(false),
-        "its lease was safe"
-    );
+    let cancelled = *cancelled.lock().unwrap();
+    assert_eq!(cancelled, Some(false), "its lease was safe");
 }
 
 #[test]
 fn a_redaction_by_pattern_applies_to_the_checkpoint_of_a_letter() {
     let (test, queue) = TestDatabase::with_orders();
-    test.client()
-        .sql("SELECT redrive.add_redaction(NULL, NULL, patterns => '{[0-9]}')");
+    test.sql("SELECT redrive.add_redaction(NULL, NULL, patterns => '{[0-9]}')");
     let worker = worker(&queue).runs(|job: &Job<Order>| {
         let saved = match job.payload().number {
             1 => "card 4111".to_owned(),
@@ -233,10 +214,9 @@ fn a_redaction_by_pattern_applies_to_the_checkpoint_of_a_letter() {
     });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     assert_eq!(finish(&queue, worker).stats.dead, 2);
-    let dlq = queue.database().dlq();
     let stored = ids.iter().map(|id| {
-        let letter = dlq.get(*id).unwrap().expect("a letter");
-        json_of(letter.headers.expect("headers").get())["redrive-checkpoint"].clone()
+        let headers = queue.letter(*id).headers.expect("headers");
+        json_of(headers.get())["redrive-checkpoint"].clone()
     });
     let digits = "[redacted]".repeat(4);
     let expected = [json!(format!("\"card {digits}\"")), json!("[redacted]")];

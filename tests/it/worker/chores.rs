@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::{Failure, Job, Queue, Worker};
-use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, counted, published, scalar, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 /// A worker that renews often and polls rarely.
 fn start(queue: &Queue) -> Worker {
@@ -49,16 +47,16 @@ fn a_chore_that_always_fails_stops_no_other() {
     counted(&worker, "the jobs and the reaped one", |counts| {
         counts.done == 2 && counts.dead == 1
     });
+    let folded =
+        "SELECT coalesce(sum(value), 0)::bigint FROM redrive.metric_values WHERE key = 'succeeded'";
     wait_until("the counters to be folded", SOON, || {
-        let folded = "SELECT coalesce(sum(value), 0)::bigint FROM redrive.metric_values
-                      WHERE key = 'succeeded'";
         scalar(&mut client, folded) == 2
     });
     wait_until("the failure to be counted", SOON, || {
         failures(&mut client) > 0
     });
     assert!(
-        scalar(&mut client, "SELECT count(*) FROM redrive.letter_deltas") > 0,
+        client.count("letter_deltas") > 0,
         "the broken chore did nothing"
     );
     assert_eq!(worker.failure(), None);
@@ -79,9 +77,7 @@ fn a_retention_that_fails_goes_on_with_fewer_letters() {
          SELECT redrive.set_retention(NULL, 'open', '0', 'archive')",
     );
     let worker = start(&test.queue("orders"));
-    wait_until("the letters to be archived", SOON, || {
-        client.count("archived_letters") == 1500
-    });
+    client.reaches("archived_letters", 1500);
     stop(worker);
 }
 
@@ -91,14 +87,12 @@ fn a_worker_that_stops_counts_its_chores() {
     let queue = test.queue("orders");
     let worker = start(&queue);
     queue.enqueue_many(&Order::up_to(1)).unwrap();
-    counted(&worker, "the job to die", |counts| counts.dead == 1);
-    wait_until("the letter to be counted", SOON, || {
-        scalar(&mut client, "SELECT count(*) FROM redrive.letter_deltas") == 0
-    });
+    died(&worker, 1);
+    client.reaches("letter_deltas", 0);
     stop(worker);
-    let counted = "SELECT count(*) FROM redrive.metric_totals()
-                   WHERE metric = 'redrive_chore_seconds' AND labels @> '{fold_letters}'";
-    assert!(scalar(&mut client, counted) > 0);
+    let counted =
+        "metric_totals() WHERE metric = 'redrive_chore_seconds' AND labels @> '{fold_letters}'";
+    assert!(client.count(counted) > 0);
 }
 
 /// The advisory lock for which the broken chore waits.
@@ -109,10 +103,8 @@ fn a_chore_that_hangs_delays_no_renewal_and_no_notification() {
     let (test, mut client) = TestDatabase::with_client();
     let mut holder = test.client();
     holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
-    break_fold(
-        &mut client,
-        &format!("PERFORM pg_advisory_xact_lock({HELD})"),
-    );
+    let hang = format!("PERFORM pg_advisory_xact_lock({HELD})");
+    break_fold(&mut client, &hang);
     let queue = test.queue("orders");
     let worker = start(&queue);
     queue.enqueue(&Order { number: 1 }).unwrap();
@@ -123,7 +115,7 @@ fn a_chore_that_hangs_delays_no_renewal_and_no_notification() {
     });
     // A notification starts it, because the worker polls once a minute.
     queue.enqueue(&Order { number: 2 }).unwrap();
-    counted(&worker, "the job", |counts| counts.done == 1);
+    done(&worker, 1);
     // For two leases.
     super::renewed_for(&mut client, 4000);
     assert_eq!(scalar(&mut client, hangs), 1, "the chore still hangs");

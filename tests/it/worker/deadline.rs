@@ -4,10 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, NewJob};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, TestDatabase, counted, done, has, new_order, put, stats,
-    stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 #[test]
 fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs_and_leaves_only_its_checkpoint() {
@@ -29,7 +26,7 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs_and_leaves_only_i
         .runs(|_: &Job<Order>| Ok(()));
     let slow = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
     gate.wait_for(1);
-    counted(&worker, "one death", |counts| counts.dead == 1);
+    died(&worker, 1);
     let letter = queue.letter(slow);
     assert_eq!(letter.cause.as_str(), "timeout");
     has(&letter.error_message, "deadline of 10ms");
@@ -41,22 +38,13 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs_and_leaves_only_i
     done(&worker, 1);
 
     gate.open();
+    // It sees the timeout, and its late success is refused.
     wait_until("the handler to continue", SOON, || {
-        cancelled.lock().unwrap().is_some()
+        *cancelled.lock().unwrap() == Some(true)
     });
-    assert_eq!(
-        *cancelled.lock().unwrap(),
-        Some(true),
-        "it sees the timeout"
-    );
     let counts = stop(worker).stats;
-    assert_eq!(
-        (counts.done, counts.dead),
-        (1, 1),
-        "its late success is refused"
-    );
-    let letter = queue.letter(slow);
-    assert_eq!(letter.state.as_str(), "open");
+    assert_eq!((counts.done, counts.dead), (1, 1));
+    assert_eq!(queue.letter(slow).state.as_str(), "open");
     assert!(stats(queue.database(), "next").is_none(), "no follow-up");
 }
 
@@ -82,16 +70,11 @@ fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
         })
         .options(HandlerOptions::new().deadline(Duration::from_millis(200)))
         .runs(|_: &Job<Hold>| Ok(()));
-    for number in [1, 2] {
-        let job = new_order(number).max_attempts(1);
-        queue.enqueue_job(job).unwrap();
-    }
+    let orders = [1, 2].map(|number| new_order(number).max_attempts(1));
+    queue.enqueue_jobs(&orders).unwrap();
     queue.enqueue(&Hold {}).unwrap();
-    counted(
-        &worker,
-        "two deaths, and the next job to be done",
-        |counts| counts.dead == 2 && counts.done == 1,
-    );
+    died(&worker, 2);
+    done(&worker, 1);
     stop(worker);
 }
 
@@ -99,17 +82,15 @@ fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
 fn a_worker_stops_when_more_handlers_than_slots_do_not_end() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .deadline(Duration::from_millis(10))
-        .runs(gate.handler());
-    for _ in 0..2 {
-        queue
-            .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
-            .unwrap();
-    }
+    let builder = worker(&queue).deadline(Duration::from_millis(10));
+    let worker = builder.runs(gate.handler());
+    let once = NewJob::new(&Hold {}).unwrap().max_attempts(1);
+    queue.enqueue_jobs(&vec![once; 2]).unwrap();
     wait_until("the worker to fail", SOON, || worker.failure().is_some());
-    let error = worker.stop(SOON).unwrap_err().to_string();
-    let why = "2 handlers exceeded their deadlines and do not end (slots: 1)";
-    assert!(error.contains(why), "{error}");
+    let error = worker.stop(SOON).unwrap_err();
+    has(
+        error,
+        "2 handlers exceeded their deadlines and do not end (slots: 1)",
+    );
     gate.open();
 }

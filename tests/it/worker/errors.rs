@@ -8,10 +8,7 @@ use redrive::{
     Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Outage, Rejection, Worker,
     WorkerBuilder,
 };
-use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, counted, live_job, put, scalar, stop,
-    wait_until, worker,
-};
+use redrive_tests::*;
 
 fn parsed() -> std::num::ParseIntError {
     "x".parse::<i32>().expect_err("no number")
@@ -38,46 +35,38 @@ fn rules() -> HandlerOptions {
 #[test]
 fn rules_and_errors_decide_in_every_kind_of_handler() {
     let plain: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
-        builder
-            .handle(|job: &Job<Order>| charge(job.payload().number).map_err(Failure::any))
-            .options(rules())
+        builder.handle(|job: &Job<Order>| charge(job.payload().number).map_err(Failure::any))
     };
     let each: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
-        builder
-            .handle_batch(BatchOptions::new(1), |batch: &Batch<Order>| {
-                for job in batch.jobs() {
-                    charge(job.payload().number)
-                        .unwrap_or_else(|error| job.fail(Failure::any(error)));
-                }
-                Ok(())
-            })
-            .options(rules())
+        builder.handle_batch(BatchOptions::new(1), |batch: &Batch<Order>| {
+            for job in batch.jobs() {
+                charge(job.payload().number).unwrap_or_else(|error| job.fail(Failure::any(error)));
+            }
+            Ok(())
+        })
     };
     let whole: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
-        builder
-            .handle_batch(BatchOptions::new(1), |batch: &Batch<Order>| {
-                let job = batch.jobs().first().expect("a job");
-                charge(job.payload().number).map_err(Failure::any)
-            })
-            .options(rules())
+        builder.handle_batch(BatchOptions::new(1), |batch: &Batch<Order>| {
+            charge(batch.jobs()[0].payload().number).map_err(Failure::any)
+        })
     };
     for handler in [plain, each, whole] {
         let (_test, queue) = TestDatabase::with_orders();
         let ids = queue.enqueue_many(&Order::up_to(6)).unwrap();
         // Only the outages run again soon.
         let rare = worker(&queue).backoff(Backoff::fixed(Duration::from_hours(1)));
-        let worker = handler(rare.slots(1)).started();
+        let worker = handler(rare.slots(1)).options(rules()).started();
         counted(&worker, "every job to be judged", |counts| {
             (counts.done, counts.dead, counts.retried) == (1, 2, 1) && counts.outages >= 2
         });
         stop(worker);
-        let dlq = queue.database().dlq();
         for (id, class, message) in [
             (ids[0], "ParseIntError", "invalid digit found in string"),
             (ids[2], "Rejected", "no such currency"),
         ] {
-            let letter = dlq.get(id).unwrap().expect("a letter");
+            let letter = queue.letter(id);
             assert_eq!(letter.cause, DeathCause::Rejected);
+            assert_eq!(letter.history[0].outcome, "rejected");
             let error = (letter.error_class.as_str(), letter.error_message.as_str());
             assert_eq!(error, (class, message));
         }
@@ -104,20 +93,16 @@ fn an_error_because_of_a_stop_is_not_charged() {
         builder.handle(move |job: &Job<Hold>, _: &mut postgres::Transaction<'_>| obey(&gate, job))
     };
     let batch: fn(WorkerBuilder, Gate) -> WorkerBuilder = |builder, gate| {
-        builder.handle_batch(BatchOptions::new(1), move |batch: &Batch<Hold>| {
-            obey(&gate, batch.jobs().first().expect("a job"))
-        })
+        let handler = move |batch: &Batch<Hold>| obey(&gate, &batch.jobs()[0]);
+        builder.handle_batch(BatchOptions::new(1), handler)
     };
     // A job has ten refunds.
-    for (handler, refunds) in [plain, own, batch]
-        .iter()
-        .flat_map(|it| [(it, 0), (it, 10)])
-    {
+    let cases = [plain, own, batch].into_iter();
+    for (handler, refunds) in cases.flat_map(|it| [(it, 0), (it, 10)]) {
         let (test, queue) = TestDatabase::with_orders();
         let gate = Gate::new();
         gate.open();
-        let job = NewJob::new(&Hold {}).unwrap().max_attempts(1);
-        let id = put(&queue, job);
+        let id = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
         let mut client = test.client();
         client.sql(&format!("UPDATE redrive.jobs SET meta.refunds = {refunds}"));
         let worker: Worker = handler(worker(&queue), gate.clone()).started();
@@ -132,8 +117,8 @@ fn an_error_because_of_a_stop_is_not_charged() {
         assert!(letter.is_none(), "{letter:?}");
         assert_eq!((stopped.released, stopped.stats.dead), (1, 0));
         assert_eq!(live_job(&queue, id).attempts, 0);
-        let counted = "SELECT coalesce((meta).refunds, 0)::bigint FROM redrive.jobs
-            UNION ALL SELECT coalesce((meta).refunds, 0) FROM redrive.jobs_delayed";
+        let counted = "SELECT (meta).refunds::bigint FROM redrive.jobs
+            UNION ALL SELECT (meta).refunds FROM redrive.jobs_delayed";
         assert_eq!(scalar(&mut client, counted), 1);
     }
 }

@@ -6,10 +6,7 @@ use redrive::admin::{JobFilter, JobState, LiveJob};
 use redrive::dlq::LetterFilter;
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, NewJob};
-use redrive_tests::{
-    Begin, Dead, Finish, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained,
-    finish, has, new_order, scalar, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 fn follow_up() -> NewJob {
     NewJob::new(&Finish {}).unwrap()
@@ -31,7 +28,7 @@ fn stored(db: &Database) -> Vec<LiveJob> {
 
 /// Makes the database refuse jobs of the kind `finish` with this statement.
 fn on_finish(test: &TestDatabase, statement: &str) {
-    test.client().sql(&format!(
+    test.sql(&format!(
         "CREATE SEQUENCE public.tries; \
              CREATE FUNCTION public.on_finish() RETURNS trigger LANGUAGE plpgsql AS $$ \
              BEGIN {statement}; RETURN NEW; END $$; \
@@ -43,7 +40,6 @@ fn on_finish(test: &TestDatabase, statement: &str) {
 #[test]
 fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
     let (_test, queue) = TestDatabase::with_orders();
-    let finished = Tally::new();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
             job.then(follow_up())?;
@@ -52,34 +48,25 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
             job.then_in_queue("next", later.header("trace", "4f2a"))?;
             Ok(())
         })
-        .runs({
-            let finished = finished.clone();
-            move |job: &Job<Finish>| {
-                finished.count(job.id());
-                Ok(())
-            }
-        });
+        .runs(|_: &Job<Finish>| Ok(()));
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     // The worker is idle at times, so it is notified of follow-ups.
-    wait_until("the follow-ups to be done", SOON, || finished.jobs() == 3);
-    assert_eq!(finish(&queue, worker).stats.done, 6);
+    done(&worker, 6);
+    stop(worker);
     let mut next = stored(queue.database());
     next.sort_by_key(|job| (job.state == JobState::Delayed, job.id));
-    let seen: Vec<_> = next
-        .iter()
-        .map(|job| {
-            (
-                job.state,
-                job.priority,
-                job.max_attempts,
-                job.unique_key.as_deref(),
-            )
-        })
-        .collect();
-    let ready = (JobState::Ready, 7, 2, None);
-    let later = (JobState::Delayed, 0, 5, Some("later"));
-    assert_eq!(seen, [ready, ready, ready, later]);
-    assert_eq!(next[3].headers["trace"], "4f2a");
+    let later = next.pop().expect("a delayed job");
+    for ready in &next {
+        assert_eq!(
+            (ready.state, ready.unique_key.as_ref()),
+            (JobState::Ready, None)
+        );
+        assert_eq!((ready.priority, ready.max_attempts), (7, 2));
+    }
+    assert_eq!((next.len(), later.state), (3, JobState::Delayed));
+    assert_eq!((later.priority, later.max_attempts), (0, 5));
+    assert_eq!(later.unique_key.as_deref(), Some("later"));
+    assert_eq!(later.headers["trace"], "4f2a");
 }
 
 #[test]
@@ -98,11 +85,7 @@ fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead), (2, 2));
-    assert_eq!(
-        stored(queue.database()).len(),
-        2,
-        "one for each finished job"
-    );
+    assert_eq!(stored(queue.database()).len(), 2, "of each finished job");
 }
 
 #[test]
@@ -115,7 +98,7 @@ fn a_connection_lost_between_settle_and_follow_up_stores_each_once() {
     let worker = worker(&queue).runs(follow);
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
-    counted(&worker, "20 done", |counts| counts.done == 20);
+    done(&worker, 20);
     stop(worker);
     let tries = "SELECT last_value FROM public.tries";
     assert!(scalar(&mut test.client(), tries) > 20, "it was repeated");
@@ -145,19 +128,20 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
     let all = queue.listed(&LetterFilter::new()).into_iter();
     let (neighbours, letters): (Vec<_>, Vec<_>) =
         all.partition(|letter| &*letter.error_class == "Neighbour");
-    assert_eq!(&*neighbours[0].error_message, "a broken neighbour");
-    let headers = neighbours[0].headers.as_deref().expect("a checkpoint");
-    assert_eq!(headers.get(), r#"{"redrive-checkpoint": "8"}"#);
-    assert_eq!(
-        (letters[0].cause.as_str(), letters[0].attempts),
-        ("exhausted", 5)
-    );
-    let headers = letters[0].headers.as_deref().expect("a checkpoint");
-    assert_eq!(headers.get(), r#"{"redrive-checkpoint": "7"}"#);
-    let message = &letters[0].error_message;
-    has(message, "settle jobs and store their follow-ups");
-    let detail = letters[0].error_detail.as_deref().unwrap_or_default();
-    assert!(detail.contains("no more of them"), "{detail}");
+    for (letter, checkpoint, message) in [
+        (&neighbours[0], "8", "a broken neighbour"),
+        (&letters[0], "7", "settle jobs and store their follow-ups"),
+    ] {
+        has(&letter.error_message, message);
+        let headers = letter.headers.as_deref().expect("a checkpoint").get();
+        assert_eq!(
+            headers,
+            format!(r#"{{"redrive-checkpoint": "{checkpoint}"}}"#)
+        );
+    }
+    let died = (letters[0].cause.as_str(), letters[0].attempts);
+    assert_eq!(died, ("exhausted", 5));
+    has(letters[0].error_detail.as_ref().unwrap(), "no more of them");
 }
 
 #[test]
@@ -177,12 +161,10 @@ fn a_job_can_be_followed_by_one_with_its_unique_key() {
             false => worker.handle(next),
         };
         let worker = worker.started();
-        let first = new_order(10).unique("chain");
-        queue.enqueue_job(first).unwrap();
-        counted(&worker, "the chain to end", |counts| counts.done == 10);
+        put(&queue, new_order(10).unique("chain"));
+        done(&worker, 10);
         finish(&queue, worker);
-        let keys = "SELECT count(*) FROM redrive.unique_keys";
-        assert_eq!(scalar(&mut test.client(), keys), 0);
+        assert_eq!(test.count("unique_keys"), 0);
     }
 }
 
@@ -202,8 +184,8 @@ fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
     let (queue, next) = (test.queue("orders"), test.queue("next"));
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    next.enqueue_job_in(&mut transaction, follow_up().unique("one"))
-        .unwrap();
+    let keyed = follow_up().unique("one");
+    next.enqueue_job_in(&mut transaction, keyed).unwrap();
     let ran = Gate::new();
     ran.open();
     let handler = |job: &Job<Order>| match job.payload().number {
@@ -225,8 +207,7 @@ fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
 #[test]
 fn a_rejected_follow_up_rolls_the_transaction_back() {
     let (test, queue) = TestDatabase::with_orders();
-    test.client()
-        .sql("CREATE TABLE public.effects (number bigint)");
+    test.sql("CREATE TABLE public.effects (number bigint)");
     on_finish(&test, "RAISE EXCEPTION 'no more of them'");
     let worker = worker(&queue)
         .handle(|job: &Job<Order>, transaction: &mut Transaction<'_>| {
@@ -237,8 +218,6 @@ fn a_rejected_follow_up_rolls_the_transaction_back() {
     queue.enqueue(&Order { number: 1 }).unwrap();
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.retried, counts.dead), (0, 4, 1));
-    assert_eq!(
-        scalar(&mut test.client(), "SELECT count(*) FROM public.effects"),
-        0
-    );
+    let effects = "SELECT count(*) FROM public.effects";
+    assert_eq!(scalar(&mut test.client(), effects), 0);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redrive::worker::{Attempt, AttemptOutcome};
 use redrive::{Backoff, Batch, BatchOptions, Failure, Job, Payload, WorkerBuilder};
-use redrive_tests::{Begin, Order, TestDatabase, counted, finish, stop, worker};
+use redrive_tests::*;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -78,42 +78,28 @@ fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
     // Outages run again.
     seen.sort_by_key(|one| format!("{one:?}"));
     seen.dedup_by(|one, next| one == next && one.1 == AttemptOutcome::Outage);
-    let order = |outcome, message: Option<&str>, is_parse| {
-        (
-            "order".to_owned(),
-            outcome,
-            message.map(str::to_owned),
-            is_parse,
-        )
-    };
     let digit = "invalid digit found in string";
-    let panicked = seen.iter().position(|(_, _, message, _)| {
+    let panicked = |(_, _, message, _): &Seen| {
         message
             .as_ref()
             .is_some_and(|text| text.ends_with("out of order"))
+    };
+    let panicked = seen.iter().position(panicked).expect("a panic");
+    assert_eq!(seen.remove(panicked).1, AttemptOutcome::Retried);
+    let expected = [
+        ("order", AttemptOutcome::Dead, Some("card ****"), false),
+        ("order", AttemptOutcome::Done, None, false),
+        ("order", AttemptOutcome::Outage, Some("away"), false),
+        ("order", AttemptOutcome::Retried, Some(digit), true),
+        ("order", AttemptOutcome::Snoozed, None, false),
+        ("together", AttemptOutcome::Done, None, false),
+        ("together", AttemptOutcome::Done, None, false),
+        ("whole", AttemptOutcome::Retried, Some(digit), true),
+    ];
+    let shown = seen.iter().map(|(kind, outcome, message, is_parse)| {
+        (&**kind, *outcome, message.as_deref(), *is_parse)
     });
-    assert_eq!(
-        seen.remove(panicked.expect("a panic")).1,
-        AttemptOutcome::Retried
-    );
-    assert_eq!(
-        seen,
-        [
-            order(AttemptOutcome::Dead, Some("card ****"), false),
-            order(AttemptOutcome::Done, None, false),
-            order(AttemptOutcome::Outage, Some("away"), false),
-            order(AttemptOutcome::Retried, Some(digit), true),
-            order(AttemptOutcome::Snoozed, None, false),
-            ("together".to_owned(), AttemptOutcome::Done, None, false),
-            ("together".to_owned(), AttemptOutcome::Done, None, false),
-            (
-                "whole".to_owned(),
-                AttemptOutcome::Retried,
-                Some(digit.to_owned()),
-                true
-            ),
-        ]
-    );
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
 
 /// What a program panics with, at its worst.
@@ -129,7 +115,7 @@ impl Drop for PanicsWhenDropped {
 fn a_hook_that_panics_harms_nothing() {
     let (_test, queue) = TestDatabase::with_orders();
     queue
-        .enqueue_many(&[Order { number: 6 }, Order { number: 2 }])
+        .enqueue_many(&[6, 2].map(|number| Order { number }))
         .unwrap();
     queue.enqueue(&Together {}).unwrap();
     let worker = handlers(worker(&queue))

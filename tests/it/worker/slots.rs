@@ -1,28 +1,8 @@
 //! Slots: a worker runs several jobs at a time, and several workers share a queue.
 
-use std::time::Duration;
-
 use redrive::postgres::Transaction;
 use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Payload};
-use redrive_tests::{
-    Begin, Dead, Finish, Gate, Hold, Order, TestDatabase, done, finish, new_order, put, worker,
-};
-
-#[test]
-fn verdicts_of_fast_jobs_do_not_wait_for_the_slow_job_after_them() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(1)
-        .handle(|_: &Job<Order>| Ok(()))
-        .runs(gate.handler());
-    queue.enqueue_many(&Order::up_to(70)).unwrap();
-    queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    done(&worker, 70);
-    gate.open();
-    assert_eq!(finish(&queue, worker).stats.done, 71);
-}
+use redrive_tests::*;
 
 #[test]
 fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
@@ -59,27 +39,6 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
         let letter = queue.letter(bomb);
         assert_eq!(letter.error_class, "panic", "{panics} {in_transaction}");
     }
-}
-
-#[test]
-fn fast_jobs_behind_a_slow_one_of_their_chunk_run_on_another_slot() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(2)
-        .hold_for(Duration::from_hours(1))
-        .handle(gate.handler())
-        .runs(|_: &Job<Order>| Ok(()));
-    // Fast jobs first, so that the slots take chunks.
-    queue.enqueue_many(&Order::up_to(500)).unwrap();
-    done(&worker, 500);
-    let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
-    jobs.resize(401, new_order(1));
-    queue.enqueue_jobs(&jobs).unwrap();
-    gate.wait_for(1);
-    done(&worker, 900);
-    gate.open();
-    finish(&queue, worker);
 }
 /// A kind never runs more jobs than its handler allows, and takes no slot from others meanwhile.
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
 use redrive::{Batch, BatchOptions, Job, NewJob};
-use redrive_tests::{Begin, Order, TestDatabase, drained, finish, ids, new_order, worker};
+use redrive_tests::*;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -64,11 +64,8 @@ fn each_handler_runs_in_a_span_and_follow_ups_continue_the_trace() {
     tracing::subscriber::set_global_default(seen.clone()).unwrap();
     let (_test, queue) = TestDatabase::with_orders();
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let order = new_order(1);
-    let order = order
-        .header("traceparent", trace)
-        .header("tracestate", "a=1");
-    let id = ids(&queue.enqueue_jobs(&[order]).unwrap())[0];
+    let order = new_order(1).header("traceparent", trace);
+    let id = put(&queue, order.header("tracestate", "a=1"));
     let worker = worker(&queue)
         .slots(1)
         .handle(|job: &Job<Order>| {
@@ -96,14 +93,8 @@ fn each_handler_runs_in_a_span_and_follow_ups_continue_the_trace() {
     let at = seen.iter().position(|text| *text == of_order);
     let at = at.unwrap_or_else(|| panic!("{of_order} in {seen:#?}"));
     let span = at + 1;
-    assert_eq!(
-        seen[at + 1..at + 4],
-        [
-            format!("enter {span}"),
-            "shop".to_owned(),
-            format!("exit {span}")
-        ]
-    );
+    let inside = seen[at + 1..at + 4].join(", ");
+    assert_eq!(inside, format!("enter {span}, shop, exit {span}"));
     for (kind, more) in [
         ("receipt", format!("jobs=1 traceparent={trace:?}")),
         ("other", "jobs=1 traceparent=\"own\"".to_owned()),

@@ -8,10 +8,7 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::postgres::{Client, NoTls, Transaction};
 use redrive::{Failure, Job, NewJob, Queue, Worker};
-use redrive_tests::{
-    Begin, Cluster, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, finish,
-    new_order, scalar, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 /// What a handler does in its transaction before it returns `Ok`.
 type Spoil = fn(&mut Transaction<'_>, &str) -> Result<(), postgres::Error>;
@@ -123,7 +120,7 @@ const TABLES: &str = "
 #[test]
 fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
     let test = TestDatabase::migrated();
-    test.client().sql(TABLES);
+    test.sql(TABLES);
     let queue = test.queue("orders");
     let url = test.url().to_owned();
     let worker = worker(&queue)

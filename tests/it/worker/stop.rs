@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use redrive::worker::StopReport;
 use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, done, expire_leases,
-    finish, new_order, put, scalar, stats, stop, wait_until, willing, worker, worker_at,
-};
+use redrive_tests::*;
 use rustix::process::Signal;
 
 use crate::worker_process::WorkerProcess;
@@ -59,8 +56,8 @@ fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
         (left.ready, left.leased, left.delayed, left.workers),
         (10, 0, 0, 0)
     );
-    let asked = "SELECT count(*) FROM redrive.jobs WHERE coalesce((meta).attempt, (meta).refunds, (meta).crashes) IS NULL";
-    let refunded = scalar(&mut test.client(), asked);
+    let refunded =
+        test.count("jobs WHERE coalesce((meta).attempt, (meta).refunds, (meta).crashes) IS NULL");
     assert_eq!(refunded, 10);
     super::nothing_left(&test);
     assert_eq!(stopped.released, 10, "it reports the released jobs");
@@ -97,25 +94,6 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
     check();
     let next = redrive_tests::worker(&queue).runs(|_: &Job<Hold>| Ok(()));
     assert_eq!(finish(&queue, next).stats.done, 1);
-}
-
-#[test]
-fn refunds_of_jobs_that_ran_are_bounded() {
-    let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let id = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
-    test.client()
-        .sql("UPDATE redrive.jobs SET meta.refunds = 10");
-    let worker = worker_at(&gate, &queue);
-    gate.wait_for(1);
-    worker.stop(Duration::ZERO).unwrap();
-    let letter = queue.letter(id);
-    assert_eq!(
-        (letter.cause.as_str(), &*letter.error_class),
-        ("exhausted", "released")
-    );
-    assert!(queue.is_drained().unwrap());
-    gate.open();
 }
 
 #[test]
@@ -230,7 +208,7 @@ fn an_idle_worker_holds_four_connections_at_most() {
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
     let test = TestDatabase::migrated();
-    test.client().sql("CREATE TABLE public.begun (job bigint)");
+    test.sql("CREATE TABLE public.begun (job bigint)");
     let queue = test.queue("orders");
     queue.enqueue(&Hold {}).unwrap();
     let mut process = WorkerProcess::start_with(&test, &queue, &["hour"]);

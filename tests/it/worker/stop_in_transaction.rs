@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use log::LevelFilter;
 use redrive::Job;
-use redrive_tests::{
-    Begin, Gate, HoldTransaction, Logged, Order, SOON, Sql, TestDatabase, finish, scalar,
-    wait_until, worker,
-};
+use redrive_tests::*;
 
 use super::transaction::{at_the_gate, effects, tally};
 use crate::worker_process::WorkerProcess;
@@ -62,7 +59,7 @@ fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
 #[test]
 fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
     let test = TestDatabase::migrated();
-    test.client().sql("CREATE TABLE public.begun (job bigint)");
+    test.sql("CREATE TABLE public.begun (job bigint)");
     let queue = test.queue("orders");
     let ids = [
         queue.enqueue(&HoldTransaction::InStatement).unwrap(),

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use postgres::{Client, Transaction};
 use redrive::{Database, Queue};
-use redrive_tests::{
-    Lost, Order, SOON, Sql, TestDatabase, expire_leases, running, wait_until, willing,
-};
+use redrive_tests::*;
 
 /// How long a claim may take in the test of one without an answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use log::{LevelFilter, Log, Metadata, Record};
 use redrive::{Job, Queue};
-use redrive_tests::{Mode, Order, Proxy, SOON, TestDatabase, eventually, wait_until, worker};
+use redrive_tests::*;
 
 /// A log that panics on lines about one queue.
 struct Cursed;

@@ -6,15 +6,11 @@ use std::time::Duration;
 use redrive::dlq::LetterState;
 use redrive::postgres::Transaction;
 use redrive::{Failure, Job, NewJob, Queue, Worker};
-use redrive_tests::{
-    Begin, Dead, Gate, Lost, Order, Sql, TestDatabase, counted, drained, expire_leases, finish,
-    new_order, only, stats, stop, worker,
-};
+use redrive_tests::*;
 
 /// Creates the table for the effects of the handlers.
 pub(super) fn effects(test: &TestDatabase) {
-    test.client()
-        .sql("CREATE TABLE public.effects (number bigint NOT NULL)");
+    test.sql("CREATE TABLE public.effects (number bigint NOT NULL)");
 }
 
 fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
@@ -113,7 +109,7 @@ fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
 
 /// Makes transactions keep their first snapshot, as an application may want.
 fn keep_snapshots(test: &TestDatabase) {
-    test.client().sql(
+    test.sql(
         "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = \
          ''repeatable read''', current_database()); END $$",
     );

@@ -9,7 +9,7 @@ use redrive::{
     Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Operator, Payload, Queue,
     Undecodable, WorkerBuilder,
 };
-use redrive_tests::{Begin, Dead, Hold, TestDatabase, counted, finish, put, stop, worker};
+use redrive_tests::*;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

@@ -5,9 +5,7 @@ use std::time::Duration;
 use redrive::admin::JobFilter;
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Enqueued, Job, NewJob};
-use redrive_tests::{
-    Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, no_drift, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 #[test]
 fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
@@ -24,7 +22,7 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
     let other = "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)
                  VALUES (gen_random_uuid(), 'orders', 'web-2', 7, '1', 1, '{elsewhere}', now() + interval '1 hour'),
                         (gen_random_uuid(), 'orders', 'web-3', 7, '1', 1, '{retired}', now() - interval '1 second')";
-    test.client().sql(other);
+    test.sql(other);
 
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
@@ -62,7 +60,7 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     // As if each renewal came after the end of the lease.
-    test.client().sql(
+    test.sql(
         "CREATE FUNCTION public.late() RETURNS trigger LANGUAGE plpgsql AS
                  'BEGIN NEW.expires_at := statement_timestamp(); RETURN NEW; END';
              CREATE TRIGGER late BEFORE INSERT OR UPDATE ON redrive.workers

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
 use redrive::dlq::LetterFilter;
-use redrive_tests::{Dead, Order, SOON, Sql, TestDatabase, new_order, reap};
+use redrive_tests::*;
 
 /// Returns the queues notified since the last call. A final notification ends the wait.
 pub(crate) fn notified(listener: &mut Client) -> Vec<String> {

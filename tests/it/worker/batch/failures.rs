@@ -5,11 +5,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
-use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure, Payload};
-use redrive_tests::{
-    Begin, Dead, Gate, Order, SOON, Tally, TestDatabase, counted, done, finish, ids, letters_in,
-    new_order, put, stop, wait_until, worker,
-};
+use redrive::{Batch, BatchOptions, Failure, HandlerOptions, NewJob, OnFailure, Payload};
+use redrive_tests::*;
 
 use super::{Batches, LONG, ended, full_batches};
 
@@ -39,18 +36,18 @@ fn each_job_of_a_batch_has_its_own_verdict() {
     });
     ended(&worker, 2, 3);
     let db = queue.database();
-    let died = |id: JobId| {
+    for (id, cause, message) in [
+        (ids[2], DeathCause::Exhausted, "invalid digit"),
+        (ids[3], DeathCause::Rejected, "a duplicate"),
+        (ids[5], DeathCause::Rejected, "the last decision"),
+    ] {
         let letter = db.letter(id);
-        (letter.cause, letter.error_message)
-    };
-    assert_eq!(died(ids[2]).0, DeathCause::Exhausted);
-    assert!(died(ids[2]).1.contains("invalid digit"));
-    let rejected = |message: &str| (DeathCause::Rejected, message.to_owned());
-    assert_eq!(died(ids[3]), rejected("a duplicate"));
-    assert_eq!(died(ids[5]), rejected("the last decision"));
+        assert_eq!(letter.cause, cause, "{message}");
+        has(&letter.error_message, message);
+    }
     assert_eq!(stop(worker).stats.snoozed, 1);
     // A snoozed job is not charged, so it waits for a batch again; the stop has released it.
-    let left = redrive_tests::stats(db, "orders").expect("a job");
+    let left = stats(db, "orders").expect("a job");
     assert_eq!((left.ready, left.leased, left.delayed), (1, 0, 0));
 }
 
@@ -117,8 +114,7 @@ fn a_payload_that_cannot_be_decoded_dies_alone() {
     ended(&worker, 3, 1);
     stop(worker);
     assert_eq!(batches.all(), [[1, 2, 3]]);
-    let letter = queue.database().dlq().get(ids[1]).unwrap();
-    assert_eq!(letter.expect("a letter").cause, DeathCause::Undecodable);
+    assert_eq!(queue.letter(ids[1]).cause, DeathCause::Undecodable);
 }
 
 #[test]
@@ -156,22 +152,18 @@ fn jobs_of_a_failed_batch_stay_together_if_the_options_say_so() {
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     let batches = Batches::default();
-    let options = BatchOptions::new(3)
-        .linger(LONG)
-        .on_failure(OnFailure::Together);
-    let worker = worker(&queue)
-        .handle_batch(options, {
-            let batches = batches.clone();
-            move |batch: &Batch<Order>| {
-                batches.note(batch);
-                match batch.jobs()[0].attempt() {
-                    1 => Err(Failure::retry("once more")),
-                    _ => Ok(()),
-                }
-            }
-        })
-        .started();
-    counted(&worker, "3 done", |counts| counts.done == 3);
+    let options = BatchOptions::new(3).linger(LONG);
+    let options = options.on_failure(OnFailure::Together);
+    let noted = batches.clone();
+    let handler = move |batch: &Batch<Order>| {
+        noted.note(batch);
+        match batch.jobs()[0].attempt() {
+            1 => Err(Failure::retry("once more")),
+            _ => Ok(()),
+        }
+    };
+    let worker = worker(&queue).handle_batch(options, handler).started();
+    done(&worker, 3);
     assert_eq!(stop(worker).stats.retried, 3);
     assert_eq!(batches.sizes(), [3, 3]);
 }
@@ -204,13 +196,9 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
     let ids = ids(&queue.enqueue_jobs(&once(1..=3)).unwrap());
     gate.wait_for(1);
     ended(&worker, 1, 2);
-    let db = queue.database();
-    let cause = |id| db.letter(id).cause;
-    assert_eq!(
-        (cause(ids[1]), cause(ids[2])),
-        (DeathCause::Rejected, DeathCause::Timeout)
-    );
-    let next = redrive_tests::stats(db, "next").expect("the follow-up");
+    let causes = [1, 2].map(|at| queue.letter(ids[at]).cause);
+    assert_eq!(causes, [DeathCause::Rejected, DeathCause::Timeout]);
+    let next = stats(queue.database(), "next").expect("the follow-up");
     assert_eq!(next.ready, 1);
 
     // A new slot replaces the one that the handler occupies.
@@ -220,12 +208,9 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
     wait_until("the handler to continue", SOON, || {
         cancelled.load(Ordering::Relaxed)
     });
+    // The late end is rejected.
     let counts = stop(worker).stats;
-    assert_eq!(
-        (counts.done, counts.dead),
-        (4, 2),
-        "the late end is rejected"
-    );
+    assert_eq!((counts.done, counts.dead), (4, 2));
 }
 
 #[test]
@@ -248,7 +233,7 @@ fn an_outage_of_one_job_charges_nothing_and_its_probe_runs_alone() {
         .started();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     // The outage opens the breaker. Its probe waits for no other job.
-    counted(&worker, "3 done", |counts| counts.done == 3);
+    done(&worker, 3);
     assert_eq!(finish(&queue, worker).stats.retried, 0);
     assert_eq!(batches.all(), [vec![1, 2, 3], vec![2]]);
 }

@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{NewJob, Queue, Worker};
-use redrive_tests::{
-    AbortBatch, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, ids, letters_in, scalar, stats, stop, wait_until,
-};
+use redrive_tests::*;
 
-use super::{Batches, full_batches, leased};
+use super::{Batches, ended, full_batches, leased};
 use crate::worker_process::WorkerProcess;
 
 /// Starts a worker whose batches of three orders wait at the gate. The first job is done before.
@@ -35,9 +32,7 @@ fn a_stop_releases_the_jobs_that_wait_for_a_batch() {
     assert_eq!(batches.all(), [[0; 0]; 0]);
     let left = stats(queue.database(), "orders").expect("jobs");
     assert_eq!((left.ready, left.leased), (4, 0));
-    let uncharged = "SELECT count(*) FROM redrive.jobs \
-        WHERE coalesce((meta).attempt, (meta).refunds, (meta).crashes) IS NULL";
-    assert_eq!(scalar(&mut test.client(), uncharged), 4);
+    assert_eq!(test.untouched(), 4);
 }
 
 #[test]
@@ -106,20 +101,16 @@ fn an_operator_cancels_one_job_of_a_running_batch() {
     gate.wait_for(1);
     queue.database().admin().cancel(ids[1]).unwrap();
     gate.open();
-    counted(&worker, "one dead and one done", |counts| {
-        (counts.dead, counts.done) == (1, 1)
-    });
+    ended(&worker, 1, 1);
     stop(worker);
     assert_eq!(*seen.lock().unwrap(), [(false, false)]);
-    let letter = queue.database().dlq().get(ids[1]).unwrap();
-    assert_eq!(letter.expect("a letter").cause, DeathCause::Manual);
+    assert_eq!(queue.letter(ids[1]).cause, DeathCause::Manual);
 }
 
 #[test]
 fn a_job_that_kills_its_process_is_dead_lettered_without_its_batch() {
     let test = TestDatabase::migrated();
-    test.client()
-        .sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
+    test.sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
     let queue = test.queue("orders");
     let jobs: Vec<NewJob> = (1..=20)
         .map(|number| NewJob::new(&AbortBatch { kills: number == 7 }).unwrap())
@@ -136,11 +127,9 @@ fn a_job_that_kills_its_process_is_dead_lettered_without_its_batch() {
     assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
     let letter = db.letter(killer);
     assert_eq!(letter.cause, DeathCause::WorkerLost);
-    let runs = "SELECT count(*) FROM public.begun WHERE job = ";
-    assert_eq!(scalar(&mut test.client(), &format!("{runs}{killer}")), 3);
-    let finished = "SELECT count(DISTINCT job) FROM public.finished";
-    assert_eq!(scalar(&mut test.client(), finished), 19);
-    let first =
-        "SELECT count(*) FROM (SELECT FROM public.begun GROUP BY job HAVING count(*) > 3) j";
-    assert_eq!(scalar(&mut test.client(), first), 0);
+    let begun = "SELECT (SELECT count(*) FROM public.begun WHERE job = $1), \
+                        (SELECT count(DISTINCT job) FROM public.finished), \
+                        (SELECT count(*) FROM (SELECT FROM public.begun GROUP BY job HAVING count(*) > 3) j)";
+    let begun: (i64, i64, i64) = test.client().row(begun, &[&killer.get()]);
+    assert_eq!(begun, (3, 19, 0));
 }
