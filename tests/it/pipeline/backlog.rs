@@ -9,9 +9,7 @@ use postgres::Client;
 use redrive::{
     Backoff, Failure, HandlerOptions, Job, Operator, Queue, RateLimit, RateLimited, Worker,
 };
-use redrive_tests::{
-    Begin, Hold, Order, SOON, Sql, Tally, TestDatabase, done, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 /// The number of jobs ahead: more than a claim reads whole.
 const AHEAD: i64 = 200_000;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use postgres::Client;
-use redrive::admin::Breaker;
+use redrive::admin::{Breaker, BreakerState};
 use redrive::{Database, Failure, Job};
-use redrive_tests::{Order, SOON, Sql, wait_until};
+use redrive_tests::*;
 
 /// A dependency that can be down. Clones share it.
 #[derive(Clone, Default)]
@@ -61,6 +61,17 @@ impl Gateway {
 fn breaker(db: &Database, name: &str) -> Option<Breaker> {
     let all = db.admin().breakers().unwrap();
     all.into_iter().find(|breaker| breaker.name == name)
+}
+
+/// Returns the state of the breaker of the queue `orders`.
+fn state(db: &Database) -> BreakerState {
+    breaker(db, "queue:orders").expect("the breaker").state
+}
+
+/// Waits until a breaker is in this state.
+#[track_caller]
+fn is(db: &Database, name: &str, state: BreakerState) -> Breaker {
+    reaches(db, name, state.as_str(), |breaker| breaker.state == state)
 }
 
 #[track_caller]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use postgres::types::ToSql;
-use redrive_tests::{Hand, ReapLimits, Settlement, Sql, TestDatabase, reap_within, statement};
+use redrive_tests::*;
 use uuid::Uuid;
 
 /// The id of the job.

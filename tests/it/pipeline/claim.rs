@@ -3,32 +3,24 @@
 use std::time::Duration;
 
 use redrive::{Job, NewJob, Queue};
-use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Tally, TestDatabase, done, drained, finish, new_order, scalar,
-    stats, stop, wait_until, willing, worker,
-};
+use redrive_tests::*;
 
 #[test]
 fn slow_jobs_are_claimed_one_per_slot() {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&[Hold {}; 20]).unwrap();
     let gate = Gate::new();
-    let start = || worker(&test.queue("orders")).slots(3).runs(gate.handler());
-    let one = start();
-    gate.wait_for(3);
-    let now = stats(queue.database(), "orders").expect("a busy queue");
-    assert_eq!(
-        (now.leased, now.ready),
-        (3, 17),
-        "no job waits in a process while another could run it"
-    );
-    let other = start();
-    gate.wait_for(6);
-    let now = stats(queue.database(), "orders").expect("a busy queue");
-    assert_eq!((now.leased, now.ready), (6, 14));
+    let mut workers = Vec::new();
+    for leased in [3, 6] {
+        workers.push(worker(&test.queue("orders")).slots(3).runs(gate.handler()));
+        gate.wait_for(leased);
+        let now = stats(queue.database(), "orders").expect("a busy queue");
+        assert_eq!(now.leased, leased as u64, "none waits in a process");
+        assert_eq!(now.ready, 20 - leased as u64);
+    }
     gate.open();
-    let done = finish(&queue, one).stats.done + stop(other).stats.done;
-    assert_eq!(done, 20);
+    drained(&queue);
+    assert_eq!(stop_all(workers), 20);
 }
 
 #[test]
@@ -52,9 +44,7 @@ fn jobs_waiting_behind_a_slow_one_are_released() {
     wait_until("all others to be ready", SOON, || {
         stats(queue.database(), "orders").is_some_and(|now| (now.leased, now.ready) == (1, 100))
     });
-    let untouched = "SELECT count(*) FROM redrive.jobs WHERE coalesce((meta).attempt, (meta).refunds, (meta).crashes) IS NULL";
-    let untouched = scalar(&mut test.client(), untouched);
-    assert_eq!(untouched, 100);
+    assert_eq!(test.untouched(), 100);
     // It does not claim them again while it cannot run them; another worker does.
     let other = start(&test.queue("orders"));
     done(&other, 100);
@@ -75,9 +65,8 @@ fn the_size_of_payloads_limits_a_claim() {
         .handle_any(|_| Ok(()))
         .started();
     // Quick jobs first, so that it claims in batches.
-    queue
-        .enqueue_jobs(&vec![NewJob::raw("warm", "{}").unwrap(); 150])
-        .unwrap();
+    let warm = vec![NewJob::raw("warm", "{}").unwrap(); 150];
+    queue.enqueue_jobs(&warm).unwrap();
     done(&worker, 150);
     let big = format!("\"{}\"", "x".repeat(1_000_000));
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
@@ -87,13 +76,11 @@ fn the_size_of_payloads_limits_a_claim() {
     wait_until("a second claim, if there is one, to be over", SOON, || {
         stats(queue.database(), "orders").is_some_and(|now| now.leased > 1)
     });
-    let largest = scalar(
-        &mut test.client(),
-        "SELECT max(job_count)::bigint FROM redrive.leases",
-    );
+    let largest = "SELECT max(job_count)::bigint FROM redrive.leases";
+    let largest = scalar(&mut test.client(), largest);
     assert!(
         (2..=10).contains(&largest),
-        "{largest} jobs of a megabyte in one lease"
+        "{largest} jobs of 1 MB in one lease"
     );
     gate.open();
     finish(&queue, worker);
@@ -105,11 +92,8 @@ fn a_locked_job_is_skipped() {
     let ids = queue.enqueue_many(&Order::up_to(5)).unwrap();
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    tx.query(
-        "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE",
-        &[&ids[0].get()],
-    )
-    .unwrap();
+    let lock = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
+    tx.change(lock, &[&ids[0].get()]);
     let tally = Tally::new();
     let worker = worker(&queue).runs(tally.counting());
     done(&worker, 4);

@@ -63,111 +63,56 @@ fn an_exhausted_job_lists_each_of_its_attempts() {
         amount()?;
         Ok(())
     });
-    let new = new_order(12).priority(5).max_attempts(3);
-    let id = put(&queue, new);
+    let id = put(&queue, new_order(12).priority(5).max_attempts(3));
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.retried, counts.dead, counts.done), (2, 1, 0));
 
     let letter = queue.letter(id);
     assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
-    assert_eq!(
-        (letter.cause, letter.state.as_str()),
-        (DeathCause::Exhausted, "open")
-    );
-    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number":12}"#);
-    assert_eq!(
-        (letter.attempts, letter.max_attempts, letter.generation),
-        (3, 3, 0)
-    );
-    assert_eq!(
-        (letter.priority, letter.version.as_deref()),
-        (5, Some("1.4.2"))
-    );
-    assert!(
-        letter.error_class.ends_with("AmountError"),
-        "{}",
-        letter.error_class
-    );
+    let died = (letter.cause, letter.state.as_str());
+    assert_eq!(died, (DeathCause::Exhausted, "open"));
+    assert_eq!(content(&letter), Some(r#"{"number":12}"#));
+    let counts = (letter.attempts, letter.max_attempts, letter.generation);
+    assert_eq!(counts, (3, 3, 0));
+    assert_eq!(letter.priority, 5);
+    assert!(letter.error_class.ends_with("AmountError"));
     assert_eq!(letter.error_message, "cannot read the amount");
-    let detail = letter.error_detail.expect("a cause");
-    has(&detail, "caused by: invalid digit found in string");
+    let detail = letter.error_detail.as_ref().expect("a cause");
+    has(detail, "caused by: invalid digit found in string");
     assert!(letter.worker.is_some() && letter.host.is_some());
     assert!(letter.enqueued_at < letter.died_at);
 
     assert_eq!(letter.history.len(), 3);
-    for (at, attempt) in (1..).zip(&letter.history) {
+    let outcomes = ["failed", "failed", "exhausted"];
+    for ((at, attempt), outcome) in (1..).zip(&letter.history).zip(outcomes) {
         assert_eq!((attempt.generation, attempt.attempt), (0, at));
-        let outcome = if at == 3 { "exhausted" } else { "failed" };
         assert_eq!(attempt.outcome, outcome);
-        assert_eq!(
-            attempt.error_message.as_deref(),
-            Some("cannot read the amount")
-        );
-        assert_eq!(attempt.error_class.as_deref(), Some(&*letter.error_class));
-        assert_eq!(attempt.version.as_deref(), Some("1.4.2"));
+        let message = attempt.error_message.as_deref();
+        assert_eq!(message, Some("cannot read the amount"));
+        assert_eq!(attempt.error_class.as_ref(), Some(&letter.error_class));
+        for version in [&attempt.version, &letter.version] {
+            assert_eq!(version.as_deref(), Some("1.4.2"));
+        }
         assert!(attempt.run_ms.is_some() && attempt.ended_at.is_some() && attempt.worker.is_some());
     }
-}
-
-#[test]
-fn a_rejected_job_dies_at_its_first_attempt() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
-        1 => Err(Failure::reject("currency `USD ` is unknown")
-            .class("Currency")
-            .detail("the whole request")),
-        _ => Err(Failure::reject_error(AmountError(
-            "y".parse::<i64>().unwrap_err(),
-        ))),
-    });
-    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    assert_eq!(finish(&queue, worker).stats.dead, 2);
-    let worded = queue.letter(ids[0]);
-    assert_eq!(
-        (worded.cause, worded.attempts, worded.history.len()),
-        (DeathCause::Rejected, 1, 1)
-    );
-    assert_eq!(
-        (&*worded.error_class, &*worded.error_message),
-        ("Currency", "currency `USD ` is unknown")
-    );
-    assert_eq!(worded.error_detail.as_deref(), Some("the whole request"));
-    assert_eq!(worded.history[0].outcome, "rejected");
-    let error = queue.letter(ids[1]);
-    assert_eq!(error.cause, DeathCause::Rejected);
-    assert!(error.error_class.ends_with("AmountError"));
-    assert!(
-        error
-            .error_detail
-            .expect("a cause")
-            .contains("invalid digit")
-    );
 }
 
 #[test]
 fn a_panic_is_recorded_with_message_and_location() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue).runs(|job: &Job<Order>| {
-        assert!(
-            job.payload().number != 1,
-            "order {} is cursed",
-            job.payload().number
-        );
+        let number = job.payload().number;
+        assert!(number != 1, "order {number} is cursed");
         Ok(())
     });
     let id = put(&queue, new_order(1).max_attempts(2));
     queue.enqueue(&Order { number: 2 }).unwrap();
     let counts = finish(&queue, worker).stats;
-    assert_eq!(
-        (counts.retried, counts.dead, counts.done),
-        (1, 1, 1),
-        "the slot survives"
-    );
+    assert_eq!((counts.retried, counts.dead), (1, 1));
+    assert_eq!(counts.done, 1, "the slot survives");
     let letter = queue.letter(id);
-    assert_eq!(
-        (letter.cause, &*letter.error_class),
-        (DeathCause::Exhausted, "panic")
-    );
+    assert_eq!(letter.cause, DeathCause::Exhausted);
+    assert_eq!(letter.error_class, "panic");
     has(&letter.error_message, "order 1 is cursed");
     has(&letter.error_message, "death.rs:");
 }
@@ -205,46 +150,6 @@ fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
         has(&letter.error_message, message);
     }
     let letter = queue.letter(wrong);
-    assert!(
-        letter.error_class.ends_with("Order"),
-        "{}",
-        letter.error_class
-    );
-    assert_eq!(
-        letter.payload.expect("kept").get(),
-        r#"{"number": "seven"}"#
-    );
-}
-
-#[test]
-fn one_lease_settles_every_kind_of_verdict() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let ids = queue.enqueue_many(&Order::up_to(400)).unwrap();
-    let worker = worker(&queue)
-        .slots(4)
-        .runs(|job: &Job<Order>| match job.payload().number % 4 {
-            0 => Ok(()),
-            1 => Err(Failure::reject(format!("order {}", job.payload().number))),
-            2 if job.attempt() == 1 => Err(Failure::retry("once")),
-            _ => Ok(()),
-        });
-    let counts = finish(&queue, worker).stats;
-    assert_eq!(
-        (counts.done, counts.dead, counts.retried, counts.lost),
-        (300, 100, 100, 0)
-    );
-    let letters = queue.listed(&LetterFilter::new().queue("orders").limit(1000));
-    assert_eq!(letters.len(), 100);
-    for letter in letters {
-        let place = ids
-            .iter()
-            .position(|id| *id == letter.id)
-            .expect("an enqueued job")
-            + 1;
-        assert_eq!(letter.error_message, format!("order {place}"));
-        assert_eq!(
-            letter.payload.expect("JSON").get(),
-            format!(r#"{{"number":{place}}}"#)
-        );
-    }
+    assert!(letter.error_class.ends_with("Order"));
+    assert_eq!(content(&letter), Some(r#"{"number": "seven"}"#));
 }

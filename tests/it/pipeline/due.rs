@@ -1,10 +1,7 @@
 //! Promotions pass dead rows that a snapshot keeps, and lose no job that lies below their marks.
 
 use postgres::{Client, Row};
-use redrive_tests::{
-    Begin, SOON, Sql, Tally, TestDatabase, done, scalar, snapshot, statement, stop, wait_until,
-    worker,
-};
+use redrive_tests::*;
 
 /// Leaves dead rows of jobs that are due after this time, relative to now.
 fn leave_dead(client: &mut Client, from: &str, jobs: i64) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::admin::JobState;
 use redrive::{JobId, NewJob};
-use redrive_tests::{Dead, Order, Sql, TestDatabase, has, live_job, new_order, scalar};
+use redrive_tests::*;
 
 /// Returns the ids of the jobs in a table, in order.
 fn ids(test: &TestDatabase, table: &str) -> Vec<i64> {
@@ -17,35 +17,18 @@ fn numbered(ids: &[JobId]) -> Vec<i64> {
 }
 
 #[test]
-fn one_job_is_stored_with_the_defaults() {
+fn a_job_is_stored_with_its_options_or_the_defaults() {
     let (_test, queue) = TestDatabase::with_orders();
-    let id = queue.enqueue(&Order { number: 7 }).unwrap();
-    let job = live_job(&queue, id);
-    assert_eq!(
-        (&*job.queue, &*job.kind, job.state),
-        ("orders", "order", JobState::Ready)
-    );
+    let job = live_job(&queue, queue.enqueue(&Order { number: 7 }).unwrap());
+    let named = (&*job.queue, &*job.kind, job.state);
+    assert_eq!(named, ("orders", "order", JobState::Ready));
     assert_eq!((job.priority, job.attempts, job.max_attempts), (0, 0, 5));
     assert_eq!((job.generation, job.crashes, job.history.len()), (0, 0, 0));
     assert_eq!(job.payload.get(), r#"{"number":7}"#);
     assert!(!queue.is_drained().unwrap());
-}
-
-#[test]
-fn every_option_reaches_the_row() {
-    let (_test, queue) = TestDatabase::with_orders();
     let new = NewJob::raw("refund", r#"{"b": [1, null], "a": "é"}"#).unwrap();
-    let id = queue.enqueue_job(
-        new.delay(Duration::from_hours(1))
-            .priority(-1000)
-            .max_attempts(1000),
-    );
-    let job = queue
-        .database()
-        .admin()
-        .job(id.unwrap().id())
-        .unwrap()
-        .expect("a live job");
+    let new = new.delay(Duration::from_hours(1)).priority(-1000);
+    let job = live_job(&queue, put(&queue, new.max_attempts(1000)));
     assert_eq!((&*job.kind, job.state), ("refund", JobState::Delayed));
     assert_eq!((job.priority, job.max_attempts), (-1000, 1000));
     assert_eq!(job.payload.get(), r#"{"b": [1, null], "a": "é"}"#);
@@ -59,52 +42,43 @@ fn bulk_jobs_get_ids_in_the_order_of_their_payloads() {
     // None, one statement, its limit, and COPY.
     for count in [0, 1, 2, 1000, 1001] {
         let jobs = queue.enqueue_many(&Order::up_to(count)).unwrap();
-        assert_eq!(jobs.len(), usize::try_from(count).unwrap());
+        assert_eq!(jobs.len() as u64, count.unsigned_abs());
         let asked = "SELECT id FROM redrive.jobs WHERE id = ANY ($1) \
                      ORDER BY (payload ->> 'number')::bigint";
-        let rows = test.client().query(asked, &[&numbered(&jobs)]).unwrap();
-        let by_number: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        let by_number: Vec<i64> = test.client().column(asked, &[&numbered(&jobs)]);
         assert_eq!(numbered(&jobs), by_number, "of {count} jobs");
         assert!(jobs.is_sorted(), "of {count} jobs");
     }
-    assert_eq!(test.client().count("jobs"), 2004);
+    assert_eq!(test.count("jobs"), 2004);
 }
 
 #[test]
 fn ready_and_delayed_jobs_can_be_mixed() {
     let (test, queue) = TestDatabase::with_orders();
     // One statement, and COPY.
-    for size in [10_u64, 2500] {
+    for size in [10, 2500] {
+        let delay = |n: i64| if n % 2 == 0 { 0 } else { 60 + n.unsigned_abs() };
         let jobs = (0..size).map(|n| {
-            let delay = Duration::from_secs(if n % 2 == 0 { 0 } else { 60 + n });
-            let priority = i16::try_from(n % 7).unwrap();
-            let new = new_order(n.cast_signed());
-            new.delay(delay).priority(priority).max_attempts(3)
+            let new = new_order(n).priority(i16::try_from(n % 7).unwrap());
+            new.delay(Duration::from_secs(delay(n))).max_attempts(3)
         });
-        let ids = numbered(&redrive_tests::ids(
-            &queue.enqueue_jobs(&jobs.collect::<Vec<_>>()).unwrap(),
-        ));
-        let mut client = test.client();
-        let asked = "SELECT id, state, priority, max_attempts, \
-                     extract(epoch FROM run_at - enqueued_at)::float8 AS delay \
+        let jobs: Vec<NewJob> = jobs.collect();
+        let ids = numbered(&redrive_tests::ids(&queue.enqueue_jobs(&jobs).unwrap()));
+        let asked = "SELECT (payload ->> 'number')::bigint, state, priority, max_attempts, \
+                     extract(epoch FROM run_at - enqueued_at)::float8 \
                      FROM redrive.live_jobs WHERE id = ANY ($1) ORDER BY id";
-        let rows = client.query(asked, &[&ids]).unwrap();
+        let rows: Vec<(i64, String, i16, i32, f64)> = test.client().rows(asked, &[&ids]);
         assert_eq!(rows.len(), ids.len());
-        for (n, row) in rows.iter().enumerate() {
+        for (n, row) in (0..).zip(rows) {
             let state = if n % 2 == 0 { "ready" } else { "delayed" };
-            assert_eq!(row.get::<_, &str>("state"), state, "job {n} of {size}");
-            assert_eq!(row.get::<_, i16>("priority"), i16::try_from(n % 7).unwrap());
-            assert_eq!(row.get::<_, i32>("max_attempts"), 3);
-            let expected = if n % 2 == 0 {
-                0.0
-            } else {
-                60.0 + f64::from(u32::try_from(n).unwrap())
-            };
-            let delay: f64 = row.get("delay");
-            assert!(
-                (delay - expected).abs() < 2.0,
-                "job {n} of {size}: {delay} s"
+            let priority = i16::try_from(n % 7).unwrap();
+            assert_eq!(
+                (row.0, &*row.1, row.2, row.3),
+                (n, state, priority, 3),
+                "of {size}"
             );
+            let late = row.4 - Duration::from_secs(delay(n)).as_secs_f64();
+            assert!(late.abs() < 2.0, "job {n} of {size}: {late} s");
         }
     }
 }
@@ -115,14 +89,10 @@ fn a_rolled_back_transaction_leaves_no_job() {
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
-    let many: Vec<NewJob> = Order::up_to(1500)
-        .iter()
-        .map(|order| NewJob::new(order).unwrap())
-        .collect();
+    let many: Vec<NewJob> = (1..=1500).map(new_order).collect();
     queue.enqueue_jobs_in(&mut tx, &many).unwrap();
-    let seen = scalar(&mut tx, "SELECT count(*) FROM redrive.jobs");
-    assert_eq!(seen, 1501, "seen by the transaction itself");
-    assert_eq!(test.client().count("jobs"), 0, "seen by others");
+    assert_eq!(tx.count("jobs"), 1501, "seen by the transaction itself");
+    assert_eq!(test.count("jobs"), 0, "seen by others");
     tx.rollback().unwrap();
     assert!(queue.is_drained().unwrap());
 }
@@ -146,14 +116,9 @@ fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
 fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
     let (_test, queue) = TestDatabase::with_orders();
     for size in [3, 2000] {
-        let mut jobs: Vec<NewJob> = Order::up_to(size)
-            .iter()
-            .map(|order| NewJob::new(order).unwrap())
-            .collect();
-        jobs[1] = jobs[1].clone().priority(1001);
-        let error = queue
-            .enqueue_jobs(&jobs)
-            .expect_err("a priority out of range");
+        let mut jobs: Vec<NewJob> = (1..=size).map(new_order).collect();
+        jobs[1] = new_order(2).priority(1001);
+        let error = queue.enqueue_jobs(&jobs).expect_err("out of range");
         assert!(error.is_invalid(), "{error:?}");
         has(&error, format!("job 2 of {size}"));
     }
@@ -163,28 +128,28 @@ fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
 #[test]
 fn the_sql_function_enqueues_in_the_callers_transaction() {
     let (test, mut client) = TestDatabase::with_client();
-    let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')";
-    let plain = JobId::new(client.ask(call, &[]));
-    let call = "SELECT redrive.enqueue(queue => 'orders', kind => 'order', payload => 'null', \
-                delay => '1 hour', priority => 7, max_attempts => 2)";
-    let options = JobId::new(client.ask(call, &[]));
     let db = test.open();
-    let job = db.live(plain);
-    assert_eq!(
-        (job.state, job.priority, job.max_attempts),
-        (JobState::Ready, 0, 5)
-    );
-    let job = db.live(options);
-    assert_eq!(
-        (job.state, job.priority, job.max_attempts),
-        (JobState::Delayed, 7, 2)
-    );
-    assert_eq!(job.payload.get(), "null");
-
+    for (arguments, expected, payload) in [
+        (
+            "'orders', 'order', '{\"number\": 1}'",
+            (JobState::Ready, 0, 5),
+            r#"{"number": 1}"#,
+        ),
+        (
+            "queue => 'orders', kind => 'order', payload => 'null', delay => '1 hour', priority => 7, max_attempts => 2",
+            (JobState::Delayed, 7, 2),
+            "null",
+        ),
+    ] {
+        let id = client.ask(&format!("SELECT redrive.enqueue({arguments})"), &[]);
+        let job = db.live(JobId::new(id));
+        assert_eq!((job.state, job.priority, job.max_attempts), expected);
+        assert_eq!(job.payload.get(), payload);
+    }
     let mut tx = client.transaction().unwrap();
     tx.sql("SELECT redrive.enqueue('orders', 'order', '{}')");
     tx.rollback().unwrap();
-    assert_eq!(ids(&test, "jobs"), [plain.get()]);
+    assert_eq!(test.count("jobs"), 1);
 }
 
 #[test]
@@ -209,9 +174,9 @@ fn the_sql_function_rejects_invalid_arguments() {
         'q', 'k', '{}', '0', 0, 1001     -- 22023 redrive: max_attempts is 1001
         'q', 'k', '{}', '0', 0, NULL     -- 22023 redrive: max_attempts",
     );
-    assert_eq!(test.client().count("live_jobs"), 0);
+    assert_eq!(test.count("live_jobs"), 0);
     // The largest payload.
     let largest = "SELECT redrive.enqueue('q', 'k', to_jsonb(repeat('x', 1048574)))";
     client.sql(largest);
-    assert_eq!(test.client().count("live_jobs"), 1);
+    assert_eq!(test.count("live_jobs"), 1);
 }

@@ -1,10 +1,10 @@
 //! Headers and group keys: set in SQL, kept through every step of a job and its letter.
 
 use redrive::dlq::ForeignFailure;
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::*;
 
 #[test]
-fn a_capture_rejects_headers_and_group_keys_over_their_limits() {
+fn a_capture_rejects_headers_over_their_limit() {
     let (test, db) = TestDatabase::opened();
     let failure = |position: &str| ForeignFailure::new("kafka", position, "orders", "order", b"{}");
     let headers = |position: &str, count: u32, last: usize| {
@@ -25,14 +25,5 @@ fn a_capture_rejects_headers_and_group_keys_over_their_limits() {
     assert_eq!(printed, 65_535);
     let error = db.dlq().capture(&headers("2", 8, 728)).expect_err("65,537");
     assert!(error.is_invalid(), "{error}");
-    assert!(error.to_string().contains("the limit is 65536"), "{error}");
-
-    db.dlq()
-        .capture(&failure("3").group_key("k".repeat(200)))
-        .unwrap();
-    for length in [0, 201] {
-        let failure = failure("4").group_key("k".repeat(length));
-        let error = db.dlq().capture(&failure).expect_err("a wrong length");
-        assert!(error.to_string().contains("1 to 200"), "{error}");
-    }
+    has(&error, "the limit is 65536");
 }

@@ -5,10 +5,7 @@ mod renewal;
 
 use redrive::admin::JobState;
 use redrive::{Failure, Job, Worker};
-use redrive_tests::{
-    Begin, Gate, Lost, Order, Tally, TestDatabase, counted, expire_leases, live_job, lost, stop,
-    worker,
-};
+use redrive_tests::*;
 
 /// The result of a handler after its gate.
 type Verdict = fn(&Job<Order>) -> Result<(), Failure>;
@@ -39,20 +36,18 @@ fn stale(verdict: Verdict) {
     let (gate_a, gate_b) = (Gate::new(), Gate::new());
     let a = gated(&test, &runs_a, &gate_a, verdict);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let is = |state, crashes, attempts| {
+        let job = live_job(&queue, id);
+        let found = (job.state, job.crashes, job.attempts);
+        assert_eq!(found, (state, crashes, attempts));
+        job
+    };
     gate_a.wait_for(1);
-    let job = live_job(&queue, id);
-    assert_eq!(
-        (job.state, job.crashes, job.attempts),
-        (JobState::Leased, 0, 1)
-    );
+    let job = is(JobState::Leased, 0, 1);
     assert!(job.worker.is_some() && job.host.is_some());
     // The reaper refunds what the claim charged.
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
-    let job = live_job(&queue, id);
-    assert_eq!(
-        (job.state, job.crashes, job.attempts),
-        (JobState::Ready, 1, 0)
-    );
+    let job = is(JobState::Ready, 1, 0);
     assert_eq!(job.history[0].outcome, "worker_lost");
 
     // While B holds the job …
@@ -60,27 +55,15 @@ fn stale(verdict: Verdict) {
     gate_b.wait_for(1);
     gate_a.open();
     lost(&a, 1);
-    let job = live_job(&queue, id);
-    assert_eq!(
-        (job.state, job.crashes, job.attempts),
-        (JobState::Leased, 1, 1)
-    );
+    is(JobState::Leased, 1, 1);
     // … and only B ends it.
     gate_b.open();
-    counted(&b, "the job to be done", |counts| counts.done == 1);
+    done(&b, 1);
     assert!(queue.is_drained().unwrap());
 
     let counts = stop(a).stats;
-    assert_eq!(
-        (
-            counts.done,
-            counts.retried,
-            counts.dead,
-            counts.snoozed,
-            counts.lost
-        ),
-        (0, 0, 0, 0, 1)
-    );
+    assert_eq!((counts.done, counts.retried, counts.dead), (0, 0, 0));
+    assert_eq!((counts.snoozed, counts.lost), (0, 1));
     assert_eq!(stop(b).stats.lost, 0);
     assert_eq!((runs_a.of(id), runs_b.of(id)), (1, 1));
     assert!(queue.database().dlq().get(id).unwrap().is_none());

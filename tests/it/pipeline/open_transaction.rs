@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use postgres::Transaction;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
-use redrive::{Enqueued, Failure, Job, JobId, Operator, Queue, Worker};
-use redrive_tests::{
-    Begin, Gate, Order, Sql, Tally, TestDatabase, counted, done, finish, letters_in, new_order,
-    stop, work_off, worker,
-};
+use redrive::{Enqueued, Failure, Job, JobId, Queue, Worker};
+use redrive_tests::*;
 
 use crate::worker::renewed_for;
 
@@ -45,17 +42,14 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     let call = "SELECT redrive.enqueue('orders', 'order', '{}', unique_key => $1)";
     let found: i64 = transaction.ask(call, &[&"b"]);
     assert_eq!(JobId::new(found), ids[1]);
-    test.client().sql(
-        "BEGIN; SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'c'); \
-             PREPARE TRANSACTION 'forgotten'",
-    );
+    test.sql("BEGIN; SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'c'); PREPARE TRANSACTION 'forgotten'");
     gate.open();
     done(&worker, 3);
     // The keys are free now, also for the open transaction.
     let again = queue.enqueue_job_in(&mut transaction, new_order(4).unique("a"));
     assert!(matches!(again, Ok(Enqueued::New(_))), "{again:?}");
     transaction.commit().unwrap();
-    test.client().sql("ROLLBACK PREPARED 'forgotten'");
+    test.sql("ROLLBACK PREPARED 'forgotten'");
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.lost, counts.released), (4, 0, 0));
     assert_eq!(tally.repeated(), []);
@@ -83,16 +77,14 @@ fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
         opens(&queue, &mut transaction);
         queue.enqueue_many(&Order::up_to(10)).unwrap();
         let tally = Tally::new();
-        let worker = worker(&queue).slots(4).runs({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                match job.payload().number {
-                    3 => Ok(job.then(keyed())?),
-                    5 => Err(Failure::reject("n").class("C")),
-                    7 => Err(Failure::reject("m").class("C")),
-                    _ => Ok(()),
-                }
+        let counts = tally.clone();
+        let worker = worker(&queue).slots(4).runs(move |job: &Job<Order>| {
+            counts.count(job.id());
+            match job.payload().number {
+                3 => Ok(job.then(keyed())?),
+                5 => Err(Failure::reject("n").class("C")),
+                7 => Err(Failure::reject("m").class("C")),
+                _ => Ok(()),
             }
         });
         counted(&worker, "the other jobs of the lease", |counts| {
@@ -119,9 +111,7 @@ fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_
         _ => Ok(()),
     };
     let worker = worker(&queue).handle(handler).started();
-    counted(&worker, "the interrupted attempt", |counts| {
-        counts.released > 0
-    });
+    counted(&worker, "the interruption", |counts| counts.released > 0);
     transaction.rollback().unwrap();
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead, counts.retried), (2, 0, 0));
@@ -131,18 +121,15 @@ fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_
 fn an_open_transaction_with_the_key_of_a_letter_keeps_back_only_that_letter() {
     let (test, queue) = TestDatabase::with_orders();
     for number in 1..=3 {
-        let job = new_order(number).unique(number.to_string());
-        queue.enqueue_job(job).unwrap();
+        put(&queue, new_order(number).unique(number.to_string()));
     }
     work_off(&queue, |_: &Job<Order>| Err(Failure::reject("no")));
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
     let taken = new_order(4).unique("2");
     queue.enqueue_job_in(&mut transaction, taken).unwrap();
-    let operator = Operator::new("maria").reason("a test");
     let redrive = || {
-        let all = LetterFilter::new();
-        let redriven = queue.database().dlq().redrive(&all, &operator).unwrap();
+        let redriven = queue.redrives(&LetterFilter::new());
         (redriven.redriven.len(), redriven.skipped.len())
     };
     assert_eq!(redrive(), (2, 1));
@@ -155,13 +142,10 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
     let test = TestDatabase::migrated();
     let (db, queue) = (test.open(), test.queue("orders"));
     let (gate, tally) = (Gate::new(), Tally::new());
-    let foreign = |position: &str| {
-        ForeignFailure::new("kafka", position, "orders", "order", r#"{"number":2}"#)
-    };
-    let both = ["0/1", "0/2"].map(foreign);
+    let both = ["0/1", "0/2"]
+        .map(|at| ForeignFailure::new("kafka", at, "orders", "order", r#"{"number":2}"#));
     db.dlq().capture_many(&both).unwrap();
-    let operator = Operator::new("maria").reason("a test");
-    db.dlq().redrive(&LetterFilter::new(), &operator).unwrap();
+    db.redrives(&LetterFilter::new());
     let worker = at_the_gate(&queue, &gate, &tally);
     gate.wait_for(2);
     let mut client = test.client();

@@ -12,10 +12,7 @@ use std::time::Duration;
 use postgres::fallible_iterator::FallibleIterator;
 use redrive::admin::QueuePause;
 use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue, Worker};
-use redrive_tests::{
-    Begin, Finish, Gate, Order, SOON, Sql, TestDatabase, done, drained, expire_leases, finish,
-    informed, retried, scalar, stats, stop, told, wait_until, work_off, worker,
-};
+use redrive_tests::*;
 
 use crate::worker_process::WorkerProcess;
 
@@ -111,11 +108,7 @@ fn no_job_of_a_paused_queue_starts_in_any_worker() {
     runs.allow();
     resume(&queue);
     drained(&queue);
-    let done: u64 = workers
-        .into_iter()
-        .map(|worker| stop(worker).stats.done)
-        .sum();
-    assert_eq!(done + stop(third).stats.done, 20);
+    assert_eq!(stop_all(workers) + stop(third).stats.done, 20);
 }
 
 #[test]
@@ -153,9 +146,7 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     let live = stats(queue.database(), "orders").expect("the queue");
     assert_eq!((live.ready, live.delayed, live.open), (2000 - 1, 0, 0));
     assert_eq!(runs.count(), before);
-    let charged = "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0 OR (meta).crashes > 0";
-    let charged = scalar(&mut test.client(), charged);
-    assert_eq!(charged, 0);
+    assert_eq!(test.untouched(), 1999);
     done(&worker, 2001);
 
     runs.allow();
@@ -177,7 +168,7 @@ fn a_pause_outlives_every_process() {
     // A process that is killed, and one that is asked to stop.
     let tables =
         "CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)";
-    test.client().sql(tables);
+    test.sql(tables);
     for _ in 0..3 {
         queue.enqueue(&Finish {}).unwrap();
     }
@@ -193,8 +184,7 @@ fn a_pause_outlives_every_process() {
     resume(&queue);
     let finished = "SELECT count(*) FROM public.finished";
     wait_until("the process to run its jobs", SOON, || {
-        let finished = scalar(&mut test.client(), finished);
-        finished == 3
+        scalar(&mut test.client(), finished) == 3
     });
     assert!(process.stop().success());
     first.allow();
@@ -217,12 +207,9 @@ fn a_pause_and_a_resume_notify_every_worker() {
     resume(&queue);
     assert_eq!(told(), "queue:orders");
     assert!(!queue.resume(&maria()).unwrap());
+    // A resume that changed nothing is silent.
     pause(&test.queue("mails"), PauseEnd::Resumed);
-    assert_eq!(
-        told(),
-        "queue:mails",
-        "a resume that changed nothing is silent"
-    );
+    assert_eq!(told(), "queue:mails");
 }
 
 #[test]
@@ -263,10 +250,8 @@ fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
     gate.wait_for(1);
     pause(&queue, PauseEnd::Resumed);
     informed(&test, &[&holding]);
-    let mut client = test.client();
-    assert_eq!(expire_leases(&mut client).len(), 1);
-    let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
-    client.sql(due);
+    assert_eq!(expire_leases(&mut test.client()).len(), 1);
+    test.all_due();
     gate.open();
     let runs = Ledger::default();
     let other = runs.worker(&queue);

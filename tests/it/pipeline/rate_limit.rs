@@ -9,10 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redrive::{Failure, Job, Operator, Payload, Queue, RateLimit, RateLimited, Worker};
-use redrive_tests::{
-    Begin, Gate, Order, SOON, TestDatabase, done, drained, finish, informed, scalar, stats, stop,
-    wait_until, worker,
-};
+use redrive_tests::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,10 +27,8 @@ fn limit(queue: &Queue, jobs: RateLimited<'_>, limit: RateLimit) {
 }
 
 fn unlimit(queue: &Queue, jobs: RateLimited<'_>) {
-    assert!(
-        queue.unlimit_rate(jobs, &maria()).unwrap(),
-        "it had a limit"
-    );
+    let had = queue.unlimit_rate(jobs, &maria()).unwrap();
+    assert!(had, "it had a limit");
 }
 
 /// A job of another kind than [`Order`].
@@ -104,28 +99,17 @@ fn three_workers_never_start_more_than_a_limit_allows() {
     for (rate, burst, jobs) in [(400, 100, 400), (1000, 2, 60), (100, 1, 20)] {
         let (test, queue) = TestDatabase::with_orders();
         let before = Instant::now();
-        limit(
-            &queue,
-            RateLimited::Queue,
-            RateLimit::per(rate, SECOND).burst(burst),
-        );
+        let allowed = RateLimit::per(rate, SECOND).burst(burst);
+        limit(&queue, RateLimited::Queue, allowed);
         let (orders, mails) = (Starts::default(), Starts::default());
         queue.enqueue_many(&Order::up_to(jobs)).unwrap();
         let workers: Vec<Worker> = (0..3)
             .map(|_| recording(&test.queue("orders"), &orders, &mails))
             .collect();
         drained(&queue);
-        let done: u64 = workers
-            .into_iter()
-            .map(|worker| stop(worker).stats.done)
-            .sum();
-        assert_eq!(done, u64::try_from(jobs).unwrap());
-        assert_eq!(
-            orders.count(),
-            usize::try_from(jobs).unwrap(),
-            "no attempt ran twice"
-        );
-        orders.obeys(before, f64::from(rate), usize::try_from(burst).unwrap());
+        assert_eq!(stop_all(workers), jobs.unsigned_abs());
+        assert_eq!(orders.count() as u64, jobs.unsigned_abs(), "none ran twice");
+        orders.obeys(before, f64::from(rate), burst as usize);
     }
 }
 
@@ -144,8 +128,7 @@ fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
     queue.enqueue_many(&Order::up_to(10)).unwrap();
     done(&worker, 311);
     assert_eq!(mails.count(), 1);
-    let untouched = "SELECT count(*) FROM redrive.jobs WHERE kind = 'mail' AND coalesce((meta).attempt, (meta).refunds) IS NULL";
-    assert_eq!(scalar(&mut test.client(), untouched), 299);
+    assert_eq!((test.untouched(), test.count("jobs")), (299, 299));
 
     unlimit(&queue, RateLimited::Kind("mail"));
     assert_eq!(finish(&queue, worker).stats.done, 610);
@@ -155,11 +138,8 @@ fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
 #[test]
 fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
     let (test, queue) = TestDatabase::with_orders();
-    limit(
-        &queue,
-        RateLimited::Queue,
-        RateLimit::per(3, Duration::from_hours(24)).burst(3),
-    );
+    let three = RateLimit::per(3, Duration::from_hours(24)).burst(3);
+    limit(&queue, RateLimited::Queue, three);
     limit(&queue, RateLimited::Kind("mail"), once());
     queue.enqueue_many(&mails(5)).unwrap();
     let (orders, mails) = (Starts::default(), Starts::default());
@@ -212,10 +192,7 @@ fn a_retry_needs_another_token() {
             }
         }
     });
-    let failed = "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt = 1";
-    wait_until("the attempt to fail", SOON, || {
-        scalar(&mut test.client(), failed) == 1
-    });
+    test.reaches("jobs WHERE (meta).attempt = 1", 1);
     informed(&test, &[&worker]);
     assert_eq!(starts.count(), 1);
     unlimit(&queue, RateLimited::Queue);
@@ -229,11 +206,8 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
     // A job must start within 20 ms.
     let per_second = 1000;
     let before = Instant::now();
-    limit(
-        &queue,
-        RateLimited::Queue,
-        RateLimit::per(per_second, SECOND).burst(30),
-    );
+    let allowed = RateLimit::per(per_second, SECOND).burst(30);
+    limit(&queue, RateLimited::Queue, allowed);
     let (gate, starts) = (Gate::new(), Starts::default());
     let worker = worker(&queue).runs({
         let (gate, starts) = (gate.clone(), starts.clone());
@@ -252,9 +226,8 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
     queue.enqueue_many(&slow_first).unwrap();
     gate.wait_for(1);
     // Longer than the time within which the jobs of the same claim must start.
-    let late = "SELECT count(*) FROM redrive.leases WHERE claimed_at < clock_timestamp() - interval '40 ms'";
     wait_until("the tokens of the claimed jobs to be lost", SOON, || {
-        scalar(&mut test.client(), late) > 0
+        test.count("leases WHERE claimed_at < clock_timestamp() - interval '40 ms'") > 0
     });
     gate.open();
     let counts = finish(&queue, worker).stats;

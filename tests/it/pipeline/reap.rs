@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive_tests::{
-    Lost, ReapLimits, Sql, TestDatabase, at_once, expire_leases, finish, lost, reap, reap_after,
-    reap_within, running,
-};
+use redrive_tests::*;
 use uuid::Uuid;
 
 #[test]
@@ -15,11 +12,7 @@ fn the_leases_of_a_worker_that_renews_are_left_alone() {
     let (gate, worker, _) = running(&queue);
     let mut client = test.client();
     client.sql("UPDATE redrive.leases SET claimed_at = now() - interval '1 day'");
-    assert_eq!(
-        reap(&mut client),
-        [],
-        "the age of the lease does not matter"
-    );
+    assert_eq!(reap(&mut client), [], "its age does not matter");
     gate.open();
     assert_eq!(finish(&queue, worker).stats.lost, 0);
 }
@@ -32,14 +25,7 @@ fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
     client.sql("DELETE FROM redrive.workers");
     assert_eq!(reap_after(&mut client, Duration::from_hours(1)), []);
     assert_eq!(reap_after(&mut client, Duration::ZERO), [Lost::Back(id)]);
-    assert!(
-        queue
-            .database()
-            .admin()
-            .job(id)
-            .unwrap()
-            .is_some_and(|job| job.crashes == 1)
-    );
+    assert_eq!(live_job(&queue, id).crashes, 1);
     gate.open();
     lost(&worker, 1);
     finish(&queue, worker);
@@ -73,10 +59,8 @@ fn rows_of_old_workers_are_deleted() {
              (gen_random_uuid(), 'orders', 'late', 1, 'v', 1, now() - interval '2 minutes'), \
              (gen_random_uuid(), 'orders', 'alive', 1, 'v', 1, now() + interval '1 minute')");
     reap(&mut client);
-    let rows = client
-        .query("SELECT host FROM redrive.workers ORDER BY host", &[])
-        .unwrap();
-    let hosts: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let hosts = "SELECT host FROM redrive.workers ORDER BY host";
+    let hosts: Vec<String> = client.column(hosts, &[]);
     assert_eq!(hosts, ["alive", "late"]);
 }
 
@@ -96,40 +80,18 @@ fn large_leases(client: &mut Client, count: i32) {
 fn a_reap_is_bounded_but_takes_at_least_one_lease() {
     let (_test, mut client) = TestDatabase::with_client();
     large_leases(&mut client, 6);
-    let unbounded = ReapLimits::default();
-    for (limits, jobs) in [
-        (
-            ReapLimits {
-                bytes: 1,
-                ..unbounded
-            },
-            4,
-        ),
-        (
-            ReapLimits {
-                jobs: 1,
-                ..unbounded
-            },
-            4,
-        ),
-        (
-            ReapLimits {
-                jobs: 11,
-                ..unbounded
-            },
-            8,
-        ),
-        (
-            ReapLimits {
-                leases: 1,
-                ..unbounded
-            },
-            4,
-        ),
-        (unbounded, 4),
+    let any = i64::MAX;
+    for (bytes, jobs, leases, reaped) in [
+        (1, any, 1000, 4),
+        (any, 1, 1000, 4),
+        (any, 11, 1000, 8),
+        (any, any, 1, 4),
+        (any, any, 1000, 4),
     ] {
+        let mut limits = ReapLimits::default();
+        (limits.bytes, limits.jobs, limits.leases) = (bytes, jobs, leases);
         let lost = reap_within(&mut client, Duration::ZERO, limits);
-        assert_eq!(lost.len(), jobs, "{limits:?}");
+        assert_eq!(lost.len(), reaped, "{limits:?}");
     }
     assert_eq!(expire_leases(&mut client), []);
 }

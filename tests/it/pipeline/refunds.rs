@@ -1,15 +1,12 @@
 //! Refunds: a job whose handler has started, or may have, is released without a charge ten times at most, whatever the
 //! path. The handler's transaction in an outage is tested in `worker::spoiled_transaction`, and the stop in
-//! `worker::stop::refunds_of_jobs_that_ran_are_bounded`.
+//! `worker::errors::an_error_because_of_a_stop_is_not_charged`.
 
 use std::time::Duration;
 
 use postgres::Client;
 use redrive::{Failure, Job};
-use redrive_tests::{
-    Begin, Hand, Order, SOON, Settlement, Sql, TestDatabase, new_order, retried, scalar,
-    wait_until, worker,
-};
+use redrive_tests::*;
 use uuid::Uuid;
 
 const LEASE: Uuid = Uuid::from_u128(7);
@@ -21,11 +18,10 @@ fn lease(client: &mut Client, refunds: i16, max_attempts: i32) {
                                               metas[1].max_attempts, metas[1].refunds) \
                   VALUES ($1, $2, 'orders', ARRAY[$3::bigint], '{order}', '{\"{}\"}', ARRAY[now()], \
                           $4::integer, $5::smallint)";
-    let inserted = client.execute(
+    client.change(
         insert,
         &[&LEASE, &Uuid::nil(), &JOB, &max_attempts, &refunds],
     );
-    assert_eq!(inserted.unwrap(), 1);
 }
 
 /// Returns where the job is, its attempts and its refunds.
@@ -33,8 +29,7 @@ fn job(client: &mut Client) -> (String, i32, Option<i32>) {
     let found = "SELECT 'ready', coalesce((meta).attempt, 0), coalesce((meta).refunds, 0)::integer FROM redrive.jobs \
                  UNION ALL SELECT 'delayed', coalesce((meta).attempt, 0), coalesce((meta).refunds, 0) FROM redrive.jobs_delayed \
                  UNION ALL SELECT format('%s %s', cause, error_class), attempts, NULL FROM redrive.dead_letters";
-    let row = client.query_one(found, &[]).unwrap();
-    (row.get(0), row.get(1), row.get(2))
+    client.row(found, &[])
 }
 
 /// Releases all leases of the worker, of which it knows these started jobs.
@@ -42,11 +37,7 @@ fn release(client: &mut Client, started: Option<&[i64]>) {
     assert_eq!(Hand::of("orders").releases(client, None, started), 1);
 }
 
-/// Writes the verdict on an attempt that an outage of the database interrupted.
-fn interrupt(client: &mut Client, _: Option<&[i64]>) {
-    give_back(client, "refund");
-}
-
+/// Writes the verdict on an attempt that was interrupted or did not begin.
 fn give_back(client: &mut Client, verdict: &str) {
     let settlement = Settlement {
         queue: "orders",
@@ -58,36 +49,24 @@ fn give_back(client: &mut Client, verdict: &str) {
     assert_eq!(settlement.write(client).len(), 1);
 }
 
-type Path = fn(&mut Client, Option<&[i64]>);
-/// Its name, the jobs that it knows to have started, and where a job is afterwards: returned, or dead.
-type Case = (
-    &'static str,
-    Path,
-    Option<&'static [i64]>,
-    &'static str,
-    &'static str,
-);
+type Path = fn(&mut Client);
 
 #[test]
 fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
-    let paths: [Case; 3] = [
-        (
-            "a stop",
-            release,
-            Some(&[JOB]),
-            "ready",
-            "exhausted released",
-        ),
+    // Each path, and where a job is afterwards: returned, or dead.
+    let stop: Path = |client| release(client, Some(&[JOB]));
+    let unknown_lease: Path = |client| release(client, None);
+    let outage: Path = |client| give_back(client, "refund");
+    for (name, path, back, dead) in [
+        ("a stop", stop, "ready", "exhausted released"),
         (
             "an unknown lease",
-            release,
-            None,
+            unknown_lease,
             "ready",
             "exhausted released",
         ),
-        ("an outage", interrupt, None, "delayed", "exhausted Broken"),
-    ];
-    for (name, path, started, back, dead) in paths {
+        ("an outage", outage, "delayed", "exhausted Broken"),
+    ] {
         for (refunds, max_attempts, expected) in [
             (0, 1, (back, 0, Some(1))),
             (9, 1, (back, 0, Some(10))),
@@ -96,7 +75,7 @@ fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
         ] {
             let (_test, mut client) = TestDatabase::with_client();
             lease(&mut client, refunds, max_attempts);
-            path(&mut client, started);
+            path(&mut client);
             let (place, attempts, refunds) = job(&mut client);
             assert_eq!((&*place, attempts, refunds), expected, "{name}");
         }
@@ -135,10 +114,7 @@ fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
     });
     queue.enqueue_job(new_order(1)).unwrap();
     wait_until("the verdict to be rejected", SOON, || {
-        scalar(
-            &mut client,
-            "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM public.runs",
-        ) > 0
+        client.ask("SELECT is_called FROM public.runs", &[])
     });
     worker.stop(Duration::from_secs(5)).unwrap();
     assert_eq!(job(&mut client), ("ready".to_owned(), 0, Some(1)));

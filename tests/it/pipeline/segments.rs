@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use postgres::Client;
-use redrive::{Job, JobId, Queue};
-use redrive_tests::{
-    Begin, Order, SOON, Sql, Tally, TestDatabase, done, drained, finish, scalar, stop, wait_until,
-    work_off, worker,
-};
+use redrive::admin::LiveJob;
+use redrive::{JobId, Queue};
+use redrive_tests::*;
 
 /// Runs one rotation step, with segments of one page.
 fn step(client: &mut Client) -> String {
@@ -28,11 +26,7 @@ fn current(client: &mut Client) -> i16 {
 
 /// A worker that counts its jobs.
 fn counting(queue: &Queue, slots: usize, tally: &Tally) -> redrive::Worker {
-    let tally = tally.clone();
-    worker(queue).slots(slots).runs(move |job: &Job<Order>| {
-        tally.count(job.id());
-        Ok(())
-    })
+    worker(queue).slots(slots).runs(tally.counting())
 }
 
 #[test]
@@ -69,12 +63,9 @@ fn segments_rotate_under_load_and_lose_no_job() {
     assert_eq!((tally.jobs(), tally.repeated()), (ids.len(), vec![]));
     // Without jobs, every segment but the current one is truncated.
     wait_until("the ring to be at rest", SOON, || {
-        step(&mut client) == "nothing"
-            && sizes(&mut client)
-                .iter()
-                .filter(|bytes| **bytes > 0)
-                .count()
-                <= 1
+        let at_rest = step(&mut client) == "nothing";
+        let sizes = sizes(&mut client);
+        at_rest && sizes.iter().filter(|bytes| **bytes > 0).count() <= 1
     });
 }
 
@@ -99,18 +90,11 @@ fn a_paused_backlog_stays_in_place_and_the_ring_turns_past_it() {
     }
     stop(worker);
     assert!(!visited[1..].contains(&0), "{visited:?}");
-    assert!(
-        (1..8).all(|segment| visited.contains(&segment)),
-        "{visited:?}"
-    );
-    let rows = client
-        .query(
-            "SELECT id FROM redrive.jobs WHERE queue = 'paused' AND segment = 0 ORDER BY id",
-            &[],
-        )
-        .unwrap();
-    let left: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get(0))).collect();
-    assert_eq!(left, ids);
+    let all = (1..8).all(|segment| visited.contains(&segment));
+    assert!(all, "{visited:?}");
+    let left = "SELECT id FROM redrive.jobs WHERE queue = 'paused' AND segment = 0 ORDER BY id";
+    let left: Vec<i64> = client.column(left, &[]);
+    assert!(left.into_iter().map(JobId::new).eq(ids.iter().copied()));
     let tally = Tally::new();
     // With one slot they also run in the order in which they are claimed.
     let worker = counting(&paused, 1, &tally);
@@ -122,12 +106,10 @@ fn a_paused_backlog_stays_in_place_and_the_ring_turns_past_it() {
 /// becomes the current one.
 fn fill(client: &mut Client, jobs: [i32; 7]) {
     client.sql("SELECT setval('redrive.ring_position', 7)");
+    let insert = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+                  SELECT $1, 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, $2)";
     for (segment, jobs) in (0_i16..).zip(jobs.into_iter().chain([500])) {
-        client.change(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-                 SELECT $1, 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, $2)",
-            &[&segment, &jobs],
-        );
+        client.change(insert, &[&segment, &jobs]);
     }
 }
 
@@ -136,20 +118,15 @@ fn only_without_a_clean_segment_the_fewest_jobs_move() {
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let admin = queue.database().admin();
-    let before = admin.job(id).unwrap().expect("a live job");
+    let before = live_job(&queue, id);
     fill(&mut client, [6, 1001, 8, 1001, 1001, 9, 1001]);
     assert_eq!(step(&mut client), "moved");
     let counts = "SELECT count(*), count(*) FILTER (WHERE segment = 0), count(*) FILTER (WHERE segment = 7) \
                   FROM redrive.jobs";
-    let row = client.query_one(counts, &[]).unwrap();
-    let counts: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    let counts: (i64, i64, i64) = client.row(counts, &[]);
     assert_eq!(counts, (1 + 6 + 8 + 9 + 4 * 1001 + 500, 0, 507));
-    let after = admin.job(id).unwrap().expect("a live job");
-    assert_eq!(
-        (after.since, after.enqueued_at),
-        (before.since, before.enqueued_at)
-    );
+    let times = |job: LiveJob| (job.since, job.enqueued_at);
+    assert_eq!(times(live_job(&queue, id)), times(before));
     wait_until("the ring to turn", SOON, || {
         step(&mut client);
         current(&mut client) == 0
@@ -165,10 +142,10 @@ fn with_a_backlog_in_every_segment_the_current_one_grows() {
     }
     assert_eq!(current(&mut client), 7);
     // The segments with backlogs are not counted again at once.
-    let waiting =
-        "SELECT count(*) FROM redrive.ring_segments WHERE refusals = 1 AND retry_at > '-infinity'";
-    let waiting = scalar(&mut client, waiting);
-    assert_eq!(waiting, 7);
+    client.reaches(
+        "ring_segments WHERE refusals = 1 AND retry_at > '-infinity'",
+        7,
+    );
     let queue = test.queue("orders");
     let tally = Tally::new();
     let worker = counting(&queue, 2, &tally);
@@ -201,10 +178,8 @@ fn an_uncommitted_enqueue_keeps_its_segment() {
     }
     stop(worker);
     tx.commit().unwrap();
-    assert!(
-        queue.database().admin().job(id).unwrap().is_some(),
-        "an uncommitted job was truncated away"
-    );
+    // It was not truncated away.
+    live_job(&queue, id);
     let worker = counting(&queue, 2, &tally);
     finish(&queue, worker);
     assert_eq!(tally.of(id), 1);
@@ -217,13 +192,7 @@ fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
     let mut client = test.client();
     client.sql("DELETE FROM redrive.ring_segments");
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let error = client
-        .batch_execute("SELECT redrive.turn_ring(8192, 1000)")
-        .unwrap_err();
-    assert_eq!(
-        error.code(),
-        Some(&postgres::error::SqlState::NO_DATA_FOUND)
-    );
+    client.refuses("SELECT redrive.turn_ring(8192, 1000)", &[], "P0002");
     let tally = Tally::new();
     work_off(&queue, tally.counting());
     assert_eq!(tally.order(), [id]);

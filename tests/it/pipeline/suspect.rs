@@ -3,10 +3,7 @@
 
 use redrive::limits::MAX_CRASHES;
 use redrive::{Job, JobId, Queue, Worker};
-use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, finish, new_order, put, scalar, wait_until,
-    work_off, worker,
-};
+use redrive_tests::*;
 
 #[test]
 fn suspects_run_in_parallel_each_in_its_own_lease() {
@@ -15,10 +12,8 @@ fn suspects_run_in_parallel_each_in_its_own_lease() {
     let (tally, gate) = (Tally::new(), Gate::new());
     let worker = at_the_gate(&test, &tally, &gate);
     gate.wait_for(5);
-    let alone =
-        "SELECT count(*) FROM redrive.leases WHERE (metas[1]).crashes > 0 AND job_count = 1";
-    let alone = scalar(&mut test.client(), alone);
-    assert_eq!(alone, 5, "each suspect is alone in its lease");
+    let alone = "leases WHERE (metas[1]).crashes > 0 AND job_count = 1";
+    assert_eq!(test.count(alone), 5);
     gate.open();
     finish(&queue, worker);
     assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
@@ -39,11 +34,12 @@ fn a_job_on_its_last_chance_is_the_only_suspect() {
         gate.wait_for(first + 5);
         assert!(others.iter().all(|id| tally.of(*id) == 1));
         let began = suspects.iter().zip(crashes);
-        let began: Vec<i16> = began
-            .filter(|(id, _)| tally.of(**id) == 1)
-            .map(|(_, crashes)| crashes)
-            .collect();
-        assert_eq!(began, vec![crashes[0]; first]);
+        let began = began.filter(|(id, _)| tally.of(**id) == 1);
+        assert!(
+            began
+                .map(|(_, crashes)| crashes)
+                .eq(vec![crashes[0]; first])
+        );
         gate.open();
         finish(&queue, worker);
         assert_eq!((tally.jobs(), tally.repeated()), (9, vec![]));
@@ -53,13 +49,12 @@ fn a_job_on_its_last_chance_is_the_only_suspect() {
 /// Starts a worker whose handlers wait at the gate.
 fn at_the_gate(test: &TestDatabase, tally: &Tally, gate: &Gate) -> Worker {
     let (tally, gate) = (tally.clone(), gate.clone());
-    worker(&test.queue("orders"))
-        .slots(8)
-        .runs(move |job: &Job<Order>| {
-            tally.count(job.id());
-            gate.pass();
-            Ok(())
-        })
+    let builder = worker(&test.queue("orders")).slots(8);
+    builder.runs(move |job: &Job<Order>| {
+        tally.count(job.id());
+        gate.pass();
+        Ok(())
+    })
 }
 
 /// Makes jobs that lost these numbers of workers.
@@ -69,8 +64,7 @@ fn suspects<const N: usize>(test: &TestDatabase, queue: &Queue, crashes: [i16; N
     for (id, crashes) in ids.iter().zip(crashes) {
         // Only a test updates rows of `jobs`.
         let update = "UPDATE redrive.jobs SET meta.crashes = $2::smallint WHERE id = $1";
-        let updated = test.client().execute(update, &[&id.get(), &crashes]);
-        assert_eq!(updated.unwrap(), 1);
+        test.client().change(update, &[&id.get(), &crashes]);
     }
     ids
 }
@@ -80,8 +74,7 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     // If the next suspect began earlier and killed the process, this one would be blamed too.
     let (test, queue) = TestDatabase::with_orders();
     let suspects = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    test.client()
-        .sql("UPDATE redrive.jobs SET meta.crashes = 2");
+    test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
     let (tally, gate) = (Tally::new(), Gate::new());
     let worker = at_the_gate(&test, &tally, &gate);
     gate.wait_for(1);
@@ -89,19 +82,14 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     // The settle of the first suspect has to wait for this lock.
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    tx.query("SELECT FROM redrive.leases FOR UPDATE", &[])
-        .unwrap();
+    tx.sql("SELECT FROM redrive.leases FOR UPDATE");
     gate.open();
     // A later claim finds this job, and would find the suspect before it.
     let next = put(&queue, new_order(3).priority(-1));
     wait_until("the next job to begin", SOON, || tally.of(next) == 1);
     let after = put(&queue, new_order(4).priority(-2));
     wait_until("the one after it to begin", SOON, || tally.of(after) == 1);
-    assert_eq!(
-        tally.of(suspects[1]),
-        0,
-        "the second suspect began before the first was settled"
-    );
+    assert_eq!(tally.of(suspects[1]), 0, "the first one is not settled");
     tx.rollback().unwrap();
     finish(&queue, worker);
     assert_eq!(tally.of(suspects[1]), 1);
@@ -112,22 +100,17 @@ fn suspects_run_in_queue_order() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let jobs = [0, 5, 0, -5, 5].map(|priority| new_order(1).priority(priority));
-    let ids = redrive_tests::ids(&queue.enqueue_jobs(&jobs).unwrap());
-    test.client().change(
-        "UPDATE redrive.jobs SET meta.crashes = 1 WHERE id = ANY ($1)",
-        &[&vec![ids[0].get(), ids[4].get()]],
-    );
+    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    let update = "UPDATE redrive.jobs SET meta.crashes = 1 WHERE id = ANY ($1)";
+    test.client()
+        .change(update, &[&vec![ids[0].get(), ids[4].get()]]);
     let tally = Tally::new();
     work_off(&queue, tally.counting());
     assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
     let order = tally.order();
     let place = |id: JobId| order.iter().position(|other| *other == id).expect("it ran");
-    assert!(
-        place(ids[1]) < place(ids[2]) && place(ids[2]) < place(ids[3]),
-        "{order:?}"
-    );
-    assert!(
-        place(ids[4]) < place(ids[0]),
-        "the suspect of higher priority first: {order:?}"
-    );
+    // And the suspect of the higher priority first.
+    for [first, then] in [[1, 2], [2, 3], [4, 0]] {
+        assert!(place(ids[first]) < place(ids[then]), "{order:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::thread;
 
 use postgres::{Client, Transaction};
-use redrive_tests::{Hand, Order, SOON, Sql, TestDatabase, snapshot, wait_until};
+use redrive_tests::*;
 
 /// Runs one step of the ring, with segments of one page.
 fn step(client: &mut Client) -> String {
@@ -18,12 +18,7 @@ fn fill(test: &TestDatabase) {
 /// Turns the ring and claims the jobs of [`fill`]. Their segment has no job, and its space.
 fn claim_all(client: &mut Client) {
     assert_eq!(step(client), "turned");
-    assert_eq!(claim(client), 500);
-}
-
-/// Claims all ready jobs and returns their number.
-fn claim(client: &mut Client) -> usize {
-    Hand::of("orders").claims(client).len()
+    assert_eq!(Hand::of("orders").claims(client).len(), 500);
 }
 
 fn size_of_0(client: &mut Client) -> i64 {
@@ -32,19 +27,14 @@ fn size_of_0(client: &mut Client) -> i64 {
 
 /// Returns how often in a row segment 0 could not be truncated.
 fn refusals(client: &mut Client) -> i16 {
-    client.ask(
-        "SELECT refusals FROM redrive.ring_segments WHERE segment = 0",
-        &[],
-    )
+    let refusals = "SELECT refusals FROM redrive.ring_segments WHERE segment = 0";
+    client.ask(refusals, &[])
 }
 
 /// Ends the waits of every segment: for its next attempt and for older snapshots. A transaction of
 /// any database of the server, such as that of another test, makes the snapshots of this one old.
 fn retry_now(client: &mut Client) {
-    client.sql(
-        "UPDATE redrive.ring_segments \
-             SET retry_at = '-infinity', drained_at = drained_at - interval '10 seconds'",
-    );
+    client.sql("UPDATE redrive.ring_segments SET retry_at = '-infinity', drained_at = drained_at - interval '1 minute'");
 }
 
 /// Waits until segment 0 is truncated.
@@ -95,14 +85,9 @@ fn no_claim_waits_for_a_truncation_behind_a_reader() {
 
 /// Returns the numbers of ready and leased jobs that a transaction sees.
 fn live(tx: &mut Transaction<'_>) -> (i64, i64) {
-    let row = tx
-        .query_one(
-            "SELECT (SELECT count(*) FROM redrive.jobs), \
-                    (SELECT coalesce(sum(job_count), 0)::bigint FROM redrive.leases)",
-            &[],
-        )
-        .unwrap();
-    (row.get(0), row.get(1))
+    let counts = "SELECT (SELECT count(*) FROM redrive.jobs), \
+                         (SELECT coalesce(sum(job_count), 0)::bigint FROM redrive.leases)";
+    tx.row(counts, &[])
 }
 
 #[test]
@@ -145,10 +130,7 @@ fn an_older_snapshot_blocks_no_truncation() {
     claim_all(&mut client);
     for _ in 0..3 {
         assert_ne!(step(&mut client), "truncated");
-        client.sql(
-            "UPDATE redrive.ring_segments \
-                 SET drained_at = drained_at - interval '1 minute', retry_at = '-infinity'",
-        );
+        retry_now(&mut client);
     }
     assert_eq!(live(&mut open), (500, 500));
 }

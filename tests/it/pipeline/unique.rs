@@ -10,7 +10,7 @@ use std::thread;
 
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob};
-use redrive_tests::{TestDatabase, blocked};
+use redrive_tests::*;
 
 /// Returns the keys and their jobs, ordered by key.
 fn held(test: &TestDatabase) -> Vec<(String, JobId)> {
@@ -20,9 +20,9 @@ fn held(test: &TestDatabase) -> Vec<(String, JobId)> {
 /// Returns the keys of a table and their jobs, ordered by key.
 fn keys(test: &TestDatabase, table: &str) -> Vec<(String, JobId)> {
     let asked = format!("SELECT key, job_id FROM redrive.{table} ORDER BY queue, key");
-    let rows = test.client().query(&asked, &[]).unwrap();
-    rows.iter()
-        .map(|row| (row.get(0), JobId::new(row.get(1))))
+    let rows: Vec<(String, i64)> = test.client().rows(&asked, &[]);
+    rows.into_iter()
+        .map(|(key, id)| (key, JobId::new(id)))
         .collect()
 }
 

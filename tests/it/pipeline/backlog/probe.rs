@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, Operator};
-use redrive_tests::{Begin, Hold, Order, SOON, Sql, TestDatabase, done, stop, wait_until, worker};
+use redrive_tests::*;
 
 use super::backlog;
 

@@ -4,21 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postgres::Client;
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
-use redrive_tests::{
-    Begin, Finish, Gate, Hold, Order, Sql, TestDatabase, counted, done, drained, finish, scalar,
-    stats, stop, worker,
-};
+use redrive_tests::*;
 
-use super::{Gateway, breaker, reaches, waited};
-
-/// Makes the parked jobs due.
-fn due(client: &mut Client) {
-    let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second'";
-    client.sql(due);
-}
+use super::{Gateway, breaker, is, reaches, state, waited};
 
 #[test]
 fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
@@ -51,41 +41,25 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
         });
         probes += 1;
     }
-    let open = reaches(db, "queue:orders", "the probe to end", |breaker| {
-        breaker.state == BreakerState::Open
-    });
+    let open = is(db, "queue:orders", BreakerState::Open);
     assert!(open.probes <= 20, "{} probes", open.probes);
     assert_eq!(open.wait, Duration::from_mins(1));
     // The jobs running when the breaker opened, and one job per probe.
     let in_flight = 2 * (IN_A_ROW + SLOTS as u64 - 1);
+    let (calls, probes) = (gateway.calls_in_vain(), open.probes);
     assert!(
-        gateway.calls_in_vain() <= in_flight + open.probes,
-        "{} failed calls, {} probes",
-        gateway.calls_in_vain(),
-        open.probes
+        calls <= in_flight + probes,
+        "{calls} failed calls, {probes} probes"
     );
     assert_eq!(open.openings, 1);
 
     gateway.comes_back();
     waited(&mut client);
-    reaches(db, "queue:orders", "the breaker to close", |breaker| {
-        breaker.state == BreakerState::Closed
-    });
-    due(&mut client);
+    is(db, "queue:orders", BreakerState::Closed);
+    test.all_due();
     drained(&queue);
-    let counts: Vec<_> = workers
-        .into_iter()
-        .map(|worker| stop(worker).stats)
-        .collect();
-    let sum = |of: fn(&redrive::worker::WorkerStats) -> u64| counts.iter().map(of).sum::<u64>();
-    assert_eq!(sum(|counts| counts.done), JOBS.unsigned_abs());
-    assert_eq!(
-        (sum(|counts| counts.dead), sum(|counts| counts.lost)),
-        (0, 0)
-    );
-    assert_eq!(sum(|counts| counts.outages), gateway.calls_in_vain());
-    let letters = scalar(&mut client, "SELECT count(*) FROM redrive.dead_letters");
-    assert_eq!(letters, 0);
+    assert_eq!(stop_all(workers), JOBS.unsigned_abs());
+    assert_eq!(client.count("dead_letters"), 0);
     let highest = gateway.shared.highest_attempt.load(Ordering::SeqCst);
     assert_eq!(highest, 1, "no attempt was charged");
 }
@@ -106,31 +80,24 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
         }
     });
     queue.enqueue_many(&Order::up_to(3)).unwrap();
-    reaches(db, "queue:orders", "it to open", |breaker| {
-        breaker.state == BreakerState::Open
-    });
+    is(db, "queue:orders", BreakerState::Open);
     stuck.store(true, Ordering::SeqCst);
     waited(&mut client);
     gate.wait_for(1);
-    assert_eq!(
-        breaker(db, "queue:orders").map(|breaker| breaker.state),
-        Some(BreakerState::HalfOpen)
-    );
+    assert_eq!(state(db), BreakerState::HalfOpen);
 
     // No other worker can probe during a probe.
     let gateway = Gateway::default();
     let second = worker(&test.queue("orders")).runs(gateway.handler());
     let held = reaches(db, "queue:orders", "it to be held", |_| true);
     assert_eq!(
-        (held.state, second.stats().done),
+        (state(db), second.stats().done),
         (BreakerState::HalfOpen, 0)
     );
     // The prober stays silent.
     waited(&mut client);
-    reaches(db, "queue:orders", "the second to close it", |breaker| {
-        breaker.state == BreakerState::Closed
-    });
-    due(&mut client);
+    is(db, "queue:orders", BreakerState::Closed);
+    test.all_due();
     done(&second, 2);
 
     // The result of the first prober comes too late and is an ordinary outage.
@@ -140,11 +107,8 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
     });
     stop(first);
     let after = breaker(db, "queue:orders").expect("the breaker");
-    assert_eq!(
-        after.outages, held.outages,
-        "a late probe does not count: {after:?}"
-    );
-    due(&mut client);
+    assert_eq!(after.outages, held.outages, "a late probe does not count");
+    test.all_due();
     client.sql("SELECT redrive.close_breaker('queue:orders')");
     finish(&queue, second);
 }
@@ -174,13 +138,8 @@ fn exactly_one_of_many_workers_probes() {
     assert_eq!((now.leased, now.ready, gate.arrived()), (1, 19, 1));
     gate.open();
     drained(&queue);
-    assert_eq!(
-        breaker(db, "queue:orders").map(|breaker| breaker.state),
-        Some(BreakerState::Closed)
-    );
-    for worker in workers {
-        stop(worker);
-    }
+    assert_eq!(state(db), BreakerState::Closed);
+    stop_all(workers);
 }
 
 #[test]
@@ -198,12 +157,10 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     };
     let first = start(&queue);
     queue.enqueue_many(&Order::up_to(50)).unwrap();
-    let open = reaches(db, "payments-api", "the breaker to open", |breaker| {
-        breaker.state == BreakerState::Open
-    });
+    let open = is(db, "payments-api", BreakerState::Open);
     assert_eq!(
-        (open.cause, &*open.kinds),
-        (BreakerCause::Outage, &["order".to_owned()][..])
+        (open.cause, open.kinds.concat()),
+        (BreakerCause::Outage, "order".to_owned())
     );
     assert_eq!(open.message.as_deref(), Some("the gateway is down"));
     let calls = gateway.calls_in_vain();
@@ -221,23 +178,15 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     let probes = breaker(db, "payments-api").expect("the breaker").probes;
     assert!(gateway.calls_in_vain() <= calls + probes, "but for probes");
     let waiting = stats(db, "refunds").expect("a queue with jobs");
-    assert!(
-        waiting.ready + waiting.delayed + waiting.leased == 50,
-        "{waiting:?}"
-    );
+    assert_eq!(waiting.ready + waiting.delayed + waiting.leased, 50);
 
     gateway.comes_back();
     waited(&mut client);
-    reaches(db, "payments-api", "the breaker to close", |breaker| {
-        breaker.state == BreakerState::Closed
-    });
-    due(&mut client);
+    is(db, "payments-api", BreakerState::Closed);
+    test.all_due();
     drained(&queue);
     finish(&other, first);
-    assert_eq!(
-        stop(second).released,
-        0,
-        "it claimed what it could not start"
-    );
+    let released = stop(second).released;
+    assert_eq!(released, 0, "it claimed what it could not start");
     assert_eq!(db.admin().breakers().unwrap().len(), 1);
 }

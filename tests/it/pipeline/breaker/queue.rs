@@ -7,12 +7,9 @@ use std::time::Duration;
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::dlq::LetterState;
 use redrive::{Failure, Job};
-use redrive_tests::{
-    Begin, Gate, Order, SOON, TestDatabase, drained, finish, letters_in, scalar, stop, wait_until,
-    worker,
-};
+use redrive_tests::*;
 
-use super::{Gateway, breaker, reaches, waited};
+use super::{Gateway, breaker, is, reaches, waited};
 
 #[test]
 fn a_flood_of_dead_letters_makes_jobs_wait() {
@@ -31,13 +28,11 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
             }
         });
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
-    let open = reaches(db, "queue:orders", "the breaker to open", |breaker| {
-        breaker.state == BreakerState::Open
-    });
+    let open = is(db, "queue:orders", BreakerState::Open);
     assert_eq!(open.cause, BreakerCause::Flood);
-    assert_eq!(
-        open.message.as_deref(),
-        Some("more than 10 letters within 3600s")
+    has(
+        open.message.expect("why"),
+        "more than 10 letters within 3600s",
     );
     // A probe that dies becomes a letter, and the breaker stays open.
     waited(&mut client);
@@ -46,9 +41,7 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
     });
     broken.store(false, Ordering::SeqCst);
     waited(&mut client);
-    reaches(db, "queue:orders", "the breaker to close", |breaker| {
-        breaker.state == BreakerState::Closed
-    });
+    is(db, "queue:orders", BreakerState::Closed);
     let counts = finish(&queue, worker).stats;
     assert_eq!(counts.done + counts.dead, 2000);
     // The allowed letters, one more, the job in the other slot, and the probes.
@@ -56,10 +49,7 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
         counts.dead <= 12 + again.probes,
         "{counts:?} after {again:?}"
     );
-    assert_eq!(
-        letters_in(db, "orders", LetterState::Open) as u64,
-        counts.dead
-    );
+    assert_eq!(in_state(&queue, LetterState::Open) as u64, counts.dead);
 }
 
 #[test]
@@ -86,20 +76,12 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
         scalar(&mut client, claimed) > 2
     });
     gate.open();
-    reaches(queue.database(), "queue:orders", "it to open", |breaker| {
-        breaker.state == BreakerState::Open
-    });
+    is(queue.database(), "queue:orders", BreakerState::Open);
     wait_until("nothing to be in its hands", SOON, || worker.is_idle());
-    let probes = breaker(queue.database(), "queue:orders")
-        .expect("the breaker")
-        .probes;
-    assert!(
-        gateway.calls_in_vain() <= 2 + probes,
-        "{} calls",
-        gateway.calls_in_vain()
-    );
-    let charged =
-        "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0";
-    assert_eq!(scalar(&mut client, charged), 0);
+    let after = breaker(queue.database(), "queue:orders").expect("the breaker");
+    let calls = gateway.calls_in_vain();
+    assert!(calls <= 2 + after.probes, "{calls} calls");
+    let charged = "jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0";
+    assert_eq!(client.count(charged), 0);
     assert!(stop(worker).released > 0);
 }

@@ -1,54 +1,40 @@
 //! Renewals, and what follows when they stop.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use redrive::admin::JobState;
 use redrive::{Failure, Job};
-use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, TestDatabase, counted, done, live_job, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 use super::Verdict;
 
 #[test]
 fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
     let (test, queue) = TestDatabase::with_orders();
-    let (saw_loss, begun) = (Arc::new(AtomicBool::new(false)), Gate::new());
-    let a = worker(&test.queue("orders"))
-        .lease(Duration::from_secs(2))
-        .handle({
-            let (saw_loss, begun) = (Arc::clone(&saw_loss), begun.clone());
-            begun.open();
-            move |job: &Job<Hold>| {
-                begun.pass();
-                while !job.is_cancelled() {
-                    thread::yield_now();
-                }
-                saw_loss.store(true, Ordering::SeqCst);
-                Ok(())
-            }
-        })
-        .runs(|_: &Job<Order>| Ok(()));
+    let (begun, saw_loss) = (Gate::new(), Gate::new());
+    begun.open();
+    saw_loss.open();
+    let see = begun.passing_to({
+        let saw_loss = saw_loss.clone();
+        move |job: &Job<Hold>| {
+            wait_until("the loss", SOON, || job.is_cancelled());
+            saw_loss.pass();
+            Ok(())
+        }
+    });
+    let builder = worker(&queue).lease(Duration::from_secs(2)).handle(see);
+    let a = builder.runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     // While another session locks the row of the worker, it cannot renew.
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    tx.query("SELECT FROM redrive.workers FOR UPDATE", &[])
-        .unwrap();
-    wait_until("the handler to see it", SOON, || {
-        saw_loss.load(Ordering::SeqCst)
-    });
+    tx.sql("SELECT FROM redrive.workers FOR UPDATE");
+    saw_loss.wait_for(1);
     let next = queue.enqueue(&Order { number: 1 }).unwrap();
     let job = live_job(&queue, next);
-    assert_eq!(
-        (job.state, job.attempts),
-        (JobState::Ready, 0),
-        "claimed without trust in a lease"
-    );
+    assert_eq!(job.attempts, 0, "claimed without trust in a lease");
+    assert_eq!(job.state, JobState::Ready);
     tx.rollback().unwrap();
     // It recovers.
     done(&a, 2);
@@ -82,7 +68,6 @@ fn a_lease_is_kept_if_the_database_lost_a_partial_settle() {
         counted(&worker, "the slow one to be settled", |counts| {
             counts.lost + counts.retried == 1
         });
-        let first = queue.database().admin().job(ids[1]).unwrap();
-        assert_eq!(first.expect("it is not lost").state, JobState::Leased);
+        assert_eq!(live_job(&queue, ids[1]).state, JobState::Leased);
     }
 }

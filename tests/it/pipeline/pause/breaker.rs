@@ -1,7 +1,6 @@
 //! A pause beside breakers: both must end, and neither ends or counts the other.
 
 use redrive::admin::{Breaker, BreakerState};
-use redrive_tests::Sql;
 
 use super::*;
 
@@ -13,7 +12,22 @@ fn breaker(db: &Database) -> Breaker {
 
 #[test]
 fn a_queue_waits_for_its_pause_and_its_breaker() {
-    for is_resumed_first in [true, false] {
+    let close = |queue: &Queue| {
+        let admin = queue.database().admin();
+        assert!(admin.close_breaker("queue:orders", &maria()).unwrap());
+        assert_eq!(breaker(queue.database()).state, BreakerState::Closed);
+    };
+    let resumes = |queue: &Queue| {
+        let opened = breaker(queue.database());
+        resume(queue);
+        assert_eq!(
+            breaker(queue.database()),
+            opened,
+            "a resume changes no breaker"
+        );
+    };
+    let both: [(&dyn Fn(&Queue), &dyn Fn(&Queue)); 2] = [(&resumes, &close), (&close, &resume)];
+    for (first, second) in both {
         let (test, queue) = TestDatabase::with_orders();
         let db = queue.database();
         let runs = Ledger::default();
@@ -21,25 +35,12 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
         db.admin()
             .open_breaker("queue:orders", None, &maria())
             .unwrap();
-        let opened = breaker(db);
         let worker = runs.worker(&queue);
         queue.enqueue_many(&Order::up_to(5)).unwrap();
-        let close = || assert!(db.admin().close_breaker("queue:orders", &maria()).unwrap());
-        match is_resumed_first {
-            true => resume(&queue),
-            false => close(),
-        }
+        first(&queue);
         informed(&test, &[&worker]);
-        assert_eq!(paused(db, "orders").is_some(), !is_resumed_first);
-        match is_resumed_first {
-            true => assert_eq!(breaker(db), opened, "a resume changes no breaker"),
-            false => assert_eq!(breaker(db).state, BreakerState::Closed),
-        }
         runs.allow();
-        match is_resumed_first {
-            true => close(),
-            false => resume(&queue),
-        }
+        second(&queue);
         drained(&queue);
         assert_eq!(stop(worker).stats.done, 5);
     }
@@ -56,7 +57,7 @@ fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
         .unwrap();
     pause(&queue, PauseEnd::Resumed);
     let due = "UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 minute'";
-    test.client().sql(due);
+    test.sql(due);
     let before = breaker(db);
     let worker = runs.worker(&queue);
     queue.enqueue_many(&Order::up_to(5)).unwrap();

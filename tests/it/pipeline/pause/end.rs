@@ -3,7 +3,6 @@
 use std::time::SystemTime;
 
 use super::*;
-use redrive_tests::{Begin, Sql, has, scalar};
 
 #[test]
 fn a_pause_that_expires_resumes_the_queue_in_full() {
@@ -11,19 +10,15 @@ fn a_pause_that_expires_resumes_the_queue_in_full() {
     let db = queue.database();
     let gate = Gate::new();
     pause(&queue, PauseEnd::After(HOUR));
-    let ahead = paused(db, "orders").map(|pause| (pause.paused_at, pause.ends_at));
-    let (paused_at, ends_at) = ahead.expect("the pause");
-    assert_eq!(
-        ends_at.expect("an end").duration_since(paused_at).unwrap(),
-        HOUR
-    );
+    let ahead = paused(db, "orders").expect("the pause");
+    assert_eq!(ahead.ends_at, Some(ahead.paused_at + HOUR));
     let worker = worker(&queue).slots(4).runs(gate.passing::<Order>());
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     informed(&test, &[&worker]);
     assert_eq!(gate.arrived(), 0);
     let aged = "UPDATE redrive.queue_pauses \
         SET paused_at = paused_at - interval '1 hour', ends_at = ends_at - interval '1 hour'";
-    test.client().sql(aged);
+    test.sql(aged);
     // Every reader sees the end, even before a worker does.
     assert_eq!(paused(db, "orders"), None);
     assert!(!queue.resume(&maria()).unwrap(), "it is over");
@@ -46,11 +41,8 @@ fn a_worker_ends_a_pause_at_its_time_without_a_notification() {
     pause(&queue, PauseEnd::At(soon));
     let worker = runs.worker(&queue);
     drained(&queue);
-    let over: bool = test.client().ask(
-        "SELECT ends_at <= clock_timestamp() FROM redrive.queue_pauses",
-        &[],
-    );
-    assert!(over, "no job started before the end");
+    let over = test.count("queue_pauses WHERE ends_at <= clock_timestamp()");
+    assert_eq!(over, 1, "no job started before the end");
     stop(worker);
 }
 
@@ -66,7 +58,7 @@ fn a_second_pause_continues_only_one_that_is_not_over() {
     assert_eq!(paused(db, "orders").unwrap().ends_at, None);
     pause(&queue, PauseEnd::After(HOUR));
     let aged = "UPDATE redrive.queue_pauses SET paused_at = paused_at - interval '2 hours', ends_at = clock_timestamp()";
-    test.client().sql(aged);
+    test.sql(aged);
     pause(&queue, PauseEnd::After(HOUR));
     assert!(since() > first);
 }
@@ -78,10 +70,7 @@ fn an_end_that_cannot_be_is_rejected() {
     for (end, why) in [
         (PauseEnd::After(Duration::ZERO), "it must be positive"),
         (PauseEnd::After(Duration::MAX), "at most 3650 days"),
-        (
-            PauseEnd::After(3650 * 24 * HOUR + HOUR),
-            "at most 3650 days",
-        ),
+        (PauseEnd::After(3650 * 24 * HOUR + HOUR), "at most 3650"),
         (PauseEnd::At(now - HOUR), "in the past"),
         (PauseEnd::At(SystemTime::UNIX_EPOCH), "in the past"),
         (PauseEnd::At(now + 3651 * 24 * HOUR), "at most 3650 days"),
@@ -90,9 +79,7 @@ fn an_end_that_cannot_be_is_rejected() {
         let error = queue.pause(end, &maria()).expect_err(why);
         assert!(error.is_invalid(), "{end:?}: {error:?}");
         has(&error, "pause queue `orders`");
-        let cause = std::error::Error::source(&error).map(ToString::to_string);
-        let text = format!("{error} {}", cause.unwrap_or_default());
-        assert!(text.contains(why), "{end:?}: {text}");
+        has(format!("{end:?}: {error:#}"), why);
     }
     let mut client = test.client();
     client.refuses_each(
@@ -103,7 +90,5 @@ fn an_end_that_cannot_be_is_rejected() {
          pause_queue(NULL)                 -- invalid queue name
          resume_queue(' orders')           -- invalid queue name",
     );
-    assert_eq!(paused(queue.database(), "orders"), None);
-    let rows = scalar(&mut client, "SELECT count(*) FROM redrive.queue_pauses");
-    assert_eq!(rows, 0);
+    assert_eq!(client.count("queue_pauses"), 0);
 }

@@ -1,7 +1,6 @@
 //! Schedules of a paused queue.
 
 use redrive::schedule::Schedule;
-use redrive_tests::{Sql, new_order};
 
 use super::*;
 
@@ -10,10 +9,8 @@ fn the_schedules_of_a_paused_queue_tick_and_their_jobs_wait() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let runs = Ledger::default();
-    let order = new_order(1);
-    let hourly = Schedule::every("hourly", HOUR)
-        .unwrap()
-        .job("orders", order);
+    let hourly = Schedule::every("hourly", HOUR).unwrap();
+    let hourly = hourly.job("orders", new_order(1));
     db.schedules().set(&hourly, &maria()).unwrap();
     pause(&queue, PauseEnd::Resumed);
     let worker = runs.worker(&queue);
@@ -26,7 +23,7 @@ fn the_schedules_of_a_paused_queue_tick_and_their_jobs_wait() {
              SET next_at = date_trunc('second', clock_timestamp()) - interval '{ago}';
              NOTIFY redrive_schedule"
         );
-        test.client().sql(&due);
+        test.sql(&due);
         wait_until("the job of the tick", SOON, || ready() == tick);
     }
     informed(&test, &[&worker]);

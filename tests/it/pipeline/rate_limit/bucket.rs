@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use redrive::metrics::Reader;
 use redrive::{Operator, RateLimit, RateLimited};
-use redrive_tests::{
-    Order, SOON, Sql, TestDatabase, drained, finish, informed, read, says, scalar, statement,
-    stats, stop, wait_until,
-};
+use redrive_tests::*;
 
 use super::{Starts, limit, mails, once, recording};
+
+/// A limit that no test meets.
+fn many() -> RateLimit {
+    RateLimit::per(100_000, Duration::from_secs(1))
+}
 
 /// In every window, a bucket lets at most `burst + rate * t` jobs start, if they start within the time
 /// that it allows.
@@ -23,27 +25,17 @@ fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
                   unnest('{1 millisecond, 1 second, 1 minute, 31 days}'::interval[]) p, \
                   unnest(ARRAY[1, 2, 3, 100, 1000000]) b",
     );
-    let rows = client
-        .query(
-            "SELECT kind, rate, burst::float8, redrive.token_hold(l) AS hold, redrive.token_refill(l) AS refill, \
-                    redrive.token_capacity(l) AS capacity \
-             FROM redrive.rate_limits l",
-            &[],
-        )
-        .unwrap();
+    let numbers = "SELECT kind, rate, burst::float8, redrive.token_hold(l), redrive.token_refill(l), \
+                          redrive.token_capacity(l) \
+                   FROM redrive.rate_limits l";
+    let rows: Vec<(String, f64, f64, f64, f64, f64)> = client.rows(numbers, &[]);
     assert_eq!(rows.len(), 120);
-    for row in rows {
-        let name: String = row.get("kind");
-        let number = |column: &str| -> f64 { row.get(column) };
-        let (rate, burst, hold) = (number("rate"), number("burst"), number("hold"));
-        let (refill, capacity) = (number("refill"), number("capacity"));
+    for (name, rate, burst, hold, refill, capacity) in rows {
         let nearly = 1.0 + 1e-9;
         assert!((0.02..=1.0).contains(&hold), "{name}: {hold}");
         assert!(refill > 0.0 && refill <= rate * nearly, "{name}: {refill}");
-        assert!(
-            capacity >= 1.0 / nearly,
-            "{name}: a job needs a whole token: {capacity}"
-        );
+        // A job needs a whole token.
+        assert!(capacity >= 1.0 / nearly, "{name}: {capacity}");
         if burst > 1.0 {
             assert!(capacity + refill * hold <= burst * nearly, "{name}");
         } else {
@@ -58,11 +50,7 @@ fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
 #[test]
 fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
     let (test, queue) = TestDatabase::with_orders();
-    limit(
-        &queue,
-        RateLimited::Kind("mail"),
-        RateLimit::per(100_000, Duration::from_secs(1)),
-    );
+    limit(&queue, RateLimited::Kind("mail"), many());
     let (orders, mail) = (Starts::default(), Starts::default());
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
@@ -80,12 +68,8 @@ fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
 #[test]
 fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
     let (test, queue) = TestDatabase::with_orders();
-    limit(
-        &queue,
-        RateLimited::Queue,
-        RateLimit::per(100_000, Duration::from_secs(1)),
-    );
-    test.client().sql("DELETE FROM redrive.rate_buckets");
+    limit(&queue, RateLimited::Queue, many());
+    test.sql("DELETE FROM redrive.rate_buckets");
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     let (orders, mail) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mail);
@@ -97,10 +81,8 @@ fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
     says(&reading, "rate_limit_empty{orders,__queue__}", 0.0);
     let found = queue.database().admin().repair(&Operator::default());
     let found = found.unwrap();
-    assert_eq!(
-        (&*found[0].kind, &*found[0].examples),
-        ("bucket", &["orders".to_owned()][..])
-    );
+    let place = (&*found[0].kind, found[0].examples.concat());
+    assert_eq!(place, ("bucket", "orders".to_owned()));
     assert_eq!(queue.database().admin().faults().unwrap(), []);
     finish(&queue, worker);
 }
@@ -114,8 +96,8 @@ fn a_claim_without_a_job_costs_no_token_and_writes_nothing() {
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
     informed(&test, &[&worker]);
-    let untouched = "SELECT count(*) FROM redrive.rate_buckets WHERE ctid = '(0,1)' AND tokens = 1";
-    assert_eq!(scalar(&mut test.client(), untouched), 1);
+    let untouched = "rate_buckets WHERE ctid = '(0,1)' AND tokens = 1";
+    assert_eq!(test.count(untouched), 1);
     queue.enqueue_many(&mails(2)).unwrap();
     wait_until("a mail to run", SOON, || mail.count() == 1);
     stop(worker);
@@ -131,7 +113,7 @@ fn a_probe_costs_a_token() {
     wait_until("an order to use the token", SOON, || orders.count() == 1);
     let open = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
         VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
-    test.client().sql(open);
+    test.sql(open);
     informed(&test, &[&worker]);
     let tries = "SELECT coalesce(sum(probes), 0)::bigint FROM redrive.breakers";
     wait_until("a probe to be taken", SOON, || {
@@ -161,15 +143,11 @@ fn a_bucket_is_charged_by_its_own_limit() {
                  SELECT l.queue, l.kind, 5, clock_timestamp() - interval '10 s'
                  FROM redrive.rate_limits l WHERE NOT l.each_group",
         );
-        client.change(
-            statement("charge_tokens"),
-            &[&"orders", &vec![kind], &2_i64],
-        );
+        let charge = statement("charge_tokens");
+        client.change(charge, &[&"orders", &vec![kind], &2_i64]);
         let charged = "SELECT queue || ' ' || kind FROM redrive.rate_buckets WHERE tokens BETWEEN 3.9 AND 4.1";
-        let charged = client.query(charged, &[]).unwrap();
-        let charged: Vec<String> = charged.iter().map(|row| row.get(0)).collect();
+        let charged: Vec<String> = client.column(charged, &[]);
         assert_eq!(charged, [format!("orders {kind}")]);
-        let others = "SELECT count(*) FROM redrive.rate_buckets WHERE tokens = 5";
-        assert_eq!(scalar(&mut client, others), 11);
+        assert_eq!(client.count("rate_buckets WHERE tokens = 5"), 11);
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use redrive::{GroupDeath, GroupPolicy, NewJob};
-use redrive_tests::{Begin, Sql, expire_leases, new_order};
 
 use super::*;
 
@@ -60,18 +59,7 @@ fn noting(queue: &Queue, starts: &GroupStarts) -> Worker {
 }
 
 fn waiting(test: &TestDatabase) -> i64 {
-    scalar(
-        &mut test.client(),
-        "SELECT count(*) FROM redrive.jobs_waiting",
-    )
-}
-
-/// Makes the jobs due that returned to the queue until their group has a token.
-fn make_due(test: &TestDatabase) {
-    test.client().sql(
-        "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 s'; \
-             NOTIFY redrive_ready, 'orders'",
-    );
+    test.count("jobs_waiting")
 }
 
 #[test]
@@ -97,17 +85,12 @@ fn no_group_starts_more_than_its_limit_allows() {
             .map(|_| noting(&test.queue("orders"), &starts))
             .collect();
         drained(&queue);
-        let done: u64 = workers
-            .into_iter()
-            .map(|worker| stop(worker).stats.done)
-            .sum();
-        assert_eq!(done, 3 * u64::try_from(jobs).unwrap());
+        assert_eq!(stop_all(workers), 3 * jobs.unsigned_abs());
         for group in groups {
             let numbers = starts.numbers(group);
-            assert_eq!(numbers.len(), usize::try_from(jobs).unwrap(), "{policy:?}");
-            starts
-                .of(group)
-                .obeys(before, f64::from(rate), usize::try_from(burst).unwrap());
+            assert_eq!(numbers.len() as u64, jobs.unsigned_abs(), "{policy:?}");
+            let starts = starts.of(group);
+            starts.obeys(before, f64::from(rate), burst as usize);
             assert!(policy != ORDERED || numbers.is_sorted(), "{numbers:?}");
         }
     }
@@ -128,13 +111,11 @@ fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
     });
     informed(&test, &[&worker]);
     assert_eq!(starts.count("a"), 1);
-    let untouched = "SELECT count(*) FROM redrive.jobs_waiting WHERE coalesce((meta).attempt, (meta).refunds) IS NULL";
-    assert_eq!(scalar(&mut test.client(), untouched), 303);
+    assert_eq!((test.untouched(), waiting(&test)), (303, 303));
     unlimit(&queue, RateLimited::EachGroup);
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 356);
-    let buckets = "SELECT count(*) FROM redrive.group_buckets";
-    assert_eq!(scalar(&mut test.client(), buckets), 0);
+    assert_eq!(test.count("group_buckets"), 0);
 }
 
 #[test]
@@ -183,19 +164,15 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
             }
         })
     };
-    let put_off = "SELECT count(*) FROM redrive.jobs_delayed d JOIN redrive.group_slots s ON s.job_id = d.id \
+    let put_off = "jobs_delayed d JOIN redrive.group_slots s ON s.job_id = d.id \
                    WHERE (d.meta).attempt = 1 AND (d.meta).refunds IS NULL AND d.run_at > clock_timestamp() + interval '5 s'";
-    wait_until("the retry to wait for a token", SOON, || {
-        scalar(&mut test.client(), put_off) == 1
-    });
-    make_due(&test);
-    wait_until("it to wait again", SOON, || {
-        scalar(&mut test.client(), put_off) == 1
-    });
+    test.reaches(put_off, 1);
+    test.all_due();
+    test.reaches(put_off, 1);
     assert_eq!((starts.numbers("a"), waiting(&test)), (vec![1], 2));
     unlimit(&queue, RateLimited::EachGroup);
     informed(&test, &[&worker]);
-    make_due(&test);
+    test.all_due();
     drained(&queue);
     assert_eq!(starts.numbers("a"), [1, 1, 2, 3]);
     assert_eq!(stop(worker).stats.done, 3);
@@ -224,7 +201,7 @@ fn the_job_of_a_lost_worker_needs_another_token() {
         assert_eq!(starts.count("a"), 0, "{policy:?}");
         unlimit(&queue, RateLimited::EachGroup);
         informed(&test, &[&worker]);
-        make_due(&test);
+        test.all_due();
         drained(&queue);
         assert_eq!(starts.count("a"), 2, "{policy:?}");
         stop(worker);
@@ -242,14 +219,9 @@ fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
     wait_until("a job of each group", SOON, || {
         starts.count("a") == 1 && starts.count("b") == 1
     });
-    let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).attempt IS NULL";
-    wait_until("the others to return", SOON, || {
-        scalar(&mut test.client(), delayed) == 38
-    });
-    make_due(&test);
-    wait_until("them to wait for their group", SOON, || {
-        waiting(&test) == 38
-    });
+    test.reaches("jobs_delayed WHERE (meta).attempt IS NULL", 38);
+    test.all_due();
+    test.reaches("jobs_waiting", 38);
     unlimit(&queue, RateLimited::EachGroup);
     drained(&queue);
     assert_eq!((starts.count("a"), starts.count("b")), (20, 20));
@@ -263,7 +235,7 @@ fn a_probe_of_a_group_takes_its_token() {
     enqueue(&queue, &["a"], 1);
     let open = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
         VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
-    test.client().sql(open);
+    test.sql(open);
     let starts = GroupStarts::default();
     let worker = noting(&queue, &starts);
     drained(&queue);

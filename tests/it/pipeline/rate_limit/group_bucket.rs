@@ -1,14 +1,9 @@
 //! The buckets of groups: races, sessions that hold one, many groups, and rows that vanish.
 
-use redrive_tests::{Begin, Sql, new_order};
-use std::thread;
-
 use postgres::{Client, GenericClient};
 use redrive::NewJob;
 
 use super::*;
-
-const BUCKETS: &str = "SELECT count(*) FROM redrive.group_buckets";
 
 fn order(group: &str) -> NewJob {
     new_order(1).group(group)
@@ -19,8 +14,7 @@ fn take(client: &mut impl GenericClient, group: &str, wanted: usize) -> i64 {
     let groups = vec![group; wanted];
     let ids: Vec<i64> = (1..).take(wanted).collect();
     let taken = "SELECT count(*) FILTER (WHERE t.is_granted) FROM redrive.take_group_tokens('orders', $1, $2) t";
-    let row = client.query_one(taken, &[&groups, &ids]).unwrap();
-    row.get(0)
+    client.ask(taken, &[&groups, &ids])
 }
 
 fn counting(queue: &Queue, starts: &Starts) -> Worker {
@@ -43,7 +37,9 @@ fn a_group_has_as_many_tokens_as_its_bucket_for_every_limit() {
         (1_000_000, month, 3, 2),
         (2, Duration::from_hours(24), 500, 499),
     ] {
-        unlimit_if_set(&queue);
+        queue
+            .unlimit_rate(RateLimited::EachGroup, &maria())
+            .unwrap();
         let allowed = RateLimit::per(starts, period).burst(burst);
         limit(&queue, RateLimited::EachGroup, allowed);
         let (mut taken, mut all) = (0, capacity);
@@ -60,34 +56,17 @@ fn a_group_has_as_many_tokens_as_its_bucket_for_every_limit() {
     }
 }
 
-fn unlimit_if_set(queue: &Queue) {
-    queue
-        .unlimit_rate(RateLimited::EachGroup, &maria())
-        .unwrap();
-}
-
 #[test]
 fn claims_at_the_same_time_take_no_token_twice() {
     let (test, queue) = TestDatabase::with_orders();
     let day = Duration::from_hours(24);
-    limit(
-        &queue,
-        RateLimited::EachGroup,
-        RateLimit::per(1, day).burst(100),
-    );
+    let allowed = RateLimit::per(1, day).burst(100);
+    limit(&queue, RateLimited::EachGroup, allowed);
     for round in 0..5 {
         let group = format!("g{round}");
-        let taken: i64 = thread::scope(|scope| {
-            let sessions: Vec<_> = (0..8)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let mut client = test.client();
-                        (0..10).map(|_| take(&mut client, &group, 3)).sum::<i64>()
-                    })
-                })
-                .collect();
-            sessions.into_iter().map(|it| it.join().unwrap()).sum()
-        });
+        let take_all =
+            |mut client: Client| (0..10).map(|_| take(&mut client, &group, 3)).sum::<i64>();
+        let taken: i64 = at_once(8, |_| test.client(), take_all).iter().sum();
         // A busy machine gives the hundredth token time to come.
         assert!((1..=100).contains(&taken), "{taken}");
         // The buckets skip each other, so a claim may have left tokens.
@@ -124,7 +103,7 @@ fn a_failed_claim_costs_no_token() {
     let mut transaction = client.transaction().unwrap();
     assert_eq!(take(&mut transaction, "a", 1), 1);
     transaction.rollback().unwrap();
-    assert_eq!(scalar(&mut client, BUCKETS), 0);
+    assert_eq!(client.count("group_buckets"), 0);
     assert_eq!(take(&mut client, "a", 2), 1);
 }
 
@@ -151,19 +130,15 @@ fn full_buckets_vanish_and_others_stay() {
     let jobs: Vec<NewJob> = (0..500).map(|n| order(&format!("n{n}"))).collect();
     queue.enqueue_jobs(&jobs).unwrap();
     let starts = Starts::default();
-    let worker = worker(&queue).lease(Duration::from_secs(2)).runs({
-        let starts = starts.clone();
-        move |_: &Job<Order>| {
-            starts.record();
-            Ok::<(), Failure>(())
-        }
+    let counts = starts.clone();
+    let builder = worker(&queue).lease(Duration::from_secs(2));
+    let worker = builder.runs(move |_: &Job<Order>| {
+        counts.record();
+        Ok::<(), Failure>(())
     });
     drained(&queue);
-    wait_until("the full buckets to vanish", SOON, || {
-        scalar(&mut client, BUCKETS) == 1
-    });
-    let left = "SELECT count(*) FROM redrive.group_buckets WHERE group_key = 'g7'";
-    assert_eq!(scalar(&mut client, left), 1);
+    client.reaches("group_buckets", 1);
+    assert_eq!(client.count("group_buckets WHERE group_key = 'g7'"), 1);
     assert_eq!(starts.count(), 500);
     stop(worker);
 }
@@ -191,9 +166,7 @@ fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
         let refill =
             "UPDATE redrive.group_buckets SET full_at = clock_timestamp() WHERE group_key = $1";
         client.change(refill, &[group]);
-        wait_until("the job of the group to run", SOON, || {
-            starts.count() == n + 1
-        });
+        wait_until("the job to run", SOON, || starts.count() == n + 1);
     }
     stop(worker);
 }
@@ -208,10 +181,8 @@ fn a_changed_limit_of_each_group_grants_no_additional_burst() {
     assert_eq!(take(&mut client, "a", 1000), 99);
     for (starts, burst) in [(10, 500), (1, 500), (100, 300)] {
         limit(&queue, RateLimited::EachGroup, of(starts, burst));
-        assert!(
-            take(&mut client, "a", 1000) <= 1,
-            "{starts} per day, burst {burst}"
-        );
+        let taken = take(&mut client, "a", 1000);
+        assert!(taken <= 1, "{starts} per day, burst {burst}");
     }
     // A smaller burst bounds the tokens that are left.
     assert_eq!(take(&mut client, "b", 10), 10);

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use postgres::Transaction;
-use redrive::{Enqueued, JobId};
-use redrive_tests::{Sql, TestDatabase, at_once, ids, live_job, new_order, put, scalar};
+use redrive::{Enqueued, JobId, Queue};
+use redrive_tests::*;
 
 use super::{enqueue_behind, held, inserted};
 
@@ -14,16 +14,10 @@ fn a_second_job_with_a_key_returns_the_first() {
     let test = TestDatabase::migrated();
     let (queue, other) = (test.queue("orders"), test.queue("refunds"));
     let first = inserted(queue.enqueue_job(new_order(1).unique("a")).unwrap());
-    assert_eq!(
-        queue.enqueue_job(new_order(2).unique("a")).unwrap(),
-        Enqueued::Existing(first)
-    );
-    assert_eq!(put(&queue, new_order(3).unique("a")), first);
+    let second = queue.enqueue_job(new_order(2).unique("a")).unwrap();
+    assert_eq!(second, Enqueued::Existing(first));
     let job = live_job(&queue, first);
-    assert_eq!(
-        (job.unique_key.as_deref(), job.outage_since),
-        (Some("a"), None)
-    );
+    assert_eq!(job.unique_key.as_deref(), Some("a"));
     inserted(queue.enqueue_job(new_order(4).unique("b")).unwrap());
     inserted(queue.enqueue_job(new_order(5)).unwrap());
     inserted(other.enqueue_job(new_order(6).unique("a")).unwrap());
@@ -36,39 +30,30 @@ fn a_second_job_with_a_key_returns_the_first() {
     ];
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     assert_eq!((ids[2], ids[3]), (first, ids[0]));
-    let jobs = "SELECT count(*) FROM redrive.live_jobs";
-    let count = scalar(&mut test.client(), jobs);
-    assert_eq!(count, 6);
-    let keyed = "SELECT count(*) FROM redrive.live_jobs j JOIN redrive.unique_keys k \
+    assert_eq!(test.count("live_jobs"), 6);
+    let keyed = "live_jobs j JOIN redrive.unique_keys k \
                  ON k.job_id = j.id AND k.key = j.unique_key AND k.queue = j.queue";
-    let count = scalar(&mut test.client(), keyed);
-    assert_eq!(count, 4);
+    assert_eq!(test.count(keyed), 4);
 }
 
 #[test]
 fn eight_concurrent_enqueuers_create_one_job_per_key() {
     let test = TestDatabase::migrated();
-    let added = at_once(
-        8,
-        |number| (test.queue("orders"), i64::try_from(number).unwrap()),
-        |(queue, number)| {
-            let added =
-                (0..20).map(|key| queue.enqueue_job(new_order(number).unique(key.to_string())));
-            added.collect::<Result<Vec<Enqueued>, _>>().unwrap()
-        },
-    );
-    let added = added.concat();
+    let enqueue = |queue: Queue| {
+        let jobs = (0..20).map(|key| new_order(1).unique(key.to_string()));
+        jobs.map(|job| queue.enqueue_job(job).unwrap())
+            .collect::<Vec<_>>()
+    };
+    let added = at_once(8, |_| test.queue("orders"), enqueue).concat();
+    let is_new = |added: &&Enqueued| matches!(added, Enqueued::New(_));
     let stored: HashSet<JobId> = added
         .iter()
-        .filter(|added| matches!(added, Enqueued::New(_)))
+        .filter(is_new)
         .map(|added| added.id())
         .collect();
     let returned: HashSet<JobId> = added.iter().map(|added| added.id()).collect();
-    assert_eq!(
-        (stored.len(), &stored),
-        (20, &returned),
-        "each key has one job, and all know it"
-    );
+    assert_eq!(stored.len(), 20, "each key has one job");
+    assert_eq!(stored, returned, "all know it");
     assert_eq!(held(&test).len(), 20);
 }
 

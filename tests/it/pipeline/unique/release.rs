@@ -6,10 +6,7 @@ use postgres::Transaction;
 use redrive::admin::Cancelled;
 use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Enqueued, Failure, Job, NewJob};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, TestDatabase, died, done, drained, expire_leases, finish,
-    letters_in, new_order, put, retried, scalar, stop, willing, worker, worker_at,
-};
+use redrive_tests::*;
 
 use super::{held, inserted};
 
@@ -29,19 +26,14 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
     let waiting = inserted(add(3));
     retried(&worker, 1);
     assert_eq!(add(4), Enqueued::Existing(waiting), "a retry keeps the key");
-    assert_eq!(
-        queue.database().admin().cancel(waiting).unwrap(),
-        Cancelled::Dead
-    );
+    let cancelled = queue.database().admin().cancel(waiting).unwrap();
+    assert_eq!(cancelled, Cancelled::Dead);
     let last = inserted(add(1));
     done(&worker, 2);
     assert_eq!(held(&test), [], "job {last} is done");
     stop(worker);
-    let letters = queue.listed(&LetterFilter::new().queue("orders"));
-    assert_eq!(letters.len(), 2);
-    let keys = "SELECT count(*) FROM redrive.letters WHERE unique_key = 'a'";
-    let count = scalar(&mut test.client(), keys);
-    assert_eq!(count, 2, "a letter remembers its key");
+    let keys = test.count("letters WHERE unique_key = 'a'");
+    assert_eq!(keys, 2, "a letter remembers its key");
 }
 
 #[test]
@@ -51,13 +43,11 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     let rejecting = worker(&queue).runs(|_: &Job<Order>| Err(Failure::reject("broken")));
     let mut dead = Vec::new();
     for number in 1..=3 {
-        dead.push(inserted(
-            queue.enqueue_job(new_order(number).unique("a")).unwrap(),
-        ));
+        let job = new_order(number).unique("a");
+        dead.push(inserted(queue.enqueue_job(job).unwrap()));
         drained(&queue);
     }
-    dead.push(put(&queue, new_order(4).unique("b")));
-    dead.push(put(&queue, new_order(5)));
+    dead.extend([new_order(4).unique("b"), new_order(5)].map(|job| put(&queue, job)));
     finish(&queue, rejecting);
     assert_eq!(held(&test), []);
 
@@ -66,28 +56,21 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     let mut redriven = db.redrives(&LetterFilter::new().ids(dead.clone()));
     assert_eq!(redriven.redriven, [dead[0], dead[4]]);
     redriven.skipped.sort_by_key(|(id, _)| *id);
-    assert_eq!(
-        redriven.skipped,
-        [1, 2, 3].map(|at| (dead[at], Skip::Conflict))
-    );
-    assert_eq!(letters_in(db, "orders", LetterState::Open), 3);
-    assert_eq!(
-        held(&test),
-        [("a".to_owned(), dead[0]), ("b".to_owned(), alive)]
-    );
-    assert_eq!(
-        queue.enqueue_job(new_order(7).unique("a")).unwrap(),
-        Enqueued::Existing(dead[0])
-    );
+    let skipped = [1, 2, 3].map(|at| (dead[at], Skip::Conflict));
+    assert_eq!(redriven.skipped, skipped);
+    assert_eq!(in_state(&queue, LetterState::Open), 3);
+    let expected = [("a".to_owned(), dead[0]), ("b".to_owned(), alive)];
+    assert_eq!(held(&test), expected);
+    assert_eq!(put(&queue, new_order(7).unique("a")), dead[0]);
 
     let healed = willing(&queue);
     for left in [3, 1, 0] {
         drained(&queue);
-        assert_eq!(letters_in(db, "orders", LetterState::Open), left);
+        assert_eq!(in_state(&queue, LetterState::Open), left);
         db.redrives(&LetterFilter::new().queue("orders"));
     }
     finish(&queue, healed);
-    assert_eq!(letters_in(db, "orders", LetterState::Recovered), 5);
+    assert_eq!(in_state(&queue, LetterState::Recovered), 5);
     assert_eq!(held(&test), []);
 }
 
@@ -95,11 +78,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
 fn a_crash_keeps_the_key_until_the_job_dies() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let id = inserted(
-        queue
-            .enqueue_job(NewJob::new(&Hold {}).unwrap().unique("a"))
-            .unwrap(),
-    );
+    let id = put(&queue, NewJob::new(&Hold {}).unwrap().unique("a"));
     for crash in 1..=3 {
         let worker = worker_at(&gate, &queue);
         gate.wait_for(crash);
@@ -121,22 +100,16 @@ fn a_crash_keeps_the_key_until_the_job_dies() {
 fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>, _: &mut Transaction<'_>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .started();
+    let held_up = gate.clone();
+    let handler = move |_: &Job<Order>, _: &mut Transaction<'_>| {
+        held_up.pass();
+        Ok(())
+    };
+    let worker = worker(&queue).handle(handler).started();
     let id = inserted(queue.enqueue_job(new_order(1).unique("a")).unwrap());
     gate.wait_for(1);
     // Returned while the transaction is open.
-    assert_eq!(
-        queue.enqueue_job(new_order(2).unique("a")).unwrap(),
-        Enqueued::Existing(id)
-    );
+    assert_eq!(put(&queue, new_order(2).unique("a")), id);
     gate.open();
     done(&worker, 1);
     inserted(queue.enqueue_job(new_order(3).unique("a")).unwrap());

@@ -1,12 +1,9 @@
 //! Replace: an enqueue changes the waiting job that holds its key, and never a running one.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::{Enqueued, Job, JobId, NewJob, Replace};
-use redrive_tests::{
-    Begin, Gate, Hold, Order, Sql, Tally, TestDatabase, done, new_order, scalar, stop, worker,
-};
+use redrive_tests::*;
 
 use super::{held, inserted};
 
@@ -20,8 +17,7 @@ fn waiting(test: &TestDatabase, id: JobId) -> (i64, Option<i64>) {
         SELECT (payload ->> 'number')::bigint, \
                round(extract(epoch FROM run_at - clock_timestamp()) / 1800)::bigint \
         FROM redrive.jobs_delayed WHERE id = $1";
-    let row = test.client().query_one(asked, &[&id.get()]).unwrap();
-    (row.get(0), row.get(1))
+    test.client().row(asked, &[&id.get()])
 }
 
 #[test]
@@ -42,23 +38,15 @@ fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
     .into_iter()
     .enumerate()
     {
-        let key = n.to_string();
-        let id = inserted(
-            queue
-                .enqueue_job(new_order(1).unique(&key).delay(HOUR * first).priority(7))
-                .unwrap(),
-        );
+        let keyed =
+            |number, delay: u32| new_order(number).unique(n.to_string()).delay(HOUR * delay);
+        let id = put(&queue, keyed(1, first).priority(7));
         // The job keeps its priority, whichever the second enqueue has.
-        let again = new_order(2)
-            .unique(&key)
-            .delay(HOUR * second)
-            .replace(change);
-        let again = queue.enqueue_job(again).unwrap();
+        let again = queue.enqueue_job(keyed(2, second).replace(change)).unwrap();
         assert_eq!(again, Enqueued::Replaced(id));
         assert_eq!(waiting(&test, id), expected, "{first} {second} {change:?}");
     }
-    let kept = "SELECT count(*) FROM redrive.live_jobs WHERE priority = 7";
-    assert_eq!(scalar(&mut test.client(), kept), 9);
+    assert_eq!(test.count("live_jobs WHERE priority = 7"), 9);
     assert_eq!(held(&test).len(), 9);
     let other = NewJob::new(&Hold {}).unwrap().unique("0");
     let other = queue.enqueue_job(other.replace(Replace::Both)).unwrap();
@@ -88,41 +76,42 @@ fn a_running_job_is_never_changed() {
 #[test]
 fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
     let (test, queue) = TestDatabase::with_orders();
-    let id = inserted(queue.enqueue_job(new_order(1).unique("a")).unwrap());
+    let id = put(&queue, new_order(1).unique("a"));
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
     let changed = new_order(2).unique("a").replace(Replace::Payload);
     let changed = queue.enqueue_job_in(&mut transaction, &changed).unwrap();
     assert_eq!(changed, Enqueued::Replaced(id));
-    let ran = Arc::new(Mutex::new(Vec::new()));
-    let worker = worker(&queue).runs({
-        let ran = Arc::clone(&ran);
-        move |job: &Job<Order>| {
-            ran.lock().unwrap().push(job.payload().number);
-            Ok(())
-        }
+    let tally = Tally::new();
+    let counts = tally.counting();
+    let worker = worker(&queue).runs(move |job: &Job<Order>| {
+        assert_ne!(job.payload().number, 1);
+        counts(job)
     });
-    queue.enqueue_job(new_order(8)).unwrap();
-    queue.enqueue_job(new_order(9).unique("b")).unwrap();
+    let others = [new_order(8), new_order(9).unique("b")].map(|job| put(&queue, job));
     done(&worker, 2);
     transaction.commit().unwrap();
     done(&worker, 3);
     stop(worker);
-    assert_eq!(*ran.lock().unwrap(), [8, 9, 2]);
+    assert_eq!(tally.order(), [others[0], others[1], id]);
     assert_eq!(held(&test), []);
 }
 
 #[test]
 fn of_several_jobs_of_one_call_the_first_one_decides() {
     let (test, queue) = TestDatabase::with_orders();
-    let jobs = [1, 2].map(|number| new_order(number).unique("a").replace(Replace::Payload));
-    let stored = queue.enqueue_jobs(&jobs).unwrap();
+    let change = |numbers: [i64; 2]| {
+        let jobs = numbers.map(|number| new_order(number).unique("a").replace(Replace::Payload));
+        queue.enqueue_jobs(&jobs).unwrap()
+    };
+    let stored = change([1, 2]);
     let id = inserted(stored[0]);
     assert_eq!(stored[1], Enqueued::Existing(id));
     assert_eq!(waiting(&test, id), (1, None));
-    let jobs = [3, 4].map(|number| new_order(number).unique("a").replace(Replace::Payload));
-    let stored = queue.enqueue_jobs(&jobs).unwrap();
-    assert_eq!(stored, [Enqueued::Replaced(id), Enqueued::Existing(id)]);
+    assert_eq!(
+        change([3, 4]),
+        [Enqueued::Replaced(id), Enqueued::Existing(id)]
+    );
     assert_eq!(waiting(&test, id), (3, None));
 }
 
@@ -142,12 +131,9 @@ fn a_new_payload_has_its_own_version_and_no_checkpoint_and_a_new_time_its_own_ex
         let replace = |version: &str, change| {
             let new = NewJob::raw("order", "{\"number\": 2}").unwrap();
             let new = new.header("redrive-payload-version", version);
-            let new = new
-                .unique(n.to_string())
-                .delay(HOUR * delay)
-                .expires_in(HOUR * 2);
-            let enqueued = queue.enqueue_job(new.replace(change)).unwrap();
-            assert_eq!(enqueued.id().get(), id);
+            let new = new.unique(n.to_string()).delay(HOUR * delay);
+            let enqueued = put(&queue, new.expires_in(HOUR * 2).replace(change));
+            assert_eq!(enqueued.get(), id);
             let asked = "SELECT concat_ws(' ', h ->> 'trace', h ->> 'redrive-checkpoint', h ->> 'redrive-payload-version', \
                              round((h ->> 'redrive-expires-in-ms')::bigint / 1800000.0)) \
                          FROM (SELECT to_jsonb(headers) FROM redrive.live_jobs WHERE id = $1) j (h)";
@@ -155,9 +141,8 @@ fn a_new_payload_has_its_own_version_and_no_checkpoint_and_a_new_time_its_own_ex
         };
         assert_eq!(replace("4", Replace::Time), "t 5 3 7");
         assert_eq!(replace("2", Replace::Payload), "t 2 7");
-        client.sql(&format!(
-            "UPDATE redrive.{table} SET enqueued_at = enqueued_at - interval '30 minutes'"
-        ));
+        let older = "SET enqueued_at = enqueued_at - interval '30 minutes'";
+        client.sql(&format!("UPDATE redrive.{table} {older}"));
         assert_eq!(replace("1", Replace::Both), "t 1 8");
     }
 }

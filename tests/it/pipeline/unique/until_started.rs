@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use redrive::dlq::{LetterFilter, LetterState};
+use redrive::dlq::LetterState;
 use redrive::{Enqueued, Failure, Job, NewJob, Replace};
-use redrive_tests::{
-    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, died, done, drained, finish,
-    letters_in, new_order, retried, stop, worker,
-};
+use redrive_tests::*;
 
 use super::{held, inserted};
 
@@ -19,14 +16,9 @@ fn until_started(number: i64) -> NewJob {
 fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() {
     let (test, queue) = TestDatabase::with_orders();
     // A claim reads the whole lease, so both jobs start together.
-    let first = queue
-        .enqueue_jobs(&[until_started(1), new_order(2).unique("b"), new_order(3)])
-        .unwrap();
-    assert_eq!(
-        queue.enqueue_job(until_started(4)).unwrap(),
-        Enqueued::Existing(first[0].id()),
-        "it waits"
-    );
+    let jobs = [until_started(1), new_order(2).unique("b"), new_order(3)];
+    let first = queue.enqueue_jobs(&jobs).unwrap();
+    assert_eq!(put(&queue, until_started(4)), first[0].id(), "it waits");
     let gate = Gate::new();
     let worker = worker(&queue).slots(3).runs(gate.passing::<Order>());
     gate.wait_for(3);
@@ -35,12 +27,9 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
     assert_eq!(faults, [], "no job lost its key");
     let change = until_started(5).delay(Duration::from_hours(1));
     let second = inserted(queue.enqueue_job(change.replace(Replace::Both)).unwrap());
-    let change = until_started(6).replace(Replace::Both);
-    assert_eq!(
-        queue.enqueue_job(change).unwrap(),
-        Enqueued::Replaced(second),
-        "the waiting job, not the running one"
-    );
+    // The waiting job, not the running one.
+    let changed = queue.enqueue_job(until_started(6).replace(Replace::Both));
+    assert_eq!(changed.unwrap(), Enqueued::Replaced(second));
     gate.open();
     done(&worker, 4);
     assert_eq!(finish(&queue, worker).stats.lost, 0);
@@ -51,12 +40,9 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
 fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let failing = worker(&queue).runs(|job: &Job<Order>| {
-        let hour = Duration::from_hours(1);
-        match (job.payload().number, job.attempt()) {
-            (1, _) => Err(Failure::retry("once more").after(hour)),
-            _ => Err(Failure::reject("broken")),
-        }
+    let failing = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
+        1 => Err(Failure::retry("once more").after(Duration::from_hours(1))),
+        _ => Err(Failure::reject("broken")),
     });
     let retried = inserted(queue.enqueue_job(until_started(1)).unwrap());
     counted(&failing, "a retry", |counts| counts.retried == 1);
@@ -67,12 +53,10 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     stop(failing);
     assert_eq!(held(&test), []);
 
-    let of_queue = || LetterFilter::new().queue("orders");
-    let redriven = db.redrives(&of_queue());
-    assert_eq!(redriven.redriven, [dead]);
+    assert_eq!(db.redrives(&of_orders()).redriven, [dead]);
     assert_eq!(
-        queue.enqueue_job(until_started(3)).unwrap(),
-        Enqueued::Existing(dead),
+        put(&queue, until_started(3)),
+        dead,
         "the redriven job waits"
     );
     let gate = Gate::new();
@@ -82,7 +66,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     gate.open();
     done(&worker, 1);
     stop(worker);
-    assert_eq!(letters_in(db, "orders", LetterState::Open), 0);
+    assert_eq!(in_state(&queue, LetterState::Open), 0);
     db.admin().cancel(retried).unwrap();
     assert_eq!(held(&test), []);
 }
@@ -101,21 +85,13 @@ fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
     stop(failing);
     inserted(queue.enqueue_job(until_started(3).delay(hour)).unwrap());
     inserted(other.enqueue_job(new_order(4).delay(hour)).unwrap());
-    let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
-    assert_eq!(test.client().execute(due, &[]).unwrap(), 4);
+    assert_eq!(test.count("jobs_delayed"), 4);
+    test.all_due();
     let tally = Tally::new();
-    let workers = [&queue, &other].map(|queue| {
-        let tally = tally.clone();
-        worker(queue).runs(move |job: &Job<Order>| {
-            tally.count(job.id());
-            Ok(())
-        })
-    });
+    let workers = [&queue, &other].map(|queue| worker(queue).runs(tally.counting()));
     drained(&queue);
     drained(&other);
-    for worker in workers {
-        stop(worker);
-    }
+    stop_all(workers);
     assert_eq!((tally.jobs(), tally.repeated()), (4, vec![]));
     assert_eq!(held(&test), []);
 }

@@ -24,7 +24,7 @@ fn windows(test: &TestDatabase) -> Vec<(String, JobId)> {
 
 fn end_windows(test: &TestDatabase) {
     let ended = "UPDATE redrive.unique_windows SET ends_at = clock_timestamp()";
-    test.client().sql(ended);
+    test.sql(ended);
 }
 
 #[test]
@@ -47,10 +47,7 @@ fn a_window_outlasts_its_job_and_binds_only_enqueues_with_a_window() {
     end_windows(&test);
     let next = inserted(queue.enqueue_job(hourly(5)).unwrap());
     drained(&queue);
-    assert_eq!(
-        queue.enqueue_job(hourly(6)).unwrap(),
-        Enqueued::Existing(next)
-    );
+    assert_eq!(put(&queue, hourly(6)), next);
     assert_eq!(stop(worker).stats.done, 3);
 }
 
@@ -61,8 +58,8 @@ fn a_live_job_keeps_its_key_after_its_window() {
     end_windows(&test);
     let again = queue.enqueue_job(hourly(2)).unwrap();
     assert_eq!(again, Enqueued::Existing(first));
-    let open = "SELECT count(*) FROM redrive.unique_windows WHERE ends_at > clock_timestamp()";
-    assert_eq!(scalar(&mut test.client(), open), 0, "no job, no window");
+    let open = test.count("unique_windows WHERE ends_at > clock_timestamp()");
+    assert_eq!(open, 0, "no job, no window");
 }
 
 #[test]
@@ -91,11 +88,11 @@ fn a_replacing_enqueue_changes_the_waiting_job_and_stores_none_after_it_is_done(
     assert_eq!(running, Enqueued::Existing(first), "the key is free");
     gate.open();
     drained(&queue);
-    let done = queue.enqueue_job(change(4)).unwrap();
-    assert_eq!(done, Enqueued::Existing(first));
+    let after = queue.enqueue_job(change(4)).unwrap();
+    assert_eq!(after, Enqueued::Existing(first));
     end_windows(&test);
     inserted(queue.enqueue_job(change(5)).unwrap());
-    counted(&worker, "the second to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     stop(worker);
 }
 
@@ -147,20 +144,20 @@ fn new_windows_delete_the_expired_ones() {
         SELECT 'bills', 'old ' || n, n, clock_timestamp() - interval '1 s' FROM generate_series(1, 5000) n";
     let mut client = test.client();
     client.sql(expired);
-    let left = "SELECT count(*) FROM redrive.unique_windows WHERE queue = 'bills'";
+    let left = "unique_windows WHERE queue = 'bills'";
     let pages = "SELECT pg_relation_size('redrive.unique_windows') \
         / current_setting('block_size')::bigint";
     let pages = scalar(&mut client, pages);
     assert!(pages > 20, "{pages} pages");
     inserted(queue.enqueue_job(hourly(0)).unwrap());
-    let after_one = scalar(&mut client, left);
+    let after_one = client.count(left);
     assert!((4500..5000).contains(&after_one), "one page: {after_one}");
     // Ids follow one another, so as many enqueues as pages visit every page.
     for n in 1..=pages + 5 {
         let job = new_order(n).unique(n.to_string()).unique_window(HOUR);
         inserted(queue.enqueue_job(job).unwrap());
     }
-    assert_eq!(scalar(&mut client, left), 0);
+    assert_eq!(client.count(left), 0);
 }
 
 #[test]
