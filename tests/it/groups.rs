@@ -17,10 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use postgres::Client;
 use redrive::{Failure, GroupDeath, GroupPolicy, Job, JobId, NewJob, Queue, Worker};
-use redrive_tests::{
-    Begin as _, Order, SOON, TestDatabase, finish, maria, new_order, put, scalar, wait_until,
-    worker,
-};
+use redrive_tests::*;
 
 const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
 const HOLD: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Hold);
@@ -40,7 +37,7 @@ fn order(group: &str, number: i64) -> NewJob {
 fn enqueue_rounds(queue: &Queue, groups: &[&str], count: i64) -> Vec<JobId> {
     let rounds = (1..=count).flat_map(|number| groups.iter().map(move |group| (*group, number)));
     let jobs: Vec<NewJob> = rounds.map(|(group, number)| order(group, number)).collect();
-    redrive_tests::ids(&queue.enqueue_jobs(&jobs).unwrap())
+    ids(&queue.enqueue_jobs(&jobs).unwrap())
 }
 
 fn enqueue(queue: &Queue, group: &str, number: i64) -> JobId {
@@ -117,19 +114,17 @@ fn no_slot_left(test: &TestDatabase) {
 }
 
 fn slots(client: &mut Client) -> i64 {
-    scalar(client, "SELECT count(*) FROM redrive.group_slots")
+    client.count("group_slots")
 }
 
 /// The number of jobs that wait for their group.
 fn waiting(client: &mut Client) -> i64 {
-    scalar(client, "SELECT count(*) FROM redrive.jobs_waiting")
+    client.count("jobs_waiting")
 }
 
 /// Waits until this many letters hold a group.
 #[track_caller]
 fn held(test: &TestDatabase, letters: i64) {
     let mut client = test.client();
-    wait_until("letters to hold their groups", SOON, || {
-        scalar(&mut client, "SELECT count(*) FROM redrive.held_groups") == letters
-    });
+    client.reaches("held_groups", letters);
 }

@@ -10,7 +10,7 @@ use redrive::{
     Backoff, BatchOptions, Failure, GroupDeath, GroupPolicy, HandlerOptions, Handlers, Job, NewJob,
     Operator, Outage, Queue, Rejection,
 };
-use redrive_tests::{Hold, Order, Sql, TestDatabase, has, new_order, put, scalar};
+use redrive_tests::*;
 
 #[test]
 fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
@@ -42,10 +42,10 @@ fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
     assert!(enqueued::<Order>(&mut client).unwrap().is_empty());
 
     // A running one is live.
-    let (gate, worker, _) = redrive_tests::running(&queue);
+    let (gate, worker, _) = running(&queue);
     assert_eq!(enqueued::<Hold>(&mut client).unwrap().len(), 1);
     gate.open();
-    redrive_tests::finish(&queue, worker);
+    finish(&queue, worker);
 
     let raw = NewJob::raw("order", r#"{"number": "x"}"#).unwrap();
     let id = put(&queue, raw);

@@ -17,10 +17,7 @@ use redrive::metrics::MetricsCollector;
 use redrive::{
     Database, Error, Failure, Job, JobId, NewJob, Operator, Queue, Result, WorkerBuilder,
 };
-use redrive_tests::{
-    Finish, Gate, Hold, Mode, Order, Proxy, SOON, TestDatabase, letters, of_orders, ran_alone,
-    wait_until, worker,
-};
+use redrive_tests::*;
 
 /// The deadlines of the handles, short enough for a test.
 const CONNECT: Duration = Duration::from_millis(800);

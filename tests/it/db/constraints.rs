@@ -1,6 +1,6 @@
 //! Constraints: the schema rejects illegal rows.
 
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::*;
 
 const JOB: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload";
 const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload";

@@ -4,9 +4,7 @@ use log::LevelFilter;
 use postgres::Client;
 use redrive::admin::DurabilityWarning;
 use redrive::{Database, Queue};
-use redrive_tests::{
-    Cluster, Logged, Order, SOON, Sql, TestDatabase, drained, has, ran, stop, wait_until, willing,
-};
+use redrive_tests::*;
 
 /// The setting that the server of a test lacks.
 const SAFE: &str = "fsync = on";
@@ -103,8 +101,7 @@ fn a_worker_starts_even_if_the_durability_check_fails() {
     let test = TestDatabase::migrated();
     let role = test.role_of("unasked", &["worker", "enqueuer"]);
     // The only thing that it reads and a worker does not.
-    test.client()
-        .sql("REVOKE SELECT ON pg_catalog.pg_namespace FROM PUBLIC");
+    test.sql("REVOKE SELECT ON pg_catalog.pg_namespace FROM PUBLIC");
     let db = role.open();
     let names = "SELECT nspname FROM pg_catalog.pg_namespace";
     let answer = role.client().query(names, &[]);
@@ -130,7 +127,7 @@ fn migrate_and_the_on_call_screen_print_durability_warnings() {
         "ALTER DATABASE {} SET synchronous_commit = off",
         test.name()
     );
-    test.client().sql(&settings);
+    test.sql(&settings);
     let message = DurabilityWarning::SynchronousCommit.to_string();
     for verb in [&["migrate"][..], &["migrate", "--check"]] {
         let err = ran(&test, verb).exits_with(0).err;

@@ -4,10 +4,7 @@
 use postgres::{Client, NoTls};
 use redrive::dlq::GroupFilter;
 use redrive::{Database, Failure, Job, Queue};
-use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, has, no_drift, of_orders, scalar,
-    server_url, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 use super::pooler::redrive;
 
@@ -31,7 +28,7 @@ const ODD: [&str; 14] = [
 
 fn set(test: &TestDatabase, setting: &str) {
     let sql = format!("ALTER DATABASE {} SET {setting}", test.name());
-    test.client().sql(&sql);
+    test.sql(&sql);
 }
 
 /// Runs a job that succeeds and two that die of one failure, and redrives those. Returns the
@@ -170,8 +167,7 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
         "CREATE DOMAIN redrive.name AS text",
     ] {
         let test = TestDatabase::empty();
-        test.client()
-            .sql(&format!("CREATE SCHEMA redrive; {foreign}"));
+        test.sql(&format!("CREATE SCHEMA redrive; {foreign}"));
         let error = test.open().migrate().expect_err(foreign);
         assert!(!error.is_migration_required(), "{error:?}");
         let text = format!("{error:#}");
@@ -191,7 +187,7 @@ fn a_role_that_owns_the_schema_but_not_the_database_migrates() {
     let test = TestDatabase::empty();
     let role = test.role("owner");
     let schema = format!("CREATE SCHEMA redrive AUTHORIZATION {}", role.name());
-    test.client().sql(&schema);
+    test.sql(&schema);
     let db = role.open();
     assert!(!db.migrate().unwrap().is_empty());
     assert_eq!(db.migrate().unwrap(), []);
@@ -208,7 +204,7 @@ fn a_database_that_refuses_a_migration_is_left_as_it_was() {
                         WHERE c.object_identity = 'redrive.schedules') \
              THEN RAISE EXCEPTION 'no schedules here'; END IF; END $$; \
          CREATE EVENT TRIGGER refuse ON ddl_command_end EXECUTE FUNCTION public.refuse()";
-    test.client().sql(refusing);
+    test.sql(refusing);
     let error = test.open().migrate().expect_err("refused");
     let text = format!("{error:#}");
     has(&text, "0009_schedules");
@@ -218,6 +214,6 @@ fn a_database_that_refuses_a_migration_is_left_as_it_was() {
         "SELECT count(*) FROM pg_namespace WHERE nspname = 'redrive'",
     );
     assert_eq!(schemas, 0);
-    test.client().sql("DROP EVENT TRIGGER refuse");
+    test.sql("DROP EVENT TRIGGER refuse");
     test.open().migrate().unwrap();
 }

@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::Job;
-use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, done, running, snapshot, statement, stop, wait_until,
-    worker,
-};
+use redrive_tests::*;
 
 /// Transactions that leave dead rows behind.
 const CHURN: [&str; 10] = [

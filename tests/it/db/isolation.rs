@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::dlq::{LetterState, RetentionRule};
 use redrive::{NewJob, Operator};
-use redrive_tests::{Begin, Order, SOON, Sql, TestDatabase, drained, stop, wait_until, worker};
+use redrive_tests::*;
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
 
@@ -68,7 +68,7 @@ fn defaults(test: &TestDatabase, level: &str) -> [String; 2] {
 fn workers_and_operators_work_with_any_default() {
     for level in LEVELS {
         let test = TestDatabase::migrated();
-        test.client().sql(&defaults(&test, level)[0]);
+        test.sql(&defaults(&test, level)[0]);
         let queue = test.queue("orders");
         let worker = worker(&queue).lease(Duration::from_secs(2)).runs(
             |job: &redrive::Job<Order>| match job.payload().number {
@@ -105,7 +105,7 @@ fn workers_and_operators_work_with_any_default() {
 fn enqueues_of_one_key_meet_no_conflict_of_the_default_level() {
     for level in LEVELS {
         let test = TestDatabase::migrated();
-        test.client().sql(&defaults(&test, level)[1]);
+        test.sql(&defaults(&test, level)[1]);
         let queue = test.queue("orders");
         let job = NewJob::new(&Order { number: 1 }).unwrap();
         let job = job.unique("order 1").unique_window(Duration::from_hours(1));

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use postgres::{Client, Transaction};
 use redrive::{Job, NewJob};
-use redrive_tests::{
-    Begin, Finish, Order, SOON, Sql, TestDatabase, drained, put, scalar, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 /// Records the settings of each session that writes to a table.
 const RECORDED: &str = "

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use redrive::migrate::{all, in_transaction};
 use redrive::{Job, Queue};
-use redrive_tests::{Order, Sql, TestDatabase, at_once, finish, has, willing, worker};
+use redrive_tests::*;
 
 /// The version of the newest migration.
 pub(super) const LAST: i32 = 10;
@@ -43,7 +43,7 @@ fn concurrent_migrators_work_at_every_isolation_level() {
         "ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'",
         test.name()
     );
-    test.client().sql(&stricter);
+    test.sql(&stricter);
     let applied = at_once(8, |_| test.open(), |db| db.migrate().expect("migrate"));
     let applied = applied.into_iter().flatten();
     let mut applied: Vec<String> = applied.map(|applied| applied.name).collect();
@@ -58,7 +58,7 @@ fn concurrent_migrators_work_at_every_isolation_level() {
 pub(super) fn as_of(version: i32) -> TestDatabase {
     let test = TestDatabase::empty();
     let older = usize::try_from(version).unwrap();
-    test.client().sql(&in_transaction(&all()[..older]));
+    test.sql(&in_transaction(&all()[..older]));
     assert_eq!(versions(&test), (1..=version).collect::<Vec<i32>>());
     test
 }
@@ -106,7 +106,7 @@ fn an_older_schema_is_reported_and_upgraded() {
 #[test]
 fn a_skipped_migration_is_an_error_and_changes_nothing() {
     let (test, db) = TestDatabase::opened();
-    test.client().sql(
+    test.sql(
         "DELETE FROM redrive.migrations WHERE version = 9; DROP TABLE redrive.schedules CASCADE",
     );
     let before = catalog(&test);
@@ -153,8 +153,7 @@ fn a_newer_schema_is_never_downgraded() {
 #[test]
 fn a_migration_that_was_changed_is_rejected() {
     let test = TestDatabase::migrated();
-    test.client()
-        .sql("UPDATE redrive.migrations SET checksum = 'other' WHERE version = 2");
+    test.sql("UPDATE redrive.migrations SET checksum = 'other' WHERE version = 2");
     let db = test.open();
     for refused in [db.check_schema(), db.migrate().map(drop)] {
         let error = refused.expect_err("another text");
@@ -216,7 +215,7 @@ fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
     // A newer one may have migrated and kept this version's functions.
     let test = with_functions_of("0.0.9");
     let later = "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (900, '0900_later', 'x', false)";
-    test.client().sql(later);
+    test.sql(later);
     let before = catalog(&test);
     test.open().check_schema().unwrap();
     assert_eq!(test.open().migrate().unwrap(), []);
@@ -232,7 +231,7 @@ fn what_a_migration_drops_is_defined_again() {
         "DELETE FROM redrive.migrations WHERE version = {LAST}; \
          DROP TABLE redrive.audit, redrive.compactions CASCADE; DROP VIEW redrive.queues"
     );
-    test.client().sql(&without_last);
+    test.sql(&without_last);
     test.open().migrate().unwrap();
     same(&catalog(&test), &new, &"");
 }
@@ -365,9 +364,9 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         ALTER TABLE redrive.retention SET UNLOGGED;
         ALTER TABLE redrive.metric_slots ALTER COLUMN name TYPE text;
         DROP TRIGGER append_only ON redrive.audit";
-    test.client().sql(changes);
+    test.sql(changes);
     let other = test.role("other");
-    test.client().sql(&format!(
+    test.sql(&format!(
         "ALTER FUNCTION redrive.table_bytes OWNER TO {}",
         other.name()
     ));

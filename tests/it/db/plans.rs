@@ -4,7 +4,7 @@
 mod hot;
 
 use postgres::{Client, Transaction};
-use redrive_tests::{Reading, Sql, TestDatabase, fewest_pages, statement};
+use redrive_tests::*;
 use serde_json::Value;
 
 use hot::{CALLERS, Hot, WORKERS};

@@ -7,9 +7,7 @@ use redrive::postgres::{Client, Config, Error, NoTls};
 use redrive::r2d2::{CustomizeConnection, NopConnectionCustomizer, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Failure, Job, NewJob, Pooler, Queue};
-use redrive_tests::{
-    Begin, Order, Sql, TestDatabase, finish, in_state, new_order, willing, worker,
-};
+use redrive_tests::*;
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;
 

@@ -6,10 +6,7 @@ use log::LevelFilter;
 use redrive::dlq::LetterState;
 use redrive::dlq::runs::{Rate, RunOptions};
 use redrive::{Failure, Job, Operator};
-use redrive_tests::{
-    Begin, Logged, Order, SOON, Sql, TestDatabase, in_state, letters, new_order, of_orders, put,
-    scalar, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 #[test]
 fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {

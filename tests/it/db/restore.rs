@@ -4,9 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use redrive::Operator;
-use redrive_tests::{
-    Dead, Sql, TempFile, TestDatabase, letters, letters_in, new_order, no_drift, only, put,
-};
+use redrive_tests::*;
 
 /// Runs a program of the server's version. Returns whether it succeeded, and its messages.
 fn run(test: &TestDatabase, program: &str, arguments: &[&str]) -> (bool, String) {

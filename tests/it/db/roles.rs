@@ -9,7 +9,7 @@ use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::dlq::ForeignFailure;
 use redrive::{Database, JobId};
-use redrive_tests::{Role, Sql, TestDatabase};
+use redrive_tests::*;
 
 use crate::guarantees::secrets::password::with_password;
 
@@ -65,7 +65,7 @@ impl Cast {
     fn new() -> Cast {
         let test = TestDatabase::empty();
         let schema_owner = test.role("owner");
-        test.client().sql(&format!(
+        test.sql(&format!(
             "CREATE SCHEMA redrive AUTHORIZATION {}; ALTER DATABASE {} SET search_path = ''",
             schema_owner.name(),
             test.name()

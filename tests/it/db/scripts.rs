@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use postgres::Client;
 use redrive::migrate::{Script, after, all, print};
-use redrive_tests::{Sql, TestDatabase, ran, ran_alone};
+use redrive_tests::*;
 
 use super::migrate::{LAST, as_of, catalog, same, with_functions_of};
 
@@ -159,7 +159,7 @@ impl Drop for Folder {
     }
 }
 
-fn split(folder: &Path, arguments: &[&str]) -> redrive_tests::Ran {
+fn split(folder: &Path, arguments: &[&str]) -> Ran {
     let folder = folder.to_str().unwrap();
     let print = ["migrate", "--print", "--split", folder];
     ran_alone(&[&print, arguments].concat())
@@ -192,7 +192,7 @@ fn each_script_is_a_file_that_is_never_overwritten() {
     let files = folder.files();
     let files = files.iter().filter(|path| path.is_file());
     for file in files.clone() {
-        test.client().sql(&fs::read_to_string(file).unwrap());
+        test.sql(&fs::read_to_string(file).unwrap());
     }
     assert!(
         files

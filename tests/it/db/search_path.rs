@@ -7,9 +7,7 @@ use std::time::Duration;
 use postgres::{Client, Transaction};
 use redrive::worker::Worker;
 use redrive::{Failure, Job, NewJob, Queue};
-use redrive_tests::{
-    Begin, Finish, Order, SOON, Sql, TestDatabase, finish, put, scalar, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 /// Overloads that fit the calls of the library better than the functions of the server, which take
 /// any type.
@@ -79,10 +77,8 @@ fn a_worker_calls_no_function_of_another_role() {
              SELECT redrive.enqueue('orders', 'order', '{\"number\": 9}', unique_key => 'nine');
              SELECT redrive.enqueue('orders', 'finish', '{}')",
     );
-    wait_until("the jobs to end", SOON, || client.count("live_jobs") == 0);
-    wait_until("the chores to fold", SOON, || {
-        client.count("letter_deltas") == 0
-    });
+    client.reaches("live_jobs", 0);
+    client.reaches("letter_deltas", 0);
     stop(worker);
     assert_eq!(calls(&mut client), before);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive::r2d2::Pool;
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Queue};
-use redrive_tests::{Cluster, Order, eventually, has};
+use redrive_tests::*;
 
 use super::tls::{authority, params, signed};
 

@@ -3,7 +3,6 @@
 use std::thread;
 
 use postgres::GenericClient;
-use redrive_tests::{Sql, drained, put, statement, stop};
 use uuid::Uuid;
 
 use super::*;

@@ -9,7 +9,6 @@ use redrive::dlq::runs::{DriveStatus, Rate, RunId, RunOptions, RunState};
 use redrive::dlq::{DeathCause, LeftOut, Letter, LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::testing::run_next;
 use redrive::{Failure, Handlers, Worker};
-use redrive_tests::{Begin, Dead, Sql, blocked, drained, of_orders, only, put, stop, worker};
 
 use super::*;
 
@@ -102,8 +101,7 @@ impl Diverted {
     fn ends(self, ran: &[i64]) {
         all_end(&self.test, &self.queue, self.worker, &self.finished, ran);
         let mut client = self.test.client();
-        let rows = "SELECT count(*) FROM redrive.diverted_groups";
-        assert_eq!(scalar(&mut client, rows), 0);
+        assert_eq!(client.count("diverted_groups"), 0);
     }
 }
 
@@ -243,9 +241,7 @@ fn a_redriven_job_has_the_turn_until_its_time() {
         diverted.finished.of("a") == [1]
     });
     let mut client = diverted.test.client();
-    wait_until("the second to have the turn", SOON, || {
-        client.count("group_slots WHERE held_at IS NULL") == 1
-    });
+    client.reaches("group_slots WHERE held_at IS NULL", 1);
     enqueue(&diverted.queue, "a", 6);
     client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     diverted.holds(3);
@@ -329,12 +325,7 @@ fn a_delayed_job_of_an_earlier_id_waits_for_the_letter_and_runs_before_those_beh
         .jobs()
         .change(&one, JobChange::RunNow, &maria())
         .unwrap();
-    wait_until("the job to wait", SOON, || {
-        scalar(
-            &mut test.client(),
-            "SELECT count(*) FROM redrive.jobs_waiting",
-        ) == 1
-    });
+    test.reaches("jobs_waiting", 1);
     // A job behind the letter becomes one after a claim that has seen both.
     enqueue(&queue, "a", 4);
     letters(&queue, 3);

@@ -5,10 +5,6 @@ use std::time::Duration;
 use redrive::admin::{JobChange, JobFilter};
 use redrive::testing::run_next;
 use redrive::{Enqueued, Failure, Handlers};
-use redrive_tests::{
-    Begin, Dead, Gate, Hand, Sql, drained, expire_leases, finish, only, put, reap, statement,
-    worker,
-};
 use uuid::Uuid;
 
 use super::claim::{Place, claim};

@@ -1,7 +1,5 @@
 //! Fair groups: no limit, but each group has its turn.
 
-use redrive_tests::Sql;
-
 use super::claim::{Place, claim, fill};
 use super::*;
 

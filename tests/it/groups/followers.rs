@@ -3,9 +3,6 @@
 use std::time::Duration;
 
 use redrive::{Backoff, Failure, RateLimit, RateLimited};
-use redrive_tests::{
-    Begin, Gate, Hand, Settlement, Sql, Tally, drained, new_order, reap, statement, stop, worker,
-};
 use uuid::Uuid;
 
 use super::claim::{Place, claim};
@@ -300,7 +297,7 @@ fn fast_jobs_keep_their_order_through_failures_and_deaths() {
 #[test]
 fn a_job_whose_follow_up_is_rejected_runs_again_before_its_followers() {
     let (test, queue) = with_policy(CONTINUE);
-    test.client().sql(
+    test.sql(
         "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql \
              AS $$ BEGIN RAISE EXCEPTION 'no more of them'; END $$; \
          CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs \

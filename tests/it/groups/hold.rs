@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use redrive::dlq::{DeathCause, Edit, LetterFilter, LetterState, RedriveOptions};
 use redrive::{Enqueued, Failure, Worker};
-use redrive_tests::{
-    Begin, Dead, Sql, blocked, drained, new_order, of_orders, only, put, stop, worker,
-};
 
 use super::*;
 
@@ -153,8 +150,10 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
     let open = queue.listed(&LetterFilter::new());
     assert_eq!(open.len(), 1);
     assert_eq!((open[0].id, open[0].cause), (letter, DeathCause::Rejected));
-    let audited = "SELECT count(*) FROM redrive.audit WHERE verb = 'release_group' AND letters = 1";
-    assert_eq!(scalar(&mut test.client(), audited), 1);
+    assert_eq!(
+        test.count("audit WHERE verb = 'release_group' AND letters = 1"),
+        1
+    );
     let error = queue.release_group("", &maria()).expect_err("no group");
     assert!(error.is_invalid(), "{error:?}");
 }
@@ -188,14 +187,6 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     assert_eq!(queue.letter(letter).state, LetterState::Redriving);
     held(&test, 1);
     assert_eq!(slots(&mut other), 2);
-}
-
-#[test]
-fn a_policy_that_no_longer_holds_releases_the_groups() {
-    let (test, queue, worker, finished, _) = with_letter();
-    queue.set_group_policy(CONTINUE, &maria()).unwrap();
-    enqueue(&queue, "a", 5);
-    all_end(&test, &queue, worker, &finished, &[2, 3, 4, 5]);
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redrive::{Backoff, Failure, Worker};
-use redrive_tests::{Begin, Gate, Sql, drained, stop, worker};
 
 use super::claim::{Place, claim};
 use super::*;

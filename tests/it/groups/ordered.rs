@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use redrive::worker::WorkerStats;
 use redrive::{Backoff, Failure, Worker};
-use redrive_tests::{Begin, Gate, Sql, Tally, drained, expire_leases, stop, worker};
 
 use super::*;
 
@@ -106,10 +105,13 @@ fn a_lost_worker_and_a_stop_keep_the_order() {
     gate.wait_for(1);
     expire_leases(&mut test.client());
     let mut client = test.client();
-    let ready = "SELECT count(*) FROM redrive.jobs j JOIN redrive.group_slots s ON s.job_id = j.id \
-                 WHERE j.segment < 8 AND (j.meta).crashes = 1";
     // The worker may have claimed it again, but never another one of the group.
-    assert!(scalar(&mut client, ready) <= 1);
+    assert!(
+        client.count(
+            "jobs j JOIN redrive.group_slots s ON s.job_id = j.id \
+                 WHERE j.segment < 8 AND (j.meta).crashes = 1"
+        ) <= 1
+    );
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
     gate.open();
     let (finished, tally) = (Finished::default(), Tally::new());

@@ -4,7 +4,6 @@ use std::thread;
 
 use redrive::admin::AuditFilter;
 use redrive::dlq::ForeignFailure;
-use redrive_tests::{Sql, blocked, drained, stop};
 
 use super::claim::{Place, claim};
 use super::*;
@@ -88,7 +87,7 @@ fn jobs_that_wait_run_after_any_change_of_the_policy() {
         assert_eq!(queue.group_policy().unwrap(), after);
         enqueue_rounds(&queue, &["a", "b"], 5);
         // The jobs that ran under the former policy.
-        redrive_tests::expire_leases(&mut client);
+        expire_leases(&mut client);
         let worker = finishing(&queue, &finished);
         drained(&queue);
         assert_eq!(
@@ -155,8 +154,7 @@ fn sql_sets_policies_and_enqueues_into_groups() {
         client.change(enqueue, &[&delay]);
     }
     assert_eq!(waiting(&mut client), 1);
-    let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).group_key = 'a'";
-    assert_eq!(scalar(&mut client, delayed), 1);
+    assert_eq!(client.count("jobs_delayed WHERE (meta).group_key = 'a'"), 1);
     client.refuses_each(
         "SELECT redrive.@",
         "set_group_policy('orders', 'odd')         -- the mode is 'odd'
@@ -203,7 +201,7 @@ fn a_group_of_more_than_200_bytes_is_rejected_everywhere() {
     }
     let line = |group: &str| {
         let enqueue = ["enqueue", "orders", "order", "{\"number\": 1}", "--group"];
-        redrive_tests::ran(&test, &[&enqueue[..], &[group]].concat())
+        ran(&test, &[&enqueue[..], &[group]].concat())
     };
     let refused = line(&long).exits_with(2);
     assert!(
@@ -214,13 +212,13 @@ fn a_group_of_more_than_200_bytes_is_rejected_everywhere() {
         refused.err
     );
     assert_eq!(waiting(&mut client), 0);
-    let letters = "SELECT count(*) FROM redrive.dead_letters";
-    assert_eq!(scalar(&mut client, letters), 0);
+    let letters = "dead_letters";
+    assert_eq!(client.count(letters), 0);
     // The longest one is accepted in the same ways.
     queue.enqueue_job(order(&longest, 1)).unwrap();
     client.query(sql, &[&longest]).unwrap();
     line(&longest).exits_with(0);
     client.query(failures, &[&longest]).unwrap();
     assert_eq!(waiting(&mut client), 3);
-    assert_eq!(scalar(&mut client, letters), 1);
+    assert_eq!(client.count(letters), 1);
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::admin::Cancelled;
 use redrive::{Failure, Worker};
-use redrive_tests::{Begin, Dead, Sql, finish, only, put, scalar, stop, worker};
 
 use super::*;
 
@@ -84,9 +83,8 @@ fn is_waiting(client: &mut Client, at_gate: &str) -> bool {
 
 /// The jobs that could run although their group has no turn for them, and those that could not although it has.
 fn misplaced(client: &mut Client) -> i64 {
-    scalar(
-        client,
-        "SELECT count(*) FROM redrive.jobs j
+    client.count(
+        "jobs j
          WHERE (j.segment = 8) = EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = j.id)",
     )
 }

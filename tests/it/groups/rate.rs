@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use redrive::{Enqueued, RateLimit, RateLimited, Replace};
-use redrive_tests::{Begin, finish, worker};
 
 use super::*;
 

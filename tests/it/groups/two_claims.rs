@@ -1,7 +1,5 @@
 //! The second connection of a worker claims jobs of other groups while the first one claims.
 
-use redrive_tests::{Begin, Sql, drained, stop, worker};
-
 use super::*;
 
 /// Records which sessions claim.

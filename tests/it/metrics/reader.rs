@@ -7,7 +7,7 @@ mod series;
 
 use postgres::Client;
 use redrive::metrics::{Reading, Source};
-use redrive_tests::{Sql, TestDatabase, number};
+use redrive_tests::*;
 
 /// Totals written by the test.
 const OWN_TOTALS: &str = "

@@ -2,9 +2,7 @@
 
 use postgres::Client;
 use redrive::metrics::{Reader, Source};
-use redrive_tests::{
-    Order, Role, Sql, TestDatabase, has, number, read, reads, says, series, snapshot,
-};
+use redrive_tests::*;
 
 /// The role as an administrator creates it.
 const DEPLOYED: &str = include_str!("../../../crates/redrive-exporter/deploy/role.sql");
@@ -43,7 +41,7 @@ fn the_exporter_role_folds_what_no_worker_folds_and_reads_the_same_without_that_
 fn the_exporter_role_reads_every_source() {
     let (test, _owner, role) = granted();
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
-    test.client().sql("CREATE EXTENSION pgstattuple");
+    test.sql("CREATE EXTENSION pgstattuple");
     let reading = read(&mut Reader::new("1"), &mut role.client());
     assert!(
         reading.is_ready() && reading.failures.is_empty(),
@@ -68,7 +66,7 @@ fn the_exporter_role_sees_the_transactions_of_other_roles() {
     let mut held = snapshot(&mut other);
     held.sql("SELECT txid_current()");
     for _ in 0..3 {
-        test.client().sql("SELECT txid_current()");
+        test.sql("SELECT txid_current()");
     }
     let reading = read(&mut Reader::new("1"), &mut role.client());
     let age = |holder| {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use postgres::config::Host;
 use postgres::{Client, Config, NoTls};
 use redrive::testing::TestDatabase;
-use redrive_tests::{SOON, Sql, has, scalar, server_url, wait_until};
+use redrive_tests::*;
 
 /// A process with a server of its own, the URLs of its databases, and its folder.
 struct Process {

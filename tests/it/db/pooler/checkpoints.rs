@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::{Begin, Finish, Gate, Order, SOON, done, finish, wait_until, worker};
+use redrive_tests::*;
 
 use super::PooledDatabase;
 

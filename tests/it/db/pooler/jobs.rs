@@ -10,10 +10,7 @@ use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
 use redrive::postgres::Transaction;
 use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd, Queue};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, died, done, drained, letters_in, maria, new_order,
-    no_drift, of_orders, only, put, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 use super::PooledDatabase;
 use crate::worker::wake::notified;

@@ -5,10 +5,7 @@ use std::time::Duration;
 use redrive::Database;
 use redrive::admin::Cancelled;
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterState};
-use redrive_tests::{
-    Bouncer, Dead, Exporter, Order, Sql, TempFile, TestDatabase, at_once, has, letters, letters_in,
-    no_drift, scalar, stats, words,
-};
+use redrive_tests::*;
 
 use super::{CONNECTIONS, PooledDatabase, redrive, well};
 use crate::exporter::{PROGRAM as EXPORTER, up};
@@ -74,7 +71,7 @@ fn the_command_line_works_through_a_pooler() {
     ours("enqueue orders order '{\"n\": 2}'");
     has(ours("stats"), "2,501");
     let purge = "DELETE FROM redrive.jobs WHERE payload ->> 'n' = '1'";
-    shared.test.client().sql(purge);
+    shared.test.sql(purge);
     ours("work orders --exec 'exit 65' --drain --slots 2");
     has(ours("dlq list orders"), "order");
     ours("dlq");

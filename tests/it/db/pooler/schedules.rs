@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::schedule::Schedule;
 use redrive::{Job, Operator};
-use redrive_tests::{Begin, Order, counted, new_order, stop, worker};
+use redrive_tests::*;
 
 use super::PooledDatabase;
 

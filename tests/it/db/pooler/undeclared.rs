@@ -4,10 +4,7 @@
 use std::time::Duration;
 
 use redrive::{Database, Job, Pooler, Queue};
-use redrive_tests::{
-    Begin, Bouncer, Order, SOON, Sql, TestDatabase, done, finish, has, stop, wait_until, willing,
-    worker,
-};
+use redrive_tests::*;
 
 use super::{PooledDatabase, redrive, well};
 

@@ -15,7 +15,7 @@ use redrive::dlq::{
     RedriveOptions, Validators,
 };
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Dead, Finish, Order, SOON, new_order, of_orders, only, ran_at, worker};
+use redrive_tests::*;
 
 use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Reader, Worker};
 use super::letter;

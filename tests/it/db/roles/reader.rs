@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use redrive::Queue;
-use redrive_tests::{Order, has, ran_at};
+use redrive_tests::*;
 
 use super::{Cast, Profession};
 use crate::cli::json::Printed;

@@ -8,10 +8,7 @@ use redrive::dlq::runs::{Rate, RunOptions, RunState};
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionRule};
 use redrive::schedule::Schedule;
 use redrive::{Failure, Job, NewJob, Operator, Queue};
-use redrive_tests::{
-    Begin, Dead, Finish, Hold, Logged, Order, SOON, Sql, drained, finish, has, letters_in,
-    new_order, of_orders, put, stats, stop, wait_until, worker,
-};
+use redrive_tests::*;
 
 use super::{Cast, Profession};
 

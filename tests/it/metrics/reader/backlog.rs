@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::metrics::Reader;
-use redrive_tests::{Sql, TestDatabase, number, scalar};
+use redrive_tests::*;
 
 const UNFOLDED: &str = "SELECT count(*) FROM redrive.metric_deltas";
 

@@ -7,9 +7,7 @@ use postgres::Client;
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use redrive::metrics::{MetricsCollector, Reader, Source};
-use redrive_tests::{
-    Logged, Order, SOON, Sql, TestDatabase, eventually, has, read, says, series, wait_until,
-};
+use redrive_tests::*;
 
 use super::success;
 
@@ -139,7 +137,7 @@ fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
     };
     assert!(exposition(&collector).contains(ready));
     // The database rejects new connections.
-    let mut server = Client::connect(&redrive_tests::server_url(), postgres::NoTls).unwrap();
+    let mut server = Client::connect(&server_url(), postgres::NoTls).unwrap();
     let shut = |how: &str| format!("ALTER DATABASE {} ALLOW_CONNECTIONS {how}", test.name());
     server.sql(&shut("false"));
     server.change(

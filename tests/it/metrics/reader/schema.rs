@@ -2,7 +2,7 @@
 
 use super::ENQUEUED;
 use redrive::metrics::{Reader, Source};
-use redrive_tests::{Sql, TestDatabase, number, read, reads, says, series};
+use redrive_tests::*;
 
 use super::{success, with_own_totals};
 

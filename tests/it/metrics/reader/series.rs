@@ -4,7 +4,7 @@ use super::ENQUEUED;
 use postgres::Client;
 use prometheus::Registry;
 use redrive::metrics::{CATALOGUE, MetricsCollector, Reader};
-use redrive_tests::{Order, Sql, TestDatabase, read, reads, says};
+use redrive_tests::*;
 
 use super::with_own_totals;
 

@@ -2,7 +2,7 @@
 
 use super::reading;
 use redrive::metrics::{OTHER, Reading};
-use redrive_tests::{Sql, TestDatabase, reads, says, scalar};
+use redrive_tests::*;
 
 use super::{LIVE, about};
 

@@ -2,7 +2,7 @@
 
 use super::reading;
 use postgres::Client;
-use redrive_tests::{Sql, TestDatabase, number, reads, says, series};
+use redrive_tests::*;
 
 use super::{LIVE, about};
 

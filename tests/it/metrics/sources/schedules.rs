@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use redrive::schedule::{Schedule, Triggered};
 use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{
-    Dead, Order, Sql, TestDatabase, new_order, number, only, reads, says, scalar, work_off,
-};
+use redrive_tests::*;
 
 use super::{about, reading};
 
@@ -79,7 +77,7 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
     // A live job has not ended, whether it is ready, delayed or leased.
     trigger();
     deaths(2.0);
-    let move_job = |sql: &str| test.client().sql(sql);
+    let move_job = |sql: &str| test.sql(sql);
     move_job(
         "WITH gone AS (DELETE FROM redrive.jobs RETURNING *)
          INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)

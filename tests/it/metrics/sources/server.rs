@@ -2,9 +2,7 @@
 
 use postgres::Client;
 use redrive::metrics::{Reader, Reading};
-use redrive_tests::{
-    Order, SOON, Sql, TestDatabase, blocked, number, read, reads, says, series, wait_until,
-};
+use redrive_tests::*;
 
 use super::{about, reading};
 
@@ -135,8 +133,7 @@ fn bloat_is_estimated_and_measured_where_it_can_be() {
         });
     };
     in_range("a table without bloat to have little", 0.0..0.1);
-    test.client()
-        .sql("DELETE FROM redrive.jobs_delayed WHERE id % 4 > 0");
+    test.sql("DELETE FROM redrive.jobs_delayed WHERE id % 4 > 0");
     in_range("one that lost three quarters to show it", 0.6..0.9);
 }
 
