@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{LetterFilter, LetterState, Protection, RetentionRule};
 use redrive::{JobId, Operator};
-use redrive_tests::{Sql, TempFile, TestDatabase, ran_alone};
+use redrive_tests::prelude::*;
 
 use crate::cli::{letters, payloads};
 

@@ -7,7 +7,7 @@ mod outage;
 mod server;
 
 use postgres::Client;
-use redrive_tests::{Exporter, SOON, Sql, TestDatabase, wait_until};
+use redrive_tests::prelude::*;
 
 /// The program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_exporter");

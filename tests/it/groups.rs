@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use postgres::Client;
 use redrive::{Failure, GroupDeath, GroupPolicy, Job, JobId, NewJob, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
 const HOLD: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Hold);

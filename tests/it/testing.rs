@@ -10,7 +10,7 @@ use redrive::{
     Backoff, BatchOptions, Failure, GroupDeath, GroupPolicy, HandlerOptions, Handlers, Job, NewJob,
     Operator, Outage, Queue, Rejection,
 };
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
@@ -115,7 +115,7 @@ fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
             },
         )
         .options(HandlerOptions::new().backoff(Backoff::fixed(Duration::from_mins(10))))
-        .handle(|_: &Job<Hold>, tx: &mut postgres::Transaction<'_>| {
+        .handle(|_: &Job<Hold>, tx: &mut Transaction<'_>| {
             tx.execute("INSERT INTO receipts VALUES (1)", &[])?;
             Ok(())
         });
@@ -159,23 +159,22 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
          CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2) \
                                     REFERENCES numbers DEFERRABLE INITIALLY DEFERRED)",
     );
-    let handlers =
-        Handlers::new().handle(|job: &Job<Order>, tx: &mut postgres::Transaction<'_>| {
-            let number = job.payload().number;
-            tx.execute("INSERT INTO receipts VALUES ($1::bigint + 10)", &[&number])?;
-            match number {
-                1 => tx.execute("INSERT INTO receipts VALUES (2)", &[])?,
-                // Its error is ignored.
-                2 => tx
-                    .execute("INSERT INTO receipts VALUES (2)", &[])
-                    .unwrap_or(0),
-                3 => panic!("three"),
-                6 => tx.execute("SET TRANSACTION READ ONLY", &[])?,
-                7 => tx.execute("SET LOCAL search_path = nowhere", &[])?,
-                _ => 0,
-            };
-            Ok(())
-        });
+    let handlers = Handlers::new().handle(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+        let number = job.payload().number;
+        tx.execute("INSERT INTO receipts VALUES ($1::bigint + 10)", &[&number])?;
+        match number {
+            1 => tx.execute("INSERT INTO receipts VALUES (2)", &[])?,
+            // Its error is ignored.
+            2 => tx
+                .execute("INSERT INTO receipts VALUES (2)", &[])
+                .unwrap_or(0),
+            3 => panic!("three"),
+            6 => tx.execute("SET TRANSACTION READ ONLY", &[])?,
+            7 => tx.execute("SET LOCAL search_path = nowhere", &[])?,
+            _ => 0,
+        };
+        Ok(())
+    });
     let mut tx = client.transaction().unwrap();
     for number in 1..=7 {
         let job = new_order(number).max_attempts(1);
@@ -207,7 +206,7 @@ fn what_the_database_rejects_in_the_transaction_of_a_test_is_a_failed_attempt() 
             _ => Ok(()),
         }
     };
-    let commit = |_: &Job<Order>, tx: &mut postgres::Transaction<'_>| -> Result<(), Failure> {
+    let commit = |_: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
         Ok(tx.batch_execute("COMMIT")?)
     };
     let mut client = test.client();
@@ -255,7 +254,7 @@ fn groups_batches_and_priorities_are_those_of_a_worker() {
     let operator = Operator::new("maria").reason("a test");
     queue.set_group_policy(policy, &operator).unwrap();
     let handlers = Handlers::new()
-        .handle_batch(BatchOptions::new(10), |batch: &redrive::Batch<Order>| {
+        .handle_batch(BatchOptions::new(10), |batch: &Batch<Order>| {
             for job in batch {
                 if job.payload().number == 1 {
                     job.fail(Failure::reject("one"));

@@ -30,7 +30,7 @@ pub(crate) mod wake;
 use postgres::Client;
 use redrive::admin::JobState;
 use redrive::{JobId, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Asserts that no lease and no worker is left.
 #[track_caller]

@@ -4,7 +4,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use postgres::Client;
 use redrive::Queue;
-use redrive_tests::{SOON, TestDatabase, wait_until};
+use redrive_tests::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How the server lists the sessions of the process.
@@ -57,9 +57,9 @@ impl WorkerProcess {
     pub(crate) fn wait_until_it_listens(&self) {
         let tasks = format!("/proc/{}/task", self.child.id());
         wait_until("the process to listen for signals", SOON, || {
-            let threads = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
             let mut names =
-                threads.filter_map(|it| std::fs::read_to_string(it.path().join("comm")).ok());
+                threads.filter_map(|it| fs::read_to_string(it.path().join("comm")).ok());
             names.any(|name| name.trim() == "redrive-signals")
         });
     }

@@ -17,7 +17,7 @@ use redrive::metrics::MetricsCollector;
 use redrive::{
     Database, Error, Failure, Job, JobId, NewJob, Operator, Queue, Result, WorkerBuilder,
 };
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// The deadlines of the handles, short enough for a test.
 const CONNECT: Duration = Duration::from_millis(800);
@@ -169,7 +169,7 @@ const PLAIN: &[(&str, Duration, Call)] = &[
 const STAGED: &[(&str, Duration, Call)] = &[
     ("a step of a run", BULK, |scene| {
         // A new letter for each preparation: one that missed its deadline may have sent the last one.
-        let position = uuid::Uuid::new_v4().to_string();
+        let position = Uuid::new_v4().to_string();
         let failure = ForeignFailure::new("a test", position, "steps", "order", *b"{}");
         scene.db.dlq().capture(&failure)?;
         let steps = LetterFilter::new().queue("steps");
@@ -206,7 +206,7 @@ const STAGED: &[(&str, Duration, Call)] = &[
         queue.enqueue(&Finish {})?;
         let builder = worker(&queue).handle({
             let gate = gate.clone();
-            move |_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| {
+            move |_: &Job<Finish>, tx: &mut Transaction<'_>| {
                 gate.pass();
                 tx.batch_execute("SELECT 1").map_err(Failure::from)
             }
@@ -365,7 +365,7 @@ fn a_command_of_each_kind_exits_in_time_when_the_server_is_silent() {
         let globals = ["--database-url", &url, "--no-wait", "--timeout", "400ms"];
         let words: Vec<&str> = command.split(' ').collect();
         let ran = ran_alone(&[&globals[..], &words].concat());
-        let is_told = ran.code == std::process::ExitCode::from(2) && ran.err.contains("within ");
+        let is_told = ran.code == ExitCode::from(2) && ran.err.contains("within ");
         // With some answers it may succeed, but it ends.
         (after.is_none() && !is_told)
             .then(|| format!("{command}: {:?} {} {}", ran.code, ran.out, ran.err))

@@ -1,6 +1,6 @@
 //! Constraints: the schema rejects illegal rows.
 
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 const JOB: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload";
 const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload";

@@ -4,7 +4,7 @@ use log::LevelFilter;
 use postgres::Client;
 use redrive::admin::DurabilityWarning;
 use redrive::{Database, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// The setting that the server of a test lacks.
 const SAFE: &str = "fsync = on";

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_database_with_another_encoding_is_refused_and_unchanged() {

@@ -4,7 +4,7 @@
 use postgres::{Client, NoTls};
 use redrive::dlq::GroupFilter;
 use redrive::{Database, Failure, Job, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::pooler::redrive;
 
@@ -139,7 +139,7 @@ fn idle_sessions_outlast_the_timeout_of_a_database() {
     set(&test, "idle_session_timeout = '200ms'");
     let queue = Queue::new(&test.open(), "orders").unwrap();
     let worker = worker(&queue)
-        .handle(|_: &Job<Order>, _: &mut postgres::Transaction<'_>| Ok(()))
+        .handle(|_: &Job<Order>, _: &mut Transaction<'_>| Ok(()))
         .started();
     let mut server = Client::connect(&server_url(), NoTls).unwrap();
     for number in 1..=3 {

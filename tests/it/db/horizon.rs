@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::Job;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Transactions that leave dead rows behind.
 const CHURN: [&str; 10] = [
@@ -129,7 +129,7 @@ fn a_lease_that_is_being_rewritten_is_not_missed() {
     let mut rewrite = rewriting.transaction().unwrap();
     rewrite.sql("LOCK TABLE redrive.leases IN ACCESS EXCLUSIVE MODE; TRUNCATE redrive.leases");
     rewrite.sql(store);
-    let checking = std::thread::spawn(move || queue.is_drained().unwrap());
+    let checking = thread::spawn(move || queue.is_drained().unwrap());
     let waits = "SELECT EXISTS (SELECT FROM pg_locks l WHERE NOT l.granted AND l.relation = 'redrive.leases'::regclass \
                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
     wait_until("the check to wait", SOON, || client.ask(waits, &[]));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::dlq::{LetterState, RetentionRule};
 use redrive::{NewJob, Operator};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
 
@@ -70,12 +70,13 @@ fn workers_and_operators_work_with_any_default() {
         let test = TestDatabase::migrated();
         test.sql(&defaults(&test, level)[0]);
         let queue = test.queue("orders");
-        let worker = worker(&queue).lease(Duration::from_secs(2)).runs(
-            |job: &redrive::Job<Order>| match job.payload().number {
-                1 => Err(redrive::Failure::reject("never")),
-                _ => Ok(()),
-            },
-        );
+        let worker =
+            worker(&queue)
+                .lease(Duration::from_secs(2))
+                .runs(|job: &Job<Order>| match job.payload().number {
+                    1 => Err(Failure::reject("never")),
+                    _ => Ok(()),
+                });
         queue.enqueue_many(&Order::up_to(100)).unwrap();
         drained(&queue);
         let mut client = test.client();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::{Client, Transaction};
 use redrive::{Job, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Records the settings of each session that writes to a table.
 const RECORDED: &str = "
@@ -40,7 +40,7 @@ fn every_session_of_a_worker_has_server_side_keepalives() {
     let queue = test.queue("orders");
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Err(redrive::Failure::reject("no such order")))
+        .handle(|_: &Job<Order>| Err(Failure::reject("no such order")))
         .handle(|_: &Job<Finish>, tx: &mut Transaction<'_>| {
             tx.execute(
                 "INSERT INTO public.recorded VALUES ('handler', public.settings())",

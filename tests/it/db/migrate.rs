@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use redrive::migrate::{all, in_transaction};
 use redrive::{Job, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// The version of the newest migration.
 pub(super) const LAST: i32 = 10;

@@ -7,7 +7,7 @@ use redrive::postgres::{Client, Config, Error, NoTls};
 use redrive::r2d2::{CustomizeConnection, NopConnectionCustomizer, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Failure, Job, NewJob, Pooler, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;
 

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use postgres::{Client, SimpleQueryMessage};
 use redrive::Queue;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// The server connections that a test shares.
 const CONNECTIONS: u32 = 2;

@@ -6,7 +6,7 @@ use log::LevelFilter;
 use redrive::dlq::LetterState;
 use redrive::dlq::runs::{Rate, RunOptions};
 use redrive::{Failure, Job, Operator};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use redrive::Operator;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Runs a program of the server's version. Returns whether it succeeded, and its messages.
 fn run(test: &TestDatabase, program: &str, arguments: &[&str]) -> (bool, String) {
@@ -85,8 +85,5 @@ fn data_that_is_restored_into_a_migrated_schema_is_repaired() {
     );
     assert_eq!(db.admin().faults().unwrap(), []);
     no_drift(&db);
-    assert_eq!(
-        letters_in(&db, "orders", redrive::dlq::LetterState::Open),
-        4
-    );
+    assert_eq!(letters_in(&db, "orders", LetterState::Open), 4);
 }

@@ -9,7 +9,7 @@ use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::dlq::ForeignFailure;
 use redrive::{Database, JobId};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use crate::guarantees::secrets::password::with_password;
 
@@ -229,7 +229,7 @@ fn granting_a_role_that_does_not_exist_is_an_error() {
 
 /// Makes an open letter in the queue `orders`.
 fn letter(db: &Database) -> JobId {
-    let position = uuid::Uuid::new_v4().to_string();
+    let position = Uuid::new_v4().to_string();
     let foreign = ForeignFailure::new("test", position, "orders", "order", r#"{"number": 1}"#)
         .error("Broken", "no such order");
     db.dlq().capture(&foreign).expect("a letter").id()

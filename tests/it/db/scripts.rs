@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use postgres::Client;
 use redrive::migrate::{Script, after, all, print};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::migrate::{LAST, as_of, catalog, same, with_functions_of};
 

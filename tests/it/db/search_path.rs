@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::{Client, Transaction};
 use redrive::worker::Worker;
 use redrive::{Failure, Job, NewJob, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Overloads that fit the calls of the library better than the functions of the server, which take
 /// any type.
@@ -92,10 +92,10 @@ fn a_handlers_transaction_uses_the_search_path_of_the_user() {
         test.name()
     ));
     let queue = test.queue("orders");
-    let seen = std::sync::Arc::new(Mutex::new(String::new()));
+    let seen = Arc::new(Mutex::new(String::new()));
     let worker = worker(&queue)
         .handle({
-            let seen = std::sync::Arc::clone(&seen);
+            let seen = Arc::clone(&seen);
             move |_: &Job<Finish>, tx: &mut Transaction<'_>| {
                 *seen.lock().unwrap() = tx.query_one("SHOW search_path", &[])?.get(0);
                 tx.execute("INSERT INTO effects VALUES (1)", &[])?;

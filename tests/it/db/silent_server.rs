@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive::r2d2::Pool;
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::tls::{authority, params, signed};
 
@@ -35,7 +35,7 @@ fn a_call_on_a_connection_of_any_kind_ends_at_its_deadline() {
             Database::builder(&address).call_timeout(CALL).open()
         })
     });
-    let manager = PostgresConnectionManager::new(cluster.url().parse().unwrap(), postgres::NoTls);
+    let manager = PostgresConnectionManager::new(cluster.url().parse().unwrap(), NoTls);
     let pool = Pool::builder().max_size(2).build(manager).unwrap();
     // Its deadline is the usual one.
     let pooled = Database::from_pool(pool);

@@ -1,7 +1,7 @@
 //! The statements: each is valid and documented. Their plans are tested in `plans`.
 
 use postgres::types::Type;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn every_statement_header_lists_the_types_of_its_parameters() {

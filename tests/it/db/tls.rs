@@ -10,7 +10,7 @@ use rcgen::{
     KeyPair, date_time_ymd,
 };
 use redrive::{ConnectOptions, Error};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Makes a certificate authority.
 pub(super) fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use redrive_tests::{Exporter, SOON, TestDatabase, wait_until};
+use redrive_tests::prelude::*;
 
 use super::{PROGRAM, serving, up};
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use redrive::metrics::{CATALOGUE, MetricKind};
-use redrive_tests::{Exporter, Order, Sql, TestDatabase, work_off};
+use redrive_tests::prelude::*;
 
 use super::{PROGRAM, up};
 
@@ -16,7 +16,7 @@ const OF_SLOTS: &str = "redrive_pg_replication_slot_";
 fn page() -> String {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
-    work_off(&queue, |_: &redrive::Job<Order>| Ok(()));
+    work_off(&queue, |_: &Job<Order>| Ok(()));
     let mut client = test.client();
     client.sql(
         "SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive_tests::{Asked, Cluster, Exporter, SOON, has, wait_until};
+use redrive_tests::prelude::*;
 
 use super::{PROGRAM, backends, up};
 
@@ -27,7 +27,7 @@ fn most_backends<T>(client: &mut Client, during: impl FnOnce() -> T + Send) -> (
 where
     T: Send,
 {
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let work = scope.spawn(during);
         let mut most = 0;
         wait_until("the scrapes to end", SOON, || {

@@ -4,9 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 
-use redrive_tests::{
-    Cluster, Exporter, Frozen, SOON, TempFile, TestDatabase, has, lacks, server_url, wait_until,
-};
+use redrive_tests::prelude::*;
 use rustix::process::Signal;
 
 use super::{PROGRAM, backends, disconnect, serving, up};

@@ -154,7 +154,7 @@ fn a_job_that_ends_in_its_transaction_passes_its_turn_on() {
     let note = finished.noting();
     let worker = worker(&queue)
         .slots(4)
-        .handle(move |job: &Job<Order>, _: &mut postgres::Transaction<'_>| note(job))
+        .handle(move |job: &Job<Order>, _: &mut Transaction<'_>| note(job))
         .started();
     enqueue_rounds(&queue, &["a", "b"], 10);
     let all: Vec<i64> = (1..=10).collect();

@@ -132,7 +132,7 @@ fn jobs_released_by_a_stop_run_before_their_followers() {
         worker(&queue).slots(2).runs(move |job: &Job<Order>| {
             started.fetch_add(1, Ordering::Relaxed);
             while !job.is_cancelled() {
-                std::thread::yield_now();
+                thread::yield_now();
             }
             Err(Failure::retry("interrupted"))
         })

@@ -7,7 +7,7 @@ mod series;
 
 use postgres::Client;
 use redrive::metrics::{Reading, Source};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Totals written by the test.
 const OWN_TOTALS: &str = "

@@ -2,7 +2,7 @@
 
 use postgres::Client;
 use redrive::metrics::{Reader, Source};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// The role as an administrator creates it.
 const DEPLOYED: &str = include_str!("../../../crates/redrive-exporter/deploy/role.sql");

@@ -8,7 +8,7 @@ mod server;
 
 use postgres::Client;
 use redrive::metrics::{CATALOGUE, Reader, Reading, Source};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// A queue in every state, with a busy, a waiting and a lost worker and their leases.
 const LIVE: &str = "

@@ -9,7 +9,7 @@ use postgres::Client;
 use redrive::{
     Backoff, Failure, HandlerOptions, Job, Operator, Queue, RateLimit, RateLimited, Worker,
 };
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// The number of jobs ahead: more than a claim reads whole.
 const AHEAD: i64 = 200_000;

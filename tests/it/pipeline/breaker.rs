@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use postgres::Client;
 use redrive::admin::{Breaker, BreakerState};
 use redrive::{Database, Failure, Job};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// A dependency that can be down. Clones share it.
 #[derive(Clone, Default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use postgres::types::ToSql;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use uuid::Uuid;
 
 /// The id of the job.

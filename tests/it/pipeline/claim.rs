@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Job, NewJob, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn slow_jobs_are_claimed_one_per_slot() {

@@ -1,6 +1,6 @@
 //! Enqueues of several threads share statements.
 
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn threads_that_enqueue_at_the_same_time_each_get_the_id_of_their_own_job() {

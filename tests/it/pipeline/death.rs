@@ -4,11 +4,9 @@ use std::error::Error;
 use std::fmt;
 use std::num::ParseIntError;
 
-use redrive::dlq::{DeathCause, LetterFilter};
+use redrive::dlq::DeathCause;
 use redrive::{Failure, Job, JobId, NewJob};
-use redrive_tests::{
-    Begin, Dead, Order, Sql, TestDatabase, finish, has, new_order, only, put, work_off, worker,
-};
+use redrive_tests::prelude::*;
 
 #[derive(Debug)]
 struct AmountError(ParseIntError);
@@ -121,10 +119,10 @@ fn a_panic_is_recorded_with_message_and_location() {
 fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
     #[derive(serde::Serialize)]
     struct Cursed {}
-    impl redrive::Payload for Cursed {
+    impl Payload for Cursed {
         const KIND: &'static str = "cursed";
     }
-    impl<'de> serde::Deserialize<'de> for Cursed {
+    impl<'de> Deserialize<'de> for Cursed {
         fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Cursed, D::Error> {
             panic!("in Deserialize")
         }

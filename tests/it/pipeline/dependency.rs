@@ -2,7 +2,7 @@
 
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Failure, Job, JobId, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Returns the hours since the first outage in a row of a live job.
 fn hours_in_outage(test: &TestDatabase, id: JobId) -> Option<i64> {

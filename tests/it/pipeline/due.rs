@@ -1,7 +1,7 @@
 //! Promotions pass dead rows that a snapshot keeps, and lose no job that lies below their marks.
 
 use postgres::{Client, Row};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Leaves dead rows of jobs that are due after this time, relative to now.
 fn leave_dead(client: &mut Client, from: &str, jobs: i64) {
@@ -18,7 +18,7 @@ fn leave_dead(client: &mut Client, from: &str, jobs: i64) {
 }
 
 /// Stores a delayed job that is due after this time, relative to now. Returns its id.
-fn delay(client: &mut impl postgres::GenericClient, by: &str) -> i64 {
+fn delay(client: &mut impl GenericClient, by: &str) -> i64 {
     let store = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
                  VALUES (clock_timestamp() + $1::text::interval, 'orders', 'order', '{\"number\": 1}') RETURNING id";
     client.ask(store, &[&by])
@@ -32,7 +32,7 @@ fn micros(client: &mut Client, from: &str) -> i64 {
 }
 
 /// Promotes up to `limit` jobs after a mark.
-fn promote(client: &mut impl postgres::GenericClient, limit: i64, mark: (i64, i64)) -> Row {
+fn promote(client: &mut impl GenericClient, limit: i64, mark: (i64, i64)) -> Row {
     let (micros, id) = mark;
     client
         .query_one(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::admin::JobState;
 use redrive::{JobId, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Returns the ids of the jobs in a table, in order.
 fn ids(test: &TestDatabase, table: &str) -> Vec<i64> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::dlq::{DeathCause, ForeignFailure, Letter, LetterFilter};
 use redrive::{Database, Enqueued, Failure, Job, JobId, NewJob, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -96,7 +96,7 @@ fn a_retry_after_the_time_dies_with_its_failed_attempts() {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_job(new_order(1).expires_in(HOUR)).unwrap();
     let failing = worker(&queue)
-        .backoff(redrive::Backoff::fixed(HOUR))
+        .backoff(Backoff::fixed(HOUR))
         .runs(|_: &Job<Order>| Err(Failure::retry("gateway down")));
     retried(&failing, 1);
     stop(failing);

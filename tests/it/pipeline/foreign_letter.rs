@@ -7,11 +7,8 @@ use log::LevelFilter;
 use postgres::Client;
 use redrive::admin::JobState;
 use redrive::dlq::Letter;
-use redrive::{Failure, Job, JobId, NewJob};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Logged, Lost, Order, SOON, Sql, TestDatabase, drained, letters, only,
-    reap, scalar, stop, wait_until, worker,
-};
+use redrive::{Failure, Job, JobId};
+use redrive_tests::prelude::*;
 
 /// Stores a letter in the queue `old` and sets the sequence back, so that the next job gets its id.
 fn lagging(test: &TestDatabase) -> JobId {

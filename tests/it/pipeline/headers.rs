@@ -1,7 +1,7 @@
 //! Headers and group keys: set in SQL, kept through every step of a job and its letter.
 
 use redrive::dlq::ForeignFailure;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_capture_rejects_headers_over_their_limit() {

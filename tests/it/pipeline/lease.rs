@@ -5,7 +5,7 @@ mod renewal;
 
 use redrive::admin::JobState;
 use redrive::{Failure, Job, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// The result of a handler after its gate.
 type Verdict = fn(&Job<Order>) -> Result<(), Failure>;

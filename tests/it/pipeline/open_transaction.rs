@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres::Transaction;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use crate::worker::renewed_for;
 

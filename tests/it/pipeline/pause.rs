@@ -12,7 +12,7 @@ use std::time::Duration;
 use postgres::fallible_iterator::FallibleIterator;
 use redrive::admin::QueuePause;
 use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use crate::worker_process::WorkerProcess;
 
@@ -40,7 +40,7 @@ fn read_elsewhere(test: &TestDatabase) {
     let mut client = test.client();
     // A worker acts on what it read before it reads again.
     for _ in 0..2 {
-        let asked_at: std::time::SystemTime = client.ask("SELECT clock_timestamp()", &[]);
+        let asked_at: SystemTime = client.ask("SELECT clock_timestamp()", &[]);
         wait_until("the worker to read the pauses", SOON, || {
             client.sql("NOTIFY redrive_breaker");
             let readers = "SELECT count(*) FROM pg_stat_activity \

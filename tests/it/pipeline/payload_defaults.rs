@@ -6,7 +6,7 @@ use redrive::{
     Backoff, Batch, BatchOptions, Enqueued, Failure, HandlerOptions, Job, NewJob, Payload, Queue,
     WorkerBuilder,
 };
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -173,7 +173,7 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
     let handlers: [Handle; 3] = [
         |builder, options| builder.handle(wait::<Invoice>).options(options),
         |builder, options| {
-            let handler = |job: &Job<Invoice>, _: &mut postgres::Transaction<'_>| wait(job);
+            let handler = |job: &Job<Invoice>, _: &mut Transaction<'_>| wait(job);
             builder.handle(handler).options(options)
         },
         |builder, options| {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redrive::{Failure, Job, Operator, Payload, Queue, RateLimit, RateLimited, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

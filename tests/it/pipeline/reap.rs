@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use uuid::Uuid;
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::{Failure, Job};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use uuid::Uuid;
 
 const LEASE: Uuid = Uuid::from_u128(7);
@@ -108,7 +108,7 @@ fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
     let queue = test.queue("orders");
     let url = test.url().to_owned();
     let worker = worker(&queue).runs(move |_: &Job<Order>| {
-        let mut client = Client::connect(&url, postgres::NoTls)?;
+        let mut client = Client::connect(&url, NoTls)?;
         client.execute("SELECT nextval('public.runs')", &[])?;
         Err(Failure::reject("never"))
     });
@@ -132,7 +132,7 @@ fn a_failure_whose_error_is_rejected_is_charged() {
                  FOR EACH ROW EXECUTE FUNCTION public.refuse()");
     let queue = test.queue("orders");
     let worker = worker(&queue)
-        .backoff(redrive::Backoff::fixed(Duration::from_hours(1)))
+        .backoff(Backoff::fixed(Duration::from_hours(1)))
         .runs(|_: &Job<Order>| Err(Failure::retry("unspeakable")));
     queue.enqueue(&Order { number: 1 }).unwrap();
     retried(&worker, 1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::admin::JobState;
 use redrive::{Backoff, Failure, HandlerOptions, Job};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_retry_waits_for_the_backoff_of_its_kind_and_a_snooze_for_its_delay() {

@@ -7,7 +7,7 @@ use std::thread;
 use postgres::Client;
 use redrive::admin::LiveJob;
 use redrive::{JobId, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Runs one rotation step, with segments of one page.
 fn step(client: &mut Client) -> String {
@@ -25,7 +25,7 @@ fn current(client: &mut Client) -> i16 {
 }
 
 /// A worker that counts its jobs.
-fn counting(queue: &Queue, slots: usize, tally: &Tally) -> redrive::Worker {
+fn counting(queue: &Queue, slots: usize, tally: &Tally) -> Worker {
     worker(queue).slots(slots).runs(tally.counting())
 }
 

@@ -3,7 +3,7 @@
 
 use redrive::limits::MAX_CRASHES;
 use redrive::{Job, JobId, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn suspects_run_in_parallel_each_in_its_own_lease() {

@@ -3,7 +3,7 @@
 use std::thread;
 
 use postgres::{Client, Transaction};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Runs one step of the ring, with segments of one page.
 fn step(client: &mut Client) -> String {

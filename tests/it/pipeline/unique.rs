@@ -10,7 +10,7 @@ use std::thread;
 
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Returns the keys and their jobs, ordered by key.
 fn held(test: &TestDatabase) -> Vec<(String, JobId)> {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use postgres::config::Host;
 use postgres::{Client, Config, NoTls};
 use redrive::testing::TestDatabase;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// A process with a server of its own, the URLs of its databases, and its folder.
 struct Process {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::Job;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Raises jobs of the queue `orders` that have waited for a minute to priority 0.
 fn age(client: &mut Client, after_rank: Option<i32>, most: i64) -> (i64, Option<i32>) {

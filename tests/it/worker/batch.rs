@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Longer than any test: a batch with this linger starts only when it is full.
 const LONG: Duration = Duration::from_mins(1);
@@ -118,7 +118,7 @@ fn a_batch_with_large_payloads_starts_before_it_is_full() {
 #[serde(transparent)]
 struct Text(String);
 
-impl redrive::Payload for Text {
+impl Payload for Text {
     const KIND: &'static str = "text";
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::admin::Cancelled;
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// A renewal would tell the handlers, too.
 const LEASE: Duration = Duration::from_mins(30);
@@ -56,7 +56,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
                 locker.sql("SELECT FROM redrive.leases FOR UPDATE");
             }
             let db = queue.database();
-            let cancelled = std::thread::scope(|scope| {
+            let cancelled = thread::scope(|scope| {
                 let cancelling = scope.spawn(|| cancel(db, id, audited));
                 gates[1].wait_for(1);
                 locker.commit().unwrap();
@@ -102,7 +102,7 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
         let (mut client, mut observer) = (test.client(), test.client());
         let mut holder = client.transaction().unwrap();
         holder.sql("SELECT FROM redrive.leases FOR UPDATE");
-        let cancelled = std::thread::scope(|scope| {
+        let cancelled = thread::scope(|scope| {
             let cancelling = scope.spawn(|| cancel(queue.database(), id, audited));
             blocked(&mut observer, 1);
             end(&mut holder);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::dlq::LetterFilter;
 use redrive::{Failure, Job, JobId, NewJob, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use serde_json::json;
 
 /// The checkpoints that the attempts found, in their order.
@@ -95,7 +95,7 @@ fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
     assert_eq!(*found.lock().unwrap(), expected);
 }
 
-fn json_of(text: &str) -> serde_json::Value {
+fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::{Failure, Job, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// A worker that renews often and polls rarely.
 fn start(queue: &Queue) -> Worker {

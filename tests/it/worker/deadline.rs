@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs_and_leaves_only_its_checkpoint() {

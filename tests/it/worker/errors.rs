@@ -8,7 +8,7 @@ use redrive::{
     Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Outage, Rejection, Worker,
     WorkerBuilder,
 };
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 fn parsed() -> std::num::ParseIntError {
     "x".parse::<i32>().expect_err("no number")
@@ -90,7 +90,7 @@ fn an_error_because_of_a_stop_is_not_charged() {
     let plain: fn(WorkerBuilder, Gate) -> WorkerBuilder =
         |builder, gate| builder.handle(move |job: &Job<Hold>| obey(&gate, job));
     let own: fn(WorkerBuilder, Gate) -> WorkerBuilder = |builder, gate| {
-        builder.handle(move |job: &Job<Hold>, _: &mut postgres::Transaction<'_>| obey(&gate, job))
+        builder.handle(move |job: &Job<Hold>, _: &mut Transaction<'_>| obey(&gate, job))
     };
     let batch: fn(WorkerBuilder, Gate) -> WorkerBuilder = |builder, gate| {
         let handler = move |batch: &Batch<Hold>| obey(&gate, &batch.jobs()[0]);

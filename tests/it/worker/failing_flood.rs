@@ -2,7 +2,7 @@
 
 use log::LevelFilter;
 use redrive::{Failure, Job, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// What a worker with fast jobs may run ahead: the verdicts that hold up claims, and what it holds and claims.
 const AHEAD: usize = 5000 + 4 * 1000 + 2 * 1000 + 32;
@@ -38,7 +38,7 @@ fn a_flood_of_letters_is_logged_once_a_second() {
     let logged = Logged::start(LevelFilter::Warn);
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let worker = worker(&queue).slots(4).runs(|job: &Job<Order>| {
         let class = format!("Class{}", job.payload().number % 2);
         Err(Failure::reject("broken").class(class))

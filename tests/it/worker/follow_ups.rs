@@ -6,7 +6,7 @@ use redrive::admin::{JobFilter, JobState, LiveJob};
 use redrive::dlq::LetterFilter;
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 fn follow_up() -> NewJob {
     NewJob::new(&Finish {}).unwrap()

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use redrive::admin::JobState;
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use serde_json::value::RawValue;
 
 #[test]
 fn a_handler_sees_the_details_of_its_job() {
     let (_test, queue) = TestDatabase::with_orders();
-    let (sent, seen) = std::sync::mpsc::channel();
+    let (sent, seen) = mpsc::channel();
     let worker = worker(&queue).runs(move |job: &Job<Order>| {
         assert_eq!((job.queue(), job.kind()), ("orders", "order"));
         assert_eq!((job.payload().number, job.priority()), (9, 3));
@@ -29,9 +29,9 @@ fn a_handler_sees_the_details_of_its_job() {
 
 #[test]
 fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
-    let (_test, queue) = TestDatabase::with_orders();
     // A number that no f64 can represent and serde_json would change.
     const ODD: &str = "123456789012345678901234567890.10";
+    let (_test, queue) = TestDatabase::with_orders();
     let (any, typed) = (Tally::new(), Tally::new());
     let of_any = any.clone();
     let worker = worker(&queue)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use postgres::{Client, NoTls};
 use redrive::{GroupPolicy, Job, NewJob, Operator, Queue, RateLimit, RateLimited, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::wake::notified;
 

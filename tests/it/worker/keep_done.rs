@@ -7,7 +7,7 @@ use redrive::postgres::Transaction;
 use redrive::{
     Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Payload,
 };
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -93,7 +93,7 @@ fn only_kinds_that_ask_for_it_are_kept_and_a_finished_job_is_not_live() {
         assert!(admin.jobs().list(&filter).unwrap().is_empty(), "{filter}");
     }
     let cancelled = admin.cancel(order).unwrap();
-    assert_eq!(cancelled, redrive::admin::Cancelled::NotLive);
+    assert_eq!(cancelled, Cancelled::NotLive);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use log::{Level, LevelFilter};
 use redrive::{Backoff, Failure, Job};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {

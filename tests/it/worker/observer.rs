@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redrive::worker::{Attempt, AttemptOutcome};
 use redrive::{Backoff, Batch, BatchOptions, Failure, Job, Payload, WorkerBuilder};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -39,7 +39,7 @@ fn end(number: i64) -> Result<(), Failure> {
 fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
     builder
         .handle(|job: &Job<Order>| end(job.payload().number))
-        .handle(|job: &Job<Whole>, _: &mut postgres::Transaction<'_>| end(job.attempt().into()))
+        .handle(|job: &Job<Whole>, _: &mut Transaction<'_>| end(job.attempt().into()))
         .handle_batch(BatchOptions::new(9), |batch: &Batch<Together>| {
             for job in batch {
                 job.done();

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redrive::{Database, Failure, Handlers, Job, NewJob, Queue, Workers, WorkersBuilder};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 fn database(connections: u32) -> (TestDatabase, Database) {
     let test = TestDatabase::migrated();
@@ -84,7 +84,7 @@ fn they_stop_together_within_one_grace_period() {
     let handle = workers.stop_handle();
     let asked = {
         let gate = gate.clone();
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             gate.open();
             handle.stop();
         })
@@ -144,7 +144,7 @@ fn many_idle_queues_share_threads_and_connections() {
     let (test, db) = database(10);
     let names: Vec<String> = (0..20).map(|n| format!("queue-{n}")).collect();
     let threads = || {
-        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let tasks = fs::read_dir("/proc/self/task").unwrap();
         tasks.count()
     };
     let before = threads();

@@ -2,7 +2,7 @@
 
 use redrive::postgres::Transaction;
 use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Payload};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
@@ -14,7 +14,7 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
     impl Drop for Bomb {
         fn drop(&mut self) {
             // Only in the handler, not in the test that enqueues it.
-            let thread = std::thread::current();
+            let thread = thread::current();
             let in_slot = thread
                 .name()
                 .is_some_and(|name| name.starts_with("redrive-slot"));

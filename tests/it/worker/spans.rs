@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
 use redrive::{Batch, BatchOptions, Job, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -109,6 +109,6 @@ fn each_handler_runs_in_a_span_and_follow_ups_continue_the_trace() {
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Mail {}
 
-impl redrive::Payload for Mail {
+impl Payload for Mail {
     const KIND: &'static str = "mail";
 }

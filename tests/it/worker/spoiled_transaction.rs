@@ -8,7 +8,7 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::postgres::{Client, NoTls, Transaction};
 use redrive::{Failure, Job, NewJob, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// What a handler does in its transaction before it returns `Ok`.
 type Spoil = fn(&mut Transaction<'_>, &str) -> Result<(), postgres::Error>;
@@ -265,7 +265,7 @@ fn a_commit_whose_answer_is_lost_ends_the_job() {
 #[test]
 fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_for() {
     let test = TestDatabase::migrated();
-    let db = redrive::Database::builder(test.url())
+    let db = Database::builder(test.url())
         .connections(8)
         .connect_timeout(Duration::from_secs(2))
         .open()
@@ -296,7 +296,7 @@ fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_
 #[test]
 fn a_handler_that_gets_no_connection_is_not_charged() {
     let test = TestDatabase::migrated();
-    let db = redrive::Database::builder(test.url())
+    let db = Database::builder(test.url())
         .connections(10)
         .connect_timeout(Duration::from_millis(200))
         .open()

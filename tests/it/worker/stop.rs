@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::worker::StopReport;
 use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use rustix::process::Signal;
 
 use crate::worker_process::WorkerProcess;

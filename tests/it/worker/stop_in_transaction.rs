@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use log::LevelFilter;
 use redrive::Job;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::transaction::{at_the_gate, effects, tally};
 use crate::worker_process::WorkerProcess;

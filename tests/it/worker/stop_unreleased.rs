@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postgres::{Client, Transaction};
 use redrive::{Database, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// How long a claim may take in the test of one without an answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);

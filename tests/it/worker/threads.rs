@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use log::{LevelFilter, Log, Metadata, Record};
 use redrive::{Job, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// A log that panics on lines about one queue.
 struct Cursed;
@@ -37,7 +37,7 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
     let test = TestDatabase::migrated();
     let proxy = Proxy::to(test.url());
     let db = eventually("a connection", || {
-        redrive::Database::builder(proxy.url())
+        Database::builder(proxy.url())
             .connect_timeout(Duration::from_millis(300))
             .call_timeout(Duration::from_millis(500))
             .open()

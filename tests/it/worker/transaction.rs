@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive::dlq::LetterState;
 use redrive::postgres::Transaction;
 use redrive::{Failure, Job, NewJob, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Creates the table for the effects of the handlers.
 pub(super) fn effects(test: &TestDatabase) {
@@ -154,7 +154,7 @@ fn a_conflict_over_the_lease_of_a_job_is_not_charged() {
         .handle(move |_: &Job<Order>, tx: &mut Transaction<'_>| {
             tx.query_one("SELECT 1", &[])?;
             if !has_run.swap(true, Ordering::SeqCst) {
-                let mut other = postgres::Client::connect(&url, postgres::NoTls)?;
+                let mut other = Client::connect(&url, NoTls)?;
                 other.execute("UPDATE redrive.leases SET done = done", &[])?;
             }
             Ok(())

@@ -9,7 +9,7 @@ use redrive::{
     Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Operator, Payload, Queue,
     Undecodable, WorkerBuilder,
 };
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -60,9 +60,7 @@ fn every_kind_of_handler_reads_older_versions() {
             })
         },
         |builder| {
-            builder.handle(|job: &Job<Price>, _: &mut postgres::Transaction<'_>| {
-                is_700(job.payload().cents)
-            })
+            builder.handle(|job: &Job<Price>, _: &mut Transaction<'_>| is_700(job.payload().cents))
         },
     ];
     for handler in each {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::admin::JobFilter;
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Enqueued, Job, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {

@@ -39,17 +39,14 @@ impl WaitArgs {
 
     /// The patience for jobs that become ready after `delay`, which is added to the default.
     pub(super) fn patience(&self, delay: Option<Duration>) -> Patience {
-        match self.no_wait {
-            true => None,
-            false => self.limit.patience(delay),
-        }
+        (!self.no_wait).then(|| self.limit.patience(delay))
     }
 }
 
 impl MaxWait {
-    pub(super) fn patience(&self, delay: Option<Duration>) -> Patience {
+    pub(super) fn patience(&self, delay: Option<Duration>) -> Duration {
         let default = DEFAULT.saturating_add(delay.unwrap_or_default());
-        Some(self.max_wait.unwrap_or(default))
+        self.max_wait.unwrap_or(default)
     }
 }
 

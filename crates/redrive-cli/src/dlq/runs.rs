@@ -158,7 +158,7 @@ impl WatchRun {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match db.dlq().runs().get(self.id)? {
-            Some(run) => follow(self.id, None, self.limit.patience(run.delay), cx),
+            Some(run) => follow(self.id, None, Some(self.limit.patience(run.delay)), cx),
             None => no_run(self.id, cx),
         }
     }

@@ -13,12 +13,12 @@ const MIN: usize = 40;
 /// The width of stdout: as `COLUMNS` says, or else that of the terminal. `None`: nothing is cut, because a program may
 /// read it.
 pub(crate) fn columns_of_stdout() -> Option<usize> {
-    columns(variable().as_deref(), of_terminal(io::stdout()))
+    columns(variable().as_deref(), of_terminal(&io::stdout()))
 }
 
 /// The width of stderr. Messages to a file or a pipe have none, whatever `COLUMNS` says.
 pub(super) fn columns_of_stderr() -> Option<usize> {
-    let terminal = of_terminal(io::stderr())?;
+    let terminal = of_terminal(&io::stderr())?;
     columns(variable().as_deref(), Some(terminal))
 }
 
@@ -26,8 +26,8 @@ fn variable() -> Option<String> {
     std::env::var("COLUMNS").ok()
 }
 
-fn of_terminal(stream: impl IsTerminal + AsFd) -> Option<usize> {
-    let size = || terminal_size_of(&stream);
+fn of_terminal(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = || terminal_size_of(stream);
     let columns = || size().map_or(SCREEN, |(Width(columns), _)| columns.into());
     stream.is_terminal().then(columns)
 }

@@ -1,7 +1,7 @@
 //! The oldest transaction whose dead rows vacuum keeps.
 
 use postgres::GenericClient;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 /// Returns the oldest transaction whose dead rows vacuum keeps.
 fn oldest_kept(client: &mut impl GenericClient) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Readings of the metrics behind dead rows of ready jobs.
 
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_queue_with_marks_and_no_job_is_read_as_empty() {

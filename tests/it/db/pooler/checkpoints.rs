@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::PooledDatabase;
 

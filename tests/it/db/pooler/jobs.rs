@@ -10,7 +10,7 @@ use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
 use redrive::postgres::Transaction;
 use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::PooledDatabase;
 use crate::worker::wake::notified;
@@ -231,7 +231,7 @@ fn an_idle_worker_polls_and_no_notification_is_sent() {
     let mut listener = shared.test.client();
     listener.sql("LISTEN redrive_ready");
     // The default poll interval.
-    let worker = redrive::Worker::builder(&queue)
+    let worker = Worker::builder(&queue)
         .slots(1)
         .runs(|_: &Job<Order>| Ok(()));
     for round in 1..=3 {

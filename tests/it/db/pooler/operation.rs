@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::Database;
 use redrive::admin::Cancelled;
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterState};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{CONNECTIONS, PooledDatabase, redrive, well};
 use crate::exporter::{PROGRAM as EXPORTER, up};
@@ -36,7 +36,7 @@ fn every_operator_command_works() {
     assert!(db.dlq().get(ids[0]).unwrap().is_some());
     assert_eq!(
         db.dlq()
-            .prune(Duration::from_secs(1), &redrive::Operator::default())
+            .prune(Duration::from_secs(1), &Operator::default())
             .unwrap(),
         0
     );

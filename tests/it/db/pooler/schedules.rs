@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::schedule::Schedule;
 use redrive::{Job, Operator};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::PooledDatabase;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use redrive::{Database, Job, Pooler, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{PooledDatabase, redrive, well};
 

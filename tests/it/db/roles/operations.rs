@@ -15,7 +15,7 @@ use redrive::dlq::{
     RedriveOptions, Validators,
 };
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Reader, Worker};
 use super::letter;
@@ -337,7 +337,7 @@ fn merge() -> Edit {
 }
 
 fn letter_by(on: &Stage) -> Permitted {
-    let position = uuid::Uuid::new_v4().to_string();
+    let position = Uuid::new_v4().to_string();
     on.db.dlq().capture(&ForeignFailure::new(
         "test", position, "orders", "order", "{",
     ))?;

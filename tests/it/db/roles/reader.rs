@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use redrive::Queue;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{Cast, Profession};
 use crate::cli::json::Printed;

@@ -8,7 +8,7 @@ use redrive::dlq::runs::{Rate, RunOptions, RunState};
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionRule};
 use redrive::schedule::Schedule;
 use redrive::{Failure, Job, NewJob, Operator, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{Cast, Profession};
 
@@ -86,7 +86,7 @@ fn a_worker_needs_only_the_worker_role() {
                 _ => Ok(()),
             },
         )
-        .handle(|_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| {
+        .handle(|_: &Job<Finish>, tx: &mut Transaction<'_>| {
             tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
             Ok(())
         })

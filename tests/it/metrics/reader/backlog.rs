@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::metrics::Reader;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 const UNFOLDED: &str = "SELECT count(*) FROM redrive.metric_deltas";
 

@@ -7,7 +7,7 @@ use postgres::Client;
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use redrive::metrics::{MetricsCollector, Reader, Source};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::success;
 
@@ -122,7 +122,7 @@ fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
     let test = TestDatabase::migrated();
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
     let db = eventually("a connection", || {
-        redrive::Database::builder(test.url())
+        Database::builder(test.url())
             .connections(1)
             .connect_timeout(Duration::from_millis(200))
             .open()
@@ -137,7 +137,7 @@ fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
     };
     assert!(exposition(&collector).contains(ready));
     // The database rejects new connections.
-    let mut server = Client::connect(&server_url(), postgres::NoTls).unwrap();
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
     let shut = |how: &str| format!("ALTER DATABASE {} ALLOW_CONNECTIONS {how}", test.name());
     server.sql(&shut("false"));
     server.change(

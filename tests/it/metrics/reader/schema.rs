@@ -2,7 +2,7 @@
 
 use super::ENQUEUED;
 use redrive::metrics::{Reader, Source};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{success, with_own_totals};
 

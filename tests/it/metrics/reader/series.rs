@@ -4,7 +4,7 @@ use super::ENQUEUED;
 use postgres::Client;
 use prometheus::Registry;
 use redrive::metrics::{CATALOGUE, MetricsCollector, Reader};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::with_own_totals;
 

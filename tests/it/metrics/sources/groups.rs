@@ -1,7 +1,7 @@
 //! Held groups, and rate limits of each group.
 
 use postgres::Client;
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::reading;
 

@@ -2,7 +2,7 @@
 
 use super::reading;
 use redrive::metrics::{OTHER, Reading};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{LIVE, about};
 

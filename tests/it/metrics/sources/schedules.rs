@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::schedule::{Schedule, Triggered};
 use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{about, reading};
 

@@ -2,7 +2,7 @@
 
 use postgres::Client;
 use redrive::metrics::{Reader, Reading};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{about, reading};
 
@@ -165,7 +165,7 @@ fn server_settings_and_transactions_are_published() {
     let (mut holder, mut waiter) = (test.client(), test.client());
     let mut held = holder.transaction().unwrap();
     held.sql("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE");
-    let waiting = std::thread::spawn(move || waiter.batch_execute("TABLE redrive.retention"));
+    let waiting = thread::spawn(move || waiter.batch_execute("TABLE redrive.retention"));
     blocked(&mut client, 1);
     let reading = read(&mut Reader::new("1"), &mut client);
     held.rollback().unwrap();
@@ -194,7 +194,7 @@ fn a_running_vacuum_holds_back_nothing() {
     client.sql("CREATE TABLE public.big AS SELECT generate_series(1, 200000) AS n");
     let mut vacuum = test.client();
     let pid: i32 = vacuum.ask("SELECT pg_backend_pid()", &[]);
-    let vacuuming = std::thread::spawn(move || {
+    let vacuuming = thread::spawn(move || {
         // It takes minutes, so it runs until the test ends it.
         vacuum.sql("SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1");
         vacuum.batch_execute("VACUUM public.big")

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, Operator};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::backlog;
 
@@ -22,7 +22,7 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
     let (db, soon) = (test.open(), Some(Duration::from_millis(1)));
     let opened = db.admin().open_breaker("gateway", soon, &operator);
     opened.unwrap();
-    let (probes, probed) = std::sync::mpsc::channel();
+    let (probes, probed) = mpsc::channel();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Ok(()))
         .handle({

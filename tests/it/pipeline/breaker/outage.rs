@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{Gateway, breaker, is, reaches, state, waited};
 

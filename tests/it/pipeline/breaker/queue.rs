@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::dlq::LetterState;
 use redrive::{Failure, Job};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{Gateway, breaker, is, reaches, waited};
 

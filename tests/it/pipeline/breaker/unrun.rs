@@ -5,7 +5,7 @@ use redrive::admin::BreakerState;
 
 use super::*;
 
-const HOUR: std::time::Duration = std::time::Duration::from_hours(1);
+const HOUR: Duration = Duration::from_hours(1);
 
 #[test]
 fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::LetterState;
 use redrive::{Failure, Job};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{Verdict, gated, retry, stale, succeed};
 

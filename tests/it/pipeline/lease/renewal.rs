@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::admin::JobState;
 use redrive::{Failure, Job};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::Verdict;
 

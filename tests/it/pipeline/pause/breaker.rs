@@ -26,8 +26,8 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
             "a resume changes no breaker"
         );
     };
-    let both: [(&dyn Fn(&Queue), &dyn Fn(&Queue)); 2] = [(&resumes, &close), (&close, &resume)];
-    for (first, second) in both {
+    let resumes: &dyn Fn(&Queue) = &resumes;
+    for (first, second) in [(resumes, &close as &dyn Fn(&Queue)), (&close, &resume)] {
         let (test, queue) = TestDatabase::with_orders();
         let db = queue.database();
         let runs = Ledger::default();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::metrics::Reader;
 use redrive::{Operator, RateLimit, RateLimited};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{Starts, limit, mails, once, recording};
 

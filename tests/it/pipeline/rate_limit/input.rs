@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{RateLimit, RateLimited};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{SECOND, limit, maria};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, Queue};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{enqueue_behind, held, inserted};
 

@@ -6,7 +6,7 @@ use postgres::Transaction;
 use redrive::admin::Cancelled;
 use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Enqueued, Failure, Job, NewJob};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{held, inserted};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Enqueued, Job, JobId, NewJob, Replace};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{held, inserted};
 

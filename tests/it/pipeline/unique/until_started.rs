@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::LetterState;
 use redrive::{Enqueued, Failure, Job, NewJob, Replace};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{held, inserted};
 

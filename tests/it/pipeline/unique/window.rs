@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob, Replace};
-use redrive_tests::{
-    Begin, Gate, Order, Sql, TestDatabase, counted, drained, new_order, put, scalar, stop, willing,
-    worker,
-};
+use redrive_tests::prelude::*;
 
 use super::{enqueue_behind, held, inserted, keys};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Batch, BatchOptions, Failure, HandlerOptions, NewJob, OnFailure, Payload};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{Batches, LONG, ended, full_batches};
 

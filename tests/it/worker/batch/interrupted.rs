@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{NewJob, Queue, Worker};
-use redrive_tests::*;
+use redrive_tests::prelude::*;
 
 use super::{Batches, ended, full_batches, leased};
 use crate::worker_process::WorkerProcess;
@@ -94,7 +94,7 @@ fn an_operator_cancels_one_job_of_a_running_batch() {
             wait_until("the cancel", SOON, || second.is_cancelled());
             let cancelled = (first.is_cancelled(), batch.is_cancelled());
             seen.lock().unwrap().push(cancelled);
-            Err(redrive::Failure::retry("cancelled"))
+            Err(Failure::retry("cancelled"))
         }
     });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
