@@ -82,13 +82,13 @@ mod library {
         pub(crate) mod insert;
         pub(crate) mod promote;
         pub(crate) mod claim;
+        pub(crate) mod group_tokens;
+        pub(crate) mod tokens;
         pub(crate) mod breaker;
         pub(crate) mod probe;
         pub(crate) mod gates;
         pub(crate) mod pause;
         pub(crate) mod rate_limit;
-        pub(crate) mod group_tokens;
-        pub(crate) mod tokens;
         pub(crate) mod failure_cause;
         pub(crate) mod outcome;
         pub(crate) mod attempt;
