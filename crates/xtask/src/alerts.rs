@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::cargo::{typed, workspace};
 use crate::interrupt::Interrupt;
@@ -38,7 +38,14 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<String> {
         interrupt.stdout(&mut command, LIMIT).map(drop)
     };
     run(&["check", "rules", "--lint=all", "--lint-fatal", rules::RULES])?;
-    run(&["test", "rules", rules::SCENARIOS, rules::FALSE_ALARMS])?;
+    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+    let scenarios = rules::write_scenarios(root, folder.path())?;
+    run(&[
+        "test",
+        "rules",
+        &scenarios.to_string_lossy(),
+        rules::FALSE_ALARMS,
+    ])?;
     println!("    testing each rule with the rules that it needs");
     excerpt::test(root, promtool, interrupt)?;
     let rules = rules::rules(root)?;

@@ -1,17 +1,17 @@
 //! The alert rules and their tests, read from their files.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::yaml;
 
 /// The rules, below the root of the repository.
 pub(crate) const RULES: &str = "alerts/redrive.rules.yml";
 /// The tests of all rules together.
-pub(crate) const SCENARIOS: &str = "alerts/tests/scenarios.tests.yml";
+const SCENARIOS: &str = "alerts/scenarios.yml";
 /// The situations in which no critical alert may fire, for all rules together.
 pub(crate) const FALSE_ALARMS: &str = "alerts/tests/false-alarms.tests.yml";
 /// The folder of all tests.
@@ -88,16 +88,72 @@ fn test_files(root: &Path) -> Result<Vec<String>> {
         .filter(|name| name.rsplit_once('.').is_some_and(|(_, end)| end == "yml"))
         .map(|name| format!("{TESTS}/{name}"))
         .collect();
+    files.push(SCENARIOS.to_owned());
     files.sort();
     Ok(files)
+}
+
+/// Returns the tests of a file. One that is `like` another one also has the series of that one that it does not list.
+fn tests_of(file: &Value) -> Result<Vec<Value>> {
+    let tests = file["tests"].as_array().map_or(&[][..], Vec::as_slice);
+    let whole = |test: &Value| {
+        let mut test = test.clone();
+        let like = test.as_object_mut().and_then(|test| test.remove("like"));
+        let Some(like) = like else {
+            return Ok(test);
+        };
+        let other = tests.iter().find(|other| other["name"] == like);
+        let other = other.with_context(|| format!("no test has the name {like}"))?;
+        let list = |test: &Value| test["input_series"].as_array().cloned().unwrap_or_default();
+        let mut series = list(&test);
+        let mut inherited = list(other);
+        inherited.retain(|one| series.iter().all(|own| own["series"] != one["series"]));
+        series.append(&mut inherited);
+        test["input_series"] = Value::Array(series);
+        Ok(test)
+    };
+    tests.iter().map(whole).collect()
+}
+
+/// Writes the tests of all rules together as promtool reads them, and returns the file.
+pub(super) fn write_scenarios(root: &Path, folder: &Path) -> Result<PathBuf> {
+    let mut file = yaml::read(&root.join(SCENARIOS))?;
+    file["tests"] = Value::Array(tests_of(&file)?);
+    file["rule_files"] = json!([root.join(RULES)]);
+    let path = folder.join("scenarios.json");
+    fs::write(&path, file.to_string())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
 }
 
 /// Reads the tests of all files.
 pub(crate) fn tests(root: &Path) -> Result<Vec<Value>> {
     let mut tests = Vec::new();
     for file in test_files(root)? {
-        let read = yaml::read(&root.join(&file))?;
-        tests.extend(read["tests"].as_array().cloned().unwrap_or_default());
+        let found = tests_of(&yaml::read(&root.join(&file))?);
+        tests.extend(found.with_context(|| format!("cannot read {file}"))?);
     }
     Ok(tests)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::tests_of;
+
+    #[test]
+    fn a_test_that_is_like_another_one_has_its_series() {
+        let of = |name: &str, value: &str| json!({"series": name, "values": value});
+        let file = json!({"tests": [
+            {"name": "well", "input_series": [of("a", "1"), of("b", "2")]},
+            {"name": "ill", "like": "well", "input_series": [of("b", "3")]},
+            {"name": "apart", "input_series": []},
+        ]});
+        let tests = tests_of(&file).expect("the tests");
+        let ill = json!({"name": "ill", "input_series": [of("b", "3"), of("a", "1")]});
+        assert_eq!(tests[1], ill);
+        assert_eq!(tests[2], file["tests"][2]);
+        tests_of(&json!({"tests": [{"name": "x", "like": "y"}]})).expect_err("no such test");
+    }
 }
