@@ -13,7 +13,7 @@ pub(crate) const RULES: &str = "alerts/redrive.rules.yml";
 /// The tests of all rules together.
 const SCENARIOS: &str = "alerts/scenarios.yml";
 /// The situations in which no critical alert may fire, for all rules together.
-pub(crate) const FALSE_ALARMS: &str = "alerts/tests/false-alarms.tests.yml";
+pub(super) const FALSE_ALARMS: &str = "alerts/tests/false-alarms.tests.yml";
 /// The folder of all tests.
 pub(crate) const TESTS: &str = "alerts/tests";
 
