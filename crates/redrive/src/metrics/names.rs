@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::metrics::series::{Key, Series};
-use crate::metrics::{MetricKind, OTHER, QUEUE_SLOTS, Value};
+use crate::metrics::{MetricKind, OTHER, QUEUE_SLOTS, Source, Value};
 
 /// The queues published by name.
 ///
-/// The first queues seen keep their names: counters would fall if the set changed.
+/// The first queues seen keep their names: counters would fall if the set changed. The database names the queues of
+/// counters in the same way. Once it has no name left, its queues are the named ones. Another one would have jobs under
+/// its name and no claims, like a queue that stalls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueNames {
     named: BTreeSet<String>,
@@ -20,6 +22,15 @@ const MAX_FOLDED: usize = 10_000;
 impl QueueNames {
     /// Collects series and sums those of queues beyond the limit, with their kinds, under [`OTHER`].
     pub(crate) fn fold(&mut self, series: impl IntoIterator<Item = (Key, Value)>) -> Series {
+        let series: Vec<(Key, Value)> = series.into_iter().collect();
+        let totals = series
+            .iter()
+            .filter(|(key, _)| key.source() == Source::Totals);
+        let queues = totals.filter_map(|(key, _)| key.label("queue"));
+        let counted: BTreeSet<&str> = queues.filter(|queue| *queue != OTHER).collect();
+        if counted.len() == QUEUE_SLOTS {
+            self.named = counted.into_iter().map(str::to_owned).collect();
+        }
         let mut result = Series::new();
         for (key, value) in series {
             let key = match key.label("queue") {
@@ -163,6 +174,20 @@ mod tests {
             "named queues keep their name"
         );
         assert_eq!(names.folded(), 2);
+    }
+
+    #[test]
+    fn a_queue_whose_counters_have_no_name_has_none() {
+        let mut names = QueueNames::default();
+        let unhandled = "redrive_queue_unhandled_jobs";
+        let early = || series_of(unhandled, "early", &[], 1.0);
+        let series = names.fold([early()]);
+        assert_eq!(number(&series, unhandled, "early", &[]), Some(1.0));
+        let counted = (0..QUEUE_SLOTS)
+            .map(|n| series_of("redrive_jobs_enqueued_total", &format!("q{n}"), &[], 1.0));
+        let series = names.fold(counted.chain([early()]));
+        assert_eq!(number(&series, unhandled, "early", &[]), None);
+        assert_eq!(number(&series, unhandled, OTHER, &[]), Some(1.0));
     }
 
     #[test]
