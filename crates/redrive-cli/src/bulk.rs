@@ -20,6 +20,11 @@ pub(crate) struct Found {
     pub(crate) heading: String,
 }
 
+/// No letters are shown.
+pub(crate) fn no_sample() -> Result<Option<Table>> {
+    Ok(None)
+}
+
 /// What a command has changed.
 #[derive(Default)]
 pub(crate) struct Changed {
@@ -37,67 +42,73 @@ impl From<NotDone> for Changed {
     }
 }
 
-/// A change of letters or jobs.
-pub(crate) trait Change {
-    /// The change in words.
-    fn batches(&self) -> &Batches;
-
+/// A change of letters or jobs: what it finds, how it changes that, and what it says if there is nothing.
+pub(crate) struct Change<Sample, Act, Nothing> {
+    pub(crate) batches: Batches,
     /// The words that make a dry run act; `None`: it acts.
-    fn to_act(&self) -> Option<Vec<&'static str>>;
-
-    /// Finds out what would change.
-    fn find(&self, db: &Database) -> Result<Found>;
-
+    pub(crate) to_act: Option<Vec<&'static str>>,
+    pub(crate) found: Found,
     /// Some of what would change.
-    fn sample(&self, _found: &Found, _db: &Database) -> Result<Option<Table>> {
-        Ok(None)
-    }
-
+    pub(crate) sample: Sample,
     /// Changes what was found, in batches.
-    fn act(&self, found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed>;
-
-    /// Says that nothing matches, and why.
-    fn none(&self, cx: &mut Context<'_>) -> Result<Ending>;
+    pub(crate) act: Act,
+    pub(crate) none: Nothing,
 }
 
-/// Shows what would change, or changes it until a signal arrives. The exit code is 1 if something was not changed, or
-/// if nothing was.
-pub(crate) fn run(change: &impl Change, cx: &mut Context<'_>) -> Result<Ending> {
-    let db = &cx.database()?;
-    let (found, batches) = (change.find(db)?, change.batches());
-    if let Some(to_act) = change.to_act() {
-        found.show(batches, &to_act, || change.sample(&found, db), cx)?;
-        return match found.matching {
-            0 => change.none(cx),
-            _ => Ok(Ending::of(found.affected > 0)),
-        };
-    }
-    let ended = batches.run(found.affected, cx, |go_on| change.act(&found, go_on, db))?;
-    let Changed { lines, not_done } = &ended.result;
-    // One that changes later, because it runs, counts too.
-    let done = ended.so_far.done.max(lines.len() as u64);
-    let (noun, names) = (batches.noun, format!("{}s", batches.noun));
-    if cx.global.json {
-        let mut skipped = left_out_json(&names, &found.left_out);
-        skipped.extend(not_done.json(&names));
-        json_line(cx.out, &batches.line(done, skipped, ended.so_far.audit))?;
-    } else if found.matching > 0 || !not_done.0.is_empty() {
-        match lines.is_empty() {
-            true => writeln!(cx.out, "{}", batches.text(done))?,
-            false => writeln!(cx.out, "{}", lines.join("\n"))?,
+impl<Sample, Act, Nothing> Change<Sample, Act, Nothing>
+where
+    Sample: FnOnce() -> Result<Option<Table>>,
+    Act: FnOnce(GoOn<'_>) -> redrive::Result<Changed>,
+    Nothing: FnOnce(&mut Context<'_>) -> Result<Ending>,
+{
+    /// Shows what would change, or changes it until a signal arrives. The exit code is 1 if something was not changed,
+    /// or if nothing was.
+    pub(crate) fn run(self, cx: &mut Context<'_>) -> Result<Ending> {
+        let (found, batches) = (self.found, self.batches);
+        if let Some(to_act) = self.to_act {
+            found.show(&batches, &to_act, self.sample, cx)?;
+            return match found.matching {
+                0 => (self.none)(cx),
+                _ => Ok(Ending::of(found.affected > 0)),
+            };
         }
-        write_left_out(noun, &found.left_out, cx)?;
-    }
-    not_done.say(noun, batches.participle, cx);
-    let ending = ended.or_stopped(Ending::of(not_done.0.is_empty()), cx)?;
-    match (ending, done, found.matching) {
-        (Ending::Done, 0, 0) => change.none(cx),
-        (Ending::Done, 0, _) => Ok(Ending::NothingMatched),
-        (ending, ..) => Ok(ending),
+        let ended = batches.run(found.affected, cx, self.act)?;
+        let Changed { lines, not_done } = &ended.result;
+        // One that changes later, because it runs, counts too.
+        let done = ended.so_far.done.max(lines.len() as u64);
+        let (noun, names) = (batches.noun, format!("{}s", batches.noun));
+        if cx.global.json {
+            let mut skipped = left_out_json(&names, &found.left_out);
+            skipped.extend(not_done.json(&names));
+            json_line(cx.out, &batches.line(done, skipped, ended.so_far.audit))?;
+        } else if found.matching > 0 || !not_done.0.is_empty() {
+            match lines.is_empty() {
+                true => writeln!(cx.out, "{}", batches.text(done))?,
+                false => writeln!(cx.out, "{}", lines.join("\n"))?,
+            }
+            write_left_out(noun, &found.left_out, cx)?;
+        }
+        not_done.say(noun, batches.participle, cx);
+        let ending = ended.or_stopped(Ending::of(not_done.0.is_empty()), cx)?;
+        match (ending, done, found.matching) {
+            (Ending::Done, 0, 0) => (self.none)(cx),
+            (Ending::Done, 0, _) => Ok(Ending::NothingMatched),
+            (ending, ..) => Ok(ending),
+        }
     }
 }
 
 impl Found {
+    /// Letters of which all would change, and what would happen to them.
+    pub(crate) fn all(letters: u64, would: &str) -> Found {
+        Found {
+            matching: letters,
+            affected: letters,
+            left_out: Vec::new(),
+            heading: format!("{} {would}", counted(letters, "letter")),
+        }
+    }
+
     /// Prints the numbers. As text, and if something matches, also those left out, some of those that
     /// would change, and the command that acts.
     pub(crate) fn show(

@@ -1,10 +1,10 @@
 //! `redrive redact`: removes confidential data from letters when they die.
 
 use clap::ArgGroup;
-use redrive::dlq::{LetterFilter, Redaction, RedactionId};
+use redrive::dlq::{Redaction, RedactionId};
 
 use crate::batches::{Batches, GoOn, Undo};
-use crate::bulk::{self, Change, Changed, Found};
+use crate::bulk::{Change, Changed, Found, no_sample};
 use crate::prelude::*;
 
 subcommands! {
@@ -162,49 +162,27 @@ const APPLY: Batches = Batches {
 
 impl ApplyRedactions {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let apply = Apply {
-            filter: self.words.letters()?,
-            confirm: &self.confirm,
-        };
-        bulk::run(&apply, cx)
-    }
-}
-
-struct Apply<'a> {
-    filter: LetterFilter,
-    confirm: &'a Confirm,
-}
-
-impl Change for Apply<'_> {
-    fn batches(&self) -> &Batches {
-        &APPLY
-    }
-
-    fn to_act(&self) -> Option<Vec<&'static str>> {
-        (!self.confirm.yes).then(|| vec!["--yes"])
-    }
-
-    fn find(&self, db: &Database) -> Result<Found> {
-        let matching = db.dlq().redactions().preview(&self.filter)?;
-        let letters = counted(matching, "letter");
-        Ok(Found {
-            matching,
-            affected: matching,
-            heading: format!("{letters} would be redacted, which cannot be undone."),
-            ..Found::default()
-        })
-    }
-
-    fn act(&self, _found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
-        let (operator, apply) = (self.confirm.reason.operator(), |done: u64| {
-            go_on(done.into())
-        });
-        let redactions = db.dlq().redactions();
-        redactions.apply_while(&self.filter, &operator, apply)?;
-        Ok(Changed::default())
-    }
-
-    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        cx.nothing("no letter would change: its redactions apply already, or there are none")
+        let (filter, confirm, db) = (self.words.letters()?, &self.confirm, &cx.database()?);
+        let letters = db.dlq().redactions().preview(&filter)?;
+        Change {
+            batches: APPLY,
+            to_act: (!confirm.yes).then(|| vec!["--yes"]),
+            found: Found::all(letters, "would be redacted, which cannot be undone."),
+            sample: no_sample,
+            act: |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+                let apply = |redacted: u64| go_on(redacted.into());
+                let operator = confirm.reason.operator();
+                db.dlq()
+                    .redactions()
+                    .apply_while(&filter, &operator, apply)?;
+                Ok(Changed::default())
+            },
+            none: |cx: &mut Context<'_>| {
+                cx.nothing(
+                    "no letter would change: its redactions apply already, or there are none",
+                )
+            },
+        }
+        .run(cx)
     }
 }

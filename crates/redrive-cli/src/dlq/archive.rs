@@ -64,12 +64,11 @@ pub(crate) struct ExportArchive {
     words: Words,
 }
 
-fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Ending {
-    cx.say(match filter.to_string().as_str() {
+fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
+    cx.nothing(match filter.to_string().as_str() {
         "" => "the archive is empty".to_owned(),
         conditions => format!("no archived letter matches {conditions}"),
-    });
-    Ending::NothingMatched
+    })
 }
 
 /// Why a command takes none of these letters, which were given by id.
@@ -106,7 +105,7 @@ impl ListArchive {
         let filter = filter.with(self.after, LetterFilter::after);
         let mut found = cx.database()?.dlq().archived(&filter)?;
         if found.is_empty() {
-            return Ok(nothing_matched(&matching, cx));
+            return nothing_matched(&matching, cx);
         }
         let more = More::after(self.limit, "letters", &mut found, |last| {
             format!("--after {}", last.letter.id)
@@ -157,7 +156,7 @@ impl ExportArchive {
         let db = cx.database()?;
         let mut page = db.dlq().archived(&filter.clone().limit(PAGE))?;
         if page.is_empty() {
-            return Ok(nothing_matched(&filter, cx));
+            return nothing_matched(&filter, cx);
         }
         while let Some(last) = page.last() {
             for archived in &page {

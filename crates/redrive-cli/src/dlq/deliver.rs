@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::filter::in_states;
 use super::letter_table::letter_sample;
 use super::none_matched::NoneMatched;
-use crate::batches::{Batches, Undo};
-use crate::bulk::Found;
+use crate::batches::{Batches, GoOn, Undo};
+use crate::bulk::{Change, Changed, Found};
 use crate::left_out::{LeftOut, redacted_include};
 use crate::not_done::NotDone;
 use crate::prelude::*;
@@ -93,34 +93,34 @@ impl Deliver {
             Some(open) => self.find(open, db)?,
             None => Found::default(),
         };
-        let is_dry_run = self.selection.is_dry_run();
-        if is_dry_run {
-            let to_act = match self.force {
-                true => self.selection.to_act_with_reason(),
-                false => self.selection.to_act(),
-            };
-            let is_shown = |letter: &Letter| self.force || letter.redacted.is_empty();
-            let total = self.selection.limited(found.matching);
-            let sample = || {
-                let open = open.as_ref();
-                open.map(|open| letter_sample(open, total, is_shown, db))
-                    .transpose()
-            };
-            found.show(&DELIVER, &to_act, sample, cx)?;
-        }
-        match open {
+        let selection = &self.selection;
+        let total = selection.limited(found.matching);
+        match &open {
             Some(open)
-                if !is_dry_run && (found.matching > 0 || !self.selection.ids().is_empty()) =>
+                if !selection.is_dry_run()
+                    && (found.matching > 0 || !selection.ids().is_empty()) =>
             {
-                self.deliver(&open, &found, &*sink, shell.as_ref(), cx)
+                self.deliver(open, found.affected, &*sink, shell.as_ref(), cx)
             }
-            Some(_) if found.matching > 0 => Ok(Ending::of(found.affected > 0)),
-            Some(_) | None => {
-                if !is_dry_run {
-                    cx.no_change("deliver", "letters", false)?;
-                }
-                NoneMatched::of(self.selection.queue(), &letters, &STATES).say(cx)
+            open => Change {
+                batches: DELIVER,
+                to_act: selection.is_dry_run().then(|| match self.force {
+                    true => selection.to_act_with_reason(),
+                    false => selection.to_act(),
+                }),
+                sample: || {
+                    let is_shown = |letter: &Letter| self.force || letter.redacted.is_empty();
+                    let open = open.as_ref();
+                    open.map(|open| letter_sample(open, total, is_shown, db))
+                        .transpose()
+                },
+                found,
+                act: |_: GoOn<'_>| Ok(Changed::default()),
+                none: |cx: &mut Context<'_>| {
+                    NoneMatched::of(selection.queue(), &letters, &STATES).say(cx)
+                },
             }
+            .run(cx),
         }
     }
 
@@ -138,10 +138,7 @@ impl Deliver {
             })?;
         }
         let left_out = LeftOut::of(redacted, "redacted", "the payload was redacted");
-        let left_out = left_out.map(|line| LeftOut {
-            include: Some(redacted_include()),
-            ..line
-        });
+        let left_out = left_out.map(|line| line.including(redacted_include()));
         let affected = total - redacted;
         Ok(Found {
             matching: count.letters,
@@ -155,13 +152,12 @@ impl Deliver {
     fn deliver(
         &self,
         open: &LetterFilter,
-        found: &Found,
+        total: u64,
         sink: &(dyn Sink + Send + Sync),
         shell: Option<&Arc<Shell>>,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = &cx.database()?;
-        let total = found.affected;
         let progress = Progress::of(DELIVER.progressive, total);
         let so_far = Arc::new(Mutex::new(SoFar::default()));
         let sink = ProgressSink {

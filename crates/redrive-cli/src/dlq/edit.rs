@@ -8,7 +8,7 @@ use super::edit_report::{is_nothing, report_edit};
 use super::filter::{count, in_states};
 use super::payload_edit::{GivenEdit, PayloadEdit};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
-use crate::bulk::{self, Change, Changed, Found};
+use crate::bulk::{Change, Changed, Found, no_sample};
 use crate::not_done::NotDone;
 use crate::prelude::*;
 
@@ -89,7 +89,7 @@ impl Edit {
         let is_dry_run = self.selection.is_dry_run();
         match &edit {
             None if has_ids && !is_dry_run => self.restore(&filter, cx),
-            None => bulk::run(&Restore { edit: self, filter }, cx),
+            None => self.restore_matching(&filter, cx),
             Some(edit) if is_dry_run => self.preview(&filter, edit, cx),
             Some(edit) => self.edit(&filter, edit, cx),
         }
@@ -176,60 +176,43 @@ impl Edit {
         }
         Ok(ending)
     }
-}
 
-/// Restores the payloads of matching letters.
-struct Restore<'a> {
-    edit: &'a Edit,
-    filter: LetterFilter,
-}
-
-impl Change for Restore<'_> {
-    fn batches(&self) -> &Batches {
-        &RESTORE
-    }
-
-    fn to_act(&self) -> Option<Vec<&'static str>> {
-        let selection = &self.edit.selection;
-        selection.is_dry_run().then(|| selection.to_act())
-    }
-
-    fn find(&self, db: &Database) -> Result<Found> {
-        let affected = self.edit.editable(&self.filter, db)?;
-        let letters = counted(affected, "letter");
-        let version = match self.edit.change.restore {
+    /// Restores the payloads of matching letters.
+    fn restore_matching(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
+        let (selection, db) = (&self.selection, &cx.database()?);
+        let would = match self.change.restore {
             Some(version) => format!("version {version} of their payload"),
             None => "their payload before the last edit".to_owned(),
         };
-        Ok(Found {
-            matching: affected,
-            affected,
-            heading: format!("{letters} would get {version}, if they have one."),
-            ..Found::default()
-        })
-    }
-
-    fn act(&self, _found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
-        let (version, operator) = (self.edit.change.restore, self.edit.selection.operator());
-        if let Some(editable) = in_states(self.filter.clone(), &EDITABLE) {
-            let go_on = |so_far: &redrive::dlq::Changed| {
-                go_on(SoFar::of(so_far.letters.len(), so_far.audit))
-            };
-            db.dlq()
-                .restore_versions_while(&editable, version, &operator, go_on)?;
-        }
-        Ok(Changed::default())
-    }
-
-    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let is_audited = |condition: &String| condition.starts_with("audit=");
-        let why = match self.filter.conditions().iter().any(is_audited) {
-            true => {
-                ": audit=ID finds only letters that have neither died again nor been changed since; \
-                 select the others by id or conditions"
+        let letters = self.editable(filter, db)?;
+        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+            if let Some(editable) = in_states(filter.clone(), &EDITABLE) {
+                let (version, operator) = (self.change.restore, selection.operator());
+                let dlq = db.dlq();
+                dlq.restore_versions_while(&editable, version, &operator, |so_far| {
+                    go_on(SoFar::of(so_far.letters.len(), so_far.audit))
+                })?;
             }
-            false => "",
+            Ok(Changed::default())
         };
-        cx.nothing(format!("{NONE_EDITABLE}{why}"))
+        Change {
+            batches: RESTORE,
+            to_act: selection.is_dry_run().then(|| selection.to_act()),
+            found: Found::all(letters, &format!("would get {would}, if they have one.")),
+            sample: no_sample,
+            act,
+            none: |cx: &mut Context<'_>| {
+                let is_audited = |condition: &String| condition.starts_with("audit=");
+                let why = match filter.conditions().iter().any(is_audited) {
+                    true => {
+                        ": audit=ID finds only letters that have neither died again nor been \
+                         changed since; select the others by id or conditions"
+                    }
+                    false => "",
+                };
+                cx.nothing(format!("{NONE_EDITABLE}{why}"))
+            },
+        }
+        .run(cx)
     }
 }

@@ -9,7 +9,7 @@ use super::filter::count;
 use super::letter_table::letter_sample;
 use super::none_matched::{Again, NoneMatched, words};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
-use crate::bulk::{self, Change, Changed, Found};
+use crate::bulk::{Change, Changed, Found};
 use crate::left_out::{LeftOut, matching};
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
@@ -75,144 +75,124 @@ pub(super) const REOPEN: Move = Move {
 
 impl MoveLetters {
     pub(super) fn run(&self, by: &Move, cx: &mut Context<'_>) -> Result<Ending> {
+        let (selection, db) = (&self.selection, &cx.database()?);
         if let Some(what) = by.needs_reason {
-            self.selection.check_reason(what)?;
+            selection.check_reason(what)?;
         }
-        let letters = self.selection.letters()?;
+        let letters = selection.letters()?;
         // Letters given by id may have any state that it takes.
-        let mut states = match (letters.named_states(), self.selection.ids().is_empty()) {
+        let mut states = match (letters.named_states(), selection.ids().is_empty()) {
             (Some(named), _) => named,
             (None, true) => vec![by.takes[0]],
             (None, false) => by.takes.to_vec(),
         };
         states.retain(|state| by.takes.contains(state));
+        // The conditions may exclude them all.
         let taken = (!states.is_empty()).then(|| letters.clone().states(states.clone()));
-        let moving = Moving {
-            by,
-            selection: &self.selection,
-            letters,
-            states,
-            taken,
-        };
-        bulk::run(&moving, cx)
+        let taken = taken.as_ref();
+        let matches = count(taken, db)?;
+        let affected = selection.limited(matches);
+        Change {
+            batches: by.batches,
+            to_act: selection.is_dry_run().then(|| match by.needs_reason {
+                Some(_) => selection.to_act_with_reason(),
+                None => selection.to_act(),
+            }),
+            found: Found {
+                matching: matches,
+                affected,
+                left_out: match selection.is_dry_run() {
+                    true => by.left_out(&letters, &states, db)?,
+                    false => Vec::new(),
+                },
+                heading: format!(
+                    "{}; {} would be {}.",
+                    matching(matches, &format!("{} letter", words(&states))),
+                    grouped(affected),
+                    by.batches.participle
+                ),
+            },
+            sample: || {
+                let sample = taken.map(|taken| letter_sample(taken, affected, |_| true, db));
+                sample.transpose()
+            },
+            act: |go_on: GoOn<'_>| by.act(taken, affected, selection, go_on, db),
+            none: |cx: &mut Context<'_>| {
+                let mut none = NoneMatched::of(selection.queue(), &letters, &states);
+                if states.is_empty() {
+                    let participle = by.batches.participle;
+                    none.what = format!("no letter in these states can be {participle}");
+                }
+                if by.takes.contains(&LetterState::Quarantined) {
+                    let words = ["state=quarantined"].into_iter();
+                    none.again =
+                        Again::Quarantined(words.chain(selection.missing_reason()).collect());
+                }
+                none.say(cx)
+            },
+        }
+        .run(cx)
     }
 }
 
-/// A move of selected letters.
-struct Moving<'a> {
-    by: &'a Move,
-    selection: &'a Bulk,
-    letters: LetterFilter,
-    /// The states from which they are taken.
-    states: Vec<LetterState>,
-    /// The letters that are taken; `None`: the conditions exclude them all.
-    taken: Option<LetterFilter>,
-}
-
-impl Moving<'_> {
+impl Move {
     /// The matching letters that are left out because of their state.
-    fn left_out(&self, db: &Database) -> Result<Vec<LeftOut>> {
-        let named = self.letters.named_states();
+    fn left_out(
+        &self,
+        letters: &LetterFilter,
+        taken: &[LetterState],
+        db: &Database,
+    ) -> Result<Vec<LeftOut>> {
         let mut lines = Vec::new();
-        for state in named.unwrap_or_else(|| self.by.takes.to_vec()) {
-            if self.states.contains(&state) {
+        let named = letters.named_states();
+        for state in named.unwrap_or_else(|| self.takes.to_vec()) {
+            if taken.contains(&state) {
                 continue;
             }
-            let letters = db.dlq().count(&self.letters.clone().state(state))?.letters;
+            let count = db.dlq().count(&letters.clone().state(state))?.letters;
+            let line = LeftOut::of(count, state.as_str(), state.as_str());
             let include = "the condition state=open,quarantined includes them";
-            let is_taken = self.by.takes.contains(&state);
-            lines.extend(
-                LeftOut::of(letters, state.as_str(), state.as_str()).map(|line| LeftOut {
-                    state: Some(state.as_str()),
-                    include: is_taken.then(|| include.to_owned()),
-                    ..line
-                }),
-            );
+            lines.extend(line.map(|line| LeftOut {
+                state: Some(state.as_str()),
+                include: self.takes.contains(&state).then(|| include.to_owned()),
+                ..line
+            }));
         }
         Ok(lines)
     }
-}
 
-impl Change for Moving<'_> {
-    fn batches(&self) -> &Batches {
-        &self.by.batches
-    }
-
-    fn to_act(&self) -> Option<Vec<&'static str>> {
-        let selection = self.selection;
-        selection.is_dry_run().then(|| match self.by.needs_reason {
-            Some(_) => selection.to_act_with_reason(),
-            None => selection.to_act(),
-        })
-    }
-
-    fn find(&self, db: &Database) -> Result<Found> {
-        let letters = count(self.taken.as_ref(), db)?;
-        let affected = self.selection.limited(letters);
-        let heading = format!(
-            "{}; {} would be {}.",
-            matching(letters, &format!("{} letter", words(&self.states))),
-            grouped(affected),
-            self.by.batches.participle
-        );
-        let left_out = match self.selection.is_dry_run() {
-            true => self.left_out(db)?,
-            false => Vec::new(),
-        };
-        Ok(Found {
-            matching: letters,
-            affected,
-            left_out,
-            heading,
-        })
-    }
-
-    fn sample(&self, found: &Found, db: &Database) -> Result<Option<Table>> {
-        let taken = self.taken.as_ref();
-        taken
-            .map(|taken| letter_sample(taken, found.affected, |_| true, db))
-            .transpose()
-    }
-
-    fn act(&self, found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
-        let operator = self.selection.operator();
+    /// Moves the letters that are taken, and finds out which it passed over.
+    fn act(
+        &self,
+        taken: Option<&LetterFilter>,
+        most: u64,
+        selection: &Bulk,
+        go_on: GoOn<'_>,
+        db: &Database,
+    ) -> redrive::Result<Changed> {
+        let operator = selection.operator();
         let (mut changed, mut course) = (ChangedLetters::default(), ControlFlow::Continue(()));
-        if let Some(taken) = &self.taken {
+        if let Some(taken) = taken {
             // As many as match now, so that letters that die meanwhile cannot prolong the command.
-            let some = taken.clone().limit(found.affected);
-            changed = (self.by.change)(db.dlq(), &some, &operator, &mut |so_far| {
+            let some = taken.clone().limit(most);
+            changed = (self.change)(db.dlq(), &some, &operator, &mut |so_far| {
                 course = go_on(SoFar::of(so_far.letters.len(), so_far.audit));
                 course
             })?;
         }
-        let (done, mut rest) = (changed.letters.len() as u64, self.selection.ids());
+        let (done, mut rest) = (changed.letters.len() as u64, selection.ids());
         rest.retain(|id| !changed.letters.contains(id));
-        let taken = self.taken.as_ref();
         if !rest.is_empty() {
-            let left = self.selection.left(done);
-            return Ok(NotDone::letters(&rest, self.by.takes, taken, left, db).into());
+            let left = selection.left(done);
+            return Ok(NotDone::letters(&rest, self.takes, taken, left, db).into());
         }
         // A batch passes over letters that another session has locked.
-        let missing = found.affected.saturating_sub(done).min(MAX_SKIPPED);
+        let missing = most.saturating_sub(done).min(MAX_SKIPPED);
         let passed = match taken.filter(|_| missing > 0 && course.is_continue()) {
             Some(taken) => db.dlq().list(&taken.clone().limit(missing))?,
             None => Vec::new(),
         };
         let passed = passed.iter().map(|letter| (letter.id, locked()));
         Ok(NotDone(passed.collect()).into())
-    }
-
-    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut none = NoneMatched::of(self.selection.queue(), &self.letters, &self.states);
-        if self.states.is_empty() {
-            let participle = self.by.batches.participle;
-            none.what = format!("no letter in these states can be {participle}");
-        }
-        if self.by.takes.contains(&LetterState::Quarantined) {
-            let reason = self.selection.missing_reason();
-            none.again =
-                Again::Quarantined(["state=quarantined"].into_iter().chain(reason).collect());
-        }
-        none.say(cx)
     }
 }

@@ -5,7 +5,7 @@ use redrive::dlq::{LetterFilter, NotRestored};
 
 use super::{not_taken, nothing_matched, table};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
-use crate::bulk::{self, Change, Changed, Found, SAMPLE};
+use crate::bulk::{Change, Changed, Found, SAMPLE, no_sample};
 use crate::left_out::LeftOut;
 use crate::not_done::NotDone;
 use crate::prelude::*;
@@ -70,95 +70,52 @@ const DELETE: Batches = Batches {
     undo: Undo::Hint("deleted letters cannot be restored"),
 };
 
-/// A change of selected archived letters.
-struct Selected<'a> {
-    selection: &'a Bulk,
-    filter: LetterFilter,
-}
-
 impl RestoreArchived {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.selection.letters()?;
-        bulk::run(
-            &Restore(Selected {
-                selection: &self.selection,
-                filter,
-            }),
-            cx,
-        )
-    }
-}
-
-impl DeleteArchived {
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.selection.letters()?;
-        bulk::run(
-            &Delete(Selected {
-                selection: &self.selection,
-                filter,
-            }),
-            cx,
-        )
-    }
-}
-
-struct Restore<'a>(Selected<'a>);
-
-impl Change for Restore<'_> {
-    fn batches(&self) -> &Batches {
-        &RESTORE
-    }
-
-    fn to_act(&self) -> Option<Vec<&'static str>> {
-        let selection = self.0.selection;
-        selection.is_dry_run().then(|| selection.to_act())
-    }
-
-    fn find(&self, db: &Database) -> Result<Found> {
-        let Selected { selection, filter } = &self.0;
-        if !selection.is_dry_run() {
-            let matching = selection.limited(db.dlq().count_archived(filter)?);
-            return Ok(Found {
-                matching,
-                affected: matching,
-                ..Found::default()
-            });
+        let (selection, db) = (&self.selection, &cx.database()?);
+        let filter = &selection.letters()?;
+        let found = match selection.is_dry_run() {
+            true => restorable(filter, db)?,
+            false => Found::all(selection.limited(db.dlq().count_archived(filter)?), ""),
+        };
+        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+            let done = db
+                .dlq()
+                .restore_while(filter, &selection.operator(), |so_far| {
+                    let restored = SoFar::of(so_far.letters.len(), so_far.audit);
+                    go_on(restored.and_unchanged(so_far.left.len() as u64))
+                })?;
+            let mut rest = selection.ids();
+            let is_left = |id: &JobId| done.left.iter().any(|(left, _)| left == id);
+            rest.retain(|id| !done.letters.contains(id) && !is_left(id));
+            let left = done.left.iter();
+            let left = left.map(|(id, why)| (*id, (why.as_str(), because(*why).to_owned())));
+            Ok(NotDone(left.chain(not_taken(&rest, db)).collect()).into())
+        };
+        Change {
+            batches: RESTORE,
+            to_act: selection.is_dry_run().then(|| selection.to_act()),
+            found,
+            sample: no_sample,
+            act,
+            none: |cx: &mut Context<'_>| nothing_matched(filter, cx),
         }
-        let preview = db.dlq().preview_restore(filter)?;
-        let (letters, left) = (preview.letters.len() as u64, &preview.left);
-        let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
-            let same = left.iter().filter(|(_, why)| *why == reason);
-            LeftOut::of(same.count() as u64, reason.as_str(), because(reason))
-        });
-        Ok(Found {
-            matching: letters + left.len() as u64,
-            affected: letters,
-            left_out: left_out.collect(),
-            heading: format!("{} would be restored.", counted(letters, "letter")),
-        })
+        .run(cx)
     }
+}
 
-    fn act(&self, _found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
-        let Selected { selection, filter } = &self.0;
-        let done = db
-            .dlq()
-            .restore_while(filter, &selection.operator(), |so_far| {
-                let restored = SoFar::of(so_far.letters.len(), so_far.audit);
-                go_on(restored.and_unchanged(so_far.left.len() as u64))
-            })?;
-        let mut rest = selection.ids();
-        rest.retain(|id| {
-            !done.letters.contains(id) && !done.left.iter().any(|(left, _)| left == id)
-        });
-        let why =
-            |(id, why): &(JobId, NotRestored)| (*id, (why.as_str(), because(*why).to_owned()));
-        let left = done.left.iter().map(why);
-        Ok(NotDone(left.chain(not_taken(&rest, db)).collect()).into())
-    }
-
-    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        Ok(nothing_matched(&self.0.filter, cx))
-    }
+fn restorable(filter: &LetterFilter, db: &Database) -> Result<Found> {
+    let preview = db.dlq().preview_restore(filter)?;
+    let (letters, left) = (preview.letters.len() as u64, &preview.left);
+    let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
+        let same = left.iter().filter(|(_, why)| *why == reason);
+        LeftOut::of(same.count() as u64, reason.as_str(), because(reason))
+    });
+    Ok(Found {
+        matching: letters + left.len() as u64,
+        left_out: left_out.collect(),
+        ..Found::all(letters, "would be restored.")
+    })
 }
 
 /// Why a letter stays in the archive.
@@ -171,55 +128,37 @@ fn because(reason: NotRestored) -> &'static str {
     }
 }
 
-struct Delete<'a>(Selected<'a>);
-
-impl Change for Delete<'_> {
-    fn batches(&self) -> &Batches {
-        &DELETE
-    }
-
-    fn to_act(&self) -> Option<Vec<&'static str>> {
-        (!self.0.selection.confirm.yes).then(|| vec!["--yes"])
-    }
-
-    fn find(&self, db: &Database) -> Result<Found> {
-        let Selected { selection, filter } = &self.0;
-        let matching = selection.limited(db.dlq().count_archived(filter)?);
-        let letters = counted(matching, "letter");
-        let heading =
-            format!("{letters} would be deleted from the archive, which cannot be undone.");
-        Ok(Found {
-            matching,
-            affected: matching,
-            heading,
-            ..Found::default()
-        })
-    }
-
-    fn sample(&self, found: &Found, db: &Database) -> Result<Option<Table>> {
-        let some = self
-            .0
-            .filter
-            .clone()
-            .limit(u64::from(SAMPLE).min(found.affected));
-        Ok(Some(table(&db.dlq().archived(&some)?)))
-    }
-
-    fn act(&self, _found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
-        let Selected { selection, filter } = &self.0;
-        let mut rest = selection.ids();
-        if !rest.is_empty() {
-            let found = db.dlq().archived(filter)?;
-            rest.retain(|id| !found.iter().any(|archived| archived.letter.id == *id));
+impl DeleteArchived {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let (selection, db) = (&self.selection, &cx.database()?);
+        let filter = &selection.letters()?;
+        let letters = selection.limited(db.dlq().count_archived(filter)?);
+        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+            let mut rest = selection.ids();
+            if !rest.is_empty() {
+                let found = db.dlq().archived(filter)?;
+                rest.retain(|id| !found.iter().any(|archived| archived.letter.id == *id));
+            }
+            let not_done = NotDone(not_taken(&rest, db).collect());
+            let delete = |deleted: u64| go_on(deleted.into());
+            db.dlq()
+                .delete_archived_while(filter, &selection.operator(), delete)?;
+            Ok(not_done.into())
+        };
+        Change {
+            batches: DELETE,
+            to_act: (!selection.confirm.yes).then(|| vec!["--yes"]),
+            found: Found::all(
+                letters,
+                "would be deleted from the archive, which cannot be undone.",
+            ),
+            sample: || {
+                let some = filter.clone().limit(u64::from(SAMPLE).min(letters));
+                Ok(Some(table(&db.dlq().archived(&some)?)))
+            },
+            act,
+            none: |cx: &mut Context<'_>| nothing_matched(filter, cx),
         }
-        let not_done = NotDone(not_taken(&rest, db).collect());
-        let delete = |deleted: u64| go_on(deleted.into());
-        db.dlq()
-            .delete_archived_while(filter, &selection.operator(), delete)?;
-        Ok(not_done.into())
-    }
-
-    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        Ok(nothing_matched(&self.0.filter, cx))
+        .run(cx)
     }
 }

@@ -69,10 +69,8 @@ impl Validated {
         let Validation {
             failed, unchecked, ..
         } = self.validation;
-        let failed = LeftOut::of(failed, "invalid", "failed validation").map(|line| LeftOut {
-            include: Some(format!("`{Me} dlq edit` repairs them")),
-            ..line
-        });
+        let failed = LeftOut::of(failed, "invalid", "failed validation");
+        let failed = failed.map(|line| line.including(format!("`{Me} dlq edit` repairs them")));
         let unchecked = LeftOut::of(unchecked, "unchecked", "no validator for the kind");
         failed.into_iter().chain(unchecked).collect()
     }

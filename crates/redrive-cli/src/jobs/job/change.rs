@@ -5,7 +5,7 @@ use redrive::admin::{Cancelled, JobChange, JobFilter, JobState, LiveJob};
 use super::list::job_table;
 use super::show::{gone, live};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
-use crate::bulk::{self, Change, Changed, Found, SAMPLE};
+use crate::bulk::{Change, Changed, Found, SAMPLE};
 use crate::left_out::{LeftOut, matching};
 use crate::not_done::{Why, beyond_limit, unknown};
 use crate::prelude::*;
@@ -44,7 +44,24 @@ pub(crate) struct Priority {
 
 impl ChangeJobs {
     pub(super) fn run(&self, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
-        bulk::run(&Act::of(change, &self.selection)?, cx)
+        let (selection, db) = (&self.selection, &cx.database()?);
+        let act = Act::of(change, selection)?;
+        let found = act.find(db)?;
+        let most = found.affected;
+        Change {
+            batches: act.batches,
+            to_act: selection.is_dry_run().then(|| selection.to_act()),
+            found,
+            sample: || {
+                let mut jobs = db.admin().jobs().list(&act.filter)?;
+                jobs.retain(|job| act.takes.contains(&job.state));
+                jobs.truncate(SAMPLE.into());
+                Ok(Some(job_table(&jobs)))
+            },
+            act: |go_on: GoOn<'_>| act.act(most, go_on, db),
+            none: |cx: &mut Context<'_>| cx.nothing(format!("no live job matches {}", act.filter)),
+        }
+        .run(cx)
     }
 }
 
@@ -150,18 +167,8 @@ impl<'a> Act<'a> {
             }
         }
     }
-}
 
-impl Change for Act<'_> {
-    fn batches(&self) -> &Batches {
-        &self.batches
-    }
-
-    fn to_act(&self) -> Option<Vec<&'static str>> {
-        let selection = self.selection;
-        selection.is_dry_run().then(|| selection.to_act())
-    }
-
+    /// Finds out what would change.
     fn find(&self, db: &Database) -> Result<Found> {
         let (count, changeable) = db.admin().jobs().preview(&self.filter, self.change)?;
         let of = |state: &JobState| match state {
@@ -199,17 +206,11 @@ impl Change for Act<'_> {
         })
     }
 
-    fn sample(&self, _found: &Found, db: &Database) -> Result<Option<Table>> {
-        let mut jobs = db.admin().jobs().list(&self.filter)?;
-        jobs.retain(|job| self.takes.contains(&job.state));
-        jobs.truncate(SAMPLE.into());
-        Ok(Some(job_table(&jobs)))
-    }
-
-    fn act(&self, found: &Found, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
+    /// Changes at most so many jobs, and tells what became of each that was given by id.
+    fn act(&self, most: u64, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
         let (ids, operator) = (self.selection.ids(), self.selection.operator());
         // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
-        let some = self.filter.clone().limit(found.affected);
+        let some = self.filter.clone().limit(most);
         let jobs = db.admin().jobs();
         let changed = jobs.change_while(&some, self.change, &operator, |so_far| {
             go_on(SoFar::of(so_far.jobs.len(), so_far.audit))
@@ -230,9 +231,5 @@ impl Change for Act<'_> {
             }
         }
         Ok(told)
-    }
-
-    fn none(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        cx.nothing(format!("no live job matches {}", self.filter))
     }
 }
