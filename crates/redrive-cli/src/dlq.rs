@@ -36,7 +36,7 @@ use state_change::{DISCARD, MoveLetters, REOPEN};
 
 pub(crate) use capture::CAPTURE_USAGE;
 pub(crate) use edit_preview::Preview;
-pub(crate) use edit_report::{is_nothing, report_edit};
+pub(crate) use edit_report::report_edit;
 pub(crate) use filter::conditions_help;
 pub(crate) use none_matched::{missing_queue, none_in};
 pub(crate) use payload_edit::{GivenEdit, PayloadEdit};

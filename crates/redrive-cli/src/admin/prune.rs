@@ -51,58 +51,50 @@ enum Scope {
     Rules(Vec<RetentionDue>),
 }
 
+const LETTERS: Batches = Batches {
+    noun: "letter",
+    action: "prune",
+    progressive: "pruning letters",
+    participle: "pruned",
+    undo: Undo::Hint("deleted letters cannot be restored"),
+};
+const AUDIT: Batches = Batches {
+    noun: "audit record",
+    progressive: "pruning the audit log",
+    undo: Undo::Hint("repeat the command for the others"),
+    ..LETTERS
+};
+const BY_RULES: Batches = Batches {
+    participle: "deleted or archived",
+    undo: Undo::Hint(
+        "deleted letters cannot be restored; `dlq archive list` has the archived ones",
+    ),
+    ..LETTERS
+};
+
 impl Prune {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
+        let db = &cx.database()?;
         let scope = match self.older_than {
             Some(age) if self.audit => Scope::Audit(age),
             Some(age) => Scope::OlderThan(age),
             None if db.dlq().retention().list()?.is_empty() => Scope::OlderThan(DEFAULT_AGE),
             None => Scope::Rules(db.dlq().retention().due()?),
         };
-        let total = match &scope {
-            Scope::Audit(age) => db.admin().count_prunable_audit(*age)?,
-            Scope::OlderThan(age) => db.dlq().count_prunable(*age)?,
-            Scope::Rules(due) => due.iter().map(|due| due.letters).sum(),
+        let (batches, total) = match &scope {
+            Scope::Audit(age) => (AUDIT, db.admin().count_prunable_audit(*age)?),
+            Scope::OlderThan(age) => (LETTERS, db.dlq().count_prunable(*age)?),
+            Scope::Rules(due) => (BY_RULES, due.iter().map(|due| due.letters).sum()),
         };
-        match self.confirm.yes {
-            true => self.prune(&scope, total, cx),
-            false => self.show(&scope, total, cx),
+        if !self.confirm.yes {
+            return self.show(&scope, &batches, total, cx);
         }
-    }
-
-    /// Removes letters or audit records in batches, until a signal arrives.
-    fn prune(&self, scope: &Scope, total: u64, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
         let operator = self.confirm.reason.operator();
-        let letters = Batches {
-            noun: "letter",
-            action: "prune",
-            progressive: "pruning letters",
-            participle: "pruned",
-            undo: Undo::Hint("deleted letters cannot be restored"),
-        };
-        let batches = match scope {
-            Scope::OlderThan(_) => letters,
-            Scope::Audit(_) => Batches {
-                noun: "audit record",
-                progressive: "pruning the audit log",
-                undo: Undo::Hint("repeat the command for the others"),
-                ..letters
-            },
-            Scope::Rules(_) => Batches {
-                participle: "deleted or archived",
-                undo: Undo::Hint(
-                    "deleted letters cannot be restored; `dlq archive list` has the archived ones",
-                ),
-                ..letters
-            },
-        };
         let ended = batches.run(total, cx, |go_on| {
             let go_on = |done: u64| go_on(done.into());
             match scope {
-                Scope::Audit(age) => db.admin().prune_audit(*age, &operator, go_on),
-                Scope::OlderThan(age) => db.dlq().prune_while(*age, &operator, go_on),
+                Scope::Audit(age) => db.admin().prune_audit(age, &operator, go_on),
+                Scope::OlderThan(age) => db.dlq().prune_while(age, &operator, go_on),
                 Scope::Rules(_) => db.dlq().retention().apply_while(&operator, go_on),
             }
         })?;
@@ -112,44 +104,39 @@ impl Prune {
     }
 
     /// Shows what would be removed.
-    fn show(&self, scope: &Scope, total: u64, cx: &mut Context<'_>) -> Result<Ending> {
-        let (name, age, text) = match scope {
-            Scope::Audit(age) => {
-                let records = counted(total, "audit record");
-                (
-                    "audit_records",
-                    age,
-                    format!("{records}, older than {}", short(*age)),
-                )
-            }
-            Scope::OlderThan(age) => {
-                let letters = counted(total, "letter");
-                let closed = "recovered or discarded more than";
-                (
-                    "letters",
-                    age,
-                    format!("{letters}, {closed} {} ago", short(*age)),
-                )
-            }
-            Scope::Rules(due) => return show_due(due, total, cx),
+    fn show(
+        &self,
+        scope: &Scope,
+        batches: &Batches,
+        total: u64,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let rows = counted(total, batches.noun);
+        let (age, text) = match scope {
+            Scope::Audit(age) => (*age, format!("older than {}", short(*age))),
+            Scope::OlderThan(age) => (
+                *age,
+                format!("recovered or discarded more than {} ago", short(*age)),
+            ),
+            Scope::Rules(due) => return show_due(due, &rows, cx),
         };
         if cx.global.json {
-            let age = age.json();
-            let line =
-                json!({ "dry_run": true, "action": "prune", "older_than_ms": age, name: total });
-            return cx.print(&line, "");
+            let mut line = batches.json(total);
+            line["dry_run"] = true.into();
+            line["older_than_ms"] = age.json().into();
+            return cx.json(&line);
         }
-        writeln!(cx.out, "{text}, would be deleted.")?;
+        writeln!(cx.out, "{rows}, {text}, would be deleted.")?;
         match self.older_than {
             Some(_) => cx.propose(&["--yes"]),
             // Rules may be set before the act.
-            None => cx.propose(&[&format!("--older-than {}", exact(*age)), "--yes"]),
+            None => cx.propose(&[&format!("--older-than {}", exact(age)), "--yes"]),
         }
     }
 }
 
 /// Shows the letters that are due according to each rule.
-fn show_due(due: &[RetentionDue], total: u64, cx: &mut Context<'_>) -> Result<Ending> {
+fn show_due(due: &[RetentionDue], rows: &str, cx: &mut Context<'_>) -> Result<Ending> {
     let json = |due: &RetentionDue| {
         let mut line = rule_json(&due.rule);
         line["action"] = "prune".into();
@@ -171,7 +158,6 @@ fn show_due(due: &[RetentionDue], total: u64, cx: &mut Context<'_>) -> Result<En
     if cx.global.json {
         return Ok(Ending::Done);
     }
-    let total = counted(total, "letter");
-    writeln!(cx.out, "\n{total} would be deleted or archived.")?;
+    writeln!(cx.out, "\n{rows} would be deleted or archived.")?;
     cx.propose(&["--yes"])
 }

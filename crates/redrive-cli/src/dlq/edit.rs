@@ -4,7 +4,7 @@ use clap::ArgGroup;
 use redrive::dlq::{LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
-use super::edit_report::{is_nothing, report_edit};
+use super::edit_report::report_edit;
 use super::filter::{count, in_states};
 use super::payload_edit::{GivenEdit, PayloadEdit};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
@@ -132,11 +132,7 @@ impl Edit {
         let tried = done.edited.len() as u64 + done.unchanged + refused;
         let left = self.selection.left(tried);
         let not_done = NotDone::letters(&done.skipped, &EDITABLE, Some(filter), left, db);
-        let ending = report_edit(&EDIT, done, &[], &not_done, cx)?;
-        if is_nothing(&ended.result) && !ended.is_stopped() {
-            return cx.nothing(NONE_EDITABLE);
-        }
-        ended.or_stopped(ending, cx)
+        report_edit(&EDIT, &ended, &[], &not_done, Some(NONE_EDITABLE), cx)
     }
 
     /// Counts the letters that can be edited.

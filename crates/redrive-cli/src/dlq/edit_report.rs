@@ -3,28 +3,22 @@
 use redrive::dlq::Edited;
 
 use super::validators::{error_json, print_errors};
-use crate::batches::Batches;
+use crate::batches::{Batches, Ended};
 use crate::left_out::{LeftOut, left_out_json, write_left_out};
 use crate::not_done::NotDone;
 use crate::prelude::*;
 
-/// Whether no letter or job matched.
-pub(crate) fn is_nothing(done: &Edited) -> bool {
-    done.edited.is_empty()
-        && done.unchanged == 0
-        && done.refused.is_empty()
-        && done.skipped.is_empty()
-}
-
-/// Reports an edit of letters or jobs. The exit code is 1 if one of them could not be changed, or if
-/// none matches.
+/// Reports an edit of letters or jobs, and perhaps that none matches. The exit code is 1 then, and if one of them could
+/// not be changed.
 pub(crate) fn report_edit(
     batches: &Batches,
-    done: &Edited,
+    ended: &Ended<Edited>,
     left_out: &[LeftOut],
     not_done: &NotDone,
+    none: Option<&str>,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
+    let done = &ended.result;
     let (noun, edited) = (batches.noun, done.edited.len() as u64);
     let names = format!("{noun}s");
     let mut skipped = left_out_json(&names, left_out);
@@ -47,8 +41,13 @@ pub(crate) fn report_edit(
         print_errors(noun, &done.refused, cx)?;
         not_done.say(noun, "edited", cx);
     }
-    let is_any_done = edited > 0 || done.unchanged > 0;
-    Ok(Ending::of(
-        is_any_done && invalid == 0 && not_done.0.is_empty(),
-    ))
+    let tried = edited + done.unchanged;
+    let is_nothing = tried == 0 && done.refused.is_empty() && done.skipped.is_empty();
+    match none.filter(|_| is_nothing && !ended.is_stopped()) {
+        Some(none) => cx.nothing(none),
+        None => {
+            let is_done = tried > 0 && invalid == 0 && not_done.0.is_empty();
+            ended.or_stopped(Ending::of(is_done), cx)
+        }
+    }
 }

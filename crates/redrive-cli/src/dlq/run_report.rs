@@ -123,13 +123,14 @@ pub(super) fn print_end(
     out: &mut dyn Write,
 ) -> Result<()> {
     write_labelled(out, "", &outcomes(run))?;
+    print_causes(run, skips, out)
+}
+
+/// Prints why the run halted, and why letters were skipped.
+fn print_causes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
     if let Some(cause) = &run.halted_because {
         write_labelled(out, "  halted because   ", &clean(cause))?;
     }
-    print_skips(skips, out)
-}
-
-fn print_skips(skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
     for (skip, letters) in skips {
         let label = format!("  {:<16} {:>9}  ", "skipped", grouped(*letters));
         write_labelled(out, &label, &skip.to_string())?;
@@ -147,9 +148,6 @@ fn print_outcomes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) 
         grouped(run.sent),
         grouped(run.total)
     )?;
-    if let Some(cause) = &run.halted_because {
-        write_labelled(out, "  halted because   ", &clean(cause))?;
-    }
     let mut lines = vec![
         ("recovered", run.recovered),
         ("died alike", run.died_alike),
@@ -162,7 +160,7 @@ fn print_outcomes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) 
     for (name, letters) in lines {
         writeln!(out, "  {name:<16} {:>9}", grouped(letters))?;
     }
-    print_skips(skips, out)
+    print_causes(run, skips, out)
 }
 
 /// The queue that the filter of a run names, and its other conditions.

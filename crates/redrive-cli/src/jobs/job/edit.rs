@@ -8,7 +8,7 @@ use redrive::admin::{JobFilter, JobState};
 
 use super::show::live;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{GivenEdit, PayloadEdit, Preview, is_nothing, report_edit};
+use crate::dlq::{GivenEdit, PayloadEdit, Preview, report_edit};
 use crate::left_out::{LeftOut, write_left_out};
 use crate::not_done::{NotDone, Why, beyond_limit};
 use crate::prelude::*;
@@ -120,10 +120,7 @@ impl EditJobs {
             }
         }
         let not_done = NotDone(whys.into_iter().collect());
-        let ending = report_edit(&batches, done, &left_out, &not_done, cx)?;
-        if is_nothing(&ended.result) && !has_ids && !ended.is_stopped() {
-            return cx.nothing(NONE_WAITING);
-        }
-        ended.or_stopped(ending, cx)
+        let none = (!has_ids).then_some(NONE_WAITING);
+        report_edit(&batches, &ended, &left_out, &not_done, none, cx)
     }
 }
