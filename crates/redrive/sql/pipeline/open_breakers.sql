@@ -9,9 +9,9 @@
 --       limit, with the cause `rate`, its kind (empty: the whole queue; no element:
 --       each group), and the microseconds within which a job must
 --       start once it has a token. Zero rows: there is none of these.
-SELECT b.name, b.cause, b.kinds, b.delay_ms,
+SELECT b.name, b.cause, b.kinds, b.delay_ms AS wait,
        CASE WHEN isfinite(b.probe_at)
-            THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in_ms,
+            THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in,
        NULL::bigint AS hold_us
 FROM redrive.breakers b
 WHERE b.state <> 'closed'

@@ -38,8 +38,8 @@ forgotten AS (
 told AS MATERIALIZED (
     SELECT pg_notify('redrive_breaker', t.name) FROM tripped t
 )
-SELECT t.name, t.cause, t.kinds, t.delay_ms,
+SELECT t.name, t.cause, t.kinds, t.delay_ms AS wait,
        CASE WHEN isfinite(t.probe_at)
-            THEN greatest(0, extract(epoch FROM t.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in_ms,
+            THEN greatest(0, extract(epoch FROM t.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in,
        (SELECT count(*) FROM told) AS told
 FROM tripped t

@@ -9,14 +9,13 @@
 use std::time::{Duration, SystemTime};
 
 use crate::db::admin::Admin;
-use crate::db::row::row;
+use crate::db::row::{FromRow as _, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 use crate::job::words::words;
-use crate::sync::Row;
 
 /// The wait before the first probe and the longest wait.
 pub(crate) const MIN_PROBE_WAIT: Duration = Duration::from_secs(1);
@@ -145,26 +144,17 @@ impl Admin<'_> {
     }
 }
 
-/// The state of a breaker that is not closed, for a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BreakerStatus {
-    pub(crate) name: String,
-    pub(crate) cause: BreakerCause,
-    pub(crate) kinds: Vec<String>,
-    pub(crate) wait: Duration,
-    /// The time until the next probe. `None`: an operator must close it.
-    pub(crate) probe_in: Option<Duration>,
-}
-
-pub(super) fn status(row: &Row) -> Result<BreakerStatus> {
-    let ms = |ms: i64| Duration::from_millis(ms.max(0).unsigned_abs());
-    Ok(BreakerStatus {
-        name: row.get("name"),
-        cause: row.get::<_, &str>("cause").parse()?,
-        kinds: row.get("kinds"),
-        wait: ms(row.get("delay_ms")),
-        probe_in: row.get::<_, Option<i64>>("probe_in_ms").map(ms),
-    })
+row! {
+    /// The state of a breaker that is not closed, for a worker.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(crate) struct BreakerStatus {
+        pub(crate) name: String,
+        pub(crate) cause: BreakerCause,
+        pub(crate) kinds: Vec<String>,
+        pub(crate) wait: Duration,
+        /// The time until the next probe. `None`: an operator must close it.
+        pub(crate) probe_in: Option<Duration>,
+    }
 }
 
 /// A request to open a breaker.
@@ -191,5 +181,5 @@ pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerS
             &milliseconds(MIN_PROBE_WAIT),
         ],
     )?;
-    status(&row)
+    BreakerStatus::from_row(&row)
 }

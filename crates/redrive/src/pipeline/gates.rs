@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use crate::db::row::{FromRow as _, column};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::pipeline::breaker::{self, BreakerStatus};
+use crate::pipeline::breaker::BreakerStatus;
 use crate::pipeline::tokens::WHOLE_QUEUE;
 
 /// The cause of a row that is a pause.
@@ -63,9 +64,7 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
         match row.get::<_, &str>("cause") {
             PAUSE => gates.pauses.push(PauseStatus {
                 name: row.get("name"),
-                ends_in: row
-                    .get::<_, Option<i64>>("probe_in_ms")
-                    .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
+                ends_in: column(row, "probe_in")?,
             }),
             GROUPS => gates.grouped.push(row.get("name")),
             RATE => {
@@ -77,7 +76,7 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
                     hold: Duration::from_micros(row.get::<_, i64>("hold_us").unsigned_abs()),
                 });
             }
-            _ => gates.breakers.push(breaker::status(row)?),
+            _ => gates.breakers.push(BreakerStatus::from_row(row)?),
         }
     }
     Ok(gates)
