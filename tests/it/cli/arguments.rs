@@ -83,9 +83,9 @@ breaker open queue: =>
 breaker open x --for 0s =>
 queue limit q --reason x --rate fast => at character 5: expected `/` and a time
 queue limit q --reason x --rate 0/s => 0 starts; it must allow 1 to 1000000
-queue limit q --reason x --rate 1/90d => from 1 ms to 31 days
+queue limit q --reason x --rate 1/90d => from 1 millisecond to 31 days
 queue limit q --reason x --rate 1/h --each-group --kind k => --each-group
-queue groups set q --reason x limit=0 => must be 1 to 1000
+queue groups set q --reason x limit=0 => must be between 1 and 1000
 queue groups set q --reason x limit => at character 1: expected ordered, limit=N, fair or none
 queue groups set q --reason x limit=x => at character 7: expected a number of jobs
 queue groups set q --reason x fair --on-death hold => only an ordered group can be held

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::error_report::clip;
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
@@ -57,9 +57,6 @@ impl Dlq<'_> {
         operator: &Operator,
         go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
-        if operator.given_reason().is_none() {
-            return Err(Error::invalid("a discard needs a reason"));
-        }
         self.move_letters("discard letters", false, filter, operator, go_on)
     }
 

@@ -13,8 +13,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::handle::RetentionRules;
 use crate::dlq::state::LetterState;
-use crate::error::{Error, Result};
-use crate::job::name;
+use crate::error::Result;
 use crate::job::operator::Operator;
 use crate::job::words::words;
 
@@ -125,30 +124,6 @@ impl RetentionRule {
     pub fn action(&self) -> RetentionAction {
         self.action
     }
-
-    /// # Errors
-    /// *Invalid* if the rule is for redriving letters, or deletes open or quarantined
-    /// letters without [`even_open`](RetentionRule::even_open).
-    fn check(&self) -> Result<()> {
-        if let Some(queue) = &self.queue {
-            name::check("queue", queue)?;
-        }
-        match (self.state, self.action) {
-            (LetterState::Redriving, _) => Err(Error::invalid(
-                "a retention rule is for open, quarantined, recovered or discarded letters",
-            )),
-            (LetterState::Open | LetterState::Quarantined, RetentionAction::Delete)
-                if !self.even_open =>
-            {
-                Err(Error::invalid(format!(
-                    "{} letters await a decision; archive them, or set `even_open`, on the command line \
-                     `--even-open`, to delete them",
-                    self.state
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 impl RetentionRules<'_> {
@@ -159,7 +134,6 @@ impl RetentionRules<'_> {
     /// [`RetentionRule::even_open`]; otherwise if the database rejects the statement or
     /// does not answer.
     pub fn set(&self, rule: &RetentionRule, operator: &Operator) -> Result<()> {
-        rule.check()?;
         self.db.ask().one(
             &format!("set how long {} letters are kept", rule.state),
             &sql::SET_RETENTION,
@@ -270,30 +244,4 @@ fn removes_open(row: &Row) -> Result<bool> {
     let state: LetterState = column(row, "state")?;
     let waits = matches!(state, LetterState::Open | LetterState::Quarantined);
     Ok(waits && column::<RetentionAction>(row, "action")? == RetentionAction::Delete)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_deletes_open_letters_only_with_even_open() {
-        let day = Duration::from_hours(24);
-        for state in LetterState::ALL {
-            let waits = matches!(state, LetterState::Open | LetterState::Quarantined);
-            let never = state == LetterState::Redriving;
-            for (rule, refused) in [
-                (RetentionRule::delete(state, day), waits || never),
-                (RetentionRule::delete(state, day).even_open(), never),
-                (RetentionRule::archive(state, day), never),
-            ] {
-                assert_eq!(rule.check().is_err(), refused, "{rule:?}");
-            }
-        }
-        let refused = RetentionRule::delete(LetterState::Open, day).check();
-        let message = refused.expect_err("open letters").to_string();
-        assert!(message.contains("`--even-open`"), "{message}");
-        let unnamed = RetentionRule::archive(LetterState::Open, day).queue("");
-        assert!(unnamed.check().is_err());
-    }
 }

@@ -1,7 +1,7 @@
 //! The policy of a queue for the groups of its jobs.
 
 use crate::db::sql;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::operator::Operator;
 use crate::pipeline::queue::Queue;
 
@@ -42,28 +42,23 @@ pub enum GroupDeath {
 
 impl GroupPolicy {
     /// Returns the mode, the limit and the reaction to a death, as parameters of the statement.
-    fn parameters(self) -> Result<(&'static str, Option<i32>, &'static str)> {
+    fn parameters(self) -> (&'static str, Option<u32>, &'static str) {
         match self {
-            GroupPolicy::None => Ok(("none", None, "continue")),
-            GroupPolicy::Ordered(GroupDeath::Continue) => Ok(("ordered", None, "continue")),
-            GroupPolicy::Ordered(GroupDeath::Hold) => Ok(("ordered", None, "hold")),
-            GroupPolicy::Ordered(GroupDeath::Divert) => Ok(("ordered", None, "divert")),
-            GroupPolicy::Limit(jobs) if (1..=MAX_GROUP_LIMIT).contains(&jobs) => {
-                Ok(("limit", Some(jobs.cast_signed()), "continue"))
-            }
-            GroupPolicy::Limit(jobs) => Err(Error::invalid(format!(
-                "the limit of a group is {jobs}; it must be 1 to {MAX_GROUP_LIMIT}"
-            ))),
-            GroupPolicy::Fair => Ok(("fair", None, "continue")),
+            GroupPolicy::None => ("none", None, "continue"),
+            GroupPolicy::Ordered(GroupDeath::Continue) => ("ordered", None, "continue"),
+            GroupPolicy::Ordered(GroupDeath::Hold) => ("ordered", None, "hold"),
+            GroupPolicy::Ordered(GroupDeath::Divert) => ("ordered", None, "divert"),
+            GroupPolicy::Limit(jobs) => ("limit", Some(jobs), "continue"),
+            GroupPolicy::Fair => ("fair", None, "continue"),
         }
     }
 
-    fn read(mode: &str, limit: i32, on_death: &str) -> GroupPolicy {
+    fn read(mode: &str, limit: u32, on_death: &str) -> GroupPolicy {
         match (mode, on_death) {
             ("ordered", "hold") => GroupPolicy::Ordered(GroupDeath::Hold),
             ("ordered", "divert") => GroupPolicy::Ordered(GroupDeath::Divert),
             ("ordered", _) => GroupPolicy::Ordered(GroupDeath::Continue),
-            ("limit", _) => GroupPolicy::Limit(limit.unsigned_abs()),
+            ("limit", _) => GroupPolicy::Limit(limit),
             ("fair", _) => GroupPolicy::Fair,
             _ => GroupPolicy::None,
         }
@@ -98,12 +93,9 @@ impl Queue {
     /// # Errors
     /// *Invalid* for a limit outside 1 to 1,000. Otherwise if the database does not answer.
     pub fn set_group_policy(&self, policy: GroupPolicy, operator: &Operator) -> Result<()> {
-        let doing = format!("set the group policy of queue `{}`", self.name());
-        let (mode, limit, on_death) = policy
-            .parameters()
-            .map_err(|why| Error::invalid(format!("could not {doing}: {why}")))?;
+        let (mode, limit, on_death) = policy.parameters();
         self.database().ask().one(
-            &doing,
+            &format!("set the group policy of queue `{}`", self.name()),
             &sql::SET_GROUP_POLICY,
             &[
                 &self.name(),
@@ -123,7 +115,7 @@ impl Queue {
     pub fn group_policy(&self) -> Result<GroupPolicy> {
         let doing = format!("read the group policy of queue `{}`", self.name());
         let ask = self.database().ask();
-        let set: Option<(String, i32, String)> =
+        let set: Option<(String, u32, String)> =
             ask.first(&doing, &sql::GROUP_POLICY, &[&self.name()])?;
         Ok(set.map_or(GroupPolicy::None, |(mode, limit, on_death)| {
             GroupPolicy::read(&mode, limit, &on_death)
@@ -136,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_survive_storage_and_bad_limits_are_rejected() {
+    fn policies_survive_storage() {
         for policy in [
             GroupPolicy::None,
             GroupPolicy::Ordered(GroupDeath::Continue),
@@ -146,17 +138,11 @@ mod tests {
             GroupPolicy::Limit(MAX_GROUP_LIMIT),
             GroupPolicy::Fair,
         ] {
-            let (mode, limit, on_death) = policy.parameters().expect("a good policy");
+            let (mode, limit, on_death) = policy.parameters();
             assert_eq!(
                 GroupPolicy::read(mode, limit.unwrap_or(1), on_death),
                 policy
             );
-        }
-        for limit in [0, MAX_GROUP_LIMIT + 1, u32::MAX] {
-            let error = GroupPolicy::Limit(limit)
-                .parameters()
-                .expect_err("a bad limit");
-            assert!(error.is_invalid(), "{error}");
         }
     }
 }

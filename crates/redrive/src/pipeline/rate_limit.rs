@@ -8,14 +8,9 @@ use std::time::{Duration, SystemTime};
 use crate::db::admin::Admin;
 use crate::db::row::row;
 use crate::db::sql;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::operator::Operator;
 use crate::pipeline::queue::Queue;
-
-/// The most starts of a period, and the largest burst.
-const MAX_STARTS: u32 = 1_000_000;
-/// The longest period.
-const MAX_PERIOD: Duration = Duration::from_hours(24 * 31);
 
 /// How many jobs may start within a time.
 ///
@@ -58,30 +53,6 @@ impl RateLimit {
     pub fn burst(mut self, burst: u32) -> RateLimit {
         self.burst = burst;
         self
-    }
-
-    /// Returns what is wrong with the limit, if anything.
-    fn problem(&self) -> Option<String> {
-        let within = 1..=MAX_STARTS;
-        if !within.contains(&self.starts) {
-            return Some(format!(
-                "a rate limit of {} starts; it must allow 1 to {MAX_STARTS}",
-                self.starts
-            ));
-        }
-        if self.period < Duration::from_millis(1) || self.period > MAX_PERIOD {
-            return Some(format!(
-                "a period of {:?}; it must be from 1 ms to 31 days",
-                self.period
-            ));
-        }
-        if !within.contains(&self.burst) {
-            return Some(format!(
-                "a burst of {}; it must be 1 to {MAX_STARTS}",
-                self.burst
-            ));
-        }
-        None
     }
 }
 
@@ -172,12 +143,8 @@ impl Queue {
         limit: RateLimit,
         operator: &Operator,
     ) -> Result<()> {
-        let doing = format!("limit the rate of queue `{}`", self.name());
-        if let Some(problem) = limit.problem() {
-            return Err(Error::invalid(format!("could not {doing}: {problem}")));
-        }
         self.database().ask().one(
-            &doing,
+            &format!("limit the rate of queue `{}`", self.name()),
             &sql::SET_RATE_LIMIT,
             &[
                 &self.name(),
@@ -227,32 +194,5 @@ impl Admin<'_> {
     pub fn rate_limits(&self, queue: Option<&str>) -> Result<Vec<ListedRateLimit>> {
         let ask = self.db.ask();
         ask.all("list rate limits", &sql::RATE_LIMITS, &[&queue])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_limit_out_of_range_is_named() {
-        let second = Duration::from_secs(1);
-        for (limit, expected) in [
-            (RateLimit::per(0, second), "a rate limit of 0 starts"),
-            (RateLimit::per(MAX_STARTS + 1, second), "of 1000001 starts"),
-            (RateLimit::per(1, Duration::ZERO), "a period of 0ns"),
-            (RateLimit::per(1, MAX_PERIOD + second), "a period of"),
-            (RateLimit::per(1, second).burst(0), "a burst of 0"),
-            (RateLimit::per(1, second).burst(u32::MAX), "a burst of"),
-        ] {
-            let problem = limit.problem().unwrap_or_default();
-            assert!(problem.contains(expected), "{limit:?}: {problem}");
-        }
-        for limit in [
-            RateLimit::per(1, Duration::from_millis(1)),
-            RateLimit::per(MAX_STARTS, MAX_PERIOD).burst(1),
-        ] {
-            assert_eq!(limit.problem(), None);
-        }
     }
 }

@@ -4,18 +4,14 @@ use std::num::NonZeroU32;
 
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::redrive::RedriveOptions;
-use crate::error::{Error, Result};
 use crate::job::job::JobId;
 
 /// The default rate of a run, in letters per second.
 const DEFAULT_RATE: u32 = 100;
-/// The highest rate, in letters per second.
-const MAX_RATE: u32 = 1_000_000;
 /// The default share of letters that may die again, in percent.
 const DEFAULT_TOLERATED: u8 = 10;
-/// The default number of outcomes needed before a run may halt, and the highest.
+/// The default number of outcomes needed before a run may halt.
 const DEFAULT_SAMPLE: u32 = 20;
-const MAX_SAMPLE: u32 = 1_000_000;
 
 /// The pace of a run.
 // Exhaustive: a run has a limit or it has none.
@@ -30,31 +26,12 @@ pub enum Rate {
 
 impl Rate {
     /// Returns the rate as the statement takes it; `None` is unthrottled.
-    pub(super) fn per_second(self) -> Result<Option<i32>> {
+    pub(super) fn per_second(self) -> Option<u32> {
         match self {
-            Rate::Unthrottled => Ok(None),
-            Rate::PerSecond(rate) if rate.get() <= MAX_RATE => Ok(Some(rate.get().cast_signed())),
-            Rate::PerSecond(rate) => Err(Error::invalid(format!(
-                "the rate is {rate} letters per second; the limit is {MAX_RATE}"
-            ))),
+            Rate::Unthrottled => None,
+            Rate::PerSecond(rate) => Some(rate.get()),
         }
     }
-}
-
-/// Whether a run may halt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Halt {
-    Never,
-    /// After this many outcomes.
-    After(u32),
-}
-
-/// The deaths that a run tolerates, as the statement takes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tolerance {
-    pub(super) percent: i32,
-    /// `None`: the run never halts.
-    pub(super) sample: Option<i32>,
 }
 
 /// The options of a run: pace, canary, tolerated deaths, and how its letters are redriven.
@@ -74,8 +51,9 @@ pub struct RunOptions {
     pub(super) rate: Rate,
     pub(super) canary: u32,
     pub(super) only: Option<Vec<i64>>,
-    tolerated: u8,
-    halt: Halt,
+    pub(super) tolerated: u8,
+    /// `None`: the run never halts.
+    pub(super) sample: Option<u32>,
 }
 
 impl Default for RunOptions {
@@ -94,7 +72,7 @@ impl RunOptions {
             canary: 0,
             only: None,
             tolerated: DEFAULT_TOLERATED,
-            halt: Halt::After(DEFAULT_SAMPLE),
+            sample: Some(DEFAULT_SAMPLE),
         }
     }
 
@@ -155,42 +133,14 @@ impl RunOptions {
     /// A canary and its ramp halt without it, because their stages are samples themselves.
     #[must_use]
     pub fn sample(mut self, outcomes: u32) -> RunOptions {
-        self.halt = Halt::After(outcomes);
+        self.sample = Some(outcomes);
         self
     }
 
     /// Sends all letters, however many die again. Excludes a [canary](RunOptions::canary).
     #[must_use]
     pub fn never_halt(mut self) -> RunOptions {
-        self.halt = Halt::Never;
+        self.sample = None;
         self
-    }
-
-    /// Returns the validated tolerance.
-    pub(super) fn tolerance(&self) -> Result<Tolerance> {
-        if self.tolerated > 100 {
-            return Err(Error::invalid(format!(
-                "the tolerated share is {} percent; the limit is 100",
-                self.tolerated
-            )));
-        }
-        let sample = match self.halt {
-            Halt::Never if self.canary > 0 => {
-                return Err(Error::invalid(
-                    "a run with a canary must be able to halt; leave out the canary or never_halt",
-                ));
-            }
-            Halt::Never => None,
-            Halt::After(outcomes @ 1..=MAX_SAMPLE) => Some(outcomes.cast_signed()),
-            Halt::After(outcomes) => {
-                return Err(Error::invalid(format!(
-                    "the sample is {outcomes} outcomes; it must be 1 to {MAX_SAMPLE}"
-                )));
-            }
-        };
-        Ok(Tolerance {
-            percent: i32::from(self.tolerated),
-            sample,
-        })
     }
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::driver::{DRIVER_LEASE_MS, RunDriver};
-use super::options::{Rate, RunOptions, Tolerance};
+use super::options::{Rate, RunOptions};
 use super::pace::are_too_many;
 use super::state::RunState;
 
@@ -186,8 +186,6 @@ impl Runs<'_> {
         let parameter = filter.whole()?;
         let how = &options.letters;
         how.check_for(operator)?;
-        let rate = options.rate.per_second()?;
-        let Tolerance { percent, sample } = options.tolerance()?;
         let chosen = options.chosen(filter);
         let blocked = self.db.dlq().blocked(&chosen, &options.letters)?;
         let overlapping = self.db.dlq().overlapping(&chosen, &options.letters)?;
@@ -211,12 +209,12 @@ impl Runs<'_> {
                 &how.max_attempts,
                 &how.is_forced(),
                 &filter.limit.unwrap_or(u64::MAX),
-                &rate,
+                &options.rate.per_second(),
                 &i64::from(options.canary),
                 &driver,
                 &DRIVER_LEASE_MS,
-                &percent,
-                &sample,
+                &i32::from(options.tolerated),
+                &options.sample,
                 &Json::large("the letters", &only)?,
                 &how.wait(),
             ],
