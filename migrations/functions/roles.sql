@@ -146,7 +146,7 @@ DECLARE
             'redrive.waiting_query, redrive.filter_condition, redrive.filter_keys, redrive.page_waiting, redrive.job_of, redrive.ready_job, redrive.delayed_job, redrive.place_of, redrive.readable_payload, redrive.payload_value, redrive.checked_payload, redrive.rule_part, '
             'redrive.filter_letters, redrive.filter_values, redrive.check_filter, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
-            'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive_order, redrive.retaken_key, redrive.has_pieces, redrive.refusal, redrive.preview_redrive, redrive.blocked_letters, '
+            'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive_order, redrive.retaken_key, redrive.has_pieces, redrive.refusal, redrive.check_name, redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
             'redrive.queues_with_letters, redrive.held_queues, redrive.is_policy_held, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, '

@@ -6,13 +6,19 @@
 -- $3 text      target queue; NULL: the letter's queue
 -- $4 bigint    maximum number of letters; NULL: all
 -- $5 bigint    how many letters to name
+-- $6 integer   priority       $7 integer maximum attempts; NULL: as before
+-- $8 bigint    milliseconds until the jobs are ready; NULL: none
 -- Locks: none.
 -- Index relied on: an index that fits the filter; the count reads every matching letter.
 -- Rows: one per result and group, the largest first; `sample` is the same in each. Zero rows: no letter
 --       would be selected.
-WITH judged AS MATERIALIZED (
+WITH checked AS MATERIALIZED (
+    SELECT redrive.check_redrive($3, $6, $7, false, NULL, $8)
+),
+judged AS MATERIALIZED (
     SELECT p.id, p.group_id, p.died_at, p.result
-    FROM redrive.preview_redrive($1, $2, $3, $4) p
+    FROM checked
+    CROSS JOIN redrive.preview_redrive($1, $2, $3, $4) p
 ),
 oldest AS MATERIALIZED (
     SELECT array_agg(o.id) AS ids

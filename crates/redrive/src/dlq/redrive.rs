@@ -156,7 +156,6 @@ impl Dlq<'_> {
         operator: &Operator,
     ) -> Result<Redriven> {
         filter.whole()?;
-        options.check_for(operator)?;
         let blocked = self.blocked(filter, options)?;
         let mut as_of: Option<SystemTime> = None;
         // Where the batch before ended: a letter that cannot go back is tried once.

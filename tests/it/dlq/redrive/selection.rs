@@ -131,7 +131,7 @@ fn only_force_with_a_reason_redrives_a_quarantined_letter() {
     let force = RedriveOptions::new().force();
     let forced = |operator: &Operator| db.dlq().redrive_with(&only(id), &force, operator);
     let refused = forced(&Operator::default()).expect_err("no reason");
-    has(&refused, "needs a reason");
+    has(format!("{refused:#}"), "needs a reason");
     // The letter gets one more attempt and is quarantined again if it fails.
     let operator = Operator::default().reason("the supplier says it works");
     assert_eq!(forced(&operator).unwrap().redriven, [id]);

@@ -2,12 +2,6 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::job::duration::format_duration;
-use crate::job::name;
-use crate::job::new_job::{MAX_ATTEMPTS, MAX_DELAY, check_priority};
-use crate::job::operator::Operator;
-
 /// The options of a redrive.
 ///
 /// ```
@@ -75,39 +69,6 @@ impl RedriveOptions {
     pub fn force(mut self) -> RedriveOptions {
         self.force = Force::Yes;
         self
-    }
-
-    /// Checks everything but the reason, which a preview does not have.
-    pub(super) fn check(&self) -> Result<()> {
-        if let Some(queue) = &self.to_queue {
-            name::check("queue", queue)?;
-        }
-        if let Some(priority) = self.priority {
-            check_priority(priority)?;
-        }
-        if let Some(attempts) = self.max_attempts
-            && !(1..=MAX_ATTEMPTS).contains(&attempts)
-        {
-            return Err(Error::invalid(format!(
-                "max_attempts is {attempts}; it must be 1 to {MAX_ATTEMPTS}"
-            )));
-        }
-        if self.delay > MAX_DELAY {
-            return Err(Error::invalid(format!(
-                "the delay is {}; the limit is ten years",
-                format_duration(self.delay)
-            )));
-        }
-        Ok(())
-    }
-
-    /// Checks everything.
-    pub(crate) fn check_for(&self, operator: &Operator) -> Result<()> {
-        self.check()?;
-        match operator.given_reason() {
-            None if self.is_forced() => Err(Error::invalid("a forced redrive needs a reason")),
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// The delay, if there is one.

@@ -90,7 +90,6 @@ impl Dlq<'_> {
         options: &RedriveOptions,
     ) -> Result<RedrivePreview> {
         let parameter = filter.whole()?;
-        options.check()?;
         let blocked = self.blocked(filter, options)?;
         let mut preview = RedrivePreview {
             unserved: blocked.unserved,
@@ -107,6 +106,9 @@ impl Dlq<'_> {
                 &options.to_queue,
                 &filter.limit,
                 &SAMPLE,
+                &options.priority.map(i32::from),
+                &options.max_attempts,
+                &options.wait(),
             ],
         )?;
         if let Some(row) = judged.first() {

@@ -185,7 +185,6 @@ impl Runs<'_> {
     ) -> Result<Option<CreatedRun>> {
         let parameter = filter.whole()?;
         let how = &options.letters;
-        how.check_for(operator)?;
         let chosen = options.chosen(filter);
         let blocked = self.db.dlq().blocked(&chosen, &options.letters)?;
         let overlapping = self.db.dlq().overlapping(&chosen, &options.letters)?;
