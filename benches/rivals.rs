@@ -2,13 +2,9 @@
 
 mod graphile;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use redrive::{Failure, Job, NewJob, Queue, WorkerBuilder};
+use redrive::Queue;
 use redrive_benches::{
-    Bench, BenchPayload, KINDS, Kind, Measurement, Outcome, Ran, Scenario, Target, Waits,
-    drain_with,
+    Bench, Measurement, Outcome, Scenario, Target, Waits, drain_with, fill_kinds, handle_kinds_at,
 };
 
 use self::graphile::Graphile;
@@ -42,7 +38,7 @@ fn drain(bench: &mut Bench, rival: &Graphile, rounds: usize, jobs: usize) -> Out
         || rival.drain(bench, jobs, 1),
         || once(bench, jobs, 1),
     )?;
-    let name = format!("drain of {} jobs", redrive_benches::shown(count(jobs)));
+    let name = format!("drain of {jobs} jobs");
     let row = Measurement::compared(name, "jobs/s", &rivals, &redrive);
     bench.report(row.target(Target::RatioAtLeast(5.0)))
 }
@@ -106,83 +102,13 @@ fn emptied(bench: &Bench, rate: f64) -> Outcome<f64> {
 }
 
 /// Drains jobs that succeed at attempt number `attempts`, and returns the jobs a second.
-fn once(bench: &Bench, jobs: usize, attempts: usize) -> Outcome<f64> {
+fn once(bench: &Bench, jobs: usize, attempts: u32) -> Outcome<f64> {
     let queue = Queue::new(bench.db(), "rivals")?;
-    for from in (0..jobs).step_by(PER_CALL) {
-        let ids = from..jobs.min(from + PER_CALL);
-        let new: Vec<NewJob> = ids.map(new_job).collect::<redrive::Result<_>>()?;
-        queue.enqueue_jobs(&new)?;
-    }
+    fill_kinds(&queue, jobs)?;
     bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
-    let seen: Vec<RanJobs> = (0..attempts).map(|_| RanJobs::new(jobs)).collect();
-    let drained = drain_with(bench, &queue, jobs, jobs * attempts, |builder, ran| {
-        handlers(builder.slots(2), ran, &seen)
+    let runs = jobs * attempts as usize;
+    let drained = drain_with(bench, &queue, jobs, runs, |builder, ran| {
+        handle_kinds_at(builder.slots(2), ran, attempts)
     })?;
-    match seen.iter().all(|seen| seen.count() == jobs) {
-        true => Ok(drained.rate),
-        false => Err("a job ran twice and another not at all".into()),
-    }
-}
-
-/// Returns a job of the kind that its number selects: a hundred of each kind in turn.
-fn new_job(id: usize) -> redrive::Result<NewJob> {
-    fn of<const N: usize>(id: usize) -> redrive::Result<NewJob> {
-        NewJob::new(&Kind::<N>(BenchPayload::new(id as u64)))
-    }
-    const OF: [fn(usize) -> redrive::Result<NewJob>; KINDS] = [
-        of::<0>, of::<1>, of::<2>, of::<3>, of::<4>, of::<5>, of::<6>, of::<7>, of::<8>, of::<9>,
-    ];
-    OF[id / 100 % KINDS](id)
-}
-
-/// Registers a handler for each kind. A job fails in every attempt but the last.
-fn handlers(builder: WorkerBuilder, ran: &Ran, seen: &[RanJobs]) -> WorkerBuilder {
-    fn one<const N: usize>(builder: WorkerBuilder, ran: &Ran, seen: &[RanJobs]) -> WorkerBuilder {
-        let (ran, seen) = (ran.clone(), seen.to_vec());
-        builder.handle(move |job: &Job<Kind<N>>| {
-            ran.one();
-            let attempt = job.attempt() as usize;
-            if let Some(seen) = seen.get(attempt.saturating_sub(1)) {
-                seen.mark(job.payload().0.id);
-            }
-            match attempt < seen.len() {
-                true => Err(Failure::retry("not yet")),
-                false => Ok(()),
-            }
-        })
-    }
-    [
-        one::<0>, one::<1>, one::<2>, one::<3>, one::<4>, one::<5>, one::<6>, one::<7>, one::<8>,
-        one::<9>,
-    ]
-    .into_iter()
-    .fold(builder, |builder, register| register(builder, ran, seen))
-}
-
-/// The ids of the jobs that ran, as bits.
-#[derive(Clone, Debug)]
-struct RanJobs(Arc<Vec<AtomicU64>>);
-
-impl RanJobs {
-    fn new(jobs: usize) -> RanJobs {
-        let words = (0..jobs.div_ceil(64)).map(|_| AtomicU64::new(0));
-        RanJobs(Arc::new(words.collect()))
-    }
-
-    fn mark(&self, id: u64) {
-        let word = usize::try_from(id / 64).ok().and_then(|at| self.0.get(at));
-        if let Some(word) = word {
-            word.fetch_or(1 << (id % 64), Ordering::Relaxed);
-        }
-    }
-
-    fn count(&self) -> usize {
-        let ones = |word: &AtomicU64| word.load(Ordering::Relaxed).count_ones() as usize;
-        self.0.iter().map(ones).sum()
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a number for people")]
-fn count(number: usize) -> f64 {
-    number as f64
+    Ok(drained.rate)
 }

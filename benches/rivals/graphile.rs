@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use redrive_benches::{Bench, Outcome, Process};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// How many processes work. Each runs JavaScript on one thread.
 const PROCESSES: usize = 2;
@@ -25,29 +25,6 @@ pub(super) struct Graphile {
     node: PathBuf,
     driver: PathBuf,
     url: String,
-}
-
-#[derive(Deserialize)]
-struct Empty {}
-
-#[derive(Deserialize)]
-struct Timed {
-    seconds: f64,
-}
-
-#[derive(Deserialize)]
-struct WakeUps {
-    waits: Vec<f64>,
-}
-
-#[derive(Deserialize)]
-struct ReadyAnswer {
-    ready: f64,
-}
-
-#[derive(Deserialize)]
-struct Count {
-    ran: usize,
 }
 
 /// The numbers that a process reports. Times are in milliseconds.
@@ -78,32 +55,33 @@ impl Graphile {
             driver: folder("REDRIVE_BENCH_RIVALS")?.join("driver.mjs"),
             url: bench.url().to_owned(),
         };
-        let Empty {} = graphile.run("migrate", &[])?;
+        graphile.run("migrate", &[])?;
         Ok(graphile)
     }
 
     /// Adds jobs to the empty table, `per_call` a call, on one connection. Returns the jobs a second.
     pub(super) fn bulk(&self, bench: &Bench, jobs: usize, per_call: usize) -> Outcome<f64> {
         empty(bench)?;
-        let Timed { seconds } = self.run("bulk", &[jobs, per_call])?;
+        let answer = self.run("bulk", &[jobs, per_call])?;
         check_stored(bench, jobs)?;
-        Ok(per_second(jobs, seconds))
+        Ok(per_second(jobs, number(&answer, "seconds")?))
     }
 
     /// Adds single jobs on several connections. Returns the jobs a second.
     pub(super) fn single(&self, bench: &Bench, jobs: usize, connections: usize) -> Outcome<f64> {
         let jobs = jobs / connections * connections;
-        let Timed { seconds } = self.run("single", &[jobs, connections])?;
+        let answer = self.run("single", &[jobs, connections])?;
         check_stored(bench, jobs)?;
         empty(bench)?;
-        Ok(per_second(jobs, seconds))
+        Ok(per_second(jobs, number(&answer, "seconds")?))
     }
 
     /// Adds a job to an idle worker every 20 ms. Returns the milliseconds from the return of each
     /// call to the start of the handler.
     pub(super) fn wakeups(&self, bench: &Bench, jobs: usize) -> Outcome<Vec<f64>> {
         empty(bench)?;
-        let WakeUps { waits } = self.run("wakeup", &[jobs, 20])?;
+        let mut answer = self.run("wakeup", &[jobs, 20])?;
+        let waits: Vec<f64> = serde_json::from_value(answer["waits"].take())?;
         check_stored(bench, 0)?;
         match waits.len() == jobs {
             true => Ok(waits),
@@ -124,7 +102,7 @@ impl Graphile {
             .collect::<Outcome<Vec<_>>>()?;
         let mut epoch = 0.0_f64;
         for process in &mut processes {
-            epoch = epoch.max(answer::<ReadyAnswer>(process)?.ready);
+            epoch = epoch.max(number(&answer(process)?, "ready")?);
         }
         for process in &mut processes {
             process.tell(&format!("go {epoch}"))?;
@@ -138,7 +116,7 @@ impl Graphile {
             .map(|mut process| {
                 let report = answer(&mut process)?;
                 process.end()?;
-                Ok(report)
+                Ok(serde_json::from_value(report)?)
             })
             .collect::<Outcome<Vec<Report>>>()?;
         check_stored(bench, 0)?;
@@ -146,7 +124,7 @@ impl Graphile {
         Ok(per_second(jobs, seconds))
     }
 
-    fn run<T: DeserializeOwned>(&self, command: &str, arguments: &[usize]) -> Outcome<T> {
+    fn run(&self, command: &str, arguments: &[usize]) -> Outcome<Value> {
         let mut process = self.start(command, arguments)?;
         let answer = answer(&mut process)?;
         process.end()?;
@@ -166,20 +144,25 @@ impl Graphile {
     }
 }
 
-fn answer<T: DeserializeOwned>(process: &mut Process) -> Outcome<T> {
+fn answer(process: &mut Process) -> Outcome<Value> {
     Ok(serde_json::from_str(&process.line()?)?)
+}
+
+fn number(answer: &Value, name: &str) -> Outcome<f64> {
+    let number = answer[name].as_f64();
+    Ok(number.ok_or_else(|| format!("no `{name}` in {answer}"))?)
 }
 
 /// Waits until `runs` handlers have started.
 fn until_ran(processes: &mut [Process], runs: usize) -> Outcome {
     let start = Instant::now();
     loop {
-        let mut ran = 0;
+        let mut ran = 0.0;
         for process in &mut *processes {
             process.tell("count")?;
-            ran += answer::<Count>(process)?.ran;
+            ran += number(&answer(process)?, "ran")?;
         }
-        if ran >= runs {
+        if ran >= count(runs) {
             return Ok(());
         }
         if start.elapsed() > TIMEOUT {

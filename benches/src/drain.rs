@@ -93,11 +93,19 @@ pub fn fill_kinds(queue: &Queue, jobs: usize) -> Outcome {
 
 /// Registers a typed handler for each of the ten kinds.
 pub fn handle_kinds(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
-    fn one<const N: usize>(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
+    handle_kinds_at(builder, ran, 1)
+}
+
+/// The same, where a job succeeds at this attempt and fails before.
+pub fn handle_kinds_at(builder: WorkerBuilder, ran: &Ran, attempt: u32) -> WorkerBuilder {
+    fn one<const N: usize>(builder: WorkerBuilder, ran: &Ran, attempt: u32) -> WorkerBuilder {
         let ran = ran.clone();
-        builder.handle(move |_: &Job<Kind<N>>| -> Result<(), Failure> {
+        builder.handle(move |job: &Job<Kind<N>>| -> Result<(), Failure> {
             ran.one();
-            Ok(())
+            match job.attempt() < attempt {
+                true => Err(Failure::retry("not yet")),
+                false => Ok(()),
+            }
         })
     }
     [
@@ -105,7 +113,7 @@ pub fn handle_kinds(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
         one::<9>,
     ]
     .into_iter()
-    .fold(builder, |builder, register| register(builder, ran))
+    .fold(builder, |builder, register| register(builder, ran, attempt))
 }
 
 /// Drains `jobs` jobs of ten kinds with two slots and otherwise default settings.

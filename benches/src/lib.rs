@@ -22,7 +22,8 @@ pub use baseline::Baseline;
 pub use bench::{Bench, Child, Scenario, main, print_error};
 pub use drain::{
     Drained, Ran, assert_empty, drain, drain_failing_once, drain_metered, drain_one_kind,
-    drain_with, fill, fill_kinds, fill_with, handle_kinds, until_drained, until_ended,
+    drain_with, fill, fill_kinds, fill_with, handle_kinds, handle_kinds_at, until_drained,
+    until_ended,
 };
 pub use letters::{fill_letters, steps};
 pub use measurement::{Figure, Measurement, Samples, Target, shown};

@@ -110,11 +110,6 @@ impl Cluster {
             .with_context(|| format!("`{statement}` failed on the temporary cluster"))
     }
 
-    /// Leaves the server running, and returns the command that stops and removes it.
-    pub(crate) fn keep(self) -> String {
-        self.0.keep()
-    }
-
     /// Returns the path of the server's log.
     pub(crate) fn log(&self) -> PathBuf {
         self.0.log()

@@ -28,18 +28,14 @@ use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres;
 
+/// How many orders are generated.
+const EVENTS: u64 = 20_000;
+
 #[derive(Debug, Args)]
 pub(crate) struct DemoOptions {
-    /// Orders to deliver, one JSON object a line [default: generated]
+    /// Orders to deliver, one JSON object a line [default: 20,000 generated ones]
     #[arg(value_name = "FILE.ndjson")]
     file: Option<PathBuf>,
-    /// How many orders to generate
-    #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with = "file",
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    events: u64,
-    /// Leave the PostgreSQL of the demo running
-    #[arg(long)]
-    keep: bool,
     /// Run Prometheus on the exporter afterwards, until Ctrl-C
     #[arg(long)]
     watch: bool,
@@ -53,7 +49,7 @@ pub(crate) fn run(options: &DemoOptions, interrupt: &Interrupt) -> Result<()> {
         Some(file) => file.clone(),
         None => {
             let file = folder.path().join("orders.ndjson");
-            orders::write(&file, options.events)?;
+            orders::write(&file, EVENTS)?;
             file
         }
     };
@@ -70,30 +66,21 @@ pub(crate) fn run(options: &DemoOptions, interrupt: &Interrupt) -> Result<()> {
         folder: folder.path(),
         interrupt,
     };
-    let result = Steps::prepare(session, &forecast, &mut screen)
-        .and_then(|steps| steps.run(&file))
-        .and_then(|()| {
-            let metrics = Metrics::start(session, &mut screen)?;
-            println!("\nDone in {:.0} s.", start.elapsed().as_secs_f64());
-            match options.watch {
-                true => metrics.watch(session, &mut screen),
-                false => {
-                    println!("The exporter has stopped; `--watch` keeps it running.");
-                    Ok(())
-                }
-            }
-        });
-    // Also after a failure, to find its cause.
-    if options.keep && interrupt.check().is_ok() {
-        database.keep();
+    Steps::prepare(session, &forecast, &mut screen)?.run(&file)?;
+    let metrics = Metrics::start(session, &mut screen)?;
+    println!("\nDone in {:.0} s.", start.elapsed().as_secs_f64());
+    if options.watch {
+        return metrics.watch(session, &mut screen);
     }
-    result
+    println!("The exporter has stopped; `--watch` keeps it running.");
+    Ok(())
 }
 
 /// The database of the demo.
 #[derive(Debug)]
 struct Database {
-    cluster: Option<Cluster>,
+    /// Runs until the end of the demo.
+    _cluster: Option<Cluster>,
     url: String,
     queue: String,
 }
@@ -107,7 +94,7 @@ impl Database {
             let queue = format!("demo-orders-{}", since.unwrap_or_default().as_secs());
             screen.print(format!("Using DATABASE_URL and the queue `{queue}`."));
             return Ok(Database {
-                cluster: None,
+                _cluster: None,
                 url,
                 queue,
             });
@@ -122,23 +109,9 @@ impl Database {
             start.elapsed().as_secs_f64()
         ));
         Ok(Database {
-            cluster: Some(cluster),
+            _cluster: Some(cluster),
             url,
             queue: "orders".to_owned(),
         })
-    }
-
-    /// Leaves the cluster running and prints how to use it.
-    fn keep(self) {
-        println!(
-            "\nTo explore the result:\n    export DATABASE_URL={}",
-            self.url
-        );
-        println!("    cargo run --bin redrive -- stats {}", self.queue);
-        println!("    cargo run --bin redrive-exporter");
-        if let Some(cluster) = self.cluster {
-            println!("PostgreSQL is still running. To stop and remove it:");
-            println!("    {}", cluster.keep());
-        }
     }
 }

@@ -43,13 +43,6 @@ impl Account {
         }
     }
 
-    /// Returns the words before a shell command that runs as the account.
-    pub(crate) fn prefix(self) -> String {
-        self.0.map_or_else(String::new, |(uid, gid)| {
-            format!("setpriv --reuid {uid} --regid {gid} --clear-groups ")
-        })
-    }
-
     /// Runs a program as the account.
     pub fn runs(self, command: &mut Command) {
         if let Some((uid, gid)) = self.0 {

@@ -28,8 +28,7 @@ pub struct Server {
     /// The folder of PostgreSQL's programs.
     programs: PathBuf,
     account: Account,
-    /// `None` once the server is kept.
-    folder: Option<TempDir>,
+    folder: TempDir,
     port: u16,
 }
 
@@ -45,23 +44,9 @@ impl Server {
         Server {
             programs: programs.to_owned(),
             account,
-            folder: Some(account.folder_in(place)),
+            folder: account.folder_in(place),
             port: free_port(),
         }
-    }
-
-    /// Leaves the server running, and returns the shell command that stops and removes it.
-    pub fn keep(mut self) -> String {
-        let folder = self.folder.take().expect("it is kept once").keep();
-        let quoted =
-            |path: PathBuf| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
-        format!(
-            "{}{} -D {} -m fast stop && rm -r {}",
-            self.account.prefix(),
-            quoted(self.programs.join("pg_ctl")),
-            quoted(folder.join("data")),
-            quoted(folder)
-        )
     }
 
     /// Creates the data, with more options of `initdb` and with settings.
@@ -156,7 +141,7 @@ impl Server {
 
     /// Returns the folder of its data, its log and other files.
     pub fn folder(&self) -> &Path {
-        self.folder.as_ref().map_or(Path::new("/"), TempDir::path)
+        self.folder.path()
     }
 
     /// Returns the folder of its data.
@@ -193,7 +178,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.folder.is_some() && self.postmaster().is_some() {
+        if self.postmaster().is_some() {
             self.crash();
         }
     }
