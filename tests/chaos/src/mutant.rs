@@ -126,7 +126,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "release" "CASE WHEN s.has_started AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END"
             => "j.attempt - 1";
     // Mutants of batches: which jobs run together, and which verdict each has.
-    "neighbour-is-charged" in Batches breaks [Batch], Statement
+    "neighbour-is-charged" in Batches breaks [Verdict], Statement
         "settle" "SELECT v.lease_id, v.id, v.verdict, v.delay_ms, v.cause,"
             => "SELECT v.lease_id, v.id,
                     CASE WHEN v.verdict = 'done' AND 'retry' = ANY ($3::text[]) THEN 'retry' ELSE v.verdict END AS verdict,

@@ -1,4 +1,4 @@
-//! Checks batches: each job is judged by its own verdict, and after a failure it runs alone.
+//! Checks batches: which jobs run together. Rule C21 checks that each is judged by its own verdict.
 
 use std::collections::HashSet;
 
@@ -18,9 +18,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     });
     for members in grouped(members).values() {
         check_members(members, run, findings);
-        for (member, _) in members {
-            check_verdict(member, members, run, findings);
-        }
     }
 }
 
@@ -93,42 +90,5 @@ fn check_members(members: &[Member<'_>], run: &Run<'_>, findings: &mut Findings)
             continue;
         };
         findings.add(Rule::Batch, member.begin.job, member.begin.at, what);
-    }
-}
-
-/// Checks that the job of a batch left its lease as its own handler's result demands.
-fn check_verdict(
-    member: &Attempt<'_>,
-    members: &[Member<'_>],
-    run: &Run<'_>,
-    findings: &mut Findings,
-) {
-    let Some(span) = run.lease_of(member) else {
-        return;
-    };
-    let is_charged = match &span.end {
-        LeaseEnd::Charged { .. } => true,
-        // An operator cancelled it meanwhile.
-        LeaseEnd::Dead { cause, .. } if &**cause == "manual" => return,
-        LeaseEnd::Dead { .. } => true,
-        LeaseEnd::Done => false,
-        _ => return,
-    };
-    let result = |one: &Attempt<'_>| result_of(run.lease_of(one)?, Some(one));
-    let Some(own) = result(member).filter(|_| members.len() > 1) else {
-        return;
-    };
-    if is_charged != [Phase::Retry, Phase::Reject].contains(&own) {
-        let mut others = members.iter().map(|(other, _)| *other);
-        let other = others.find(|other| result(other).is_some_and(|other| other != own));
-        let other = other.map_or_else(String::new, |other| {
-            format!(
-                " and that of its neighbour {} another result",
-                other.begin.job
-            )
-        });
-        let end = &span.end;
-        let text = format!("its handler returned {own:?}{other}, but it ended as {end:?}");
-        findings.add(Rule::Batch, member.begin.job, member.begin.at, text);
     }
 }

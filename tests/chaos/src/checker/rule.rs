@@ -69,7 +69,7 @@ rules! {
     "C45" PolicyTick "a tick of a policy runs once, at its time, and redrives at most its batch of young generations, oldest first"
     "C46" Aged "a worker raises a job to its priority once the job has waited for its time"
     "C47" Leftover "no row is left of a job or letter that is gone"
-    "C48" Batch "a job of a batch is judged by its own verdict, and after a failure or a crash it runs alone"
+    "C48" Batch "a batch has each job once, all of one queue and not too many, and a job runs alone after a failure or a crash"
     "C49" Validated "a run of validated letters sends only those that passed"
     "C50" ValidSql "the server rejects no statement as wrong, such as one with an unknown column"
 }

@@ -133,16 +133,6 @@ impl<'a> Replay<'a, '_> {
             }
             _ => None,
         };
-        if let Some((row, content)) = &kept
-            && !(left.is_some() && entered.is_none() && row.is_open_letter())
-            && self.now.letter_content.facts.is_some()
-            && !is_captured_again(
-                row,
-                self.now.letter.as_ref().map(|(_, generation)| *generation),
-            )
-        {
-            self.kept_by_letter(row, content);
-        }
         if left.is_some() || live.is_some() {
             self.now.content = live.map(|(_, content)| content).unwrap_or_default();
         }
@@ -221,16 +211,6 @@ impl<'a> Replay<'a, '_> {
         self.grown(left, content, row.at, "its death")
     }
 
-    /// Checks a letter that changed its state, with or without its job.
-    fn kept_by_letter(&mut self, row: &RowChange, content: &Content<'a>) {
-        let before = self.now.letter_content.facts;
-        let what = format!("the state {}", row.state.as_deref().unwrap_or_default());
-        self.compare(before, content, row.at, &what);
-        if self.now.letter_content.entries != content.entries {
-            self.violation(Rule::History, row.at, format!("{what} changed its history"));
-        }
-    }
-
     /// Checks that a history has at most one new entry, of the attempt that ended.
     fn grown(
         &mut self,
@@ -265,9 +245,4 @@ impl<'a> Replay<'a, '_> {
         }
         Some(last.clone())
     }
-}
-
-/// Whether a capture opened a letter again, which replaces its content.
-fn is_captured_again(letter: &RowChange, generation: Option<i32>) -> bool {
-    letter.cause.as_deref() == Some(CAPTURED) && generation != Some(letter.generation)
 }

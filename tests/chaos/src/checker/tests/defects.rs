@@ -108,7 +108,6 @@ pub(super) const BROKEN: &[Case] = cases! {
     "an edit of another field": edited_in_bulk, |r| r.set([2], r#"payload={"key":71,"edited":4}"#) => Content;
     "cancelled by an operation that edits": cancelled_in_bulk, |r| selection(r).change = LiveChange::Edit(4) => Cause;
     // Batches.
-    "done, although it failed like its neighbour": split, |r| r.handlers[1].phase = Phase::Retry => Batch;
     "twice in a batch": split, |r| {
         let batch = r.handlers[0].batch;
         r.handlers[4..].iter_mut().for_each(|event| event.batch = batch);
@@ -169,8 +168,6 @@ pub(super) const BROKEN: &[Case] = cases! {
         |r| r.set([6], "history=[[1,2,null],[2,3,null]]") => History;
     "a reap with a failure": reaped, |r| r.set([4], "history=failed") => History;
     "a redriven job with a history": redriven, |r| r.set([6], "history=failed") => History;
-    "a redrive that changes the history of the letter": redriven,
-        |r| r.set([5], "history=failed") => History;
     "a job that is enqueued with a history": succeeded, |r| r.set([0], "history=failed") => History;
     // Rows of letters.
     "a redrive that changes the priority": died_again,
