@@ -10,6 +10,7 @@ pub(crate) mod rivals;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
@@ -17,7 +18,7 @@ use clap::Args;
 use redrive_benches::Measurement;
 
 use self::machine::Machine;
-use self::programs::{Programs, Scenario};
+use self::programs::Scenario;
 pub(crate) use self::results::Results;
 use self::results::ScenarioResult;
 use self::rivals::Rivals;
@@ -47,44 +48,48 @@ pub(crate) struct BenchOptions {
     publish: bool,
 }
 
-/// How much a scenario measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
-    /// Enough for a reliable number.
-    Full,
-    /// Enough to see whether it works.
-    Quick,
-}
-
 pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
     let root = workspace()?;
     if options.publish {
         // Before the build, which makes the machine busy.
         preconditions::check(&root, interrupt)?;
     }
-    let programs = Programs::build(interrupt)?;
-    let chosen = programs.chosen(&options.names)?;
+    let chosen = programs::chosen(&options.names, interrupt)?;
     let file = match options.publish {
         true => Some(root.join(PUBLISHED)),
         false => options.json.clone(),
-    };
-    let scale = match options.quick {
-        true => Scale::Quick,
-        false => Scale::Full,
     };
     // Fail now rather than after an hour of measuring.
     let mut results = match &file {
         Some(file) => Results::read(file)?,
         None => Results::default(),
     };
-    let measured = measure(&root, &chosen, scale, interrupt, |machine, one| {
-        results.replace(machine, one);
-        match &file {
-            // After each, so that an interrupt loses one at most.
-            Some(file) => results.write(file),
-            None => Ok(()),
+    let rivals = match chosen.iter().any(|one| one.name == rivals::SCENARIO) {
+        true => Some(Rivals::install(&root, interrupt)?),
+        false => None,
+    };
+    let binaries = Binaries::find(interrupt)?;
+    let cluster = Cluster::start(&binaries, Durability::Measured, interrupt)?;
+    let machine = Machine::detect(&root, &cluster.url("postgres"), interrupt)?;
+    println!("{machine}");
+    let mut measured = Vec::new();
+    for scenario in chosen {
+        let mut command = Command::new(&scenario.program);
+        command.arg(&scenario.name);
+        if options.quick {
+            command.arg("--quick");
         }
-    })?;
+        if let Some(rivals) = &rivals {
+            rivals.describe(&mut command);
+        }
+        let one = measure(scenario, &mut command, &cluster, &machine, interrupt)?;
+        results.replace(&machine, one.clone());
+        // After each, so that an interrupt loses one at most.
+        if let Some(file) = &file {
+            results.write(file)?;
+        }
+        measured.push(one);
+    }
     summary(&measured);
     match options.publish {
         true => generate::write(&root),
@@ -93,53 +98,33 @@ pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
 }
 
 fn measure(
-    root: &Path,
-    chosen: &[&Scenario],
-    scale: Scale,
+    scenario: Scenario,
+    command: &mut Command,
+    cluster: &Cluster,
+    machine: &Machine,
     interrupt: &Interrupt,
-    mut done: impl FnMut(&Machine, ScenarioResult) -> Result<()>,
-) -> Result<Vec<ScenarioResult>> {
-    let rivals = match chosen.iter().any(|one| one.name == rivals::SCENARIO) {
-        true => Some(Rivals::install(root, interrupt)?),
-        false => None,
-    };
-    let binaries = Binaries::find(interrupt)?;
-    let cluster = Cluster::start(&binaries, Durability::Measured, interrupt)?;
-    let machine = Machine::detect(root, &cluster.url("postgres"), interrupt)?;
-    println!("{machine}");
+) -> Result<ScenarioResult> {
+    let name = &scenario.name;
+    let database = format!("bench_{name}");
     let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
-    let mut all = Vec::new();
-    for scenario in chosen {
-        let database = format!("bench_{}", scenario.name);
-        let url = cluster.create_database(&database)?;
-        let file = folder.path().join(&scenario.name);
-        let start = Instant::now();
-        let mut command = scenario.command(scale);
-        command
-            .env("DATABASE_URL", &url)
-            .env("REDRIVE_BENCH_ROWS", &file)
-            .env("REDRIVE_BENCH_LOG", cluster.log());
-        if let Some(rivals) = &rivals {
-            rivals.describe(&mut command);
-        }
-        interrupt.succeed(&mut command).with_context(|| {
-            let name = &scenario.name;
-            format!("scenario `{name}` failed; to repeat it: cargo xtask bench {name}")
-        })?;
-        cluster.drop_database(&database)?;
-        let measurements = measurements(&file)?;
-        let one = ScenarioResult {
-            name: scenario.name.clone(),
-            description: scenario.description.clone(),
-            at: machine::now(&cluster.url("postgres"))?,
-            commit: machine.commit().to_owned(),
-            seconds: start.elapsed().as_secs(),
-            measurements,
-        };
-        done(&machine, one.clone())?;
-        all.push(one);
-    }
-    Ok(all)
+    let file = folder.path().join(name);
+    let start = Instant::now();
+    command
+        .env("DATABASE_URL", cluster.create_database(&database)?)
+        .env("REDRIVE_BENCH_ROWS", &file)
+        .env("REDRIVE_BENCH_LOG", cluster.log());
+    interrupt.succeed(command).with_context(|| {
+        format!("scenario `{name}` failed; to repeat it: cargo xtask bench {name}")
+    })?;
+    cluster.drop_database(&database)?;
+    Ok(ScenarioResult {
+        at: machine::now(&cluster.url("postgres"))?,
+        commit: machine.commit().to_owned(),
+        seconds: start.elapsed().as_secs(),
+        measurements: measurements(&file)?,
+        name: scenario.name,
+        description: scenario.description,
+    })
 }
 
 /// Reads the report of a scenario. An empty report is an error.
