@@ -58,8 +58,6 @@ pub(crate) struct Records {
     pub(crate) ticks: Vec<Tick>,
     /// The turns of groups, in order.
     pub(crate) slots: Vec<SlotChange>,
-    /// The queues and groups that are diverted at the end.
-    pub(crate) diverted_groups: Vec<(String, String)>,
     /// The changes of pauses, in order.
     pub(crate) pauses: Vec<PauseChange>,
     pub(crate) rate_limits: Vec<RateLimit>,

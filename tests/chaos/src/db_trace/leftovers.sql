@@ -11,6 +11,11 @@ SELECT l.what, l.rows FROM (
         ELSE NOT EXISTS (SELECT FROM redrive.dead_letters d WHERE d.id = s.job_id AND d.state IN ('open', 'quarantined'))
         END
     UNION ALL
+    SELECT 'diverted groups without an open letter', count(*)
+    FROM redrive.diverted_groups g
+    WHERE NOT EXISTS (SELECT FROM redrive.dead_letters d
+                      WHERE d.queue = g.queue AND d.group_key = g.group_key AND d.state IN ('open', 'quarantined'))
+    UNION ALL
     SELECT 'redriving letters without a job', count(*)
     FROM redrive.dead_letters d
     WHERE d.state = 'redriving' AND NOT EXISTS (SELECT FROM redrive.live_jobs j WHERE j.id = d.id)

@@ -151,7 +151,6 @@ impl Environment {
             .audit_counters()
             .expect("audit the counters");
         let off = audits.iter().filter(|audit| audit.drift != 0);
-        let diverted = "SELECT queue::text, group_key::text FROM redrive.diverted_groups";
         let effects = "SELECT job, generation, count(*) FROM chaos.effects GROUP BY 1, 2";
         // Those that the exporter publishes.
         let counters = "SELECT metric, sum(value)::bigint FROM redrive.metric_totals()
@@ -170,7 +169,6 @@ impl Environment {
             slots: read(client),
             pauses: read(client),
             rate_limits: read(client),
-            diverted_groups: query(client, diverted, |row| (row.get(0), row.get(1))),
             letters: read(client),
             policy_ticks: read(client),
             breakers: read(client),

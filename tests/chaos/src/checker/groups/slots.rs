@@ -1,4 +1,4 @@
-//! Checks that each turn belongs to a live job or to an open letter, and that none is left at the end.
+//! Checks that each turn belongs to a live job or to an open letter. Rule C47 checks that none is left at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,6 @@ enum State {
 }
 
 pub(super) fn check(run: &Run<'_>, groups: &Groups<'_>, findings: &mut Findings) {
-    let mut with_letters = BTreeSet::new();
     for (&(queue, group), events) in groups {
         let is_bounded = matches!(
             policy_of(queue),
@@ -45,24 +44,8 @@ pub(super) fn check(run: &Run<'_>, groups: &Groups<'_>, findings: &mut Findings)
             }
             check_transaction(transaction, is_bounded, &states, &turns, findings);
         }
-        for (job, turn) in turns {
-            let state = states.get(&job).copied();
-            if (turn, state) != (Turn::Held, Some(State::OpenLetter)) {
-                let text = format!("it keeps the turn of the group {group}, but it is {state:?}");
-                findings.add(Rule::TurnOwned, job, 0, text);
-            }
-        }
-        if states.values().any(|state| *state == State::OpenLetter) {
-            with_letters.insert((queue, group));
-        }
     }
     check_releases(run, findings);
-    for (queue, group) in &run.records.diverted_groups {
-        if !with_letters.contains(&(&**queue, &**group)) {
-            let text = format!("the group {group} of {queue} is diverted, but has no open letter");
-            findings.add(Rule::TurnOwned, None, 0, text);
-        }
-    }
 }
 
 /// Checks that a release that a client got acknowledged ended the turn of the letter.
