@@ -24,7 +24,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 
 use self::accepted::Accepted;
-use self::coverage::{Coverage, Reuse};
+use self::coverage::Coverage;
 use self::integration::Integration;
 use self::mutant::{SqlMutant, mutants, sample};
 use self::report::Report;
@@ -51,9 +51,6 @@ pub(crate) struct MutantOptions {
     /// List the mutants instead of trying them
     #[arg(long)]
     list: bool,
-    /// Use the coverage of an older build, and record only that of new tests
-    #[arg(long)]
-    reuse_coverage: bool,
 }
 
 pub(crate) fn run(options: &MutantOptions, interrupt: &Interrupt) -> Result<()> {
@@ -77,11 +74,7 @@ pub(crate) fn run(options: &MutantOptions, interrupt: &Interrupt) -> Result<()> 
         return Ok(());
     }
     let places = thread::available_parallelism()?.get() * PLACES_PER_CORE;
-    let reuse = match options.reuse_coverage {
-        true => Reuse::OlderBuild,
-        false => Reuse::Never,
-    };
-    let coverage = Coverage::of(&integration, &sources, reuse, places)?;
+    let coverage = Coverage::of(&integration, &sources, places)?;
     let print =
         |mutant: &SqlMutant<'_>, outcome: &_| println!("{}", report::outcome(mutant, outcome));
     let outcomes = trial::outcomes(&integration, &coverage, &selected, places, print)?;
@@ -89,7 +82,6 @@ pub(crate) fn run(options: &MutantOptions, interrupt: &Interrupt) -> Result<()> 
         trials: selected.into_iter().zip(outcomes).collect(),
         accepted,
     };
-    report.write(&integration.root)?;
     println!("\n{}", report.table());
     report.verdict()
 }

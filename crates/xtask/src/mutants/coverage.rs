@@ -65,28 +65,19 @@ pub(super) struct Coverage {
     tests: BTreeMap<String, Covered>,
 }
 
-/// Whether the coverage of an older build may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reuse {
-    Never,
-    /// Only tests that are new are run.
-    OlderBuild,
-}
-
 impl Coverage {
     /// Reads the coverage, or records it if the tests were built since.
     pub(super) fn of(
         integration: &Integration<'_>,
         sources: &[Source],
-        reuse: Reuse,
         places: usize,
     ) -> Result<Coverage> {
         let file = integration.root.join(FILE);
         let build = build(&integration.program)?;
         let read = fs::read_to_string(&file).ok();
         let known: Option<Coverage> = read.and_then(|text| serde_json::from_str(&text).ok());
-        let usable = |known: &Coverage| known.build == build || reuse == Reuse::OlderBuild;
-        let mut coverage = known.filter(usable).unwrap_or_default();
+        let known = known.filter(|known| known.build == build);
+        let mut coverage = known.unwrap_or_default();
         coverage.build = build;
         let tests = integration.tests()?;
         // A test that failed is tried again.

@@ -115,12 +115,4 @@ mod tests {
             assert_eq!(found.collect::<Vec<_>>().join(", "), expected, "{sql}");
         }
     }
-
-    #[test]
-    fn a_token_knows_its_place_after_characters_of_several_bytes() {
-        let sql = "-- é\n'ü' = a";
-        for token in tokens(sql) {
-            assert_eq!(&sql[token.at..token.end()], token.text);
-        }
-    }
 }

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use clap::ValueEnum;
-use serde::Serialize;
 
 use super::code::Code;
 
@@ -19,8 +18,7 @@ use super::code::Code;
 pub(super) type Types = BTreeMap<(String, String), String>;
 
 /// A kind of change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Operator {
     /// `<` becomes `<=`, `=` becomes `<>`.
     FlipComparison,

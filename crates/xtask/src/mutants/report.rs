@@ -2,18 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
-use serde_json::{Value, json};
+use anyhow::{Result, ensure};
 
 use super::accepted::{Accepted, FILE};
 use super::mutant::SqlMutant;
 use super::trial::Outcome;
-
-/// The file of the report, below the folder of the build.
-const REPORT: &str = "target/mutants/report.json";
 
 /// Describes a mutant and its place.
 pub(super) fn described(mutant: &SqlMutant<'_>) -> String {
@@ -53,28 +47,6 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Writes the report as JSON.
-    pub(super) fn write(&self, root: &Path) -> Result<()> {
-        let trials: Vec<Value> = self.trials.iter().map(|trial| self.json(trial)).collect();
-        let file = root.join(REPORT);
-        fs::write(&file, serde_json::to_vec_pretty(&trials)?)
-            .with_context(|| format!("cannot write {}", file.display()))
-    }
-
-    fn json(&self, (mutant, outcome): &(SqlMutant<'_>, Outcome)) -> Value {
-        json!({
-            "id": mutant.id,
-            "path": mutant.source.path,
-            "line": mutant.line,
-            "name": mutant.source.name,
-            "operator": mutant.operator,
-            "change": mutant.change,
-            "code": mutant.code,
-            "outcome": outcome,
-            "reason": self.accepted.reason(mutant),
-        })
-    }
-
     /// Returns the counts of each operator, and of all.
     pub(super) fn table(&self) -> String {
         let (mut rows, mut all) = (BTreeMap::<String, [usize; 4]>::new(), [0; 4]);
@@ -120,18 +92,16 @@ impl Report<'_> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::mutants::mutant::mutants;
     use crate::mutants::operators::Types;
     use crate::mutants::source::Source;
 
-    fn sources() -> [Source; 1] {
-        [Source::statement("s", "SELECT a < b,\n c > d")]
-    }
-
     #[test]
     fn a_survivor_needs_a_reason_and_a_reason_needs_a_survivor() {
-        let sources = sources();
+        let sources = [Source::statement("s", "SELECT a < b,\n c > d")];
         let mutants = mutants(&sources, &Types::new());
         let entry = json!([{
             "id": mutants[0].id, "name": "s", "change": mutants[0].change, "reason": "equal",

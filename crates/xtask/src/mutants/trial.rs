@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use postgres::Client;
 use postgres::types::Type;
-use serde::Serialize;
 
 use super::coverage::Coverage;
 use super::integration::{Ended, Integration, MIGRATED};
@@ -22,8 +21,7 @@ const PATIENCE: (u32, Duration) = (5, Duration::from_secs(10));
 const CREATE: &str = "CREATE DATABASE ";
 
 /// The result of a trial.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug)]
 pub(super) enum Outcome {
     /// PostgreSQL refuses it.
     Invalid { error: String },
