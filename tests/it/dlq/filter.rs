@@ -65,19 +65,13 @@ fn the_condition_of_a_counted_value_selects_the_letters_it_counts() {
         let conditions: Vec<_> = (counts.iter())
             .filter_map(|(value, letters)| Some((property.condition(value)?, letters)))
             .collect();
-        assert_eq!(
-            conditions.len() + without_condition,
-            values,
-            "{conditions:?}"
-        );
+        let all = conditions.len() + without_condition;
+        assert_eq!(all, values, "{conditions:?}");
         for (condition, counted) in conditions {
             let of = LetterFilter::parse_condition(&condition).unwrap();
             let selected = letters.clone().and(of).unwrap();
-            assert_eq!(
-                db.dlq().count(&selected).unwrap().letters,
-                *counted,
-                "{condition}"
-            );
+            let found = db.dlq().count(&selected).unwrap().letters;
+            assert_eq!(found, *counted, "{condition}");
         }
     }
 }
@@ -118,6 +112,7 @@ fn every_condition_selects_the_matching_letters() {
             &[4],
         ),
         ("generation>=2", &[3, 4]),
+        ("generation>=2 generation<=4294967295", &[3, 4]),
         ("generation=1..2", &[2, 3]),
         ("generation=0", &[1, 5]),
         ("generation!=0 generation<3", &[2, 3]),
@@ -150,63 +145,6 @@ fn every_condition_selects_the_matching_letters() {
             .parse()
             .unwrap_or_else(|error| panic!("{filter}: {error}"));
         assert_eq!(ids(&db, &filter), expected, "{filter}");
-    }
-}
-
-#[test]
-fn the_builder_equals_the_filter_language() {
-    let test = TestDatabase::migrated();
-    let db = five(&test);
-    let jan = SystemTime::UNIX_EPOCH + Duration::from_hours(490_896);
-    for (built, expected) in [
-        (
-            LetterFilter::new().error_classes(["Timeout", "Refused"]),
-            &[1, 2, 3][..],
-        ),
-        (
-            LetterFilter::new().causes([DeathCause::Timeout, DeathCause::Captured]),
-            &[3, 5],
-        ),
-        (of_orders().or_state(LetterState::Open), &[1, 2]),
-        (
-            LetterFilter::new()
-                .ids_from(JobId::new(2))
-                .ids_until(JobId::new(3)),
-            &[2, 3],
-        ),
-        (
-            LetterFilter::new()
-                .died_from(jan)
-                .died_before(jan + Duration::from_micros(1)),
-            &[5],
-        ),
-        (LetterFilter::new().older_than(Duration::MAX), &[]),
-        (
-            LetterFilter::new().newer_than(Duration::MAX),
-            &[1, 2, 3, 4, 5],
-        ),
-        (
-            LetterFilter::new()
-                .generation_from(2)
-                .generation_to(u32::MAX),
-            &[3, 4],
-        ),
-        (
-            LetterFilter::new()
-                .payload("amount", Comparison::Greater, 100)
-                .unwrap(),
-            &[2, 3],
-        ),
-        (LetterFilter::new().message("CARD"), &[1, 2]),
-        (LetterFilter::new().version("1.4").host("web-1"), &[1, 3]),
-        (LetterFilter::new().source("kafka:orders"), &[5]),
-        (LetterFilter::new().run(RunId::new(8)), &[4]),
-    ] {
-        assert_eq!(ids(&db, &built), expected, "{built}");
-        if !built.to_string().contains("1000") {
-            let read: LetterFilter = built.to_string().parse().unwrap();
-            assert_eq!(ids(&db, &read), expected, "{built}");
-        }
     }
 }
 

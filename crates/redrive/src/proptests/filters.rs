@@ -41,17 +41,19 @@ fn built() -> impl Strategy<Value = LetterFilter> {
         vec(text(), 0..3).prop_map(move |classes| new().error_classes(classes)),
         text().prop_map(move |part| new().message(part)),
         text().prop_map(move |version| new().version(version)),
+        text().prop_map(move |host| new().host(host)),
         text().prop_map(move |source| new().source(source)),
         any::<i64>().prop_map(move |id| new().ids_from(JobId::new(id))),
+        any::<i64>().prop_map(move |id| new().ids_until(JobId::new(id))),
         any::<i64>().prop_map(move |run| new().run(RunId::new(run))),
         any::<u32>().prop_map(move |generation| new().generation_from(generation)),
+        any::<u32>().prop_map(move |generation| new().generation_to(generation)),
         any::<SystemTime>().prop_map(move |moment| new().died_from(moment)),
+        any::<SystemTime>().prop_map(move |moment| new().died_before(moment)),
         any::<Duration>().prop_map(move |age| new().older_than(age)),
-        Just(
-            new()
-                .causes([DeathCause::Exhausted, DeathCause::Manual])
-                .state(LetterState::Open)
-        ),
+        any::<Duration>().prop_map(move |age| new().newer_than(age)),
+        Just(new().causes([DeathCause::Exhausted, DeathCause::Manual])),
+        Just(new().or_state(LetterState::Open)),
         (text(), comparison, scalar).prop_map(move |(path, how, value)| new()
             .payload(&path, how, value)
             .unwrap_or_default()),
