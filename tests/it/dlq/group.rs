@@ -2,7 +2,6 @@
 
 mod corpus;
 pub(in crate::dlq) mod counts;
-mod fingerprint;
 mod identity;
 mod lifecycle;
 mod rules;

@@ -116,9 +116,6 @@ fn a_key_of_the_handler_replaces_the_message() {
         .collect();
     assert_eq!(found, [("lost", 4)]);
     let letters = db.listed(&LetterFilter::new());
-    assert!(
-        letters
-            .iter()
-            .all(|letter| letter.failure_key.as_deref() == Some("lost"))
-    );
+    let is_lost = |letter: &Letter| letter.failure_key.as_deref() == Some("lost");
+    assert!(letters.iter().all(is_lost));
 }

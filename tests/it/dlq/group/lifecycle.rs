@@ -1,8 +1,20 @@
-//! States, notes and the end of groups.
+//! The begin of groups, their states and notes, and their end.
 
 use redrive_tests::prelude::*;
 
 use super::{die, the_group};
+
+#[test]
+fn a_new_failure_in_many_workers_makes_one_group() {
+    let test = TestDatabase::migrated();
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let mut client = test.client();
+            scope.spawn(move || die(&mut client, "Timeout", &format!("after {number} ms")));
+        }
+    });
+    assert_eq!(the_group(&test.open()).open, 8);
+}
 
 #[test]
 fn a_resolved_group_that_dies_again_is_a_regression() {
@@ -59,10 +71,8 @@ fn group_notes_states_and_assignments_are_stored_and_audited() {
     assert_eq!(group.owner.as_deref(), Some("payments"));
     assert!(groups.describe(id, Some(" "), None, &maria).unwrap());
     let group = the_group(&db);
-    assert_eq!(
-        (group.note.as_deref(), group.owner.as_deref()),
-        (None, Some("payments"))
-    );
+    let described = (group.note.as_deref(), group.owner.as_deref());
+    assert_eq!(described, (None, Some("payments")));
     // What does not happen is not in the audit.
     let nobody = GroupId::new(999);
     let set = groups.set_state(nobody, GroupState::Open, &maria);
@@ -71,10 +81,8 @@ fn group_notes_states_and_assignments_are_stored_and_audited() {
     assert!(groups.get(nobody).unwrap().is_none());
     let records = db.audit(&AuditFilter::new());
     let verbs: Vec<&str> = records.iter().map(|entry| &*entry.verb).collect();
-    assert_eq!(
-        verbs,
-        ["describe_group", "describe_group", "acknowledge_group"]
-    );
+    let acts = ["describe_group", "describe_group", "acknowledge_group"];
+    assert_eq!(verbs, acts);
 }
 
 #[test]
@@ -124,10 +132,8 @@ fn only_unused_groups_are_deleted() {
     assert_eq!(forget("10 days"), 0);
     assert_eq!(forget("7 days"), 1);
     assert_eq!(forget("7 days"), 0);
-    assert!(
-        db.groups(&GroupFilter::new().error_class("Gone"))
-            .is_empty()
-    );
+    let gone = db.groups(&GroupFilter::new().error_class("Gone"));
+    assert_eq!(gone.len(), 0);
     assert_eq!(db.groups(&GroupFilter::new()).len(), 3);
     assert_eq!(client.count("details"), 3);
     // While a session writes a letter, no group is deleted.

@@ -64,18 +64,13 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
     assert_eq!(found.len(), 4);
     let rules = groups.rules().unwrap();
     assert_eq!(rules.len(), 1);
-    assert_eq!(
-        rules[0].action,
-        GroupRuleAction::MergeInto(GroupId::new(into))
-    );
+    let merge_into = GroupRuleAction::MergeInto(GroupId::new(into));
+    assert_eq!(rules[0].action, merge_into);
     assert_eq!(rules[0].by.as_deref(), Some("maria@ops-1"));
     assert!(groups.remove_rule(done.rule, &maria()).unwrap());
     assert!(!groups.remove_rule(done.rule, &maria()).unwrap());
-    assert_eq!(
-        die(&mut client, "E", "card declined"),
-        from,
-        "without the rule"
-    );
+    let again = die(&mut client, "E", "card declined");
+    assert_eq!(again, from, "without the rule");
     let acts = "SELECT count(*) FROM redrive.audit WHERE person = 'maria@ops-1'
                 AND verb IN ('merge_group', 'remove_group_rule') AND reason = 'INC-7'";
     assert_eq!(scalar(&mut client, acts), 2);
@@ -170,10 +165,9 @@ fn letters_in_every_state_move_in_batches() {
     assert_eq!((done.moved, done.locked), (3201, 0));
     let merged = group(&db, into);
     assert_eq!(merged.deaths, 3202);
-    assert_eq!(
-        merged.open + merged.quarantined + merged.redriving + merged.recovered + merged.discarded,
-        3202
-    );
+    let all =
+        merged.open + merged.quarantined + merged.redriving + merged.recovered + merged.discarded;
+    assert_eq!(all, 3202);
     assert_eq!(group(&db, from).deaths, 0);
     are_exact(&mut client);
     client.sql("SELECT redrive.fold_letters()");
@@ -239,11 +233,8 @@ fn rules_that_make_no_sense_are_rejected() {
     let long = SplitBy::Error("x".repeat(2000));
     assert!(groups.split(c, &long, &maria()).unwrap_err().is_invalid());
     assert_eq!(groups.rules().unwrap().len(), 2);
-    assert_eq!(
-        die(&mut client, "E", "card declined"),
-        c.get(),
-        "both rules"
-    );
+    let group = die(&mut client, "E", "card declined");
+    assert_eq!(group, c.get(), "both rules");
     let unknown = groups.apply_rule(GroupRuleId::new(999)).unwrap_err();
     assert_eq!(unknown.sql_state().map(SqlState::code), Some("P0002"));
     let all = groups.list(&GroupFilter::new().waiting()).unwrap();
