@@ -79,6 +79,8 @@ BEGIN
         RAISE EXCEPTION 'redrive: the retry_count of event % cannot become %; it must be from 0 to 1000000000', OLD.id, coalesce(NEW.retry_count::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    -- As in an INSERT.
+    NEW.error_reason := coalesce(NEW.error_reason, '');
     -- Repeated. A second claim gets nothing.
     IF (NEW.payload, NEW.error_reason, NEW.error_stacktrace, NEW.status, NEW.retry_count, NEW.retry_after) IS NOT DISTINCT FROM
         (OLD.payload, OLD.error_reason, OLD.error_stacktrace, OLD.status, OLD.retry_count, OLD.retry_after)

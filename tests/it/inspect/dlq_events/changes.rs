@@ -144,6 +144,16 @@ fn a_claimed_event_that_succeeds_is_recovered() {
 }
 
 #[test]
+fn a_failure_without_a_reason_is_recorded() {
+    let (test, mut client, id) = one_event();
+    assert_eq!(claimed(&mut client), [id]);
+    assert_eq!(client.execute(FAILURE, &[&id, &None::<&str>]).unwrap(), 1);
+    assert_eq!(event(&test, id), is("PENDING", 1));
+    let reason: String = client.ask("SELECT error_reason FROM dlq_events", &[]);
+    assert_eq!(reason, "");
+}
+
+#[test]
 fn a_claimed_event_that_fails_waits_for_its_retry() {
     let (test, mut client, id) = one_event();
     for retries in 0..7 {
