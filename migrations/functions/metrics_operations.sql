@@ -1,8 +1,10 @@
 -- Purpose: Gauges of workers, breakers, pauses, rate limits, failure groups, schedules and redrive runs.
 
+-- Returns the gauges, and the counters of groups and runs. Tables that compaction rewrites are locked before they are read,
+-- by later statements: a snapshot that is older than the TRUNCATE finds them empty, and counters would fall.
 CREATE OR REPLACE FUNCTION redrive.metrics_operations()
     RETURNS TABLE (metric text, labels text[], value double precision)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -13,6 +15,7 @@ DECLARE
     queues text[] := redrive.metrics_letter_queues();
     cap    bigint := redrive.metrics_cap(cardinality(queues));
 BEGIN
+    LOCK TABLE redrive.workers, redrive.leases, redrive.rate_buckets, redrive.run_deltas IN ACCESS SHARE MODE;
     RETURN QUERY
     SELECT 'redrive_workers', ARRAY[w.queue, w.state], count(*)::double precision
     FROM (

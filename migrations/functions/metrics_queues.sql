@@ -83,9 +83,11 @@ RETURN least(32, greatest(2, 320 / greatest(queues, 1)));
 -- more, jobs of a lower priority can wait behind them. The oldest job is then also searched from the lowest rank on,
 -- by index skip scan. Within a rank the order is that of ids. A job keeps its id when it returns from a delay, so
 -- the first 10 are compared; those behind them were enqueued later.
+--
+-- As in metrics_operations, tables that compaction rewrites are locked before they are read.
 CREATE OR REPLACE FUNCTION redrive.metrics_queues()
     RETURNS TABLE (metric text, labels text[], value double precision)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -93,10 +95,14 @@ CREATE OR REPLACE FUNCTION redrive.metrics_queues()
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    queues text[]  := redrive.metrics_job_queues();
-    cap    bigint  := redrive.metrics_cap(cardinality(queues));
-    most   integer := redrive.metrics_priorities(cardinality(queues));
+    queues text[];
+    cap    bigint;
+    most   integer;
 BEGIN
+    LOCK TABLE redrive.workers, redrive.leases, redrive.claim_marks, redrive.delayed_marks IN ACCESS SHARE MODE;
+    queues := redrive.metrics_job_queues();
+    cap := redrive.metrics_cap(cardinality(queues));
+    most := redrive.metrics_priorities(cardinality(queues));
     RETURN QUERY
     WITH first_jobs AS MATERIALIZED (
         SELECT k.queue, few.*
