@@ -40,12 +40,7 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<String> {
     run(&["check", "rules", "--lint=all", "--lint-fatal", rules::RULES])?;
     let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
     let scenarios = rules::write_scenarios(root, folder.path())?;
-    run(&[
-        "test",
-        "rules",
-        &scenarios.to_string_lossy(),
-        rules::FALSE_ALARMS,
-    ])?;
+    run(&["test", "rules", &scenarios.to_string_lossy()])?;
     println!("    testing each rule with the rules that it needs");
     excerpt::test(root, promtool, interrupt)?;
     let rules = rules::rules(root)?;

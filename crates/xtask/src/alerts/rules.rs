@@ -12,8 +12,6 @@ use super::yaml;
 pub(crate) const RULES: &str = "alerts/redrive.rules.yml";
 /// The tests of all rules together.
 const SCENARIOS: &str = "alerts/scenarios.yml";
-/// The situations in which no critical alert may fire, for all rules together.
-pub(super) const FALSE_ALARMS: &str = "alerts/tests/false-alarms.tests.yml";
 /// The folder of all tests.
 pub(crate) const TESTS: &str = "alerts/tests";
 
