@@ -111,8 +111,8 @@ impl Reader {
     /// They cannot help if the server stops responding while the connection stays open. This call
     /// then blocks, so run it on a thread that you can abandon.
     pub fn read(&mut self, client: &mut Client, budget: Duration) -> Reading {
-        let start = Instant::now();
-        let deadline = start + budget.min(MAX_WAIT);
+        let (start, budget) = (Instant::now(), budget.min(MAX_WAIT));
+        let deadline = start + budget;
         let mut failures = Vec::new();
         let schema = identify(client, deadline).and_then(|info| {
             self.reset_if_replaced(&info);

@@ -112,7 +112,7 @@ fn a_lock_is_not_taken_for_a_silent_server() {
     says(&reading, "down{unreachable}", 0.0);
     assert!(reading.is_connected, "{:?}", reading.failures);
     migration.rollback().unwrap();
-    let reading = read(&mut reader, &mut client);
+    let reading = reader.read(&mut client, Duration::MAX);
     says(&reading, "up", 1.0);
     says(&reading, "down{collector}", 0.0);
 }
