@@ -109,7 +109,8 @@ BEGIN
                     (CASE highest WHEN 'redriving' THEN 'redriven' ELSE highest END,
                      NULL::text, NULL::smallint, NULL::double precision),
                     ('residence', CASE highest WHEN 'redriving' THEN 'redriven' ELSE 'discarded' END,
-                     l.bucket, date_part('epoch', l.age))
+                     -- A clock that went back must not lower a sum.
+                     l.bucket, greatest(0, date_part('epoch', l.age)))
                 ) AS z (key, label, bucket, sum)
                 WHERE z.key <> 'residence' OR highest <> 'recovered'
             ) x
@@ -161,7 +162,7 @@ BEGIN
             (g.state = 'redriving', g.queue, 'returned', NULL, NULL, 1, NULL),
             (g.state IN ('redriving', 'discarded'), g.old_queue, 'residence',
              CASE g.state WHEN 'discarded' THEN 'discarded' ELSE 'redriven' END, g.stayed, 1,
-             date_part('epoch', g.age))
+             greatest(0, date_part('epoch', g.age)))
         ) AS x (happened, queue, key, label, bucket, sign, sum)
         WHERE x.happened
             AND (g.old_state <> g.state OR x.key IN ('letters', 'attempts_dead') OR x.key LIKE 'dead%')
