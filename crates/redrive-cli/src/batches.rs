@@ -114,12 +114,10 @@ impl Batches {
         })
     }
 
-    /// What was done.
     pub(crate) fn text(&self, done: u64) -> String {
         format!("{} {}", counted(done, self.noun), self.participle)
     }
 
-    /// What was done as JSON.
     pub(crate) fn json(&self, done: u64) -> Value {
         let name = format!("{}s", self.noun.replace(' ', "_"));
         json!({ "action": self.action, "dry_run": false, name: done })

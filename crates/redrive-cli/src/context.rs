@@ -131,7 +131,6 @@ impl Context<'_> {
         Ok(Ending::Done)
     }
 
-    /// Prints a line of JSON.
     pub(crate) fn json(&mut self, line: &impl Serialize) -> Result<Ending> {
         json_line(self.out, line)?;
         Ok(Ending::Done)

@@ -189,7 +189,6 @@ fn print_runs(out: &mut dyn Write, runs: &[LetterRun]) -> Result<()> {
     Ok(())
 }
 
-/// Prints the attempts of a history, one line each.
 pub(crate) fn print_attempts(out: &mut dyn Write, history: &[AttemptRecord]) -> Result<()> {
     for record in history {
         print_entry(out, &timeline::attempt(record))?;
@@ -197,13 +196,11 @@ pub(crate) fn print_attempts(out: &mut dyn Write, history: &[AttemptRecord]) -> 
     Ok(())
 }
 
-/// Prints a line of the timeline.
 fn print_entry(out: &mut dyn Write, entry: &timeline::Entry) -> Result<()> {
     let at = format!("  {}  ", one_line(&entry.at));
     write_labelled(out, &at, &one_line(&entry.text))
 }
 
-/// Prints the lines of a text, indented.
 pub(crate) fn print_indented(out: &mut dyn Write, text: &str) -> Result<()> {
     for line in clean(text).lines() {
         write_labelled(out, "  ", line)?;

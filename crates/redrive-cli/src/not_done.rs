@@ -61,7 +61,6 @@ impl NotDone {
         Ok(NotDone(ids.iter().map(|id| (*id, why(id))).collect()))
     }
 
-    /// As JSON, by reason.
     pub(crate) fn json(&self, names: &str) -> Vec<Value> {
         let json = |(reason, ids): (&str, Vec<JobId>)| {
             let ids: Vec<i64> = ids.into_iter().map(JobId::get).collect();

@@ -26,7 +26,6 @@ impl Reason {
         self.reason.as_deref()
     }
 
-    /// The operator, with the reason.
     pub(crate) fn operator(&self) -> Operator {
         current(self.text())
     }

@@ -38,12 +38,10 @@ pub(crate) fn ends_in(pause: &QueuePause) -> String {
     }
 }
 
-/// A pause as JSON.
 pub(crate) fn pause_json(pause: &QueuePause) -> impl Serialize {
     object!(pause => paused_at, ends_at, person, reason)
 }
 
-/// A breaker as one line of JSON.
 pub(crate) fn breaker_line(breaker: &Breaker) -> impl Serialize {
     object!(breaker =>
         id = &breaker.name, state, cause, message, kinds, outages, openings, probes,

@@ -58,7 +58,6 @@ impl Registry {
         Cow::Owned(named)
     }
 
-    /// The version that attempts are recorded with.
     pub(crate) fn attempt_version(&self) -> String {
         match &self.version {
             Some(version) => version.clone(),

@@ -61,7 +61,6 @@ pub(crate) struct Confirm {
 }
 
 impl Words {
-    /// The words themselves.
     pub(crate) fn of(words: Vec<String>) -> Words {
         Words { words }
     }

@@ -54,7 +54,6 @@ pub(super) struct MatchingGroup {
 }
 
 impl MatchingGroup {
-    /// A group with its waiting letters.
     pub(super) fn waiting(group: FailureGroup) -> MatchingGroup {
         MatchingGroup {
             letters: waiting(&group),

@@ -163,7 +163,7 @@ impl Screen {
         layout.heading("Most frequent failures", out)?;
         let failures = failures(&self.groups);
         for failure in failures.iter().take(FAILURES) {
-            write_failure(failure, out, layout)?;
+            write_failure(failure, &failures, out, layout)?;
         }
         let is_complete = (self.groups.len() as u64) < GROUPS;
         if failures.len() > FAILURES || !is_complete {
@@ -249,7 +249,12 @@ impl Layout {
     }
 }
 
-fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
+fn write_failure(
+    failure: &Failure<'_>,
+    all: &[Failure<'_>],
+    out: &mut dyn Write,
+    layout: Layout,
+) -> Result<()> {
     let newest = failure.newest();
     let (id, kind) = match failure.only() {
         Some(group) => (group.id.to_string(), group.kind.clone()),
@@ -275,7 +280,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
     }
     write_state(failure, out, layout)?;
     let hours = failure.hours();
-    let next = failure.next();
+    let next = failure.next(all);
     // The bars shrink to leave room for the command, unless there is not enough.
     let around = INDENT.len() + width("|| 24 h    ");
     let room = layout.columns.saturating_sub(around + width(&next));

@@ -169,7 +169,6 @@ impl Redrive {
         }
     }
 
-    /// The states from which letters are redriven.
     fn states(&self) -> &'static [LetterState] {
         match self.job.force {
             true => &[LetterState::Open, LetterState::Quarantined],

@@ -81,7 +81,6 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
     cx.list(&none, &rules, rule_json, &table)
 }
 
-/// A rule as JSON.
 pub(crate) fn rule_json(rule: &Rule) -> serde_json::Value {
     json!({
         "queue": rule.for_queue(),

@@ -42,7 +42,6 @@ fn skips_json(skips: &[(Skip, u64)]) -> Vec<Value> {
         .collect()
 }
 
-/// The rate, if there is one.
 pub(super) fn per_second(rate: Rate) -> Option<u32> {
     match rate {
         Rate::PerSecond(rate) => Some(rate.get()),
@@ -88,7 +87,6 @@ fn approval(run: &RedriveRun) -> Option<String> {
     })
 }
 
-/// The outcomes of a run in one line.
 fn outcomes(run: &RedriveRun) -> String {
     let state = match run.state {
         RunState::Finished => String::new(),

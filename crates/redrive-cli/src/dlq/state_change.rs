@@ -75,10 +75,11 @@ pub(super) const REOPEN: Move = Move {
 
 impl MoveLetters {
     pub(super) fn run(&self, by: &Move, cx: &mut Context<'_>) -> Result<Ending> {
-        let (selection, db) = (&self.selection, &cx.database()?);
+        let selection = &self.selection;
         if let Some(what) = by.needs_reason {
             selection.check_reason(what)?;
         }
+        let db = &cx.database()?;
         let letters = selection.letters()?;
         // Letters given by id may have any state that it takes.
         let mut states = match (letters.named_states(), selection.ids().is_empty()) {

@@ -28,7 +28,6 @@ macro_rules! letter_object {
     ) };
 }
 
-/// A letter as one line of JSON.
 pub(crate) fn letter_line(letter: &Letter) -> impl Serialize {
     letter_object!(letter)
 }
@@ -50,7 +49,6 @@ fn outcome_line(letter: &LetterRun) -> impl Serialize {
     object!(letter => run, outcome = letter.outcome.as_str(), reason = skip_reason(letter.outcome))
 }
 
-/// The attempts of a history.
 pub(crate) fn attempt_lines(history: &[AttemptRecord]) -> Vec<impl Serialize> {
     let lines = history.iter().map(|attempt| object!(attempt =>
         generation, attempt, outcome, run_ms, ended_at = attempt.ended_at.as_deref().map(stored), error_class, error_message, worker, host,

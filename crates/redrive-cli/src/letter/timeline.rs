@@ -50,7 +50,6 @@ pub(super) fn of(letter: &Letter, runs: &[LetterRun]) -> Vec<Entry> {
     entries
 }
 
-/// An attempt of the history.
 pub(super) fn attempt(record: &AttemptRecord) -> Entry {
     let generation = match record.generation {
         0 => String::new(),

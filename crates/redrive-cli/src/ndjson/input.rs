@@ -17,7 +17,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Input(BufReader<File>);
 
 impl Input {
-    /// Opens a file.
     pub(super) fn open(path: &Path) -> Result<Input> {
         Ok(Input(BufReader::with_capacity(1 << 16, open(path)?)))
     }

@@ -44,7 +44,6 @@ fn does(schedule: &ScheduleStatus) -> String {
     }
 }
 
-/// The conditions on the letters of a policy.
 pub(super) fn letters(policy: &PolicyStatus) -> String {
     match &*stored_conditions(policy.letters.get()) {
         [] => "all letters".to_owned(),

@@ -56,7 +56,6 @@ pub(super) enum Ended {
 #[derive(Clone, Debug)]
 pub(super) struct Process(Arc<Mutex<Child>>);
 
-/// The output of a command.
 pub(super) struct Output {
     /// `None`: the command has closed it.
     stderr: Option<ChildStderr>,

@@ -16,7 +16,6 @@ pub(super) struct Stderr {
 }
 
 impl Stderr {
-    /// Appends bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let (head, rest) = bytes.split_at(bytes.len().min(MAX_HEAD_BYTES - self.head.len()));
         self.head.extend_from_slice(head);

@@ -13,14 +13,12 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// The style of stdout.
     pub(crate) fn of_stdout() -> Style {
         Style {
             has_colors: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         }
     }
 
-    /// The style of stderr.
     pub(crate) fn of_stderr() -> Style {
         Style {
             has_colors: AutoStream::choice(&io::stderr()) != ColorChoice::Never,
@@ -41,7 +39,6 @@ impl Style {
         self.has_colors
     }
 
-    /// A heading, in bold.
     pub(crate) fn heading(self, text: &str) -> String {
         self.apply(anstyle::Style::new().bold(), text)
     }

@@ -75,7 +75,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table.
     pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Table {
         Table {
             columns: columns.into(),
@@ -115,7 +114,6 @@ impl Table {
         text
     }
 
-    /// The lines of a row.
     fn lines(&self, cells: &[&str], lines: &[Line]) -> Vec<String> {
         let line = |(number, line): (usize, &Line)| {
             let cells: Vec<String> = line

@@ -13,7 +13,6 @@ const RUNS: u32 = 100;
 
 /// Held groups, a run, a pause or a breaker on the screen.
 pub(super) struct Activity {
-    /// One line of text.
     pub(super) line: String,
     /// The command to type next.
     pub(super) next: String,
@@ -82,7 +81,6 @@ fn activity(run: &RedriveRun, db: &Database) -> Result<Activity> {
     })
 }
 
-/// The paused queues.
 pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
     let paused = queues
         .iter()

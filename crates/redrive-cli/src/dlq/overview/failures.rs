@@ -17,18 +17,6 @@ const MAX_IDS: usize = 8;
 pub(super) struct Failure<'a> {
     /// The groups, the one with the newest death first.
     groups: Vec<&'a FailureGroup>,
-    scope: ClassScope,
-}
-
-/// How far the error class describes the failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClassScope {
-    /// No other failure has the class.
-    Class,
-    /// No other failure of the queue has the class.
-    ClassInQueue,
-    /// Other failures of the queue have the class too.
-    Groups,
 }
 
 /// Returns the failures, regressions first, then those with the most waiting letters.
@@ -45,27 +33,11 @@ pub(super) fn failures(groups: &[FailureGroup]) -> Vec<Failure<'_>> {
             Some(failure) => failure.groups.push(group),
             None => failures.push(Failure {
                 groups: vec![group],
-                scope: ClassScope::Class,
             }),
         }
     }
-    let of_class: Vec<(String, String)> = failures
-        .iter()
-        .map(Failure::newest)
-        .map(|group| (group.queue.clone(), group.error_class.clone()))
-        .collect();
     for failure in &mut failures {
         failure.groups.sort_by_key(|group| Reverse(group.last_seen));
-        let (queue, class) = (&failure.newest().queue, &failure.newest().error_class);
-        let others = of_class.iter().filter(|(_, other)| other == class);
-        let (all, in_queue) = others.fold((0, 0), |(all, in_queue), (other, _)| {
-            (all + 1, in_queue + usize::from(other == queue))
-        });
-        failure.scope = match (all, in_queue) {
-            (_, 2..) => ClassScope::Groups,
-            (2.., _) => ClassScope::ClassInQueue,
-            _ => ClassScope::Class,
-        };
     }
     failures.sort_by_key(|failure| (!failure.is_regression(), Reverse(failure.waiting())));
     failures
@@ -136,8 +108,8 @@ impl<'a> Failure<'a> {
         (0..hours.max().unwrap_or_default()).map(sum).collect()
     }
 
-    /// The command to type next.
-    pub(super) fn next(&self) -> String {
+    /// The command to type next, by the class if it tells this failure from all others.
+    pub(super) fn next(&self, all: &[Failure<'_>]) -> String {
         if let Some(group) = self.only() {
             return match group.is_regression() {
                 true => format!("{Me} dlq groups show {}", group.id),
@@ -148,18 +120,18 @@ impl<'a> Failure<'a> {
         let shown = |condition: LetterFilter| quoted(&condition.to_string());
         let class = shown(LetterFilter::new().error_class(&*newest.error_class));
         let queue = shown(LetterFilter::new().queue(&*newest.queue));
-        let (is_listed, selection) = match self.scope {
-            ClassScope::Class => (true, class),
-            ClassScope::ClassInQueue => (true, format!("{queue} {class}")),
-            ClassScope::Groups if self.groups.len() <= MAX_IDS => {
-                let ids: Vec<String> = self
-                    .groups
-                    .iter()
-                    .map(|group| group.id.to_string())
-                    .collect();
+        let alike = all.iter().map(Failure::newest);
+        let alike = alike.filter(|other| other.error_class == newest.error_class);
+        let in_queue = alike.clone().filter(|other| other.queue == newest.queue);
+        let (is_listed, selection) = match (alike.clone().count(), in_queue.count()) {
+            (_, 2..) if self.groups.len() <= MAX_IDS => {
+                let ids = self.groups.iter().map(|group| group.id.to_string());
+                let ids: Vec<String> = ids.collect();
                 (true, format!("group={}", ids.join(",")))
             }
-            ClassScope::Groups => (false, format!("{queue} {class}")),
+            (_, 2..) => (false, format!("{queue} {class}")),
+            (2.., _) => (true, format!("{queue} {class}")),
+            _ => (true, class),
         };
         let is_open = self.waiting() > self.quarantined();
         match (is_listed && !self.is_regression(), is_open) {

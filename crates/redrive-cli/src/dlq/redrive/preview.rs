@@ -18,7 +18,6 @@ const GROUPS: usize = 10;
 pub(super) struct DryRun<'a> {
     pub(super) selection: &'a Bulk,
     pub(super) options: RedriveOptions,
-    /// The states from which letters are redriven.
     pub(super) states: &'a [LetterState],
     /// The letters that pass validation; `None` if they are not validated.
     pub(super) validated: Option<&'a Validated>,

@@ -36,7 +36,6 @@ impl ToleranceArgs {
     }
 }
 
-/// Parses `10%` or `10`.
 fn percent(text: &str) -> std::result::Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     match number.parse() {

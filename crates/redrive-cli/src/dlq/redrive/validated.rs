@@ -21,9 +21,7 @@ pub(super) struct ValidateArgs {
     validators: ValidatorArgs,
 }
 
-/// Validated letters.
 pub(super) struct Validated {
-    /// The letters that were checked.
     pub(super) checked: Vec<JobId>,
     /// The letters that pass.
     pub(super) passing: Vec<JobId>,

@@ -27,7 +27,6 @@ pub(super) struct FileTransaction {
 }
 
 impl FileTransaction {
-    /// Connects and begins the transaction.
     pub(super) fn begin(address: ConnectOptions, queue: &Queue, timeout: Duration) -> Result<Self> {
         let (requests, inbox) = channel();
         let (reply, answers) = channel();
@@ -57,7 +56,6 @@ impl FileTransaction {
         self.answer("enqueue")
     }
 
-    /// Commits the transaction.
     pub(super) fn commit(self) -> Result<()> {
         _ = self.requests.send(Request::Commit);
         match self.answers.recv_timeout(self.timeout) {

@@ -114,7 +114,6 @@ pub(super) fn gone(id: JobId, db: &Database) -> Result<String> {
     })
 }
 
-/// A job as one line of JSON.
 pub(super) fn job_line(job: &LiveJob) -> impl Serialize {
     object!(job =>
         id, queue, kind, state, priority, attempts, max_attempts, generation, crashes, since,
