@@ -271,6 +271,10 @@ fn a_redaction_that_cannot_apply_is_rejected() {
     for bad in [
         Redaction::new(),
         Redaction::new().path("card"),
+        Redaction::new().path("/a~b"),
+        Redaction::new().path("/a\0"),
+        Redaction::new().pattern(""),
+        Redaction::new().pattern("x").queue(" "),
         Redaction::new().pattern("(unclosed"),
         Redaction::new().pattern("a{2,1}"),
     ] {
