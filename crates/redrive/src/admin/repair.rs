@@ -1,5 +1,7 @@
 //! Finds and repairs what points at a job that is gone, and totals that differ from the rows.
 
+use postgres::Row;
+
 use crate::db::admin::Admin;
 use crate::db::row::{column, row};
 use crate::db::sql;
@@ -13,12 +15,16 @@ row! {
     pub struct Fault {
         /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `bucket`, `run`, `group`,
         /// `schedule`, `group_count` or `counter`. Newer schemas may have more.
-        pub kind: String => |row| column(row, "finding"),
+        pub kind: String => finding,
         /// The number of places.
         pub places: u64,
         /// Up to ten of them: an id, a key, a queue with its group, a name, or a total with its error.
         pub examples: Vec<String>,
     }
+}
+
+fn finding(row: &Row) -> Result<String> {
+    column(row, "finding")
 }
 
 /// Whether a repair changes anything.
