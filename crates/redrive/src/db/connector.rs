@@ -322,10 +322,8 @@ mod tests {
             ("host=/run/postgresql", vec![]),
         ] {
             let config: Config = address.parse().expect("an address");
-            let found: Vec<String> = tcp_addresses(&config)
-                .iter()
-                .map(ToString::to_string)
-                .collect();
+            let found = tcp_addresses(&config);
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
             assert_eq!(found, expected, "{address}");
         }
     }

@@ -183,28 +183,20 @@ mod tests {
 
     #[test]
     fn objects_are_missing_disabled_invalid_or_changed() {
-        let expected =
-            lines("column a.b\tbigint\nindex i\tON a\ntable a\t\ntrigger t on a\tBEFORE");
+        let whole = "column a.b\tbigint\nindex i\tON a\ntable a\t\ntrigger t on a\tBEFORE";
+        let expected = lines(whole);
         assert_eq!(compare(&expected, &expected), []);
-        for (found, drift) in [
+        for (before, after, drift) in [
+            ("column a.b\tbigint\n", "", "column a.b is missing"),
+            ("BEFORE", "BEFORE DISABLED", "trigger t on a is disabled"),
+            ("ON a", "ON a INVALID", "index i is invalid"),
             (
-                "index i\tON a\ntable a\t\ntrigger t on a\tBEFORE",
-                "column a.b is missing",
-            ),
-            (
-                "column a.b\tbigint\nindex i\tON a\ntable a\t\ntrigger t on a\tBEFORE DISABLED",
-                "trigger t on a is disabled",
-            ),
-            (
-                "column a.b\tbigint\nindex i\tON a INVALID\ntable a\t\ntrigger t on a\tBEFORE",
-                "index i is invalid",
-            ),
-            (
-                "column a.b\ttext\nindex i\tON a\nindex mine\tON a\ntable a\t\ntrigger t on a\tBEFORE",
+                "bigint",
+                "text\nindex mine\tON a",
                 "column a.b differs from the migrations",
             ),
         ] {
-            let drifts = compare(&expected, &lines(found));
+            let drifts = compare(&expected, &lines(&whole.replacen(before, after, 1)));
             let texts: Vec<String> = drifts.iter().map(ToString::to_string).collect();
             assert_eq!(texts, [drift]);
         }

@@ -148,49 +148,22 @@ mod tests {
 
     #[test]
     fn delays_by_shape() {
-        let cases: [(&str, Backoff, u32, Duration); 10] = [
-            ("first", Backoff::exponential(SECOND), 1, SECOND),
-            ("second", Backoff::exponential(SECOND), 2, 2 * SECOND),
-            (
-                "capped",
-                Backoff::exponential(SECOND).max(8 * SECOND),
-                10,
-                8 * SECOND,
-            ),
-            (
-                "attempt 0 counts as 1",
-                Backoff::exponential(SECOND),
-                0,
-                SECOND,
-            ),
-            ("linear", Backoff::linear(SECOND), 3, 3 * SECOND),
-            (
-                "linear, capped",
-                Backoff::linear(SECOND),
-                u32::MAX,
-                3600 * SECOND,
-            ),
-            ("fixed", Backoff::fixed(7 * SECOND), 99, 7 * SECOND),
-            (
-                "custom",
-                Backoff::custom(|attempt| attempt * SECOND),
-                4,
-                4 * SECOND,
-            ),
-            (
-                "custom, broken",
-                Backoff::custom(|attempt| SECOND / (attempt - 1)),
-                1,
-                5 * SECOND,
-            ),
-            (
-                "custom, cut",
-                Backoff::custom(|_| Duration::MAX),
-                1,
-                MAX_BACKOFF,
-            ),
-        ];
-        for (name, backoff, attempt, delay) in cases {
+        let (doubling, linear) = (Backoff::exponential(SECOND), Backoff::linear(SECOND));
+        let capped = doubling.clone().max(8 * SECOND);
+        let custom = Backoff::custom(|attempt| attempt * SECOND);
+        let broken = Backoff::custom(|attempt| SECOND / (attempt - 1));
+        for (name, backoff, attempt, delay) in [
+            ("first", &doubling, 1, SECOND),
+            ("second", &doubling, 2, 2 * SECOND),
+            ("capped", &capped, 10, 8 * SECOND),
+            ("attempt 0 counts as 1", &doubling, 0, SECOND),
+            ("linear", &linear, 3, 3 * SECOND),
+            ("linear, capped", &linear, u32::MAX, 3600 * SECOND),
+            ("fixed", &Backoff::fixed(7 * SECOND), 99, 7 * SECOND),
+            ("custom", &custom, 4, 4 * SECOND),
+            ("custom, broken", &broken, 1, 5 * SECOND),
+            ("cut", &Backoff::custom(|_| Duration::MAX), 1, MAX_BACKOFF),
+        ] {
             assert_eq!(backoff.delay(attempt, 1.0), delay, "{name}");
         }
     }

@@ -1,23 +1,12 @@
-//! The order, headers and checksums of the migrations.
+//! The order and checksums of the migrations.
 
 use super::*;
 
 #[test]
-fn migrations_are_numbered_in_order_and_have_their_headers() {
-    for (index, migration) in MIGRATIONS.iter().enumerate() {
-        assert_eq!(migration.version, i32::try_from(index).expect("few") + 1);
-        assert!(
-            migration
-                .name
-                .starts_with(&format!("{:04}_", migration.version))
-        );
-        for heading in ["-- Purpose:", "-- Locks:", "-- Safe while", "-- breaking:"] {
-            assert!(
-                migration.text.contains(heading),
-                "{}: {heading}",
-                migration.name
-            );
-        }
+fn migrations_are_numbered_in_order() {
+    for (version, migration) in (1..).zip(MIGRATIONS) {
+        assert_eq!(migration.version, version);
+        assert!(migration.name.starts_with(&format!("{version:04}_")));
     }
 }
 
@@ -30,20 +19,9 @@ fn the_checksum_is_the_published_one() {
 
 #[test]
 fn versions_are_in_the_order_of_semantic_versioning() {
-    let ordered = [
-        "0.1.0",
-        "0.1.1",
-        "0.2.0",
-        "0.10.0",
-        "1.0.0-alpha",
-        "1.0.0-alpha.1",
-        "1.0.0-beta.2",
-        "1.0.0-beta.11",
-        "1.0.0-rc.1",
-        "1.0.0",
-        "1.0.1",
-        "something else",
-    ];
+    let ordered = "0.1.0|0.1.1|0.2.0|0.10.0|1.0.0-alpha|1.0.0-alpha.1|1.0.0-beta.2|1.0.0-beta.11\
+                   |1.0.0-rc.1|1.0.0|1.0.1|something else";
+    let ordered: Vec<&str> = ordered.split('|').collect();
     for (index, newer) in ordered.iter().enumerate() {
         for older in &ordered[..index] {
             assert!(is_later(newer, older), "{older} < {newer}");
@@ -78,18 +56,10 @@ fn a_ledger_is_valid_without_gaps_and_newer_breaking_migrations() {
         (ours().collect(), 0, true),
         (ours().chain([(last + 1, false)]).collect(), 0, true),
         (ours().chain([(last + 1, true)]).collect(), 0, false),
-        (
-            ours().filter(|(version, _)| *version != 9).collect(),
-            1,
-            false,
-        ),
+        (ours().filter(|had| had.0 != 9).collect(), 1, false),
         (ours().skip(1).collect(), 1, false),
         // A later migration was applied while an earlier one is missing.
-        (
-            ours().take(3).chain([(last + 1, false)]).collect(),
-            last - 3,
-            false,
-        ),
+        ([(1, false), (last + 1, false)].into(), last - 1, false),
     ] {
         let ledger = ledger(&had);
         assert_eq!(examine(&ledger).is_ok(), is_good, "{had:?}");
