@@ -99,10 +99,8 @@ mod tests {
     #[track_caller]
     fn assert_age(horizon: &Horizon, id: u64, seconds: f64) {
         let age = horizon.age(id, 1000.0, 500);
-        assert!(
-            (age - seconds).abs() < 1e-9,
-            "transaction {id} is {age} seconds old, expected {seconds}"
-        );
+        let is_right = (age - seconds).abs() < 1e-9;
+        assert!(is_right, "{id} is {age} seconds old, expected {seconds}");
     }
 
     #[test]

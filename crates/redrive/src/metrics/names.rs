@@ -119,60 +119,39 @@ mod tests {
     #[test]
     fn queues_beyond_the_limit_are_folded_into_one() {
         let mut names = QueueNames::default();
-        let first = (0..QUEUE_SLOTS)
-            .map(|n| series_of("redrive_jobs_enqueued_total", &format!("q{n}"), &[], 1.0));
-        assert_eq!(names.fold(first).len(), QUEUE_SLOTS);
-
-        let (counter, age) = (
-            "redrive_jobs_enqueued_total",
-            "redrive_dlq_oldest_age_seconds",
-        );
+        let counter = "redrive_jobs_enqueued_total";
+        let age = "redrive_dlq_oldest_age_seconds";
         let by_kind = "redrive_queue_ready_jobs_by_kind";
+        let first = (0..QUEUE_SLOTS).map(|n| series_of(counter, &format!("q{n}"), &[], 1.0));
+        assert_eq!(names.fold(first).len(), QUEUE_SLOTS);
         let largest = [
             ("redrive_queue_paused", "none"),
             ("redrive_rate_limit_empty", "__queue__"),
             ("redrive_rate_limit_use_ratio", "__queue__"),
         ];
         let largest_of = |queue| largest.map(|(name, label)| series_of(name, queue, &[label], 1.0));
-        let series = names.fold(
-            [
-                series_of(counter, "late", &[], 2.0),
-                series_of(counter, "later", &[], 3.0),
-                series_of(counter, "q7", &[], 5.0),
-                series_of(age, "late", &["retry"], 30.0),
-                series_of(age, "later", &["retry"], 20.0),
-                series_of(by_kind, "late", &["resize"], 6.0),
-                series_of(by_kind, "later", &["convert"], 7.0),
-            ]
-            .into_iter()
-            .chain(largest_of("late"))
-            .chain(largest_of("later")),
-        );
+        let found = [
+            series_of(counter, "late", &[], 2.0),
+            series_of(counter, "later", &[], 3.0),
+            series_of(counter, "q7", &[], 5.0),
+            series_of(age, "late", &["retry"], 30.0),
+            series_of(age, "later", &["retry"], 20.0),
+            series_of(by_kind, "late", &["resize"], 6.0),
+            series_of(by_kind, "later", &["convert"], 7.0),
+        ];
+        let largest_ones = ["late", "later"].into_iter().flat_map(largest_of);
+        let series = names.fold(found.into_iter().chain(largest_ones));
         for (name, label) in largest {
             assert_eq!(number(&series, name, OTHER, &[label]), Some(1.0), "{name}");
         }
         let other = |key: &Key| *key.labels == [OTHER.to_owned(), OTHER.to_owned()];
         let folded = series.iter().find(|(key, _)| other(key));
-        assert_eq!(
-            folded.map(|(_, value)| value),
-            Some(&Value::Number(13.0)),
-            "kinds are summed, too"
-        );
-        assert_eq!(
-            number(&series, counter, OTHER, &[]),
-            Some(5.0),
-            "counts are summed"
-        );
-        assert_eq!(
-            number(&series, age, OTHER, &["retry"]),
-            Some(30.0),
-            "ages keep the maximum"
-        );
-        assert_eq!(
-            number(&series, counter, "q7", &[]),
-            Some(5.0),
-            "named queues keep their name"
-        );
+        let kinds = folded.map(|(_, value)| value);
+        assert_eq!(kinds, Some(&Value::Number(13.0)), "kinds are summed, too");
+        // Counts are summed, and ages keep the maximum.
+        assert_eq!(number(&series, counter, OTHER, &[]), Some(5.0));
+        assert_eq!(number(&series, age, OTHER, &["retry"]), Some(30.0));
+        assert_eq!(number(&series, counter, "q7", &[]), Some(5.0), "its name");
         assert_eq!(names.folded(), 2);
     }
 
@@ -200,10 +179,8 @@ mod tests {
             let key = Key::new("redrive_job_attempts_to_success", vec![queue.to_owned()]);
             let mut counts = vec![0; 11];
             counts[1] = 2;
-            (
-                key.expect("in the catalogue"),
-                Value::Buckets { counts, sum: 4.0 },
-            )
+            let value = Value::Buckets { counts, sum: 4.0 };
+            (key.expect("in the catalogue"), value)
         };
         let series = names.fold([one("late"), one("later")]);
         let mut counts = vec![0; 11];

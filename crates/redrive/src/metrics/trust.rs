@@ -93,10 +93,7 @@ mod tests {
             assert_distrust(Some(source), true, None);
         }
         let now = Instant::now();
-        assert_eq!(
-            distrust(&BTreeMap::new(), now),
-            Some(Distrust::Collector),
-            "nothing was read"
-        );
+        let unread = distrust(&BTreeMap::new(), now);
+        assert_eq!(unread, Some(Distrust::Collector), "nothing was read");
     }
 }

@@ -110,39 +110,26 @@ mod tests {
     #[test]
     fn missing_series_are_zero_and_existing_values_stay() {
         let died = key("redrive_jobs_dead_lettered_total", &["mail", "exhausted"]);
-        let failed = key(
-            "redrive_job_attempts_failed_total",
-            &["mail", "send", "panic"],
-        );
-        let mut series = Series::from([
-            (died.clone(), Value::Number(3.0)),
-            (failed, Value::Number(1.0)),
-        ]);
+        let attempts = "redrive_job_attempts_failed_total";
+        let failed = key(attempts, &["mail", "send", "panic"]);
+        let found = [(died.clone(), 3.0), (failed, 1.0)];
+        let mut series: Series = found.map(|(key, of)| (key, Value::Number(of))).into();
         fill(&mut series, &BTreeSet::from([Source::Totals]));
         assert_eq!(series[&died], Value::Number(3.0));
         for (name, labels) in [
             ("redrive_jobs_dead_lettered_total", &["mail", "timeout"][..]),
             ("redrive_jobs_enqueued_total", &["mail"]),
             ("redrive_jobs_succeeded_total", &["mail", "send"]),
-            (
-                "redrive_job_attempts_failed_total",
-                &["mail", "send", "outage"],
-            ),
+            (attempts, &["mail", "send", "outage"]),
             ("redrive_dlq_letters", &["mail", "quarantined"]),
             ("redrive_fold_age_seconds", &[]),
         ] {
-            assert_eq!(
-                series.get(&key(name, labels)),
-                Some(&Value::Number(0.0)),
-                "{name}"
-            );
+            let value = series.get(&key(name, labels));
+            assert_eq!(value, Some(&Value::Number(0.0)), "{name}");
         }
         let waited = key("redrive_job_queue_wait_seconds", &["mail"]);
-        let empty = Value::Buckets {
-            counts: vec![0; 17],
-            sum: 0.0,
-        };
-        assert_eq!(series[&waited], empty);
+        let (counts, sum) = (vec![0; 17], 0.0);
+        assert_eq!(series[&waited], Value::Buckets { counts, sum });
     }
 
     #[test]
@@ -173,9 +160,7 @@ mod tests {
         fill(&mut series, &Source::DATABASE.into());
         assert!(series.contains_key(&key("redrive_table_bytes", &["jobs", "toast"])));
         let other = key("redrive_table_dead_rows_estimate", &["jobs"]);
-        assert!(
-            !series.contains_key(&other),
-            "a table is added only to metrics that have it"
-        );
+        let has_other = series.contains_key(&other);
+        assert!(!has_other, "a table is added only to metrics that have it");
     }
 }

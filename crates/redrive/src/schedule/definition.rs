@@ -221,6 +221,8 @@ mod tests {
     #[test]
     fn an_invalid_schedule_says_why() {
         let minute = Duration::from_mins(1);
+        let long = "x".repeat(64_000);
+        let bounds = |ticks, age| daily().job("q", job()).missed_bounds(ticks, age);
         for (schedule, why) in [
             (daily(), "neither a job nor a policy"),
             (daily().job("", job()), "queue name"),
@@ -229,22 +231,10 @@ mod tests {
             (daily().job("q", job().group("g")), "or a group"),
             (daily().job("q", job().priority(1001)), "priority"),
             (daily().job("q", job().header("redrive-x", "1")), "reserved"),
-            (
-                daily().job("q", job().header("a", "x".repeat(64_000))),
-                "64000",
-            ),
-            (
-                daily().job("q", job()).missed_bounds(0, minute),
-                "1 to 1,000",
-            ),
-            (
-                daily().job("q", job()).missed_bounds(1001, minute),
-                "1 to 1,000",
-            ),
-            (
-                daily().job("q", job()).missed_bounds(1, minute / 2),
-                "1 minute to 366 days",
-            ),
+            (daily().job("q", job().header("a", long)), "64000"),
+            (bounds(0, minute), "1 to 1,000"),
+            (bounds(1001, minute), "1 to 1,000"),
+            (bounds(1, minute / 2), "1 minute to 366 days"),
         ] {
             let error = schedule.checked().expect_err(why);
             error.assert_invalid(why);

@@ -97,13 +97,8 @@ mod tests {
             (2100, 1, 100),
         ] {
             let sources = std::iter::repeat_n("kafka", failures);
-            let now = start + Duration::from_millis(ms);
-            let wait = pace.wait_at(sources, now);
-            assert_eq!(
-                wait,
-                Duration::from_millis(wait_ms),
-                "{failures} at {ms} ms"
-            );
+            let wait = pace.wait_at(sources, start + Duration::from_millis(ms));
+            assert_eq!(wait.as_millis(), wait_ms, "{failures} at {ms} ms");
         }
     }
 
@@ -112,15 +107,13 @@ mod tests {
         let mut pace = pace(10);
         let now = Instant::now();
         let second = Duration::from_secs(1);
-        assert_eq!(
-            pace.wait_at(std::iter::repeat_n("flood", 1000), now),
-            Duration::ZERO
-        );
+        let flood = std::iter::repeat_n("flood", 1000);
+        assert_eq!(pace.wait_at(flood, now), Duration::ZERO);
         assert_eq!(pace.wait_at(std::iter::once("flood"), now), 99 * second);
         assert_eq!(pace.wait_at(std::iter::once("calm"), now), Duration::ZERO);
-        let both = ["calm", "flood"].into_iter();
+        let slowest = pace.wait_at(["calm", "flood"].into_iter(), now);
         assert!(
-            pace.wait_at(both, now) > 99 * second,
+            slowest > 99 * second,
             "a batch waits for its slowest source"
         );
     }
@@ -130,11 +123,8 @@ mod tests {
         let mut pace = pace(10);
         let start = Instant::now();
         for number in 0..100_u32 {
-            let name = number.to_string();
-            pace.wait_at(
-                std::iter::once(&*name),
-                start + number * Duration::from_secs(1),
-            );
+            let now = start + Duration::from_secs(number.into());
+            pace.wait_at(std::iter::once(&*number.to_string()), now);
         }
         assert_eq!(pace.due.len(), 1);
     }

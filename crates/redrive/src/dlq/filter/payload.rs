@@ -349,21 +349,15 @@ mod tests {
             let error = PayloadCondition::of(path, Comparison::Equal, 1.into()).expect_err(path);
             assert!(error.to_string().contains(why), "{path}: {error}");
         }
-        assert!(PayloadCondition::of("a", Comparison::Contains, "".into()).is_err());
-        assert!(PayloadCondition::of("a", Comparison::Contains, 1.into()).is_err());
+        for value in [Value::from(""), 1.into(), "x\0".into()] {
+            assert!(PayloadCondition::of("a", Comparison::Contains, value).is_err());
+        }
         assert!(PayloadCondition::of("a", Comparison::Equal, "x\0".into()).is_err());
-        assert!(PayloadCondition::of("a", Comparison::Contains, "x\0".into()).is_err());
     }
 
     #[test]
     fn a_bare_word_is_what_it_looks_like() {
-        for word in [
-            "42",
-            "-1.5",
-            "1e400",
-            "123456789012345678901234567890",
-            "-0",
-        ] {
+        for word in ["42", "-1.5", "1e400", "12345678901234567890123", "-0"] {
             assert_eq!(Scalar::bare(word), Scalar::Number(word.to_owned()));
         }
         assert_eq!(Scalar::bare("true"), Scalar::Truth(true));

@@ -149,10 +149,10 @@ mod tests {
             let decided = pace(&stage(0, Some(10), cursor, recovered, died));
             match expected {
                 Some(expected) => assert_eq!(decided, expected, "{cursor} {recovered} {died}"),
-                None => assert_eq!(
-                    decided,
-                    Pace::Halt("2 of the 10 letters of the canary died again".to_owned())
-                ),
+                None => {
+                    let why = "2 of the 10 letters of the canary died again";
+                    assert_eq!(decided, Pace::Halt(why.to_owned()));
+                }
             }
         }
     }
@@ -230,11 +230,8 @@ mod tests {
                 ..stage(0, None, 900, recovered, died)
             };
             let decided = pace(&facts);
-            assert_eq!(
-                matches!(decided, Pace::Halt(_)),
-                halts,
-                "{facts:?}: {decided:?}"
-            );
+            let has_halted = matches!(decided, Pace::Halt(_));
+            assert_eq!(has_halted, halts, "{facts:?}: {decided:?}");
         }
     }
 
@@ -248,9 +245,7 @@ mod tests {
             },
             ..stage(3, None, 900, 415, 46)
         };
-        assert_eq!(
-            pace(&facts),
-            Pace::Halt("6 of the last 21 letters died again".to_owned())
-        );
+        let why = "6 of the last 21 letters died again".to_owned();
+        assert_eq!(pace(&facts), Pace::Halt(why));
     }
 }

@@ -29,33 +29,27 @@ fn policy(missed: Missed) -> MissedPolicy {
 
 /// Returns the ticks that run, how many are missed, the latest of these and the next tick, as text.
 fn planned(rhythm: &Rhythm, policy: MissedPolicy, due: &str, now: &str) -> String {
-    let plan = plan(rhythm, policy, at(due), at(now)).expect("a plan");
+    let [due, now] = [due, now].map(|time| at(&format!("{time}Z")));
+    let plan = plan(rhythm, policy, due, now).expect("a plan");
     let short = |tick: &Timestamp| tick.strftime("%dT%H:%M:%S").to_string();
     let run: Vec<String> = plan.run.iter().map(short).collect();
-    format!(
-        "run [{}] missed {} {} next {}",
-        run.join(" "),
-        plan.missed,
-        plan.missed_at
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), short),
-        short(&plan.next),
-    )
+    let (run, next) = (run.join(" "), short(&plan.next));
+    let missed_at = plan.missed_at.as_ref().map(short);
+    let missed_at = missed_at.as_deref().unwrap_or("-");
+    format!("run [{run}] missed {} {missed_at} next {next}", plan.missed)
 }
 
 #[test]
 fn a_tick_on_time_runs_with_every_policy() {
     for missed in Missed::ALL {
         for (rhythm, now) in [
-            (cron("0 8 * * *"), "2026-01-05T08:00:00Z"),
-            (cron("0 8 * * *"), "2026-01-05T08:01:00Z"),
-            (every(86_400), "2026-01-05T08:00:59Z"),
+            (cron("0 8 * * *"), "2026-01-05T08:00:00"),
+            (cron("0 8 * * *"), "2026-01-05T08:01:00"),
+            (every(86_400), "2026-01-05T08:00:59"),
         ] {
-            let plan = planned(&rhythm, policy(missed), "2026-01-05T08:00:00Z", now);
-            assert_eq!(
-                plan, "run [05T08:00:00] missed 0 - next 06T08:00:00",
-                "{missed}"
-            );
+            let plan = planned(&rhythm, policy(missed), "2026-01-05T08:00:00", now);
+            let expected = "run [05T08:00:00] missed 0 - next 06T08:00:00";
+            assert_eq!(plan, expected, "{missed}");
         }
     }
 }
@@ -75,7 +69,7 @@ fn three_days_of_downtime_follow_the_policy() {
             (Missed::All, all, MISSED_AFTER, "run [08] missed 3 07"),
         ] {
             let policy = MissedPolicy { missed, ticks, age };
-            let (due, now) = ("2026-01-05T08:00:00Z", "2026-01-08T08:30:00Z");
+            let (due, now) = ("2026-01-05T08:00:00", "2026-01-08T08:30:00");
             let plan = planned(&rhythm, policy, due, now).replace("T08:00:00", "");
             assert_eq!(plan, format!("{expected} next 09"), "{rhythm:?} {policy:?}");
         }
@@ -87,16 +81,10 @@ fn the_latest_tick_runs_on_time_after_missed_ones() {
     // Each second is due; only the last is on time.
     for rhythm in [cron("* * * * * *"), every(1)] {
         for missed in [Missed::Skip, Missed::Once] {
-            let plan = planned(
-                &rhythm,
-                policy(missed),
-                "2026-01-05T08:00:00Z",
-                "2026-01-05T08:00:30.5Z",
-            );
-            assert_eq!(
-                plan,
-                "run [05T08:00:30] missed 30 05T08:00:29 next 05T08:00:31"
-            );
+            let (due, now) = ("2026-01-05T08:00:00", "2026-01-05T08:00:30.5");
+            let plan = planned(&rhythm, policy(missed), due, now);
+            let expected = "run [05T08:00:30] missed 30 05T08:00:29 next 05T08:00:31";
+            assert_eq!(plan, expected);
         }
     }
 }
@@ -107,38 +95,19 @@ fn years_of_downtime_are_planned_without_counting_every_tick() {
         ticks: 3,
         ..policy(Missed::All)
     };
-    let plan = planned(
-        &cron("* * * * * *"),
-        bounds,
-        "2020-01-01T00:00:00Z",
-        "2026-01-05T08:00:00Z",
-    );
-    assert!(
-        plan.starts_with("run [05T07:59:58 05T07:59:59 05T08:00:00] missed "),
-        "{plan}"
-    );
+    let planned = |rhythm, due, now| planned(&rhythm, bounds, due, now);
+    let seconds = cron("* * * * * *");
+    let plan = planned(seconds, "2020-01-01T00:00:00", "2026-01-05T08:00:00");
+    let run = "run [05T07:59:58 05T07:59:59 05T08:00:00] missed ";
+    assert!(plan.starts_with(run), "{plan}");
     assert!(plan.ends_with(" 05T07:59:57 next 05T08:00:01"), "{plan}");
-    let plan = planned(
-        &every(1),
-        bounds,
-        "2020-01-01T00:00:00Z",
-        "2020-01-02T00:00:00Z",
-    );
-    assert_eq!(
-        plan,
-        "run [01T23:59:58 01T23:59:59 02T00:00:00] missed 86398 01T23:59:57 next 02T00:00:01"
-    );
-    // A line with many ticks long ago and none since.
-    let plan = planned(
-        &cron("* * * 1 JAN *"),
-        bounds,
-        "2026-01-01T00:00:00Z",
-        "2026-12-05T08:00:00Z",
-    );
-    assert!(
-        plan.starts_with("run [01T23:59:59] missed "),
-        "the others are too old: {plan}"
-    );
+    let plan = planned(every(1), "2020-01-01T00:00:00", "2020-01-02T00:00:00");
+    let run = "run [01T23:59:58 01T23:59:59 02T00:00:00] missed 86398 01T23:59:57 next 02T00:00:01";
+    assert_eq!(plan, run);
+    // A line with many ticks long ago and none since. The others are too old.
+    let once = cron("* * * 1 JAN *");
+    let plan = planned(once, "2026-01-01T00:00:00", "2026-12-05T08:00:00");
+    assert!(plan.starts_with("run [01T23:59:59] missed "), "{plan}");
 }
 
 #[test]
@@ -148,13 +117,8 @@ fn just_more_ticks_than_are_counted_lose_none_of_the_newest() {
         ..policy(Missed::All)
     };
     // 10,005 seconds.
-    let plan = plan(
-        &cron("* * * * * *"),
-        bounds,
-        at("2026-01-05T00:00:00Z"),
-        at("2026-01-05T02:46:44Z"),
-    )
-    .expect("a plan");
+    let (due, now) = (at("2026-01-05T00:00:00Z"), at("2026-01-05T02:46:44Z"));
+    let plan = plan(&cron("* * * * * *"), bounds, due, now).expect("a plan");
     assert_eq!(plan.run.len(), 100);
     assert_eq!(plan.run.first(), Some(&at("2026-01-05T02:45:05Z")));
     assert!(plan.missed >= 9900, "{}", plan.missed);
