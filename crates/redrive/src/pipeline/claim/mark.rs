@@ -163,17 +163,8 @@ mod tests {
 
     #[test]
     fn redriven_jobs_follow_new_ones_of_the_same_priority() {
-        let in_order = [
-            (2, 0),
-            (2, 1),
-            (1, 0),
-            (1, 3),
-            (0, 0),
-            (0, 1),
-            (-1, 0),
-            (-1, 9),
-        ];
-        let ranks = in_order.map(|(priority, generation)| rank(priority, generation));
+        let of = |priority| [rank(priority, 0), rank(priority, 3)];
+        let ranks = [of(2), of(1), of(0), of(-1)].concat();
         assert!(ranks.is_sorted(), "{ranks:?}");
         assert_eq!(rank(1, 1), rank(1, 7));
         assert!(rank(0, 0) < rank(0, 1) && rank(0, 1) < rank(-1, 0));
@@ -201,13 +192,8 @@ mod tests {
         let mut marks = Marks::new();
         let now = Instant::now();
         marks.note(Scan::FromMarks, now, MS, Fill::Full, [(0, 900)].into_iter());
-        marks.note(
-            Scan::Full,
-            now,
-            MS,
-            Fill::Full,
-            [(0, 1), (0, 2)].into_iter(),
-        );
+        let first = [(0, 1), (0, 2)].into_iter();
+        marks.note(Scan::Full, now, MS, Fill::Full, first);
         assert_eq!(marks.ranges(Scan::FromMarks, 0)[1].from_id, 2);
         marks.note(Scan::Full, now, MS, Fill::Partial, [(0, 1)].into_iter());
         assert_eq!(marks.ranges(Scan::FromMarks, 0)[1].from_id, 2);
@@ -218,28 +204,21 @@ mod tests {
         let mut marks = Marks::new();
         let now = Instant::now();
         assert_eq!(marks.ranges(Scan::FromMarks, 0), [IndexRange::ALL]);
-        marks.note(
-            Scan::FromMarks,
-            now,
-            MS,
-            Fill::Full,
-            [(-5, 70), (-5, 60), (0, 90), (3, 10)].into_iter(),
-        );
+        let found = [(-5, 70), (-5, 60), (0, 90), (3, 10)].into_iter();
+        marks.note(Scan::FromMarks, now, MS, Fill::Full, found);
         let range = |from_rank, from_id, to_rank| IndexRange {
             from_rank,
             from_id,
             to_rank,
         };
         for lead in [0, 1000] {
-            assert_eq!(
-                marks.ranges(Scan::FromMarks, lead),
-                [
-                    range(i32::MIN, 0, -5),
-                    range(-5, lead + 70, 0),
-                    range(0, lead + 90, 3),
-                    range(3, lead + 10, i32::MAX),
-                ]
-            );
+            let expected = [
+                range(i32::MIN, 0, -5),
+                range(-5, lead + 70, 0),
+                range(0, lead + 90, 3),
+                range(3, lead + 10, i32::MAX),
+            ];
+            assert_eq!(marks.ranges(Scan::FromMarks, lead), expected);
             let full = marks.ranges(Scan::Full, lead);
             assert_eq!(full, [IndexRange::ALL], "nothing is left out");
         }

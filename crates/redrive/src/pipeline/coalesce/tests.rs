@@ -161,10 +161,8 @@ fn a_call_in_line_gives_up_at_its_deadline_and_its_job_is_not_stored() {
     let (_first, mut running) = calls.busy();
     let late = calls.call(10, Duration::from_millis(1));
     let error = id(late).expect_err("late");
-    assert!(
-        error.is_unavailable() && error.to_string().contains("within 1ms"),
-        "{error}"
-    );
+    let is_late = error.is_unavailable() && error.to_string().contains("within 1ms");
+    assert!(is_late, "{error}");
     let next = calls.call(11, LONG);
     running.remove(0).store();
     let statement = calls.statement();
@@ -194,9 +192,8 @@ fn a_call_whose_job_another_one_sends_says_at_its_deadline_that_it_may_be_stored
     let calls = Calls::new();
     // The call is no longer in line, and nobody has answered it.
     let (_answer, waits) = bounded(1);
-    let ended = calls
-        .coalescer
-        .wait(1, &waits, Instant::now(), Duration::from_secs(1));
+    let (now, second) = (Instant::now(), Duration::from_secs(1));
+    let ended = calls.coalescer.wait(1, &waits, now, second);
     let error = ended.map(drop).expect_err("late");
     assert!(
         error.is_lost(),

@@ -132,15 +132,11 @@ mod tests {
 
     #[test]
     fn a_worker_claims_only_for_the_limits_of_its_kinds() {
-        let limits = LocalLimits::of(
-            "queue:q",
-            vec![limit("queue:q", "a", 20), limit("queue:q", "b", 20)],
-        );
+        let both = ["a", "b"].map(|kind| limit("queue:q", kind, 20));
+        let limits = LocalLimits::of("queue:q", both.into());
         let handled = ["b".to_owned()];
-        let kinds: Vec<_> = limits
-            .targets(Some(&handled))
-            .map(|it| it.kind.as_deref())
-            .collect();
+        let targets = limits.targets(Some(&handled));
+        let kinds: Vec<_> = targets.map(|it| it.kind.as_deref()).collect();
         assert_eq!(kinds, [Some("b")]);
         assert_eq!(limits.targets(None).count(), 2);
     }
