@@ -89,8 +89,7 @@ BEGIN
         CASE WHEN last -> 'version' = attempt -> 'version' THEN 'version' END,
         CASE WHEN last -> 'pid' = attempt -> 'pid' THEN 'pid' END];
     IF last ?& facts AND last - facts - 'outcome' = '{}' THEN
-        last := jsonb_build_array(last -> 'attempt', last -> 'run_ms', to_char(
-            (last ->> 'ended_at')::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+        last := jsonb_build_array(last -> 'attempt', last -> 'run_ms', last -> 'ended_at')
             || CASE WHEN last ? 'outcome' THEN jsonb_build_array(last -> 'outcome') ELSE '[]' END;
     END IF;
     RETURN redrive.cut_history((history - -1) || jsonb_build_array(last), 19);

@@ -182,6 +182,15 @@ fn a_history_of_anything_can_be_cut() {
 }
 
 #[test]
+fn a_record_with_any_time_can_be_shortened() {
+    let (test, mut client) = TestDatabase::with_client();
+    let record = json!({"attempt": 1, "run_ms": 5, "ended_at": "long ago"});
+    let id = remembered(&mut client, &[record.clone(), record]);
+    let history = test.open().letter(id).history;
+    assert_eq!(history[0].ended_at.as_deref(), Some("long ago"));
+}
+
+#[test]
 fn a_lost_worker_gets_no_error_of_a_later_generation() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();

@@ -160,8 +160,7 @@ fn attempts(history: &JsonText) -> Vec<AttemptRecord> {
     attempts
 }
 
-/// Writes a time in one format. Older records were stored with milliseconds, the newest with the
-/// microseconds and the time zone of the session that stored it.
+/// Writes a time in one format. A record has the time zone of the session that stored it.
 fn in_utc(stored: String) -> String {
     match stored.parse::<Timestamp>() {
         Ok(timestamp) => format!("{timestamp:.3}"),

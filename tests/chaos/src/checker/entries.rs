@@ -56,8 +56,7 @@ pub(crate) fn entries(history: Option<&str>, last: Option<&Entry>) -> Option<Vec
     Some(entries)
 }
 
-/// Returns a time in UTC up to its milliseconds. The short form of an entry keeps no more, and the long form no zeros
-/// at the end.
+/// Returns a time in UTC up to its milliseconds. An entry keeps no zeros at the end.
 fn milliseconds(time: &str) -> String {
     let time = time.trim_end_matches('Z').trim_end_matches("+00:00");
     let (second, fraction) = time.split_once('.').unwrap_or((time, ""));
