@@ -72,9 +72,9 @@ pub(super) struct Deliver {
     /// Sink that this program registered.
     #[arg(long, help_heading = "Action", value_name = "NAME", group = "where")]
     sink: Option<String>,
-    /// Time limit of the command.
-    #[arg(long, help_heading = "Action", value_name = "TIME", value_parser = time::parse, default_value = "1m", requires = "exec", allow_hyphen_values = true)]
-    deadline: Duration,
+    /// Time limit of the command [default: 1m].
+    #[arg(long, help_heading = "Action", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    deadline: Option<Duration>,
     /// Also deliver letters whose payload was redacted.
     #[arg(long, help_heading = "Action")]
     force: bool,
@@ -198,31 +198,25 @@ impl Deliver {
 
     /// The sink, and the shell if the sink is a command.
     fn sink(&self, cx: &Context<'_>) -> Result<(SharedSink, Option<Arc<Shell>>)> {
-        if let Some(name) = &self.sink {
-            let sinks = &cx.registry.sinks;
-            let sink = sinks.get(name).ok_or_else(|| {
-                let names: Vec<&str> = sinks.keys().map(String::as_str).collect();
-                Error::new(match names.is_empty() {
-                    true => "this program has no sinks; use --exec COMMAND".to_owned(),
-                    false => format!(
-                        "sink `{name}` does not exist; expected one of {}",
-                        names.join(", ")
-                    ),
-                })
-            })?;
-            return Ok((Arc::clone(sink), None));
+        if let Some((shell, deadline)) = Shell::given(self.exec.as_deref(), self.deadline)? {
+            let running = Arc::clone(&shell);
+            let stdout = match cx.global.json {
+                true => Stdout::Null,
+                false => Stdout::Inherit,
+            };
+            let send = move |letter: &Letter| running.run_letter(letter, stdout, deadline);
+            return Ok((Arc::new(send), Some(shell)));
         }
-        let command = self.exec.as_deref().unwrap_or_default();
-        let deadline = self.deadline;
-        let shell = Arc::new(Shell::new(command, Some(deadline)));
-        shell.check().map_err(Error::new)?;
-        let running = Arc::clone(&shell);
-        let stdout = match cx.global.json {
-            true => Stdout::Null,
-            false => Stdout::Inherit,
-        };
-        let send = move |letter: &Letter| running.run_letter(letter, stdout, deadline);
-        Ok((Arc::new(send), Some(shell)))
+        let (sinks, name) = (&cx.registry.sinks, self.sink.as_deref().unwrap_or_default());
+        let names: Vec<&str> = sinks.keys().map(String::as_str).collect();
+        match (sinks.get(name), &*names) {
+            (Some(sink), _) => Ok((Arc::clone(sink), None)),
+            (None, []) => Err(Error::new("this program has no sinks; use --exec COMMAND")),
+            (None, names) => Err(Error::new(format!(
+                "sink `{name}` does not exist; expected one of {}",
+                names.join(", ")
+            ))),
+        }
     }
 }
 

@@ -28,9 +28,9 @@ pub(crate) struct PayloadEdit {
     /// for which it does not exit with 0 stays unchanged. It also runs in the dry run.
     #[arg(long, value_name = "COMMAND", group = "how")]
     exec: Option<String>,
-    /// Time limit of the command.
-    #[arg(long, value_name = "TIME", value_parser = time::parse, default_value = "1m", requires = "exec", allow_hyphen_values = true)]
-    deadline: Duration,
+    /// Time limit of the command [default: 1m].
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    deadline: Option<Duration>,
 }
 
 /// An edit, with the shell if it is a command.
@@ -42,10 +42,7 @@ pub(crate) struct GivenEdit {
 impl PayloadEdit {
     /// The edit; `None` if there is none.
     pub(crate) fn read(&self) -> Result<Option<GivenEdit>> {
-        if let Some(command) = &self.exec {
-            let deadline = self.deadline;
-            let shell = Arc::new(Shell::new(command, Some(deadline)));
-            shell.check().map_err(Error::new)?;
+        if let Some((shell, deadline)) = Shell::given(self.exec.as_deref(), self.deadline)? {
             let running = Arc::clone(&shell);
             let edit = Edit::transform(move |payload| {
                 let edited = running.transform(payload, deadline);

@@ -1,7 +1,6 @@
 //! The validators that a command takes: a JSON Schema, a shell command, or those of the program.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::JobId;
@@ -12,9 +11,6 @@ use crate::ndjson::{read_text, shown};
 use crate::prelude::*;
 use crate::registry::Registry;
 use crate::shell::{Interrupt, Shell, Stdout};
-
-/// The default time limit of a command.
-const DEADLINE: Duration = Duration::from_mins(1);
 
 /// How payloads are checked.
 #[derive(Args, Debug)]
@@ -38,19 +34,16 @@ impl ValidatorArgs {
         &self,
         registry: &Registry,
     ) -> Result<(Validators, Option<Interrupt>)> {
-        if let Some(file) = &self.schema {
-            return Ok((Validators::new().any(schema_check(file)?), None));
-        }
-        if let Some(command) = &self.exec {
-            let deadline = self.deadline.unwrap_or(DEADLINE);
-            let shell = Arc::new(Shell::new(command, Some(deadline)));
-            shell.check().map_err(Error::new)?;
+        if let Some((shell, deadline)) = Shell::given(self.exec.as_deref(), self.deadline)? {
             let interrupt = Interrupt::of(Some(&shell), || ())?;
             let check = move |letter: &Letter| {
                 let checked = shell.run_letter(letter, Stdout::Null, deadline);
                 checked.map_err(|failure| failure.message().to_owned())
             };
             return Ok((Validators::new().any(check), Some(interrupt)));
+        }
+        if let Some(file) = &self.schema {
+            return Ok((Validators::new().any(schema_check(file)?), None));
         }
         if registry.validators.is_empty() {
             return Err(Error::new(
@@ -110,7 +103,6 @@ pub(super) fn print_errors(
     Ok(())
 }
 
-/// A validation error as JSON.
 pub(super) fn error_json(noun: &str, error: &ValidationError) -> Value {
     let ids: Vec<i64> = error.ids.iter().copied().map(JobId::get).collect();
     json!({

@@ -343,36 +343,31 @@ impl Stopper {
 }
 
 fn report(stopped: &StopReport, left: &Left, cx: &mut Context<'_>) -> Result<()> {
-    let counts = &stopped.stats;
-    // The handler snoozes a job whose command was killed, which releases it.
-    let released = stopped.released + counts.snoozed;
-    if cx.global.json {
-        return json_line(
-            cx.out,
-            &json!({
-                "done": counts.done, "retried": counts.retried, "outages": counts.outages,
-                "dead": counts.dead, "released": released, "killed": stopped.still_running.len(),
-                "lost": counts.lost, "left": left.jobs(), "left_because": left.reasons(),
-            }),
-        );
-    }
-    if !stopped.still_running.is_empty() {
-        let killed = counted(stopped.still_running.len() as u64, "command");
-        cx.say(format!(
-            "killed {killed} that did not finish in time; the jobs were released"
-        ));
-    }
-    let counts: Vec<String> = [
+    let (counts, killed) = (&stopped.stats, stopped.still_running.len() as u64);
+    let counts = [
         ("done", counts.done),
         ("retried", counts.retried),
         ("outages", counts.outages),
         ("dead", counts.dead),
-        ("released", released),
+        // The handler snoozes a job whose command was killed, which releases it.
+        ("released", stopped.released + counts.snoozed),
         ("lost", counts.lost),
-    ]
-    .iter()
-    .map(|(name, count)| format!("{name} {}", grouped(*count)))
-    .collect();
+    ];
+    if cx.global.json {
+        let reasons = left.reasons();
+        let mut line = json!({ "killed": killed, "left": left.jobs(), "left_because": reasons });
+        for (name, count) in counts {
+            line[name] = count.into();
+        }
+        return json_line(cx.out, &line);
+    }
+    if killed > 0 {
+        let killed = counted(killed, "command");
+        cx.say(format!(
+            "killed {killed} that did not finish in time; the jobs were released"
+        ));
+    }
+    let counts = counts.map(|(name, count)| format!("{name} {}", grouped(count)));
     cx.say(counts.join(", "));
     for reason in left.reasons() {
         cx.say(format!("left {reason}"));

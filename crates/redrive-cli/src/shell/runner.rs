@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,11 +15,14 @@ use serde_json::value::RawValue;
 
 use super::exit::{is_refused_fork, outcome};
 use super::process::{Ended, MAX_STDOUT, Output, Process, Running, Stdout};
+use crate::error::Error;
 use crate::ndjson::without_mark;
 use crate::stop;
 use crate::terminal::as_line;
 use crate::time::rfc3339;
 
+/// The default time limit of a command for a letter or a payload.
+const DEADLINE: Duration = Duration::from_mins(1);
 /// The longest time between SIGTERM and SIGKILL.
 const MAX_TERM_GRACE: Duration = Duration::from_secs(1);
 /// How long a command may wait until the host lets it start, and the part of the deadline that it may
@@ -77,6 +81,25 @@ impl Shell {
             is_stopping: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
         }
+    }
+
+    /// The shell of `--exec` and the time limit of its command, which `--deadline` sets; `None`: there is none.
+    pub(crate) fn given(
+        exec: Option<&str>,
+        deadline: Option<Duration>,
+    ) -> crate::error::Result<Option<(Arc<Shell>, Duration)>> {
+        let Some(command) = exec else {
+            return match deadline {
+                Some(_) => Err(Error::new(
+                    "--deadline limits a command: it needs --exec COMMAND",
+                )),
+                None => Ok(None),
+            };
+        };
+        let deadline = deadline.unwrap_or(DEADLINE);
+        let shell = Arc::new(Shell::new(command, Some(deadline)));
+        shell.check().map_err(Error::new)?;
+        Ok(Some((shell, deadline)))
     }
 
     /// Checks that the host can run the command, and that its first word is a program or a word of the
@@ -320,8 +343,6 @@ fn line_of(json: &RawValue) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn run(command: &str, payload: &str) -> Result<(), Failure> {
