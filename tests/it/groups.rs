@@ -20,6 +20,7 @@ use redrive::{Failure, GroupDeath, GroupPolicy, Job, JobId, NewJob, Queue, Worke
 use redrive_tests::prelude::*;
 
 const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
+const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
 const HOLD: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Hold);
 
 /// A migrated database with a queue that has this policy.
@@ -107,6 +108,15 @@ fn run_all(test: &TestDatabase, queue: &Queue, ran: &[i64]) {
     all_end(test, queue, finishing(queue, &finished), &finished, ran);
 }
 
+/// Checks which orders of groups ran.
+#[track_caller]
+fn each_ran(finished: &Finished, groups: &[&str], ran: impl IntoIterator<Item = i64>) {
+    let ran: Vec<i64> = ran.into_iter().collect();
+    for group in groups {
+        assert_eq!(finished.of(group), ran, "group {group}");
+    }
+}
+
 /// Asserts that no group has a turn, after all jobs have ended.
 #[track_caller]
 fn no_slot_left(test: &TestDatabase) {
@@ -125,6 +135,5 @@ fn waiting(client: &mut Client) -> i64 {
 /// Waits until this many letters hold a group.
 #[track_caller]
 fn held(test: &TestDatabase, letters: i64) {
-    let mut client = test.client();
-    client.reaches("held_groups", letters);
+    test.reaches("held_groups", letters);
 }

@@ -3,6 +3,7 @@
 use std::thread;
 
 use postgres::GenericClient;
+use postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::*;
@@ -33,28 +34,30 @@ impl Default for Place {
 
 /// Claims up to `limit` jobs of groups with the statement of a worker. Returns their ids.
 pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Place) -> Vec<i64> {
+    let (all, none) = (None::<Vec<String>>, Vec::<String>::new());
+    let (lease, worker) = (Uuid::new_v4(), Uuid::nil());
+    let (after, arrived, passed) = (&place.after, &place.arrived, &place.passed);
+    let (bytes, in_a_row) = (&place.bytes, &place.in_a_row);
+    let values: [&(dyn ToSql + Sync); 16] = [
+        &"orders",
+        &all,
+        &none,
+        &limit,
+        bytes,
+        &lease,
+        &worker,
+        &all,
+        after,
+        arrived,
+        passed,
+        &500_i32,
+        &true,
+        in_a_row,
+        &none,
+        &i32::MAX,
+    ];
     let rows = client
-        .query(
-            statement("claim_groups"),
-            &[
-                &"orders",
-                &None::<Vec<String>>,
-                &Vec::<String>::new(),
-                &limit,
-                &place.bytes,
-                &Uuid::new_v4(),
-                &Uuid::nil(),
-                &None::<Vec<String>>,
-                &place.after,
-                &place.arrived,
-                &place.passed,
-                &500_i32,
-                &true,
-                &place.in_a_row,
-                &Vec::<String>::new(),
-                &i32::MAX,
-            ],
-        )
+        .query(statement("claim_groups"), &values)
         .expect("claim jobs of groups");
     place.after = rows[0].get("walked_to");
     place.arrived = rows[0].get("arrived_to");
@@ -97,22 +100,15 @@ fn the_primary_key_decides_between_two_claims_of_a_group() {
         late.commit().unwrap();
         let other = enqueue(&queue, "b", 1);
         let mut second = test.client();
-        let pid: i32 = second.ask("SELECT pg_backend_pid()", &[]);
         let second = thread::spawn(move || claim(&mut second, 10, &mut Place::default()));
         let mut client = test.client();
-        wait_until("the second claim to wait for the first", SOON, || {
-            client.ask("SELECT pg_blocking_pids($1) <> '{}'", &[&pid])
-        });
+        blocked(&mut client, 1);
         match commits {
             true => first.commit().unwrap(),
             false => first.rollback().unwrap(),
         }
-        let claimed = second.join().unwrap();
-        let expected: &[i64] = match commits {
-            true => &[other.get()],
-            false => &[lower.get(), other.get()],
-        };
-        assert_eq!(claimed, expected);
+        let expected = [lower.get(), other.get()];
+        assert_eq!(second.join().unwrap(), expected[usize::from(commits)..]);
         assert_eq!((waiting(&mut client), slots(&mut client)), (1, 2));
     }
 }
@@ -128,11 +124,8 @@ fn a_locked_head_is_not_replaced_by_the_second_job() {
     let lock = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
     locker.query(lock, &[&head.get()]).unwrap();
     let mut client = test.client();
-    assert_eq!(
-        claim(&mut client, 10, &mut Place::default()),
-        [other.get()],
-        "another group continues"
-    );
+    let claimed = claim(&mut client, 10, &mut Place::default());
+    assert_eq!(claimed, [other.get()], "another group continues");
     locker.rollback().unwrap();
     assert_eq!(claim(&mut client, 10, &mut Place::default()), [head.get()]);
 }
@@ -172,14 +165,9 @@ fn a_worker_finds_the_one_free_group_of_a_hundred_thousand() {
 fn a_claim_stops_after_its_bytes_and_takes_no_slot_for_the_rest() {
     let (test, queue) = with_policy(CONTINUE);
     let payload = format!("{:?}", "x".repeat(900_000));
-    let jobs: Vec<NewJob> = (0..20)
-        .map(|number| {
-            NewJob::raw("order", &payload)
-                .unwrap()
-                .group(format!("g{number:02}"))
-        })
-        .collect();
-    queue.enqueue_jobs(&jobs).unwrap();
+    let large = NewJob::raw("order", &payload).unwrap();
+    let jobs = (0..20).map(|number| large.clone().group(format!("g{number:02}")));
+    queue.enqueue_jobs(&jobs.collect::<Vec<_>>()).unwrap();
     let mut client = test.client();
     let claimed = claim(&mut client, 20, &mut Place::default());
     assert_eq!(claimed.len(), 10);

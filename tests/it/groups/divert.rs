@@ -12,8 +12,6 @@ use redrive::{Failure, Handlers, Worker};
 
 use super::*;
 
-const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
-
 /// A worker that rejects the orders below a number, which a test lowers, and finishes the others.
 fn rejecting(queue: &Queue, finished: &Finished, below: &Arc<AtomicI64>) -> Worker {
     let below = Arc::clone(below);
@@ -165,10 +163,8 @@ fn a_redrive_of_a_later_letter_alone_returns_it_and_never_quarantines_it() {
     for generation in 1..=4 {
         diverted.redrive(&[3]);
         wait_until("the letter to return", SOON, || {
-            let third = open(&diverted.queue)
-                .into_iter()
-                .find(|letter| letter.id == diverted.ids[2]);
-            third.is_some_and(|letter| letter.generation == generation)
+            let third = diverted.queue.letter(diverted.ids[2]);
+            (third.state, third.generation) == (LetterState::Open, generation)
         });
     }
     assert!(diverted.finished.of("a").is_empty());
@@ -219,10 +215,7 @@ fn a_letter_that_opens_again_takes_the_turn_back() {
     diverted.holds(3);
     for order in [4, 1, 2] {
         let one = only(diverted.ids[order - 1]);
-        assert_eq!(
-            dlq.reopen(&one, &maria()).unwrap(),
-            [diverted.ids[order - 1]]
-        );
+        assert_eq!(dlq.reopen(&one, &maria()).unwrap().len(), 1);
     }
     diverted.holds(1);
     diverted.redrive(&[1, 2, 3, 4, 5]);
@@ -234,8 +227,8 @@ fn a_redriven_job_has_the_turn_until_its_time() {
     let diverted = Diverted::new();
     let dlq = diverted.queue.database().dlq();
     let later = RedriveOptions::new().delay(Duration::from_hours(1));
-    dlq.redrive_with(&only(diverted.ids[1]), &later, &maria())
-        .unwrap();
+    let second = only(diverted.ids[1]);
+    dlq.redrive_with(&second, &later, &maria()).unwrap();
     diverted.redrive(&[1]);
     wait_until("the first to finish", SOON, || {
         diverted.finished.of("a") == [1]
@@ -319,27 +312,16 @@ fn a_delayed_job_of_an_earlier_id_waits_for_the_letter_and_runs_before_those_beh
     let worker = rejecting(&queue, &finished, &below);
     letters(&queue, 2);
     let one = JobFilter::new().ids([early]);
-    queue
-        .database()
-        .admin()
-        .jobs()
-        .change(&one, JobChange::RunNow, &maria())
-        .unwrap();
+    let jobs = queue.database().admin().jobs();
+    jobs.change(&one, JobChange::RunNow, &maria()).unwrap();
     test.reaches("jobs_waiting", 1);
     // A job behind the letter becomes one after a claim that has seen both.
     enqueue(&queue, "a", 4);
     letters(&queue, 3);
     below.store(0, Ordering::SeqCst);
-    queue
-        .database()
-        .dlq()
-        .redrive(&LetterFilter::new(), &maria())
-        .unwrap();
-    drained(&queue);
-    assert_eq!(finished.of("a"), [0, 1, 3, 4]);
+    queue.redrives(&LetterFilter::new());
+    all_end(&test, &queue, worker, &finished, &[0, 1, 3, 4]);
     assert_eq!(open(&queue).len(), 0, "no job died again");
-    stop(worker);
-    no_slot_left(&test);
 }
 
 #[test]
@@ -356,9 +338,7 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
     below.store(0, Ordering::SeqCst);
     queue.redrives(&LetterFilter::new().ids([first, second]));
     wait_until("the first to finish", SOON, || finished.of("a") == [1]);
-    wait_until("its slot to be free", SOON, || {
-        slots(&mut test.client()) == 0
-    });
+    test.reaches("group_slots", 0);
     queue.database().admin().cancel(second).unwrap();
     let held = queue.held_groups(10).unwrap();
     assert_eq!((held.len(), held[0].letter), (1, third));
@@ -368,21 +348,18 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
 
 #[test]
 fn other_policies_let_the_group_continue_or_wait() {
-    for (policy, ran) in [(CONTINUE, &[6][..]), (GroupPolicy::Fair, &[6]), (HOLD, &[])] {
+    for policy in [CONTINUE, GroupPolicy::Fair, HOLD] {
         let diverted = Diverted::new();
         diverted.queue.set_group_policy(policy, &maria()).unwrap();
         enqueue(&diverted.queue, "a", 6);
-        match policy == HOLD {
-            true => {
-                let held = diverted.queue.held_groups(10).unwrap();
-                assert_eq!((held[0].waiting, held[0].diverted), (1, 0));
-                stop(diverted.worker);
-            }
-            false => {
-                drained(&diverted.queue);
-                assert_eq!(open(&diverted.queue).len(), 5);
-                diverted.ends(ran);
-            }
+        if policy == HOLD {
+            let held = diverted.queue.held_groups(10).unwrap();
+            assert_eq!((held[0].waiting, held[0].diverted), (1, 0));
+            stop(diverted.worker);
+        } else {
+            drained(&diverted.queue);
+            assert_eq!(open(&diverted.queue).len(), 5);
+            diverted.ends(&[6]);
         }
     }
 }
@@ -415,11 +392,8 @@ fn a_redrive_passes_the_letters_behind_one_that_stays_locked() {
     consumer.execute(lock, &[&diverted.ids[1].get()]).unwrap();
     let redriven = diverted.queue.redrives(&of_orders());
     assert_eq!(redriven.redriven, diverted.ids[..1]);
-    let locked: Vec<(JobId, Skip)> = diverted.ids[1..]
-        .iter()
-        .map(|id| (*id, Skip::Locked))
-        .collect();
-    assert_eq!(redriven.skipped, locked);
+    let locked = diverted.ids[1..].iter().map(|id| (*id, Skip::Locked));
+    assert_eq!(redriven.skipped, locked.collect::<Vec<_>>());
     consumer.rollback().unwrap();
     diverted.holds(2);
     diverted.redrive(&[2, 3, 4, 5]);
@@ -438,12 +412,9 @@ fn redrives_of_every_form_keep_the_order_within_each_group() {
     diverted.holds(1);
     diverted.below.store(0, Ordering::SeqCst);
     let mut client = diverted.test.client();
-    let ticks = "SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', options => '{\"batch\": 2}')";
-    client.sql(ticks);
-    let due: Vec<i64> = client.ask(
-        "SELECT redrive.due_letters(s, clock_timestamp()) FROM redrive.schedules s",
-        &[],
-    );
+    client.sql("SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', options => '{\"batch\": 2}')");
+    let due = "SELECT redrive.due_letters(s, clock_timestamp()) FROM redrive.schedules s";
+    let due: Vec<i64> = client.ask(due, &[]);
     assert_eq!(due, [0, 1].map(|place: usize| diverted.ids[place].get()));
 
     let (all, dlq) = (of_orders(), diverted.queue.database().dlq());

@@ -83,8 +83,7 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
     let mut client = test.client();
     assert_eq!(claim(&mut client, 1, &mut Place::default()), [ids[0].get()]);
     // As after the loss of a worker that had claimed them as followers.
-    let suspects = "UPDATE redrive.jobs SET meta.crashes = 1; UPDATE redrive.jobs_delayed SET meta.crashes = 1";
-    client.sql(suspects);
+    client.sql("UPDATE redrive.jobs SET meta.crashes = 1; UPDATE redrive.jobs_delayed SET meta.crashes = 1");
     change(&queue, ids[1], JobChange::SetPriority(9));
     change(&queue, late, JobChange::RunNow);
     queue.database().admin().set_priority(ids[2], 9).unwrap();
@@ -97,8 +96,7 @@ fn a_changed_suspect_of_a_fair_group_runs_at_once() {
     let (test, queue) = with_policy(GroupPolicy::Fair);
     let id = enqueue(&queue, "a", 1);
     let mut client = test.client();
-    let suspect = "UPDATE redrive.jobs SET meta.crashes = 1";
-    client.sql(suspect);
+    client.sql("UPDATE redrive.jobs SET meta.crashes = 1");
     queue.database().admin().set_priority(id, 9).unwrap();
     assert_eq!(waiting(&mut client), 0, "claims of others keep it alone");
 }
@@ -128,23 +126,13 @@ fn an_expired_job_passes_its_turn_on() {
 #[test]
 fn a_unique_key_and_a_group_go_together() {
     let (test, queue) = with_policy(CONTINUE);
-    let unique = |number| order("a", number).unique("key");
-    let first = put(&queue, unique(1));
-    assert_eq!(
-        queue.enqueue_job(unique(2)).unwrap(),
-        Enqueued::Existing(first)
-    );
+    let enqueued = |number| queue.enqueue_job(order("a", number).unique("key")).unwrap();
+    let first = enqueued(1).id();
+    assert_eq!(enqueued(2), Enqueued::Existing(first));
     enqueue(&queue, "a", 3);
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [1, 3]);
-    assert!(matches!(
-        queue.enqueue_job(unique(4)).unwrap(),
-        Enqueued::New(_)
-    ));
-    finish(&queue, worker);
-    no_slot_left(&test);
+    run_all(&test, &queue, &[1, 3]);
+    assert!(matches!(enqueued(4), Enqueued::New(_)));
+    run_all(&test, &queue, &[4]);
 }
 
 #[test]
@@ -163,30 +151,24 @@ fn a_job_that_ends_in_its_transaction_passes_its_turn_on() {
 }
 
 #[test]
-fn an_erasure_of_a_job_with_a_turn_frees_its_group() {
-    let (test, queue) = with_policy(CONTINUE);
-    let ids = enqueue_rounds(&queue, &["a"], 2);
-    let mut client = test.client();
-    claim(&mut client, 5, &mut Place::default());
-    expire_leases(&mut client);
-    assert_eq!(slots(&mut client), 1);
-    let first = only(ids[0]);
-    queue.database().dlq().erase(&first, &maria()).unwrap();
-    assert_eq!(slots(&mut client), 0);
-    assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
-}
-
-#[test]
-fn jobs_that_lose_their_workers_too_often_pass_their_turn_on() {
-    let (test, queue) = with_policy(CONTINUE);
-    let ids = enqueue_rounds(&queue, &["a"], 2);
-    let mut client = test.client();
-    claim(&mut client, 5, &mut Place::default());
-    let last = "UPDATE redrive.leases SET metas[1].crashes = 2";
-    client.sql(last);
-    expire_leases(&mut client);
-    assert_eq!(slots(&mut client), 0);
-    assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
+fn a_job_that_is_erased_or_loses_its_workers_too_often_passes_its_turn_on() {
+    for is_erased in [true, false] {
+        let (test, queue) = with_policy(CONTINUE);
+        let ids = enqueue_rounds(&queue, &["a"], 2);
+        let mut client = test.client();
+        claim(&mut client, 5, &mut Place::default());
+        if !is_erased {
+            client.sql("UPDATE redrive.leases SET metas[1].crashes = 2");
+        }
+        expire_leases(&mut client);
+        if is_erased {
+            assert_eq!(slots(&mut client), 1);
+            let first = only(ids[0]);
+            queue.database().dlq().erase(&first, &maria()).unwrap();
+        }
+        assert_eq!(slots(&mut client), 0, "erased: {is_erased}");
+        assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
+    }
 }
 
 #[test]
@@ -218,9 +200,8 @@ fn a_settle_passes_on_the_turns_of_its_leases_and_of_no_other() {
     let mut place = Place::default();
     assert_eq!(claim(&mut client, 2, &mut place).len(), 2);
     assert_eq!(claim(&mut client, 1, &mut place).len(), 1);
-    let leases = "SELECT lease_id FROM redrive.leases ORDER BY job_count DESC";
-    let leases = client.query(leases, &[]).unwrap();
-    let first: Uuid = leases[0].get(0);
+    let first = "SELECT lease_id FROM redrive.leases WHERE job_count = 2";
+    let first: Uuid = client.ask(first, &[]);
     let mut settler = test.client();
     let mut settle = |lease, jobs| Hand::of("orders").ends(&mut settler, lease, jobs);
     assert!(!settle(Uuid::new_v4(), 2), "the lease is lost");

@@ -33,26 +33,19 @@ fn with_jobs(policy: GroupPolicy, count: i64) -> (TestDatabase, Queue, Vec<i64>)
 
 /// The jobs that have a turn, in the order of their slots.
 fn turns(client: &mut Client) -> Vec<i64> {
-    column(
-        client,
-        "SELECT job_id FROM redrive.group_slots ORDER BY slot",
-    )
+    client.column("SELECT job_id FROM redrive.group_slots ORDER BY slot", &[])
 }
 
 fn waits(client: &mut Client) -> Vec<i64> {
-    column(client, "SELECT id FROM redrive.jobs_waiting ORDER BY id")
+    client.column("SELECT id FROM redrive.jobs_waiting ORDER BY id", &[])
 }
 
 /// The ready jobs that wait for no group.
 fn ready(client: &mut Client) -> Vec<i64> {
-    column(
-        client,
+    client.column(
         "SELECT id FROM redrive.jobs WHERE segment < 8 ORDER BY id",
+        &[],
     )
-}
-
-fn column(client: &mut Client, query: &str) -> Vec<i64> {
-    client.column(query, &[])
 }
 
 /// The lease of a job.
@@ -183,10 +176,8 @@ fn the_followers_of_a_lost_worker_are_suspects_that_run_alone() {
     let mut client = test.client();
     assert_eq!(claim_in_a_row(&mut client, 3), ids[..3]);
     assert_eq!(reap(&mut client).len(), 3);
-    assert_eq!(
-        (ready(&mut client), waits(&mut client)),
-        (vec![ids[0]], ids[1..].to_vec())
-    );
+    assert_eq!(ready(&mut client), ids[..1]);
+    assert_eq!(waits(&mut client), ids[1..]);
     // The first job ends.
     client.sql("DELETE FROM redrive.jobs WHERE segment < 8; DELETE FROM redrive.group_slots");
     for suspect in [ids[1], ids[2]] {
@@ -201,12 +192,8 @@ fn a_locked_job_stops_the_jobs_behind_it() {
     let (test, _, ids) = with_jobs(CONTINUE, 4);
     let (mut client, mut other) = (test.client(), test.client());
     let mut operator = other.transaction().unwrap();
-    operator
-        .query(
-            "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE",
-            &[&ids[1]],
-        )
-        .unwrap();
+    let lock = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
+    operator.change(lock, &[&ids[1]]);
     assert_eq!(claim_in_a_row(&mut client, 10), ids[..1]);
     operator.rollback().unwrap();
 }
@@ -252,11 +239,7 @@ fn limited_groups_use_no_more_slots_than_there_are_rows_of_jobs() {
 #[test]
 fn groups_whose_jobs_are_diverted_or_under_a_rate_limit_have_no_followers() {
     for is_limited in [false, true] {
-        let policy = if is_limited {
-            CONTINUE
-        } else {
-            GroupPolicy::Ordered(GroupDeath::Divert)
-        };
+        let policy = if is_limited { CONTINUE } else { DIVERT };
         let (test, queue, ids) = with_jobs(policy, 3);
         if is_limited {
             let many = RateLimit::per(1000, Duration::from_secs(1));
@@ -285,10 +268,8 @@ fn fast_jobs_keep_their_order_through_failures_and_deaths() {
         }));
     enqueue_rounds(&queue, &["a", "b", "c"], 300);
     drained(&queue);
-    let expected: Vec<i64> = (1..=300).filter(|number| number % 50 != 30).collect();
-    for group in ["a", "b", "c"] {
-        assert_eq!(finished.of(group), expected, "group {group}");
-    }
+    let expected = (1..=300).filter(|number| number % 50 != 30);
+    each_ran(&finished, &["a", "b", "c"], expected);
     assert_eq!(worker.stats().dead, 18);
     stop(worker);
     no_slot_left(&test);
@@ -315,12 +296,8 @@ fn a_job_whose_follow_up_is_rejected_runs_again_before_its_followers() {
         }));
     enqueue_rounds(&queue, &["a", "b", "c"], 300);
     drained(&queue);
-    let expected: Vec<i64> = (1..=300)
-        .flat_map(|number| vec![number; if number % 50 == 20 { 2 } else { 1 }])
-        .collect();
-    for group in ["a", "b", "c"] {
-        assert_eq!(finished.of(group), expected, "group {group}");
-    }
+    let expected = (1..=300).flat_map(|number| vec![number; if number % 50 == 20 { 2 } else { 1 }]);
+    each_ran(&finished, &["a", "b", "c"], expected);
     stop(worker);
     no_slot_left(&test);
 }
@@ -329,37 +306,30 @@ fn a_job_whose_follow_up_is_rejected_runs_again_before_its_followers() {
 fn followers_of_a_slow_job_wait_for_their_group_again() {
     let (test, queue) = with_policy(CONTINUE);
     let finished = Finished::default();
-    let gate: Arc<Mutex<Gate>> = Arc::default();
-    let worker = {
-        let (finished, gate) = (finished.clone(), Arc::clone(&gate));
-        worker(&queue).slots(1).runs(move |job: &Job<Order>| {
-            finished.note(job);
-            if job.payload().number == 2 {
-                let gate = gate.lock().unwrap().clone();
-                gate.pass();
-            }
-            Ok(())
-        })
-    };
+    let gate = Gate::new();
+    let passing = gate.clone();
+    let worker = worker(&queue).runs(finished.noting_unless(move |job| {
+        if job.payload().number == 2 {
+            passing.pass();
+        }
+        Ok(())
+    }));
     let mut client = test.client();
     // Until the worker has found its jobs to be fast, and claims followers.
     let slow = (1..=20).find_map(|round| {
-        let fast: Vec<NewJob> = (0..200).map(|_| new_order(1)).collect();
-        queue.enqueue_jobs(&fast).unwrap();
+        queue.enqueue_jobs(&vec![new_order(1); 200]).unwrap();
         drained(&queue);
         let group = format!("group-{round}");
         let ids = enqueue_rounds(&queue, &[&*group], 4);
-        let closed = gate.lock().unwrap().clone();
-        closed.wait_for(1);
+        gate.wait_for(round);
         let lease = lease(&mut client, ids[1].get());
         let jobs = "SELECT job_count FROM redrive.leases WHERE lease_id = $1";
         let jobs: i32 = client.ask(jobs, &[&lease]);
         if jobs == 4 {
             return Some((group, ids));
         }
-        gate.lock().unwrap().open();
+        gate.admit_one();
         drained(&queue);
-        *gate.lock().unwrap() = Gate::new();
         None
     });
     let (group, ids) = slow.expect("a claim with followers");
@@ -369,9 +339,8 @@ fn followers_of_a_slow_job_wait_for_their_group_again() {
     wait_until("the turn to pass to the slow job", SOON, || {
         turns(&mut client) == [ids[1].get()]
     });
-    gate.lock().unwrap().open();
-    drained(&queue);
-    assert_eq!(finished.of(&group), [1, 2, 3, 4]);
-    stop(worker);
+    gate.open();
+    finish(&queue, worker);
+    each_ran(&finished, &[&*group], 1..=4);
     no_slot_left(&test);
 }

@@ -51,13 +51,12 @@ fn followers_wait_without_an_attempt_and_the_list_counts_them() {
 fn a_redriven_letter_runs_before_its_followers() {
     for edits in [false, true] {
         let (test, queue, worker, finished, letter) = with_letter();
-        let dlq = queue.database().dlq();
         let one = only(letter);
         if edits {
             let edit = Edit::merge(r#"{"number": 10}"#).unwrap();
-            dlq.edit(&one, &edit, &maria()).unwrap();
+            queue.database().dlq().edit(&one, &edit, &maria()).unwrap();
         }
-        assert_eq!(dlq.redrive(&one, &maria()).unwrap().redriven, [letter]);
+        assert_eq!(queue.redrives(&one).redriven, [letter]);
         let first = if edits { 10 } else { 1 };
         all_end(&test, &queue, worker, &finished, &[first, 2, 3, 4]);
     }
@@ -85,10 +84,9 @@ fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
         wait_until("the letter's job to finish", SOON, || {
             !finished.of("a").is_empty()
         });
-        let mut client = test.client();
-        client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
+        test.all_due();
         all_end(&test, &queue, worker, &finished, &[1, 2]);
-        assert_eq!(client.count("unique_keys"), 0);
+        assert_eq!(test.count("unique_keys"), 0);
     }
 }
 
@@ -101,12 +99,10 @@ fn a_letter_that_dies_again_holds_its_group_again() {
         _ => Ok(()),
     };
     let worker = redrive_tests::worker(&queue).runs(finished.noting_unless(rejected));
-    let dlq = queue.database().dlq();
-    let one = only(letter);
-    dlq.redrive(&one, &maria()).unwrap();
+    queue.redrives(&only(letter));
     held(&test, 1);
     assert!(finished.of("a").is_empty());
-    dlq.redrive(&one, &maria()).unwrap();
+    queue.redrives(&only(letter));
     all_end(&test, &queue, worker, &finished, &[1, 2, 3, 4]);
 }
 
@@ -116,9 +112,7 @@ type End = fn(&TestDatabase, &Queue, JobId);
 #[test]
 fn a_letter_that_leaves_lets_its_group_continue() {
     let ends: [End; 4] = [
-        |_, queue, letter| {
-            queue.discards(&only(letter));
-        },
+        |_, queue, letter| _ = queue.discards(&only(letter)),
         |_, queue, letter| {
             let one = only(letter);
             queue.database().dlq().erase(&one, &maria()).unwrap();
@@ -165,9 +159,7 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     let worker = rejecting(&queue, &Finished::default());
     held(&test, 2);
     stop(worker);
-    let [letter, lost] = ids[..] else {
-        panic!("two letters")
-    };
+    let (letter, lost) = (ids[0], ids[1]);
     queue.redrives(&only(lost));
     let (mut client, mut other) = (test.client(), test.client());
     client.change("DELETE FROM redrive.jobs WHERE id = $1", &[&lost.get()]);
@@ -193,12 +185,12 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
 fn a_group_that_continues_redrives_its_letters_in_order() {
     let (test, queue) = with_policy(CONTINUE);
     let finished = Finished::default();
-    let rejecting_all = worker(&queue)
-        .slots(4)
-        .runs(|_: &Job<Order>| Err(Failure::reject("broken")));
     enqueue_rounds(&queue, &["a"], 4);
-    drained(&queue);
-    stop(rejecting_all);
+    let rejecting_all = worker(&queue).slots(4);
+    finish(
+        &queue,
+        rejecting_all.runs(|_: &Job<Order>| Err(Failure::reject("broken"))),
+    );
     no_slot_left(&test);
     queue.redrives(&of_orders());
     assert_eq!(waiting(&mut test.client()), 4);

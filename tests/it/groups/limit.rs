@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redrive::{Backoff, Failure, Worker};
+use redrive::{Backoff, Failure};
 
 use super::claim::{Place, claim};
 use super::*;
@@ -14,28 +14,23 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
     let running: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
     let finished = Finished::default();
     let gate = Gate::new();
-    let workers: Vec<Worker> = (0..4)
-        .map(|_| {
-            let (running, finished) = (Arc::clone(&running), finished.clone());
-            let gate = gate.clone();
-            worker(&test.queue("orders"))
-                .slots(4)
-                .runs(move |job: &Job<Order>| {
-                    let group = job.group().expect("a group").to_owned();
-                    let now = {
-                        let mut running = running.lock().unwrap();
-                        let jobs = running.entry(group.clone()).or_default();
-                        *jobs += 1;
-                        *jobs
-                    };
-                    assert!(now <= 3, "{now} jobs of group {group} run");
-                    gate.pass();
-                    *running.lock().unwrap().entry(group).or_default() -= 1;
-                    finished.note(job);
-                    Ok(())
-                })
-        })
-        .collect();
+    let workers = [(); 4].map(|()| {
+        let (running, gate) = (Arc::clone(&running), gate.clone());
+        let held = finished.noting_unless(move |job| {
+            let group = job.group().expect("a group").to_owned();
+            let now = {
+                let mut running = running.lock().unwrap();
+                let jobs = running.entry(group.clone()).or_default();
+                *jobs += 1;
+                *jobs
+            };
+            assert!(now <= 3, "{now} jobs of group {group} run");
+            gate.pass();
+            *running.lock().unwrap().entry(group).or_default() -= 1;
+            Ok(())
+        });
+        worker(&test.queue("orders")).slots(4).runs(held)
+    });
     enqueue_rounds(&queue, &["a", "b"], 40);
     gate.wait_for(6);
     let mut client = test.client();
@@ -44,9 +39,7 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
     gate.open();
     drained(&queue);
     assert_eq!(finished.all().len(), 80, "no handler met a fourth job");
-    for worker in workers {
-        stop(worker);
-    }
+    stop_all(workers);
     no_slot_left(&test);
 }
 
@@ -54,21 +47,16 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
 fn a_job_in_backoff_makes_room_for_the_next() {
     let (test, queue) = with_policy(GroupPolicy::Limit(1));
     let finished = Finished::default();
-    let worker = worker(&queue)
-        .backoff(Backoff::fixed(Duration::from_hours(1)))
-        .runs(
-            finished.noting_unless(|job| match (job.payload().number, job.attempt()) {
-                (1, 1) => Err(Failure::retry("later")),
-                _ => Ok(()),
-            }),
-        );
+    let handler = finished.noting_unless(|job| match (job.payload().number, job.attempt()) {
+        (1, 1) => Err(Failure::retry("later")),
+        _ => Ok(()),
+    });
+    let hour = Backoff::fixed(Duration::from_hours(1));
+    let worker = worker(&queue).backoff(hour).runs(handler);
     enqueue_rounds(&queue, &["a"], 3);
     wait_until("the others to run", SOON, || finished.of("a") == [2, 3]);
-    let mut client = test.client();
-    wait_until("all slots to be free", SOON, || slots(&mut client) == 0);
-    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
-    // Its notification also promotes.
-    enqueue(&queue, "b", 4);
+    test.reaches("group_slots", 0);
+    test.all_due();
     all_end(&test, &queue, worker, &finished, &[2, 3, 1]);
 }
 
@@ -90,13 +78,12 @@ fn a_freed_slot_is_taken_long_before_a_poll() {
             })
     });
     enqueue_rounds(&queue, &["a"], 40);
+    // Less than the poll interval, and much more than a slow machine needs.
+    let half = Duration::from_secs(30);
     let running = |count: usize| {
-        // Less than the poll interval, and much more than a slow machine needs.
-        wait_until(
-            "a job to start in each slot",
-            Duration::from_secs(30),
-            || started.lock().unwrap().len() == count,
-        );
+        wait_until("a job in each slot", half, || {
+            started.lock().unwrap().len() == count
+        });
     };
     running(8);
     for ended in 0..32 {
@@ -106,7 +93,5 @@ fn a_freed_slot_is_taken_long_before_a_poll() {
     }
     gates.iter().for_each(Gate::open);
     drained(&queue);
-    for worker in workers {
-        stop(worker);
-    }
+    stop_all(workers);
 }

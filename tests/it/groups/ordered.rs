@@ -1,9 +1,7 @@
 //! Ordered groups: one job at a time, by id, through retries, crashes and stops.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redrive::worker::WorkerStats;
 use redrive::{Backoff, Failure, Worker};
 
 use super::*;
@@ -13,39 +11,22 @@ const GROUPS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// A worker whose jobs fail on their first attempt if their number is even, and which fails the test if two
 /// jobs of a group run at the same time.
 fn strict(queue: &Queue, finished: &Finished, tally: &Tally, backoff: Backoff) -> Worker {
-    let running: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (finished, tally) = (finished.clone(), tally.clone());
-    worker(queue)
-        .slots(2)
-        .backoff(backoff)
-        .runs(move |job: &Job<Order>| {
-            let group = job.group().expect("a group").to_owned();
-            {
-                let mut running = running.lock().unwrap();
-                assert!(!running.contains(&group), "two jobs of group {group} run");
-                running.push(group.clone());
-            }
-            let first = tally.count(job.id()) == 1;
-            let failed = first && job.payload().number % 2 == 0;
-            if !failed {
-                finished.note(job);
-            }
-            running.lock().unwrap().retain(|other| *other != group);
-            match failed {
-                true => Err(Failure::retry("the first attempt fails")),
-                false => Ok(()),
-            }
-        })
-}
-
-fn in_order(finished: &Finished, groups: &[&str], count: i64) {
-    for group in groups {
-        assert_eq!(
-            finished.of(group),
-            (1..=count).collect::<Vec<_>>(),
-            "group {group}"
-        );
-    }
+    let (running, tally) = (Mutex::new(Vec::<String>::new()), tally.clone());
+    let handler = finished.noting_unless(move |job| {
+        let group = job.group().expect("a group").to_owned();
+        {
+            let mut running = running.lock().unwrap();
+            assert!(!running.contains(&group), "two jobs of group {group} run");
+            running.push(group.clone());
+        }
+        let is_first = tally.count(job.id()) == 1;
+        running.lock().unwrap().retain(|other| *other != group);
+        match is_first && job.payload().number % 2 == 0 {
+            true => Err(Failure::retry("the first attempt fails")),
+            false => Ok(()),
+        }
+    });
+    worker(queue).slots(2).backoff(backoff).runs(handler)
 }
 
 #[test]
@@ -53,20 +34,14 @@ fn eight_workers_run_each_group_in_order_through_retries() {
     for backoff in [Duration::ZERO, Duration::from_millis(2)] {
         let (test, queue) = with_policy(CONTINUE);
         let (finished, tally) = (Finished::default(), Tally::new());
-        let workers: Vec<Worker> = (0..8)
-            .map(|_| {
-                let queue = test.queue("orders");
-                strict(&queue, &finished, &tally, Backoff::fixed(backoff))
-            })
-            .collect();
+        let workers = [(); 8].map(|()| {
+            let queue = test.queue("orders");
+            strict(&queue, &finished, &tally, Backoff::fixed(backoff))
+        });
         enqueue_rounds(&queue, &GROUPS, 20);
         drained(&queue);
-        in_order(&finished, &GROUPS, 20);
-        for worker in workers {
-            let stats: WorkerStats = worker.stats();
-            assert_eq!(stats.dead, 0);
-            stop(worker);
-        }
+        each_ran(&finished, &GROUPS, 1..=20);
+        assert_eq!(stop_all(workers), 6 * 20);
         no_slot_left(&test);
     }
 }
@@ -89,9 +64,7 @@ fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
     wait_until("one job to wait and one to back off", SOON, || {
         (waiting(&mut client), slots(&mut client)) == (1, 1)
     });
-    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
-    // Its notification also promotes.
-    enqueue(&queue, "c", 1);
+    test.all_due();
     all_end(&test, &queue, worker, &finished, &[2, 3]);
 }
 
@@ -99,19 +72,15 @@ fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
 fn a_lost_worker_and_a_stop_keep_the_order() {
     let (test, queue) = with_policy(CONTINUE);
     let gate = Gate::new();
-    let hanging = |queue: &Queue| worker(queue).runs(gate.passing::<Order>());
     enqueue_rounds(&queue, &["a"], 3);
-    let lost = hanging(&queue);
+    let lost = worker(&queue).runs(gate.passing::<Order>());
     gate.wait_for(1);
     expire_leases(&mut test.client());
     let mut client = test.client();
     // The worker may have claimed it again, but never another one of the group.
-    assert!(
-        client.count(
-            "jobs j JOIN redrive.group_slots s ON s.job_id = j.id \
-                 WHERE j.segment < 8 AND (j.meta).crashes = 1"
-        ) <= 1
-    );
+    let with_turn = "jobs j JOIN redrive.group_slots s ON s.job_id = j.id \
+                     WHERE j.segment < 8 AND (j.meta).crashes = 1";
+    assert!(client.count(with_turn) <= 1);
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
     gate.open();
     let (finished, tally) = (Finished::default(), Tally::new());
@@ -126,28 +95,23 @@ fn a_lost_worker_and_a_stop_keep_the_order() {
 #[test]
 fn jobs_released_by_a_stop_run_before_their_followers() {
     let (test, queue) = with_policy(CONTINUE);
-    let started = Arc::new(AtomicUsize::new(0));
-    let interrupted = {
-        let started = Arc::clone(&started);
-        worker(&queue).slots(2).runs(move |job: &Job<Order>| {
-            started.fetch_add(1, Ordering::Relaxed);
-            while !job.is_cancelled() {
-                thread::yield_now();
-            }
-            Err(Failure::retry("interrupted"))
-        })
-    };
-    enqueue_rounds(&queue, &["a", "b"], 3);
-    wait_until("both groups to start", SOON, || {
-        started.load(Ordering::Relaxed) == 2
+    let started = Tally::new();
+    let starts = started.clone();
+    let interrupted = worker(&queue).slots(2).runs(move |job: &Job<Order>| {
+        starts.count(job.id());
+        while !job.is_cancelled() {
+            std::thread::yield_now();
+        }
+        Err(Failure::retry("interrupted"))
     });
+    enqueue_rounds(&queue, &["a", "b"], 3);
+    wait_until("both groups to start", SOON, || started.order().len() == 2);
     interrupted.stop(Duration::ZERO).unwrap();
-    assert_eq!(started.load(Ordering::Relaxed), 2);
+    assert_eq!(started.order().len(), 2);
     let (finished, tally) = (Finished::default(), Tally::new());
     let worker = strict(&queue, &finished, &tally, Backoff::fixed(Duration::ZERO));
-    drained(&queue);
-    in_order(&finished, &["a", "b"], 3);
-    stop(worker);
+    finish(&queue, worker);
+    each_ran(&finished, &["a", "b"], 1..=3);
     no_slot_left(&test);
 }
 

@@ -9,9 +9,7 @@ use redrive::{Failure, Worker};
 
 use super::*;
 
-const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
-const DIVERTED: &str =
-    "SELECT count(*) FROM redrive.dead_letters WHERE cause = 'diverted' AND group_key = 'a'";
+const DIVERTED: &str = "dead_letters WHERE cause = 'diverted' AND group_key = 'a'";
 /// The advisory lock that holds a redrive after it has chosen where its jobs go.
 const GATE: i64 = 20_261_125;
 
@@ -38,10 +36,7 @@ impl Diverted {
         let finished = Finished::default();
         let ids = enqueue_rounds(&queue, &["a"], 2);
         let worker = rejecting(&queue, &finished);
-        let mut observer = test.client();
-        wait_until("the second job to be diverted", SOON, || {
-            scalar(&mut observer, DIVERTED) == 1
-        });
+        test.reaches(DIVERTED, 1);
         Diverted {
             test,
             queue,
@@ -49,6 +44,12 @@ impl Diverted {
             ids,
             worker,
         }
+    }
+
+    /// Stops the worker.
+    fn stopped(self) -> (TestDatabase, Queue, Finished, Vec<JobId>) {
+        stop(self.worker);
+        (self.test, self.queue, self.finished, self.ids)
     }
 }
 
@@ -128,14 +129,7 @@ fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
 
 #[test]
 fn a_letter_that_is_redriven_while_it_takes_the_turn_runs() {
-    let Diverted {
-        test,
-        queue,
-        finished,
-        ids,
-        worker,
-    } = Diverted::new();
-    stop(worker);
+    let (test, queue, finished, ids) = Diverted::new().stopped();
     let discarded = during_a_redrive(&test, &queue, ids[1], || queue.discards(&only(ids[0])));
     assert_eq!(discarded, [ids[0]]);
     let worker = rejecting(&queue, &finished);
@@ -144,24 +138,15 @@ fn a_letter_that_is_redriven_while_it_takes_the_turn_runs() {
 
 #[test]
 fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
-    let Diverted {
-        test,
-        queue,
-        finished,
-        ids,
-        worker,
-    } = Diverted::new();
-    stop(worker);
+    let (test, queue, finished, ids) = Diverted::new().stopped();
     let mut observer = test.client();
     // The second job becomes a letter again, because the first letter is still open.
     queue.redrives(&only(ids[1]));
-    let delayed = order("a", 3).delay(Duration::from_hours(1));
-    let delayed = put(&queue, delayed);
+    let delayed = put(&queue, order("a", 3).delay(Duration::from_hours(1)));
     let mut session = test.client();
     let mut diverting = session.transaction().unwrap();
     let divert = "SELECT redrive.divert('orders', ARRAY['a'], 10)";
-    let diverted = scalar(&mut diverting, divert);
-    assert_eq!(diverted, 1);
+    assert_eq!(scalar(&mut diverting, divert), 1);
     thread::scope(|scope| {
         // Its letter is of the group, but the job had no turn.
         let cancel = scope.spawn(|| queue.database().admin().cancel(delayed).unwrap());
@@ -184,29 +169,23 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
 
 #[test]
 fn an_open_transaction_that_ends_a_diversion_keeps_no_claim_waiting() {
-    let Diverted {
-        test,
-        queue,
-        worker,
-        ..
-    } = Diverted::new();
+    let diverted = Diverted::new();
+    let (test, queue) = (&diverted.test, &diverted.queue);
     let mut observer = test.client();
     let mut session = test.client();
     let mut open = session.transaction().unwrap();
     open.sql("DELETE FROM redrive.diverted_groups");
     // Its job waits behind a letter. Each claim of the other group tries to divert it.
-    enqueue(&queue, "a", 3);
+    enqueue(queue, "a", 3);
     for number in 1..=10 {
-        let other = enqueue(&queue, "b", number);
+        let other = enqueue(queue, "b", number);
         wait_until("the job of the other group to end", SOON, || {
             assert!(!is_waiting(&mut observer, "row"));
             queue.database().admin().job(other).unwrap().is_none()
         });
     }
-    assert_eq!(scalar(&mut observer, DIVERTED), 1);
+    assert_eq!(observer.count(DIVERTED), 1);
     open.rollback().unwrap();
-    wait_until("the third job to be diverted", SOON, || {
-        scalar(&mut observer, DIVERTED) == 2
-    });
-    stop(worker);
+    observer.reaches(DIVERTED, 2);
+    stop(diverted.worker);
 }

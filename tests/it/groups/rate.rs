@@ -22,13 +22,7 @@ fn jobs_of_groups_need_tokens_and_keep_their_order() {
         let more = RateLimit::per(10_000, Duration::from_secs(1));
         queue.limit_rate(limited, more, &maria()).unwrap();
         finish(&queue, worker);
-        for group in ["a", "b", "c"] {
-            assert_eq!(
-                finished.of(group),
-                (1..=20).collect::<Vec<i64>>(),
-                "{limited:?}"
-            );
-        }
+        each_ran(&finished, &["a", "b", "c"], 1..=20);
         no_slot_left(&test);
     }
 }
