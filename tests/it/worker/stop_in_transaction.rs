@@ -69,7 +69,7 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
     for round in 1..=3 {
         let mut process = WorkerProcess::start(&test, &queue);
         let begun = "SELECT count(*) FROM public.begun";
-        wait_until("both jobs to run", SOON, || {
+        wait_until("both to run", SOON, || {
             scalar(&mut test.client(), begun) == 2 * round
         });
         let status = process.stop();

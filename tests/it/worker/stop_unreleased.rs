@@ -10,12 +10,6 @@ use redrive_tests::prelude::*;
 /// How long a claim may take in the test of one without an answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Returns the number of leases.
-fn leases(test: &TestDatabase) -> i64 {
-    test.client()
-        .ask("SELECT count(*) FROM redrive.leases", &[])
-}
-
 /// Returns whether a session of the database meets this condition.
 fn has_session(client: &mut Client, condition: &str) -> bool {
     let query = format!(
@@ -40,15 +34,13 @@ fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
     let locker = locked(&mut client);
     let stopping = thread::spawn(move || worker.stop(Duration::ZERO));
     let mut watcher = test.client();
+    let found = "a.state = 'idle' AND a.query LIKE '%ends leases of a worker%'";
     wait_until("the stop to find the lease locked", SOON, || {
-        has_session(
-            &mut watcher,
-            "a.state = 'idle' AND a.query LIKE '%ends leases of a worker%'",
-        )
+        has_session(&mut watcher, found)
     });
     locker.rollback().unwrap();
     let stopped = stopping.join().expect("the stopping thread").unwrap();
-    assert_eq!((stopped.released, leases(&test)), (1, 0));
+    assert_eq!((stopped.released, test.count("leases")), (1, 0));
     gate.open();
 }
 
@@ -60,9 +52,9 @@ fn a_stop_reports_a_lease_that_stays_locked() {
     let locker = locked(&mut client);
     let error = worker.stop(Duration::ZERO).unwrap_err();
     assert!(error.is_unavailable());
-    assert_eq!(
-        error.to_string(),
-        "could not release all leases: other sessions have locked 1 of them"
+    has(
+        error,
+        "could not release all leases: other sessions have locked 1 of them",
     );
     locker.rollback().unwrap();
     assert!(matches!(expire_leases(&mut client)[..], [Lost::Back(_)]));
@@ -96,16 +88,12 @@ fn a_stop_reports_a_claim_that_the_database_does_not_answer() {
         });
         let error = worker.stop(grace).unwrap_err();
         assert!(error.is_unavailable(), "{grace:?}: {error}");
-        assert_eq!(
-            error.to_string(),
-            "could not release the jobs of a claim that the database has not answered"
+        has(
+            error,
+            "could not release the jobs of a claim that the database has not answered",
         );
         client.sql("SELECT pg_advisory_unlock(1)");
-        wait_until("the claim to end", SOON, || leases(&test) == 1);
-        let lost = expire_leases(&mut client);
-        assert!(
-            matches!(lost[..], [Lost::Back(job)] if job == id),
-            "{lost:?}"
-        );
+        test.reaches("leases", 1);
+        assert_eq!(expire_leases(&mut client), [Lost::Back(id)]);
     }
 }

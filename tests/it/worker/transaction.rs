@@ -14,10 +14,8 @@ pub(super) fn effects(test: &TestDatabase) {
 }
 
 fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
-    tx.execute(
-        "INSERT INTO public.effects VALUES ($1)",
-        &[&job.payload().number],
-    )?;
+    let insert = "INSERT INTO public.effects VALUES ($1)";
+    tx.execute(insert, &[&job.payload().number])?;
     Ok(())
 }
 
@@ -36,8 +34,7 @@ pub(super) fn at_the_gate(queue: &Queue, gate: &Gate) -> Worker {
 /// Returns the number of effects, and of different jobs.
 pub(super) fn tally(test: &TestDatabase) -> (i64, i64) {
     let asked = "SELECT count(*), count(DISTINCT number) FROM public.effects";
-    let row = test.client().query_one(asked, &[]).unwrap();
-    (row.get(0), row.get(1))
+    test.client().row(asked, &[])
 }
 
 #[test]
@@ -48,7 +45,7 @@ fn effects_and_the_end_of_the_job_commit_together() {
     let worker = worker(&queue).slots(3).handle(effect).started();
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
-    counted(&worker, "50 done", |counts| counts.done == 50);
+    done(&worker, 50);
     assert_eq!(stop(worker).stats.lost, 0);
     assert_eq!(tally(&test), (50, 50));
 }
@@ -138,10 +135,9 @@ fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
     // For a lease.
     super::renewed_for(&mut test.client(), 2000);
     gate.open();
-    counted(&worker, "the job to end", |counts| {
-        (counts.done, counts.dead, counts.released) == (1, 0, 0)
-    });
-    stop(worker);
+    done(&worker, 1);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.dead, counts.released), (0, 0));
 }
 
 #[test]
@@ -162,7 +158,7 @@ fn a_conflict_over_the_lease_of_a_job_is_not_charged() {
         .started();
     let job = new_order(1).max_attempts(1);
     queue.enqueue_job(job).unwrap();
-    counted(&worker, "the job to be done", |counts| counts.done == 1);
+    done(&worker, 1);
     let counts = stop(worker).stats;
     assert_eq!((counts.dead, counts.released), (0, 1));
 }

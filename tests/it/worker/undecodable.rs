@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use redrive::admin::JobChange;
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::serde_json::{Value, json};
 use redrive::{
-    Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Operator, Payload, Queue,
+    Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Payload, Queue,
     Undecodable, WorkerBuilder,
 };
 use redrive_tests::prelude::*;
@@ -38,10 +37,10 @@ impl Payload for Price {
     }
 }
 
-fn is_700(cents: i64) -> Result<(), Failure> {
-    match cents {
+fn is_700(job: &Job<Price>) -> Result<(), Failure> {
+    match job.payload().cents {
         700 => Ok(()),
-        _ => Err(Failure::reject(format!("{cents} cents"))),
+        cents => Err(Failure::reject(format!("{cents} cents"))),
     }
 }
 
@@ -53,15 +52,12 @@ fn rarely(queue: &Queue) -> WorkerBuilder {
 #[test]
 fn every_kind_of_handler_reads_older_versions() {
     let each: [fn(WorkerBuilder) -> WorkerBuilder; 3] = [
-        |builder| builder.handle(|job: &Job<Price>| is_700(job.payload().cents)),
+        |builder| builder.handle(is_700),
         |builder| {
-            builder.handle_batch(BatchOptions::new(2), |batch: &Batch<Price>| {
-                batch.iter().try_for_each(|job| is_700(job.payload().cents))
-            })
+            let handler = |batch: &Batch<Price>| batch.iter().try_for_each(|job| is_700(job));
+            builder.handle_batch(BatchOptions::new(2), handler)
         },
-        |builder| {
-            builder.handle(|job: &Job<Price>, _: &mut Transaction<'_>| is_700(job.payload().cents))
-        },
+        |builder| builder.handle(|job: &Job<Price>, _: &mut postgres::Transaction<'_>| is_700(job)),
     ];
     for handler in each {
         let (_test, queue) = TestDatabase::with_orders();
@@ -80,7 +76,7 @@ fn every_kind_of_handler_reads_older_versions() {
 
 #[test]
 fn a_job_of_a_newer_version_waits_for_a_newer_program() {
-    let (_test, queue) = TestDatabase::with_orders();
+    let (test, queue) = TestDatabase::with_orders();
     let waiting = NewJob::new(&Price { cents: 700 }).unwrap();
     queue.enqueue_job(waiting.clone()).unwrap();
     let dying = put(&queue, waiting.max_attempts(1));
@@ -98,13 +94,9 @@ fn a_job_of_a_newer_version_waits_for_a_newer_program() {
     let why = "the payload has version 2, and this program reads up to 1";
     assert_eq!(letter.error_message, why);
 
-    let operator = Operator::new("maria");
-    db.dlq().redrive(&LetterFilter::new(), &operator).unwrap();
-    let delayed = "state=delayed".parse().unwrap();
-    let jobs = db.admin().jobs();
-    jobs.change(&delayed, JobChange::RunNow, &operator).unwrap();
-    let new = rarely(&queue).runs(|job: &Job<Price>| is_700(job.payload().cents));
-    assert_eq!(finish(&queue, new).stats.done, 2);
+    db.redrives(&LetterFilter::new());
+    test.all_due();
+    assert_eq!(finish(&queue, rarely(&queue).runs(is_700)).stats.done, 2);
 }
 
 #[test]
@@ -124,9 +116,7 @@ fn a_setting_decides_about_a_payload_of_another_type() {
             .handle(|_: &Job<OldPrice>| Ok(()))
             .options(HandlerOptions::new().undecodable(undecodable))
             .started();
-        queue
-            .enqueue_job(NewJob::raw("price", r#"{"pounds": 1}"#).unwrap())
-            .unwrap();
+        put(&queue, NewJob::raw("price", r#"{"pounds": 1}"#).unwrap());
         counted(&worker, "the verdict", |counts| {
             counts.retried + counts.dead == 1
         });

@@ -12,8 +12,7 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let job = |kind: &str| NewJob::raw(kind, "{}").unwrap();
-    let jobs: Vec<NewJob> = (0..700).map(|_| job("retired")).collect();
-    queue.enqueue_jobs(&jobs).unwrap();
+    queue.enqueue_jobs(&vec![job("retired"); 700]).unwrap();
     let unique = job("retired").unique("today");
     queue.enqueue_job(unique.clone()).unwrap();
     queue.enqueue_job(job("elsewhere")).unwrap();
@@ -33,22 +32,15 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
         db.dlq().count(&letters).unwrap().letters == 701
     });
     let letter = &db.listed(&letters)[0];
-    assert_eq!(
-        (&*letter.kind, &*letter.error_class),
-        ("retired", "unhandled")
-    );
-    assert_eq!(
-        letter.error_message,
-        "no live worker of the queue has handled the kind `retired` for 1s"
-    );
+    let error = (&*letter.kind, &*letter.error_class);
+    assert_eq!(error, ("retired", "unhandled"));
+    let why = "no live worker of the queue has handled the kind `retired` for 1s";
+    assert_eq!(letter.error_message, why);
     assert_eq!((letter.attempts, letter.audit), (0, None));
     // Jobs of kinds that are handled elsewhere, and of other queues, wait.
     let waiting = db.admin().jobs().list(&JobFilter::new()).unwrap();
-    let waiting: Vec<_> = waiting
-        .iter()
-        .map(|job| (&*job.queue, &*job.kind))
-        .collect();
-    assert_eq!(waiting, [("orders", "elsewhere"), ("mails", "retired")]);
+    let waiting = waiting.iter().map(|job| (&*job.queue, &*job.kind));
+    assert!(waiting.eq([("orders", "elsewhere"), ("mails", "retired")]));
     let again = queue.enqueue_job(unique).unwrap();
     assert!(matches!(again, Enqueued::New(_)), "the key is free");
     stop(worker);
@@ -73,19 +65,13 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
         .unhandled_after(Duration::from_secs(1))
         .runs(gate.passing::<Order>());
     queue.enqueue_many(&Order::up_to(20)).unwrap();
-    queue
-        .enqueue_job(NewJob::raw("retired", "{}").unwrap())
-        .unwrap();
+    put(&queue, NewJob::raw("retired", "{}").unwrap());
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);
     wait_until("the retired job to die", SOON, || {
         db.dlq().count(&letters).unwrap().letters > 0
     });
-    let kinds: Vec<String> = db
-        .listed(&letters)
-        .into_iter()
-        .map(|letter| letter.kind)
-        .collect();
-    assert_eq!(kinds, ["retired"]);
+    let died = db.listed(&letters);
+    assert!(died.iter().map(|letter| &*letter.kind).eq(["retired"]));
     gate.open();
     stop(worker);
 }
