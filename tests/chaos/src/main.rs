@@ -113,6 +113,9 @@ impl Programs {
     }
 }
 
+/// The longest round, in minutes.
+const MAX_ROUND: u64 = 5;
+
 #[derive(Debug, Args)]
 struct RunOptions {
     #[command(flatten)]
@@ -120,21 +123,18 @@ struct RunOptions {
     /// Seed of the first round; each further round adds one
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of rounds
-    #[arg(long, default_value_t = 1)]
-    rounds: u64,
-    /// Length of a round
-    #[arg(long, default_value_t = 60)]
-    seconds: u64,
-    /// Jobs per second
-    #[arg(long, default_value_t = 20)]
-    rate: u32,
+    /// How long to run, in rounds of at most five minutes, each with its own server and seed
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1440))]
+    minutes: u64,
+    /// Enqueue about N jobs in the main queue, and as many in the others [default: 20 a second]
+    #[arg(long, value_name = "N")]
+    jobs: Option<u32>,
     /// Inject only these faults
     #[arg(long, value_delimiter = ',', value_enum)]
     faults: Option<Vec<Fault>>,
-    /// Pooler in front of the server; `transaction` starts `PgBouncer`
-    #[arg(long, value_name = "MODE", default_value_t = Pooler::Session)]
-    pooler: Pooler,
+    /// Connect every process through a `PgBouncer` in transaction mode
+    #[arg(long)]
+    pooler: bool,
 }
 
 #[derive(Debug, Args)]
@@ -197,17 +197,27 @@ fn main() -> ExitCode {
 fn run(options: &RunOptions) -> bool {
     let faults = options.faults.clone();
     let faults = faults.unwrap_or_else(|| options.programs.possible_faults());
+    // A finding can be reproduced within one round.
+    let rounds = options.minutes.div_ceil(MAX_ROUND);
+    let length = Duration::from_mins(options.minutes.div_ceil(rounds));
+    let seconds = u32::try_from(60 * options.minutes).unwrap_or(u32::MAX);
+    let rate = options
+        .jobs
+        .map_or(suite::RATE, |jobs| (jobs / seconds).max(1));
     let task = |seed: u64| {
         let round = Round {
             programs: &options.programs,
             seed,
-            length: Duration::from_secs(options.seconds),
+            length,
             faults: faults.clone(),
-            rate: options.rate,
-            pooler: options.pooler,
+            rate,
+            pooler: match options.pooler {
+                true => Pooler::Transaction,
+                false => Pooler::Session,
+            },
         };
         Task::new(format!("seed {seed}"), 1, move || round.run())
     };
-    let seeds = options.seed..options.seed + options.rounds;
+    let seeds = options.seed..options.seed + rounds;
     verdict::play(|| seeds.clone().map(task).collect(), 1)
 }

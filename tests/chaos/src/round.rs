@@ -87,16 +87,16 @@ impl Round<'_> {
 
     /// Returns the command that repeats the round.
     fn command(&self) -> String {
+        let (seed, minutes) = (self.seed, self.length.as_secs().div_ceil(60));
+        let jobs = minutes * 60 * u64::from(self.rate);
         let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
+        let faults = faults.join(",");
+        let pooler = match self.pooler {
+            Pooler::Transaction => " --pooler",
+            _ => "",
+        };
         format!(
-            "cargo run -p redrive-chaos -- run --seed {} --seconds {} --rate {} --faults {} --pooler {} \
-             --postgres {}",
-            self.seed,
-            self.length.as_secs(),
-            self.rate,
-            faults.join(","),
-            self.pooler,
-            self.programs.postgres.display(),
+            "cargo xtask chaos --seed {seed} --minutes {minutes} --jobs {jobs} --faults {faults}{pooler}"
         )
     }
 }

@@ -21,8 +21,8 @@ const ROUND: Duration = Duration::from_mins(1);
 const ROUND_WEIGHT: usize = 3;
 /// The variable that names the part of the mutants.
 pub(crate) const PART: &str = "REDRIVE_CHAOS_PART";
-/// Jobs per second of a round.
-const RATE: u32 = 20;
+/// Jobs per second of a round. With more, few of them run under a fault.
+pub(crate) const RATE: u32 = 20;
 /// The scenarios of the gate.
 const SMOKE: usize = 5;
 /// The weight that runs at a time.
