@@ -2,18 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result, ensure};
-
-use super::code::Code;
-use super::lexer::Kind;
+use regex::Regex;
 
 /// The folder of the statements.
 const STATEMENTS: &str = "crates/redrive/sql";
 /// The folder of the migrations, which create the functions.
 const MIGRATIONS: &str = "migrations";
+/// A function with its name and its body, as every migration writes it.
+const FUNCTION: &str = r"(?xms)^CREATE\ (?:OR\ REPLACE\ )?(?<function>
+    FUNCTION\ redrive\.(?<name>\w+)\(.*?
+    ^\ *(?<body>(?:AS\ )?\$\$.*?\$\$ | BEGIN\ ATOMIC\n.*?^END | RETURN\ [^;]*));";
+static FUNCTIONS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(FUNCTION).ok());
 
 /// The place where a text is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,79 +88,28 @@ pub(super) fn check_functions(sources: &[Source], database: &[String]) -> Result
     ensure!(
         differing.is_empty() && functions.count() == database.len(),
         "the functions in {MIGRATIONS} are not those of a migrated database: {differing:?}; \
-         source.rs must find each function once"
+         the pattern in source.rs must find each function once"
     );
     Ok(())
 }
 
 /// Returns the functions that a migration creates. Each replaces itself when its text runs.
 fn functions(path: &str, text: &str) -> Vec<Source> {
-    let code = Code::new(text);
-    let mut functions = Vec::new();
-    let mut at = 0;
-    while at < code.tokens.len() {
-        let Some(function) = function(&code, at) else {
-            at += 1;
-            continue;
-        };
-        at = function.tokens.end;
-        let place = code.place(&function.tokens);
-        let rest = &text[code.tokens[function.noun].at..place.end];
-        let text_before_body = &text[code.tokens[function.noun].at..code.tokens[function.body].at];
-        let create = "CREATE OR REPLACE ";
-        functions.push(Source {
+    let create = "CREATE OR REPLACE ";
+    let found = FUNCTIONS.iter().flat_map(|all| all.captures_iter(text));
+    let functions = found.filter_map(|found| {
+        let [function, name, body] = ["function", "name", "body"].map(|part| found.name(part));
+        let (function, name, body) = (function?, name?, body?);
+        Some(Source {
             origin: Origin::Function,
-            name: code.tokens[function.name].text.to_owned(),
+            name: name.as_str().to_owned(),
             path: path.to_owned(),
-            line: 1 + text[..place.start].matches('\n').count(),
-            text: format!("{create}{rest}"),
-            body: create.len() + text_before_body.len(),
-        });
-    }
-    functions
-}
-
-/// A function by its tokens.
-struct Function {
-    tokens: Range<usize>,
-    /// The word FUNCTION or PROCEDURE.
-    noun: usize,
-    name: usize,
-    body: usize,
-}
-
-/// Returns the function that is created at a token.
-fn function(code: &Code<'_>, at: usize) -> Option<Function> {
-    let is_noun = |at: &usize| code.is(*at, "FUNCTION") || code.is(*at, "PROCEDURE");
-    let noun = [at + 1, at + 3].into_iter().find(is_noun)?;
-    let is_replacing = noun == at + 1 || code.is(at + 1, "OR");
-    if !code.is(at, "CREATE") || !is_replacing {
-        return None;
-    }
-    let count = code.tokens.len();
-    let is_body = |at: &usize| {
-        code.tokens[*at].kind == Kind::Dollar || code.is(*at, "ATOMIC") || code.is(*at, "RETURN")
-    };
-    let body = (noun..count).find(is_body)?;
-    let last = if code.tokens[body].kind == Kind::Dollar {
-        (body + 1..count).find(|at| code.tokens[*at].text == code.tokens[body].text)?
-    } else if code.is(body, "ATOMIC") {
-        let mut at = body + 1;
-        while at < count && !code.is(at, "END") {
-            at = code.after(at);
-        }
-        at
-    } else {
-        code.end(body, &[]) - 1
-    };
-    let end = (last..count).find(|at| code.is(*at, ";"))?;
-    let open = (noun..count).find(|at| code.is(*at, "("))?;
-    Some(Function {
-        tokens: at..end,
-        noun,
-        name: open - 1,
-        body,
-    })
+            line: 1 + text[..function.start()].matches('\n').count(),
+            text: format!("{create}{}", function.as_str()),
+            body: create.len() + body.start() - function.start(),
+        })
+    });
+    functions.collect()
 }
 
 /// Returns the SQL files below a folder, sorted.
@@ -186,57 +138,4 @@ fn below(root: &Path, path: &Path) -> String {
         .unwrap_or(path)
         .display()
         .to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_are_found_with_their_bodies() {
-        let text = "\
-CREATE TABLE t (a integer);
-CREATE FUNCTION redrive.one(a text DEFAULT 'b;') RETURNS text
-    LANGUAGE plpgsql
-AS $$
-BEGIN
-    RETURN CASE WHEN a = 'x' THEN b; END;
-END
-$$;
-CREATE OR REPLACE FUNCTION redrive.two() RETURNS integer LANGUAGE sql
-BEGIN ATOMIC
-    SELECT CASE WHEN true THEN 1 END;
-    SELECT 2;
-END;
-CREATE FUNCTION redrive.three() RETURNS integer RETURN 1 + (2);
-CREATE TRIGGER x AFTER INSERT ON t EXECUTE FUNCTION redrive.one();
-";
-        let functions = functions("m.sql", text);
-        let found: Vec<_> = functions
-            .iter()
-            .map(|function| {
-                (
-                    &*function.name,
-                    function.line,
-                    &function.text[function.body..],
-                )
-            })
-            .collect();
-        let one = "$$\nBEGIN\n    RETURN CASE WHEN a = 'x' THEN b; END;\nEND\n$$";
-        let two = "ATOMIC\n    SELECT CASE WHEN true THEN 1 END;\n    SELECT 2;\nEND";
-        assert_eq!(
-            found,
-            [
-                ("one", 2, one),
-                ("two", 9, two),
-                ("three", 14, "RETURN 1 + (2)")
-            ]
-        );
-        let start = "CREATE OR REPLACE FUNCTION redrive.two() RETURNS integer LANGUAGE sql\nBEGIN ";
-        assert!(
-            functions[1].text.starts_with(start),
-            "{}",
-            functions[1].text
-        );
-    }
 }
