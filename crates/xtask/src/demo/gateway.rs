@@ -61,14 +61,9 @@ impl Gateway {
         format!("http://{}", self.0.server.server_addr())
     }
 
-    /// Answers every request with 503 from now on.
-    pub(crate) fn go_down(&self) {
-        self.0.is_down.store(true, Ordering::SeqCst);
-    }
-
-    /// Answers normally again.
-    pub(crate) fn come_back(&self) {
-        self.0.is_down.store(false, Ordering::SeqCst);
+    /// Answers every request with 503, or normally again.
+    pub(crate) fn set_down(&self, is_down: bool) {
+        self.0.is_down.store(is_down, Ordering::SeqCst);
     }
 
     /// Returns how many orders it has charged.

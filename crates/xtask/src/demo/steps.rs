@@ -54,67 +54,48 @@ impl<'a> Steps<'a> {
     }
 
     pub(super) fn run(mut self, orders: &Path) -> Result<()> {
-        self.take_orders(orders)?;
-        self.deliver_a_third()?;
-        self.take_the_gateway_down()?;
-        self.bring_the_gateway_back()?;
-        self.show_dead_letters()?;
-        self.deploy_the_fix()?;
-        self.redrive_letters()?;
-        self.discard_refunds()?;
-        self.reconcile()
-    }
-
-    fn take_orders(&mut self, file: &Path) -> Result<()> {
         self.screen.heading("17:30", "Orders arrive");
         self.screen.command("order_service take orders.ndjson");
         let start = Instant::now();
-        let output = self.session.take_orders(file)?;
+        let output = self.session.take_orders(orders)?;
         let time = start.elapsed().as_secs_f64();
         self.screen
             .print(format!("{}, in {time:.1} s.", output.trim()));
-        Ok(())
-    }
 
-    fn deliver_a_third(&mut self) -> Result<()> {
         self.screen
             .heading("17:31", "Release 1 of the order service delivers them");
         self.start_release(1)?;
         let third = self.forecast.well_formed / 3;
         self.wait("a third of the orders to be delivered", |now| {
             now.delivered >= third
-        })
-    }
+        })?;
 
-    fn take_the_gateway_down(&mut self) -> Result<()> {
         self.screen
             .heading("17:40", "The payment gateway goes down");
         self.screen
             .print("It answers 503. Attempts fail, jobs back off, the first run out of attempts.");
-        self.gateway.go_down();
+        self.gateway.set_down(true);
         let some = self.forecast.events.div_ceil(100);
-        self.wait("jobs to run out of attempts", |now| now.letters >= some)
-    }
+        self.wait("jobs to run out of attempts", |now| now.letters >= some)?;
 
-    fn bring_the_gateway_back(&mut self) -> Result<()> {
         self.screen.heading("18:02", "The gateway is back");
         self.screen.print("Jobs with attempts left are delivered.");
-        self.gateway.come_back();
-        self.wait_until_settled()
-    }
+        self.gateway.set_down(false);
+        self.wait_until_settled()?;
 
-    fn show_dead_letters(&mut self) -> Result<()> {
         self.screen
             .heading("18:05", "Jobs that could not succeed are dead letters");
-        self.redrive(&["dlq"])
-    }
+        self.redrive(&["dlq"])?;
 
-    fn deploy_the_fix(&mut self) -> Result<()> {
         self.screen
             .heading("18:30", "The fix is deployed: release 2 trims the currency");
         self.screen.command("kill -TERM order_service");
         self.stop_service()?;
-        self.start_release(2)
+        self.start_release(2)?;
+
+        self.redrive_letters()?;
+        self.discard_refunds()?;
+        self.reconcile()
     }
 
     fn redrive_letters(&mut self) -> Result<()> {
