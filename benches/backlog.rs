@@ -104,18 +104,8 @@ fn measured(bench: &Bench, queue: &Queue, ready: Ready) -> Outcome<Measured> {
 fn rate(queue: &Queue, jobs: usize) -> Outcome<f64> {
     let ran = Ran::default();
     let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
-    let start = loop {
-        if let Some(start) = ran.began() {
-            break start;
-        }
-        thread::sleep(Duration::from_millis(1));
-    };
-    while worker.stats().done < jobs as u64 {
-        if start.elapsed() > Duration::from_mins(2) {
-            return Err(format!("{} of {jobs} jobs were done in 2 minutes", ran.count()).into());
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
+    until_ended(&worker, jobs)?;
+    let start = ran.began().ok_or("no handler ran")?;
     let (done, took) = (worker.stats().done, start.elapsed());
     let counts: WorkerStats = worker.stop(Duration::from_secs(10))?.stats;
     match counts.done == ran.count() as u64 {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::worker::WorkerStats;
-use redrive::{Backoff, Failure, Job, NewJob, Queue, Worker, WorkerBuilder};
+use redrive::{Backoff, Failure, Job, NewJob, Payload, Queue, Worker, WorkerBuilder};
 
 use crate::{Bench, BenchPayload, KINDS, Kind, Meter, Outcome, Usage};
 
@@ -98,22 +98,36 @@ pub fn handle_kinds(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
 
 /// The same, where a job succeeds at this attempt and fails before.
 pub fn handle_kinds_at(builder: WorkerBuilder, ran: &Ran, attempt: u32) -> WorkerBuilder {
-    fn one<const N: usize>(builder: WorkerBuilder, ran: &Ran, attempt: u32) -> WorkerBuilder {
-        let ran = ran.clone();
-        builder.handle(move |job: &Job<Kind<N>>| -> Result<(), Failure> {
-            ran.one();
-            match job.attempt() < attempt {
-                true => Err(Failure::retry("not yet")),
-                false => Ok(()),
-            }
-        })
-    }
     [
-        one::<0>, one::<1>, one::<2>, one::<3>, one::<4>, one::<5>, one::<6>, one::<7>, one::<8>,
-        one::<9>,
+        handle_at::<Kind<0>>,
+        handle_at::<Kind<1>>,
+        handle_at::<Kind<2>>,
+        handle_at::<Kind<3>>,
+        handle_at::<Kind<4>>,
+        handle_at::<Kind<5>>,
+        handle_at::<Kind<6>>,
+        handle_at::<Kind<7>>,
+        handle_at::<Kind<8>>,
+        handle_at::<Kind<9>>,
     ]
     .into_iter()
     .fold(builder, |builder, register| register(builder, ran, attempt))
+}
+
+/// Registers a typed handler. A job succeeds at this attempt and fails before.
+fn handle_at<P: Payload + 'static>(
+    builder: WorkerBuilder,
+    ran: &Ran,
+    attempt: u32,
+) -> WorkerBuilder {
+    let ran = ran.clone();
+    builder.handle(move |job: &Job<P>| -> Result<(), Failure> {
+        ran.one();
+        match job.attempt() < attempt {
+            true => Err(Failure::retry("not yet")),
+            false => Ok(()),
+        }
+    })
 }
 
 /// Drains `jobs` jobs of ten kinds with two slots and otherwise default settings.
@@ -127,25 +141,14 @@ pub fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
 pub fn drain_one_kind(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
     bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
     drain_with(bench, queue, jobs, jobs, |builder, ran| {
-        let ran = ran.clone();
-        builder.slots(2).handle(move |_: &Job<BenchPayload>| {
-            ran.one();
-            Ok(())
-        })
+        handle_at::<BenchPayload>(builder.slots(2), ran, 1)
     })
 }
 
 /// Drains `jobs` jobs of one kind with two slots. Each fails at the first attempt.
 pub fn drain_failing_once(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
     drain_with(bench, queue, jobs, 2 * jobs, |builder, ran| {
-        let ran = ran.clone();
-        builder.slots(2).handle(move |job: &Job<BenchPayload>| {
-            ran.one();
-            match job.attempt() {
-                1 => Err(Failure::retry("not yet")),
-                _ => Ok(()),
-            }
-        })
+        handle_at::<BenchPayload>(builder.slots(2), ran, 2)
     })
 }
 
