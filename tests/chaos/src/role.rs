@@ -182,12 +182,12 @@ pub(crate) fn run(options: &Options) {
     }
 }
 
-/// Opens the database, retrying until it succeeds. Returns `None` when asked to stop.
-fn connect(options: &Options, stop: &AtomicBool) -> Option<Database> {
+/// Tries something until it succeeds. Returns `None` when asked to stop.
+fn insist<T>(stop: &AtomicBool, mut attempt: impl FnMut() -> redrive::Result<T>) -> Option<T> {
     while !stop.load(Ordering::Relaxed) {
-        match options.open() {
-            Ok(db) => return Some(db),
-            Err(_) => std::thread::sleep(Duration::from_millis(200)),
+        match attempt() {
+            Ok(done) => return Some(done),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
     None

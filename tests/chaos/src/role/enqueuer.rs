@@ -17,7 +17,7 @@ use crate::role::batch::is_in_batch;
 use crate::role::keeping;
 use crate::role::{
     BatchWork, ClientFlaw, DependentWork, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE,
-    TransactionalWork, UnhandledWork, Work, connect,
+    TransactionalWork, UnhandledWork, Work, insist,
 };
 
 /// How often an enqueuer uses COPY, in operations.
@@ -35,7 +35,7 @@ const COLD_KEYS: u32 = 20_000;
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.start_log();
-    let Some(db) = connect(options, stop) else {
+    let Some(db) = insist(stop, || options.open()) else {
         return;
     };
     let mut enqueuer = Enqueuer {

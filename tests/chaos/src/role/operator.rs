@@ -20,7 +20,7 @@ use crate::role::gateway::GATEWAY;
 use crate::role::groups::{HOLDING_QUEUES, OTHER_QUEUES};
 use crate::role::keeping::{self, PRUNE_AGE};
 use crate::role::standing::{self, SCHEDULES};
-use crate::role::{Options, QUEUE, Work, connect};
+use crate::role::{Options, QUEUE, Work, insist};
 
 /// The positions of captured failures.
 const POSITIONS: i64 = 40;
@@ -252,14 +252,12 @@ operations! { db, operator:
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.start_log();
-    let Some(db) = connect(options, stop) else {
+    let Some(db) = insist(stop, || options.open()) else {
         return;
     };
     let mut random = options.random();
     let ops = Operations::new(&db, log, &options.name);
-    while !stop.load(Ordering::Relaxed) && standing::set(&db, &ops.operator).is_err() {
-        thread::sleep(Duration::from_millis(100));
-    }
+    insist(stop, || standing::set(&db, &ops.operator));
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(random.u64(20..150)));
         match random.u32(0..4) {

@@ -15,7 +15,7 @@ use crate::role::batch;
 use crate::role::gateway::{BREAKER_THRESHOLD, GATEWAY};
 use crate::role::{
     AGED, AGED_PRIORITY, BACKOFF_STEP, BatchWork, DependentWork, Options, QUEUE, TransactionalWork,
-    UNHANDLED, Work, connect,
+    UNHANDLED, Work, insist,
 };
 
 use handlers::{Failed, Handlers, RunningAttempt};
@@ -29,7 +29,7 @@ const OTHER_SLOTS: usize = 4;
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.start_log();
-    let Some(db) = connect(options, stop) else {
+    let Some(db) = insist(stop, || options.open()) else {
         return;
     };
     let handlers = Arc::new(Handlers::new(options));
@@ -83,18 +83,10 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
             )
             .start()
     };
-    let mut workers = Vec::new();
-    for name in options.spec.serves.queues() {
-        while !stop.load(Ordering::Relaxed) {
-            match start(name) {
-                Ok(worker) => {
-                    workers.push(worker);
-                    break;
-                }
-                Err(_) => thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    }
+    let queues = options.spec.serves.queues().into_iter();
+    let workers: Vec<Worker> = queues
+        .filter_map(|name| insist(stop, || start(name)))
+        .collect();
     let has_failed = |worker: &Worker| worker.failure().is_some();
     while !stop.load(Ordering::Relaxed) && !workers.iter().any(has_failed) {
         thread::sleep(Duration::from_millis(10));
