@@ -174,7 +174,7 @@ $$;
 -- Deletes groups that have no letters and no death within `age`, with their details. Ignored groups stay,
 -- so that they remain ignored, and so do groups with rules. Returns the number of deleted groups.
 -- A death finds its group without a lock. The function therefore locks the letters against writes for a
--- moment; if it cannot get the lock, it deletes nothing.
+-- moment. If another session holds a lock that it needs, it deletes nothing.
 CREATE OR REPLACE FUNCTION redrive.prune_groups(age interval) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -199,11 +199,7 @@ BEGIN
     IF cardinality(unused) = 0 THEN
         RETURN 0;
     END IF;
-    BEGIN
-        LOCK TABLE redrive.dead_letters IN SHARE ROW EXCLUSIVE MODE;
-    EXCEPTION WHEN lock_not_available THEN
-        RETURN 0;
-    END;
+    LOCK TABLE redrive.dead_letters IN SHARE ROW EXCLUSIVE MODE;
     -- Check again: under the lock no letter can join these groups.
     WITH gone AS (
         DELETE FROM redrive.groups g
@@ -221,5 +217,7 @@ BEGIN
     )
     SELECT count(*) INTO forgotten FROM gone;
     RETURN forgotten;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN 0;
 END
 $$;
