@@ -20,7 +20,7 @@ use self::shared_reading::ReaderId;
 use self::state::{Shared, State};
 use crate::database_url::DatabaseUrl;
 
-pub(crate) use self::exposition::Exposition;
+pub(crate) use self::exposition::CONTENT_TYPE;
 #[cfg(test)]
 pub(crate) use self::exposition::render;
 
@@ -66,7 +66,7 @@ impl Collector {
     }
 
     /// Returns fresh metrics, or after `timeout` the last good ones with `redrive_up` 0.
-    pub(crate) fn scrape(&self, timeout: Duration) -> Exposition {
+    pub(crate) fn scrape(&self, timeout: Duration) -> Arc<Vec<u8>> {
         let end = Instant::now() + timeout;
         let mut state = self.shared.state();
         if state.waiting >= self.max_waiting {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tiny_http::Method;
 
-use crate::collector::{Collector, Exposition, Readiness};
+use crate::collector::{CONTENT_TYPE, Collector, Readiness};
 use crate::http::{Request, Response};
 use crate::scrape_timeout::{HEADER, scrape_timeout};
 
@@ -29,8 +29,8 @@ pub(crate) fn handle(request: &Request, telemetry_path: &str, collector: &Collec
             let timeout = scrape_timeout(request.header(HEADER));
             Response {
                 status: 200,
-                headers: vec![("Content-Type", Exposition::CONTENT_TYPE)],
-                body: collector.scrape(timeout).text(),
+                headers: vec![("Content-Type", CONTENT_TYPE)],
+                body: collector.scrape(timeout),
             }
         }
     }

@@ -178,7 +178,7 @@ proptest! {
     #[test]
     fn an_exposition_parses_to_the_families_it_was_rendered_from(family in family()) {
         let exposition = render(vec![family.clone()]);
-        let text = String::from_utf8(exposition.text().to_vec()).expect("text");
+        let text = String::from_utf8(exposition.to_vec()).expect("text");
         let mut lines = text.lines().filter(|line| !line.starts_with('#'));
         let labels_of = |sample: &Sample| -> Vec<(String, String)> {
             let named = family.metric.labels.iter().map(|label| label.name.to_owned());

@@ -1,35 +1,15 @@
 //! The metrics as text, in the exposition format of Prometheus.
 
-use std::fmt;
 use std::sync::Arc;
 
 use prometheus::{Encoder as _, TextEncoder};
 use redrive::metrics::{Family, to_proto};
 
-/// Metrics as text. Clones share the text.
-#[derive(Clone)]
-pub(crate) struct Exposition(Arc<Vec<u8>>);
-
-impl Exposition {
-    /// The media type of the text.
-    pub(crate) const CONTENT_TYPE: &'static str = "text/plain; version=0.0.4; charset=utf-8";
-
-    /// Returns the text.
-    pub(crate) fn text(&self) -> Arc<Vec<u8>> {
-        Arc::clone(&self.0)
-    }
-}
-
-impl fmt::Debug for Exposition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exposition")
-            .field("bytes", &self.0.len())
-            .finish()
-    }
-}
+/// The media type of the text.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Renders families in the order of their names. Leaves out a family that cannot be encoded, and logs it.
-pub(crate) fn render(mut families: Vec<Family>) -> Exposition {
+pub(crate) fn render(mut families: Vec<Family>) -> Arc<Vec<u8>> {
     families.sort_by_key(|family| family.metric.name);
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
@@ -42,5 +22,5 @@ pub(crate) fn render(mut families: Vec<Family>) -> Exposition {
         }
     }
     text.shrink_to_fit();
-    Exposition(Arc::new(text))
+    Arc::new(text)
 }

@@ -1,11 +1,11 @@
 //! The state that scrapes and reader threads share.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redrive::metrics::{Reader, Reading};
 
-use super::exposition::{Exposition, render};
+use super::exposition::render;
 use super::shared_reading::{ReaderId, ReaderTask, Schedule, SharedReading};
 
 /// How long rendered last good values are used. Series that are too old disappear after that.
@@ -25,8 +25,8 @@ pub(super) struct State {
     pub(super) schedule: Schedule,
     /// The number of scrapes that wait for a reading.
     pub(super) waiting: usize,
-    /// The exposition of the last reading.
-    pub(super) exposition: Exposition,
+    /// The exposition of the last reading. Scrapes share it.
+    pub(super) exposition: Arc<Vec<u8>>,
     /// When the database last answered.
     pub(super) answered_at: Option<Instant>,
     /// Whether the schema was known then.
@@ -34,7 +34,7 @@ pub(super) struct State {
     /// The reader as the last reading left it. A reader thread works on a copy.
     reader: Reader,
     /// The last good values with `redrive_up` 0, and when they were rendered; on first use.
-    stale: Option<(Exposition, Instant)>,
+    stale: Option<(Arc<Vec<u8>>, Instant)>,
     /// Whether the log says that the database does not answer.
     is_silence_logged: bool,
 }
@@ -52,7 +52,7 @@ pub(super) enum Next {
 
 impl State {
     /// Returns the last good values with `redrive_up` 0.
-    pub(super) fn stale_exposition(&mut self) -> Exposition {
+    pub(super) fn stale_exposition(&mut self) -> Arc<Vec<u8>> {
         if let Some((exposition, rendered_at)) = &self.stale
             && rendered_at.elapsed() < RENDERED_FOR
         {
@@ -73,7 +73,7 @@ impl State {
     }
 
     /// Publishes a completed reading. `schema_known` is `None` if the database was unreachable.
-    fn publish(&mut self, reader: Reader, exposition: Exposition, schema_known: Option<bool>) {
+    fn publish(&mut self, reader: Reader, exposition: Arc<Vec<u8>>, schema_known: Option<bool>) {
         self.reader = reader;
         self.exposition = exposition;
         self.stale = None;
@@ -186,8 +186,6 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]
@@ -196,10 +194,10 @@ mod tests {
         let mut state = shared.state();
         let first = state.stale_exposition();
         let again = state.stale_exposition();
-        assert!(Arc::ptr_eq(&first.text(), &again.text()), "rendered once");
+        assert!(Arc::ptr_eq(&first, &again), "rendered once");
         let rendered_at = Instant::now().checked_sub(RENDERED_FOR);
         state.stale = Some((first.clone(), rendered_at.expect("a time after the start")));
         let later = state.stale_exposition();
-        assert!(!Arc::ptr_eq(&first.text(), &later.text()));
+        assert!(!Arc::ptr_eq(&first, &later));
     }
 }
