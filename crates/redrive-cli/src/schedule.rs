@@ -1,6 +1,5 @@
 //! `redrive schedule`: jobs that are enqueued, and letters that are redriven, by a cron line or at an interval.
 
-mod zoned;
 mod list;
 mod show;
 mod set;

@@ -68,40 +68,36 @@ pub(crate) fn moment(text: &str) -> Result<SystemTime, String> {
     })
 }
 
+/// The units in which durations are printed, with their milliseconds.
+const UNITS: [(&str, u128); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
+
 /// A duration in at most two units: `1h 30m`, `12s`, `250ms`.
 pub(crate) fn short(duration: Duration) -> String {
-    const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
-    let seconds = duration.as_secs();
-    let Some(first) = UNITS.iter().position(|(_, unit)| seconds >= *unit) else {
-        return format!("{}ms", duration.subsec_millis());
-    };
+    let ms = duration.as_millis();
+    let first = UNITS.iter().position(|(_, unit)| ms >= *unit);
+    let first = first.unwrap_or(UNITS.len() - 1);
     let (name, unit) = UNITS[first];
-    let whole = format!("{}{name}", seconds / unit);
-    match UNITS
-        .get(first + 1)
-        .map(|(name, next)| (name, seconds % unit / next))
-    {
-        Some((name, rest)) if rest > 0 => format!("{whole} {rest}{name}"),
+    let whole = format!("{}{name}", ms / unit);
+    match UNITS.get(first + 1) {
+        Some((name, next)) if *next > 1 && ms % unit >= *next => {
+            format!("{whole} {}{name}", ms % unit / next)
+        }
         _ => whole,
     }
 }
 
 /// A duration as an argument for a shell: in the largest unit that divides it.
 pub(crate) fn exact(duration: Duration) -> String {
-    const UNITS: [(&str, u128); 4] = [
-        ("d", 86_400_000),
-        ("h", 3_600_000),
-        ("m", 60_000),
-        ("s", 1000),
-    ];
     let ms = duration.as_millis();
-    match UNITS
-        .iter()
-        .find(|(_, unit)| ms >= *unit && ms.is_multiple_of(*unit))
-    {
-        Some((name, unit)) => format!("{}{name}", ms / unit),
-        None => format!("{ms}ms"),
-    }
+    let divides = |(_, unit): &&(&str, u128)| ms >= *unit && ms.is_multiple_of(*unit);
+    let (name, unit) = UNITS.iter().find(divides).unwrap_or(&("ms", 1));
+    format!("{}{name}", ms / unit)
 }
 
 /// The time since `at`.
@@ -124,6 +120,21 @@ pub(crate) fn rfc3339(at: SystemTime) -> String {
         |_| "a time out of range".to_owned(),
         |timestamp| format!("{timestamp:.3}"),
     )
+}
+
+/// Returns a time in a zone, such as `Mon 2026-03-30 08:00:00 +02:00`. In a zone that this machine does not
+/// know, and without one, it is in UTC.
+pub(crate) fn zoned(at: SystemTime, zone: Option<&str>) -> String {
+    let rules = zone
+        .and_then(|zone| TimeZone::get(zone).ok())
+        .unwrap_or(TimeZone::UTC);
+    match Timestamp::try_from(at) {
+        Ok(timestamp) => timestamp
+            .to_zoned(rules)
+            .strftime("%a %Y-%m-%d %H:%M:%S %:z")
+            .to_string(),
+        Err(_) => rfc3339(at),
+    }
 }
 
 /// A stored timestamp in the form of [`rfc3339`]; unchanged if it is none.
@@ -180,7 +191,7 @@ mod tests {
 
     #[test]
     fn ages_count_by_the_clock_of_the_database() {
-        let hours = |hours| Duration::from_hours(hours);
+        let hours = Duration::from_hours;
         let moment = SystemTime::UNIX_EPOCH + hours(1_000);
         Clock::Known(moment, Instant::now()).set();
         assert_eq!(ago(moment - hours(3)), "3h");
@@ -210,6 +221,18 @@ mod tests {
             "2026-12-01T06:00[Europe/Berlin]",
         ] {
             assert!(moment(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_shown_in_the_zone() {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_hours(493_014);
+        for (zone, text) in [
+            (Some("Europe/Berlin"), "Mon 2026-03-30 08:00:00 +02:00"),
+            (Some("Europe/Atlantis"), "Mon 2026-03-30 06:00:00 +00:00"),
+            (None, "Mon 2026-03-30 06:00:00 +00:00"),
+        ] {
+            assert_eq!(zoned(at, zone), text);
         }
     }
 

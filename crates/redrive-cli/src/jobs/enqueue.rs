@@ -135,22 +135,20 @@ fn unique_key(text: &str) -> Result<String, String> {
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
-    bounded(text, Duration::ZERO, "a delay is at most ten years (3650d)")
+    bounded(text, 0, "a delay is at most ten years (3650d)")
 }
 
 fn expiry(text: &str) -> Result<Duration, String> {
-    let least = Duration::from_millis(1);
-    bounded(text, least, "a job expires in 1 ms to ten years (3650d)")
+    bounded(text, 1, "a job expires in 1 ms to ten years (3650d)")
 }
 
 fn window(text: &str) -> Result<Duration, String> {
-    let least = Duration::from_millis(1);
-    bounded(text, least, "a unique window is 1 ms to ten years (3650d)")
+    bounded(text, 1, "a unique window is 1 ms to ten years (3650d)")
 }
 
-fn bounded(text: &str, least: Duration, otherwise: &str) -> Result<Duration, String> {
+fn bounded(text: &str, least_ms: u64, otherwise: &str) -> Result<Duration, String> {
     let time = time::parse(text).map_err(|error| error.to_string())?;
-    match (least..=MAX_DELAY).contains(&time) {
+    match (Duration::from_millis(least_ms)..=MAX_DELAY).contains(&time) {
         true => Ok(time),
         false => Err(otherwise.to_owned()),
     }

@@ -3,8 +3,8 @@
 use redrive::schedule::ScheduleTick;
 
 use super::list::no_schedule;
-use super::zoned::zoned;
 use crate::prelude::*;
+use crate::time::zoned;
 
 /// The entries that the database keeps of each schedule.
 const KEPT: u64 = 100;

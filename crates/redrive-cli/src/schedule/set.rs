@@ -7,10 +7,10 @@ use redrive::NewJob;
 use redrive::schedule::{Missed, Overlap, Schedule, ScheduleChange};
 use serde_json::Value;
 
-use super::zoned::zoned;
 use crate::jobs::header;
 use crate::prelude::*;
 use crate::profession::Profession;
+use crate::time::zoned;
 
 /// How many ticks to print.
 const PREVIEW: usize = 5;

@@ -4,8 +4,8 @@ use redrive::dlq::PolicyStatus;
 use redrive::schedule::{Missed, ScheduleStatus};
 
 use super::list::{letters, next_tick, no_schedule, rhythm, schedule_json};
-use super::zoned::zoned;
 use crate::prelude::*;
+use crate::time::zoned;
 
 /// Show a schedule and the job or the policy of its ticks
 #[derive(Args, Debug)]

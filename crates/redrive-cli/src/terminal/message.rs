@@ -27,26 +27,19 @@ fn broken(text: &str, columns: usize) -> String {
 }
 
 fn broken_line(line: &str, columns: usize) -> String {
-    let indent = match without_styles(line).starts_with(ERROR) {
-        true => ERROR.len(),
-        false => 0,
-    };
-    let mut broken = String::with_capacity(line.len());
-    let mut taken = 0;
-    for (number, word) in line.split(' ').enumerate() {
-        let size = width(&without_styles(word));
-        if number > 0 && taken + 1 + size > columns {
-            broken.push('\n');
-            broken.push_str(&" ".repeat(indent));
-            taken = indent;
-        } else if number > 0 {
-            broken.push(' ');
-            taken += 1;
+    let is_error = without_styles(line).starts_with(ERROR);
+    let indent = " ".repeat(if is_error { ERROR.len() } else { 0 });
+    let size = |text: &str| width(&without_styles(text));
+    let mut lines: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        let fits = |line: &&mut String| size(line) + 1 + size(word) <= columns;
+        match lines.last_mut().filter(fits) {
+            Some(line) => line.extend([" ", word]),
+            None if lines.is_empty() => lines.push(word.to_owned()),
+            None => lines.push(format!("{indent}{word}")),
         }
-        broken.push_str(word);
-        taken += size;
     }
-    broken
+    lines.join("\n")
 }
 
 /// Returns a text without the sequences that set a style.
