@@ -97,17 +97,20 @@ BEGIN
                left(edit_letters.reason, 1024)
         FROM given g
         JOIN redrive.dead_letters l ON l.id = g.id
+    ),
+    edited AS (
+        UPDATE redrive.dead_letters l
+        SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
+            redacted = CASE WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
+            changed_at = clock_timestamp(),
+            events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+                'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
+                'reason', left(edit_letters.reason, 1024), 'version', g.version + 1)))
+        FROM given g
+        WHERE l.id = g.id
+        RETURNING l.id, l.edits
     )
-    UPDATE redrive.dead_letters l
-    SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
-        redacted = CASE WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
-        changed_at = clock_timestamp(),
-        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
-            'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
-            'reason', left(edit_letters.reason, 1024), 'version', g.version + 1)))
-    FROM given g
-    WHERE l.id = g.id
-    RETURNING l.id, l.edits, operation;
+    SELECT e.id, e.edits, operation FROM edited e ORDER BY e.id;
 END
 $$;
 

@@ -144,7 +144,6 @@ files {
     HELD_GROUP = "dlq" / "held_group";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
     MASK = "dlq" / "mask";
-    EDIT_LETTERS = "dlq" / "edit_letters";
     VERSIONS = "dlq" / "versions";
     TAKE_LETTER = "dlq" / "take_letter";
     DELIVERED = "dlq" / "delivered";
@@ -246,6 +245,7 @@ functions {
     CHANGE_GROUP = change_group(bigint, text, text, text, text, text);
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
     DIVERT = divert(text, [text], bigint);
+    EDIT_LETTERS = edit_letters([bigint], [json], [bytea], [integer], text, text, jsonb, text, bigint);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
     LIVE_WAITS = live_waits(bigint);

@@ -267,12 +267,14 @@ impl Dlq<'_> {
         operator: &Operator,
         audit: &mut Option<i64>,
     ) -> Result<Vec<JobId>> {
-        let edited: Vec<(JobId, Option<i64>)> = self.db.ask_bulk().all(
+        let edited: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
             "edit letters",
             &sql::EDIT_LETTERS,
             &[
                 &changes.ids,
                 &changes.payloads,
+                // No captured bytes: those of a letter stay in its versions.
+                &None::<Vec<Vec<u8>>>,
                 &changes.expected,
                 &operator.given_reason(),
                 &operator.by(),
@@ -281,7 +283,7 @@ impl Dlq<'_> {
                 &*audit,
             ],
         )?;
-        *audit = edited.first().map_or(*audit, |(_, first)| *first);
-        Ok(edited.into_iter().map(|(id, _)| id).collect())
+        *audit = edited.first().map_or(*audit, |(.., first)| *first);
+        Ok(edited.into_iter().map(|(id, ..)| id).collect())
     }
 }
