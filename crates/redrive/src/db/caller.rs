@@ -384,9 +384,8 @@ mod tests {
                 Err(Error::unavailable(here.to_string()))
             });
             let mut db = DbCaller::new("test", source, SessionUse::PerCall);
-            let error = db
-                .call("ask", Duration::from_mins(1), |_| Ok(()))
-                .expect_err("no connection");
+            let asked = db.call("ask", Duration::from_mins(1), |_| Ok(()));
+            let error = asked.expect_err("no connection");
             assert!(error.is_unavailable());
             assert_eq!(error.to_string(), is_here.to_string(), "{deadlines:?}");
         }
@@ -424,9 +423,8 @@ mod tests {
             let wait = Duration::from_mins(1);
             db.call("work", wait, |_| Ok(())).expect("done");
             assert!(seen.is_empty(), "{deadlines:?}");
-            let error = db
-                .call("work", wait, |_| -> Result<()> { panic!("in the driver") })
-                .expect_err("a panic");
+            let ended = db.call("work", wait, |_| -> Result<()> { panic!("in the driver") });
+            let error = ended.expect_err("a panic");
             assert!(error.is_lost(), "{error:?}");
             seen.recv_timeout(wait).expect("discarded");
         }
@@ -463,22 +461,15 @@ mod tests {
                 Ok(Session::new(Box::new(Unused(bounded(1).0))))
             })
         };
+        let late = "could not ask: the database did not answer within 0ns";
         for (said, expected) in [
             (Error::invalid("a refusal"), "a refusal"),
-            (
-                Error::unavailable("too many connections"),
-                "too many connections",
-            ),
-            (
-                Error::lost("closed"),
-                "could not ask: the database did not answer within 0ns",
-            ),
+            (Error::unavailable("many connections"), "many connections"),
+            (Error::lost("closed"), late),
         ] {
             let mut db = DbCaller::new("test", source(), SessionUse::PerCall);
-            let error = db
-                .call("ask", Duration::ZERO, move |_| -> Result<()> { Err(said) })
-                .expect_err("an error");
-            assert_eq!(error.to_string(), expected);
+            let asked = db.call("ask", Duration::ZERO, move |_| -> Result<()> { Err(said) });
+            assert_eq!(asked.expect_err("an error").to_string(), expected);
         }
     }
 
@@ -492,14 +483,13 @@ mod tests {
                 Err(Error::unavailable("late"))
             });
         let mut db = DbCaller::new("test", silent, SessionUse::PerCall);
-        let error = db
-            .call("ask", Duration::from_millis(1), |_| Ok(()))
-            .expect_err("no answer");
+        let mut asks = |within| {
+            db.call("ask", within, |_| Ok(()))
+                .expect_err("no connection")
+        };
+        let error = asks(Duration::from_millis(1));
         assert!(error.to_string().contains("no connection"), "{error:#}");
         drop(release);
-        let error = db
-            .call("ask", Duration::from_mins(1), |_| Ok(()))
-            .expect_err("no connection");
-        assert_eq!(error.to_string(), "late");
+        assert_eq!(asks(Duration::from_mins(1)).to_string(), "late");
     }
 }

@@ -99,9 +99,7 @@ mod tests {
         let error = "Blue\u{1b}".parse::<Colour>().expect_err("no word");
         assert!(error.is_invalid(), "{error:?}");
         let text = error.to_string();
-        assert!(
-            text.contains("`Blue\\u{1b}`; expected one of blue, yellow"),
-            "{text}"
-        );
+        let why = "`Blue\\u{1b}`; expected one of blue, yellow";
+        assert!(text.contains(why), "{text}");
     }
 }

@@ -306,14 +306,10 @@ mod tests {
             assert!(name.starts_with("redrive_"), "{name}");
             let is_counter = matches!(metric.kind, MetricKind::Counter);
             assert_eq!(name.ends_with("_total"), is_counter, "{name}");
-            assert!(
-                metric.help.ends_with('.'),
-                "the help of {name} must end with a period"
-            );
-            assert!(
-                !metric.help.contains(['\n', '|']),
-                "the help of {name} must fit in a Markdown table cell"
-            );
+            let help = metric.help;
+            assert!(help.ends_with('.'), "the help of {name} needs a period");
+            let is_cell = !help.contains(['\n', '|']);
+            assert!(is_cell, "the help of {name} must fit in a cell of Markdown");
         }
     }
 

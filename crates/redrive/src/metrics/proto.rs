@@ -102,9 +102,8 @@ mod tests {
                 value,
             }],
         };
-        TextEncoder::new()
-            .encode_to_string(&to_proto(&[family]))
-            .expect("valid metrics")
+        let text = TextEncoder::new().encode_to_string(&to_proto(&[family]));
+        text.expect("valid metrics")
     }
 
     #[test]

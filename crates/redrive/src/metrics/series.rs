@@ -139,12 +139,8 @@ mod tests {
                 (family.metric.name, labels.collect::<String>())
             })
             .collect();
-        assert_eq!(
-            found,
-            [
-                ("redrive_jobs_enqueued_total", "ab".to_owned()),
-                ("redrive_queue_live_jobs", "b".to_owned())
-            ]
-        );
+        let enqueued = ("redrive_jobs_enqueued_total", "ab".to_owned());
+        let live = ("redrive_queue_live_jobs", "b".to_owned());
+        assert_eq!(found, [enqueued, live]);
     }
 }

@@ -75,10 +75,7 @@ fn is_writable(report: &ErrorReport) -> bool {
     let fits = |text: &str, most: usize| text.len() <= most && !text.contains('\0');
     fits(&report.class, 1024)
         && fits(&report.message, MAX_MESSAGE_BYTES)
-        && report
-            .detail
-            .as_deref()
-            .is_none_or(|detail| fits(detail, 64 * 1024))
+        && fits(report.detail.as_deref().unwrap_or_default(), 64 * 1024)
         && report
             .key
             .as_deref()

@@ -255,18 +255,12 @@ mod tests {
             let error = CronLine::parse(line).expect_err(line);
             let text = error.to_string();
             assert!(error.is_invalid(), "{line}: {text}");
-            assert!(
-                text.contains(&format!("at character {at}: ")) && text.contains(why),
-                "{line}: {text}"
-            );
+            let is_told = text.contains(&format!("at character {at}: ")) && text.contains(why);
+            assert!(is_told, "{line}: {text}");
         }
         let long = format!("{} 8 * * *", "1,".repeat(200));
-        assert!(
-            CronLine::parse(&long)
-                .expect_err("long")
-                .to_string()
-                .contains("256")
-        );
+        let error = CronLine::parse(&long).expect_err("long").to_string();
+        assert!(error.contains("256"), "{error}");
     }
 
     #[test]

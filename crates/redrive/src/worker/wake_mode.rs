@@ -160,10 +160,8 @@ mod tests {
     fn an_idle_worker_asks_for_notifications_at_start() {
         let now = Instant::now();
         let mut policy = WakePolicy::new(Pooler::Session, now);
-        assert_eq!(
-            policy.claimed(now, 0, Fill::Partial, 0),
-            Some(WakeMode::Notified)
-        );
+        let idle = policy.claimed(now, 0, Fill::Partial, 0);
+        assert_eq!(idle, Some(WakeMode::Notified));
         let mut policy = WakePolicy::new(Pooler::Session, now);
         assert_eq!(policy.claimed(now, 500, Fill::Full, 0), None, "a backlog");
     }
@@ -210,10 +208,8 @@ mod tests {
         assert_eq!(looks().claimed(now + 900 * MS, 0, Fill::Partial, 0), None);
         let quiet = looks().claimed(now + 1000 * MS, 199, Fill::Partial, 0);
         assert_eq!(quiet, Some(WakeMode::Notified));
-        assert_eq!(
-            looks().claimed(now + 1000 * MS, 200, Fill::Partial, 0),
-            None
-        );
+        let busy = looks().claimed(now + 1000 * MS, 200, Fill::Partial, 0);
+        assert_eq!(busy, None);
         assert_eq!(looks().claimed(now + 1000 * MS, 1, Fill::Full, 0), None);
         let mut policy = looks();
         policy.claimed(now + 1000 * MS, 500, Fill::Partial, 0);

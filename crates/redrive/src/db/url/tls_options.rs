@@ -208,27 +208,18 @@ mod tests {
 
     #[test]
     fn tls_options_are_extracted_and_everything_else_stays() {
+        const PLAIN: &str = "postgres://me@host/db";
+        let full = "postgres://me@host/db?sslmode=verify-full";
+        let twice = "postgres://me@host/db?sslmode=disable&sslmode=verify-ca";
         for (address, left, expected) in [
-            (
-                "postgres://me@host/db",
-                "postgres://me@host/db",
-                words(None, None),
-            ),
-            (
-                "postgres://host/db?sslmode=verify-full",
-                "postgres://host/db",
-                words(Some("verify-full"), None),
-            ),
+            (PLAIN, PLAIN, words(None, None)),
+            (full, PLAIN, words(Some("verify-full"), None)),
             (
                 "postgres://host/db?connect_timeout=3&sslrootcert=%2Fetc%2Fca.pem&options=-c%20x",
                 "postgres://host/db?connect_timeout=3&options=-c%20x",
                 words(None, Some("/etc/ca.pem")),
             ),
-            (
-                "postgres://host/db?sslmode=disable&sslmode=verify-ca",
-                "postgres://host/db",
-                words(Some("verify-ca"), None),
-            ),
+            (twice, PLAIN, words(Some("verify-ca"), None)),
             (
                 r"host=db sslmode = disable password='a b\'c' sslrootcert=/my\ ca.pem dbname=x",
                 r"host=db password='a b\'c' dbname=x ",

@@ -302,34 +302,22 @@ mod tests {
     #[test]
     fn a_predicate_has_everything_in_quotes() {
         let condition = |path: &str, comparison, value: Value| {
-            PayloadCondition::of(path, comparison, value)
-                .expect(path)
-                .predicate()
+            let condition = PayloadCondition::of(path, comparison, value);
+            condition.expect(path).predicate()
         };
-        assert_eq!(
-            condition("customer.id", Comparison::Equal, 42.into()),
-            r#"$."customer"."id" == 42"#
-        );
-        assert_eq!(
-            condition(
-                r#"tags[0]."x \" y""#,
-                Comparison::NotEqual,
-                "\" || true".into()
-            ),
-            r#"$."tags"[0]."x \" y" != "\" || true""#
-        );
-        assert_eq!(
-            condition("name", Comparison::Contains, "a.b".into()),
-            r#"$."name" like_regex "a.b" flag "iq""#
-        );
+        let id = condition("customer.id", Comparison::Equal, 42.into());
+        assert_eq!(id, r#"$."customer"."id" == 42"#);
+        let injected = "\" || true".into();
+        let tag = condition(r#"tags[0]."x \" y""#, Comparison::NotEqual, injected);
+        assert_eq!(tag, r#"$."tags"[0]."x \" y" != "\" || true""#);
+        let name = condition("name", Comparison::Contains, "a.b".into());
+        assert_eq!(name, r#"$."name" like_regex "a.b" flag "iq""#);
         let two = [
             PayloadCondition::of("a", Comparison::Less, 1.5.into()).expect("a condition"),
             PayloadCondition::of("b", Comparison::AtLeast, Value::Null).expect("a condition"),
         ];
-        assert_eq!(
-            predicate(&two).as_deref(),
-            Some(r#"($."a" < 1.5) && ($."b" >= null)"#)
-        );
+        let both = r#"($."a" < 1.5) && ($."b" >= null)"#;
+        assert_eq!(predicate(&two).as_deref(), Some(both));
         assert_eq!(predicate(&[]), None);
     }
 

@@ -168,11 +168,8 @@ mod tests {
             ),
             (Some("painted"), false, false, None),
         ] {
-            assert_eq!(
-                RunOutcome::of(stored, is_sent, is_over).ok(),
-                outcome,
-                "{stored:?}"
-            );
+            let read = RunOutcome::of(stored, is_sent, is_over).ok();
+            assert_eq!(read, outcome, "{stored:?}");
         }
     }
 }

@@ -158,10 +158,8 @@ mod tests {
     fn batches_double_up_to_the_largest_while_waits_are_usual() {
         let mut throttle = sampled();
         assert!(throttle.is_slow());
-        assert_eq!(
-            sizes(&mut throttle, 20, 7),
-            [50, 100, 200, 400, 800, 1000, 1000]
-        );
+        let grown = sizes(&mut throttle, 20, 7);
+        assert_eq!(grown, [50, 100, 200, 400, 800, 1000, 1000]);
         assert!(!throttle.is_slow());
         assert_eq!(throttle.next(waits(&[("q", 0)])).pause, Duration::ZERO);
     }

@@ -114,11 +114,8 @@ mod tests {
             (Duration::ZERO, 1, 1 + 4 * MAX_BATCH),
             (Duration::MAX, 1, 1),
         ] {
-            assert_eq!(
-                wanted(slots, run_time),
-                expected,
-                "{run_time:?} on {slots} slots"
-            );
+            let wanted = wanted(slots, run_time);
+            assert_eq!(wanted, expected, "{run_time:?} on {slots} slots");
         }
     }
 

@@ -89,21 +89,12 @@ mod tests {
     fn kinds_with_an_open_breaker_are_not_claimable() {
         let list =
             |kinds: &[&str]| -> Vec<String> { kinds.iter().map(|&kind| kind.into()).collect() };
+        let (both, b) = (|| Some(list(&["a", "b"])), Some(list(&["b"])));
         for (kinds, except, claimed, left_out) in [
             (None, None, None, list(&[])),
             (None, Some(list(&["a"])), None, list(&["a"])),
-            (
-                Some(list(&["a", "b"])),
-                None,
-                Some(list(&["a", "b"])),
-                list(&[]),
-            ),
-            (
-                Some(list(&["a", "b"])),
-                Some(list(&["a", "c"])),
-                Some(list(&["b"])),
-                list(&[]),
-            ),
+            (both(), None, both(), list(&[])),
+            (both(), Some(list(&["a", "c"])), b, list(&[])),
         ] {
             let found = Claimable::new("q".into(), kinds.as_deref(), except.as_deref());
             assert_eq!((found.kinds, found.left_out), (claimed, left_out));

@@ -82,10 +82,8 @@ impl Calls {
 
     /// Starts as many statements as may run, and returns their calls.
     fn busy(&self) -> (Vec<JoinHandle<Result<JobId>>>, Vec<Statement>) {
-        (0..)
-            .take(STATEMENTS)
-            .map(|n| (self.call(n, LONG), self.statement()))
-            .unzip()
+        let call = |n| (self.call(n, LONG), self.statement());
+        (0..).take(STATEMENTS).map(call).unzip()
     }
 }
 
@@ -195,10 +193,8 @@ fn a_call_whose_job_another_one_sends_says_at_its_deadline_that_it_may_be_stored
     let (now, second) = (Instant::now(), Duration::from_secs(1));
     let ended = calls.coalescer.wait(1, &waits, now, second);
     let error = ended.map(drop).expect_err("late");
-    assert!(
-        error.is_lost(),
-        "the caller says that the job may be stored: {error}"
-    );
+    // The caller says that the job may be stored.
+    assert!(error.is_lost(), "{error}");
 }
 
 #[test]

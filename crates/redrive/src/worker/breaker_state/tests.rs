@@ -127,10 +127,8 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     let handled = ["pay".to_owned(), "other".to_owned()];
     let due = breakers.plan(Some(&handled), now + second).probe;
     let due = due.expect("a probe is due");
-    assert_eq!(
-        (&*due.name, due.kinds.as_deref()),
-        ("payments", Some(&handled[..1]))
-    );
+    assert_eq!(&*due.name, "payments");
+    assert_eq!(due.kinds.as_deref(), Some(&handled[..1]));
     breakers.put_off(&due, now, second / 2);
     assert_eq!(breakers.plan(None, now).next, Some(now + second));
     breakers.put_off(&due, now + second, TRY_AGAIN);

@@ -36,10 +36,8 @@ fn a_claim_reads_a_window_of_each_rank() {
             assert!(!reads(&parts, rank, id), "{id}");
         }
     }
-    assert!(
-        parts.is_sorted_by_key(|part| (part.rank, part.after)),
-        "{parts:?}"
-    );
+    let is_sorted = parts.is_sorted_by_key(|part| (part.rank, part.after));
+    assert!(is_sorted, "{parts:?}");
 }
 
 #[test]
