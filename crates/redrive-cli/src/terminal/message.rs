@@ -32,11 +32,10 @@ fn broken_line(line: &str, columns: usize) -> String {
     let size = |text: &str| width(&without_styles(text));
     let mut lines: Vec<String> = Vec::new();
     for word in line.split(' ') {
-        let fits = |line: &&mut String| size(line) + 1 + size(word) <= columns;
-        match lines.last_mut().filter(fits) {
-            Some(line) => line.extend([" ", word]),
-            None if lines.is_empty() => lines.push(word.to_owned()),
-            None => lines.push(format!("{indent}{word}")),
+        match lines.last_mut() {
+            None => lines.push(word.to_owned()),
+            Some(line) if size(line) + 1 + size(word) <= columns => line.extend([" ", word]),
+            Some(_) => lines.push(format!("{indent}{word}")),
         }
     }
     lines.join("\n")
