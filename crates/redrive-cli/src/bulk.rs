@@ -20,11 +20,6 @@ pub(crate) struct Found {
     pub(crate) heading: String,
 }
 
-/// No letters are shown.
-pub(crate) fn no_sample() -> Result<Option<Table>> {
-    Ok(None)
-}
-
 /// What a command has changed.
 #[derive(Default)]
 pub(crate) struct Changed {

@@ -4,7 +4,7 @@ use clap::ArgGroup;
 use redrive::dlq::{Redaction, RedactionId};
 
 use crate::batches::{Batches, GoOn, Undo};
-use crate::bulk::{Change, Changed, Found, no_sample};
+use crate::bulk::{Change, Changed, Found};
 use crate::prelude::*;
 
 subcommands! {
@@ -168,7 +168,7 @@ impl ApplyRedactions {
             batches: APPLY,
             to_act: (!confirm.yes).then(|| vec!["--yes"]),
             found: Found::all(letters, "would be redacted, which cannot be undone."),
-            sample: no_sample,
+            sample: || Ok(None),
             act: |go_on: GoOn<'_>| -> redrive::Result<Changed> {
                 let apply = |redacted: u64| go_on(redacted.into());
                 let operator = confirm.reason.operator();

@@ -8,7 +8,7 @@ use super::edit_report::report_edit;
 use super::filter::{count, in_states};
 use super::payload_edit::{GivenEdit, PayloadEdit};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
-use crate::bulk::{Change, Changed, Found, no_sample};
+use crate::bulk::{Change, Changed, Found};
 use crate::not_done::NotDone;
 use crate::prelude::*;
 
@@ -195,7 +195,7 @@ impl Edit {
             batches: RESTORE,
             to_act: selection.is_dry_run().then(|| selection.to_act()),
             found: Found::all(letters, &format!("would get {would}, if they have one.")),
-            sample: no_sample,
+            sample: || Ok(None),
             act,
             none: |cx: &mut Context<'_>| {
                 let is_audited = |condition: &String| condition.starts_with("audit=");

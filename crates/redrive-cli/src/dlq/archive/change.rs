@@ -5,7 +5,7 @@ use redrive::dlq::{LetterFilter, NotRestored};
 
 use super::{not_taken, nothing_matched, table};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
-use crate::bulk::{Change, Changed, Found, SAMPLE, no_sample};
+use crate::bulk::{Change, Changed, Found, SAMPLE};
 use crate::left_out::LeftOut;
 use crate::not_done::NotDone;
 use crate::prelude::*;
@@ -96,7 +96,7 @@ impl RestoreArchived {
             batches: RESTORE,
             to_act: selection.is_dry_run().then(|| selection.to_act()),
             found,
-            sample: no_sample,
+            sample: || Ok(None),
             act,
             none: |cx: &mut Context<'_>| nothing_matched(filter, cx),
         }
