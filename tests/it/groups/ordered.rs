@@ -100,7 +100,7 @@ fn jobs_released_by_a_stop_run_before_their_followers() {
     let interrupted = worker(&queue).slots(2).runs(move |job: &Job<Order>| {
         starts.count(job.id());
         while !job.is_cancelled() {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         Err(Failure::retry("interrupted"))
     });

@@ -57,7 +57,7 @@ fn every_kind_of_handler_reads_older_versions() {
             let handler = |batch: &Batch<Price>| batch.iter().try_for_each(|job| is_700(job));
             builder.handle_batch(BatchOptions::new(2), handler)
         },
-        |builder| builder.handle(|job: &Job<Price>, _: &mut postgres::Transaction<'_>| is_700(job)),
+        |builder| builder.handle(|job: &Job<Price>, _: &mut Transaction<'_>| is_700(job)),
     ];
     for handler in each {
         let (_test, queue) = TestDatabase::with_orders();

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
-use redrive::dlq::LetterFilter;
 use redrive_tests::prelude::*;
 
 /// Returns the queues notified since the last call. A final notification ends the wait.

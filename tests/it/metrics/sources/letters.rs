@@ -1,10 +1,8 @@
 //! Letters, groups, runs and operations.
 
-use super::reading;
-use postgres::Client;
 use redrive_tests::prelude::*;
 
-use super::{LIVE, about};
+use super::{LIVE, about, reading};
 
 #[test]
 fn letters_are_published_by_age_with_their_retention() {
@@ -248,7 +246,7 @@ fn outcomes_still_count_while_their_table_is_rewritten() {
         "CREATE TEMP TABLE kept AS TABLE redrive.run_deltas; TRUNCATE redrive.run_deltas; \
          INSERT INTO redrive.run_deltas TABLE kept",
     );
-    let reading = std::thread::spawn(move || -> i64 {
+    let reading = thread::spawn(move || -> i64 {
         let asked =
             "SELECT value::bigint FROM redrive.metrics_operations() WHERE labels = '{recovered}'";
         reader.ask(asked, &[])
