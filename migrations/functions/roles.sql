@@ -112,13 +112,13 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.replace_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, '
+        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
             'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '
             'redrive.erase, redrive.erase_batch, redrive.erasable, redrive.prune_audit, redrive.json_of, '
             'redrive.list_letters, '
-            'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.check_filter, redrive.filter_condition, redrive.filter_keys, '
+            'redrive.count_letters, redrive.count_letters_by, redrive.payload_value, redrive.lock_letters, redrive.filter_values, redrive.check_filter, redrive.filter_condition, redrive.filter_keys, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive, redrive.redrive_letters, '
             'redrive.check_redrive, redrive.redrive_order, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
             'redrive.discard_letters, redrive.flag_of, redrive.last_discard, redrive.reopen_discarded, redrive.create_run, '

@@ -14,7 +14,7 @@ use redrive::dlq::{
     Edit, ForeignFailure, GroupFilter, GroupId, Letter, LetterFilter, LetterPast, LetterProperty,
     RedriveOptions, Validators,
 };
-use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
+use redrive::{Database, Job, JobId, NewJob, Operator, Queue, Replace};
 use redrive_tests::prelude::*;
 
 use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Reader, Worker};
@@ -150,6 +150,7 @@ const VERBS: &[Verb] = &[
     verb("enqueue a job with a window", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("w").unique_window(day()))?; Ok(()) }),
     verb("enqueue it within the window", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("w").unique_window(day()))?; Ok(()) }),
     verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(job(1).delay(day()).unique("late"))?; Ok(()) }),
+    verb("replace a job", MAKERS, |on| { on.queue().enqueue_job(job(2).delay(day()).unique("late").replace(Replace::Both))?; Ok(()) }),
     verb("enqueue ten jobs", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(10))?; Ok(()) }),
     verb("enqueue jobs by COPY", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(1001))?; Ok(()) }),
     verb("enqueue delayed jobs by COPY", MAKERS, |on| {
@@ -239,6 +240,10 @@ const VERBS: &[Verb] = &[
     verb("count letters", VIEWERS, |on| { on.db.dlq().count(&of_orders())?; Ok(()) }),
     verb("count letters by class", VIEWERS, |on| {
         on.db.dlq().count_by(&of_orders(), &LetterProperty::CLASS)?;
+        Ok(())
+    }),
+    verb("count letters by a value", VIEWERS, |on| {
+        on.db.dlq().count_by(&of_orders(), &"payload.number".parse::<LetterProperty>()?)?;
         Ok(())
     }),
     verb("show a letter", VIEWERS, |on| { on.db.dlq().get(letter(&on.owner))?; Ok(()) }),
