@@ -56,7 +56,9 @@ BEGIN
         SELECT l.id, l.edits, l.payload, l.raw, l.redacted, 'the payload of its job was changed'
         FROM redrive.dead_letters l
         JOIN unnest(jobs) j ON j.id = l.id
-        WHERE l.id = ANY (redriven) AND j.payload::text <> l.payload::text;
+        WHERE l.id = ANY (redriven) AND j.payload::text <> l.payload::text
+        -- An archived letter can have the id, and its versions, while the sequence of ids lags behind.
+        ON CONFLICT DO NOTHING;
     END IF;
     INSERT INTO redrive.dead_letters AS l
         (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority, attempts, max_attempts,

@@ -125,6 +125,20 @@ fn a_job_of_another_generation_than_the_next_belongs_to_no_letter() {
 }
 
 #[test]
+fn a_version_of_an_archived_letter_holds_up_no_death() {
+    let (test, queue, ids) = TestDatabase::with_letters(1);
+    test.client().change(
+        "INSERT INTO redrive.letter_versions (letter_id, version, payload) VALUES ($1, 0, '{}')",
+        &[&ids[0].get()],
+    );
+    queue.redrives(&only(ids[0]));
+    test.sql("UPDATE redrive.jobs SET payload = '{\"number\": 7}'");
+    test.open().admin().cancel(ids[0]).unwrap();
+    let letter = letter(&test, ids[0]).expect("a letter");
+    assert_eq!((letter.state, letter.deaths), (LetterState::Open, 2));
+}
+
+#[test]
 fn a_cancel_keeps_the_letter_of_another_job_and_the_job() {
     let (test, queue) = TestDatabase::with_orders();
     let taken = lagging(&test);
