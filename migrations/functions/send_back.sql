@@ -163,11 +163,11 @@ CREATE OR REPLACE FUNCTION redrive.refusal(l redrive.dead_letters, forced boolea
     LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT CASE
-        WHEN l.state = 'quarantined' AND NOT forced THEN 'quarantined'
+        WHEN l.state = 'quarantined' AND forced IS NOT TRUE THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
         WHEN l.payload IS NULL THEN
             CASE WHEN octet_length(l.raw) = 65536 AND redrive.has_pieces(l.id, l.edits) THEN 'too_large' ELSE 'no_json' END
-        WHEN l.redacted IS NOT NULL AND NOT forced THEN 'redacted'
+        WHEN l.redacted IS NOT NULL AND forced IS NOT TRUE THEN 'redacted'
         WHEN l.died_at > as_of THEN 'died_again'
         WHEN l.claimed_until > statement_timestamp() THEN 'claimed'
     END;

@@ -128,6 +128,8 @@ fn only_force_with_a_reason_redrives_a_quarantined_letter() {
     }
     let state = || db.letter(id).state;
     assert_eq!(state(), LetterState::Quarantined);
+    let unsaid = "SELECT count(*) FROM redrive.send_back($1, '{}', NULL, NULL, NULL, NULL)";
+    assert_eq!(test.client().ask::<i64>(unsaid, &[&vec![id.get()]]), 0);
     let force = RedriveOptions::new().force();
     let forced = |operator: &Operator| db.dlq().redrive_with(&only(id), &force, operator);
     let refused = forced(&Operator::default()).expect_err("no reason");
