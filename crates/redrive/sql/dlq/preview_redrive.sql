@@ -12,13 +12,9 @@
 -- Index relied on: an index that fits the filter; the count reads every matching letter.
 -- Rows: one per result and group, the largest first; `sample` is the same in each. Zero rows: no letter
 --       would be selected.
-WITH checked AS MATERIALIZED (
-    SELECT redrive.check_redrive($3, $6, $7, false, NULL, $8)
-),
-judged AS MATERIALIZED (
+WITH judged AS MATERIALIZED (
     SELECT p.id, p.group_id, p.died_at, p.result
-    FROM checked
-    CROSS JOIN redrive.preview_redrive($1, $2, $3, $4) p
+    FROM redrive.preview_redrive($1, $2, $3, $4) p
 ),
 oldest AS MATERIALIZED (
     SELECT array_agg(o.id) AS ids
@@ -28,4 +24,6 @@ SELECT n.result, n.group_id AS "group", g.queue::text AS queue, g.kind::text AS 
        coalesce((SELECT o.ids FROM oldest o), '{}') AS sample
 FROM (SELECT j.result, j.group_id, count(*) AS letters FROM judged j GROUP BY 1, 2) n
 JOIN redrive.groups g ON g.id = n.group_id
+-- Before anything is read, so that wrong options are refused even if no letter is selected.
+WHERE (SELECT count(*) FROM redrive.check_redrive($3, $6, $7, false, NULL, $8)) = 1
 ORDER BY n.letters DESC, n.group_id, n.result

@@ -89,6 +89,23 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
 }
 
 #[test]
+fn a_preview_of_nothing_refuses_wrong_options() {
+    let test = TestDatabase::migrated();
+    for wrong in [
+        RedriveOptions::new().to_queue(" "),
+        RedriveOptions::new().priority(1001),
+        RedriveOptions::new().max_attempts(0),
+        RedriveOptions::new().delay(Duration::MAX),
+    ] {
+        let refused = test
+            .open()
+            .dlq()
+            .preview_redrive(&LetterFilter::new(), &wrong);
+        assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
+    }
+}
+
+#[test]
 fn a_redrive_reports_letters_that_no_worker_would_claim() {
     let (_test, queue, _) = TestDatabase::with_letters(3);
     let db = queue.database();
