@@ -50,6 +50,12 @@ fn hold_at(client: &mut Client, place: i64) {
     client.change(hold, &[&(place - 1)]);
 }
 
+/// Returns ids as words of a command.
+fn listed(ids: &[i64]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    ids.join(" ")
+}
+
 /// Returns the message about the stop, and the command that undoes the operation.
 #[track_caller]
 fn stop_message(output: &Output) -> (String, String) {
@@ -91,6 +97,16 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 1000);
     test.run("dlq reopen orders --yes");
     assert_eq!(letters_in(&db, "orders", LetterState::Open), 1200);
+
+    // Letters that it had no time for are not explained one by one.
+    let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
+    let discard = format!("dlq discard {} --reason test", listed(&ids));
+    let output = interrupted(&test, "UPDATE", "INT", &discard);
+    let (line, _) = stop_message(&output);
+    let stopped = "stopped: 500 of 1,200 letters discarded; ";
+    assert!(line.starts_with(stopped), "{line}");
+    lacks(&String::from_utf8_lossy(&output.stderr), "not discarded");
+    assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
 }
 
 #[test]
@@ -245,14 +261,24 @@ fn an_interrupted_capture_keeps_the_lines_that_had_come() {
 
 #[test]
 fn an_interrupted_cancellation_of_jobs_names_the_letters_to_send_back() {
+    for by_id in [false, true] {
+        an_interrupted_cancellation(by_id);
+    }
+}
+
+fn an_interrupted_cancellation(by_id: bool) {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let jobs = queue.enqueue_many(&Order::up_to(1200)).unwrap();
     let hold = "UPDATE redrive.jobs SET kind = 'held' WHERE id = $1";
     let mut client = test.client();
     client.change(hold, &[&jobs[700].get()]);
-    let cancel = "job cancel orders --yes";
-    let (line, undo) = stop_message(&interrupted(&test, "INSERT", "INT", cancel));
+    let ids: Vec<i64> = jobs.iter().map(|id| id.get()).collect();
+    let cancel = match by_id {
+        true => format!("job cancel {}", listed(&ids)),
+        false => "job cancel orders --yes".to_owned(),
+    };
+    let (line, undo) = stop_message(&interrupted(&test, "INSERT", "INT", &cancel));
     assert!(
         line.starts_with(
             "stopped: 1,000 of 1,200 jobs cancelled; undo: redrive dlq redrive audit="

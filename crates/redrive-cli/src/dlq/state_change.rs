@@ -182,14 +182,17 @@ impl Move {
             })?;
         }
         let (done, mut rest) = (changed.letters.len() as u64, selection.ids());
+        let missing = most.saturating_sub(done).min(MAX_SKIPPED);
+        if missing > 0 && course.is_break() {
+            return Ok(Changed::default());
+        }
         rest.retain(|id| !changed.letters.contains(id));
         if !rest.is_empty() {
             let left = selection.left(done);
             return Ok(NotDone::letters(&rest, self.takes, taken, left, db).into());
         }
         // A batch passes over letters that another session has locked.
-        let missing = most.saturating_sub(done).min(MAX_SKIPPED);
-        let passed = match taken.filter(|_| missing > 0 && course.is_continue()) {
+        let passed = match taken.filter(|_| missing > 0) {
             Some(taken) => db.dlq().list(&taken.clone().limit(missing))?,
             None => Vec::new(),
         };

@@ -1,5 +1,7 @@
 //! `redrive job cancel`, `priority`, `set` and `run-now`.
 
+use std::ops::ControlFlow;
+
 use redrive::admin::{Cancelled, JobChange, JobFilter, JobState, LiveJob};
 
 use super::list::job_table;
@@ -208,14 +210,18 @@ impl<'a> Act<'a> {
 
     /// Changes at most so many jobs, and tells what became of each that was given by id.
     fn act(&self, most: u64, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
-        let (ids, operator) = (self.selection.ids(), self.selection.operator());
+        let (mut ids, operator) = (self.selection.ids(), self.selection.operator());
+        let mut course = ControlFlow::Continue(());
         // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
         let some = self.filter.clone().limit(most);
         let jobs = db.admin().jobs();
         let changed = jobs.change_while(&some, self.change, &operator, |so_far| {
-            go_on(SoFar::of(so_far.jobs.len(), so_far.audit))
+            course = go_on(SoFar::of(so_far.jobs.len(), so_far.audit));
+            course
         })?;
         let (limit, mut taken) = (self.selection.limited(u64::MAX), changed.jobs.len() as u64);
+        // After a signal, the others stay as they are.
+        ids.retain(|id| course.is_continue() || changed.jobs.contains(id) || taken >= most);
         let mut told = Changed::default();
         for id in ids {
             let is_changed = changed.jobs.contains(&id);
