@@ -24,8 +24,8 @@ export function parse(expr) {
   return { text, tree, broken };
 }
 
-// Each series selector: `{name, matchers: [{label, op, value}], functions: [outermost … innermost],
-// range, grouping}`. `range` is the source text, before variables are replaced.
+// Each series selector: `{name, at, matchers: [{label, op, value}], functions: [outermost … innermost],
+// range}`. `at` is its place, and `range` is the source text, before variables are replaced.
 export function selectorsOf(expr) {
   const { text, tree } = parse(expr);
   const written = ranges(expr);
@@ -38,6 +38,7 @@ export function selectorsOf(expr) {
       const matrix = node.node.parent?.name === 'MatrixSelector' ? node.node.parent : null;
       found.push({
         name: part(text, node.node.getChild('Identifier')) ?? '',
+        at: node.from,
         matchers: matchersOf(text, node.node),
         functions: functionsAround(text, node.node),
         range: matrix ? written.shift() : null,
@@ -47,18 +48,27 @@ export function selectorsOf(expr) {
   return found;
 }
 
-// The labels of aggregations and joins.
-export function groupedBy(expr) {
+// The labels of each aggregation and join, and the place of the series that must have them: those of the aggregation,
+// or of the right side of the join.
+export function groupingsOf(expr) {
   const { text, tree } = parse(expr);
-  const labels = new Set();
+  const found = [];
   tree.iterate({
     enter: (node) => {
-      if (node.name === 'LabelName' && node.node.parent?.name === 'GroupingLabels') {
-        labels.add(text.slice(node.from, node.to));
+      if (node.name !== 'GroupingLabels') {
+        return;
       }
+      const whole = node.node.parent.parent;
+      const { from, to } = whole.name === 'BinaryExpr' ? whole.lastChild : whole;
+      found.push({ labels: node.node.getChildren('LabelName').map((label) => part(text, label)), from, to });
     },
   });
-  return labels;
+  return found;
+}
+
+// The labels of aggregations and joins.
+export function groupedBy(expr) {
+  return new Set(groupingsOf(expr).flatMap(({ labels }) => labels));
 }
 
 // The ranges in brackets, in order. No string literal in our queries contains one.

@@ -2,7 +2,7 @@
 // rate, and a gauge is not.
 
 import { metricOf } from './metrics.mjs';
-import { groupedBy, selectorsOf } from './promql.mjs';
+import { groupingsOf, selectorsOf } from './promql.mjs';
 
 const RATES = new Set(['rate', 'increase']);
 // Labels that Prometheus adds.
@@ -13,6 +13,8 @@ export const defects = [
   ['redrive_upp == 0', /no redrive_upp/],
   ['redrive_up{queue="a"} == 0', /no label queue/],
   ['sum by (job, colour) (redrive_up) == 0', /no label colour/],
+  ['sum by (job, queue) (redrive_up) == 0 and on (job) redrive_queue_paused == 1', /redrive_up has no label queue/],
+  ['redrive_queue_paused == 1 and on (job, queue) redrive_up == 0', /redrive_up has no label queue/],
   ['redrive_down{cause=~"schema|rain"} == 1', /never rain/],
   ['redrive_jobs_enqueued_total > 0', /needs a rate/],
   ['sum(max_over_time(redrive_jobs_enqueued_total[5m])) > 0', /needs a rate/],
@@ -24,13 +26,13 @@ export function lintRules(rules, catalogue) {
   const recorded = new Map();
   return rules.flatMap(({ alert, record, expr }) => {
     const selectors = selectorsOf(expr).map((selector) => ({ ...selector, ...described(selector.name, catalogue, recorded) }));
-    const labels = new Set(selectors.flatMap((selector) => selector.labels ?? []));
-    const groups = [...groupedBy(expr)];
+    const groupings = groupingsOf(expr);
     if (record) {
       // A rule that only divides others has their labels.
-      recorded.set(record, groups.length > 0 ? groups : [...labels]);
+      const kept = groupings.length > 0 ? groupings : selectors;
+      recorded.set(record, kept.flatMap(({ labels }) => labels ?? []));
     }
-    return [...selectors.flatMap(selectorRule), ...groups.filter((label) => !labels.has(label)).map((label) => `no label ${label}`)]
+    return [...selectors.flatMap(selectorRule), ...groupings.flatMap((grouping) => groupingRule(grouping, selectors))]
       .map((what) => `${alert ?? record}: ${what}`);
   });
 }
@@ -43,6 +45,11 @@ function described(name, catalogue, recorded) {
     values: metric?.values ?? {},
     isCounter: metric !== undefined && metric.type !== 'gauge',
   };
+}
+
+function groupingRule({ labels, from, to }, selectors) {
+  return selectors.filter(({ at, labels: known }) => known && at >= from && at < to).flatMap(({ name, labels: known }) =>
+    labels.filter((label) => !known.includes(label)).map((label) => `${name} has no label ${label}`));
 }
 
 function selectorRule({ name, matchers, functions, labels, values, isCounter }) {

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use redrive::metrics::{CATALOGUE, Metric, MetricKind};
+use regex::Regex;
 
-use super::rules::{Rule, rules, tests};
+use super::rules::{RULES, Rule, rules, tests};
 
 pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -64,6 +65,25 @@ fn alerts_and_runbook_sections_match() {
                 !is_alert(word) || names.iter().any(|name| name == word),
                 "no alert {word}"
             );
+        }
+    }
+}
+
+#[test]
+fn every_bucket_in_the_rules_is_one_of_its_histogram() {
+    let bucket = Regex::new(r#"(redrive_\w+)_bucket\{[^}]*le=~?"([^"]+)""#).expect("a pattern");
+    let text = fs::read_to_string(root().join(RULES)).expect("the rules");
+    let buckets: Vec<_> = bucket.captures_iter(&text).collect();
+    assert!(!buckets.is_empty(), "no bucket");
+    for found in buckets {
+        let Some(MetricKind::Histogram(bounds)) = metric(&found[1]).map(|metric| metric.kind)
+        else {
+            panic!("no histogram {}", &found[1]);
+        };
+        // Prometheus 2 and 3 format bounds differently.
+        for bound in found[2].split('|') {
+            let bound: f64 = bound.parse().expect("a number");
+            assert!(bounds.contains(&bound), "{} has no {bound}", &found[1]);
         }
     }
 }

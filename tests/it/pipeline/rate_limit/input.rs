@@ -69,6 +69,11 @@ fn invalid_limits_are_rejected_and_store_nothing() {
     let none = RateLimit::per(0, SECOND);
     for (jobs, limit, expected) in [
         (RateLimited::Queue, none, "0 starts; it must allow 1 to"),
+        (
+            RateLimited::Queue,
+            one.burst(u32::MAX),
+            "burst is 2147483647; it must",
+        ),
         (RateLimited::Kind(""), one, "invalid kind name"),
         (RateLimited::Kind(" mail"), one, "invalid kind name"),
     ] {
@@ -80,10 +85,12 @@ fn invalid_limits_are_rejected_and_store_nothing() {
     client.refuses_each(
         "SELECT redrive.@",
         "set_rate_limit('orders', NULL)         -- NULL starts
+         set_rate_limit('orders', 1000001)      -- 1000001 starts
          set_rate_limit('orders', 1, '0')       -- from 1 millisecond to 31 days
          set_rate_limit('orders', 1, NULL)      -- the period is NULL
          set_rate_limit('orders', 1, '32 days') -- from 1 millisecond to 31 days
          set_rate_limit('orders', 1, '1 s', 0)  -- the burst is 0
+         set_rate_limit('orders', 1, '1 s', 1000001) -- the burst is 1000001
          set_rate_limit(NULL, 1)                -- invalid queue name
          set_rate_limit('orders', 1, kind => 'mail', each_group => true) -- a rate limit of each group has no kind
          set_rate_limit('orders', 1, each_group => NULL) -- each_group is NULL
