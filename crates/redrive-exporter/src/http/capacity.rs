@@ -1,6 +1,6 @@
 //! How many connections may be open at once.
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 
 /// The limit of places where the system has enough descriptors.
 const MAX_PLACES: usize = 64;
@@ -22,20 +22,10 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// Raises the soft limit of descriptors to the hard limit and returns how many connections fit.
-    ///
-    /// At most 64 places and 256 waiting connections, at least 2 of each.
+    /// Returns how many connections fit into the soft limit of descriptors: at most 64 places and 256 waiting
+    /// connections, at least 2 of each.
     pub(crate) fn of_process() -> Capacity {
-        let mut limit = getrlimit(Resource::Nofile);
-        if limit.current != limit.maximum {
-            let before = limit.current;
-            limit.current = limit.maximum;
-            // A lower limit is enough to serve.
-            if setrlimit(Resource::Nofile, limit).is_err() {
-                limit.current = before;
-            }
-        }
-        Capacity::for_descriptors(limit.current)
+        Capacity::for_descriptors(getrlimit(Resource::Nofile).current)
     }
 
     /// Returns how many scrapes may wait for the database.
