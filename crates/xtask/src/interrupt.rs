@@ -61,13 +61,13 @@ impl Interrupt {
         limit: Duration,
         mut ready: impl FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let end = Instant::now() + limit;
+        let begin = Instant::now();
         loop {
             self.check()?;
             if let Some(value) = ready()? {
                 return Ok(Some(value));
             }
-            if Instant::now() >= end {
+            if begin.elapsed() >= limit {
                 return Ok(None);
             }
             thread::sleep(TICK);
@@ -87,13 +87,8 @@ impl Interrupt {
 
     /// Waits for the end of a program.
     fn status(&self, child: &mut ChildGuard) -> Result<ExitStatus> {
-        loop {
-            self.check()?;
-            if let Some(status) = child.status()? {
-                return Ok(status);
-            }
-            thread::sleep(TICK);
-        }
+        let ended = self.wait_for(Duration::MAX, || child.status())?;
+        ended.context("the end of time")
     }
 
     /// Prints a command and runs it. It must succeed. Outside a terminal, the error repeats what the

@@ -70,34 +70,3 @@ impl Accepted {
         self.0.len()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mutants::mutant::mutants;
-    use crate::mutants::operators::Types;
-    use crate::mutants::source::Source;
-
-    #[test]
-    fn an_entry_needs_a_mutant_its_change_and_a_reason() {
-        let sources = [Source::statement("s", "SELECT a < b")];
-        let mutants = mutants(&sources, &Types::new());
-        let entry = |id: &str, change: &str, reason: &str| {
-            format!(r#"{{"id": "{id}", "name": "s", "change": "{change}", "reason": "{reason}"}}"#)
-        };
-        let (id, change) = (&*mutants[0].id, &*mutants[0].change);
-        let good = entry(id, change, "equal");
-        let accepted = Accepted::parse(&format!("[{good}]"), &mutants).expect("a good entry");
-        assert_eq!(accepted.reason(&mutants[0]), Some("equal"));
-        let cases = [
-            (entry("0123456789", change, "equal"), "any more"),
-            (entry(id, "other", "equal"), "is `s` with"),
-            (entry(id, change, " "), "no reason"),
-            (format!("{good}, {good}"), "twice"),
-        ];
-        for (entries, expected) in cases {
-            let error = Accepted::parse(&format!("[{entries}]"), &mutants).expect_err(expected);
-            assert!(error.to_string().contains(expected), "{error}");
-        }
-    }
-}

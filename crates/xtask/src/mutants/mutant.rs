@@ -101,30 +101,3 @@ fn hash(parts: &[&str]) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    fn statement(text: &str) -> Vec<Source> {
-        vec![Source::statement("s", text)]
-    }
-
-    #[test]
-    fn a_mutant_keeps_its_identity_when_other_lines_change() {
-        let ids = |text: &str| {
-            let sources = statement(text);
-            let mutants = mutants(&sources, &Types::new());
-            mutants
-                .into_iter()
-                .map(|mutant| mutant.id)
-                .collect::<Vec<_>>()
-        };
-        let one = ids("SELECT a < b,\na < b,\na < b");
-        assert_eq!(one.iter().collect::<BTreeSet<_>>().len(), 3);
-        let moved = ids("SELECT 1,\na > b,\na < b");
-        assert!(one.contains(&moved[1]) && !one.contains(&moved[0]));
-    }
-}

@@ -58,6 +58,16 @@ pub(super) struct Edit {
     pub(super) with: String,
 }
 
+impl Edit {
+    /// An edit of some tokens.
+    fn new(code: &Code<'_>, tokens: &Range<usize>, with: &str) -> Edit {
+        Edit {
+            place: code.place(tokens),
+            with: with.to_owned(),
+        }
+    }
+}
+
 /// One mutation: edits in the order of their places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
@@ -68,13 +78,9 @@ pub(super) struct Change {
 impl Change {
     /// A change that replaces some tokens.
     fn replace(operator: Operator, code: &Code<'_>, tokens: &Range<usize>, with: &str) -> Change {
-        let edit = Edit {
-            place: code.place(tokens),
-            with: with.to_owned(),
-        };
         Change {
             operator,
-            edits: vec![edit],
+            edits: vec![Edit::new(code, tokens, with)],
         }
     }
 

@@ -12,26 +12,28 @@ use crate::interrupt::Interrupt;
 
 /// Where main may be: in a clone for a landing, and in a checkout.
 const MAINS: [&str; 2] = ["origin/main", "main"];
-/// The integration tests that a folder or file needs, besides the tests that the change touches. The
-/// first prefix that fits counts.
+/// The integration tests that a file needs whose path begins like this, besides the tests that the change touches. The
+/// first one that fits counts. `PART` stands for the Rust and the SQL of the library.
 const NEEDED: &[(&str, &str)] = &[
-    ("crates/redrive/src/dlq/", "dlq::"),
-    ("crates/redrive/sql/dlq/", "dlq::"),
-    ("crates/redrive/src/db/", "db::"),
-    ("crates/redrive/sql/db/", "db::"),
-    ("crates/redrive/src/pipeline/", "pipeline::"),
-    ("crates/redrive/sql/pipeline/", "pipeline::"),
-    ("crates/redrive/src/schedule", "schedule::"),
-    ("crates/redrive/sql/schedule/", "schedule::"),
-    ("crates/redrive/src/admin", "inspect::"),
-    ("crates/redrive/sql/admin/", "inspect::"),
-    ("crates/redrive/src/worker", "worker::"),
-    ("crates/redrive/sql/worker/", "worker::"),
-    ("crates/redrive/src/metrics", "metrics::"),
-    ("crates/redrive/sql/metrics/", "metrics::"),
+    ("crates/redrive/PART/dlq/", "dlq::"),
+    ("crates/redrive/PART/db/", "db::"),
+    ("crates/redrive/PART/pipeline/", "pipeline::"),
+    ("crates/redrive/PART/schedule", "schedule::"),
+    ("crates/redrive/PART/admin", "inspect::"),
+    ("crates/redrive/PART/worker", "worker::"),
+    ("crates/redrive/PART/metrics", "metrics::"),
     ("crates/redrive-cli/", "cli::"),
     ("crates/redrive-exporter/", "exporter::"),
     ("migrations/", "db::(migrate|schema|statements|constraints)"),
+];
+/// The packages with unit tests, by their folders.
+const PACKAGES: [(&str, &str); 6] = [
+    ("crates/redrive/", "redrive"),
+    ("crates/redrive-cli/", "redrive-cli"),
+    ("crates/redrive-exporter/", "redrive-exporter"),
+    ("crates/xtask/", "xtask"),
+    ("tests/chaos/", "redrive-chaos"),
+    ("tests/servers/", "redrive-servers"),
 ];
 
 /// The files of the workspace that differ from main.
@@ -108,11 +110,12 @@ impl Changes {
         let mut parts: BTreeSet<String> =
             self.tests(root)?.iter().map(|name| exactly(name)).collect();
         for file in &self.files {
-            let needed = NEEDED.iter().find(|(prefix, _)| file.starts_with(prefix));
+            let any = file.replacen("redrive/src/", "redrive/PART/", 1);
+            let any = any.replacen("redrive/sql/", "redrive/PART/", 1);
+            let needed = NEEDED.iter().find(|(prefix, _)| any.starts_with(prefix));
             parts.extend(needed.map(|(_, tests)| format!("test(/^{tests}/)")));
-            if let Some(package) = package(file) {
-                parts.insert(format!("(package({package}) and not kind(test))"));
-            }
+            let of = PACKAGES.iter().find(|(folder, _)| file.starts_with(folder));
+            parts.extend(of.map(|(_, package)| format!("(package({package}) and not kind(test))")));
         }
         // The rules of the repository read every file.
         parts.insert("test(/^tidy::/)".to_owned());
@@ -123,20 +126,6 @@ impl Changes {
 /// Selects the tests with this name in any module.
 pub(super) fn exactly(name: &str) -> String {
     format!("test(/(^|::){name}$/)")
-}
-
-/// The package with unit tests that a file belongs to.
-fn package(file: &str) -> Option<&'static str> {
-    let packages = [
-        ("crates/redrive/", "redrive"),
-        ("crates/redrive-cli/", "redrive-cli"),
-        ("crates/redrive-exporter/", "redrive-exporter"),
-        ("crates/xtask/", "xtask"),
-        ("tests/chaos/", "redrive-chaos"),
-        ("tests/servers/", "redrive-servers"),
-    ];
-    let package = packages.iter().find(|(folder, _)| file.starts_with(folder));
-    package.map(|(_, package)| *package)
 }
 
 /// `+7,2` or `+7`.

@@ -18,21 +18,20 @@ struct Insert {
 /// Drops each column of each INSERT with its value.
 pub(super) fn dropped_columns(code: &Code<'_>) -> Vec<Change> {
     let dropped = |insert: Insert| {
-        let one = |item| Change {
-            operator: Operator::DropColumn,
-            edits: vec![
-                without(code, &insert.columns, item),
-                without(code, &insert.values, item),
-            ],
-        };
-        let items = if insert.columns.len() > 1 {
-            insert.columns.len()
-        } else {
-            0
-        };
-        (0..items).map(one).collect::<Vec<_>>()
+        let lists = [&*insert.columns, &*insert.values];
+        dropped(code, Operator::DropColumn, &lists)
     };
     inserts(code).into_iter().flat_map(dropped).collect()
+}
+
+/// Drops each item of lists that belong together, unless it is the only one.
+fn dropped(code: &Code<'_>, operator: Operator, lists: &[&[Range<usize>]]) -> Vec<Change> {
+    let items = (0..lists[0].len()).filter(|_| lists[0].len() > 1);
+    let one = |item| Change {
+        operator,
+        edits: lists.iter().map(|list| without(code, list, item)).collect(),
+    };
+    items.map(one).collect()
 }
 
 /// Swaps the value of each column with that of the next column of the same type.
@@ -52,10 +51,7 @@ pub(super) fn swapped_columns(code: &Code<'_>, types: &Types) -> Vec<Change> {
                 continue;
             };
             let values = [&insert.values[one], &insert.values[other]];
-            let edit = |value, with| Edit {
-                place: code.place(value),
-                with: code.source(with).to_owned(),
-            };
+            let edit = |value, with| Edit::new(code, value, code.source(with));
             changes.push(Change {
                 operator: Operator::SwapColumns,
                 edits: vec![edit(values[0], values[1]), edit(values[1], values[0])],
@@ -67,14 +63,7 @@ pub(super) fn swapped_columns(code: &Code<'_>, types: &Types) -> Vec<Change> {
 
 /// Drops each assignment of each UPDATE that has several.
 pub(super) fn dropped_assignments(code: &Code<'_>) -> Vec<Change> {
-    let dropped = |items: Vec<Range<usize>>| {
-        let one = |item| Change {
-            operator: Operator::DropAssignment,
-            edits: vec![without(code, &items, item)],
-        };
-        let count = if items.len() > 1 { items.len() } else { 0 };
-        (0..count).map(one).collect::<Vec<_>>()
-    };
+    let dropped = |items: Vec<_>| dropped(code, Operator::DropAssignment, &[&*items]);
     assignments(code).into_iter().flat_map(dropped).collect()
 }
 

@@ -70,13 +70,9 @@ fn insert_nothing(code: &Code<'_>, at: usize) -> Option<Vec<Edit>> {
     let close = code.close(open);
     let is_single = code.is(source, "VALUES") && code.is(open, "(") && !code.is(close + 1, ",");
     is_single.then(|| {
-        let edit = |tokens, with: &str| Edit {
-            place: code.place(&tokens),
-            with: with.to_owned(),
-        };
         vec![
-            edit(source..open + 1, "SELECT "),
-            edit(close..close + 1, " WHERE false"),
+            Edit::new(code, &(source..open + 1), "SELECT "),
+            Edit::new(code, &(close..close + 1), " WHERE false"),
         ]
     })
 }
@@ -86,10 +82,7 @@ fn never(code: &Code<'_>, from: usize) -> Edit {
     let end = code.end(from, AFTER_CONDITION);
     if code.is(end, "WHERE") {
         let condition = end + 1..code.end(end + 1, AFTER_CONDITION);
-        Edit {
-            place: code.place(&condition),
-            with: "false".to_owned(),
-        }
+        Edit::new(code, &condition, "false")
     } else {
         let end = code.place(&(from..end)).end;
         Edit {
