@@ -32,6 +32,19 @@ const SECRET_EVERY: i64 = 9;
 /// Keys that are often held, and keys that rarely are.
 const HOT_KEYS: u32 = 40;
 const COLD_KEYS: u32 = 20_000;
+/// How a job may fail, and how many of so many jobs do: in batches more, so that one rarely ends without a failure.
+const FAILURES: [Plan; 6] = [
+    Plan::Retry,
+    Plan::Panic,
+    Plan::Reject,
+    Plan::Snooze,
+    Plan::Outage,
+    Plan::Abort,
+];
+type Weights = ([u32; FAILURES.len()], u32);
+const USUAL: Weights = ([160, 40, 100, 50, 49, 1], 2000);
+const IN_BATCHES: Weights = ([45, 15, 21, 10, 8, 1], 300);
+const IN_GROUPS: Weights = ([8, 2, 6, 3, 2, 0], 100);
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.start_log();
@@ -307,9 +320,9 @@ impl Enqueuer<'_> {
         let (plan, ms) = match self.options.spec.mix {
             JobMix::Instant | JobMix::Transactions => (Plan::Done, 0),
             JobMix::Mixed | JobMix::Tame if is_in_batch(key) => {
-                (self.batch_plan(), self.run_time())
+                (self.plan(IN_BATCHES), self.run_time())
             }
-            JobMix::Mixed | JobMix::Tame => (self.plan(), self.run_time()),
+            JobMix::Mixed | JobMix::Tame => (self.plan(USUAL), self.run_time()),
             JobMix::Grouped => self.grouped_plan(),
         };
         let (steps, follow_ups) = match self.options.spec.mix {
@@ -330,30 +343,16 @@ impl Enqueuer<'_> {
         }
     }
 
-    fn plan(&mut self) -> Plan {
-        match self.random.u32(0..2000) {
-            0..=1599 => Plan::Done,
-            1600..=1759 => Plan::Retry,
-            1760..=1799 => Plan::Panic,
-            1800..=1899 => Plan::Reject,
-            1900..=1949 => Plan::Snooze,
-            1950..=1998 => Plan::Outage,
-            _ if self.options.spec.mix == JobMix::Tame => Plan::Done,
-            _ => Plan::Abort,
-        }
-    }
-
-    /// Returns how a job of a batch ends: more of them fail, so that a batch rarely ends without a failure.
-    fn batch_plan(&mut self) -> Plan {
-        match self.random.u32(0..300) {
-            0..=199 => Plan::Done,
-            200..=244 => Plan::Retry,
-            245..=259 => Plan::Panic,
-            260..=280 => Plan::Reject,
-            281..=290 => Plan::Snooze,
-            291..=298 => Plan::Outage,
-            _ if self.options.spec.mix == JobMix::Tame => Plan::Done,
-            _ => Plan::Abort,
+    /// Returns how a job ends: it fails in one of the ways by their weights, and else it succeeds.
+    fn plan(&mut self, (weights, of): Weights) -> Plan {
+        let mut left = Some(self.random.u32(0..of));
+        let chosen = FAILURES.into_iter().zip(weights).find(|(_, weight)| {
+            left = left.and_then(|left| left.checked_sub(*weight));
+            left.is_none()
+        });
+        match chosen.map_or(Plan::Done, |(plan, _)| plan) {
+            Plan::Abort if self.options.spec.mix == JobMix::Tame => Plan::Done,
+            plan => plan,
         }
     }
 

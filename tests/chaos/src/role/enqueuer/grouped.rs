@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::{NewJob, Queue, Result};
 
-use super::Enqueuer;
+use super::{Enqueuer, IN_GROUPS};
 use crate::role::groups::{OTHER_QUEUES, PACED, RATED};
 use crate::role::{MAX_ATTEMPTS, Plan, TransactionalWork, Work};
 
@@ -67,14 +67,7 @@ impl Enqueuer<'_> {
     /// Returns how a job of a group ends, and for how many milliseconds it runs. The group waits meanwhile, so
     /// few jobs run for longer than a lease.
     pub(super) fn grouped_plan(&mut self) -> (Plan, u64) {
-        let plan = match self.random.u32(0..100) {
-            0..=78 => Plan::Done,
-            79..=86 => Plan::Retry,
-            87..=88 => Plan::Panic,
-            89..=94 => Plan::Reject,
-            95..=97 => Plan::Snooze,
-            _ => Plan::Outage,
-        };
+        let plan = self.plan(IN_GROUPS);
         let ms = match self.random.u32(0..200) {
             0..=159 => 0,
             160..=183 => self.random.u64(0..10),
