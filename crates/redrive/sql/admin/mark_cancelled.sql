@@ -7,11 +7,15 @@
 --        that one knows where the job is next.
 -- Index relied on: none; it scans leases. The primary key of dead_letters.
 -- Rows: one. Zero rows: no worker runs the job, and it did not die as cancelled.
-WITH marked AS (
+WITH running AS (
+    SELECT l.lease_id FROM redrive.leases l WHERE $1::bigint = ANY (l.ids) AND $1 <> ALL (l.done) FOR UPDATE
+),
+-- Once, however often the job is cancelled.
+marked AS (
     UPDATE redrive.leases l
-    SET cancelled = array_remove(l.cancelled, $1::bigint) || $1::bigint
-    WHERE $1 = ANY (l.ids) AND $1 <> ALL (l.done)
-    RETURNING l.lease_id
+    SET cancelled = l.cancelled || $1
+    FROM running r
+    WHERE l.lease_id = r.lease_id AND $1 <> ALL (l.cancelled)
 ),
 -- The job was live when its handler was told, so an open letter is younger.
 ended AS (
@@ -22,4 +26,4 @@ ended AS (
 SELECT CASE WHEN $2::text IS NOT NULL THEN
            redrive.record_act('cancel_running_jobs', $2, $3, jsonb_build_object('ids', jsonb_build_array($1)), 1)
        END AS audit_id
-FROM (SELECT FROM marked UNION ALL SELECT FROM ended) cancelled
+FROM (SELECT FROM running UNION ALL SELECT FROM ended) cancelled
