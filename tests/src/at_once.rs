@@ -5,10 +5,6 @@ use std::thread;
 
 /// Prepares something for each of this many threads, starts the action with it in all of them at the same time, and
 /// returns their answers.
-///
-/// # Panics
-///
-/// If one of them panics.
 pub fn at_once<P: Send, T: Send>(
     threads: usize,
     prepare: impl Fn(usize) -> P,
@@ -25,9 +21,9 @@ pub fn at_once<P: Send, T: Send>(
             })
         };
         let running: Vec<_> = prepared.into_iter().map(begin).collect();
-        let answers = running
-            .into_iter()
-            .map(|thread| thread.join().expect("a thread"));
-        answers.collect()
+        let running = running.into_iter();
+        running
+            .map(|thread| thread.join().expect("a thread"))
+            .collect()
     })
 }

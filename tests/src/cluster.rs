@@ -10,6 +10,7 @@ use redrive::Database;
 use redrive_servers::Server;
 
 use crate::database::server_url;
+use crate::statement::Sql as _;
 
 /// A PostgreSQL server of the version of the shared one, with the database `postgres`.
 #[derive(Debug)]
@@ -25,8 +26,7 @@ impl Cluster {
     pub fn with(setting: &str) -> Cluster {
         let mut shared = Client::connect(&server_url(), NoTls).expect("connect to the server");
         let asked = "SELECT setting FROM pg_config WHERE name = 'BINDIR'";
-        let row = shared.query_one(asked, &[]).expect("ask the server");
-        let server = Server::new(Path::new(row.get::<_, &str>(0)));
+        let server = Server::new(Path::new(&shared.ask::<String>(asked, &[])));
         let settings = format!("{setting}\nshared_buffers = '16MB'\n");
         server.initialize(&[], &settings).expect("create a server");
         Cluster(server)
@@ -56,11 +56,11 @@ impl Cluster {
     pub fn demand_certificates(&self, roots: &str) {
         let roots = self.keep("clients.pem", roots);
         self.set(&format!("ssl_ca_file = '{}'\n", roots.display()));
-        fs::write(
+        let allowed = fs::write(
             self.data().join("pg_hba.conf"),
             "hostssl all all all cert\n",
-        )
-        .expect("write who may connect");
+        );
+        allowed.expect("write who may connect");
     }
 
     /// Returns the URL of the database.

@@ -105,22 +105,12 @@ impl TestDatabase {
 
     fn create(mut server: Client, how: &str) -> TestDatabase {
         // The reaper waits for one lease after the start of the server.
-        wait_until(
-            "the server to be older than the shortest lease",
-            SOON,
-            || {
-                let asked =
-                    "SELECT clock_timestamp() - pg_postmaster_start_time() > interval '3 seconds'";
-                server
-                    .query_one(asked, &[])
-                    .expect("ask for the age of the server")
-                    .get(0)
-            },
-        );
+        let is_old = "SELECT clock_timestamp() - pg_postmaster_start_time() > interval '3 seconds'";
+        wait_until("the server to be old enough", SOON, || {
+            server.ask(is_old, &[])
+        });
         let name = format!("redrive_test_{}", Uuid::new_v4().simple());
-        server
-            .batch_execute(&format!("CREATE DATABASE {name} {how}"))
-            .expect("create a database for the test");
+        server.sql(&format!("CREATE DATABASE {name} {how}"));
         let url = url_of(&name);
         let bouncer = env::var_os(POOLER).map(|_| Bouncer::before(&url, POOLED));
         TestDatabase {
@@ -232,49 +222,32 @@ fn template(server: &mut Client) -> String {
     if is_finished(server, &name) {
         return name;
     }
-    server
-        .execute("SELECT pg_advisory_lock($1)", &[&TEMPLATE_LOCK])
-        .expect("lock the template");
+    server.change("SELECT pg_advisory_lock($1)", &[&TEMPLATE_LOCK]);
     if !is_finished(server, &name) {
         make_template(server, &name);
     }
-    server
-        .execute("SELECT pg_advisory_unlock($1)", &[&TEMPLATE_LOCK])
-        .expect("unlock the template");
+    server.change("SELECT pg_advisory_unlock($1)", &[&TEMPLATE_LOCK]);
     name
 }
 
 /// Whether the template is complete: the mark is set last.
 fn is_finished(server: &mut Client, name: &str) -> bool {
-    let asked = "SELECT FROM pg_database WHERE datname = $1 AND datistemplate";
-    server
-        .query_opt(asked, &[&name])
-        .expect("look for the template")
-        .is_some()
+    let asked = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)";
+    server.ask(asked, &[&name])
 }
 
 fn make_template(server: &mut Client, name: &str) {
     // A killed process may have left an incomplete one.
-    server
-        .batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
-        .and_then(|()| server.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0")))
-        .expect("create the template");
-    redrive::connect(&url_of(name))
-        .and_then(|db| db.migrate())
-        .expect("migrate the template");
-    server
-        .batch_execute(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
-        .expect("close the template");
+    server.sql(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+    server.sql(&format!("CREATE DATABASE {name} TEMPLATE template0"));
+    let migrated = redrive::connect(&url_of(name)).and_then(|db| db.migrate());
+    migrated.expect("migrate the template");
+    server.sql(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"));
     wait_until("the template's connections to end", SOON, || {
         let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
-        server
-            .query(ended, &[&name])
-            .expect("end connections")
-            .is_empty()
+        server.column::<bool>(ended, &[&name]).is_empty()
     });
-    server
-        .batch_execute(&format!("ALTER DATABASE {name} IS_TEMPLATE true"))
-        .expect("mark the template");
+    server.sql(&format!("ALTER DATABASE {name} IS_TEMPLATE true"));
 }
 
 /// Returns the URL of the server with another database.

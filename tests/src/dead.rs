@@ -30,10 +30,6 @@ pub fn content(letter: &Letter) -> Option<&str> {
 }
 
 /// Operations of an operator without a name.
-///
-/// # Panics
-///
-/// If one fails.
 pub trait Dead {
     /// Returns the database of the letters.
     fn letters_of(&self) -> &Database;
@@ -127,10 +123,8 @@ pub trait Dead {
     /// Redrives letters.
     #[track_caller]
     fn redrives(&self, filter: &LetterFilter) -> Redriven {
-        let done = self
-            .letters_of()
-            .dlq()
-            .redrive(filter, &Operator::default());
+        let (dlq, operator) = (self.letters_of().dlq(), Operator::default());
+        let done = dlq.redrive(filter, &operator);
         done.unwrap_or_else(|error| panic!("{filter}: {error:?}"))
     }
 
@@ -175,10 +169,8 @@ pub trait Dead {
     /// Edits letters.
     #[track_caller]
     fn edits(&self, filter: &LetterFilter, edit: &Edit) -> Edited {
-        let done = self
-            .letters_of()
-            .dlq()
-            .edit(filter, edit, &Operator::default());
+        let (dlq, operator) = (self.letters_of().dlq(), Operator::default());
+        let done = dlq.edit(filter, edit, &operator);
         done.unwrap_or_else(|error| panic!("{filter}: {error:?}"))
     }
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use postgres::types::ToSql;
 use postgres::{Client, GenericClient};
 use redrive::JobId;
 use redrive::dlq::DeathCause;
 use redrive::limits::MAX_CRASHES;
 use uuid::Uuid;
 
-use crate::statement::statement;
+use crate::statement::{Sql as _, statement};
 
 /// The state of a job whose lease expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +25,7 @@ pub enum Lost {
 pub fn expire_leases(client: &mut Client) -> Vec<Lost> {
     let mut transaction = client.transaction().expect("begin");
     transaction
-        .execute(
-            "UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'",
-            &[],
-        )
-        .expect("age the workers");
+        .sql("UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'");
     let lost = reap(&mut transaction);
     transaction.commit().expect("commit");
     lost
@@ -82,29 +79,18 @@ pub fn reap_within(
     limits: ReapLimits,
 ) -> Vec<Lost> {
     let lease_ms = i32::try_from(lease.as_millis()).expect("a lease of hours at most");
-    let rows = client
-        .query(
-            statement("reap"),
-            &[
-                &lease_ms,
-                &limits.leases,
-                &limits.crashes.cast_signed(),
-                &limits.delay_ms,
-                &DeathCause::Manual.as_str(),
-                &limits.jobs,
-                &limits.bytes,
-                &[limits.worker].as_slice(),
-            ],
-        )
-        .expect("reap");
-    rows.iter()
-        .map(|row| {
-            let id = JobId::new(row.get("id"));
-            if row.get("is_dead") {
-                Lost::Dead(id)
-            } else {
-                Lost::Back(id)
-            }
-        })
-        .collect()
+    let (leases, jobs, bytes) = (limits.leases, limits.jobs, limits.bytes);
+    let (crashes, workers) = (limits.crashes.cast_signed(), vec![limits.worker]);
+    let (manual, delay) = (DeathCause::Manual.as_str(), limits.delay_ms);
+    let values: [&(dyn ToSql + Sync); 8] = [
+        &lease_ms, &leases, &crashes, &delay, &manual, &jobs, &bytes, &workers,
+    ];
+    let rows = client.query(statement("reap"), &values).expect("reap");
+    let lost = rows.iter().map(
+        |row| match (row.get("is_dead"), JobId::new(row.get("id"))) {
+            (true, id) => Lost::Dead(id),
+            (false, id) => Lost::Back(id),
+        },
+    );
+    lost.collect()
 }

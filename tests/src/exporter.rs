@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::at_once::at_once;
 use crate::wait::{SOON, wait_until};
 
 /// A running exporter; killed when dropped.
@@ -150,15 +151,7 @@ impl Exporter {
     /// Runs several scrapes concurrently.
     #[track_caller]
     pub fn scrapes(&self, count: usize, timeout: u32) -> Vec<Asked> {
-        thread::scope(|scope| {
-            let scrapes: Vec<_> = (0..count)
-                .map(|_| scope.spawn(|| self.scrape(timeout)))
-                .collect();
-            scrapes
-                .into_iter()
-                .map(|scrape| scrape.join().expect("an answer"))
-                .collect()
-        })
+        at_once(count, |_| (), |()| self.scrape(timeout))
     }
 
     /// Sends bytes and reads the response.

@@ -103,10 +103,7 @@ impl Gate {
         let (state, timeout) = changed
             .wait_timeout_while(state, SOON, |state| state.arrived < callers)
             .unwrap_or_else(PoisonError::into_inner);
-        assert!(
-            !timeout.timed_out(),
-            "{} of {callers} came to the gate",
-            state.arrived
-        );
+        let (is_late, came) = (timeout.timed_out(), state.arrived);
+        assert!(!is_late, "{came} of {callers} came to the gate");
     }
 }

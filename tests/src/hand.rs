@@ -1,6 +1,7 @@
 //! The statements of a worker about its jobs, run by a test.
 
 use postgres::GenericClient;
+use postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::statement::statement;
@@ -22,82 +23,51 @@ impl Hand<'_> {
     }
 
     /// Claims the ready jobs, of any kind and after any number of crashes, and returns their ids.
-    ///
-    /// # Panics
-    ///
-    /// If the statement fails.
     pub fn claims(&self, client: &mut impl GenericClient) -> Vec<i64> {
-        let all = None::<Vec<String>>;
-        let claimed = client.query(
-            statement("claim"),
-            &[
-                &self.queue,
-                &all,
-                &Vec::<String>::new(),
-                &1000_i64,
-                &8_388_608_i64,
-                &i32::MAX,
-                &Uuid::new_v4(),
-                &self.id,
-                &vec![i32::MIN],
-                &vec![0_i64],
-                &vec![i32::MAX],
-                &all,
-                &i32::MAX,
-            ],
-        );
-        let leases = claimed.expect("claim jobs");
-        leases
+        let Hand { queue, id } = self;
+        let (all, none, lease) = (None::<Vec<String>>, Vec::<String>::new(), Uuid::new_v4());
+        let (ranks, after, to) = (vec![i32::MIN], vec![0_i64], vec![i32::MAX]);
+        let (bytes, most) = (8_388_608_i64, i32::MAX);
+        let values: [&(dyn ToSql + Sync); 13] = [
+            queue, &all, &none, &1000_i64, &bytes, &most, &lease, id, &ranks, &after, &to, &all,
+            &most,
+        ];
+        let leases = client
+            .query(statement("claim"), &values)
+            .expect("claim jobs");
+        let ids = leases
             .iter()
-            .flat_map(|lease| lease.get::<_, Vec<i64>>("ids"))
-            .collect()
+            .flat_map(|lease| lease.get::<_, Vec<i64>>("ids"));
+        ids.collect()
     }
 
     /// Makes delayed jobs that are due ready.
-    ///
-    /// # Panics
-    ///
-    /// If the statement fails.
     pub fn promotes(&self, client: &mut impl GenericClient) {
-        let promoted = client.query(
-            statement("promote"),
-            &[&self.queue, &1000_i64, &0_i64, &0_i64, &10_000_i64],
-        );
-        promoted.expect("promote jobs");
+        let values: [&(dyn ToSql + Sync); 5] =
+            [&self.queue, &1000_i64, &0_i64, &0_i64, &10_000_i64];
+        client
+            .query(statement("promote"), &values)
+            .expect("promote jobs");
     }
 
     /// Releases leases, or all of the worker, and returns the number of their jobs. `started` are those whose handlers
     /// have begun; `None`: any of them may have.
-    ///
-    /// # Panics
-    ///
-    /// If the statement fails.
     pub fn releases(
         &self,
         client: &mut impl GenericClient,
         leases: Option<&[Uuid]>,
         started: Option<&[i64]>,
     ) -> usize {
-        let released = client.query(
-            statement("release"),
-            &[
-                &self.id,
-                &leases,
-                &Vec::<Uuid>::new(),
-                &0_i32,
-                &started,
-                &10_i32,
-                &"manual",
-            ],
-        );
-        released.expect("release jobs").len()
+        let (id, none) = (&self.id, Vec::<Uuid>::new());
+        let values: [&(dyn ToSql + Sync); 7] =
+            [id, &leases, &none, &0_i32, &started, &10_i32, &"manual"];
+        client
+            .query(statement("release"), &values)
+            .expect("release jobs")
+            .len()
     }
 
     /// Ends a lease whose last jobs are done, this many, and returns whether the worker still held it.
-    ///
-    /// # Panics
-    ///
-    /// If the statement fails.
     pub fn ends(&self, client: &mut impl GenericClient, lease: Uuid, jobs: i32) -> bool {
         let ended = client.query(
             statement("settle_done"),

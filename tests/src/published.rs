@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use postgres::Client;
 use redrive::Database;
 
+use crate::read::scalar;
+
 /// The series of `redrive.metric_totals()`, by name and labels, such as
 /// `redrive_jobs_succeeded_total{orders,order}`; of a histogram its count. Without what depends on
 /// the time.
@@ -55,9 +57,6 @@ pub fn changed(before: &Published, after: &Published) -> Published {
 }
 
 /// Checks that the counters match the rows.
-///
-/// # Panics
-/// Panics if they do not.
 #[track_caller]
 pub fn no_drift(db: &Database) {
     let found = db.admin().audit_counters().expect("audit the counters");
@@ -67,8 +66,5 @@ pub fn no_drift(db: &Database) {
 
 /// Folds all counts.
 pub fn fold(client: &mut Client) -> i64 {
-    let row = client
-        .query_one("SELECT redrive.fold_metrics()", &[])
-        .expect("fold the counters");
-    row.get(0)
+    scalar(client, "SELECT redrive.fold_metrics()")
 }

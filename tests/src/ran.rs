@@ -29,13 +29,8 @@ impl Ran {
         reason = "some tests check only the exit code"
     )]
     pub fn exits_with(self, code: u8) -> Ran {
-        assert_eq!(
-            self.code,
-            ExitCode::from(code),
-            "stdout: {}\nstderr: {}",
-            self.out,
-            self.err
-        );
+        let (expected, Ran { out, err, .. }) = (ExitCode::from(code), &self);
+        assert_eq!(self.code, expected, "stdout: {out}\nstderr: {err}");
         self
     }
 
@@ -97,10 +92,8 @@ impl Ran {
     /// Returns the lines of the output as JSON.
     #[track_caller]
     pub fn lines(&self) -> Vec<Value> {
-        self.out
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
-            .collect()
+        let read = |line| serde_json::from_str(line).expect("a JSON object a line");
+        self.out.lines().map(read).collect()
     }
 }
 
@@ -124,10 +117,8 @@ impl TestDatabase {
 #[track_caller]
 pub fn shown_raw(test: &TestDatabase, letter: JobId) -> Vec<u8> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let line = format!(
-        "redrive --database-url {} dlq show {letter} --raw",
-        test.url()
-    );
+    let url = test.url();
+    let line = format!("redrive --database-url {url} dlq show {letter} --raw");
     let code = redrive_cli::run(line.split(' ').map(OsString::from), &mut out, &mut err);
     assert_eq!(code, ExitCode::SUCCESS, "{}", String::from_utf8_lossy(&err));
     out
@@ -177,10 +168,8 @@ fn run(program: &Program, arguments: &[&str]) -> Ran {
     let arguments = ["program"].iter().chain(arguments).map(OsString::from);
     let code = program.run(arguments, &mut out, &mut err);
     for printed in [&out, &err] {
-        assert!(
-            printed.last().is_none_or(|byte| *byte == b'\n'),
-            "output must end with a newline"
-        );
+        let ends_a_line = printed.last().is_none_or(|byte| *byte == b'\n');
+        assert!(ends_a_line, "output must end with a newline");
     }
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Ran {

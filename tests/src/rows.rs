@@ -6,10 +6,6 @@ use postgres::types::FromSqlOwned;
 /// The columns of a row, in their order.
 pub trait Columns {
     /// Returns them.
-    ///
-    /// # Panics
-    ///
-    /// If one is missing or has another type.
     fn of(row: &Row) -> Self;
 }
 

@@ -25,10 +25,6 @@ pub struct Settlement<'a> {
 
 impl Settlement<'_> {
     /// Writes the verdicts and returns the rows of the statement.
-    ///
-    /// # Panics
-    ///
-    /// If the statement fails.
     pub fn write(&self, client: &mut Client) -> Vec<Row> {
         let count = self.verdicts.len();
         let of_each = self.verdicts.iter();

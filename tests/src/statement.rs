@@ -5,7 +5,7 @@ use postgres::error::SqlState;
 use postgres::types::{FromSqlOwned, ToSql};
 
 use crate::rows::Columns;
-use crate::texts::refusal;
+use crate::texts::{has, refusal};
 use crate::wait::{SOON, wait_until};
 
 /// Returns the text of a statement.
@@ -19,33 +19,17 @@ pub fn statement(name: &str) -> &'static str {
 /// Running statements that must succeed.
 pub trait Sql {
     /// Runs statements without parameters.
-    ///
-    /// # Panics
-    ///
-    /// If one fails.
     fn sql(&mut self, statements: &str);
 
     /// Runs a statement with parameters.
-    ///
-    /// # Panics
-    ///
-    /// If it fails.
     fn change(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)]);
 
     /// Returns the number of rows of a table of the schema, or of those that meet its condition.
-    ///
-    /// # Panics
-    ///
-    /// If they cannot be counted.
     fn count(&mut self, table: &str) -> i64 {
         self.ask(&format!("SELECT count(*) FROM redrive.{table}"), &[])
     }
 
     /// Waits until this many rows of a table of the schema exist, or meet its condition.
-    ///
-    /// # Panics
-    ///
-    /// If that takes too long.
     #[track_caller]
     fn reaches(&mut self, table: &str, rows: i64) {
         wait_until(&format!("{rows} rows: {table}"), SOON, || {
@@ -54,31 +38,15 @@ pub trait Sql {
     }
 
     /// Returns the first column of a query.
-    ///
-    /// # Panics
-    ///
-    /// If it fails.
     fn column<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<T>;
 
     /// Returns the rows of a query.
-    ///
-    /// # Panics
-    ///
-    /// If it fails.
     fn rows<T: Columns>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<T>;
 
     /// Returns the only row of a query.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such row.
     fn row<T: Columns>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T;
 
     /// Returns the first column of the only row of a query.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such row.
     fn ask<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T;
 
     /// Runs a statement that must fail with an answer of the server.
@@ -144,15 +112,8 @@ impl<C: GenericClient> Sql for C {
             Ok(rows) => panic!("not refused, but {} rows: {statement}", rows.len()),
             Err(error) => error,
         };
-        let said = format!(
-            "{} {}",
-            error.code().map_or("?", SqlState::code),
-            refusal(&error)
-        );
-        assert!(
-            said.contains(says),
-            "`{says}` is not in: {said}: {statement}"
-        );
+        let (code, said) = (error.code().map_or("?", SqlState::code), refusal(&error));
+        has(format!("{code} {said}: {statement}"), says);
     }
 }
 

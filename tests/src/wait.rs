@@ -27,10 +27,8 @@ pub fn eventually<T, E>(what: &str, mut call: impl FnMut() -> Result<T, E>) -> T
 /// Waits until the condition holds, and panics with `what` after the deadline.
 #[track_caller]
 pub fn wait_until(what: &str, deadline: Duration, condition: impl FnMut() -> bool) {
-    assert!(
-        comes_true(deadline, condition),
-        "waited {deadline:?}: {what}"
-    );
+    let is_true = comes_true(deadline, condition);
+    assert!(is_true, "waited {deadline:?}: {what}");
 }
 
 /// Waits until this many sessions of the database wait for a lock.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::admin::{JobFilter, LiveJob, QueueStats};
-use redrive::dlq::LetterState;
+use redrive::dlq::{LetterFilter, LetterState};
 use redrive::worker::{StopReport, WorkerStats};
 use redrive::{
     Backoff, Database, Enqueued, Failure, Job, JobId, NewJob, Payload, Queue, Worker, WorkerBuilder,
@@ -12,6 +12,7 @@ use redrive::{
 use crate::database::TestDatabase;
 use crate::gate::Gate;
 use crate::payload::{Hold, Order};
+use crate::statement::Sql as _;
 use crate::wait::{SOON, comes_true, wait_until};
 
 /// Returns the builder of a worker that polls often, retries at once, and runs one job at a time.
@@ -55,17 +56,9 @@ pub fn work_off<P: 'static + Payload>(
 /// Starting workers that must start.
 pub trait Begin {
     /// Starts the worker.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot start.
     fn started(self) -> Worker;
 
     /// Starts the worker with this handler.
-    ///
-    /// # Panics
-    ///
-    /// If it cannot start.
     fn runs<P: 'static + Payload>(
         self,
         handler: impl Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -128,7 +121,7 @@ pub fn counted(worker: &Worker, what: &str, enough: impl Fn(&WorkerStats) -> boo
 /// Waits until the worker has ended this many jobs as done.
 #[track_caller]
 pub fn done(worker: &Worker, jobs: u64) {
-    counted(worker, &format!("{jobs} jobs: done"), |counts| {
+    counted(worker, &format!("{jobs} done"), |counts| {
         counts.done == jobs
     });
 }
@@ -136,7 +129,7 @@ pub fn done(worker: &Worker, jobs: u64) {
 /// Waits until the worker has dead-lettered this many jobs.
 #[track_caller]
 pub fn died(worker: &Worker, jobs: u64) {
-    counted(worker, &format!("{jobs} jobs: died"), |counts| {
+    counted(worker, &format!("{jobs} dead"), |counts| {
         counts.dead == jobs
     });
 }
@@ -152,7 +145,7 @@ pub fn retried(worker: &Worker, jobs: u64) {
 /// Waits until the worker has lost this many results with their leases.
 #[track_caller]
 pub fn lost(worker: &Worker, jobs: u64) {
-    counted(worker, &format!("{jobs} jobs: lost"), |counts| {
+    counted(worker, &format!("{jobs} lost"), |counts| {
         counts.lost == jobs
     });
 }
@@ -179,9 +172,7 @@ pub fn told(test: &TestDatabase, worker: &Worker) {
     let readings = worker.stats().readings + 2;
     wait_until("the worker to read what is closed", SOON, || {
         // Again, because a worker that has just started does not listen yet.
-        client
-            .batch_execute("NOTIFY redrive_breaker")
-            .expect("notify");
+        client.sql("NOTIFY redrive_breaker");
         worker.stats().readings >= readings
     });
 }
@@ -201,37 +192,23 @@ pub fn stop_all(workers: impl IntoIterator<Item = Worker>) -> u64 {
 
 /// Returns the stats of a queue; `None` if it has no jobs and no letters.
 pub fn stats(db: &Database, queue: &str) -> Option<QueueStats> {
-    db.admin()
-        .stats(Some(queue))
-        .expect("ask for the stats")
-        .pop()
+    let stats = db.admin().stats(Some(queue));
+    stats.expect("ask for the stats").pop()
 }
 
 /// Returns the number of letters of a queue in a state.
 pub fn letters_in(db: &Database, queue: &str, state: LetterState) -> usize {
-    let filter = redrive::dlq::LetterFilter::new()
-        .queue(queue)
-        .state(state)
-        .limit(1_000_000);
-    db.dlq().list(&filter).expect("list letters").len()
+    let filter = LetterFilter::new().queue(queue).state(state);
+    let letters = db.dlq().list(&filter.limit(1_000_000));
+    letters.expect("list letters").len()
 }
 
 /// Makes letters by rejecting jobs in a worker. They die in the order of their ids.
 #[track_caller]
 pub fn letters(queue: &Queue, count: i64) -> Vec<JobId> {
-    let ids = queue
-        .enqueue_many(&Order::up_to(count))
-        .expect("letters of a worker");
-    let worker = worker(queue)
-        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .expect("letters of a worker");
-    drained(queue);
-    stop(worker);
-    assert_eq!(
-        letters_in(queue.database(), queue.name(), LetterState::Open),
-        ids.len()
-    );
+    let ids = queue.enqueue_many(&Order::up_to(count)).expect("jobs");
+    work_off(queue, |_: &Job<Order>| Err(Failure::reject("broken")));
+    assert_eq!(in_state(queue, LetterState::Open), ids.len());
     ids
 }
 

@@ -19,7 +19,8 @@ use std::time::Duration;
 use postgres::{Client, NoTls};
 use redrive::dlq::LetterFilter;
 use redrive::{Database, Job, Queue, Worker};
-use redrive_tests::{Mode, Order, Proxy, SOON, eventually, wait_until, worker};
+use redrive_tests::{Mode, Order, Proxy, SOON, Sql as _, eventually, wait_until, worker};
+use serde_json::json;
 
 /// The number of concurrent handles.
 const HANDLES: usize = 16;
@@ -44,13 +45,10 @@ const FAULTS: [&str; 6] = [
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let url = arguments.next().expect("the URL of the database");
-    let faults: usize = arguments
-        .next()
-        .and_then(|faults| faults.parse().ok())
-        .expect("how many faults");
-    let mut handles: Vec<Handle> = (0..HANDLES)
-        .map(|number| Handle::open(&url, number))
-        .collect();
+    let faults = arguments.next().and_then(|faults| faults.parse().ok());
+    let faults: usize = faults.expect("how many faults");
+    let handles = (0..HANDLES).map(|number| Handle::open(&url, number));
+    let mut handles: Vec<Handle> = handles.collect();
     let proxy = Proxy::to(&url);
     let worker = start_worker(&proxy);
     let mut met = BTreeMap::new();
@@ -74,10 +72,8 @@ fn main() {
     wait_until("the worker to continue", SOON, || {
         worker.stats().done > done
     });
-    println!(
-        "{}",
-        serde_json::json!({ "faults": met, "worker_cuts": cuts, "before": before, "after": after })
-    );
+    let counts = json!({ "faults": met, "worker_cuts": cuts, "before": before, "after": after });
+    println!("{counts}");
 }
 
 /// A worker with one connection more than the minimum.
@@ -141,11 +137,9 @@ fn settled(handles: &mut [Handle], url: &str) -> serde_json::Value {
     });
     let asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
                  AND pid <> pg_backend_pid()";
-    let on_server: i64 = Client::connect(url, NoTls)
-        .and_then(|mut client| client.query_one(asked, &[]))
-        .expect("ask for the connections")
-        .get(0);
-    serde_json::json!({
+    let mut client = Client::connect(url, NoTls).expect("connect");
+    let on_server: i64 = client.ask(asked, &[]);
+    json!({
         "threads": entries("/proc/self/task"),
         "descriptors": entries("/proc/self/fd"),
         "connections": on_server,
@@ -199,9 +193,8 @@ impl Handle {
             "silent" => self.proxy.set_mode(Mode::Silent),
             "silent-midway" => self.proxy.fall_silent_after(self.dice.i64(1..4)),
             _ => {
-                let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                           WHERE application_name = $1";
-                self.killer.query(end, &[&self.name]).expect("end backends");
+                let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
+                self.killer.change(end, &[&self.name]);
             }
         }
         self.call();
@@ -220,12 +213,10 @@ impl Handle {
             0 => self.queue.enqueue(&Order { number: 1 }).map(drop),
             1 => self.queue.enqueue_many(&Order::up_to(5)).map(drop),
             2 => self.queue.is_drained().map(drop),
-            _ => self
-                .queue
-                .database()
-                .dlq()
-                .list(&LetterFilter::new())
-                .map(drop),
+            _ => {
+                let dlq = self.queue.database().dlq();
+                dlq.list(&LetterFilter::new()).map(drop)
+            }
         };
         if let Err(error) = &called {
             assert!(error.is_unavailable(), "{error:?}");

@@ -11,26 +11,21 @@
 use std::thread;
 
 use postgres::{Client, NoTls};
+use redrive::Failure;
 use redrive::dlq::{Letter, LetterFilter};
-use redrive::{Failure, Operator};
+use redrive_tests::{Sql as _, maria};
 
 fn main() {
     let url = std::env::args().nth(1).expect("the URL of the database");
     let db = redrive::connect(&url).expect("connect");
     let sink = |letter: &Letter| -> Result<(), Failure> {
-        Client::connect(&url, NoTls)
-            .and_then(|mut client| {
-                client.execute(
-                    "INSERT INTO public.begun (job) VALUES ($1)",
-                    &[&letter.id.get()],
-                )
-            })
-            .expect("write down a letter");
+        let mut client = Client::connect(&url, NoTls).expect("connect");
+        let begun = "INSERT INTO public.begun (job) VALUES ($1)";
+        client.change(begun, &[&letter.id.get()]);
         loop {
             thread::park();
         }
     };
-    db.dlq()
-        .deliver(&LetterFilter::new(), &sink, &Operator::default())
-        .expect("it is killed before that");
+    let delivered = db.dlq().deliver(&LetterFilter::new(), &sink, &maria());
+    delivered.expect("it is killed before that");
 }
