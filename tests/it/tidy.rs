@@ -8,12 +8,14 @@ mod layers;
 mod names;
 mod source;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Returns the root of the repository.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests
         .parent()
         .expect("the root of the repository")
         .to_owned()
@@ -29,19 +31,14 @@ fn files(below: &str, extensions: &[&str]) -> Vec<PathBuf> {
         for entry in fs::read_dir(&folder).into_iter().flatten() {
             let path = entry.expect("an entry of a folder").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with('.')
-                || name == "target"
-                || name == "node_modules"
-                || path.is_symlink()
-            {
+            let is_made = name.starts_with('.') || name == "target" || name == "node_modules";
+            if is_made || path.is_symlink() {
                 continue;
             }
+            let is_wanted = |has: &OsStr| extensions.iter().any(|wanted| has == *wanted);
             if path.is_dir() {
                 folders.push(path);
-            } else if path
-                .extension()
-                .is_some_and(|has| extensions.iter().any(|wanted| has == *wanted))
-            {
+            } else if path.extension().is_some_and(is_wanted) {
                 found.push(path);
             }
         }
@@ -56,10 +53,8 @@ fn read(path: &Path) -> String {
 
 /// Returns the path below the root.
 fn shown(path: &Path) -> String {
-    path.strip_prefix(root())
-        .unwrap_or(path)
-        .display()
-        .to_string()
+    let below = path.strip_prefix(root()).unwrap_or(path);
+    below.display().to_string()
 }
 
 /// Fails with every offence, one per line.
@@ -68,13 +63,13 @@ fn assert_none(offences: &[String]) {
     assert!(offences.is_empty(), "\n{}", offences.join("\n"));
 }
 
-/// Returns every line of the files that contains one of the words.
+/// Returns every line of the files that contains one of the words, which are given with `|` between them.
 ///
-/// Each word is given in two halves, so that this file does not contain it.
-fn lines_with(files: &[PathBuf], words: &[(&str, &str)]) -> Vec<String> {
+/// Each word has a `+` in it, so that this file does not contain it.
+fn lines_with(files: &[PathBuf], words: &str) -> Vec<String> {
     let words: Vec<String> = words
-        .iter()
-        .map(|(head, tail)| format!("{head}{tail}"))
+        .split('|')
+        .map(|word| word.replacen('+', "", 1))
         .collect();
     let mut offences = Vec::new();
     for path in files {
