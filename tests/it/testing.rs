@@ -8,7 +8,7 @@ use redrive::testing::{Decision, Ran, drain_in, enqueued, run_next, travel};
 use redrive::worker::AttemptOutcome;
 use redrive::{
     Backoff, BatchOptions, Failure, GroupDeath, GroupPolicy, HandlerOptions, Handlers, Job, NewJob,
-    Operator, Outage, Queue, Rejection,
+    Outage, Queue, Rejection,
 };
 use redrive_tests::prelude::*;
 
@@ -95,10 +95,13 @@ fn a_sample_shows_what_its_handler_decided_and_added() {
     assert_eq!(job.follow_ups().len(), 2, "they stay");
 }
 
+fn outcomes(ran: &[Ran]) -> Vec<AttemptOutcome> {
+    ran.iter().map(|ran| ran.outcome).collect()
+}
+
 fn ends(ran: &[Ran]) -> Vec<(&str, u32, AttemptOutcome)> {
-    ran.iter()
-        .map(|ran| (&*ran.kind, ran.attempt, ran.outcome))
-        .collect()
+    let ends = ran.iter().map(|ran| (&*ran.kind, ran.attempt, ran.outcome));
+    ends.collect()
 }
 
 #[test]
@@ -124,11 +127,8 @@ fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
         queue.enqueue_in(&mut tx, &Order { number }).unwrap();
     }
     let ran = drain_in(&mut tx, &handlers).unwrap();
-    let expected = [
-        ("order", 1, AttemptOutcome::Retried),
-        ("order", 1, AttemptOutcome::Dead),
-    ];
-    assert_eq!(ends(&ran), expected);
+    let (retried, dead) = (AttemptOutcome::Retried, AttemptOutcome::Dead);
+    assert_eq!(ends(&ran), [("order", 1, retried), ("order", 1, dead)]);
     assert_eq!(ran[1].error_message.as_deref(), Some("never"));
     assert_eq!(tx.count("dead_letters WHERE error_message = 'never'"), 1);
 
@@ -136,11 +136,8 @@ fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
     assert!(run_next(&mut tx, &handlers).unwrap().is_none(), "not due");
     travel(&mut tx, Duration::from_secs(2)).unwrap();
     let ran = drain_in(&mut tx, &handlers).unwrap();
-    let expected = [
-        ("order", 2, AttemptOutcome::Done),
-        ("hold", 1, AttemptOutcome::Done),
-    ];
-    assert_eq!(ends(&ran), expected);
+    let done = AttemptOutcome::Done;
+    assert_eq!(ends(&ran), [("order", 2, done), ("hold", 1, done)]);
     assert_eq!(scalar(&mut tx, "SELECT count(*) FROM receipts"), 1);
     assert_eq!(tx.count("leases"), 0);
     tx.rollback().unwrap();
@@ -181,9 +178,8 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
         queue.enqueue_job_in(&mut tx, &job).unwrap();
     }
     let ran = drain_in(&mut tx, &handlers).unwrap();
-    let outcomes: Vec<_> = ran.iter().map(|ran| ran.outcome).collect();
     let (dead, done) = (AttemptOutcome::Dead, AttemptOutcome::Done);
-    assert_eq!(outcomes, [dead, dead, dead, done, dead, dead, done]);
+    assert_eq!(outcomes(&ran), [dead, dead, dead, done, dead, dead, done]);
     let class = |at: usize| ran[at].error_class.as_deref();
     assert_eq!(class(1), Some("SQLSTATE 25P02"), "as in a worker");
     assert_eq!(class(2), Some("panic"));
@@ -215,26 +211,24 @@ fn what_the_database_rejects_in_the_transaction_of_a_test_is_a_failed_attempt() 
         queue.enqueue_job_in(&mut tx, new_order(number)).unwrap();
     }
     let ran = drain_in(&mut tx, &Handlers::new().handle(then_deep)).unwrap();
-    let outcomes: Vec<_> = ran.iter().map(|ran| ran.outcome).collect();
-    assert_eq!(outcomes, [AttemptOutcome::Retried, AttemptOutcome::Done]);
+    assert_eq!(
+        outcomes(&ran),
+        [AttemptOutcome::Retried, AttemptOutcome::Done]
+    );
     queue.enqueue_job_in(&mut tx, new_order(3)).unwrap();
     let error = drain_in(&mut tx, &Handlers::new().handle(commit)).unwrap_err();
-    assert!(
-        error.to_string().contains("ended its transaction"),
-        "{error}"
-    );
+    has(error, "ended its transaction");
 }
 
 #[test]
 fn an_outage_waits_and_fails_once_it_has_lasted_a_day() {
     let (test, queue) = TestDatabase::with_orders();
-    let handlers = Handlers::new()
-        .handle(|_: &Job<Order>| Err::<(), _>(Failure::outage("the gateway is away")));
+    let away = |_: &Job<Order>| Err::<(), _>(Failure::outage("the gateway is away"));
+    let handlers = Handlers::new().handle(away);
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    queue
-        .enqueue_job_in(&mut tx, new_order(1).max_attempts(1))
-        .unwrap();
+    let once = new_order(1).max_attempts(1);
+    queue.enqueue_job_in(&mut tx, once).unwrap();
     for (later, outcome) in [
         (Duration::from_hours(1), AttemptOutcome::Outage),
         (Duration::from_hours(2), AttemptOutcome::Outage),
@@ -242,8 +236,7 @@ fn an_outage_waits_and_fails_once_it_has_lasted_a_day() {
     ] {
         travel(&mut tx, later).unwrap();
         let ran = drain_in(&mut tx, &handlers).unwrap();
-        let outcomes: Vec<_> = ran.iter().map(|ran| ran.outcome).collect();
-        assert_eq!(outcomes, [outcome], "{later:?} later");
+        assert_eq!(outcomes(&ran), [outcome], "{later:?} later");
     }
 }
 
@@ -251,8 +244,7 @@ fn an_outage_waits_and_fails_once_it_has_lasted_a_day() {
 fn groups_batches_and_priorities_are_those_of_a_worker() {
     let (test, queue) = TestDatabase::with_orders();
     let policy = GroupPolicy::Ordered(GroupDeath::Hold);
-    let operator = Operator::new("maria").reason("a test");
-    queue.set_group_policy(policy, &operator).unwrap();
+    queue.set_group_policy(policy, &maria()).unwrap();
     let handlers = Handlers::new()
         .handle_batch(BatchOptions::new(10), |batch: &Batch<Order>| {
             for job in batch {
@@ -265,14 +257,12 @@ fn groups_batches_and_priorities_are_those_of_a_worker() {
         .handle_any(|_| Ok(()));
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    for number in [1, 2] {
-        let job = new_order(number).group("g");
-        queue.enqueue_job_in(&mut tx, &job).unwrap();
-    }
-    let other = new_order(3).group("h");
-    queue.enqueue_job_in(&mut tx, &other).unwrap();
     let urgent = NewJob::raw("urgent", "{}").unwrap().priority(9);
-    queue.enqueue_job_in(&mut tx, &urgent).unwrap();
+    let grouped =
+        [(1, "g"), (2, "g"), (3, "h")].map(|(number, group)| new_order(number).group(group));
+    for job in grouped.iter().chain([&urgent]) {
+        queue.enqueue_job_in(&mut tx, job).unwrap();
+    }
     let ran = drain_in(&mut tx, &handlers).unwrap();
     let (done, dead) = (AttemptOutcome::Done, AttemptOutcome::Dead);
     assert_eq!(ran.len(), 3, "the letter holds its group: {ran:#?}");

@@ -37,24 +37,10 @@ pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Pla
     let (all, none) = (None::<Vec<String>>, Vec::<String>::new());
     let (lease, worker) = (Uuid::new_v4(), Uuid::nil());
     let (after, arrived, passed) = (&place.after, &place.arrived, &place.passed);
-    let (bytes, in_a_row) = (&place.bytes, &place.in_a_row);
+    let (bytes, in_a_row, most) = (&place.bytes, &place.in_a_row, i32::MAX);
     let values: [&(dyn ToSql + Sync); 16] = [
-        &"orders",
-        &all,
-        &none,
-        &limit,
-        bytes,
-        &lease,
-        &worker,
-        &all,
-        after,
-        arrived,
-        passed,
-        &500_i32,
-        &true,
-        in_a_row,
-        &none,
-        &i32::MAX,
+        &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, arrived, passed,
+        &500_i32, &true, in_a_row, &none, &most,
     ];
     let rows = client
         .query(statement("claim_groups"), &values)

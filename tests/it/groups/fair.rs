@@ -17,10 +17,8 @@ fn the_job_of_another_tenant_does_not_wait_behind_a_hundred_thousand() {
     let mut place = Place::default();
     assert_eq!(claim(&mut client, 10, &mut place).len(), 10);
     let small = enqueue(&queue, "small", 1);
-    assert!(
-        claim(&mut client, 10, &mut place).contains(&small.get()),
-        "half of the claim is for the other group"
-    );
+    // Half of the claim is for the other group.
+    assert!(claim(&mut client, 10, &mut place).contains(&small.get()));
     let smaller = enqueue(&queue, "small", 2);
     let found = (1..=2).any(|_| claim(&mut client, 1, &mut place) == [smaller.get()]);
     assert!(found, "not found in 2 claims");
@@ -68,11 +66,8 @@ fn every_group_has_as_many_turns_as_the_last_one() {
             // The slot that a job of the last group has just freed.
             place.passed = vec!["g0000006".to_owned()];
             let jobs = claim(&mut client, limit, &mut place).len();
-            assert_eq!(
-                jobs,
-                usize::try_from(limit).unwrap(),
-                "the round goes on with the first group"
-            );
+            // The round goes on with the first group.
+            assert_eq!(jobs, usize::try_from(limit).unwrap());
             claimed += jobs;
         }
         assert_eq!(turns(&mut client), [10; 6], "up to {limit} jobs at a time");

@@ -107,11 +107,8 @@ fn the_turn_passes_to_the_first_job_that_is_not_done() {
     give_back(&mut client, &[ids[4]]);
     assert_eq!(waits(&mut client), ids[4..]);
     settle(&mut client, &[(ids[3], "retry"), (ids[2], "done")]);
-    assert_eq!(
-        turns(&mut client),
-        [ids[3]],
-        "a job in backoff keeps the turn"
-    );
+    // A job in backoff keeps the turn.
+    assert_eq!(turns(&mut client), [ids[3]]);
     assert!(claim_in_a_row(&mut client, 5).is_empty());
 }
 

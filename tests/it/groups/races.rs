@@ -71,8 +71,7 @@ fn close_gate(test: &TestDatabase) -> Client {
 }
 
 fn open_gate(holder: &mut Client) {
-    let unlock = "SELECT pg_advisory_unlock($1)";
-    holder.change(unlock, &[&GATE]);
+    holder.change("SELECT pg_advisory_unlock($1)", &[&GATE]);
 }
 
 /// Whether a session waits for the gate, or for a row or transaction of another one.

@@ -70,7 +70,7 @@ fn a_search_under_a_limit_goes_on_without_a_poll() {
     queue.enqueue(&Order { number: 1 }).unwrap();
     let fast = RateLimit::per(10_000, Duration::from_secs(1));
     queue
-        .limit_rate(RateLimited::Queue, fast, &Operator::new("maria"))
+        .limit_rate(RateLimited::Queue, fast, &maria())
         .unwrap();
     let worker = worker(&queue)
         .poll_interval(Duration::from_mins(1))
@@ -87,11 +87,8 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
     let last = backlog(&mut client, "hold");
     let order = queue.enqueue(&Order { number: 1 }).unwrap();
     let admin = test.open();
-    let operator = Operator::new("maria").reason("a test");
-    admin
-        .admin()
-        .open_breaker("gateway", None, &operator)
-        .unwrap();
+    let opened = admin.admin().open_breaker("gateway", None, &maria());
+    opened.unwrap();
     let tally = Tally::new();
     let worker = worker(&queue)
         .handle(tally.counting())
@@ -107,7 +104,7 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
     done(&worker, 1);
     assert_eq!(tally.order(), [order]);
     marked(&mut client, last - AHEAD / 2);
-    admin.admin().close_breaker("gateway", &operator).unwrap();
+    admin.admin().close_breaker("gateway", &maria()).unwrap();
     wait_until("a job that was held back", SOON, || tally.of(held) == 1);
     stop(worker);
 }

@@ -90,27 +90,23 @@ impl Life {
     fn begin(test: &TestDatabase) -> Life {
         let mut client = test.client();
         client.sql(NEW_JOB);
-        let row = client.query_one(STATE, &[&JOB]).unwrap();
+        let carried = client.ask(STATE, &[&JOB]);
+        let (worker, lease) = (Uuid::new_v4(), Uuid::nil());
         Life {
             client,
-            worker: Uuid::new_v4(),
-            lease: Uuid::nil(),
-            carried: row.get("carried"),
+            worker,
+            lease,
+            carried,
         }
     }
 
     /// Asserts that the job is at one place, with these changing fields and all others unchanged.
     #[track_caller]
     fn is(&mut self, changing: &str) {
-        let rows = self.client.query(STATE, &[&JOB]).unwrap();
-        let found: Vec<&str> = rows.iter().map(|row| row.get("changing")).collect();
-        assert_eq!(found, [changing]);
-        assert_eq!(
-            rows[0].get::<_, Vec<Option<String>>>("carried"),
-            self.carried
-        );
-        let stale: Vec<String> = self.client.ask(LEFT, &[&JOB]);
-        assert_eq!(stale, Vec::<String>::new());
+        let (carried, found): (Vec<Option<String>>, String) = self.client.row(STATE, &[&JOB]);
+        assert_eq!(found, changing);
+        assert_eq!(carried, self.carried);
+        assert_eq!(self.client.ask::<Vec<String>>(LEFT, &[&JOB]), [""; 0]);
     }
 
     fn hand(&self) -> Hand<'static> {
@@ -121,15 +117,11 @@ impl Life {
     }
 
     fn run(&mut self, name: &str, parameters: &[&(dyn ToSql + Sync)]) {
-        self.client
-            .query(statement(name), parameters)
-            .unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        self.client.change(statement(name), parameters);
     }
 
     fn sql(&mut self, text: &str) {
-        self.client
-            .batch_execute(text)
-            .unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        self.client.sql(text);
     }
 
     fn claim(&mut self) {
@@ -177,9 +169,7 @@ impl Life {
     }
 
     fn promote(&mut self) {
-        self.sql(
-            "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second'",
-        );
+        self.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 s'");
         self.hand().promotes(&mut self.client);
     }
 

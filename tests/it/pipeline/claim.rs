@@ -78,10 +78,7 @@ fn the_size_of_payloads_limits_a_claim() {
     });
     let largest = "SELECT max(job_count)::bigint FROM redrive.leases";
     let largest = scalar(&mut test.client(), largest);
-    assert!(
-        (2..=10).contains(&largest),
-        "{largest} jobs of 1 MB in one lease"
-    );
+    assert!((2..=10).contains(&largest), "{largest} jobs of 1 MB");
     gate.open();
     finish(&queue, worker);
 }

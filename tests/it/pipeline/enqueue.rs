@@ -176,7 +176,6 @@ fn the_sql_function_rejects_invalid_arguments() {
     );
     assert_eq!(test.count("live_jobs"), 0);
     // The largest payload.
-    let largest = "SELECT redrive.enqueue('q', 'k', to_jsonb(repeat('x', 1048574)))";
-    client.sql(largest);
+    client.sql("SELECT redrive.enqueue('q', 'k', to_jsonb(repeat('x', 1048574)))");
     assert_eq!(test.count("live_jobs"), 1);
 }

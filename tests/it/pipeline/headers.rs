@@ -16,8 +16,7 @@ fn a_capture_rejects_headers_over_their_limit() {
             .header("n", "\"".repeat(last))
     };
     // A quotation mark takes two bytes in JSON, so 727 of them end one byte below the limit.
-    let fits = headers("1", 8, 727);
-    db.dlq().capture(&fits).unwrap();
+    db.dlq().capture(&headers("1", 8, 727)).unwrap();
     let printed: i32 = test.client().ask(
         "SELECT octet_length(headers::text) FROM redrive.dead_letters",
         &[],

@@ -18,10 +18,6 @@ use crate::worker_process::WorkerProcess;
 
 const HOUR: Duration = Duration::from_hours(1);
 
-fn maria() -> Operator {
-    Operator::new("maria@ops-1").reason("an upgrade")
-}
-
 fn pause(queue: &Queue, end: PauseEnd) {
     queue.pause(end, &maria()).unwrap();
 }
@@ -115,15 +111,13 @@ fn no_job_of_a_paused_queue_starts_in_any_worker() {
 fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, runs) = (Gate::new(), Ledger::default());
-    let worker = worker(&queue).runs({
-        let (gate, runs) = (gate.clone(), runs.clone());
-        move |job: &Job<Order>| match job.payload().number {
-            0 => {
-                gate.pass();
-                Ok(())
-            }
-            _ => runs.record(),
+    let (passing, recorded) = (gate.clone(), runs.clone());
+    let worker = worker(&queue).runs(move |job: &Job<Order>| match job.payload().number {
+        0 => {
+            passing.pass();
+            Ok(())
         }
+        _ => recorded.record(),
     });
     // Quick jobs first, so that it claims in batches.
     runs.allow();
@@ -166,12 +160,8 @@ fn a_pause_outlives_every_process() {
     informed(&test, &[&worker]);
     stop(worker);
     // A process that is killed, and one that is asked to stop.
-    let tables =
-        "CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)";
-    test.sql(tables);
-    for _ in 0..3 {
-        queue.enqueue(&Finish {}).unwrap();
-    }
+    test.sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
+    queue.enqueue_many(&[Finish {}; 3]).unwrap();
     let mut process = WorkerProcess::start(&test, &queue);
     read_elsewhere(&test);
     process.kill();
@@ -231,9 +221,7 @@ fn a_resume_lets_every_idle_worker_claim() {
     gate.open();
     drained(&queue);
     assert!(queue.database().admin().breakers().unwrap().is_empty());
-    for worker in workers {
-        assert_eq!(stop(worker).stats.done, 1);
-    }
+    assert_eq!(workers.map(|worker| stop(worker).stats.done), [1, 1]);
 }
 
 #[test]
@@ -265,7 +253,6 @@ fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
     stop(holding);
     runs.allow();
     resume(&queue);
-    drained(&queue);
+    finish(&queue, other);
     assert_eq!(runs.count(), 2);
-    stop(other);
 }

@@ -75,10 +75,8 @@ fn the_macro_accepts_the_names_of_its_user() {
     let foreign = Foreign { orderID: 1, r#type: 2, old: 3 };
     assert_eq!((Foreign::KIND, Foreign::ATTEMPTS), ("foreign", 9));
     assert_eq!(foreign.unique(), Some("1/2/3".to_owned()));
-    let made = Made {
-        customer: 4,
-        order: 5,
-    };
+    let (customer, order) = (4, 5);
+    let made = Made { customer, order };
     assert_eq!(made.unique(), Some("order-5".to_owned()));
     assert_eq!(made.group(), Some("customer 4".to_owned()));
 }
@@ -127,12 +125,10 @@ fn no_other_queue_accepts_a_payload_with_a_queue() {
     let new = || NewJob::new(&Invoice { order: 1 }).unwrap();
     let many = [Invoice { order: 1 }, Invoice { order: 0 }];
     let sample = Job::sample(Order { number: 1 });
+    let in_transaction = queue.enqueue_in(&mut client, &many[0]);
     for (what, refused) in [
         ("enqueue", queue.enqueue(&many[0]).map(drop)),
-        (
-            "enqueue_in",
-            queue.enqueue_in(&mut client, &many[0]).map(drop),
-        ),
+        ("enqueue_in", in_transaction.map(drop)),
         ("enqueue_many", queue.enqueue_many(&many).map(drop)),
         ("enqueue_job", queue.enqueue_job(new()).map(drop)),
         ("enqueue_jobs", queue.enqueue_jobs(&[new()]).map(drop)),
@@ -198,10 +194,8 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
     let own = HandlerOptions::new().backoff(Backoff::fixed(Duration::ZERO));
     let (_test, db) = TestDatabase::opened();
     let mails = Queue::of::<Invoice>(&db).unwrap();
-    put(
-        &mails,
-        NewJob::new(&Invoice { order: 1 }).unwrap().max_attempts(2),
-    );
+    let invoice = NewJob::new(&Invoice { order: 1 }).unwrap();
+    put(&mails, invoice.max_attempts(2));
     let failing = |_: &Job<Invoice>| Err(Failure::retry("no"));
     let worker = worker(&mails).handle(failing).options(own).started();
     assert_eq!(finish(&mails, worker).stats.dead, 1);

@@ -12,14 +12,13 @@ use redrive::{Failure, Job, Operator, Payload, Queue, RateLimit, RateLimited, Wo
 use redrive_tests::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Opens the breaker of the queue, with a probe that is due.
+const OPEN: &str = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
+                    VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
 
 /// A limit that grants one start, and no second one during a test.
 fn once() -> RateLimit {
     RateLimit::per(1, Duration::from_hours(24)).burst(1)
-}
-
-fn maria() -> Operator {
-    Operator::new("maria@ops-1").reason("the gateway allows no more")
 }
 
 fn limit(queue: &Queue, jobs: RateLimited<'_>, limit: RateLimit) {
@@ -58,6 +57,17 @@ impl Starts {
         self.0.lock().unwrap().len()
     }
 
+    /// A handler that records and succeeds.
+    fn recorder<P: 'static>(
+        &self,
+    ) -> impl Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + use<P> + 'static {
+        let starts = self.clone();
+        move |_| {
+            starts.record();
+            Ok(())
+        }
+    }
+
     /// Fails if more jobs had started at any time than `burst + rate · t` since before the limit.
     ///
     /// A busy machine only delays what a handler notes. Windows that begin at a start need exact
@@ -81,16 +91,8 @@ impl Starts {
 
 /// A worker that records the starts of orders and of mails.
 fn recording(queue: &Queue, orders: &Starts, mails: &Starts) -> Worker {
-    let (orders, mails) = (orders.clone(), mails.clone());
-    worker(queue)
-        .handle(move |_: &Job<Order>| {
-            orders.record();
-            Ok::<(), Failure>(())
-        })
-        .runs(move |_: &Job<Mail>| {
-            mails.record();
-            Ok::<(), Failure>(())
-        })
+    let builder = worker(queue).handle(orders.recorder::<Order>());
+    builder.runs(mails.recorder::<Mail>())
 }
 
 #[test]
@@ -103,9 +105,7 @@ fn three_workers_never_start_more_than_a_limit_allows() {
         limit(&queue, RateLimited::Queue, allowed);
         let (orders, mails) = (Starts::default(), Starts::default());
         queue.enqueue_many(&Order::up_to(jobs)).unwrap();
-        let workers: Vec<Worker> = (0..3)
-            .map(|_| recording(&test.queue("orders"), &orders, &mails))
-            .collect();
+        let workers = [(); 3].map(|()| recording(&test.queue("orders"), &orders, &mails));
         drained(&queue);
         assert_eq!(stop_all(workers), jobs.unsigned_abs());
         assert_eq!(orders.count() as u64, jobs.unsigned_abs(), "none ran twice");
@@ -182,14 +182,12 @@ fn a_retry_needs_another_token() {
     limit(&queue, RateLimited::Queue, once());
     queue.enqueue(&Order { number: 1 }).unwrap();
     let starts = Starts::default();
-    let worker = worker(&queue).runs({
-        let starts = starts.clone();
-        move |_: &Job<Order>| {
-            starts.record();
-            match starts.count() {
-                1 => Err(Failure::retry("once").after(Duration::ZERO)),
-                _ => Ok(()),
-            }
+    let begun = starts.clone();
+    let worker = worker(&queue).runs(move |_: &Job<Order>| {
+        begun.record();
+        match begun.count() {
+            1 => Err(Failure::retry("once").after(Duration::ZERO)),
+            _ => Ok(()),
         }
     });
     test.reaches("jobs WHERE (meta).attempt = 1", 1);
@@ -209,15 +207,13 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
     let allowed = RateLimit::per(per_second, SECOND).burst(30);
     limit(&queue, RateLimited::Queue, allowed);
     let (gate, starts) = (Gate::new(), Starts::default());
-    let worker = worker(&queue).runs({
-        let (gate, starts) = (gate.clone(), starts.clone());
-        move |job: &Job<Order>| {
-            starts.record();
-            if job.payload().number == 0 {
-                gate.pass();
-            }
-            Ok::<(), Failure>(())
+    let (passing, begun) = (gate.clone(), starts.clone());
+    let worker = worker(&queue).runs(move |job: &Job<Order>| {
+        begun.record();
+        if job.payload().number == 0 {
+            passing.pass();
         }
+        Ok::<(), Failure>(())
     });
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(100)).unwrap();

@@ -18,10 +18,8 @@ fn lease(client: &mut Client, refunds: i16, max_attempts: i32) {
                                               metas[1].max_attempts, metas[1].refunds) \
                   VALUES ($1, $2, 'orders', ARRAY[$3::bigint], '{order}', '{\"{}\"}', ARRAY[now()], \
                           $4::integer, $5::smallint)";
-    client.change(
-        insert,
-        &[&LEASE, &Uuid::nil(), &JOB, &max_attempts, &refunds],
-    );
+    let nobody = Uuid::nil();
+    client.change(insert, &[&LEASE, &nobody, &JOB, &max_attempts, &refunds]);
 }
 
 /// Returns where the job is, its attempts and its refunds.

@@ -35,15 +35,13 @@ fn segments_rotate_under_load_and_lose_no_job() {
     let tally = Tally::new();
     let worker = counting(&test.queue("orders"), 2, &tally);
     let enough = Arc::new(AtomicBool::new(false));
-    let producer = thread::spawn({
-        let enough = Arc::clone(&enough);
-        move || {
-            let mut ids = Vec::<JobId>::new();
-            while !enough.load(Ordering::SeqCst) {
-                ids.extend(queue.enqueue_many(&Order::up_to(150)).unwrap());
-            }
-            ids
+    let is_over = Arc::clone(&enough);
+    let producer = thread::spawn(move || {
+        let mut ids = Vec::<JobId>::new();
+        while !is_over.load(Ordering::SeqCst) {
+            ids.extend(queue.enqueue_many(&Order::up_to(150)).unwrap());
         }
+        ids
     });
     let mut client = test.client();
     let (mut turned, mut truncated) = (0, 0);
@@ -97,8 +95,7 @@ fn a_paused_backlog_stays_in_place_and_the_ring_turns_past_it() {
     assert!(left.into_iter().map(JobId::new).eq(ids.iter().copied()));
     let tally = Tally::new();
     // With one slot they also run in the order in which they are claimed.
-    let worker = counting(&paused, 1, &tally);
-    finish(&paused, worker);
+    finish(&paused, counting(&paused, 1, &tally));
     assert_eq!(tally.order(), ids, "in their order");
 }
 
@@ -142,14 +139,11 @@ fn with_a_backlog_in_every_segment_the_current_one_grows() {
     }
     assert_eq!(current(&mut client), 7);
     // The segments with backlogs are not counted again at once.
-    client.reaches(
-        "ring_segments WHERE refusals = 1 AND retry_at > '-infinity'",
-        7,
-    );
+    let passed = "ring_segments WHERE refusals = 1 AND retry_at > '-infinity'";
+    client.reaches(passed, 7);
     let queue = test.queue("orders");
     let tally = Tally::new();
-    let worker = counting(&queue, 2, &tally);
-    finish(&queue, worker);
+    finish(&queue, counting(&queue, 2, &tally));
     assert_eq!((tally.jobs(), tally.repeated()), (7 * 1001 + 500, vec![]));
     client.sql("UPDATE redrive.ring_segments SET retry_at = '-infinity'");
     wait_until("the ring to turn", SOON, || {
@@ -180,15 +174,13 @@ fn an_uncommitted_enqueue_keeps_its_segment() {
     tx.commit().unwrap();
     // It was not truncated away.
     live_job(&queue, id);
-    let worker = counting(&queue, 2, &tally);
-    finish(&queue, worker);
+    finish(&queue, counting(&queue, 2, &tally));
     assert_eq!(tally.of(id), 1);
 }
 
 #[test]
 fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     client.sql("DELETE FROM redrive.ring_segments");
     let id = queue.enqueue(&Order { number: 1 }).unwrap();

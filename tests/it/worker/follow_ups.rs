@@ -20,10 +20,8 @@ fn follow(job: &Job<Order>) -> Result<(), Failure> {
 
 /// Returns the live jobs of the queue `next`.
 fn stored(db: &Database) -> Vec<LiveJob> {
-    db.admin()
-        .jobs()
-        .list(&JobFilter::new().queue("next"))
-        .unwrap()
+    let next = JobFilter::new().queue("next");
+    db.admin().jobs().list(&next).unwrap()
 }
 
 /// Makes the database refuse jobs of the kind `finish` with this statement.
@@ -57,10 +55,7 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
     next.sort_by_key(|job| (job.state == JobState::Delayed, job.id));
     let later = next.pop().expect("a delayed job");
     for ready in &next {
-        assert_eq!(
-            (ready.state, ready.unique_key.as_ref()),
-            (JobState::Ready, None)
-        );
+        assert_eq!((ready.state, &ready.unique_key), (JobState::Ready, &None));
         assert_eq!((ready.priority, ready.max_attempts), (7, 2));
     }
     assert_eq!((next.len(), later.state), (3, JobState::Delayed));
@@ -91,10 +86,8 @@ fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
 #[test]
 fn a_connection_lost_between_settle_and_follow_up_stores_each_once() {
     let (test, queue) = TestDatabase::with_orders();
-    on_finish(
-        &test,
-        "IF nextval('public.tries') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF",
-    );
+    let ends = "IF nextval('public.tries') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF";
+    on_finish(&test, ends);
     let worker = worker(&queue).runs(follow);
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
@@ -134,10 +127,8 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
     ] {
         has(&letter.error_message, message);
         let headers = letter.headers.as_deref().expect("a checkpoint").get();
-        assert_eq!(
-            headers,
-            format!(r#"{{"redrive-checkpoint": "{checkpoint}"}}"#)
-        );
+        let expected = format!(r#"{{"redrive-checkpoint": "{checkpoint}"}}"#);
+        assert_eq!(headers, expected);
     }
     let died = (letters[0].cause.as_str(), letters[0].attempts);
     assert_eq!(died, ("exhausted", 5));
@@ -209,12 +200,11 @@ fn a_rejected_follow_up_rolls_the_transaction_back() {
     let (test, queue) = TestDatabase::with_orders();
     test.sql("CREATE TABLE public.effects (number bigint)");
     on_finish(&test, "RAISE EXCEPTION 'no more of them'");
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>, transaction: &mut Transaction<'_>| {
-            transaction.execute("INSERT INTO public.effects VALUES (1)", &[])?;
-            follow(job)
-        })
-        .started();
+    let handler = |job: &Job<Order>, transaction: &mut Transaction<'_>| {
+        transaction.execute("INSERT INTO public.effects VALUES (1)", &[])?;
+        follow(job)
+    };
+    let worker = worker(&queue).handle(handler).started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.retried, counts.dead), (0, 4, 1));

@@ -51,10 +51,8 @@ fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
 #[test]
 fn a_delayed_job_runs_when_it_is_due_and_not_before() {
     let (test, queue) = TestDatabase::with_orders();
-    let later = put(
-        &queue,
-        new_order(1).delay(Duration::from_hours(1)).priority(9),
-    );
+    let later = new_order(1).delay(Duration::from_hours(1));
+    let later = put(&queue, later.priority(9));
     let tally = Tally::new();
     let worker = worker(&queue).runs(tally.counting());
     let now = queue.enqueue(&Order { number: 2 }).unwrap();

@@ -20,9 +20,7 @@ fn rarely_looking(queue: &Queue) -> Worker {
 #[track_caller]
 fn soon_done(worker: Worker, jobs: u64) {
     let long_before = Duration::from_secs(30);
-    wait_until("the jobs to be done", long_before, || {
-        worker.stats().done == jobs
-    });
+    wait_until("the jobs", long_before, || worker.stats().done == jobs);
     stop(worker);
 }
 
@@ -128,8 +126,8 @@ fn an_idle_worker_sends_few_statements_over_four_connections() {
 fn a_worker_whose_groups_have_no_free_slot_sends_few_statements() {
     let test = TestDatabase::migrated();
     let queue = test.queue_of("orders", 5);
-    let me = Operator::new("me");
-    queue.set_group_policy(GroupPolicy::Limit(1), &me).unwrap();
+    let one = GroupPolicy::Limit(1);
+    queue.set_group_policy(one, &maria()).unwrap();
     backlog(&queue);
     // A slot of a job that does not end.
     test.sql("INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) VALUES ('orders', 'a', 1, 0)");
@@ -142,12 +140,12 @@ fn a_worker_without_tokens_sends_few_statements() {
     let test = TestDatabase::migrated();
     let queue = test.queue_of("orders", 5);
     let daily = RateLimit::per(1, Duration::from_hours(24)).burst(1);
-    let me = Operator::new("me");
-    queue.limit_rate(RateLimited::Queue, daily, &me).unwrap();
+    queue
+        .limit_rate(RateLimited::Queue, daily, &maria())
+        .unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     // It takes the only token of the day.
-    let first = rarely_looking(&queue);
-    finish(&queue, first);
+    finish(&queue, rarely_looking(&queue));
     backlog(&queue);
     drop(queue);
     sends_few_statements(&test);
@@ -155,9 +153,9 @@ fn a_worker_without_tokens_sends_few_statements() {
 
 /// 1,000 jobs of a group.
 fn backlog(queue: &Queue) {
-    let job = |number| new_order(number).group("a");
-    let jobs: Vec<NewJob> = (1..=1000).map(job).collect();
-    queue.enqueue_jobs(&jobs).unwrap();
+    queue
+        .enqueue_jobs(&vec![new_order(1).group("a"); 1000])
+        .unwrap();
 }
 
 /// Counts the statements of a worker that has no job to run, and asserts that it charged none. No other session may be
@@ -199,10 +197,8 @@ fn sends_few_statements(test: &TestDatabase) {
     let seconds = i64::try_from(begun.elapsed().as_secs()).unwrap();
     // More than it did for its renewals, if that is what was counted.
     let expected = renewals..=AROUND + A_SECOND * seconds;
-    assert!(
-        expected.contains(&of_worker),
-        "{of_worker} transactions in {seconds} s"
-    );
+    let is_right = expected.contains(&of_worker);
+    assert!(is_right, "{of_worker} transactions in {seconds} s");
 }
 
 /// The transactions of all sessions of a database, which end first.

@@ -33,8 +33,7 @@ fn finishing() -> Handlers {
 fn they_work_on_their_queues_and_a_hanging_one_delays_no_other() {
     let (_test, db) = database(10);
     let gate = Gate::new();
-    let payments = queue(&db, "payments");
-    let mails = queue(&db, "mails");
+    let (payments, mails) = (queue(&db, "payments"), queue(&db, "mails"));
     let passing = gate.clone();
     let handlers = Handlers::new()
         .handle(gate.handler())
@@ -82,13 +81,10 @@ fn they_stop_together_within_one_grace_period() {
     }
     gate.wait_for(2);
     let handle = workers.stop_handle();
-    let asked = {
-        let gate = gate.clone();
-        thread::spawn(move || {
-            gate.open();
-            handle.stop();
-        })
-    };
+    let asked = thread::spawn(move || {
+        gate.open();
+        handle.stop();
+    });
     let report = workers.run_until_signal(Duration::ZERO).unwrap();
     asked.join().unwrap();
     assert_eq!(report.stats.released, 2, "{report:?}");
@@ -143,10 +139,7 @@ fn more_workers_than_the_pool_has_connections_for_do_not_start() {
 fn many_idle_queues_share_threads_and_connections() {
     let (test, db) = database(10);
     let names: Vec<String> = (0..20).map(|n| format!("queue-{n}")).collect();
-    let threads = || {
-        let tasks = fs::read_dir("/proc/self/task").unwrap();
-        tasks.count()
-    };
+    let threads = || fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();
     let mut client = test.client();
     let workers = each_with(&db, &names, &finishing()).start().unwrap();
@@ -176,10 +169,8 @@ fn idle_queues_find_a_job_that_nothing_announced() {
     late.enqueue_in(&mut early, &Finish {}).unwrap();
     let workers = Workers::builder(&db).queue("late", 1, &finishing());
     let workers = workers.queue("other", 1, &finishing());
-    let workers = workers
-        .each(|worker| worker.poll_interval(Duration::from_mins(1)))
-        .start()
-        .unwrap();
+    let workers = workers.each(|worker| worker.poll_interval(Duration::from_mins(1)));
+    let workers = workers.start().unwrap();
     let look =
         "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%which queues have ready jobs%'
         AND datname = current_database() AND pid <> pg_backend_pid()";
@@ -224,10 +215,8 @@ fn queues_share_a_pool_by_weight() {
     assert_eq!(worker.stop(SOON).unwrap().stats.done, 2 * JOBS as u64);
     let light = *light_at_end.get().expect("all heavy jobs");
     let expected = JOBS / 3 / 2..=2 * JOBS / 3;
-    assert!(
-        expected.contains(&light),
-        "{light} light jobs ran while {JOBS} heavy ones did"
-    );
+    let is_right = expected.contains(&light);
+    assert!(is_right, "{light} light jobs while {JOBS} heavy ones ran");
 }
 
 #[test]
@@ -255,16 +244,10 @@ fn a_set_that_cannot_start_names_why_and_runs_nothing() {
     let (all, none) = (finishing(), Handlers::new());
     for (builder, why) in [
         (Workers::builder(&db), "the workers have no queue"),
-        (
-            builder().queue(" a", 1, &all),
-            "begins or ends with a space",
-        ),
+        (builder().queue(" a", 1, &all), "ends with a space"),
         (builder().queue("b", 0, &all), "queue `b` has 0 slots"),
         (builder().pool(0).share("b", 1, &all), "`b` has 0 slots"),
-        (
-            builder().share("b", 0, &all),
-            "a weight of 0; it must be 1 to",
-        ),
+        (builder().share("b", 0, &all), "a weight of 0; it must"),
         (builder().queue("b", 1, &none), "queue `b` has no handler"),
     ] {
         has(builder.start().expect_err(why), why);

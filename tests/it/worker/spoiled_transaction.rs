@@ -142,11 +142,9 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
         assert_eq!(died, ("exhausted", 2), "{place}: {letter:?}");
         let is_told = class.split(" or ").any(|class| class == letter.error_class);
         assert!(is_told, "{place}: {letter:?}");
+        let detail = letter.error_detail;
         has(
-            format!(
-                "{place}: {} {:?}",
-                letter.error_message, letter.error_detail
-            ),
+            format!("{place}: {} {detail:?}", letter.error_message),
             part,
         );
     }
@@ -200,12 +198,8 @@ fn an_outage_under_a_handler_is_not_charged_and_its_refund_is_counted() {
         let job = live_job(&queue, *id);
         assert_eq!((job.state, job.attempts), (JobState::Delayed, 0));
     }
-    assert_eq!(
-        cluster
-            .client()
-            .count("jobs_delayed WHERE (meta).refunds = 1"),
-        3
-    );
+    let mut client = cluster.client();
+    assert_eq!(client.count("jobs_delayed WHERE (meta).refunds = 1"), 3);
 }
 
 /// The server commits and ends the session before it answers.

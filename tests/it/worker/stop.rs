@@ -103,10 +103,8 @@ fn verdicts_during_the_stop_are_written() {
     assert_eq!((counts.done, counts.dead, counts.retried), (1, 1, 1));
     assert_eq!((counts.lost, stopped.released), (0, 0));
     let left = stats(queue.database(), "orders").expect("a letter and a delayed job");
-    assert_eq!(
-        (left.ready + left.leased, left.delayed, left.open),
-        (0, 1, 1)
-    );
+    let left = (left.ready + left.leased, left.delayed, left.open);
+    assert_eq!(left, (0, 1, 1));
 }
 
 #[test]

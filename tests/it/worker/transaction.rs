@@ -129,8 +129,7 @@ fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
             }
         })
         .started();
-    let job = new_order(1).max_attempts(1);
-    queue.enqueue_job(job).unwrap();
+    queue.enqueue_job(new_order(1).max_attempts(1)).unwrap();
     gate.wait_for(1);
     // For a lease.
     super::renewed_for(&mut test.client(), 2000);
@@ -156,8 +155,7 @@ fn a_conflict_over_the_lease_of_a_job_is_not_charged() {
             Ok(())
         })
         .started();
-    let job = new_order(1).max_attempts(1);
-    queue.enqueue_job(job).unwrap();
+    queue.enqueue_job(new_order(1).max_attempts(1)).unwrap();
     done(&worker, 1);
     let counts = stop(worker).stats;
     assert_eq!((counts.dead, counts.released), (0, 1));

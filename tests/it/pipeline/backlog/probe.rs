@@ -18,10 +18,8 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
     let mut lock = caller.transaction().unwrap();
     let locks = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
     lock.query_one(locks, &[&locked.get()]).unwrap();
-    let operator = Operator::new("maria").reason("a test");
     let (db, soon) = (test.open(), Some(Duration::from_millis(1)));
-    let opened = db.admin().open_breaker("gateway", soon, &operator);
-    opened.unwrap();
+    db.admin().open_breaker("gateway", soon, &maria()).unwrap();
     let (probes, probed) = mpsc::channel();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Ok(()))

@@ -19,12 +19,10 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
     let (gateway, mut client) = (Gateway::down(), test.client());
     let queue = test.queue("orders");
     let db = queue.database();
-    let workers: Vec<Worker> = (0..2)
-        .map(|_| {
-            let own = test.queue("orders");
-            worker(&own).slots(SLOTS).runs(gateway.handler())
-        })
-        .collect();
+    let workers = [(); 2].map(|()| {
+        let own = test.queue("orders");
+        worker(&own).slots(SLOTS).runs(gateway.handler())
+    });
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
 
     let mut outage = Duration::ZERO;
@@ -49,7 +47,7 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
     let (calls, probes) = (gateway.calls_in_vain(), open.probes);
     assert!(
         calls <= in_flight + probes,
-        "{calls} failed calls, {probes} probes"
+        "{calls} calls, {probes} probes"
     );
     assert_eq!(open.openings, 1);
 
@@ -90,10 +88,8 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
     let gateway = Gateway::default();
     let second = worker(&test.queue("orders")).runs(gateway.handler());
     let held = reaches(db, "queue:orders", "it to be held", |_| true);
-    assert_eq!(
-        (state(db), second.stats().done),
-        (BreakerState::HalfOpen, 0)
-    );
+    assert_eq!(state(db), BreakerState::HalfOpen);
+    assert_eq!(second.stats().done, 0);
     // The prober stays silent.
     waited(&mut client);
     is(db, "queue:orders", BreakerState::Closed);
@@ -118,15 +114,12 @@ fn exactly_one_of_many_workers_probes() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (gate, mut client) = (Gate::new(), test.client());
-    db.admin()
-        .open_breaker("queue:orders", None, &Operator::default())
-        .unwrap();
-    let workers: Vec<Worker> = (0..4)
-        .map(|_| {
-            let handler = gate.handler();
-            worker(&test.queue("orders")).slots(4).runs(handler)
-        })
-        .collect();
+    let opened = db.admin().open_breaker("queue:orders", None, &maria());
+    opened.unwrap();
+    let workers = [(); 4].map(|()| {
+        let own = test.queue("orders");
+        worker(&own).slots(4).runs(gate.handler())
+    });
     for _ in 0..20 {
         queue.enqueue(&Hold {}).unwrap();
     }
@@ -158,10 +151,8 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     let first = start(&queue);
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     let open = is(db, "payments-api", BreakerState::Open);
-    assert_eq!(
-        (open.cause, open.kinds.concat()),
-        (BreakerCause::Outage, "order".to_owned())
-    );
+    assert_eq!(open.cause, BreakerCause::Outage);
+    assert_eq!(open.kinds, ["order"]);
     assert_eq!(open.message.as_deref(), Some("the gateway is down"));
     let calls = gateway.calls_in_vain();
     // A worker of another queue sees the breaker before it claims.

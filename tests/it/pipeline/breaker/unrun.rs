@@ -21,8 +21,7 @@ fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
             .open_breaker("queue:orders", Some(HOUR), &maria());
         opened.unwrap();
         queue.enqueue_job(job).unwrap();
-        let late = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
-        client.sql(late);
+        client.sql("UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'");
         let worker = worker(&queue).runs(gateway.handler());
         waited(&mut client);
         let probed = reaches(db, "queue:orders", "the probe to end", |breaker| {

@@ -20,11 +20,8 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
     let resumes = |queue: &Queue| {
         let opened = breaker(queue.database());
         resume(queue);
-        assert_eq!(
-            breaker(queue.database()),
-            opened,
-            "a resume changes no breaker"
-        );
+        let now = breaker(queue.database());
+        assert_eq!(now, opened, "a resume changes no breaker");
     };
     let resumes: &dyn Fn(&Queue) = &resumes;
     for (first, second) in [(resumes, &close as &dyn Fn(&Queue)), (&close, &resume)] {
@@ -56,17 +53,15 @@ fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
         .open_breaker("queue:orders", Some(HOUR), &maria())
         .unwrap();
     pause(&queue, PauseEnd::Resumed);
-    let due = "UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 minute'";
-    test.sql(due);
+    test.sql("UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 minute'");
     let before = breaker(db);
     let worker = runs.worker(&queue);
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     informed(&test, &[&worker]);
     let after = breaker(db);
-    assert_eq!(
-        (after.state, after.outages, after.openings, after.probes),
-        (BreakerState::Open, before.outages, before.openings, 0)
-    );
+    assert_eq!((after.state, after.probes), (BreakerState::Open, 0));
+    assert_eq!(after.outages, before.outages);
+    assert_eq!(after.openings, before.openings);
     runs.allow();
     resume(&queue);
     drained(&queue);

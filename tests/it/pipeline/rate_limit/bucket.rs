@@ -6,7 +6,7 @@ use redrive::metrics::Reader;
 use redrive::{Operator, RateLimit, RateLimited};
 use redrive_tests::prelude::*;
 
-use super::{Starts, limit, mails, once, recording};
+use super::{OPEN, Starts, limit, mails, once, recording};
 
 /// A limit that no test meets.
 fn many() -> RateLimit {
@@ -79,8 +79,7 @@ fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
     assert_eq!((listed.len(), listed[0].tokens), (1, 0));
     let reading = read(&mut Reader::new("1"), &mut test.client());
     says(&reading, "rate_limit_empty{orders,__queue__}", 0.0);
-    let found = queue.database().admin().repair(&Operator::default());
-    let found = found.unwrap();
+    let found = queue.database().admin().repair(&maria()).unwrap();
     let place = (&*found[0].kind, found[0].examples.concat());
     assert_eq!(place, ("bucket", "orders".to_owned()));
     assert_eq!(queue.database().admin().faults().unwrap(), []);
@@ -111,14 +110,9 @@ fn a_probe_costs_a_token() {
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     let worker = recording(&queue, &orders, &mail);
     wait_until("an order to use the token", SOON, || orders.count() == 1);
-    let open = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
-        VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
-    test.sql(open);
+    test.sql(OPEN);
     informed(&test, &[&worker]);
-    let tries = "SELECT coalesce(sum(probes), 0)::bigint FROM redrive.breakers";
-    wait_until("a probe to be taken", SOON, || {
-        scalar(&mut test.client(), tries) > 0
-    });
+    test.reaches("breakers WHERE probes > 0", 1);
     wait_until("the probe to return", SOON, || {
         stats(queue.database(), "orders").is_some_and(|live| live.ready == 4 && live.leased == 0)
     });

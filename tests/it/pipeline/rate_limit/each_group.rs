@@ -43,10 +43,11 @@ impl GroupStarts {
     }
 
     fn of(&self, group: &str) -> Starts {
-        let all = self.0.lock().unwrap();
-        Starts(Arc::new(Mutex::new(
-            all[group].iter().map(|(at, _)| *at).collect(),
-        )))
+        let starts = self.0.lock().unwrap()[group]
+            .iter()
+            .map(|(at, _)| *at)
+            .collect();
+        Starts(Arc::new(Mutex::new(starts)))
     }
 }
 
@@ -81,9 +82,7 @@ fn no_group_starts_more_than_its_limit_allows() {
         let groups = ["a", "b", "c"];
         enqueue(&queue, &groups, jobs);
         let starts = GroupStarts::default();
-        let workers: Vec<Worker> = (0..3)
-            .map(|_| noting(&test.queue("orders"), &starts))
-            .collect();
+        let workers = [(); 3].map(|()| noting(&test.queue("orders"), &starts));
         drained(&queue);
         assert_eq!(stop_all(workers), 3 * jobs.unsigned_abs());
         for group in groups {
@@ -113,8 +112,7 @@ fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
     assert_eq!(starts.count("a"), 1);
     assert_eq!((test.untouched(), waiting(&test)), (303, 303));
     unlimit(&queue, RateLimited::EachGroup);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 356);
+    assert_eq!(finish(&queue, worker).stats.done, 356);
     assert_eq!(test.count("group_buckets"), 0);
 }
 
@@ -142,8 +140,7 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
         assert_eq!(waiting(&test), 9);
         unlimit(&queue, shared);
         unlimit(&queue, RateLimited::EachGroup);
-        drained(&queue);
-        assert_eq!(stop(worker).stats.done, 12);
+        assert_eq!(finish(&queue, worker).stats.done, 12);
     }
 }
 
@@ -154,16 +151,14 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
     limit(&queue, RateLimited::EachGroup, once());
     enqueue(&queue, &["a"], 3);
     let starts = GroupStarts::default();
-    let worker = {
-        let starts = starts.clone();
-        worker(&queue).runs(move |job: &Job<Order>| {
-            starts.record(job);
-            match starts.count("a") {
-                1 => Err(Failure::retry("once").after(Duration::ZERO)),
-                _ => Ok(()),
-            }
-        })
-    };
+    let begun = starts.clone();
+    let worker = worker(&queue).runs(move |job: &Job<Order>| {
+        begun.record(job);
+        match begun.count("a") {
+            1 => Err(Failure::retry("once").after(Duration::ZERO)),
+            _ => Ok(()),
+        }
+    });
     let put_off = "jobs_delayed d JOIN redrive.group_slots s ON s.job_id = d.id \
                    WHERE (d.meta).attempt = 1 AND (d.meta).refunds IS NULL AND d.run_at > clock_timestamp() + interval '5 s'";
     test.reaches(put_off, 1);
@@ -193,10 +188,10 @@ fn the_job_of_a_lost_worker_needs_another_token() {
         drop(lost);
         let starts = GroupStarts::default();
         let worker = noting(&queue, &starts);
-        let suspect = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).crashes = 1 AND (meta).attempt IS NULL";
-        wait_until("the suspect to wait for a token", SOON, || {
-            scalar(&mut test.client(), suspect) == 1
-        });
+        test.reaches(
+            "jobs_delayed WHERE (meta).crashes = 1 AND (meta).attempt IS NULL",
+            1,
+        );
         informed(&test, &[&worker]);
         assert_eq!(starts.count("a"), 0, "{policy:?}");
         unlimit(&queue, RateLimited::EachGroup);
@@ -233,9 +228,7 @@ fn a_probe_of_a_group_takes_its_token() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, once());
     enqueue(&queue, &["a"], 1);
-    let open = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
-        VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
-    test.sql(open);
+    test.sql(OPEN);
     let starts = GroupStarts::default();
     let worker = noting(&queue, &starts);
     drained(&queue);

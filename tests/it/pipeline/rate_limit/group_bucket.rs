@@ -17,14 +17,6 @@ fn take(client: &mut impl GenericClient, group: &str, wanted: usize) -> i64 {
     client.ask(taken, &[&groups, &ids])
 }
 
-fn counting(queue: &Queue, starts: &Starts) -> Worker {
-    let starts = starts.clone();
-    worker(queue).runs(move |_: &Job<Order>| {
-        starts.record();
-        Ok::<(), Failure>(())
-    })
-}
-
 #[test]
 fn a_group_has_as_many_tokens_as_its_bucket_for_every_limit() {
     let (test, queue) = TestDatabase::with_orders();
@@ -86,7 +78,7 @@ fn a_locked_bucket_is_skipped_with_its_group() {
     transaction.sql("SELECT FROM redrive.group_buckets FOR UPDATE");
     queue.enqueue_jobs(&[order("a"), order("b")]).unwrap();
     let starts = Starts::default();
-    let worker = counting(&queue, &starts);
+    let worker = worker(&queue).runs(starts.recorder::<Order>());
     wait_until("the job of the other group", SOON, || starts.count() == 1);
     informed(&test, &[&worker]);
     assert_eq!(starts.count(), 1);
@@ -130,12 +122,8 @@ fn full_buckets_vanish_and_others_stay() {
     let jobs: Vec<NewJob> = (0..500).map(|n| order(&format!("n{n}"))).collect();
     queue.enqueue_jobs(&jobs).unwrap();
     let starts = Starts::default();
-    let counts = starts.clone();
     let builder = worker(&queue).lease(Duration::from_secs(2));
-    let worker = builder.runs(move |_: &Job<Order>| {
-        counts.record();
-        Ok::<(), Failure>(())
-    });
+    let worker = builder.runs(starts.recorder::<Order>());
     drained(&queue);
     client.reaches("group_buckets", 1);
     assert_eq!(client.count("group_buckets WHERE group_key = 'g7'"), 1);
@@ -161,7 +149,7 @@ fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
     let mut client = test.client();
     without_tokens(&mut client);
     let starts = Starts::default();
-    let worker = counting(&queue, &starts);
+    let worker = worker(&queue).runs(starts.recorder::<Order>());
     for (n, group) in ["g0070000", "g0000001", "g0100000"].iter().enumerate() {
         let refill =
             "UPDATE redrive.group_buckets SET full_at = clock_timestamp() WHERE group_key = $1";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::{RateLimit, RateLimited};
 use redrive_tests::prelude::*;
 
-use super::{SECOND, limit, maria};
+use super::{SECOND, limit};
 
 #[test]
 fn limits_are_listed_with_their_tokens_and_recorded() {
@@ -33,10 +33,8 @@ fn limits_are_listed_with_their_tokens_and_recorded() {
     ];
     assert_eq!(brief.collect::<Vec<_>>(), expected);
     assert_eq!(listed[0].person.as_deref(), Some("maria@ops-1"));
-    assert_eq!(
-        listed[0].reason.as_deref(),
-        Some("the gateway allows no more")
-    );
+    let reason = listed[0].reason.as_deref();
+    assert_eq!(reason, Some("INC-7"));
     for removed in [true, false] {
         let unlimited = queue.unlimit_rate(RateLimited::Kind("mail"), &maria());
         assert_eq!(unlimited.unwrap(), removed);

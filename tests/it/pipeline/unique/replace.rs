@@ -108,10 +108,8 @@ fn of_several_jobs_of_one_call_the_first_one_decides() {
     let id = inserted(stored[0]);
     assert_eq!(stored[1], Enqueued::Existing(id));
     assert_eq!(waiting(&test, id), (1, None));
-    assert_eq!(
-        change([3, 4]),
-        [Enqueued::Replaced(id), Enqueued::Existing(id)]
-    );
+    let replaced = [Enqueued::Replaced(id), Enqueued::Existing(id)];
+    assert_eq!(change([3, 4]), replaced);
     assert_eq!(waiting(&test, id), (3, None));
 }
 

@@ -54,11 +54,8 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     assert_eq!(held(&test), []);
 
     assert_eq!(db.redrives(&of_orders()).redriven, [dead]);
-    assert_eq!(
-        put(&queue, until_started(3)),
-        dead,
-        "the redriven job waits"
-    );
+    let existing = put(&queue, until_started(3));
+    assert_eq!(existing, dead, "the redriven job waits");
     let gate = Gate::new();
     let worker = worker(&queue).runs(gate.passing::<Order>());
     gate.wait_for(1);

@@ -20,8 +20,7 @@ fn windows(test: &TestDatabase) -> Vec<(String, JobId)> {
 }
 
 fn end_windows(test: &TestDatabase) {
-    let ended = "UPDATE redrive.unique_windows SET ends_at = clock_timestamp()";
-    test.sql(ended);
+    test.sql("UPDATE redrive.unique_windows SET ends_at = clock_timestamp()");
 }
 
 #[test]
@@ -102,8 +101,7 @@ fn an_enqueue_that_waited_for_another_session_finds_its_window() {
         let first = queue.enqueue_job_in(&mut transaction, hourly(1)).unwrap();
         let first = inserted(first);
         // The key is free again when the transaction commits, but the window is open.
-        let free = "DELETE FROM redrive.unique_keys";
-        transaction.sql(free);
+        transaction.sql("DELETE FROM redrive.unique_keys");
         let end: fn(Transaction<'_>) -> _ = match commits {
             true => |it| it.commit(),
             false => |it| it.rollback(),

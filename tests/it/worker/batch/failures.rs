@@ -12,9 +12,8 @@ use super::{Batches, LONG, ended, full_batches};
 
 /// Orders with these numbers and one attempt each.
 fn once(numbers: std::ops::RangeInclusive<i64>) -> Vec<NewJob> {
-    numbers
-        .map(|number| new_order(number).max_attempts(1))
-        .collect()
+    let jobs = numbers.map(|number| new_order(number).max_attempts(1));
+    jobs.collect()
 }
 
 #[test]
@@ -122,17 +121,15 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
     let (_test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(1000)).unwrap();
     let (batches, tally) = (Batches::default(), Tally::new());
-    let worker = full_batches(&queue, 1000, {
-        let (batches, tally) = (batches.clone(), tally.clone());
-        move |batch| {
-            batches.note(batch);
-            for job in batch {
-                tally.count(job.id());
-            }
-            match batch.jobs().iter().any(|job| job.payload().number == 500) {
-                true => Err(Failure::retry("one of them is bad")),
-                false => Ok(()),
-            }
+    let (noted, counted) = (batches.clone(), tally.clone());
+    let worker = full_batches(&queue, 1000, move |batch| {
+        noted.note(batch);
+        for job in batch {
+            counted.count(job.id());
+        }
+        match batch.jobs().iter().any(|job| job.payload().number == 500) {
+            true => Err(Failure::retry("one of them is bad")),
+            false => Ok(()),
         }
     });
     ended(&worker, 999, 1);
@@ -173,24 +170,23 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let cancelled = Arc::new(AtomicBool::new(false));
+    let (passing, is_cancelled) = (gate.clone(), Arc::clone(&cancelled));
+    let handler = move |batch: &Batch<Order>| -> Result<(), Failure> {
+        let [first, second, _] = batch.jobs() else {
+            return Ok(());
+        };
+        if first.payload().number != 1 {
+            return Ok(());
+        }
+        first.then_in_queue("next", new_order(9))?;
+        first.done();
+        second.fail(Failure::reject("before the deadline"));
+        passing.pass();
+        is_cancelled.store(batch.is_cancelled(), Ordering::Relaxed);
+        Ok(())
+    };
     let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(3).linger(LONG), {
-            let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
-            move |batch: &Batch<Order>| {
-                let [first, second, _] = batch.jobs() else {
-                    return Ok(());
-                };
-                if first.payload().number != 1 {
-                    return Ok(());
-                }
-                first.then_in_queue("next", NewJob::new(&Order { number: 9 })?)?;
-                first.done();
-                second.fail(Failure::reject("before the deadline"));
-                gate.pass();
-                cancelled.store(batch.is_cancelled(), Ordering::Relaxed);
-                Ok(())
-            }
-        })
+        .handle_batch(BatchOptions::new(3).linger(LONG), handler)
         .options(HandlerOptions::new().deadline(Duration::from_millis(10)))
         .started();
     let ids = ids(&queue.enqueue_jobs(&once(1..=3)).unwrap());
@@ -217,20 +213,18 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
 fn an_outage_of_one_job_charges_nothing_and_its_probe_runs_alone() {
     let (_test, queue) = TestDatabase::with_orders();
     let batches = Batches::default();
-    let worker = worker(&queue)
-        .breaker_threshold(1)
-        .handle_batch(BatchOptions::new(3).linger(LONG), {
-            let batches = batches.clone();
-            move |batch: &Batch<Order>| {
-                batches.note(batch);
-                if let [_, second, _] = batch.jobs() {
-                    second.fail(Failure::outage("the carrier is down"));
-                }
-                assert!(batch.jobs().iter().all(|job| job.attempt() == 1));
-                Ok(())
-            }
-        })
-        .started();
+    let noted = batches.clone();
+    let handler = move |batch: &Batch<Order>| {
+        noted.note(batch);
+        if let [_, second, _] = batch.jobs() {
+            second.fail(Failure::outage("the carrier is down"));
+        }
+        assert!(batch.jobs().iter().all(|job| job.attempt() == 1));
+        Ok::<(), Failure>(())
+    };
+    let options = BatchOptions::new(3).linger(LONG);
+    let builder = worker(&queue).breaker_threshold(1);
+    let worker = builder.handle_batch(options, handler).started();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     // The outage opens the breaker. Its probe waits for no other job.
     done(&worker, 3);
