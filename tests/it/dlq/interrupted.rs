@@ -105,7 +105,7 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     let (line, _) = stop_message(&output);
     let stopped = "stopped: 500 of 1,200 letters discarded; ";
     assert!(line.starts_with(stopped), "{line}");
-    lacks(&String::from_utf8_lossy(&output.stderr), "not discarded");
+    lacks(String::from_utf8_lossy(&output.stderr), "not discarded");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
 }
 

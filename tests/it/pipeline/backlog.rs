@@ -6,9 +6,7 @@ mod probe;
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::{
-    Backoff, Failure, HandlerOptions, Job, Operator, Queue, RateLimit, RateLimited, Worker,
-};
+use redrive::{Backoff, Failure, HandlerOptions, Job, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::prelude::*;
 
 /// The number of jobs ahead: more than a claim reads whole.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator;
 use redrive::admin::QueuePause;
-use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue, Worker};
+use redrive::{Database, Failure, Job, PauseEnd, Queue, Worker};
 use redrive_tests::prelude::*;
 
 use crate::worker_process::WorkerProcess;

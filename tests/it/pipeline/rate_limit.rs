@@ -8,7 +8,7 @@ mod input;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use redrive::{Failure, Job, Operator, Payload, Queue, RateLimit, RateLimited, Worker};
+use redrive::{Failure, Job, Payload, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);

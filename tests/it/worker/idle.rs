@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use postgres::{Client, NoTls};
-use redrive::{GroupPolicy, Job, NewJob, Operator, Queue, RateLimit, RateLimited, Worker};
+use redrive::{GroupPolicy, Job, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::prelude::*;
 
 use super::wake::notified;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::{HandlerOptions, Job, Operator};
+use redrive::{HandlerOptions, Job};
 use redrive_tests::prelude::*;
 
 use super::backlog;

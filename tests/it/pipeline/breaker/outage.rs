@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive::admin::{BreakerCause, BreakerState};
-use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
+use redrive::{Failure, HandlerOptions, Job, Queue};
 use redrive_tests::prelude::*;
 
 use super::{Gateway, breaker, is, reaches, state, waited};

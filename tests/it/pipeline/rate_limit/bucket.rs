@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::metrics::Reader;
-use redrive::{Operator, RateLimit, RateLimited};
+use redrive::{RateLimit, RateLimited};
 use redrive_tests::prelude::*;
 
 use super::{OPEN, Starts, limit, mails, once, recording};
