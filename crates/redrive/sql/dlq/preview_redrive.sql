@@ -6,8 +6,6 @@
 -- $3 text      target queue; NULL: the letter's queue
 -- $4 bigint    maximum number of letters; NULL: all
 -- $5 bigint    how many letters to name
--- $6 integer   priority       $7 integer maximum attempts; NULL: as before
--- $8 bigint    milliseconds until the jobs are ready; NULL: none
 -- Locks: none.
 -- Index relied on: an index that fits the filter; the count reads every matching letter.
 -- Rows: one per result and group, the largest first; `sample` is the same in each. Zero rows: no letter
@@ -24,6 +22,4 @@ SELECT n.result, n.group_id AS "group", g.queue::text AS queue, g.kind::text AS 
        coalesce((SELECT o.ids FROM oldest o), '{}') AS sample
 FROM (SELECT j.result, j.group_id, count(*) AS letters FROM judged j GROUP BY 1, 2) n
 JOIN redrive.groups g ON g.id = n.group_id
--- Before anything is read, so that wrong options are refused even if no letter is selected.
-WHERE (SELECT count(*) FROM redrive.check_redrive($3, $6, $7, false, NULL, $8)) = 1
 ORDER BY n.letters DESC, n.group_id, n.result

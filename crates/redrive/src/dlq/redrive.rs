@@ -156,7 +156,7 @@ impl Dlq<'_> {
         operator: &Operator,
     ) -> Result<Redriven> {
         filter.whole()?;
-        let blocked = self.blocked(filter, options)?;
+        let blocked = self.blocked(filter, options, Some(operator))?;
         let mut as_of: Option<SystemTime> = None;
         // Where the batch before ended: a letter that cannot go back is tried once.
         let mut last: Option<(SystemTime, JobId)> = None;

@@ -89,19 +89,26 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
 }
 
 #[test]
-fn a_preview_of_nothing_refuses_wrong_options() {
-    let test = TestDatabase::migrated();
+fn wrong_options_are_refused_before_a_letter_is_read() {
+    let (test, mut client) = TestDatabase::with_client();
+    let mut lock = client.transaction().unwrap();
+    lock.sql("LOCK TABLE redrive.dead_letters IN ACCESS EXCLUSIVE MODE");
+    let (db, all, nobody) = (test.open(), LetterFilter::new(), Operator::default());
     for wrong in [
         RedriveOptions::new().to_queue(" "),
         RedriveOptions::new().priority(1001),
         RedriveOptions::new().max_attempts(0),
         RedriveOptions::new().delay(Duration::MAX),
     ] {
-        let refused = test
-            .open()
-            .dlq()
-            .preview_redrive(&LetterFilter::new(), &wrong);
-        assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
+        let run = RunOptions::new().letters(wrong.clone());
+        let refused = [
+            db.dlq().preview_redrive(&all, &wrong).map(drop),
+            db.dlq().redrive_with(&all, &wrong, &nobody).map(drop),
+            db.dlq().runs().create(&all, &run, &nobody).map(drop),
+        ];
+        for refused in refused {
+            assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
+        }
     }
 }
 

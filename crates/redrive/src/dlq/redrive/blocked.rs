@@ -9,6 +9,7 @@ use crate::dlq::handle::Dlq;
 use crate::dlq::redrive::options::RedriveOptions;
 use crate::dlq::state::LetterState;
 use crate::error::Result;
+use crate::job::operator::Operator;
 
 row! {
     /// Letters that no live worker would run: no worker serves the queue or handles the kind.
@@ -53,17 +54,36 @@ pub struct Blocked {
 }
 
 impl Dlq<'_> {
-    /// Returns what would block the jobs of letters that a redrive would send.
+    /// Checks the options of a redrive, and returns what would block the jobs of the letters that it would send. A
+    /// preview has no operator, and needs no reason.
     pub(crate) fn blocked(
         self,
         filter: &LetterFilter,
         options: &RedriveOptions,
+        operator: Option<&Operator>,
     ) -> Result<Blocked> {
+        self.check_options(options, operator)?;
         let states: &[LetterState] = match options.is_forced() {
             true => &[LetterState::Open, LetterState::Quarantined],
             false => &[LetterState::Open],
         };
         self.blocked_in(filter, options.to_queue.as_deref(), states)
+    }
+
+    /// The statements of a redrive check them too, but only after many letters may have been read.
+    fn check_options(self, options: &RedriveOptions, operator: Option<&Operator>) -> Result<()> {
+        self.db.ask().one(
+            "check the options of a redrive",
+            &sql::CHECK_REDRIVE,
+            &[
+                &options.to_queue,
+                &options.priority.map(i32::from),
+                &options.max_attempts,
+                &(options.is_forced() && operator.is_some()),
+                &operator.and_then(Operator::given_reason),
+                &options.wait(),
+            ],
+        )
     }
 
     /// Returns what blocks the jobs of the letters in these states.

@@ -90,7 +90,7 @@ impl Dlq<'_> {
         options: &RedriveOptions,
     ) -> Result<RedrivePreview> {
         let parameter = filter.whole()?;
-        let blocked = self.blocked(filter, options)?;
+        let blocked = self.blocked(filter, options, None)?;
         let mut preview = RedrivePreview {
             unserved: blocked.unserved,
             gated: blocked.gated,
@@ -106,9 +106,6 @@ impl Dlq<'_> {
                 &options.to_queue,
                 &filter.limit,
                 &SAMPLE,
-                &options.priority.map(i32::from),
-                &options.max_attempts,
-                &options.wait(),
             ],
         )?;
         if let Some(row) = judged.first() {

@@ -186,7 +186,7 @@ impl Runs<'_> {
         let parameter = filter.whole()?;
         let how = &options.letters;
         let chosen = options.chosen(filter);
-        let blocked = self.db.dlq().blocked(&chosen, &options.letters)?;
+        let blocked = self.db.dlq().blocked(&chosen, how, Some(operator))?;
         let overlapping = self.db.dlq().overlapping(&chosen, &options.letters)?;
         let only = match &options.only {
             Some(ids) => json!({ "ids": ids }),
