@@ -82,7 +82,7 @@ pub(crate) fn run(options: &MutantOptions, interrupt: &Interrupt) -> Result<()> 
         trials: selected.into_iter().zip(outcomes).collect(),
         accepted,
     };
-    println!("\n{}", report.table());
+    println!("\n{}", report.counts());
     report.verdict()
 }
 

@@ -105,20 +105,14 @@ impl Metrics {
 }
 
 /// The shown series of a queue, preferably those that are not zero.
-fn shown(page: &str, queue: &str) -> Vec<String> {
+fn shown<'a>(page: &'a str, queue: &str) -> impl Iterator<Item = &'a str> {
     let queue = format!("queue=\"{queue}\"");
-    let find = |name: &&str| {
-        let is_of_queue =
-            |line: &&str| line.starts_with(name) && (!name.ends_with('{') || line.contains(&queue));
-        series(page)
-            .filter(is_of_queue)
+    SHOWN.iter().filter_map(move |name| {
+        let lines = series(page).filter(|line| line.starts_with(name));
+        lines
+            .filter(|line| !name.ends_with('{') || line.contains(&queue))
             .min_by_key(|line| line.ends_with(" 0"))
-    };
-    SHOWN
-        .iter()
-        .filter_map(find)
-        .map(ToOwned::to_owned)
-        .collect()
+    })
 }
 
 fn series(page: &str) -> impl Iterator<Item = &str> {

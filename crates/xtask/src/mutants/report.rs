@@ -1,7 +1,6 @@
 //! The report of a run: each outcome, the counts, and what must change.
 
-use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
+use std::fmt::Write as _;
 
 use anyhow::{Result, ensure};
 
@@ -47,28 +46,17 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Returns the counts of each operator, and of all.
-    pub(super) fn table(&self) -> String {
-        let (mut rows, mut all) = (BTreeMap::<String, [usize; 4]>::new(), [0; 4]);
-        for (mutant, outcome) in &self.trials {
-            let column = match outcome {
-                Outcome::Invalid { .. } => 1,
-                Outcome::Killed { .. } => 2,
-                Outcome::Survived { .. } => 3,
-            };
-            for counts in [rows.entry(mutant.operator.name()).or_default(), &mut all] {
-                counts[0] += 1;
-                counts[column] += 1;
+    /// Returns how many mutants had each outcome.
+    pub(super) fn counts(&self) -> String {
+        let (mut invalid, mut killed, mut survived) = (0, 0, 0);
+        for (_, outcome) in &self.trials {
+            match outcome {
+                Outcome::Invalid { .. } => invalid += 1,
+                Outcome::Killed { .. } => killed += 1,
+                Outcome::Survived { .. } => survived += 1,
             }
         }
-        let line = |name: &str, columns: [&dyn Display; 4]| {
-            let columns = columns.map(|column| format!("{column:>10}"));
-            format!("{name:<18}{}\n", columns.concat())
-        };
-        let head = line("", [&"generated", &"invalid", &"killed", &"survived"]);
-        let rows = rows.into_iter().chain([("all".to_owned(), all)]);
-        let rows = rows.map(|(name, [a, b, c, d])| line(&name, [&a, &b, &c, &d]));
-        std::iter::once(head).chain(rows).collect()
+        format!("{invalid} invalid, {killed} killed, {survived} survived")
     }
 
     /// Returns an error if a mutant survived without a reason, or if one with a reason did not.
