@@ -110,6 +110,24 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
 }
 
 #[test]
+fn an_interrupted_restore_does_not_explain_the_letters_that_it_had_no_time_for() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    add_letters(&mut client, "orders", 1200);
+    client.sql("UPDATE redrive.dead_letters SET kind = 'held'");
+    let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
+    db.retains(&RetentionRule::archive(LetterState::Open, Duration::ZERO));
+    assert_eq!(db.tidies_up(), 1200);
+    let restore = format!("dlq archive restore {}", listed(&ids));
+    let output = interrupted(&test, "INSERT", "INT", &restore);
+    let (line, _) = stop_message(&output);
+    let stopped = "stopped: 500 of 1,200 letters restored; ";
+    assert!(line.starts_with(stopped), "{line}");
+    lacks(&String::from_utf8_lossy(&output.stderr), "not restored");
+    assert_eq!(letters_in(&db, "orders", LetterState::Open), 500);
+}
+
+#[test]
 fn an_interrupted_edit_is_undone_as_a_whole() {
     let (test, mut client) = TestDatabase::with_client();
     add_letters(&mut client, "orders", 250);

@@ -1,5 +1,7 @@
 //! `redrive dlq archive restore` and `redrive dlq archive delete`.
 
+use std::ops::ControlFlow;
+
 use redrive::JobId;
 use redrive::dlq::{LetterFilter, NotRestored};
 
@@ -78,16 +80,21 @@ impl RestoreArchived {
             true => restorable(filter, db)?,
             false => Found::all(selection.limited(db.dlq().count_archived(filter)?), ""),
         };
+        let most = found.affected;
         let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
-            let done = db
-                .dlq()
-                .restore_while(filter, &selection.operator(), |so_far| {
-                    let restored = SoFar::of(so_far.letters.len(), so_far.audit);
-                    go_on(restored.and_unchanged(so_far.left.len() as u64))
-                })?;
+            let (dlq, mut course) = (db.dlq(), ControlFlow::Continue(()));
+            let done = dlq.restore_while(filter, &selection.operator(), |so_far| {
+                let restored = SoFar::of(so_far.letters.len(), so_far.audit);
+                course = go_on(restored.and_unchanged(so_far.left.len() as u64));
+                course
+            })?;
+            let tried = (done.letters.len() + done.left.len()) as u64;
             let mut rest = selection.ids();
             let is_left = |id: &JobId| done.left.iter().any(|(left, _)| left == id);
             rest.retain(|id| !done.letters.contains(id) && !is_left(id));
+            if course.is_break() && tried < most {
+                rest.clear();
+            }
             let left = done.left.iter();
             let left = left.map(|(id, why)| (*id, (why.as_str(), because(*why).to_owned())));
             Ok(NotDone(left.chain(not_taken(&rest, db)).collect()).into())
