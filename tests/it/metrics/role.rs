@@ -43,18 +43,10 @@ fn the_exporter_role_reads_every_source() {
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
     test.sql("CREATE EXTENSION pgstattuple");
     let reading = read(&mut Reader::new("1"), &mut role.client());
-    assert!(
-        reading.is_ready() && reading.failures.is_empty(),
-        "{:?}",
-        reading.failures
-    );
-    for source in Source::DATABASE {
-        reads(
-            &reading,
-            "redrive_collector_success",
-            &[source.as_str()],
-            1.0,
-        );
+    assert!(reading.failures.is_empty(), "{:?}", reading.failures);
+    assert!(reading.is_ready());
+    for source in Source::DATABASE.map(Source::as_str) {
+        says(&reading, &format!("collector_success{{{source}}}"), 1.0);
     }
     says(&reading, "queue_jobs{orders,ready}", 1.0);
 }
@@ -69,30 +61,15 @@ fn the_exporter_role_sees_the_transactions_of_other_roles() {
         test.sql("SELECT txid_current()");
     }
     let reading = read(&mut Reader::new("1"), &mut role.client());
-    let age = |holder| {
-        let name = "redrive_pg_oldest_horizon_age_transactions";
-        number(&reading.families, name, &[holder]).unwrap()
-    };
-    assert!(
-        age("idle_in_transaction") >= 3.0,
-        "{}",
-        age("idle_in_transaction")
-    );
+    let age = |of: &str| series(&reading, &format!("pg_oldest_horizon_age_{of}"));
+    let idle = age("transactions{idle_in_transaction}");
+    assert!(idle >= Some(3.0), "{idle:?}");
     for holder in ["prepared", "slot", "standby_feedback"] {
-        assert!(age(holder) < 1.0, "{holder}: {}", age(holder));
+        let age = age(&format!("transactions{{{holder}}}"));
+        assert!(age.is_some_and(|age| age < 1.0), "{holder}: {age:?}");
     }
-    for holder in [
-        "backend",
-        "idle_in_transaction",
-        "prepared",
-        "slot",
-        "standby_feedback",
-    ] {
-        let name = "redrive_pg_oldest_horizon_age_seconds";
-        assert!(
-            number(&reading.families, name, &[holder]).is_some(),
-            "{holder}"
-        );
+    for holder in "backend idle_in_transaction prepared slot standby_feedback".split(' ') {
+        assert!(age(&format!("seconds{{{holder}}}")).is_some(), "{holder}");
     }
     let oldest = series(&reading, "pg_oldest_transaction_age_seconds");
     assert!(oldest.unwrap() > 0.0);
@@ -116,19 +93,9 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
     let granted = "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace \
                    AND has_function_privilege($1, p.oid, 'EXECUTE') ORDER BY 1";
     let granted: Vec<String> = owner.column(granted, &[&role.name()]);
-    assert_eq!(
-        granted,
-        [
-            "fold_metrics",
-            "metric_totals",
-            "metrics_bloat",
-            "metrics_letters",
-            "metrics_operations",
-            "metrics_queues",
-            "metrics_server",
-            "metrics_tables"
-        ]
-    );
+    let needed = "fold_metrics metric_totals metrics_bloat metrics_letters metrics_operations \
+                  metrics_queues metrics_server metrics_tables";
+    assert_eq!(granted.join(" "), needed);
 }
 
 #[test]
@@ -172,12 +139,8 @@ fn a_role_that_cannot_see_other_sessions_reports_no_zeros_for_them() {
     says(&reading, "up", 1.0);
     for source in Source::DATABASE {
         let is_read = f64::from(u8::from(source != Source::Server));
-        reads(
-            &reading,
-            "redrive_collector_success",
-            &[source.as_str()],
-            is_read,
-        );
+        let success = format!("collector_success{{{}}}", source.as_str());
+        says(&reading, &success, is_read);
     }
     assert_eq!(series(&reading, "pg_lock_waiters"), None);
     let (source, error) = &reading.failures[0];

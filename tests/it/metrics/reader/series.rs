@@ -1,19 +1,16 @@
 //! The series that a reader publishes.
 
-use super::ENQUEUED;
 use postgres::Client;
 use prometheus::Registry;
 use redrive::metrics::{CATALOGUE, MetricsCollector, Reader};
 use redrive_tests::prelude::*;
 
-use super::with_own_totals;
+use super::{ENQUEUED, with_own_totals};
 
 fn count(client: &mut Client, queue: &str, value: f64) {
-    client.change(
-        "WITH gone AS (DELETE FROM own_totals WHERE labels = ARRAY[$1::text]) \
-             INSERT INTO own_totals VALUES ('redrive_jobs_enqueued_total', ARRAY[$1::text], $2)",
-        &[&queue, &value],
-    );
+    let counted = "WITH gone AS (DELETE FROM own_totals WHERE labels = ARRAY[$1::text]) \
+                   INSERT INTO own_totals VALUES ('redrive_jobs_enqueued_total', ARRAY[$1::text], $2)";
+    client.change(counted, &[&queue, &value]);
 }
 
 #[test]
@@ -67,10 +64,8 @@ fn queues_beyond_a_hundred_are_combined() {
     reads(&reading, ENQUEUED, &["__other__"], 30.0);
     says(&reading, "queue_jobs{__other__,ready}", 30.0);
     says(&reading, "series_folded{queue}", 30.0);
-    let families = &reading.families;
-    let enqueued = families
-        .iter()
-        .find(|family| family.metric.name == ENQUEUED);
+    let mut families = reading.families.iter();
+    let enqueued = families.find(|family| family.metric.name == ENQUEUED);
     assert_eq!(enqueued.unwrap().samples.len(), 101);
 
     // The database folded more counts than the reader can still see.
@@ -85,12 +80,9 @@ fn a_program_can_publish_the_metrics_in_its_registry() {
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
     let db = test.open();
     let registry = Registry::new();
-    registry
-        .register(Box::new(MetricsCollector::new(&db)))
-        .unwrap();
-    registry
-        .register(Box::new(MetricsCollector::new(&db)))
-        .expect_err("each series would be there twice");
+    let register = || registry.register(Box::new(MetricsCollector::new(&db)));
+    register().unwrap();
+    register().expect_err("each series would be there twice");
     let published = registry.gather();
     let is_there = |name: &str| published.iter().any(|family| family.name() == name);
     assert!(is_there("redrive_up") && is_there("redrive_queue_jobs"));

@@ -1,10 +1,9 @@
 //! Live jobs, breakers and segments.
 
-use super::reading;
 use redrive::metrics::{OTHER, Reading};
 use redrive_tests::prelude::*;
 
-use super::{LIVE, about};
+use super::{LIVE, about, reading};
 
 #[test]
 fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
@@ -25,20 +24,14 @@ fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
     // The second one has the highest priority, so it is the first in the order of claims. The third
     // one has waited for longest.
     for (name, seconds) in [
-        ("redrive_queue_oldest_ready_age_seconds", 10_800.0),
-        ("redrive_queue_next_ready_age_seconds", 7200.0),
-        ("redrive_queue_overdue_age_seconds", 0.0),
+        ("oldest_ready_age_seconds", 10_800.0),
+        ("next_ready_age_seconds", 7200.0),
+        ("overdue_age_seconds", 0.0),
+        ("oldest_leased_age_seconds", 100.0),
     ] {
-        about(&reading, name, &["orders"], seconds);
-        reads(&reading, name, &["mail"], 0.0);
+        about(&reading, &format!("queue_{name}{{orders}}"), seconds);
+        says(&reading, &format!("queue_{name}{{mail}}"), 0.0);
     }
-    about(
-        &reading,
-        "redrive_queue_oldest_leased_age_seconds",
-        &["orders"],
-        100.0,
-    );
-    says(&reading, "queue_oldest_leased_age_seconds{mail}", 0.0);
     says(&reading, "queue_overdue_leases{orders}", 3.0);
 }
 
@@ -104,7 +97,6 @@ fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
 
 #[test]
 fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
-    const BY_KIND: &str = "redrive_queue_ready_jobs_by_kind";
     let (_test, mut client) = TestDatabase::with_client();
     // Kind `kN` has N jobs. Two kinds without many jobs have succeeded before.
     client
@@ -115,22 +107,18 @@ fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
              INSERT INTO redrive.metric_slots (label, queue, name) \
              VALUES ('kind', 'many', 'k1'), ('kind', 'many', 'k2'), ('kind', 'many', 'idle')");
     let found = reading(&mut client);
+    let by_kind = |of: &str, jobs| says(&found, &format!("queue_ready_jobs_by_kind{{{of}}}"), jobs);
     for kind in (7..=23).chain([1, 2]) {
-        reads(
-            &found,
-            BY_KIND,
-            &["many", &format!("k{kind}")],
-            f64::from(kind),
-        );
+        by_kind(&format!("many,k{kind}"), f64::from(kind));
     }
-    reads(&found, BY_KIND, &["many", OTHER], 3.0 + 4.0 + 5.0 + 6.0);
-    reads(&found, BY_KIND, &["few", "k1"], 7.0);
+    by_kind(&format!("many,{OTHER}"), 3.0 + 4.0 + 5.0 + 6.0);
+    by_kind("few,k1", 7.0);
 }
 
 #[test]
 fn the_oldest_job_is_found_behind_jobs_of_higher_priorities_and_in_any_segment() {
-    const OLDEST: &str = "redrive_queue_oldest_ready_age_seconds";
-    const NEXT: &str = "redrive_queue_next_ready_age_seconds";
+    const OLDEST: &str = "queue_oldest_ready_age_seconds";
+    const NEXT: &str = "queue_next_ready_age_seconds";
     let (_test, mut client) = TestDatabase::with_client();
     let mut add = |queue: &str, priority: i16, segment: i16, jobs: i32, age: i32| {
         let added = "INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta.priority, meta.ready_at) \
@@ -151,8 +139,8 @@ fn the_oldest_job_is_found_behind_jobs_of_higher_priorities_and_in_any_segment()
     add("many", -45, 5, 1, 5);
     let reading = reading(&mut client);
     for (queue, hours) in [("starved", 7.0), ("retried", 6.0), ("many", 5.0)] {
-        about(&reading, OLDEST, &[queue], hours * 3600.0);
-        about(&reading, NEXT, &[queue], 0.0);
+        about(&reading, &format!("{OLDEST}{{{queue}}}"), hours * 3600.0);
+        about(&reading, &format!("{NEXT}{{{queue}}}"), 0.0);
     }
 }
 
@@ -166,19 +154,13 @@ fn counts_over_the_cap_are_marked() {
         reading(&mut client)
     };
     let capped = |reading: &Reading, queue: &str, jobs: f64, is_capped: f64| {
-        reads(reading, "redrive_queue_jobs", &[queue, "ready"], jobs);
-        reads(
-            reading,
-            "redrive_queue_jobs_capped",
-            &[queue, "ready"],
-            is_capped,
-        );
-        for name in ["ready_jobs_by_kind{%,order}", "unhandled_jobs{%}"] {
-            says(
-                reading,
-                &format!("queue_{}", name.replace('%', queue)),
-                jobs,
-            );
+        for (name, value) in [
+            ("queue_jobs{%,ready}", jobs),
+            ("queue_jobs_capped{%,ready}", is_capped),
+            ("queue_ready_jobs_by_kind{%,order}", jobs),
+            ("queue_unhandled_jobs{%}", jobs),
+        ] {
+            says(reading, &name.replace('%', queue), value);
         }
     };
     capped(&add("full", 10_000), "full", 10_000.0, 0.0);

@@ -18,25 +18,17 @@ fn the_lag_of_a_schedule_counts_from_its_next_tick_unless_it_is_paused() {
              UPDATE redrive.schedules SET next_at = now() - interval '1000 seconds' WHERE name IN ('late', 'paused');
              UPDATE redrive.schedules SET changed_at = now() - interval '2000 seconds' WHERE name = 'unread'");
     let read = reading(&mut client);
-    about(&read, "redrive_schedule_lag_seconds", &["late"], 1000.0);
-    about(&read, "redrive_schedule_lag_seconds", &["unread"], 2000.0);
+    about(&read, "schedule_lag_seconds{late}", 1000.0);
+    about(&read, "schedule_lag_seconds{unread}", 2000.0);
     says(&read, "schedule_lag_seconds{early}", 0.0);
     says(&read, "schedule_lag_seconds{paused}", 0.0);
     // The names are bounded; the others share the largest value.
     client.sql("SELECT redrive.schedule('more ' || n, 'orders', 'order', '{}', every => '1 hour') FROM generate_series(1, 98) n;
              UPDATE redrive.schedules SET next_at = now() - interval '3000 seconds' WHERE name = 'more 98'");
     let read = reading(&mut client);
-    reads(&read, "redrive_schedule_lag_seconds", &["more 96"], 0.0);
-    about(
-        &read,
-        "redrive_schedule_lag_seconds",
-        &["__other__"],
-        3000.0,
-    );
-    assert_eq!(
-        number(&read.families, "redrive_schedule_lag_seconds", &["more 98"]),
-        None
-    );
+    says(&read, "schedule_lag_seconds{more 96}", 0.0);
+    about(&read, "schedule_lag_seconds{__other__}", 3000.0);
+    assert_eq!(series(&read, "schedule_lag_seconds{more 98}"), None);
 }
 
 #[test]
@@ -44,31 +36,21 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
-    let job = new_order(1);
+    let (schedules, operator) = (db.schedules(), Operator::default());
     let hourly = Schedule::every("hourly", Duration::from_hours(1)).unwrap();
-    db.schedules()
-        .set(&hourly.job("orders", job), &Operator::default())
-        .unwrap();
+    let hourly = hourly.job("orders", new_order(1));
+    schedules.set(&hourly, &operator).unwrap();
     let trigger = || {
-        let triggered = db
-            .schedules()
-            .trigger("hourly", &Operator::default())
-            .unwrap();
+        let triggered = schedules.trigger("hourly", &operator).unwrap();
         assert!(matches!(triggered, Triggered::New(_)), "{triggered:?}");
     };
     let mut deaths = |expected: f64| {
         says(&reading(&mut client), "schedule_deaths{hourly}", expected);
     };
     deaths(0.0);
-    for (dies, expected) in [
-        (true, 1.0),
-        (true, 2.0),
-        (false, 0.0),
-        (true, 1.0),
-        (true, 2.0),
-    ] {
+    for expected in [1.0, 2.0, 0.0, 1.0, 2.0] {
         trigger();
-        work_off(&queue, move |_: &Job<Order>| match dies {
+        work_off(&queue, move |_: &Job<Order>| match expected > 0.0 {
             true => Err(Failure::reject("broken")),
             false => Ok(()),
         });
@@ -77,14 +59,13 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
     // A live job has not ended, whether it is ready, delayed or leased.
     trigger();
     deaths(2.0);
-    let move_job = |sql: &str| test.sql(sql);
-    move_job(
+    test.sql(
         "WITH gone AS (DELETE FROM redrive.jobs RETURNING *)
          INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)
          SELECT id, now() + interval '1 hour', queue, kind, payload FROM gone",
     );
     deaths(2.0);
-    move_job(
+    test.sql(
         "WITH gone AS (DELETE FROM redrive.jobs_delayed RETURNING *)
          INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at)
          SELECT gen_random_uuid(), gen_random_uuid(), queue, ARRAY[id], ARRAY[kind::text], ARRAY[payload], ARRAY[now()]
@@ -92,11 +73,8 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
     );
     deaths(2.0);
     // So is the job of a redriven letter; the letter before it still counts.
-    let latest = scalar(
-        &mut test.client(),
-        "SELECT max(id) FROM redrive.dead_letters",
-    );
-    let latest = only(JobId::new(latest));
-    db.redrives(&latest);
+    let latest = "SELECT max(id) FROM redrive.dead_letters";
+    let latest = scalar(&mut test.client(), latest);
+    db.redrives(&only(JobId::new(latest)));
     deaths(1.0);
 }

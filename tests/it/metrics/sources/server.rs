@@ -1,7 +1,7 @@
 //! Tables and the server.
 
 use postgres::Client;
-use redrive::metrics::{Reader, Reading};
+use redrive::metrics::Reader;
 use redrive_tests::prelude::*;
 
 use super::{about, reading};
@@ -25,10 +25,8 @@ fn table_sizes_and_segment_rotations_are_published() {
     says(&before, "ring_clean_segments", 8.0);
     for step in ["turned", "drained", "truncated"] {
         wait_until(step, SOON, || {
-            let took = client
-                .query_one("SELECT redrive.turn_ring(8192, 0)", &[])
-                .unwrap();
-            took.get::<_, String>(0) == step
+            let took: String = client.ask("SELECT redrive.turn_ring(8192, 0)", &[]);
+            took == step
         });
         client.sql("DELETE FROM redrive.jobs");
     }
@@ -45,36 +43,29 @@ fn table_sizes_and_segment_rotations_are_published() {
     });
     let reading = reading(&mut client);
     let now: f64 = client.ask("SELECT extract(epoch FROM clock_timestamp())::float8", &[]);
-    for name in [
-        "redrive_ring_turned_timestamp_seconds",
-        "redrive_ring_truncated_timestamp_seconds",
-    ] {
-        about(&reading, name, &[], now - 500.0);
+    for step in ["turned", "truncated"] {
+        let at = format!("ring_{step}_timestamp_seconds");
+        about(&reading, &at, now - 500.0);
     }
     says(&reading, "ring_clean_segments", 7.0);
     // Eight segments, each with its own 10000.
     says(&reading, "table_autovacuum_threshold_rows{jobs}", 80_000.0);
     // The threshold is 1000 plus 0.02 of no rows.
-    says(
-        &reading,
-        "table_autovacuum_threshold_rows{dead_letters}",
-        1000.0,
-    );
+    let of_letters = "table_autovacuum_threshold_rows{dead_letters}";
+    says(&reading, of_letters, 1000.0);
     says(&reading, "table_live_rows_estimate{jobs}", 500.0);
-    for (part, table) in [("heap", "jobs"), ("index", "jobs"), ("toast", "groups")] {
-        let bytes = number(&reading.families, "redrive_table_bytes", &[table, part]);
-        assert!(bytes.unwrap() > 0.0, "{table} {part}");
+    for name in [
+        "table_bytes{jobs,heap}",
+        "table_bytes{jobs,index}",
+        "table_bytes{groups,toast}",
+        "index_bytes{jobs,jobs_for_claim}",
+        "table_vacuums_total{jobs,manual}",
+        "table_last_vacuum_timestamp_seconds{jobs,manual}",
+    ] {
+        assert!(series(&reading, name).unwrap() > 0.0, "{name}");
     }
-    let index = series(&reading, "index_bytes{jobs,jobs_for_claim}");
-    assert!(index.unwrap() > 0.0);
-    let vacuumed = [
-        "redrive_table_vacuums_total",
-        "redrive_table_last_vacuum_timestamp_seconds",
-    ];
-    for name in vacuumed {
-        let manual = number(&reading.families, name, &["jobs", "manual"]);
-        assert!(manual.unwrap() > 0.0, "{name}");
-        reads(&reading, name, &["jobs", "auto"], 0.0);
+    for name in ["vacuums_total", "last_vacuum_timestamp_seconds"] {
+        says(&reading, &format!("table_{name}{{jobs,auto}}"), 0.0);
     }
 }
 
@@ -99,10 +90,8 @@ fn the_autovacuum_threshold_prefers_the_setting_of_the_table() {
         ("{autovacuum_vacuum_max_threshold=-1}", 1000.0, 250.0),
     ] {
         let found = threshold(options, rows);
-        assert!(
-            (found - expected).abs() < 1e-6,
-            "{options} {rows}: {found}, not {expected}"
-        );
+        let is_right = (found - expected).abs() < 1e-6;
+        assert!(is_right, "{options} {rows}: {found}, not {expected}");
     }
 }
 
@@ -116,20 +105,19 @@ fn bloat_is_estimated_and_measured_where_it_can_be() {
              SELECT now(), 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, 20000) n; \
              ANALYZE redrive.jobs_delayed",
     );
-    let bloat = |reading: &Reading, method: &str| -> f64 {
-        let name = "redrive_table_bloat_bytes_estimate";
-        number(&reading.families, name, &["jobs_delayed", method]).unwrap()
-    };
-    let heap =
-        |reading: &Reading| -> f64 { series(reading, "table_bytes{jobs_delayed,heap}").unwrap() };
     // The server publishes the statistics of a session at its end, or a second later.
     let mut in_range = |what: &str, range: std::ops::Range<f64>| {
         wait_until(what, SOON, || {
             client.sql("ANALYZE redrive.jobs_delayed");
             let found = reading(&mut client);
-            let shares =
-                ["stats", "pgstattuple"].map(|method| bloat(&found, method) / heap(&found));
-            shares.iter().all(|share| range.contains(share))
+            let bytes = |name: &str| series(&found, name).unwrap();
+            let heap = bytes("table_bytes{jobs_delayed,heap}");
+            ["stats", "pgstattuple"].iter().all(|method| {
+                let bloat = bytes(&format!(
+                    "table_bloat_bytes_estimate{{jobs_delayed,{method}}}"
+                ));
+                range.contains(&(bloat / heap))
+            })
         });
     };
     in_range("a table without bloat to have little", 0.0..0.1);
@@ -141,22 +129,15 @@ fn bloat_is_estimated_and_measured_where_it_can_be() {
 fn replication_slots_are_published_and_dated_by_the_reader() {
     let (test, mut client) = TestDatabase::with_client();
     let slot = format!("s_{}", &test.name()[test.name().len() - 12..]);
-    client.change(
-        "SELECT pg_create_physical_replication_slot($1, true)",
-        &[&slot],
-    );
+    let create = "SELECT pg_create_physical_replication_slot($1, true)";
+    client.change(create, &[&slot]);
     let reading = reading(&mut client);
     client.change("SELECT pg_drop_replication_slot($1)", &[&slot]);
-    reads(
-        &reading,
-        "redrive_pg_replication_slot_active",
-        &[&slot],
-        0.0,
-    );
-    let kept = "redrive_pg_replication_slot_retained_wal_bytes";
-    assert!(number(&reading.families, kept, &[&slot]).is_some());
-    let held = "redrive_pg_oldest_horizon_age_seconds";
-    assert!(number(&reading.families, held, &["slot"]).is_some());
+    let active = format!("pg_replication_slot_active{{{slot}}}");
+    says(&reading, &active, 0.0);
+    let kept = format!("pg_replication_slot_retained_wal_bytes{{{slot}}}");
+    assert!(series(&reading, &kept).is_some());
+    assert!(series(&reading, "pg_oldest_horizon_age_seconds{slot}").is_some());
 }
 
 #[test]
@@ -172,19 +153,16 @@ fn server_settings_and_transactions_are_published() {
     waiting.join().unwrap().unwrap();
     says(&reading, "pg_lock_waiters", 1.0);
     says(&reading, "pg_in_recovery", 0.0);
-    for (name, labels) in [
-        ("redrive_pg_connections", &["active"][..]),
-        ("redrive_pg_connections", &["idle in transaction"]),
-        ("redrive_pg_connections_limit", &[]),
-        ("redrive_pg_autovacuum_workers_limit", &[]),
-        ("redrive_pg_start_timestamp_seconds", &[]),
-        ("redrive_pg_stats_reset_timestamp_seconds", &[]),
+    for name in [
+        "pg_connections{active}",
+        "pg_connections{idle in transaction}",
+        "pg_connections_limit",
+        "pg_autovacuum_workers_limit",
+        "pg_start_timestamp_seconds",
+        "pg_stats_reset_timestamp_seconds",
     ] {
-        let found = number(&reading.families, name, labels);
-        assert!(
-            found.is_some_and(|found| found > 0.0),
-            "{name}{labels:?}: {found:?}"
-        );
+        let found = series(&reading, name);
+        assert!(found.is_some_and(|found| found > 0.0), "{name}: {found:?}");
     }
 }
 
@@ -238,10 +216,8 @@ fn ids_are_as_old_as_in_the_database_with_the_oldest() {
     let found = ["transaction", "multixact"]
         .map(|kind| series(&reading, &format!("pg_frozen_id_age{{{kind}}}")).unwrap());
     for ((found, before), after) in found.into_iter().zip(before).zip(after) {
-        assert!(
-            (before..=after).contains(&found),
-            "{before} {found} {after}"
-        );
+        let is_right = (before..=after).contains(&found);
+        assert!(is_right, "{before} {found} {after}");
     }
     assert!(found[0] > age(&mut client, own), "its own are younger");
 }
