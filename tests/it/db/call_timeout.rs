@@ -14,9 +14,7 @@ use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, LetterState, RetentionRule};
 use redrive::metrics::MetricsCollector;
-use redrive::{
-    Database, Error, Failure, Job, JobId, NewJob, Operator, Queue, Result, WorkerBuilder,
-};
+use redrive::{Database, Error, Failure, Job, JobId, NewJob, Queue, Result, WorkerBuilder};
 use redrive_tests::prelude::*;
 
 /// The deadlines of the handles, short enough for a test.
@@ -91,10 +89,6 @@ fn try_open(url: &str) -> Result<Database> {
         .open()
 }
 
-fn me() -> Operator {
-    Operator::default().reason("a test")
-}
-
 const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
 type Call = fn(&Scene) -> Result<()>;
@@ -107,10 +101,8 @@ const PLAIN: &[(&str, Duration, Call)] = &[
         scene.queue("orders").is_drained().map(drop)
     }),
     ("enqueue", USUAL, |scene| {
-        scene
-            .queue("orders")
-            .enqueue(&Order { number: 5 })
-            .map(drop)
+        let order = Order { number: 5 };
+        scene.queue("orders").enqueue(&order).map(drop)
     }),
     ("enqueue with a key", USUAL, |scene| {
         let keyed = NewJob::new(&Order { number: 5 })?.unique("k");
@@ -128,37 +120,33 @@ const PLAIN: &[(&str, Duration, Call)] = &[
         scene.db.dlq().list(&of_orders()).map(drop)
     }),
     ("each letter", BULK, |scene| {
-        let dlq = scene.db.dlq();
-        dlq.for_each(&of_orders(), |_| Ok::<(), Error>(()))
-            .map(drop)
+        let (dlq, see) = (scene.db.dlq(), |_: &Letter| Ok::<(), Error>(()));
+        dlq.for_each(&of_orders(), see).map(drop)
     }),
     ("capture many", BULK, |scene| {
         let one = ForeignFailure::new("kafka", "0/1", "orders", "order", *b"{}");
         scene.db.dlq().capture_many([&one]).map(drop)
     }),
     ("redrive", BULK, |scene| {
-        scene
-            .db
-            .dlq()
-            .redrive(&of_orders().limit(1), &me())
-            .map(drop)
+        let (dlq, one) = (scene.db.dlq(), of_orders().limit(1));
+        dlq.redrive(&one, &maria()).map(drop)
     }),
     ("edit", BULK, |scene| {
-        let edit = Edit::merge(r#"{"number": 7}"#)?;
-        let edited = scene
-            .db
-            .dlq()
-            .edit_while(&of_orders(), &edit, &me(), |_| GO_ON);
+        let (dlq, edit) = (scene.db.dlq(), Edit::merge(r#"{"number": 7}"#)?);
+        let edited = dlq.edit_while(&of_orders(), &edit, &maria(), |_| GO_ON);
         edited.map(drop)
     }),
     ("deliver", BULK, |scene| {
         let sink = |_: &Letter| Err(Failure::retry("not today"));
-        scene.db.dlq().deliver(&of_orders(), &sink, &me()).map(drop)
+        scene
+            .db
+            .dlq()
+            .deliver(&of_orders(), &sink, &maria())
+            .map(drop)
     }),
     ("change jobs", BULK, |scene| {
-        let jobs = scene.db.admin().jobs();
-        jobs.change(&JobFilter::new(), JobChange::RunNow, &me())
-            .map(drop)
+        let (jobs, all) = (scene.db.admin().jobs(), JobFilter::new());
+        jobs.change(&all, JobChange::RunNow, &maria()).map(drop)
     }),
     ("stats", BULK, |scene| {
         scene.db.admin().stats(None).map(drop)
@@ -173,11 +161,8 @@ const STAGED: &[(&str, Duration, Call)] = &[
         let failure = ForeignFailure::new("a test", position, "steps", "order", *b"{}");
         scene.db.dlq().capture(&failure)?;
         let steps = LetterFilter::new().queue("steps");
-        let run = scene
-            .db
-            .dlq()
-            .runs()
-            .start(&steps, &RunOptions::new(), &me())?;
+        let runs = scene.db.dlq().runs();
+        let run = runs.start(&steps, &RunOptions::new(), &maria())?;
         let (_, mut driver) = run.expect("a letter to drive");
         scene.hush();
         loop {
@@ -269,8 +254,10 @@ fn furnish(queue: &Queue) {
     queue.enqueue(&Order { number: 4 }).unwrap();
     let rule = RetentionRule::archive(LetterState::Recovered, Duration::from_hours(720));
     let dlq = queue.database().dlq();
-    dlq.retention().set(&rule, &me()).unwrap();
-    let made = dlq.runs().create(&of_orders(), &RunOptions::new(), &me());
+    dlq.retention().set(&rule, &maria()).unwrap();
+    let made = dlq
+        .runs()
+        .create(&of_orders(), &RunOptions::new(), &maria());
     made.unwrap().expect("letters");
 }
 
@@ -298,12 +285,8 @@ fn all_at_once<T: Send>(of: impl Iterator<Item = T>, find: impl Fn(T) -> Option<
 fn a_call_of_each_kind_returns_within_its_deadline_when_the_server_is_silent() {
     let test = TestDatabase::migrated();
     furnish(&test.queue("orders"));
-    let whens = [
-        When::Unconnected,
-        When::Connected,
-        When::Midway(1),
-        When::Midway(3),
-    ];
+    let midway = [1, 3].map(When::Midway);
+    let whens = [When::Unconnected, When::Connected, midway[0], midway[1]];
     let all = PLAIN.iter().chain(STAGED);
     let all = all.flat_map(|call| whens.map(|when| (call, when)));
     all_at_once(all, |((name, limit, call), when)| {
@@ -352,9 +335,8 @@ fn a_command_of_each_kind_exits_in_time_when_the_server_is_silent() {
     let test = TestDatabase::migrated();
     furnish(&test.queue("orders"));
     let whens = [None, Some(2), Some(4)];
-    let all = COMMANDS
-        .iter()
-        .flat_map(|command| whens.map(|after| (*command, after)));
+    let all = COMMANDS.iter();
+    let all = all.flat_map(|command| whens.map(|after| (*command, after)));
     all_at_once(all, |(command, after)| {
         let proxy = Proxy::to(test.url());
         match after {

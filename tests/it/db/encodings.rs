@@ -17,8 +17,7 @@ fn a_database_with_another_encoding_is_refused_and_unchanged() {
             .client()
             .batch_execute(&redrive::migrate::print())
             .expect_err("not UTF-8");
-        let said = refusal(&script);
-        has(said, &expected);
+        has(refusal(&script), &expected);
 
         let command = Command::new(env!("CARGO_BIN_EXE_test_cli"))
             .env("DATABASE_URL", test.url())

@@ -27,8 +27,7 @@ const ODD: [&str; 14] = [
 ];
 
 fn set(test: &TestDatabase, setting: &str) {
-    let sql = format!("ALTER DATABASE {} SET {setting}", test.name());
-    test.sql(&sql);
+    test.sql(&format!("ALTER DATABASE {} SET {setting}", test.name()));
 }
 
 /// Runs a job that succeeds and two that die of one failure, and redrives those. Returns the
@@ -105,17 +104,11 @@ fn an_obstacle_is_refused_with_its_remedy() {
         client.sql(obstacle);
         let (db, url) = (role.open(), role.url());
         let queue = Queue::new(&db, "orders").unwrap();
-        let start = worker(&queue)
-            .handle(|_: &Job<Order>| Ok(()))
-            .start()
-            .map(drop);
-        let mut texts = vec![start.expect_err(obstacle).to_string()];
-        for arguments in [
-            &["stats"][..],
-            &["work", "orders", "--drain", "--exec", "true"],
-        ] {
-            let output = redrive(url, arguments);
-            assert!(!output.status.success(), "{arguments:?} with {obstacle}");
+        let started = worker(&queue).handle(|_: &Job<Order>| Ok(())).start();
+        let mut texts = vec![started.map(drop).expect_err(obstacle).to_string()];
+        for command in ["stats", "work orders --drain --exec true"] {
+            let output = redrive(url, &command.split(' ').collect::<Vec<_>>());
+            assert!(!output.status.success(), "{command} with {obstacle}");
             texts.push(String::from_utf8_lossy(&output.stderr).into_owned());
         }
         for text in texts {
@@ -125,10 +118,7 @@ fn an_obstacle_is_refused_with_its_remedy() {
         // The statement helps.
         let remedy = db.check_session().expect_err(obstacle).to_string();
         let remedy = remedy.split_once("; run: ").expect("a remedy").1;
-        let remedy = remedy
-            .split_once("; or: ")
-            .map_or(remedy, |(first, _)| first);
-        client.sql(remedy);
+        client.sql(remedy.split("; or: ").next().unwrap_or_default());
         role.open().check_session().unwrap();
     }
 }
@@ -173,12 +163,9 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
         let text = format!("{error:#}");
         has(&text, "belongs to something else");
         has(&text, "ALTER SCHEMA redrive RENAME TO");
-        let others: i64 = test.client().ask(
-            "SELECT count(*) FROM pg_class WHERE relnamespace = 'redrive'::regnamespace \
-                 AND relname IN ('jobs', 'exclusive_tasks')",
-            &[],
-        );
-        assert_eq!(others, 0, "{foreign}");
+        let others = "SELECT count(*) FROM pg_class WHERE relnamespace = 'redrive'::regnamespace \
+                      AND relname IN ('jobs', 'exclusive_tasks')";
+        assert_eq!(scalar(&mut test.client(), others), 0, "{foreign}");
     }
 }
 
@@ -186,8 +173,10 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
 fn a_role_that_owns_the_schema_but_not_the_database_migrates() {
     let test = TestDatabase::empty();
     let role = test.role("owner");
-    let schema = format!("CREATE SCHEMA redrive AUTHORIZATION {}", role.name());
-    test.sql(&schema);
+    test.sql(&format!(
+        "CREATE SCHEMA redrive AUTHORIZATION {}",
+        role.name()
+    ));
     let db = role.open();
     assert!(!db.migrate().unwrap().is_empty());
     assert_eq!(db.migrate().unwrap(), []);
@@ -209,11 +198,8 @@ fn a_database_that_refuses_a_migration_is_left_as_it_was() {
     let text = format!("{error:#}");
     has(&text, "0009_schedules");
     has(&text, "no schedules here");
-    let schemas = scalar(
-        &mut test.client(),
-        "SELECT count(*) FROM pg_namespace WHERE nspname = 'redrive'",
-    );
-    assert_eq!(schemas, 0);
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'redrive'";
+    assert_eq!(scalar(&mut test.client(), schemas), 0);
     test.sql("DROP EVENT TRIGGER refuse");
     test.open().migrate().unwrap();
 }

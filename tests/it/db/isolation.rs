@@ -38,11 +38,8 @@ fn all_refuse(client: &mut Client, begin: &str, level: &str) {
 fn a_transaction_with_an_old_snapshot_is_refused() {
     let (_test, mut client) = TestDatabase::with_client();
     for level in LEVELS {
-        all_refuse(
-            &mut client,
-            &format!("BEGIN ISOLATION LEVEL {level}"),
-            level,
-        );
+        let begin = format!("BEGIN ISOLATION LEVEL {level}");
+        all_refuse(&mut client, &begin, level);
     }
     for statement in REFUSING {
         client.sql(statement);

@@ -39,11 +39,8 @@ pub(super) fn same(ours: &BTreeSet<String>, theirs: &BTreeSet<String>, of: &impl
 #[test]
 fn concurrent_migrators_work_at_every_isolation_level() {
     let test = TestDatabase::empty();
-    let stricter = format!(
-        "ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'",
-        test.name()
-    );
-    test.sql(&stricter);
+    let stricter = "SET default_transaction_isolation = 'repeatable read'";
+    test.sql(&format!("ALTER DATABASE {} {stricter}", test.name()));
     let applied = at_once(8, |_| test.open(), |db| db.migrate().expect("migrate"));
     let applied = applied.into_iter().flatten();
     let mut applied: Vec<String> = applied.map(|applied| applied.name).collect();
@@ -164,22 +161,18 @@ fn a_migration_that_was_changed_is_rejected() {
 
 /// The files of functions, views and triggers that a database has.
 fn definitions(test: &TestDatabase) -> Vec<String> {
-    let names = names(test);
+    let mut names = names(test);
+    names.retain(|name| name.contains('/'));
     names
-        .into_iter()
-        .filter(|name| name.contains('/'))
-        .collect()
 }
 
 /// Makes a database whose functions are those of another library, with another text.
 pub(super) fn with_functions_of(library: &str) -> TestDatabase {
     let test = TestDatabase::migrated();
-    let other = "CREATE OR REPLACE FUNCTION redrive.wake(queue text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
-                 UPDATE redrive.definitions SET checksum = 'other' WHERE file = 'functions/leases'";
-    let mut client = test.client();
-    client.sql(other);
-    let by = "UPDATE redrive.definitions SET library = $1 WHERE file = 'functions/leases'";
-    client.change(by, &[&library]);
+    test.sql(&format!(
+        "CREATE OR REPLACE FUNCTION redrive.wake(queue text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+         UPDATE redrive.definitions SET checksum = 'other', library = '{library}' WHERE file = 'functions/leases'"
+    ));
     test
 }
 
@@ -193,8 +186,8 @@ fn changed_functions_of_an_older_version_are_required_and_replaced() {
         assert!(error.is_migration_required(), "{error:?}");
         has(&error, "functions/leases");
         let applied = db.migrate().unwrap();
-        let applied: Vec<&str> = applied.iter().map(|applied| &*applied.name).collect();
-        assert_eq!(applied, ["functions/leases"], "{library}");
+        assert_eq!(applied.len(), 1, "{library}: {applied:?}");
+        assert_eq!(applied[0].name, "functions/leases");
         db.check_schema().unwrap();
         same(&catalog(&test), &new, &library);
     }
@@ -214,8 +207,7 @@ fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
     }
     // A newer one may have migrated and kept this version's functions.
     let test = with_functions_of("0.0.9");
-    let later = "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (900, '0900_later', 'x', false)";
-    test.sql(later);
+    test.sql("INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (900, '0900_later', 'x', false)");
     let before = catalog(&test);
     test.open().check_schema().unwrap();
     assert_eq!(test.open().migrate().unwrap(), []);
@@ -227,11 +219,10 @@ fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
 fn what_a_migration_drops_is_defined_again() {
     let new = catalog(&TestDatabase::migrated());
     let test = TestDatabase::migrated();
-    let without_last = format!(
-        "DELETE FROM redrive.migrations WHERE version = {LAST}; \
-         DROP TABLE redrive.audit, redrive.compactions CASCADE; DROP VIEW redrive.queues"
-    );
-    test.sql(&without_last);
+    test.sql(&format!(
+        "DELETE FROM redrive.migrations WHERE version = {LAST}"
+    ));
+    test.sql("DROP TABLE redrive.audit, redrive.compactions CASCADE; DROP VIEW redrive.queues");
     test.open().migrate().unwrap();
     same(&catalog(&test), &new, &"");
 }
@@ -243,9 +234,10 @@ fn a_replaced_function_keeps_its_grants() {
     let role = test.role("waker");
     let mut client = test.client();
     client.sql(&format!(
-        "GRANT EXECUTE ON FUNCTION redrive.wake TO {}; DROP FUNCTION redrive.is_drained",
+        "GRANT EXECUTE ON FUNCTION redrive.wake TO {}",
         role.name()
     ));
+    client.sql("DROP FUNCTION redrive.is_drained");
     test.open().migrate().unwrap();
     let may = "SELECT has_function_privilege($1, 'redrive.wake(text)', 'EXECUTE'),
                       has_function_privilege($1, 'redrive.is_drained(text)', 'EXECUTE')";
@@ -299,12 +291,11 @@ fn what_another_role_migrates_belongs_to_the_owner() {
             owner.client().sql(&script.sql);
         }
         if by_script {
-            for script in &scripts[done..] {
-                client.sql(&script.sql);
-            }
-        } else {
-            test.open().migrate().unwrap();
+            scripts[done..]
+                .iter()
+                .for_each(|script| client.sql(&script.sql));
         }
+        assert_eq!(test.open().migrate().unwrap().is_empty(), by_script);
         let left: i64 = client.ask(foreign, &[&name]);
         assert_eq!(left, 0, "{done} {by_script}");
         let user: String = client.ask("SELECT current_user::text", &[]);
@@ -332,10 +323,8 @@ fn a_role_that_is_no_member_of_the_owner_migrates_nothing() {
     };
     refused();
     owner.open().migrate().unwrap();
-    client.sql(&format!(
-        "GRANT SELECT ON redrive.migrations, redrive.definitions TO {}",
-        other.name()
-    ));
+    let ledgers = "redrive.migrations, redrive.definitions";
+    client.sql(&format!("GRANT SELECT ON {ledgers} TO {}", other.name()));
     assert_eq!(other.open().migrate().unwrap(), [], "nothing is left to do");
     client.sql("UPDATE redrive.definitions SET checksum = 'other'");
     refused();
@@ -390,19 +379,13 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         "view ring is missing",
         "trigger append_only on audit is missing",
     ] {
-        assert!(
-            drifts.iter().any(|one| one == drift),
-            "{drift}: {drifts:#?}"
-        );
+        let is_found = drifts.iter().any(|one| one == drift);
+        assert!(is_found, "{drift}: {drifts:#?}");
     }
-    assert!(
-        !drifts.iter().any(|one| one.contains("more")),
-        "{drifts:#?}"
-    );
+    lacks(drifts.join("\n"), "more");
     assert_eq!(before, catalog(&test));
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'redrive%'";
-    let schemas: i64 = test.client().ask(schemas, &[]);
-    assert_eq!(schemas, 1);
+    assert_eq!(scalar(&mut test.client(), schemas), 1);
 }
 
 /// Returns everything in the schema, one line per object.

@@ -163,15 +163,13 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
     let sessions = || -> Vec<(Client, Hot)> {
         let workers = hot::hot(WORKERS).map(|hot| (PINNED, hot));
         let callers = hot::hot(CALLERS).map(|hot| (PLAIN, hot));
-        workers
-            .chain(callers)
-            .map(|(settings, hot)| {
-                let mut client = test.client();
-                client.sql(settings);
-                plan(&mut client, &hot);
-                (client, hot)
-            })
-            .collect()
+        let prepared = workers.chain(callers).map(|(settings, hot)| {
+            let mut client = test.client();
+            client.sql(settings);
+            plan(&mut client, &hot);
+            (client, hot)
+        });
+        prepared.collect()
     };
     let early = sessions();
     client.sql(FILL);
@@ -184,10 +182,7 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
         }
     };
     check(early, "on empty tables that were analyzed");
-    check(
-        late,
-        "on full tables that were analyzed when they were empty",
-    );
+    check(late, "on full tables that were analyzed empty");
     client.sql("ANALYZE");
     check(sessions(), "on full tables that were analyzed");
     // The same without any statistics.

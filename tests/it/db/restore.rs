@@ -22,19 +22,14 @@ fn run(test: &TestDatabase, program: &str, arguments: &[&str]) -> (bool, String)
 fn dumped(source: &TestDatabase) -> TempFile {
     let queue = source.queue("orders");
     let ids = letters(&queue, 5);
-    let one = only(ids[0]);
-    queue.redrives(&one);
-    let unique = new_order(1).unique("a");
-    put(&queue, unique);
+    queue.redrives(&only(ids[0]));
+    put(&queue, new_order(1).unique("a"));
     no_drift(queue.database());
     let dump = TempFile::of("");
     let path = dump.to_string();
     let to = ["--format=custom", "--file", &path];
-    let (done, said) = run(
-        source,
-        "pg_dump",
-        &[&to[..], &["--dbname", source.url()]].concat(),
-    );
+    let arguments = [&to[..], &["--dbname", source.url()]].concat();
+    let (done, said) = run(source, "pg_dump", &arguments);
     assert!(done, "{said}");
     dump
 }
@@ -43,11 +38,8 @@ fn dumped(source: &TestDatabase) -> TempFile {
 fn a_restored_dump_is_no_drift_and_needs_no_repair() {
     let (source, copy) = (TestDatabase::migrated(), TestDatabase::empty());
     let file = dumped(&source);
-    let (done, said) = run(
-        &copy,
-        "pg_restore",
-        &["--dbname", copy.url(), &file.to_string()],
-    );
+    let arguments = ["--dbname", copy.url(), &file.to_string()];
+    let (done, said) = run(&copy, "pg_restore", &arguments);
     assert!(done, "{said}");
     let db = copy.open();
     assert_eq!(db.admin().schema_drift().unwrap(), []);
@@ -79,10 +71,7 @@ fn data_that_is_restored_into_a_migrated_schema_is_repaired() {
     let db = copy.open();
     let found = db.admin().repair(&Operator::default()).unwrap();
     let counter = found.iter().find(|fault| fault.kind == "counter");
-    assert!(
-        counter.is_some(),
-        "the triggers counted them again: {found:?}"
-    );
+    assert!(counter.is_some(), "counted again by triggers: {found:?}");
     assert_eq!(db.admin().faults().unwrap(), []);
     no_drift(&db);
     assert_eq!(letters_in(&db, "orders", LetterState::Open), 4);

@@ -103,8 +103,7 @@ fn a_handlers_transaction_uses_the_search_path_of_the_user() {
             }
         })
         .started();
-    let unique = NewJob::new(&Finish {}).unwrap().unique("one");
-    put(&queue, unique);
+    put(&queue, NewJob::new(&Finish {}).unwrap().unique("one"));
     finish(&queue, worker);
     assert_eq!(*seen.lock().unwrap(), "shop");
     assert_eq!(scalar(&mut client, "SELECT count(*) FROM shop.effects"), 1);

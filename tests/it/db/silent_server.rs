@@ -54,11 +54,9 @@ fn a_call_on_a_connection_of_any_kind_ends_at_its_deadline() {
     thread::scope(|scope| {
         let own = scope.spawn(|| refused(&of_the_user));
         for queue in &queues {
-            let told = refused(queue);
-            has(&told, "did not answer within 500ms");
+            has(refused(queue), "did not answer within 500ms");
         }
-        let told = own.join().unwrap();
-        has(&told, "within 15s");
+        has(own.join().unwrap(), "within 15s");
     });
     drop(silence);
     for queue in all {

@@ -9,7 +9,7 @@ use redrive::admin::{BreakerState, Cancelled};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
 use redrive::postgres::Transaction;
-use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd, Queue};
+use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd};
 use redrive_tests::prelude::*;
 
 use super::PooledDatabase;
@@ -22,20 +22,14 @@ fn jobs_enqueued_in_every_way_complete() {
     queue.enqueue(&Order { number: 1 }).unwrap();
     queue.enqueue_many(&Order::up_to(10)).unwrap();
     // By COPY, and some of them later.
-    let many: Vec<NewJob> = (0..1500)
-        .map(|number| {
-            let new = new_order(number);
-            new.delay(Duration::from_millis(u64::from(number % 2 == 0)))
-        })
-        .collect();
+    let later = |number| Duration::from_millis(u64::from(number % 2 == 0));
+    let many = (0..1500).map(|number| new_order(number).delay(later(number)));
+    let many: Vec<NewJob> = many.collect();
     queue.enqueue_jobs(&many).unwrap();
-    let unique = || new_order(2).unique("today");
-    let first = queue.enqueue_job(unique()).unwrap();
+    let unique = || queue.enqueue_job(new_order(2).unique("today")).unwrap();
+    let first = unique();
     assert!(matches!(first, Enqueued::New(_)));
-    assert_eq!(
-        queue.enqueue_job(unique()).unwrap(),
-        Enqueued::Existing(first.id())
-    );
+    assert_eq!(unique(), Enqueued::Existing(first.id()));
 
     // In the caller's own transaction, beside its own writes.
     let mut client = shared.bouncer.client();
@@ -134,8 +128,7 @@ fn effects_and_the_end_of_the_job_commit_together_through_a_pooler() {
     };
     let worker = worker(&queue).slots(3).handle(handler).started();
     queue.enqueue_many(&Order::up_to(40)).unwrap();
-    let keyed = new_order(41).unique("a key");
-    put(&queue, keyed);
+    put(&queue, new_order(41).unique("a key"));
     drained(&queue);
     done(&worker, 41);
     let counts = stop(worker).stats;
@@ -169,9 +162,6 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
     stop(worker);
 }
 
-/// Stops the claims of a queue, or lets them begin again.
-type Act = fn(&Queue, &Operator);
-
 #[test]
 fn a_worker_notices_breakers_and_pauses_without_a_notification() {
     let shared = PooledDatabase::new();
@@ -185,40 +175,30 @@ fn a_worker_notices_breakers_and_pauses_without_a_notification() {
             _ => Ok(()),
         });
     let operator = Operator::default().reason("a test");
-    let breaker: (Act, Act) = (
-        |queue, by| {
-            let admin = queue.database().admin();
-            admin.open_breaker("queue:orders", None, by).unwrap();
-        },
-        |queue, by| {
-            let admin = queue.database().admin();
-            assert!(admin.close_breaker("queue:orders", by).unwrap());
-        },
-    );
-    let pause: (Act, Act) = (
-        |queue, by| {
-            queue.pause(PauseEnd::Resumed, by).unwrap();
-        },
-        |queue, by| assert!(queue.resume(by).unwrap()),
-    );
-    for (close, open) in [breaker, pause] {
-        close(&queue, &operator);
+    let admin = db.admin();
+    for by_breaker in [true, false] {
+        match by_breaker {
+            true => _ = admin.open_breaker("queue:orders", None, &operator).unwrap(),
+            false => _ = queue.pause(PauseEnd::Resumed, &operator).unwrap(),
+        }
         shared.renews(3);
         let before = worker.stats().done;
         queue.enqueue_many(&Order::up_to(9)[1..]).unwrap();
         shared.renews(3);
         assert_eq!(worker.stats().done, before, "it has learnt that it may not");
-        open(&queue, &operator);
+        let is_open = match by_breaker {
+            true => admin.close_breaker("queue:orders", &operator),
+            false => queue.resume(&operator),
+        };
+        assert!(is_open.unwrap());
         done(&worker, before + 8);
     }
 
     // Outages of its jobs open the breaker as well.
     queue.enqueue(&Order { number: 1 }).unwrap();
     wait_until("the breaker to open", SOON, || {
-        let breakers = db.admin().breakers().unwrap();
-        breakers
-            .iter()
-            .any(|breaker| breaker.name == "queue:orders" && breaker.state != BreakerState::Closed)
+        let mut breakers = db.admin().breakers().unwrap().into_iter();
+        breakers.any(|of| of.name == "queue:orders" && of.state != BreakerState::Closed)
     });
     stop(worker);
     shared.nothing_is_left();
@@ -236,8 +216,7 @@ fn an_idle_worker_polls_and_no_notification_is_sent() {
         .runs(|_: &Job<Order>| Ok(()));
     for round in 1..=3 {
         queue.enqueue(&Order { number: 1 }).unwrap();
-        let delayed = new_order(2);
-        put(&queue, delayed.delay(Duration::from_millis(200)));
+        put(&queue, new_order(2).delay(Duration::from_millis(200)));
         done(&worker, 2 * round);
         let waiting = "SELECT count(*) FROM redrive.workers WHERE waiting";
         assert_eq!(shared.number(waiting), 0);

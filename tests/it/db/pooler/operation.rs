@@ -20,10 +20,8 @@ fn every_operator_command_works() {
         let position = number.to_string();
         ForeignFailure::new("kafka", position, "orders", "order", b"{}".to_vec())
     };
-    assert!(matches!(
-        db.dlq().capture(&foreign(1)).unwrap(),
-        CaptureOutcome::New(_)
-    ));
+    let captured = db.dlq().capture(&foreign(1)).unwrap();
+    assert!(matches!(captured, CaptureOutcome::New(_)));
     let many: Vec<ForeignFailure> = (1..5).map(foreign).collect();
     assert_eq!(db.dlq().capture_many(&many).unwrap().len(), 4);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 3 + 4);
@@ -34,12 +32,8 @@ fn every_operator_command_works() {
     assert_eq!(db.live(waiting).priority, 3);
     assert_eq!(db.admin().cancel(waiting).unwrap(), Cancelled::Dead);
     assert!(db.dlq().get(ids[0]).unwrap().is_some());
-    assert_eq!(
-        db.dlq()
-            .prune(Duration::from_secs(1), &Operator::default())
-            .unwrap(),
-        0
-    );
+    let pruned = db.dlq().prune(Duration::from_secs(1), &maria());
+    assert_eq!(pruned.unwrap(), 0);
     shared.nothing_is_left();
     no_drift(db);
 }
@@ -70,8 +64,9 @@ fn the_command_line_works_through_a_pooler() {
     ours(&format!("enqueue orders order --file {file}"));
     ours("enqueue orders order '{\"n\": 2}'");
     has(ours("stats"), "2,501");
-    let purge = "DELETE FROM redrive.jobs WHERE payload ->> 'n' = '1'";
-    shared.test.sql(purge);
+    shared
+        .test
+        .sql("DELETE FROM redrive.jobs WHERE payload ->> 'n' = '1'");
     ours("work orders --exec 'exit 65' --drain --slots 2");
     has(ours("dlq list orders"), "order");
     ours("dlq");
@@ -84,8 +79,7 @@ fn the_command_line_works_through_a_pooler() {
 #[test]
 fn the_exporter_detects_a_pooler() {
     let shared = PooledDatabase::new();
-    let queue = shared.queue();
-    letters(&queue, 2);
+    letters(&shared.queue(), 2);
     let exporter = Exporter::start(EXPORTER, shared.bouncer.url());
     up(&exporter);
     drop(exporter);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use redrive::Job;
 use redrive::schedule::Schedule;
-use redrive::{Job, Operator};
 use redrive_tests::prelude::*;
 
 use super::PooledDatabase;
@@ -16,12 +16,10 @@ fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
         .lease(Duration::from_secs(2))
         .runs(|_: &Job<Order>| Ok(()));
     shared.renews(2);
-    let job = new_order(1);
     let second = Schedule::every("second", Duration::from_secs(1)).unwrap();
+    let second = second.job("orders", new_order(1));
     let schedules = queue.database().schedules();
-    schedules
-        .set(&second.job("orders", job), &Operator::default())
-        .unwrap();
+    schedules.set(&second, &maria()).unwrap();
     counted(&worker, "two jobs", |counts| counts.done >= 2);
     stop(worker);
     assert!(schedules.history("second", 10).unwrap().len() >= 2);

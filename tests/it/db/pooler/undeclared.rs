@@ -70,11 +70,8 @@ fn the_error_for_a_pooler_declared_as_private_names_the_setting() {
 fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
     let test = TestDatabase::migrated();
     let bouncer = Bouncer::before(test.url(), 1);
-    let db = Database::builder(bouncer.url())
-        .pooler(Pooler::Session)
-        .open()
-        .unwrap();
-    let queue = Queue::new(&db, "orders").unwrap();
+    let db = Database::builder(bouncer.url()).pooler(Pooler::Session);
+    let queue = Queue::new(&db.open().unwrap(), "orders").unwrap();
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
         .runs(|_: &Job<Order>| Ok(()));

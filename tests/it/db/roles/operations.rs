@@ -14,7 +14,7 @@ use redrive::dlq::{
     Edit, ForeignFailure, GroupFilter, GroupId, Letter, LetterFilter, LetterPast, LetterProperty,
     RedriveOptions, Validators,
 };
-use redrive::{Database, Job, JobId, NewJob, Operator, Queue, Replace};
+use redrive::{Database, Job, JobId, Queue, Replace};
 use redrive_tests::prelude::*;
 
 use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Reader, Worker};
@@ -54,7 +54,7 @@ impl Stage {
     /// Creates a run.
     fn run(&self) -> RunId {
         let created = self.owner.dlq().runs();
-        let created = created.create(&self.letter(), &RunOptions::new(), &operator());
+        let created = created.create(&self.letter(), &RunOptions::new(), &maria());
         created.expect("a run").expect("a letter").id
     }
 
@@ -121,14 +121,6 @@ const MAKERS: &[Profession] = &[Enqueuer, Profession::Operator];
 const CAPTURERS: &[Profession] = &[Capturer, Profession::Operator];
 const NOBODY: &[Profession] = &[];
 
-fn job(number: i64) -> NewJob {
-    new_order(number)
-}
-
-fn operator() -> Operator {
-    Operator::new("maria@ops-1").reason("a test")
-}
-
 fn day() -> Duration {
     Duration::from_hours(24)
 }
@@ -143,18 +135,18 @@ pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
 const VERBS: &[Verb] = &[
     // Jobs in.
     verb("enqueue a job", MAKERS, |on| { on.queue().enqueue(&Order { number: 1 })?; Ok(()) }),
-    verb("enqueue a delayed job", MAKERS, |on| { on.queue().enqueue_job(job(1).delay(day()))?; Ok(()) }),
-    verb("enqueue a job with options", MAKERS, |on| { on.queue().enqueue_job(job(1).priority(3).max_attempts(2))?; Ok(()) }),
-    verb("enqueue a unique job", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("one"))?; Ok(()) }),
-    verb("enqueue it again", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("one"))?; Ok(()) }),
-    verb("enqueue a job with a window", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("w").unique_window(day()))?; Ok(()) }),
-    verb("enqueue it within the window", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("w").unique_window(day()))?; Ok(()) }),
-    verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(job(1).delay(day()).unique("late"))?; Ok(()) }),
-    verb("replace a job", MAKERS, |on| { on.queue().enqueue_job(job(2).delay(day()).unique("late").replace(Replace::Both))?; Ok(()) }),
+    verb("enqueue a delayed job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(day()))?; Ok(()) }),
+    verb("enqueue a job with options", MAKERS, |on| { on.queue().enqueue_job(new_order(1).priority(3).max_attempts(2))?; Ok(()) }),
+    verb("enqueue a unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("one"))?; Ok(()) }),
+    verb("enqueue it again", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("one"))?; Ok(()) }),
+    verb("enqueue a job with a window", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("w").unique_window(day()))?; Ok(()) }),
+    verb("enqueue it within the window", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("w").unique_window(day()))?; Ok(()) }),
+    verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(day()).unique("late"))?; Ok(()) }),
+    verb("replace a job", MAKERS, |on| { on.queue().enqueue_job(new_order(2).delay(day()).unique("late").replace(Replace::Both))?; Ok(()) }),
     verb("enqueue ten jobs", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(10))?; Ok(()) }),
     verb("enqueue jobs by COPY", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(1001))?; Ok(()) }),
     verb("enqueue delayed jobs by COPY", MAKERS, |on| {
-        on.queue().enqueue_jobs(&(0..1001).map(|n| job(n).delay(day())).collect::<Vec<_>>())?;
+        on.queue().enqueue_jobs(&(0..1001).map(|n| new_order(n).delay(day())).collect::<Vec<_>>())?;
         Ok(())
     }),
     verb("enqueue in a transaction", MAKERS, |on| {
@@ -189,9 +181,9 @@ const VERBS: &[Verb] = &[
         "SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')")),
     verb("change a schedule", &[Profession::Operator], |on| {
         let schedules = on.db.schedules();
-        schedules.pause("hourly", &operator())?;
-        schedules.trigger("hourly", &operator())?;
-        schedules.remove("hourly", &operator())?;
+        schedules.pause("hourly", &maria())?;
+        schedules.trigger("hourly", &maria())?;
+        schedules.remove("hourly", &maria())?;
         Ok(())
     }),
     verb("list the schedules", &[Profession::Operator, Reader], |on| {
@@ -211,25 +203,25 @@ const VERBS: &[Verb] = &[
     verb("count live jobs", VIEWERS, |on| { on.db.admin().jobs().count(&JobFilter::new())?; Ok(()) }),
     verb("cancel jobs", &[Profession::Operator], |on| {
         let this = JobFilter::new().ids([on.job()]);
-        on.db.admin().jobs().change(&this, JobChange::Cancel, &operator())?;
+        on.db.admin().jobs().change(&this, JobChange::Cancel, &maria())?;
         Ok(())
     }),
     verb("cancel a job as an operator", &[Profession::Operator], |on| {
-        on.db.admin().jobs().cancel(on.job(), &operator())?;
+        on.db.admin().jobs().cancel(on.job(), &maria())?;
         Ok(())
     }),
     verb("set the priority of jobs", &[Profession::Operator], |on| {
         let this = JobFilter::new().ids([on.job()]);
-        on.db.admin().jobs().change(&this, JobChange::SetPriority(7), &operator())?;
+        on.db.admin().jobs().change(&this, JobChange::SetPriority(7), &maria())?;
         Ok(())
     }),
     verb("run delayed jobs now", &[Profession::Operator], |on| {
-        on.db.admin().jobs().change(&JobFilter::new(), JobChange::RunNow, &operator())?;
+        on.db.admin().jobs().change(&JobFilter::new(), JobChange::RunNow, &maria())?;
         Ok(())
     }),
     verb("edit jobs", &[Profession::Operator], |on| {
         let this = JobFilter::new().ids([on.job()]);
-        on.db.admin().jobs().edit(&this, &Edit::set("{}")?, &operator())?;
+        on.db.admin().jobs().edit(&this, &Edit::set("{}")?, &maria())?;
         Ok(())
     }),
     verb("list the names of queues", READERS, |on| { on.db.admin().queue_names("orders", 5)?; Ok(()) }),
@@ -249,14 +241,14 @@ const VERBS: &[Verb] = &[
     verb("show a letter", VIEWERS, |on| { on.db.dlq().get(letter(&on.owner))?; Ok(()) }),
     verb("validate letters", VIEWERS, |on| { on.db.dlq().validate(&on.letter(), &Validators::new())?; Ok(()) }),
     verb("preview a redrive", VIEWERS, |on| { on.db.dlq().preview_redrive(&on.letter(), &RedriveOptions::new())?; Ok(()) }),
-    verb("redrive letters", &[Profession::Operator], |on| { on.db.dlq().redrive(&on.letter(), &operator())?; Ok(()) }),
+    verb("redrive letters", &[Profession::Operator], |on| { on.db.dlq().redrive(&on.letter(), &maria())?; Ok(()) }),
     verb("redrive from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.redrive('{"ids": [1]}', reason => 'a test')"#)),
-    verb("discard letters", &[Profession::Operator], |on| { on.db.dlq().discard(&on.letter(), &operator())?; Ok(()) }),
+    verb("discard letters", &[Profession::Operator], |on| { on.db.dlq().discard(&on.letter(), &maria())?; Ok(()) }),
     verb("discard from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.discard('{"ids": [1]}', reason => 'a test')"#)),
-    verb("reopen letters", &[Profession::Operator], |on| { on.db.dlq().reopen(&LetterFilter::new().audit(1), &operator())?; Ok(()) }),
+    verb("reopen letters", &[Profession::Operator], |on| { on.db.dlq().reopen(&LetterFilter::new().audit(1), &maria())?; Ok(()) }),
     verb("reopen from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.reopen_discarded('{"ids": [1]}')"#)),
     verb("count letters to prune", READERS, |on| { on.db.dlq().count_prunable(day())?; Ok(()) }),
-    verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(day(), &Operator::default())?; Ok(()) }),
+    verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(day(), &maria())?; Ok(()) }),
     verb("capture a failure", CAPTURERS, |on| { letter_by(on)?; Ok(()) }),
     verb("capture many failures", CAPTURERS, |on| {
         let all = [ForeignFailure::new("a", "1", "orders", "order", "{"), ForeignFailure::new("a", "2", "orders", "order", "{}")];
@@ -274,18 +266,18 @@ const VERBS: &[Verb] = &[
     verb("read archived bytes", VIEWERS, |on| { on.db.dlq().archived_bytes(JobId::new(1))?; Ok(()) }),
     verb("count captured failures by source", READERS, |on| { on.db.dlq().captured_sources()?; Ok(()) }),
     verb("read captured bytes", READERS, |on| { on.db.dlq().captured_bytes(JobId::new(1))?; Ok(()) }),
-    verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &operator())?; Ok(()) }),
+    verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &maria())?; Ok(()) }),
     verb("preview an edit", VIEWERS, |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),
     verb("restore a version", &[Profession::Operator], |on| {
         let id = letter(&on.owner);
-        on.owner.dlq().edit(&only(id), &merge(), &operator())?;
-        on.db.dlq().restore_version(id, None, &operator())?;
+        on.owner.dlq().edit(&only(id), &merge(), &maria())?;
+        on.db.dlq().restore_version(id, None, &maria())?;
         Ok(())
     }),
     verb("read the versions of a letter", READERS, |on| { on.db.dlq().versions(letter(&on.owner))?; Ok(()) }),
     verb("deliver letters", &[Profession::Operator], |on| {
         let sink = |_: &Letter| Ok(());
-        on.db.dlq().deliver(&on.letter(), &sink, &operator())?;
+        on.db.dlq().deliver(&on.letter(), &sink, &maria())?;
         Ok(())
     }),
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive::dlq::runs::{Rate, RunOptions, RunState};
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionRule};
 use redrive::schedule::Schedule;
-use redrive::{Failure, Job, NewJob, Operator, Queue};
+use redrive::{Failure, Job, NewJob, Queue};
 use redrive_tests::prelude::*;
 
 use super::{Cast, Profession};
@@ -29,24 +29,15 @@ fn a_worker_needs_only_the_worker_role() {
     letter(&db);
     db.redrives(&of_orders());
     letter(&db);
-    let run = db
-        .dlq()
-        .runs()
-        .create(
-            &of_orders(),
-            &RunOptions::new().rate(Rate::Unthrottled),
-            &Operator::default().reason("fixed"),
-        )
-        .unwrap()
-        .expect("a letter")
-        .id;
+    let fast = RunOptions::new().rate(Rate::Unthrottled);
+    let run = db.dlq().runs().create(&of_orders(), &fast, &maria());
+    let run = run.unwrap().expect("a letter").id;
     let foreign = ForeignFailure::new("test", "policy", "nightly", "order", r#"{"number": 1}"#);
     db.captures(&foreign);
     let policy = Policy::new(LetterFilter::new().queue("nightly"));
     let nightly = Schedule::every("nightly", Duration::from_secs(1)).unwrap();
-    db.schedules()
-        .set(&nightly.redrive(policy), &Operator::default())
-        .unwrap();
+    let nightly = nightly.redrive(policy);
+    db.schedules().set(&nightly, &maria()).unwrap();
     let old = ForeignFailure::new("test", "old", "old", "order", r#"{"number": 1}"#);
     let old = db.captures(&old);
     db.discards(&LetterFilter::new().queue("old"));
@@ -129,18 +120,14 @@ fn a_worker_stores_follow_ups_if_it_is_an_enqueuer_too() {
     let role = cast.name(Profession::Worker);
     cast.owner
         .change("SELECT redrive.grant_role($1, 'enqueuer')", &[&role]);
-    let letters = of_orders();
-    db.redrives(&letters);
+    db.redrives(&of_orders());
     assert_eq!(finish(&queue, worker).stats.done, 2);
 }
 
 /// Fails if the worker lacked a permission.
 #[track_caller]
 fn none_refused(logged: &Logged) {
-    let refused: Vec<String> = logged
-        .lines()
-        .into_iter()
-        .filter(|line| line.contains("permission denied") || line.starts_with("ERROR"))
-        .collect();
+    let mut refused = logged.lines();
+    refused.retain(|line| line.contains("permission denied") || line.starts_with("ERROR"));
     assert!(refused.is_empty(), "\n{}\n", refused.join("\n"));
 }
