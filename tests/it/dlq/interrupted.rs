@@ -123,7 +123,7 @@ fn an_interrupted_restore_does_not_explain_the_letters_that_it_had_no_time_for()
     let (line, _) = stop_message(&output);
     let stopped = "stopped: 500 of 1,200 letters restored; ";
     assert!(line.starts_with(stopped), "{line}");
-    lacks(&String::from_utf8_lossy(&output.stderr), "not restored");
+    lacks(String::from_utf8_lossy(&output.stderr), "not restored");
     assert_eq!(letters_in(&db, "orders", LetterState::Open), 500);
 }
 

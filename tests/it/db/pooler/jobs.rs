@@ -178,8 +178,8 @@ fn a_worker_notices_breakers_and_pauses_without_a_notification() {
     let admin = db.admin();
     for by_breaker in [true, false] {
         match by_breaker {
-            true => _ = admin.open_breaker("queue:orders", None, &operator).unwrap(),
-            false => _ = queue.pause(PauseEnd::Resumed, &operator).unwrap(),
+            true => admin.open_breaker("queue:orders", None, &operator).unwrap(),
+            false => queue.pause(PauseEnd::Resumed, &operator).unwrap(),
         }
         shared.renews(3);
         let before = worker.stats().done;
