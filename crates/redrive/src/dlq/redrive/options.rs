@@ -64,7 +64,7 @@ impl RedriveOptions {
     }
 
     /// Also redrives quarantined letters, and letters whose payload was redacted, which go back
-    /// without the redacted values. Requires a [reason](Operator::reason).
+    /// without the redacted values. Requires a [reason](crate::Operator::reason).
     #[must_use]
     pub fn force(mut self) -> RedriveOptions {
         self.force = Force::Yes;
