@@ -82,8 +82,8 @@ fn gated(name: &str, breaker: &Breaker) -> Row {
         .with("name", Type::TEXT, &name)
         .with("cause", Type::TEXT, &breaker.why)
         .with("kinds", Type::TEXT_ARRAY, &breaker.kinds)
-        .with("delay_ms", Type::INT8, &in_ms(breaker.wait))
-        .with("probe_in_ms", Type::INT8, &probe_in)
+        .with("wait", Type::INT8, &in_ms(breaker.wait))
+        .with("probe_in", Type::INT8, &probe_in)
 }
 
 fn in_ms(time: Duration) -> i64 {

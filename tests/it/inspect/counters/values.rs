@@ -66,7 +66,8 @@ fn a_clock_that_went_back_lowers_no_sum() {
              (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at) \
          SELECT 'orders', 'order', 'rejected', 'C', 'm', '{}', now(), now() + interval '1 hour' FROM generate_series(1, 4); \
          UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x' WHERE id % 2 = 0; \
-         UPDATE redrive.dead_letters SET state = CASE id % 4 WHEN 1 THEN 'discarded' ELSE 'recovered' END, discard_reason = 'x' \
+         UPDATE redrive.dead_letters SET state = CASE id % 4 WHEN 1 THEN 'discarded' ELSE 'recovered' END, \
+             discard_reason = CASE id % 4 WHEN 1 THEN 'x' END \
          WHERE id % 2 = 1",
     );
     let sum =
