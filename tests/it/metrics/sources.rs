@@ -40,8 +40,8 @@ fn reading(client: &mut Client) -> Reading {
 #[track_caller]
 fn about(reading: &Reading, name: &str, value: f64) {
     let found = series(reading, name);
-    // The database of a test can be slow, but not by minutes.
-    let is_near = found.is_some_and(|found| found >= value && found < value + 600.0);
+    // The database of a test can be slow, but not by a minute.
+    let is_near = found.is_some_and(|found| found >= value && found < value + 60.0);
     assert!(is_near, "{name}: {found:?}, not about {value}");
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive::admin::{BreakerCause, BreakerState};
+use redrive::worker::WorkerStats;
 use redrive::{Failure, HandlerOptions, Job, Queue};
 use redrive_tests::prelude::*;
 
@@ -56,7 +57,11 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
     is(db, "queue:orders", BreakerState::Closed);
     test.all_due();
     drained(&queue);
-    assert_eq!(stop_all(workers), JOBS.unsigned_abs());
+    let counts = workers.map(|worker| stop(worker).stats);
+    let sum = |of: fn(&WorkerStats) -> u64| counts.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|counts| counts.done), JOBS.unsigned_abs());
+    assert_eq!(sum(|counts| counts.dead + counts.lost), 0);
+    assert_eq!(sum(|counts| counts.outages), gateway.calls_in_vain());
     assert_eq!(client.count("dead_letters"), 0);
     let highest = gateway.shared.highest_attempt.load(Ordering::SeqCst);
     assert_eq!(highest, 1, "no attempt was charged");
