@@ -216,6 +216,8 @@ BEGIN
         INSERT INTO redrive.letter_deltas
             (group_id, deaths, open, redriving, recovered, discarded, quarantined)
         VALUES (added.group_id, added.deaths, 0, 0, 0, 0, 0);
+        -- Folding updates several groups, too.
+        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
         UPDATE redrive.groups g
         SET first_seen = least(g.first_seen, added.first_at),
             -- This statement may have created the group.

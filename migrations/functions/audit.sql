@@ -52,7 +52,9 @@ BEGIN
             -- Months compare as 30 days, and are subtracted as they are, so an older time may lie in the future.
             WHERE o.at < least(statement_timestamp() - older_than, statement_timestamp() - interval '30 days')
             ORDER BY o.id
-            LIMIT redrive.limit_of('max_records', max_records)))
+            LIMIT redrive.limit_of('max_records', max_records)
+            -- An erasure may be changing some of them.
+            FOR UPDATE SKIP LOCKED))
         RETURNING a.at
     )
     SELECT count(*), max(g.at) INTO deleted, newest FROM gone g;

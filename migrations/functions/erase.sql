@@ -83,6 +83,7 @@ $$;
 -- without letters keeps no title either, until its failure happens again. Every batch looks again, so no text is left
 -- of a letter that a later batch deletes. `letters` are their columns, with a digest of a detail. Returns how many groups
 -- changed.
+-- Locks: the task of folding, because folding updates several groups, too; then the groups and details.
 CREATE OR REPLACE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -92,6 +93,7 @@ DECLARE
     detail_ids bigint[];
     changed    bigint;
 BEGIN
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
     SELECT array_agg(DISTINCT p.group_id), array_agg(DISTINCT p.detail_id) INTO group_ids, detail_ids
     FROM (
         SELECT (l ->> 'group_id')::bigint AS group_id, (l ->> 'detail_id')::bigint AS detail_id
@@ -132,6 +134,63 @@ BEGIN
 END
 $$;
 
+-- Locks up to `max_rows` rows of each place that match a filter, and returns their ids: waiting jobs, letters with those of
+-- the jobs, and archived letters. `has_moved` says that a row left its place before it was locked. It may be in a place
+-- that was read before, so the caller looks again. Without `waits`, rows that another session has locked are left out.
+-- Locks: in this order, and by id within each place: delayed jobs, ready jobs, letters, archived letters. With the
+-- letters, those whose earlier payloads match, because a session that deletes versions has locked their letter. The
+-- caller locks failure groups after these.
+CREATE OR REPLACE FUNCTION redrive.lock_erased(
+    filter jsonb, max_rows bigint, waits boolean,
+    OUT jobs bigint[], OUT letters bigint[], OUT archived bigint[], OUT has_moved boolean
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    waiting CONSTANT text := redrive.filter_erased_jobs(filter);
+    place    text;
+    kind     text;
+    matching text;
+    chosen   bigint[];
+    others   bigint[];
+    held     bigint[];
+BEGIN
+    jobs := '{}';
+    has_moved := false;
+    FOREACH place IN ARRAY '{jobs_delayed,jobs,dead_letters,archived_letters}'::text[] LOOP
+        kind := CASE place WHEN 'archived_letters' THEN 't.letter ->> ''kind''' ELSE 't.kind' END;
+        matching := 'SELECT t.id FROM redrive.' || place || ' t' || CASE place
+            WHEN 'jobs_delayed' THEN ' CROSS JOIN LATERAL (SELECT (redrive.delayed_job(t)).*) j WHERE ' || waiting
+            WHEN 'jobs' THEN ' CROSS JOIN LATERAL (SELECT (redrive.ready_job(t)).*) j WHERE ' || waiting
+            WHEN 'dead_letters' THEN ' WHERE t.state <> ''redriving'' AND '
+                || redrive.filter_erasure(filter, 't.id', 't.queue', kind, 't.payload')
+            ELSE ' WHERE ' || redrive.filter_erasure(filter, 't.id', 't.queue', kind, '(t.letter ->> ''payload'')::json')
+            END;
+        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (' || matching || ' ORDER BY t.id LIMIT $2) c'
+            INTO chosen USING filter, redrive.limit_of('max_rows', max_rows);
+        others := '{}';
+        IF place IN ('dead_letters', 'archived_letters') THEN
+            EXECUTE 'SELECT coalesce(array_agg(t.id), ''{}'') FROM redrive.letter_versions v JOIN redrive.' || place
+                || ' t ON t.id = v.letter_id WHERE ' || redrive.filter_erasure(filter, 't.id', 't.queue', kind, 'v.payload')
+                || CASE place WHEN 'dead_letters' THEN ' AND t.state <> ''redriving''' ELSE '' END
+                INTO others USING filter;
+            -- One that is erased itself must still match when it is locked.
+            others := ARRAY(SELECT unnest(others) EXCEPT SELECT unnest(chosen));
+        END IF;
+        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (' || matching || ' AND t.id = ANY ($2) OR t.id = ANY ($3)'
+            || ' ORDER BY t.id FOR UPDATE OF t' || CASE WHEN waits THEN '' ELSE ' SKIP LOCKED' END || ') c'
+            INTO held USING filter, chosen, others || CASE place WHEN 'dead_letters' THEN jobs END;
+        has_moved := has_moved OR waits AND EXISTS (SELECT unnest(chosen) EXCEPT SELECT unnest(held));
+        CASE place
+            WHEN 'dead_letters' THEN letters := ARRAY(SELECT unnest(held) INTERSECT SELECT unnest(chosen || jobs));
+            WHEN 'archived_letters' THEN archived := ARRAY(SELECT unnest(held) INTERSECT SELECT unnest(chosen));
+            ELSE jobs := jobs || held;
+        END CASE;
+    END LOOP;
+END
+$$;
+
 -- Removes up to `max_rows` rows of each place that match a filter, and writes the audit without the filter. It
 -- deletes waiting jobs, letters, versions and archived letters; replaces their texts in failure groups, and the
 -- payload conditions of audit records and ended runs that name the values, by `[erased]`. `audit` is the record of
@@ -139,65 +198,53 @@ $$;
 -- the record of the first batch; no row: nothing is left. `erasable` tells what stays.
 --
 -- It runs with the owner's privileges, because no other role may change the audit or the archive.
--- Locks: the rows it removes. Jobs locked by a claim are skipped.
-CREATE OR REPLACE FUNCTION redrive.erase_batch(filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL)
+-- Locks: as `lock_erased`, then as `erase_from_groups`, then the other rows that it changes.
+CREATE OR REPLACE FUNCTION redrive.erase_batch(
+    filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL, waits boolean DEFAULT true
+)
     RETURNS TABLE (place text, entries bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    letters    text := redrive.filter_erasure(erase_batch.filter, 'l.id', 'l.queue', 'l.kind', 'l.payload');
     predicate  text := erase_batch.filter ->> 'payload';
-    each_table text;
-    gone       bigint[];
-    job_ids    bigint[] := '{}';
-    places     jsonb;
-    job_groups jsonb := '[]';
-    letter_ids bigint[];
-    archived_ids bigint[];
+    held       record;
+    job_groups jsonb;
     traces     jsonb;
     old_traces jsonb;
-    has_restored boolean;
     changed    bigint;
     versions   bigint;
     counts     jsonb;
     act        bigint;
 BEGIN
-    -- Before the jobs, because it waits for a session that sends a letter back.
-    EXECUTE
-        'SELECT array_agg(k.id) FROM ('
-        ' SELECT l.id FROM redrive.dead_letters l WHERE l.state <> ''redriving'' AND ' || letters
-        || ' ORDER BY l.id LIMIT $2 FOR UPDATE) k'
-        INTO letter_ids USING erase_batch.filter, redrive.limit_of('max_rows', max_rows);
-    -- In this order, to find a job that becomes ready meanwhile.
-    FOREACH each_table IN ARRAY '{jobs_delayed,jobs}'::text[] LOOP
-        EXECUTE format(
-            'WITH chosen AS MATERIALIZED ('
-            ' SELECT t.id FROM redrive.%1$I t CROSS JOIN LATERAL (SELECT (redrive.%3$I(t)).*) j'
-            ' WHERE %2$s LIMIT $2 FOR UPDATE OF t SKIP LOCKED),'
-            'gone AS (DELETE FROM redrive.%1$I j USING chosen c WHERE j.id = c.id RETURNING j.id, j.queue, (j.meta).group_key),'
-            'counted AS ('
-            ' INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)'
-            ' SELECT m.segment, g.queue, ''{ended}'', ARRAY[count(*)]'
-            ' FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue)'
-            'SELECT array_agg(g.id), jsonb_agg(to_jsonb(g)) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter),
-            CASE each_table WHEN 'jobs' THEN 'ready_job' ELSE 'delayed_job' END)
-            INTO gone, places USING erase_batch.filter, max_rows;
-        job_ids := job_ids || gone;
-        job_groups := job_groups || coalesce(places, '[]');
-    END LOOP;
-    DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
-    PERFORM redrive.free_slots(job_ids, '{}');
-    counts := jsonb_build_object('jobs', cardinality(job_ids));
+    SELECT e.* INTO held
+    FROM redrive.lock_erased(
+        erase_batch.filter, erase_batch.max_rows, redrive.flag_of('waits', erase_batch.waits)) e;
+    WITH delayed AS (
+        DELETE FROM redrive.jobs_delayed j WHERE j.id = ANY (held.jobs) RETURNING j.queue, (j.meta).group_key
+    ),
+    ready AS (
+        DELETE FROM redrive.jobs j WHERE j.id = ANY (held.jobs) RETURNING j.queue, (j.meta).group_key
+    ),
+    gone AS (
+        SELECT d.queue, d.group_key FROM delayed d UNION ALL SELECT r.queue, r.group_key FROM ready r
+    ),
+    counted AS (
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+        SELECT m.segment, g.queue, '{ended}', ARRAY[count(*)]
+        FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue
+    )
+    SELECT count(*), jsonb_agg(to_jsonb(g)) INTO changed, job_groups FROM gone g;
+    DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (held.jobs);
+    PERFORM redrive.free_slots(held.jobs, '{}');
+    counts := jsonb_build_object('jobs', changed);
 
-    letter_ids := letter_ids || ARRAY(
-        SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (job_ids) ORDER BY l.id FOR UPDATE);
     -- Runs wait for the outcomes of letters that they sent, even if they are finished.
     WITH told AS (
         UPDATE redrive.run_letters m SET outcome = 'skipped_gone'
         FROM redrive.dead_letters l
-        WHERE l.id = ANY (letter_ids) AND l.state = 'redriving' AND m.letter_id = l.id AND m.run_id = l.run_id
+        WHERE l.id = ANY (held.letters) AND l.state = 'redriving' AND m.letter_id = l.id AND m.run_id = l.run_id
             AND m.outcome IS NULL
         RETURNING m.run_id
     )
@@ -205,25 +252,20 @@ BEGIN
     SELECT t.run_id, -count(*), count(*) FROM told t GROUP BY t.run_id;
     DELETE FROM redrive.run_letters m
     USING redrive.redrive_runs r
-    WHERE m.letter_id = ANY (letter_ids) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
+    WHERE m.letter_id = ANY (held.letters) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
     WITH deleted AS (
-        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (letter_ids)
+        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (held.letters)
         RETURNING l.queue, l.kind, l.group_id, l.detail_id, l.events, l.group_key
     )
     SELECT jsonb_agg(to_jsonb(d)), count(*) INTO traces, changed FROM deleted d;
     counts := counts || jsonb_build_object('letters', changed);
 
-    EXECUTE
-        'WITH chosen AS MATERIALIZED ('
-        ' SELECT a.id FROM redrive.archived_letters a WHERE '
-        || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json')
-        || ' ORDER BY a.id LIMIT $2),'
-        'deleted AS ('
-        ' DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY(SELECT c.id FROM chosen c))'
-        ' RETURNING d.id, d.letter - ''{payload,raw_base64,headers,history}''::text[]'
-        '  || jsonb_build_object(''error_detail'', md5(d.letter ->> ''error_detail'')) AS letter)'
-        'SELECT array_agg(d.id), jsonb_agg(d.letter), count(*), count(*) < (SELECT count(*) FROM chosen) FROM deleted d'
-        INTO archived_ids, old_traces, changed, has_restored USING erase_batch.filter, max_rows;
+    WITH deleted AS (
+        DELETE FROM redrive.archived_letters d WHERE d.id = ANY (held.archived)
+        RETURNING d.letter - '{payload,raw_base64,headers,history}'::text[]
+            || jsonb_build_object('error_detail', md5(d.letter ->> 'error_detail')) AS letter
+    )
+    SELECT jsonb_agg(d.letter), count(*) INTO old_traces, changed FROM deleted d;
     counts := counts || jsonb_build_object('archive', changed);
 
     EXECUTE
@@ -239,10 +281,18 @@ BEGIN
     counts := counts || jsonb_build_object('versions', versions + changed,
         'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
 
-    -- A key may name a person, and windows and buckets outlive their jobs.
-    DELETE FROM redrive.unique_windows w WHERE w.job_id = ANY (job_ids || letter_ids || archived_ids);
+    -- A key may name a person, and windows and buckets outlive their jobs. An enqueue locks windows in this order, too.
+    DELETE FROM redrive.unique_windows w
+    USING (
+        SELECT k.queue, k.key
+        FROM redrive.unique_windows k
+        WHERE k.job_id = ANY (held.jobs || held.letters || held.archived)
+        ORDER BY k.queue, k.key
+        FOR UPDATE
+    ) o
+    WHERE w.queue = o.queue AND w.key = o.key;
     DELETE FROM redrive.group_buckets b
-    USING jsonb_array_elements(job_groups || coalesce(traces, '[]') || coalesce(old_traces, '[]')) g (job)
+    USING jsonb_array_elements(coalesce(job_groups, '[]') || coalesce(traces, '[]') || coalesce(old_traces, '[]')) g (job)
     WHERE b.queue = g.job ->> 'queue' AND b.group_key = g.job ->> 'group_key';
 
     UPDATE redrive.redrive_runs r
@@ -252,8 +302,8 @@ BEGIN
     counts := counts || jsonb_build_object('runs', changed,
         'audit', CASE WHEN predicate IS NULL THEN 0 ELSE redrive.erase_from_audit(predicate) END);
 
-    -- The next batch finds what another session has restored meanwhile.
-    IF has_restored OR EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
+    -- The next batch finds what another session has moved meanwhile.
+    IF held.has_moved OR EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
         act := redrive.record_act('erase', erase_batch.person, erase_batch.reason, NULL, (counts ->> 'letters')::bigint,
             counts || jsonb_strip_nulls(jsonb_build_object('batch_of', erase_batch.audit)));
         RETURN QUERY
@@ -263,10 +313,11 @@ END
 $$;
 
 -- Erases everything that matches a filter, in the transaction of the caller; see `erase_batch`. Returns how many
--- rows changed in each place.
+-- rows changed in each place. It locks all rows before the first batch, because a later batch that locked letters after
+-- the failure groups of an earlier one could deadlock. It runs with the owner's privileges, as `erase_batch` does.
 CREATE OR REPLACE FUNCTION redrive.erase(filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL)
     RETURNS TABLE (place text, entries bigint)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -276,9 +327,12 @@ DECLARE
     done   boolean;
     totals jsonb := '{}';
 BEGIN
+    PERFORM redrive.lock_erased(erase.filter, 9223372036854775807, true);
     LOOP
         done := true;
-        FOR batch IN SELECT b.* FROM redrive.erase_batch(erase.filter, 5000, erase.person, erase.reason, act) b LOOP
+        FOR batch IN
+            SELECT b.* FROM redrive.erase_batch(erase.filter, 5000, erase.person, erase.reason, act, false) b
+        LOOP
             done := false;
             act := batch.audit_id;
             totals := totals || jsonb_build_object(

@@ -25,7 +25,12 @@ DECLARE
 BEGIN
     SELECT g.id, g.sample INTO found_id, found_sample FROM redrive.groups g WHERE g.fingerprint = print;
     IF found_sample = '[erased]' THEN
-        UPDATE redrive.groups g SET title = shown, sample = left(group_of.error_message, 2048) WHERE g.id = found_id;
+        -- If another session changes the group, the failure after this one tries again: a statement may write letters of
+        -- several groups, in any order.
+        UPDATE redrive.groups g
+        SET title = shown, sample = left(group_of.error_message, 2048)
+        FROM (SELECT e.id FROM redrive.groups e WHERE e.id = found_id FOR NO KEY UPDATE SKIP LOCKED) e
+        WHERE g.id = e.id;
     END IF;
     IF found_id IS NULL AND 1000 <= (
         SELECT count(*) FROM (

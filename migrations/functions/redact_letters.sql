@@ -98,7 +98,7 @@ $$;
 
 -- Applies the patterns of the redaction rules to the texts of failure groups, which are those of some letter.
 -- Returns how many texts changed.
--- Locks: the groups and details that it changes.
+-- Locks: the task of folding, because folding updates several groups, too; then the groups and details that it changes.
 CREATE OR REPLACE FUNCTION redrive.redact_groups() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -108,6 +108,7 @@ DECLARE
     texts   bigint;
     changed bigint := 0;
 BEGIN
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
     FOR rule IN
         SELECT r.queue, r.kind, p.pattern
         FROM redrive.redactions r CROSS JOIN LATERAL unnest(r.patterns) AS p (pattern)

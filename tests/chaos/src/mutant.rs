@@ -318,7 +318,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "expiry-charges-an-attempt" in Wait breaks [Attempts], Statement
         "settle" " OR v.cause = 'expired' THEN" => " THEN";
     "erasure-keeps-the-key" in Wait breaks [Leftover], Function
-        "erase_batch" "DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);" => "";
+        "erase_batch" "DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (held.jobs);" => "";
     "retention-ignores-the-age" in Keep breaks [Retention], Function
         "remove_letters" "l.changed_at < statement_timestamp() - $2"
             => "l.changed_at < statement_timestamp() + $2";

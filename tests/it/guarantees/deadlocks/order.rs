@@ -182,6 +182,84 @@ fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
     assert_eq!(deadlocks(&test), 0);
 }
 
+const ERASE: &str =
+    r#"SELECT entries FROM redrive.erase('{"payload": "$.number > 0"}') WHERE place = 'letters'"#;
+
+/// The job of the first letter waits to run again.
+#[test]
+fn an_erasure_locks_the_letters_of_jobs_with_the_others_in_id_order() {
+    let test = database();
+    let queue = test.queue("orders");
+    let ids = letters(&queue, 2);
+    queue.redrives(&only(ids[0]));
+    let (mut client, mut erasing, mut watching) = (test.client(), test.client(), test.client());
+    let mut transaction = client.transaction().unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    transaction.change(lock, &[&ids[0].get()]);
+    let erased: i64 = thread::scope(|scope| {
+        let erasure = scope.spawn(|| erasing.ask(ERASE, &[]));
+        blocked(&mut watching, 1);
+        transaction.change(lock, &[&ids[1].get()]);
+        transaction.commit().unwrap();
+        erasure.join().unwrap()
+    });
+    assert_eq!(erased, 2);
+    drop((queue, client, erasing, watching));
+    assert_eq!(deadlocks(&test), 0);
+}
+
+/// Each changes several groups, as a fold does.
+#[test]
+fn what_changes_failure_groups_waits_for_a_fold_before_it_locks_one() {
+    for change in [
+        ERASE,
+        "SELECT redrive.redact_groups()",
+        "SELECT redrive.restore_archived('{}', 0, 10, false, NULL, NULL)",
+    ] {
+        let test = database();
+        let queue = test.queue("orders");
+        letters(&queue, 1);
+        // Its group is gone, too.
+        test.sql(
+            "SELECT redrive.remove_locked(ARRAY(SELECT id FROM redrive.dead_letters), 'archive'); \
+             DELETE FROM redrive.groups",
+        );
+        letters(&queue, 1);
+        let (mut client, mut changing, mut watching) =
+            (test.client(), test.client(), test.client());
+        let mut fold = client.transaction().unwrap();
+        fold.sql("SELECT FROM redrive.exclusive_tasks WHERE task = 'fold_letters' FOR UPDATE");
+        thread::scope(|scope| {
+            let changed = scope.spawn(|| changing.sql(change));
+            blocked(&mut watching, 1);
+            fold.sql("SELECT FROM redrive.groups FOR UPDATE NOWAIT");
+            fold.commit().unwrap();
+            changed.join().unwrap();
+        });
+    }
+}
+
+/// A statement writes letters of several groups in any order, so it must not wait for a group that exists.
+#[test]
+fn a_failure_waits_for_no_session_that_changes_its_erased_group() {
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
+    let fails = |position: &str| {
+        let failure = ForeignFailure::new("kafka:orders", position, "orders", "order", "{}");
+        db.captures(&failure.error("Declined", "no funds"));
+    };
+    fails("0/1");
+    client.sql("UPDATE redrive.groups SET title = '[erased]', sample = '[erased]'");
+    let mut change = client.transaction().unwrap();
+    change.sql("SELECT FROM redrive.groups FOR UPDATE");
+    fails("0/2");
+    let title = "SELECT title FROM redrive.groups";
+    assert_eq!(change.ask::<String>(title, &[]), "[erased]");
+    change.commit().unwrap();
+    fails("0/3");
+    assert_eq!(client.ask::<String>(title, &[]), "no funds");
+}
+
 /// Makes the first change of a letter fail as a deadlock victim; later ones succeed.
 fn make_a_victim(test: &TestDatabase) {
     test.client().sql("CREATE SEQUENCE public.victims; \
