@@ -25,6 +25,8 @@ CREATE DOMAIN redrive.attempt_limit AS integer CHECK (VALUE BETWEEN 1 AND 1000);
 CREATE DOMAIN redrive.small_counter AS smallint CHECK (VALUE >= 0);
 CREATE DOMAIN redrive.run_time AS timestamptz CHECK (VALUE > '2000-01-01Z' AND VALUE < '3000-01-01Z');
 CREATE DOMAIN redrive.group_key AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 200);
+-- An enqueuer may count what it likes, but the sum of all rows must not exceed a bigint.
+CREATE DOMAIN redrive.counts AS bigint[] CHECK (1000000000 >= ALL (VALUE) AND -1000000000 <= ALL (VALUE));
 CREATE DOMAIN redrive.headers AS jsonb
     CHECK (jsonb_typeof(VALUE) = 'object' AND octet_length(VALUE::text) <= 65536);
 

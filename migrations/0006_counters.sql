@@ -72,7 +72,7 @@ CREATE TABLE redrive.metric_deltas (
     labels   text[]      COLLATE "C",
     causes   text[]      COLLATE "C",
     buckets  smallint[],
-    counts   bigint[]    NOT NULL,
+    counts   redrive.counts NOT NULL,
     sums     double precision[]
 ) PARTITION BY LIST (segment);
 

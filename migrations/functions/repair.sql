@@ -262,9 +262,12 @@ BEGIN
             ),
             fixed AS (
                 INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+                -- In rows of at most a billion; see `counts`.
                 SELECT r.segment, d.queue, ARRAY[d.key], ARRAY[nullif(d.state, '')],
-                       ARRAY[CASE d.key WHEN 'ended' THEN -d.more ELSE d.more END]
+                       ARRAY[CASE WHEN d.key = 'letters' AND d.more < 0 THEN -1 ELSE 1 END
+                           * least(1000000000, abs(d.more) - p.place * 1000000000)]
                 FROM differences d CROSS JOIN redrive.metric_ring r
+                CROSS JOIN generate_series(0, (abs(d.more) - 1) / 1000000000) AS p (place)
                 WHERE NOT dry_run
             )
             SELECT array_agg(concat_ws(' ', d.queue, CASE d.key WHEN 'letters' THEN d.state ELSE 'live' END,

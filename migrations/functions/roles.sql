@@ -27,13 +27,12 @@ DECLARE
         'USAGE ON SEQUENCE redrive.job_id',
         'SELECT (id), INSERT (id, segment, rank, queue, kind, payload, meta) ON redrive.jobs',
         'INSERT (id, run_at, queue, kind, payload, meta) ON redrive.jobs_delayed',
-        'SELECT, INSERT ON redrive.unique_keys',
-        'SELECT ON redrive.unique_windows',
+        'SELECT ON redrive.unique_keys, redrive.unique_windows',
         'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.group_policies',
         'SELECT (queue, job_id) ON redrive.group_slots',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
-        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, redrive.open_window, '
+        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, '
             'redrive.have_reserved_header, redrive.check_name, redrive.wake, redrive.entry_segment, redrive.new_meta'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
@@ -112,7 +111,7 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, '
+        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, redrive.capture, redrive.capture_letters, redrive.capture_many, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
             'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '

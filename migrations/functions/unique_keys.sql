@@ -6,10 +6,9 @@
 -- A new window deletes the expired ones of one page. The job ids choose the pages in turn, so expired windows are a
 -- small part of the table, without an index that dead rows fill and without a chore.
 --
--- It runs with the rights of the owner, because an enqueuer may not delete keys, and deletes no key that it has not
--- taken.
+-- It deletes no key that it has not taken.
 CREATE OR REPLACE FUNCTION redrive.open_window(queue text, key text, id bigint, window_ms bigint) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -49,9 +48,12 @@ $$;
 --
 -- The key of an earlier job is read and never locked. The worker that ends that job deletes the key, and
 -- must not wait until the caller commits. If the key disappears before it is read, it is free again.
+--
+-- It runs with the rights of the owner, because an enqueuer may neither delete keys nor take one for the job that will
+-- get an id: that job could not be stored with a key of its own.
 CREATE OR REPLACE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[], windows bigint[] DEFAULT NULL)
 RETURNS TABLE (key text, job_id bigint)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -60,10 +62,15 @@ DECLARE
 BEGIN
     -- In the order of the keys, so that two callers cannot deadlock.
     FOR wanted IN
-        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id, n.window_ms
+        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id, n.window_ms,
+               (SELECT s.last_value FROM redrive.job_id s) AS last_id
         FROM unnest(take_keys.keys, take_keys.ids, take_keys.windows) AS n (key, id, window_ms)
         ORDER BY n.key COLLATE "C", n.id
     LOOP
+        IF wanted.id > wanted.last_id THEN
+            RAISE EXCEPTION 'redrive: job % does not exist; its id must come from the sequence redrive.job_id', wanted.id
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
         take_keys.key := wanted.key;
         LOOP
             IF wanted.window_ms IS NULL THEN

@@ -11,6 +11,7 @@ const LEASE: &str =
 const ROW: &str = "'{1}', '{k}', ARRAY['{}'::json], ARRAY[now()]";
 const LETTER: &str = "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, enqueued_at, payload";
 const KEY: &str = "INSERT INTO redrive.unique_keys (queue, key, job_id)";
+const COUNT: &str = "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)";
 const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at)";
 
 #[test]
@@ -87,6 +88,8 @@ fn the_schema_rejects_illegal_rows() {
         format!("{KEY} VALUES ('q', '', 1)"),
         format!("{KEY} VALUES ('q', '{long}{long}', 1)"),
         format!("{KEY} VALUES (' q', 'k', 1)"),
+        format!("{COUNT} VALUES (0, 'q', '{{enqueued}}', '{{1000000001}}')"),
+        format!("{COUNT} VALUES (0, 'q', '{{enqueued,ended}}', '{{1,-1000000001}}')"),
         format!("{BREAKER} VALUES ('b', 'ajar', 'outage', 1, now())"),
         format!("{BREAKER} VALUES ('b', 'open', 'boredom', 1, now())"),
         format!("{BREAKER} VALUES ('b', 'open', 'outage', 0, now())"),
@@ -111,6 +114,7 @@ fn the_schema_rejects_illegal_rows() {
         format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW})"),
         format!("{LETTER}) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
         format!("{KEY} VALUES ('q', 'k', 1)"),
+        format!("{COUNT} VALUES (0, 'q', '{{enqueued,ended}}', '{{1000000000,-1000000000}}')"),
         format!("{BREAKER} VALUES ('b', 'open', 'outage', 1, 'infinity')"),
     ];
     for statement in &legal {

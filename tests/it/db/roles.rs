@@ -210,6 +210,40 @@ fn granting_a_role_that_does_not_exist_is_an_error() {
     has(hint.unwrap_or_default(), "operator");
 }
 
+/// Whoever may enqueue could otherwise stop the counters, or the enqueues of others.
+#[test]
+fn an_enqueuer_counts_within_bounds_and_takes_keys_for_jobs_that_exist() {
+    let test = TestDatabase::migrated();
+    let role = test.role_of("maker", &["enqueuer"]);
+    let mut client = role.client();
+    for (statement, says) in [
+        (
+            "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
+             VALUES (0, 'orders', '{enqueued}', '{9223372036854775807}')",
+            "23514",
+        ),
+        (
+            "INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'a', 1000)",
+            "42501",
+        ),
+        (
+            "SELECT redrive.open_window('orders', 'a', 1000, 1000)",
+            "42501",
+        ),
+        (
+            "SELECT redrive.take_keys('orders', '{a}', '{1000}')",
+            "job 1000 does not exist",
+        ),
+        (
+            "SELECT redrive.take_keys('orders', '{a}', '{1000}', '{1000}')",
+            "job 1000 does not exist",
+        ),
+    ] {
+        client.refuses(statement, &[], says);
+    }
+    assert_eq!(test.count("unique_keys"), 0);
+}
+
 /// Makes an open letter in the queue `orders`.
 fn letter(db: &Database) -> JobId {
     let position = Uuid::new_v4().to_string();

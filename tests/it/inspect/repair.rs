@@ -136,6 +136,11 @@ fn totals_groups_ids_and_schedules_are_fixed() {
             &[("counter", 1)],
         ),
         (
+            "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
+             SELECT 0, 'orders', '{enqueued}', '{1000000000}' FROM generate_series(1, 3)",
+            &[("counter", 1)],
+        ),
+        (
             "SELECT setval('redrive.job_id', 1, false)",
             &[("sequence", 1)],
         ),

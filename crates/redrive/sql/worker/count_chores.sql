@@ -8,5 +8,5 @@
 -- Index relied on: none.
 -- Rows: none.
 INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
-SELECT m.segment, $1, $2, $3, $4, $5, $6
+SELECT m.segment, $1, $2, $3, $4, $5::bigint[], $6
 FROM redrive.metric_ring m
