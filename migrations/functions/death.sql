@@ -228,8 +228,9 @@ BEGIN
     END IF;
     IF NEW.edits > OLD.edits OR (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
         INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
-        VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, earlier.redacted, 'captured again');
-        NEW.edits := earlier.edits + 1;
+        VALUES (earlier.id, redrive.next_version(earlier.id, earlier.edits), earlier.payload, earlier.raw, earlier.redacted,
+                'captured again')
+        RETURNING version + 1 INTO NEW.edits;
     END IF;
     NEW.history := redrive.past_failures(earlier);
     NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);

@@ -15,6 +15,15 @@ BEGIN
 END
 $$;
 
+-- Returns the number of the version that keeps the content of a letter with so many edits: this number, unless an archived
+-- letter with the same id has it. That happens while the sequence of ids lags behind, for example after a logical restore.
+CREATE OR REPLACE FUNCTION redrive.next_version(letter_id bigint, edits integer) RETURNS integer
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(max(v.version) + 1, $2) FROM redrive.letter_versions v WHERE v.letter_id = $1 AND v.version >= $2
+$$;
+
 -- Locks a letter for editing and returns its number of edits. Raises an error if it cannot be edited.
 CREATE OR REPLACE FUNCTION redrive.lock_for_edit(id bigint) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -86,14 +95,14 @@ BEGIN
     operation := coalesce(operation, act);
     RETURN QUERY
     WITH given AS MATERIALIZED (
-        SELECT g.id, g.payload, g.raw, l.edits AS version
+        SELECT g.id, g.payload, g.raw, redrive.next_version(l.id, l.edits) AS version
         FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
         JOIN redrive.dead_letters l ON l.id = g.id
         WHERE l.id = ANY (editable)
     ),
     kept AS (
         INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, person, reason)
-        SELECT l.id, l.edits, l.payload, l.raw, l.redacted, left(edit_letters.person, 200),
+        SELECT l.id, g.version, l.payload, l.raw, l.redacted, left(edit_letters.person, 200),
                left(edit_letters.reason, 1024)
         FROM given g
         JOIN redrive.dead_letters l ON l.id = g.id

@@ -58,7 +58,7 @@ DECLARE
             'redrive.group_of, redrive.ruled_group, redrive.rule_part, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_messages, redrive.redacted_text, redrive.redact_bytes, '
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
-            'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
+            'redrive.full_history, redrive.past_failures, redrive.next_version, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_condition, redrive.filter_keys, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.retake_keys, redrive.retaken_key, redrive.lock_diverted, redrive.hold_letters, redrive.entry_segment, redrive.lock_turns, redrive.segment_of_returned, redrive.requeue, redrive.bury, redrive.ready_job, redrive.delayed_job, redrive.tried, redrive.altered, redrive.place_of, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.has_pieces, redrive.refusal, redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, redrive.remove_locked, redrive.policy_wait, redrive.policy_delay, '
