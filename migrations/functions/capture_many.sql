@@ -61,13 +61,31 @@ CREATE OR REPLACE FUNCTION redrive.imported(failure jsonb, bytes bytea) RETURNS 
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    letter redrive.dead_letters := redrive.unarchived(
-        '{"state": "open", "cause": "captured", "seen": 1, "priority": 0, "attempts": 0, "earlier_attempts": 0,'
+    stored jsonb := '{"state": "open", "cause": "captured", "seen": 1, "priority": 0, "attempts": 0, "earlier_attempts": 0,'
         ' "max_attempts": 5, "generation": 0, "crashes": 0, "history": [], "deaths": 1, "alike": 0, "edits": 0,'
         ' "events": [], "failed_redrives": 0, "error_class": "captured", "error_message": ""}'::jsonb
         || jsonb_build_object('enqueued_at', clock_timestamp(), 'died_at', clock_timestamp())
-        || coalesce(failure -> 'letter', '{}') || (failure - 'letter'));
+        || coalesce(failure -> 'letter', '{}') || (failure - 'letter');
+    wrong  text;
+    letter redrive.dead_letters;
 BEGIN
+    -- So that neither a sum of two nor the deaths to come exceed a column.
+    SELECT format('`%s` of an exported letter is %s; it must be a whole number from %s to %s',
+        b.name, stored -> b.name, b.lowest, b.highest)
+    INTO wrong
+    FROM (VALUES
+        ('attempts', 0, 1000000000), ('earlier_attempts', 0, 1000000000), ('generation', 0, 1000000000),
+        ('seen', 1, 1000000000), ('deaths', 1, 1000000000), ('edits', 0, 1000000000), ('crashes', 0, 30000),
+        ('alike', 0, 30000), ('failed_redrives', 0, 30000), ('max_attempts', 1, 1000), ('priority', -1000, 1000)
+    ) AS b (name, lowest, highest)
+    WHERE CASE jsonb_typeof(stored -> b.name)
+        WHEN 'number' THEN (stored -> b.name)::numeric NOT BETWEEN b.lowest AND b.highest OR scale((stored -> b.name)::numeric) > 0
+        ELSE true END
+    LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: %', wrong USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    letter := redrive.unarchived(stored);
     letter.id := nextval('redrive.job_id');
     -- A redrive takes letters that died before it.
     letter.died_at := least(letter.died_at, clock_timestamp());
