@@ -3,7 +3,7 @@
 //! Such a call cannot be ended, because the driver reads until its connection breaks. The library
 //! counts them to know what they hold and to bound their number.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
@@ -25,13 +25,6 @@ pub(crate) struct CallTicket {
 }
 
 impl AbandonedCalls {
-    /// Returns the counter of connection attempts. It is shared by the whole process, because each
-    /// attempt to reach a silent server may come from a new handle.
-    pub(crate) fn connecting() -> AbandonedCalls {
-        static CONNECTING: OnceLock<AbandonedCalls> = OnceLock::new();
-        CONNECTING.get_or_init(AbandonedCalls::default).clone()
-    }
-
     pub(crate) fn calls(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
@@ -36,6 +36,11 @@ const PORT: u16 = 5432;
 /// The request to which every server answers one byte before authentication.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
+/// The abandoned attempts of the whole process, because each attempt to reach a silent server may come from a new
+/// handle; and the lookups of names.
+static CONNECTING: LazyLock<AbandonedCalls> = LazyLock::new(AbandonedCalls::default);
+static LOOKING_UP: LazyLock<AbandonedCalls> = LazyLock::new(AbandonedCalls::default);
+
 /// Opens connections to one server.
 #[derive(Clone)]
 pub(crate) struct Connector {
@@ -43,6 +48,7 @@ pub(crate) struct Connector {
     /// The deadline of an attempt.
     timeout: Duration,
     abandoned: AbandonedCalls,
+    lookups: AbandonedCalls,
     /// Whether each connection must prove that no other program uses its session.
     is_private: bool,
     /// Why the pool's last attempt failed, unless it succeeded.
@@ -56,7 +62,8 @@ impl Connector {
         Connector {
             address,
             timeout,
-            abandoned: AbandonedCalls::connecting(),
+            abandoned: CONNECTING.clone(),
+            lookups: LOOKING_UP.clone(),
             is_private: false,
             trouble: Arc::default(),
             first: Arc::default(),
@@ -128,21 +135,33 @@ impl Connector {
         &self,
         connect: impl FnOnce(&ConnectOptions) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        const DOING: &str = "connect to the database";
         let until = from_now(self.timeout);
         if self.abandoned.calls() > 0 {
             self.check_server_answers(until)?;
         }
+        let address = self.address.clone();
+        self.within(until, &self.abandoned, move || connect(&address))
+    }
+
+    /// Makes a call on a thread, which is abandoned at the deadline.
+    fn within<T: Send + 'static>(
+        &self,
+        until: Instant,
+        abandoned: &AbandonedCalls,
+        call: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        const DOING: &str = "connect to the database";
         let (reply, answer) = bounded(1);
-        let ticket = self.abandoned.ticket();
-        let (address, mine) = (self.address.clone(), ticket.clone());
+        let ticket = abandoned.ticket();
+        let mine = ticket.clone();
         spawn("redrive-connect", move || {
-            mine.begin();
-            let connected = host::check_driver(DOING)
-                .and_then(|()| host::caught(DOING, || connect(&address)).flatten());
-            mine.end();
-            // If the caller gave up, this drops the connection.
-            _ = reply.send(connected);
+            if mine.begin() {
+                let answered =
+                    host::check_driver(DOING).and_then(|()| host::caught(DOING, call).flatten());
+                mine.end();
+                // If the caller gave up, this drops the connection.
+                _ = reply.send(answered);
+            }
         })?;
         answer.recv_deadline(until).unwrap_or_else(|_| {
             ticket.abandon();
@@ -157,14 +176,27 @@ impl Connector {
 
     /// Checks that the server answers, because earlier attempts are still unanswered.
     fn check_server_answers(&self, until: Instant) -> Result<()> {
-        let tcp_addresses = tcp_addresses(self.address.config());
-        let is_there = match tcp_addresses.is_empty() {
+        let config = self.address.config().clone();
+        let addresses = self.look_up(until, move || tcp_addresses(&config))?;
+        let is_there = match addresses.is_empty() {
             true => self.abandoned.calls() < MAX_ABANDONED,
-            false => tcp_addresses.iter().any(|address| answers(*address, until)),
+            false => addresses.iter().any(|address| answers(*address, until)),
         };
         match is_there {
             true => Ok(()),
             false => Err(self.no_answer()),
+        }
+    }
+
+    /// Looks up addresses, unless an earlier lookup is still unanswered: the host may wait for a name server for long.
+    fn look_up(
+        &self,
+        until: Instant,
+        look_up: impl FnOnce() -> Vec<SocketAddr> + Send + 'static,
+    ) -> Result<Vec<SocketAddr>> {
+        match self.lookups.calls() {
+            0 => self.within(until, &self.lookups, || Ok(look_up())),
+            _ => Err(self.no_answer()),
         }
     }
 
@@ -345,5 +377,26 @@ mod tests {
         drop(silent);
         let error = connector.open().map(drop).expect_err("refused");
         assert!(!error.to_string().contains("within"), "{error:?}");
+    }
+
+    #[test]
+    fn a_lookup_ends_at_the_deadline_and_no_other_begins_meanwhile() {
+        let connector = Connector {
+            lookups: AbandonedCalls::default(),
+            ..Connector::new(address(1), MOMENT)
+        };
+        let (release, held) = bounded::<()>(0);
+        let hangs = move || {
+            // Returns when the test drops its side.
+            _ = held.recv();
+            Vec::new()
+        };
+        let error = connector.look_up(from_now(MOMENT), hangs);
+        assert!(error.expect_err("no answer").is_unavailable());
+        assert_eq!(connector.lookups.calls(), 1);
+        let other = || unreachable!("one lookup at a time");
+        let error = connector.look_up(from_now(MOMENT), other);
+        assert!(error.expect_err("no other").is_unavailable());
+        drop(release);
     }
 }
