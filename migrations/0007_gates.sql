@@ -59,7 +59,7 @@ COMMENT ON COLUMN redrive.queue_pauses.ends_at IS 'When it ends by itself; infin
 --   is a twentieth of that, but at least 20 ms.
 CREATE TABLE redrive.rate_limits (
     queue    redrive.name     NOT NULL,
-    kind     text             COLLATE "C" NOT NULL CHECK (length(kind) <= 100),
+    kind     text             COLLATE "C" NOT NULL CHECK (length(kind) <= 255),
     each_group boolean        NOT NULL DEFAULT false,
     starts   integer          NOT NULL CHECK (starts BETWEEN 1 AND 1000000),
     period   interval         NOT NULL CHECK (period BETWEEN '1 millisecond' AND '31 days'),

@@ -155,7 +155,7 @@ BEGIN
         ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
         ' WHERE a.id > $2 AND ' || redrive.filter_archive(restore_archived.filter) || ' ORDER BY a.id LIMIT $3'
         || CASE WHEN redrive.flag_of('dry_run', dry_run) THEN '' ELSE ' FOR UPDATE OF a' END || ') p'
-        INTO page USING restore_archived.filter, after, redrive.limit_of('max_letters', max_letters);
+        INTO page USING restore_archived.filter, coalesce(after, 0), redrive.limit_of('max_letters', max_letters);
     IF page IS NULL THEN
         RETURN;
     END IF;

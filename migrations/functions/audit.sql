@@ -40,8 +40,8 @@ DECLARE
     deleted bigint;
     newest  timestamptz;
 BEGIN
-    IF older_than IS NULL OR older_than < '30 days' THEN
-        RAISE EXCEPTION 'redrive: audit records can be pruned after 30 days, not after %', coalesce(older_than::text, 'NULL')
+    IF older_than BETWEEN '30 days' AND '36600 days' IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: audit records can be pruned after 30 to 36600 days, not after %', coalesce(older_than::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM set_config('redrive.audit_change', 'DELETE', true);

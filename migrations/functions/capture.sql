@@ -21,6 +21,23 @@ BEGIN ATOMIC
         'redrive-body-bytes', CASE WHEN bytes > 16777216 THEN bytes::text END)::jsonb)) AS w (headers);
 END;
 
+-- Raises a clear error for what the schema would reject of a captured failure.
+CREATE OR REPLACE FUNCTION redrive.check_capture(queue text, kind text, group_key text, headers jsonb) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM redrive.check_name('queue', queue), redrive.check_name('kind', kind);
+    IF octet_length(group_key) NOT BETWEEN 1 AND 200 THEN
+        RAISE EXCEPTION 'redrive: the group is % bytes; it must be 1 to 200', octet_length(group_key)
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 65536 THEN
+        RAISE EXCEPTION 'redrive: the headers must be a JSON object of at most 65536 bytes'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
 -- Stores a foreign failure (a Kafka event, a webhook, an outbox row) as a letter with the cause
 -- `captured`, once per position of its source. Any bytes are accepted; those of JSON are also its
 -- payload.
@@ -68,7 +85,7 @@ BEGIN
         capture."position" := redrive.shortened(capture."position", 500);
         capture.kind := redrive.shortened(capture.kind, 255);
     END IF;
-    PERFORM redrive.check_name('queue', capture.queue), redrive.check_name('kind', capture.kind);
+    PERFORM redrive.check_capture(capture.queue, capture.kind, capture.group_key, capture.headers);
     IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
@@ -178,10 +195,14 @@ BEGIN
         error_message text, error_detail text, group_key text, failure_key text);
     IF sources IS NULL THEN
         RETURN;
-    ELSIF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
+    ELSIF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL
+        OR array_position(raws, NULL) IS NOT NULL OR cardinality(raws) = cardinality(failures) IS NOT TRUE
+    THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
+    PERFORM redrive.check_capture(f.queue, f.kind, f.group_key, f.headers)
+    FROM unnest(queues, kinds, group_keys, headers) AS f (queue, kind, group_key, headers);
     LOOP
         BEGIN
             WITH given AS MATERIALIZED (

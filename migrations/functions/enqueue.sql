@@ -33,7 +33,6 @@ DECLARE
     new_id bigint := nextval('redrive.job_id');
     held_by bigint;
     changed boolean := false;
-    window_ms bigint := ceil(extract(epoch FROM enqueue.unique_window) * 1000);
     -- The stored text.
     body text := enqueue.payload::text;
     meta redrive.job_meta;
@@ -107,7 +106,8 @@ BEGIN
         FROM redrive.replace_keys(
             enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
             ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
-            ARRAY[enqueue.priority], ARRAY[window_ms], ARRAY[enqueue.headers]) k;
+            ARRAY[enqueue.priority], ARRAY[ceil(extract(epoch FROM enqueue.unique_window) * 1000)::bigint],
+            ARRAY[enqueue.headers]) k;
         IF changed THEN
             PERFORM redrive.wake(enqueue.queue);
         END IF;

@@ -50,7 +50,16 @@ DECLARE
         WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = n.id));
     added bigint;
 BEGIN
-    IF group_id IS NULL OR missing IS NOT NULL THEN
+    IF action IN ('merge', 'error', 'class', 'kind', 'payload') IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: unknown action % of a group rule; expected merge, error, class, kind or payload',
+            coalesce(quote_literal(action), 'NULL') USING ERRCODE = 'invalid_parameter_value';
+    ELSIF (action = 'merge') <> (into_id IS NOT NULL) THEN
+        RAISE EXCEPTION 'redrive: the action merge needs a group that it merges into, and no other action has one'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF (action IN ('error', 'payload')) <> (pattern IS NOT NULL) OR octet_length(pattern) NOT BETWEEN 1 AND 1024 THEN
+        RAISE EXCEPTION 'redrive: the actions error and payload need a pattern of 1 to 1024 bytes, and no other action has one'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF group_id IS NULL OR missing IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: failure group % does not exist', coalesce(missing::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups lists the groups.';
     END IF;

@@ -70,13 +70,20 @@ DECLARE
     act       bigint;
     wrong     record;
 BEGIN
-    -- A restored payload may have been captured, and those may be larger.
-    SELECT g.id, octet_length(g.payload::text) AS bytes INTO wrong
-    FROM unnest(edit_letters.ids, edit_letters.payloads) AS g (id, payload)
-    WHERE octet_length(g.payload::text) > 1048576 AND edit_letters.how <> 'restore'
+    SELECT g.id, CASE
+        WHEN count(*) > 1 THEN 'is given twice'
+        WHEN bool_or(num_nonnulls(g.payload, g.raw) = 0) THEN 'needs a new payload'
+        ELSE format('cannot have a new payload of %s bytes; the limit is 1048576', max(octet_length(g.payload::text)))
+    END AS complaint INTO wrong
+    FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
+    WHERE g.id IS NOT NULL
+    GROUP BY g.id
+    HAVING count(*) > 1 OR bool_or(num_nonnulls(g.payload, g.raw) = 0)
+        -- A restored payload may have been captured, and those may be larger.
+        OR max(octet_length(g.payload::text)) > 1048576 AND edit_letters.how <> 'restore'
     ORDER BY g.id LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'redrive: the new payload of letter % is % bytes; the limit is 1048576', wrong.id, wrong.bytes
+        RAISE EXCEPTION 'redrive: letter % %; no letter was edited', wrong.id, wrong.complaint
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- This is a separate statement, so that the next one sees the letters as they are under the lock.

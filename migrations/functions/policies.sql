@@ -21,11 +21,14 @@ BEGIN
             SELECT FROM jsonb_each(policy - 'letters') o
             WHERE jsonb_typeof(o.value) IS DISTINCT FROM jsonb_typeof(defaults -> o.key))
             THEN 'has options that are unknown or of another type: ' || options::text
-        WHEN (policy ->> 'batch')::integer NOT BETWEEN 1 AND 10000 THEN 'needs a batch of 1 to 10000 letters'
-        WHEN (policy ->> 'generations')::integer NOT BETWEEN 1 AND 100000 THEN 'needs a limit of 1 to 100000 generations'
-        WHEN (policy ->> 'growth')::double precision NOT BETWEEN 1 AND 100 THEN 'needs a growth of 1 to 100'
-        WHEN (policy ->> 'longest_delay_ms')::bigint NOT BETWEEN shortest AND 316224000000
+        WHEN (policy ->> 'batch')::numeric NOT BETWEEN 1 AND 10000 THEN 'needs a batch of 1 to 10000 letters'
+        WHEN (policy ->> 'generations')::numeric NOT BETWEEN 1 AND 100000 THEN 'needs a limit of 1 to 100000 generations'
+        WHEN (policy ->> 'growth')::numeric NOT BETWEEN 1 AND 100 THEN 'needs a growth of 1 to 100'
+        WHEN (policy ->> 'longest_delay_ms')::numeric NOT BETWEEN shortest AND 316224000000
             THEN 'needs a longest delay between its interval and 3660 days'
+        WHEN scale((policy ->> 'batch')::numeric) + scale((policy ->> 'generations')::numeric)
+            + scale((policy ->> 'longest_delay_ms')::numeric) > 0
+            THEN 'needs whole numbers as its batch, generations and longest delay'
     END;
     IF error IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: a policy %', error USING ERRCODE = 'invalid_parameter_value';

@@ -20,7 +20,8 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     INSERT INTO redrive.protections (queue, approve_above, roles, other_role)
-    VALUES (set_protection.queue, set_protection.approve_above, nullif(set_protection.roles, '{}'), set_protection.other_role)
+    VALUES (set_protection.queue, set_protection.approve_above, nullif(set_protection.roles, '{}'),
+            redrive.flag_of('other_role', set_protection.other_role))
     ON CONFLICT ON CONSTRAINT protections_pkey DO UPDATE
     SET approve_above = excluded.approve_above, roles = excluded.roles, other_role = excluded.other_role;
     PERFORM redrive.record_act('protect_queue', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(

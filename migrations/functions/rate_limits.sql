@@ -114,7 +114,7 @@ CREATE OR REPLACE FUNCTION redrive.remove_rate_limit(
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    PERFORM redrive.check_name('queue', remove_rate_limit.queue);
+    PERFORM redrive.check_name('queue', remove_rate_limit.queue), redrive.flag_of('each_group', remove_rate_limit.each_group);
     DELETE FROM redrive.rate_limits l
     WHERE l.queue = remove_rate_limit.queue AND l.kind = coalesce(remove_rate_limit.kind, '')
         AND l.each_group = remove_rate_limit.each_group;

@@ -44,7 +44,7 @@ BEGIN
         ' SELECT l.id FROM redrive.dead_letters l'
         ' WHERE l.id > $2 AND l.state <> ''redriving'' AND ' || redrive.filter_letters(filter)
         || ' ORDER BY l.id LIMIT $3) p'
-        INTO page USING filter, after, redrive.limit_of('max_letters', max_letters);
+        INTO page USING filter, coalesce(after, 0), redrive.limit_of('max_letters', max_letters);
     IF page IS NULL THEN
         RETURN;
     END IF;

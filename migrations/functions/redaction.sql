@@ -269,7 +269,7 @@ BEGIN
     END IF;
     INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns, keep_types)
     VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
-            coalesce(add_redaction.patterns, '{}'), add_redaction.keep_types)
+            coalesce(add_redaction.patterns, '{}'), redrive.flag_of('keep_types', add_redaction.keep_types))
     RETURNING r.id INTO added;
     PERFORM redrive.record_act(
         'add_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(

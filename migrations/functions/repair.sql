@@ -80,7 +80,7 @@ DECLARE
     counted record;
     highest bigint;
 BEGIN
-    PERFORM redrive.require_read_committed('repair');
+    PERFORM redrive.require_read_committed('repair'), redrive.flag_of('dry_run', dry_run);
     WHILE redrive.fold_metrics() > 0 LOOP END LOOP;
     WHILE redrive.fold_letters() > 0 LOOP END LOOP;
     -- A later statement reads them; see is_drained.

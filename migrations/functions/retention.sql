@@ -246,8 +246,8 @@ DECLARE
     chosen record;
     taken  bigint := 0;
 BEGIN
-    IF older_than IS NULL OR older_than < '0' THEN
-        RAISE EXCEPTION 'redrive: prune needs an age, and it must not be negative' USING ERRCODE = 'invalid_parameter_value';
+    IF older_than BETWEEN '0' AND '36600 days' IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: prune needs an age of 0 to 36600 days' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     FOR chosen IN
         SELECT q.queue, s.state

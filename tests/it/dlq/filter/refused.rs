@@ -54,13 +54,46 @@ const LIMITED: [&str; 13] = [
 ];
 
 /// Operations with a flag.
-const FLAGGED: [&str; 5] = [
+const FLAGGED: [&str; 9] = [
     "SELECT redrive.redact_letters('{}', 0, 10, NULL, NULL, 'x')",
     "SELECT redrive.restore_archived('{}', 0, 10, NULL, NULL, 'x')",
     "SELECT redrive.discard_letters('{}', now(), 10, NULL, 'x', NULL, NULL)",
     "SELECT redrive.set_rate_limit('orders', 1, each_group => NULL)",
     "SELECT redrive.pause_schedule('hourly', NULL)",
+    "SELECT redrive.set_protection('orders', 1, other_role => NULL)",
+    "SELECT redrive.add_redaction('orders', NULL, '{/card}', keep_types => NULL)",
+    "SELECT redrive.remove_rate_limit('orders', each_group => NULL)",
+    "SELECT redrive.repair(NULL)",
 ];
+
+/// Operations with an argument that a constraint of a table would reject, and what they say.
+const WRONG: &str = r#"
+    add_group_rule(1, NULL, NULL, NULL)              -- unknown action NULL of a group rule
+    add_group_rule(1, 'join', NULL, NULL)            -- unknown action 'join' of a group rule
+    add_group_rule(1, 'merge', NULL, NULL)           -- the action merge needs a group
+    add_group_rule(1, 'kind', 1, NULL)               -- the action merge needs a group
+    add_group_rule(1, 'error', NULL, NULL)           -- the actions error and payload need a pattern
+    add_group_rule(1, 'error', NULL, '')             -- the actions error and payload need a pattern
+    add_group_rule(1, 'payload', NULL, repeat('x', 1025)) -- need a pattern of 1 to 1024 bytes
+    add_group_rule(1, 'class', NULL, 'x')            -- the actions error and payload need a pattern
+    edit_letters('{1,1}', '{1,2}', NULL, NULL, 'x', 'me', '{}', 'set') -- letter 1 is given twice
+    edit_letters('{1}', NULL, NULL, NULL, 'x', 'me', '{}', 'set') -- letter 1 needs a new payload
+    edit_letters('{1,2}', '{1}', NULL, NULL, 'x', 'me', '{}', 'set') -- letter 2 needs a new payload
+    edit_letters('{1}', ARRAY[to_json(repeat('x', 1048576))], NULL, NULL, 'x', 'me', '{}', 'set') -- of 1048578 bytes
+    change_jobs('set_priority', '{}', NULL, NULL, 10, 'x', 'me', NULL) -- the priority is NULL
+    change_jobs('set_priority', '{}', NULL, NULL, 10, 'x', 'me', NULL, 1001) -- the priority is 1001
+    change_jobs('edit', '{}', NULL, NULL, 10, 'x', 'me', NULL, NULL, '{4,4}', '{1,1}', '{2,3}') -- a job is given twice
+    prune_letters('-1 s')                            -- prune needs an age of 0 to 36600 days
+    prune_letters('300000 years')                    -- prune needs an age of 0 to 36600 days
+    prune_audit('300000 years')                      -- pruned after 30 to 36600 days
+    set_policy('p', '{}', '1 hour', options => '{"batch": 1e20}') -- needs a batch of 1 to 10000
+    set_policy('p', '{}', '1 hour', options => '{"batch": 1.5}') -- needs whole numbers
+    set_policy('p', '{}', '1 hour', options => '{"growth": 1e400}') -- needs a growth of 1 to 100
+    capture('s', '1', 'q', 'k', '{}', group_key => '') -- the group is 0 bytes
+    capture('s', '1', 'q', 'k', '{}', headers => '[]') -- the headers must be a JSON object
+    capture_many('[{"source": "s", "position": "1", "queue": " q", "kind": "k", "payload": 1}]') -- invalid queue name
+    capture_many('[{"source": "s", "position": "1", "queue": "q", "kind": "k", "payload": 1, "headers": 5}]') -- the headers must be
+"#;
 
 const ERASE: &str = "SELECT redrive.erase($1::text::jsonb)";
 
@@ -244,6 +277,30 @@ fn a_null_flag_is_refused_in_every_operation() {
     for operation in FLAGGED {
         client.refuses(operation, &[], "must be true or false");
     }
+}
+
+#[test]
+fn a_wrong_argument_is_named_in_every_operation() {
+    let (_test, mut client) = setup();
+    for line in WRONG.lines().filter(|line| !line.is_empty()) {
+        let (call, says) = line.split_once(" -- ").expect("what it says");
+        let call = format!("SELECT redrive.{}", call.trim());
+        client.refuses(&call, &[], "22023 redrive: ");
+        client.refuses(&call, &[], says.trim());
+    }
+    client.refuses(
+        "SELECT redrive.capture_letters(ARRAY['{\"source\": \"s\", \"position\": \"1\"}'::jsonb], '{NULL}')",
+        &[],
+        "the raw bytes",
+    );
+    assert_eq!(client.count("dead_letters WHERE edits = 0"), 3);
+    assert_eq!(client.count("jobs"), 3);
+    // As long as the name of a kind may be.
+    let limit = format!(
+        "SELECT redrive.set_rate_limit('q', 1, kind => '{}')",
+        "k".repeat(255)
+    );
+    client.sql(&limit);
 }
 
 #[test]
