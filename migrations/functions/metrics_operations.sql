@@ -2,6 +2,8 @@
 
 -- Returns the gauges, and the counters of groups and runs. Tables that compaction rewrites are locked before they are read,
 -- by later statements: a snapshot that is older than the TRUNCATE finds them empty, and counters would fall.
+-- Index: groups_by_queue, groups_regressed, redrive_runs_unfinished, run_deltas_by_run; workers, breakers and
+-- queue_pauses are small; redrive_runs has one row per run.
 CREATE OR REPLACE FUNCTION redrive.metrics_operations()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -85,6 +85,8 @@ RETURN least(32, greatest(2, 320 / greatest(queues, 1)));
 -- the first 10 are compared; those behind them were enqueued later.
 --
 -- As in metrics_operations, tables that compaction rewrites are locked before they are read.
+-- Index: jobs_for_claim and jobs_delayed_for_promote, about 10000 rows in total, and for the oldest jobs of queues with
+-- more ones up to 320 priorities in total, 2 per queue at least, with 10 rows each; leases is small.
 CREATE OR REPLACE FUNCTION redrive.metrics_queues()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -289,6 +291,7 @@ $$;
 -- Returns the ages of the open letters of each queue, and their retention. Letters of ignored groups do not count.
 -- Letters that an active policy will redrive wait for a retry, and so do those that a consumer of `dlq_events` has
 -- claimed or put off; all others wait for an operator.
+-- Index: dead_letters_open_for_redrive, about 2500 rows in total.
 CREATE OR REPLACE FUNCTION redrive.metrics_letters()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER

@@ -192,13 +192,6 @@ files {
     COUNT_CHORES = "worker" / "count_chores";
     IDENTIFY = "metrics" / "identify";
     FOLD_BACKLOG = "metrics" / "fold_backlog";
-    METRIC_TOTALS = "metrics" / "metric_totals";
-    METRICS_QUEUES = "metrics" / "metrics_queues";
-    METRICS_LETTERS = "metrics" / "metrics_letters";
-    METRICS_OPERATIONS = "metrics" / "metrics_operations";
-    METRICS_SERVER = "metrics" / "metrics_server";
-    METRICS_TABLES = "metrics" / "metrics_tables";
-    METRICS_BLOAT = "metrics" / "metrics_bloat";
 }
 functions {
     AUDIT_COUNTERS = audit_counters();
@@ -263,6 +256,13 @@ functions {
     RESTORE_ARCHIVED = restore_archived(jsonb, bigint, bigint, boolean, text, text, bigint);
     RESTORE_LETTER = restore_letter(bigint, integer, text, text);
     RESTORE_LETTERS = restore_letters([bigint], integer, text, text, jsonb, bigint);
+    METRIC_TOTALS = metric_totals();
+    METRICS_BLOAT = metrics_bloat();
+    METRICS_LETTERS = metrics_letters();
+    METRICS_OPERATIONS = metrics_operations();
+    METRICS_QUEUES = metrics_queues();
+    METRICS_SERVER = metrics_server();
+    METRICS_TABLES = metrics_tables();
     NEXT_TICK = next_tick();
     PAUSE_SCHEDULE = pause_schedule(text, boolean, text, text);
     REMOVE_SCHEDULE = remove_schedule(text, text, text);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
-use crate::db::sql::Sql;
 use crate::error::{Error, Result};
 use crate::metrics::series::Key;
 use crate::metrics::{MetricKind, Value};
@@ -26,7 +25,7 @@ pub(crate) enum Access {
 pub(crate) fn query(
     client: &mut Client,
     doing: &str,
-    sql: &Sql,
+    sql: &str,
     access: Access,
     time: Duration,
 ) -> Result<Vec<SimpleQueryRow>> {
@@ -44,8 +43,7 @@ pub(crate) fn query(
          SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
          SET LOCAL row_security = off; SET LOCAL extra_float_digits = 1; \
          SET LOCAL application_name = 'redrive-metrics'; \
-         {}\n; COMMIT",
-        sql.text
+         {sql}\n; COMMIT"
     );
     match client.simple_query(&script) {
         Ok(messages) => Ok(messages
@@ -77,7 +75,7 @@ pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, V
             text("metric").unwrap_or_default()
         ))
     };
-    let labels = text("labels").unwrap_or("[]");
+    let labels = text("names").unwrap_or("[]");
     let labels =
         serde_json::from_str(labels).map_err(|error| invalid("labels").caused_by(error))?;
     let Some(key) = Key::new(text("metric").unwrap_or_default(), labels) else {
@@ -92,9 +90,13 @@ pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, V
     let value = match key.metric().kind {
         MetricKind::Counter | MetricKind::Gauge => number("value")?.map(Value::Number),
         MetricKind::Histogram(bounds) => {
-            let counts = text("counts")
-                .map(serde_json::from_str::<Vec<u64>>)
-                .transpose();
+            let numbers = |counts: &str| {
+                let counts = counts.trim_matches(['{', '}']).split(',');
+                counts
+                    .map(str::parse)
+                    .collect::<std::result::Result<Vec<u64>, _>>()
+            };
+            let counts = text("counts").map(numbers).transpose();
             let counts = counts.map_err(|error| invalid("counts").caused_by(error))?;
             // Another version of the schema may use different bounds.
             counts

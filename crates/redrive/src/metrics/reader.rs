@@ -212,7 +212,7 @@ impl Reader {
             let rows = answer::query(
                 client,
                 doing,
-                &sql::SCHEMA_VERSION,
+                sql::SCHEMA_VERSION.text,
                 Access::ReadOnly,
                 remaining(deadline),
             )?;
@@ -350,7 +350,7 @@ fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
     let rows = answer::query(
         client,
         doing,
-        &sql::IDENTIFY,
+        sql::IDENTIFY.text,
         Access::ReadOnly,
         remaining(deadline),
     )?;
@@ -375,7 +375,13 @@ fn fold_backlog(client: &mut Client, until: Instant) {
             return;
         }
         let doing = "fold the counters";
-        match answer::query(client, doing, &sql::FOLD_BACKLOG, Access::ReadWrite, time) {
+        match answer::query(
+            client,
+            doing,
+            sql::FOLD_BACKLOG.text,
+            Access::ReadWrite,
+            time,
+        ) {
             Ok(rows) => {
                 let folded = rows.first().and_then(|row| row.get("folded"));
                 if matches!(folded, None | Some("0")) {
@@ -401,7 +407,9 @@ fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Ve
             "could not {doing}: the time budget is used up"
         )));
     }
-    let rows = answer::query(client, &doing, sql, Access::ReadOnly, time)?;
+    // The labels also as JSON.
+    let sql = format!("{} m CROSS JOIN array_to_json(m.labels) AS names", sql.text);
+    let rows = answer::query(client, &doing, &sql, Access::ReadOnly, time)?;
     let series = |row: &SimpleQueryRow| answer::series(&doing, row).transpose();
     let series: Vec<(Key, Value)> = rows.iter().filter_map(series).collect::<Result<_>>()?;
     // Drops metrics that the catalogue assigns to another source, so they are not added twice.
