@@ -93,16 +93,9 @@ BEGIN
         RETURN;
     END IF;
 
-    WITH folded AS (
-        DELETE FROM redrive.run_deltas d WHERE d.run_id = run RETURNING d.*
-    )
-    SELECT r.cursor + coalesce(sum(f.tried), 0), r.sent + coalesce(sum(f.sent), 0),
-           r.skipped + coalesce(sum(f.skipped), 0),
-           r.recovered + coalesce(sum(f.recovered), 0), r.died_alike + coalesce(sum(f.died_alike), 0),
-           r.died_differently + coalesce(sum(f.died_differently), 0)
-    INTO r.cursor, r.sent, r.skipped, r.recovered, r.died_alike, r.died_differently
-    FROM folded f;
-
+    IF redrive.fold_run(run) > 0 THEN
+        SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run;
+    END IF;
     IF r.state = 'running' AND halt IS NOT NULL THEN
         r.state := 'halted';
         r.halted_because := halt;
@@ -177,10 +170,8 @@ BEGIN
         ended_at = r.ended_at, stage = r.stage, stage_to = r.stage_to, stage_sent = r.stage_sent,
         stage_recovered = r.stage_recovered, stage_died = r.stage_died, next_at = r.next_at,
         cursor = r.cursor, sweeps = r.sweeps, sent = r.sent, skipped = r.skipped,
-        recovered = r.recovered, died_alike = r.died_alike, died_differently = r.died_differently,
         progress_at = CASE
-            WHEN (c.cursor, c.sent, c.skipped, c.recovered, c.died_alike, c.died_differently)
-                = (r.cursor, r.sent, r.skipped, r.recovered, r.died_alike, r.died_differently) THEN c.progress_at
+            WHEN (c.cursor, c.sent, c.skipped) = (r.cursor, r.sent, r.skipped) THEN c.progress_at
             ELSE clock_timestamp() END,
         driver = CASE WHEN r.state = 'running' THEN r.driver END,
         driver_expires_at = CASE WHEN r.state = 'running'

@@ -214,7 +214,6 @@ AS $$
 DECLARE
     run    bigint := 0;
     folded bigint := 0;
-    batch  bigint;
 BEGIN
     LOOP
         SELECT min(d.run_id) INTO run FROM redrive.run_deltas d WHERE d.run_id > run;
@@ -222,27 +221,7 @@ BEGIN
         -- The driver of a run folds its deltas.
         PERFORM FROM redrive.redrive_runs r WHERE r.id = run AND r.state <> 'running' FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        WITH gone AS (
-            DELETE FROM redrive.run_deltas d
-            WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.run_deltas n WHERE n.run_id = run LIMIT max_rows - folded))
-            RETURNING d.tried, d.sent, d.skipped, d.recovered, d.died_alike, d.died_differently
-        ),
-        added AS (
-            UPDATE redrive.redrive_runs r
-            -- A run that was paused or cancelled also left the numbers of its last steps.
-            SET cursor = r.cursor + n.tried, sent = r.sent + n.sent, skipped = r.skipped + n.skipped,
-                recovered = r.recovered + n.recovered, died_alike = r.died_alike + n.died_alike,
-                died_differently = r.died_differently + n.died_differently
-            FROM (
-                SELECT sum(g.tried) AS tried, sum(g.sent) AS sent, sum(g.skipped) AS skipped,
-                       sum(g.recovered) AS recovered, sum(g.died_alike) AS died_alike,
-                       sum(g.died_differently) AS died_differently
-                FROM gone g
-            ) n
-            WHERE r.id = run AND n.recovered IS NOT NULL
-        )
-        SELECT count(*) INTO batch FROM gone;
-        folded := folded + batch;
+        folded := folded + redrive.fold_run(run, max_rows - folded);
     END LOOP;
     RETURN folded;
 END

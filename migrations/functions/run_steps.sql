@@ -133,21 +133,7 @@ BEGIN
         PERFORM FROM redrive.redrive_runs c WHERE c.id = run FOR NO KEY UPDATE SKIP LOCKED;
     END IF;
     IF FOUND THEN
-        WITH folded AS (
-            DELETE FROM redrive.run_deltas d WHERE d.run_id = run RETURNING d.*
-        )
-        UPDATE redrive.redrive_runs c
-        SET cursor = c.cursor + n.tried, sent = c.sent + n.sent, skipped = c.skipped + n.skipped,
-            recovered = c.recovered + n.recovered, died_alike = c.died_alike + n.died_alike,
-            died_differently = c.died_differently + n.died_differently
-        FROM (
-            SELECT coalesce(sum(f.tried), 0) AS tried, coalesce(sum(f.sent), 0) AS sent,
-                   coalesce(sum(f.skipped), 0) AS skipped, coalesce(sum(f.recovered), 0) AS recovered,
-                   coalesce(sum(f.died_alike), 0) AS died_alike,
-                   coalesce(sum(f.died_differently), 0) AS died_differently
-            FROM folded f
-        ) n
-        WHERE c.id = run;
+        PERFORM redrive.fold_run(run);
     END IF;
     status := 'sent';
 END

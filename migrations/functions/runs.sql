@@ -34,3 +34,31 @@ BEGIN
     RETURN NULL;
 END
 $$;
+
+-- Folds up to `max_rows` deltas of a run, whose row the caller has locked, into its totals. A run that was paused or
+-- cancelled also left the numbers of its last steps. Returns how many were folded.
+CREATE OR REPLACE FUNCTION redrive.fold_run(run bigint, max_rows bigint DEFAULT 9223372036854775807) RETURNS bigint
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+    WITH gone AS (
+        DELETE FROM redrive.run_deltas d
+        WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.run_deltas n WHERE n.run_id = $1 LIMIT $2))
+        RETURNING d.*
+    ),
+    added AS (
+        UPDATE redrive.redrive_runs r
+        SET cursor = r.cursor + n.tried, sent = r.sent + n.sent, skipped = r.skipped + n.skipped,
+            recovered = r.recovered + n.recovered, died_alike = r.died_alike + n.died_alike,
+            died_differently = r.died_differently + n.died_differently, progress_at = clock_timestamp()
+        FROM (
+            SELECT sum(g.tried) AS tried, sum(g.sent) AS sent, sum(g.skipped) AS skipped, sum(g.recovered) AS recovered,
+                   sum(g.died_alike) AS died_alike, sum(g.died_differently) AS died_differently
+            FROM gone g
+        ) n
+        WHERE r.id = $1 AND n.tried IS NOT NULL
+    )
+    SELECT count(*) FROM gone
+$$;

@@ -92,9 +92,7 @@ pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, V
         MetricKind::Histogram(bounds) => {
             let numbers = |counts: &str| {
                 let counts = counts.trim_matches(['{', '}']).split(',');
-                counts
-                    .map(str::parse)
-                    .collect::<std::result::Result<Vec<u64>, _>>()
+                counts.map(str::parse).collect::<Result<Vec<u64>, _>>()
             };
             let counts = text("counts").map(numbers).transpose();
             let counts = counts.map_err(|error| invalid("counts").caused_by(error))?;
