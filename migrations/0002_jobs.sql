@@ -96,17 +96,6 @@ COMMENT ON COLUMN redrive.job_meta.outage_since IS 'Start of the current series 
 COMMENT ON COLUMN redrive.job_meta.headers IS 'Metadata that travels with the job; NULL: none.';
 COMMENT ON COLUMN redrive.job_meta.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
 
-CREATE TABLE redrive.jobs_0 PARTITION OF redrive.jobs FOR VALUES IN (0);
-CREATE TABLE redrive.jobs_1 PARTITION OF redrive.jobs FOR VALUES IN (1);
-CREATE TABLE redrive.jobs_2 PARTITION OF redrive.jobs FOR VALUES IN (2);
-CREATE TABLE redrive.jobs_3 PARTITION OF redrive.jobs FOR VALUES IN (3);
-CREATE TABLE redrive.jobs_4 PARTITION OF redrive.jobs FOR VALUES IN (4);
-CREATE TABLE redrive.jobs_5 PARTITION OF redrive.jobs FOR VALUES IN (5);
-CREATE TABLE redrive.jobs_6 PARTITION OF redrive.jobs FOR VALUES IN (6);
-CREATE TABLE redrive.jobs_7 PARTITION OF redrive.jobs FOR VALUES IN (7);
--- Jobs of groups that wait for their turn. The ring never touches them; see 0050_job_groups.sql.
-CREATE TABLE redrive.jobs_waiting PARTITION OF redrive.jobs FOR VALUES IN (8);
-
 -- The order of a claim: higher priority first; within a priority, new jobs before redriven ones; then the older
 -- id. The rank falls with the priority, so that `(rank, id) > (r, mark)` is one range of the index.
 CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, rank, id, segment);
@@ -131,20 +120,17 @@ COMMENT ON TABLE redrive.claim_marks IS 'Up to which id a process has found no j
 COMMENT ON COLUMN redrive.claim_marks.claims IS 'A digest of `kinds` and `left_out`, which may be too long for an index.';
 COMMENT ON COLUMN redrive.claim_marks.kinds IS 'The kinds that the process claims; NULL: all but those in `left_out`.';
 
--- Settings of each segment. Vacuum starts early and runs at full speed, because a queue table must
--- lose its dead rows quickly. Payloads are not compressed, so their size on disk bounds what a claim
--- reads. The replica identity keeps `FOR ALL TABLES` publications from blocking the claim; the index also lets a
+-- The segments. The last one, which the ring never touches, has the jobs of groups that wait for their turn; see
+-- 0008_job_groups.sql. Payloads are not compressed, so their size on disk bounds what a claim reads. The replica
+-- identity keeps `FOR ALL TABLES` publications from blocking the claim; the index also lets a
 -- subscriber find a row, which it could not by a payload, because `json` has no equality.
 DO $$
 DECLARE
     each_segment text;
 BEGIN
     FOREACH each_segment IN ARRAY '{0,1,2,3,4,5,6,7,waiting}'::text[] LOOP
-        EXECUTE format(
-            'ALTER TABLE redrive.jobs_%s SET (autovacuum_vacuum_scale_factor = 0,'
-            ' autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,'
-            ' autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000)',
-            each_segment);
+        EXECUTE format('CREATE TABLE redrive.jobs_%s PARTITION OF redrive.jobs FOR VALUES IN (%s)',
+                       each_segment, replace(each_segment, 'waiting', '8'));
         EXECUTE format('ALTER TABLE redrive.jobs_%s REPLICA IDENTITY USING INDEX jobs_%1$s_queue_rank_id_segment_idx', each_segment);
         EXECUTE format('ALTER TABLE redrive.jobs_%s ALTER COLUMN payload SET STORAGE EXTERNAL', each_segment);
     END LOOP;
@@ -160,10 +146,6 @@ CREATE TABLE redrive.jobs_delayed (
     kind         redrive.kind_text     NOT NULL,
     payload      json                  NOT NULL,
     meta         redrive.checked_meta
-) WITH (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
-    autovacuum_vacuum_cost_delay = 0,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
 );
 
 COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and by settling a retry; moved into jobs when due.';
@@ -309,10 +291,6 @@ CREATE TABLE redrive.unique_keys (
     key    text         COLLATE "C" NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 200),
     job_id bigint       NOT NULL,
     PRIMARY KEY (queue, key)
-) WITH (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
-    autovacuum_vacuum_cost_delay = 0,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
 );
 
 COMMENT ON TABLE redrive.unique_keys IS 'The keys of unique jobs, each with the live job that holds it.';
@@ -327,10 +305,6 @@ CREATE TABLE redrive.unique_windows (
     job_id  bigint       NOT NULL,
     ends_at timestamptz  NOT NULL,
     PRIMARY KEY (queue, key)
-) WITH (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
-    autovacuum_vacuum_cost_delay = 0,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
 );
 
 COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';

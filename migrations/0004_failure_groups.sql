@@ -55,12 +55,12 @@ CREATE TABLE redrive.letter_deltas (
     group_id    bigint NOT NULL,
     hour        timestamptz,
     died_at     timestamptz,
-    deaths      bigint NOT NULL,
-    open        bigint NOT NULL,
-    redriving   bigint NOT NULL,
-    recovered   bigint NOT NULL,
-    discarded   bigint NOT NULL,
-    quarantined bigint NOT NULL
+    deaths      bigint NOT NULL DEFAULT 0,
+    open        bigint NOT NULL DEFAULT 0,
+    redriving   bigint NOT NULL DEFAULT 0,
+    recovered   bigint NOT NULL DEFAULT 0,
+    discarded   bigint NOT NULL DEFAULT 0,
+    quarantined bigint NOT NULL DEFAULT 0
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- Without a key, a publication of all tables would reject the DELETE of a fold.

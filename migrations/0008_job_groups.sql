@@ -33,10 +33,6 @@ CREATE TABLE redrive.group_slots (
     taken_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
     held_at   timestamptz,
     PRIMARY KEY (queue, group_key, slot)
-) WITH (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
-    autovacuum_vacuum_cost_delay = 0,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
 );
 
 COMMENT ON TABLE redrive.group_slots IS 'The jobs that have the turn of their group, and the letters that hold theirs.';
@@ -73,10 +69,6 @@ CREATE TABLE redrive.group_buckets (
     group_key redrive.group_key NOT NULL,
     full_at   timestamptz       NOT NULL,
     PRIMARY KEY (queue, group_key)
-) WITH (
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
-    autovacuum_vacuum_cost_delay = 0,
-    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
 );
 
 COMMENT ON TABLE redrive.group_buckets IS 'The groups that have fewer tokens than the rate limit of each group grants at once.';
@@ -84,3 +76,18 @@ COMMENT ON COLUMN redrive.group_buckets.full_at IS 'When all its tokens are back
 
 -- The queue is an expression, so that no plan reads this index to find the bucket of one group.
 CREATE INDEX group_buckets_by_time ON redrive.group_buckets ((queue || ''), full_at);
+
+-- Vacuum starts early and runs at full speed, because a queue table must lose its dead rows quickly.
+DO $$
+DECLARE
+    each_table text;
+BEGIN
+    FOREACH each_table IN ARRAY '{jobs_0,jobs_1,jobs_2,jobs_3,jobs_4,jobs_5,jobs_6,jobs_7,jobs_waiting,jobs_delayed,'
+        'unique_keys,unique_windows,group_slots,group_buckets}'::text[]
+    LOOP
+        EXECUTE format('ALTER TABLE redrive.%I SET (autovacuum_vacuum_scale_factor = 0,'
+            ' autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,'
+            ' autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000)', each_table);
+    END LOOP;
+END
+$$;

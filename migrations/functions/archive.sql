@@ -213,9 +213,7 @@ BEGIN
             AND NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = (a.letter ->> 'group_id')::bigint)
         GROUP BY l.group_id
     LOOP
-        INSERT INTO redrive.letter_deltas
-            (group_id, deaths, open, redriving, recovered, discarded, quarantined)
-        VALUES (added.group_id, added.deaths, 0, 0, 0, 0, 0);
+        INSERT INTO redrive.letter_deltas (group_id, deaths) VALUES (added.group_id, added.deaths);
         -- Folding updates several groups, too.
         PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
         UPDATE redrive.groups g

@@ -1,16 +1,5 @@
 -- Purpose: Rewriting tables that are small but change all the time, and truncating finished jobs whose time has passed.
 
--- Returns whether a table is large enough to be searched for dead rows, or finished jobs can be truncated.
-CREATE OR REPLACE FUNCTION redrive.is_compaction_due() RETURNS boolean
-    LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT EXISTS (
-        SELECT FROM redrive.compactions c
-        WHERE c.retry_at <= statement_timestamp() AND redrive.table_bytes(c.relation::regclass) >= c.min_bytes)
-        OR EXISTS (SELECT FROM redrive.expired_done_slots())
-$$;
-
 -- Returns the oldest transaction whose dead rows vacuum keeps for a session, a replication slot, a standby or a
 -- prepared transaction; NULL: none. It reads only columns that all roles see of the sessions of others.
 CREATE OR REPLACE FUNCTION redrive.oldest_kept_xid() RETURNS xid

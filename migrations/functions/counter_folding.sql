@@ -158,7 +158,7 @@ DECLARE
     tallies    redrive.metric_tally[];
     taken    bigint;
     folded   bigint := 0;
-    occupied boolean;
+    heap     regclass;
 BEGIN
     PERFORM redrive.require_read_committed('fold_metrics');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_metrics' FOR UPDATE SKIP LOCKED;
@@ -198,23 +198,12 @@ BEGIN
         EXIT WHEN folded >= max_rows;
     END LOOP;
 
-    -- Truncate drained children. Under the lock no session can write and every committed row is visible;
-    -- a session with an uncommitted write prevents the lock.
+    -- A session with an uncommitted write holds its child.
     FOR step IN 1..2 LOOP
-        child := (here + step) % 3;
-        -- A lock that waits behind a dump would fail the other processes of the dump.
-        CONTINUE WHEN pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0
-            OR redrive.is_held(format('redrive.metric_deltas_%s', child)::regclass);
-        BEGIN
-            EXECUTE format('LOCK TABLE redrive.metric_deltas_%s IN ACCESS EXCLUSIVE MODE', child);
-            EXECUTE format('SELECT EXISTS (SELECT FROM redrive.metric_deltas_%s)', child) INTO occupied;
-            IF occupied THEN
-                RAISE lock_not_available;
-            END IF;
-            EXECUTE format('TRUNCATE redrive.metric_deltas_%s', child);
-        EXCEPTION WHEN lock_not_available THEN
-            CONTINUE;
-        END;
+        heap := format('redrive.metric_deltas_%s', (here + step) % 3);
+        IF pg_relation_size(heap) > 0 THEN
+            PERFORM redrive.truncate_drained(heap);
+        END IF;
     END LOOP;
 
     IF pg_relation_size(format('redrive.metric_deltas_%s', here)::regclass) >= segment_bytes THEN

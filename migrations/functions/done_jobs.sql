@@ -19,30 +19,15 @@ AS $$
     WHERE pg_relation_size(format('redrive.done_jobs_%s', s.slot)::regclass) > 0
 $$;
 
--- Truncates one such slot. Returns the name of its table; NULL: there is none, or another session uses it. The caller
--- is a function of the owner, because only the owner may TRUNCATE.
+-- Truncates one such slot. Returns the name of its table; NULL: there is none, or another session uses it.
 CREATE OR REPLACE FUNCTION redrive.truncate_done() RETURNS text
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
-    SET lock_timeout = '50ms'
 AS $$
-DECLARE
-    each_slot smallint;
-    heap      regclass;
-    is_kept   boolean;
-BEGIN
-    FOR each_slot IN SELECT redrive.expired_done_slots() LOOP
-        heap := format('redrive.done_jobs_%s', each_slot);
-        CONTINUE WHEN redrive.is_held(heap);
-        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
-        -- A clock may have been set back.
-        EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE keep_until > clock_timestamp())', heap) INTO is_kept;
-        CONTINUE WHEN is_kept;
-        EXECUTE format('TRUNCATE %s', heap);
-        RETURN heap::text;
-    END LOOP;
-    RETURN NULL;
-EXCEPTION WHEN lock_not_available THEN
-    RETURN NULL;
-END
+    SELECT t.heap
+    FROM redrive.expired_done_slots() AS s (slot)
+    CROSS JOIN LATERAL (SELECT format('redrive.done_jobs_%s', s.slot) AS heap) t
+    -- A clock may have been set back.
+    WHERE redrive.truncate_drained(t.heap::regclass, 'keep_until > clock_timestamp()')
+    LIMIT 1
 $$;

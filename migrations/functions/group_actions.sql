@@ -185,9 +185,8 @@ BEGIN
     JOIN redrive.dead_letters l ON l.id = m.id
     JOIN redrive.details d ON d.id = l.detail_id
     ON CONFLICT ON CONSTRAINT details_group_id_digest_key DO NOTHING;
-    INSERT INTO redrive.letter_deltas
-        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-    SELECT c.group_id, c.hour, NULL, sum(c.deaths), 0, 0, 0, 0, 0
+    INSERT INTO redrive.letter_deltas (group_id, hour, deaths)
+    SELECT c.group_id, c.hour, sum(c.deaths)
     FROM unnest(held, targets) AS m (id, target)
     JOIN redrive.dead_letters l ON l.id = m.id
     CROSS JOIN LATERAL (
@@ -221,8 +220,8 @@ BEGIN
         WHERE l.id = m.id AND l.state = 'redriving'
         RETURNING l.group_id
     )
-    INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
-    SELECT c.group_id, 0, 0, sum(c.redriving), 0, 0, 0
+    INSERT INTO redrive.letter_deltas (group_id, redriving)
+    SELECT c.group_id, sum(c.redriving)
     FROM went w
     CROSS JOIN LATERAL (VALUES (source.group_id, -1), (w.group_id, 1)) AS c (group_id, redriving)
     GROUP BY 1;
@@ -231,8 +230,8 @@ BEGIN
         AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state = 'redriving')
     THEN
         total := (SELECT f.deaths FROM redrive.failure_groups f WHERE f.id = source.group_id);
-        INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
-        SELECT v.group_id, v.deaths, 0, 0, 0, 0, 0
+        INSERT INTO redrive.letter_deltas (group_id, deaths)
+        SELECT v.group_id, v.deaths
         FROM (VALUES (source.group_id, -total), (source.into_id, total)) AS v (group_id, deaths)
         WHERE v.deaths <> 0;
     END IF;

@@ -27,27 +27,11 @@ CREATE OR REPLACE FUNCTION redrive.count_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    lowest  text;
-    highest text;
 BEGIN
-    SELECT min(b.state), max(b.state) INTO lowest, highest FROM became b;
-    -- A redrive: all are `redriving` now, and their groups did not change.
-    IF lowest = 'redriving' AND highest = 'redriving' THEN
-        INSERT INTO redrive.letter_deltas
-            (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-        SELECT w.group_id, NULL, NULL, 0, -count(*) FILTER (WHERE w.state = 'open'), count(*), 0, 0,
-               -count(*) FILTER (WHERE w.state = 'quarantined')
-        FROM was w
-        WHERE w.state IN ('open', 'quarantined')
-        GROUP BY 1;
-        RETURN NULL;
-    END IF;
     -- A letter that died is open or quarantined. Redrives, recoveries and discards need no join.
     IF NOT EXISTS (SELECT FROM became b WHERE b.state IN ('open', 'quarantined')) THEN
-        INSERT INTO redrive.letter_deltas
-            (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-        SELECT c.group_id, NULL, NULL, 0,
+        INSERT INTO redrive.letter_deltas (group_id, open, redriving, recovered, discarded, quarantined)
+        SELECT c.group_id,
                coalesce(sum(c.sign) FILTER (WHERE c.state = 'open'), 0),
                coalesce(sum(c.sign) FILTER (WHERE c.state = 'redriving'), 0),
                coalesce(sum(c.sign) FILTER (WHERE c.state = 'recovered'), 0),
@@ -90,9 +74,8 @@ CREATE OR REPLACE FUNCTION redrive.count_removed_letters() RETURNS trigger
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO redrive.letter_deltas
-        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-    SELECT r.group_id, NULL, NULL, 0,
+    INSERT INTO redrive.letter_deltas (group_id, open, redriving, recovered, discarded, quarantined)
+    SELECT r.group_id,
            -count(*) FILTER (WHERE r.state = 'open'), -count(*) FILTER (WHERE r.state = 'redriving'),
            -count(*) FILTER (WHERE r.state = 'recovered'), -count(*) FILTER (WHERE r.state = 'discarded'),
            -count(*) FILTER (WHERE r.state = 'quarantined')

@@ -72,11 +72,6 @@ CREATE OR REPLACE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN greatest(100, 10000 / greatest(queues, 1))::bigint;
 
--- Returns how many priorities are searched per queue: 320 divided by the number of queues, from 2 to 32.
-CREATE OR REPLACE FUNCTION redrive.metrics_priorities(queues integer) RETURNS integer
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN least(32, greatest(2, 320 / greatest(queues, 1)));
-
 -- Returns the live jobs of each queue and their ages.
 --
 -- The first ready jobs of a queue are read once, because any number of dead rows may lie before them. If there are
@@ -104,7 +99,8 @@ BEGIN
     LOCK TABLE redrive.workers, redrive.leases, redrive.claim_marks, redrive.delayed_marks IN ACCESS SHARE MODE;
     queues := redrive.metrics_job_queues();
     cap := redrive.metrics_cap(cardinality(queues));
-    most := redrive.metrics_priorities(cardinality(queues));
+    -- How many priorities are searched per queue.
+    most := least(32, greatest(2, 320 / greatest(cardinality(queues), 1)));
     RETURN QUERY
     WITH first_jobs AS MATERIALIZED (
         SELECT k.queue, few.*

@@ -70,14 +70,3 @@ AS $$
         SELECT p.queue FROM redrive.paused_queues p
     ) h
 $$;
-
--- Returns whether a pause or a breaker stops claims of this queue and kind. A caller can check this before it
--- sends letters into an outage.
-CREATE OR REPLACE FUNCTION redrive.is_gated(queue text, kind text) RETURNS boolean
-    LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT is_gated.queue = ANY (redrive.held_queues()) OR EXISTS (
-        SELECT FROM redrive.breakers b
-        WHERE b.state <> 'closed' AND b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))
-$$;

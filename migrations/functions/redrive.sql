@@ -189,7 +189,7 @@ BEGIN
             '  WHERE l.state = ''redriving'' AND ' || redrive.filter_letters(filter) || ' GROUP BY 1, 2'
         ELSE '  SELECT p.queue, p.kind, count(*) AS letters FROM redrive.preview_redrive($1, $3, $2, $4) p'
             '  WHERE p.result = ''sent'' GROUP BY 1, 2' END || ') g'
-        -- The condition of `is_gated`. A pause comes first, then the breaker of the queue.
+        -- A pause comes first, then the breaker of the queue.
         ' LEFT JOIN LATERAL ('
         '  SELECT h.name, h.held_since FROM ('
         '   SELECT NULL AS name, p.paused_at AS held_since FROM redrive.paused_queues p WHERE p.queue = g.queue UNION ALL'

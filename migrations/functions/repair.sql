@@ -216,8 +216,8 @@ BEGIN
                     WHERE l.id = ANY (names::bigint[])
                     RETURNING l.group_id, l.deaths
                 )
-                INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
-                SELECT g.group_id, sum(g.deaths), 0, 0, 0, 0, 0 FROM grouped g GROUP BY g.group_id;
+                INSERT INTO redrive.letter_deltas (group_id, deaths)
+                SELECT g.group_id, sum(g.deaths) FROM grouped g GROUP BY g.group_id;
             END IF;
         WHEN 'schedule' THEN
             SELECT array_agg(s.name ORDER BY s.name) INTO names
@@ -246,8 +246,8 @@ BEGIN
                 ) n ON n.group_id = g.id
             ),
             fixed AS (
-                INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
-                SELECT d.id, 0, d.open, d.redriving, d.recovered, d.discarded, d.quarantined
+                INSERT INTO redrive.letter_deltas (group_id, open, redriving, recovered, discarded, quarantined)
+                SELECT d.id, d.open, d.redriving, d.recovered, d.discarded, d.quarantined
                 FROM differences d
                 WHERE NOT dry_run AND (d.open, d.redriving, d.recovered, d.discarded, d.quarantined) <> (0, 0, 0, 0, 0)
             )

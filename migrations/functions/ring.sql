@@ -77,28 +77,28 @@ AS $$
             AND age(a.backend_xmin) > age(is_seen_drained.drained_xid::xid))
 $$;
 
--- Truncates a drained segment. Returns false if a transaction keeps its lock on the segment, or if the
--- segment holds a job after all.
-CREATE OR REPLACE FUNCTION redrive.truncate_segment(segment smallint) RETURNS boolean
+-- Truncates a table, unless a transaction keeps its lock on it or one of its rows is still needed. Returns whether it did.
+-- The caller is a function of the owner, because only the owner may TRUNCATE.
+CREATE OR REPLACE FUNCTION redrive.truncate_drained(heap regclass, is_needed text DEFAULT 'true') RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE
-    heap     CONSTANT regclass := format('redrive.jobs_%s', segment);
     occupied boolean;
 BEGIN
+    -- A lock that waits behind a dump would fail the other processes of the dump.
     IF redrive.is_held(heap) THEN
         RETURN false;
     END IF;
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
     -- This sees every committed row, because no other session can write any more.
-    EXECUTE format('SELECT EXISTS (SELECT FROM %s)', heap) INTO occupied;
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE %s)', heap, is_needed) INTO occupied;
     IF NOT occupied THEN
         EXECUTE format('TRUNCATE %s', heap);
         RETURN true;
     END IF;
-    -- A job was enqueued into it in the meantime: release the lock at once.
+    -- A row was written in the meantime: release the lock at once.
     RAISE lock_not_available;
 EXCEPTION WHEN lock_not_available THEN
     RETURN false;
@@ -127,7 +127,7 @@ BEGIN
         WHERE s.segment = clear_segment.segment;
         RETURN 'drained';
     END IF;
-    IF NOT occupied AND redrive.truncate_segment(segment) THEN
+    IF NOT occupied AND redrive.truncate_drained(format('redrive.jobs_%s', segment)::regclass) THEN
         UPDATE redrive.ring_segments s
         SET truncated_at = clock_timestamp(), drained_at = NULL, drained_xid = NULL, refusals = 0
         WHERE s.segment = clear_segment.segment;

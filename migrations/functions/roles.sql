@@ -79,7 +79,7 @@ DECLARE
         'INSERT ON redrive.done_jobs',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.group_buckets',
         'EXECUTE ON FUNCTION redrive.take_group_tokens, redrive.forget_full_buckets, redrive.take_jobs, redrive.make_ready, redrive.take_slots, redrive.free_slots, redrive.pass_slots, redrive.queues_with_held_groups, redrive.divert, redrive.hold_diverted, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
-            'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.expired_done_slots, redrive.done_slot, redrive.table_bytes, redrive.is_policy_held, '
+            'redrive.fold_metrics, redrive.compact, redrive.expired_done_slots, redrive.done_slot, redrive.table_bytes, redrive.is_policy_held, '
             'redrive.filter_values, redrive.check_filter, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
             'redrive.age_jobs, redrive.next_tick, redrive.tick_schedule, redrive.free_started_keys, redrive.lease_jobs, redrive.start_jobs, redrive.with_headers'];
     capturer CONSTANT text[] := ARRAY[

@@ -172,11 +172,11 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "truncate-ignores-rows" in Ring breaks [Kept], Function
         "turn_ring" "NOT redrive.ends_with_jobs(s.segment)" => "true"
         "clear_segment" "NOT occupied" => "true"
-        "truncate_segment" "IF NOT occupied THEN" => "IF true THEN";
+        "truncate_drained" "IF NOT occupied THEN" => "IF true THEN";
     "truncate-waits-for-the-enqueue" in Ring breaks [Kept], Function
-        "truncate_segment" "IF redrive.is_held(heap) THEN"
+        "truncate_drained" "IF redrive.is_held(heap) THEN"
             => "PERFORM set_config('lock_timeout', '60s', true); IF false THEN"
-        "truncate_segment" "IF NOT occupied THEN" => "IF true THEN";
+        "truncate_drained" "IF NOT occupied THEN" => "IF true THEN";
     "client-acks-before-commit" in Ring breaks [Honest], Client AcksEarly;
     "client-resends-with-new-ids" in LostAnswers breaks [NotInvented], Client Resends;
     // Mutants of cancel, redrive and prune.

@@ -8,7 +8,11 @@
 --                  chore `compact` keeps them small.
 -- Rows: always one: the names of the chores, and the milliseconds until the next tick of a schedule; NULL: none ticks.
 SELECT array_remove(ARRAY[
-    CASE WHEN redrive.is_compaction_due() THEN 'compact' END,
+    -- A table is large enough to be searched for dead rows, or finished jobs can be truncated.
+    CASE WHEN EXISTS (
+        SELECT FROM redrive.compactions c
+        WHERE c.retry_at <= statement_timestamp() AND redrive.table_bytes(c.relation::regclass) >= c.min_bytes
+    ) OR EXISTS (SELECT FROM redrive.expired_done_slots()) THEN 'compact' END,
     CASE WHEN EXISTS (
         SELECT FROM redrive.leases l
         LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
