@@ -212,19 +212,7 @@ BEGIN
             SELECT n.id FROM redrive.details d JOIN redrive.details n ON n.group_id = m.target AND n.digest = d.digest
             WHERE d.id = l.detail_id), l.detail_id)
     FROM unnest(held, targets) AS m (id, target)
-    WHERE l.id = m.id AND l.state <> 'redriving';
-    -- The triggers assume that the groups of redriving letters do not change.
-    WITH went AS (
-        UPDATE redrive.dead_letters l SET group_id = m.target
-        FROM unnest(held, targets) AS m (id, target)
-        WHERE l.id = m.id AND l.state = 'redriving'
-        RETURNING l.group_id
-    )
-    INSERT INTO redrive.letter_deltas (group_id, redriving)
-    SELECT c.group_id, sum(c.redriving)
-    FROM went w
-    CROSS JOIN LATERAL (VALUES (source.group_id, -1), (w.group_id, 1)) AS c (group_id, redriving)
-    GROUP BY 1;
+    WHERE l.id = m.id;
     IF is_last AND source.action = 'merge'
         AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state <> 'redriving')
         AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state = 'redriving')
