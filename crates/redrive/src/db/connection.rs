@@ -47,13 +47,21 @@ impl OwnConnection {
         }
     }
 
+    pub(crate) fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
     /// Whether the pool must not give it to another call.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_discarded || self.client.is_closed()
     }
 }
 
-impl Connection for OwnConnection {
+/// It belongs to a pool while it is used.
+impl<M> Connection for PooledConnection<M>
+where
+    M: ManageConnection<Connection = OwnConnection>,
+{
     fn client(&mut self) -> &mut Client {
         &mut self.client
     }

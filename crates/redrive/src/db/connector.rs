@@ -17,7 +17,7 @@ use postgres::{Config, SimpleQueryMessage};
 use uuid::Uuid;
 
 use crate::db::abandoned::AbandonedCalls;
-use crate::db::connection::{Connection as _, OwnConnection};
+use crate::db::connection::OwnConnection;
 use crate::db::deadline::can_have_deadlines;
 use crate::db::host;
 use crate::db::pooler::Pooler;

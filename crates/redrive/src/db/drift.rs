@@ -4,6 +4,7 @@
 //! a restore left disabled. So a transaction creates a second schema from the same files, and ends without it. The
 //! same server writes both definitions, so they are equal on every version of PostgreSQL.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -120,23 +121,14 @@ const SCHEMA: &str = "redrive";
 /// Replaces the name of the schema in a script, wherever it is a word. In other words it is part of names, such as
 /// those of metrics.
 fn named(script: &str, other: &str) -> String {
-    let is_of_word =
-        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    let mut text = String::with_capacity(2 * script.len());
-    let mut rest = 0;
-    for (at, _) in script.match_indices(SCHEMA) {
-        let end = at + SCHEMA.len();
-        let before = at
-            .checked_sub(1)
-            .and_then(|before| script.as_bytes().get(before));
-        if !is_of_word(before) && !is_of_word(script.as_bytes().get(end)) {
-            text.push_str(&script[rest..at]);
-            text.push_str(other);
-            rest = end;
-        }
-    }
-    text.push_str(&script[rest..]);
-    text
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = script.split_inclusive(|c: char| !is_of_word(c));
+    words
+        .map(|word| match word.strip_prefix(SCHEMA) {
+            Some(end) if !end.starts_with(is_of_word) => Cow::from(format!("{other}{end}")),
+            Some(_) | None => Cow::from(word),
+        })
+        .collect()
 }
 
 /// Objects and their definitions.

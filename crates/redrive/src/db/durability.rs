@@ -6,10 +6,10 @@
 use std::fmt;
 
 use crate::db::admin::Admin;
+use crate::db::row::{FromRow as _, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::sync::Row;
 
 /// A setting that lets the server lose committed data.
 ///
@@ -76,26 +76,16 @@ impl Admin<'_> {
 /// Reads the settings and evaluates them.
 pub(crate) fn lapses(session: &mut Session) -> Result<Vec<DurabilityWarning>> {
     let row = session.query_one("read the durability settings", &sql::DURABILITY, &[])?;
-    Ok(judge(ServerSettings::of(&row)))
+    ServerSettings::from_row(&row).map(judge)
 }
 
-/// The server's settings. `None` if the server does not have one.
-#[derive(Clone, Debug, Default)]
-struct ServerSettings {
-    fsync: Option<String>,
-    full_page_writes: Option<String>,
-    synchronous_commit: Option<String>,
-    unlogged: Vec<String>,
-}
-
-impl ServerSettings {
-    fn of(row: &Row) -> ServerSettings {
-        ServerSettings {
-            fsync: row.get("fsync"),
-            full_page_writes: row.get("full_page_writes"),
-            synchronous_commit: row.get("synchronous_commit"),
-            unlogged: row.get("unlogged"),
-        }
+row! {
+    /// The server's settings. `None` if the server does not have one.
+    struct ServerSettings {
+        fsync: Option<String>,
+        full_page_writes: Option<String>,
+        synchronous_commit: Option<String>,
+        unlogged: Vec<String>,
     }
 }
 
@@ -104,17 +94,18 @@ impl ServerSettings {
 /// Every value of `synchronous_commit` but `off` waits for the server's own disk. Standbys are the
 /// operator's choice.
 fn judge(said: ServerSettings) -> Vec<DurabilityWarning> {
-    let is_off = |setting: &Option<String>| setting.as_deref() == Some("off");
-    let mut lapses = Vec::new();
-    if is_off(&said.fsync) {
-        lapses.push(DurabilityWarning::Fsync);
-    }
-    if is_off(&said.full_page_writes) {
-        lapses.push(DurabilityWarning::FullPageWrites);
-    }
-    if is_off(&said.synchronous_commit) {
-        lapses.push(DurabilityWarning::SynchronousCommit);
-    }
+    let settings = [
+        (said.fsync, DurabilityWarning::Fsync),
+        (said.full_page_writes, DurabilityWarning::FullPageWrites),
+        (
+            said.synchronous_commit,
+            DurabilityWarning::SynchronousCommit,
+        ),
+    ];
+    let off = settings
+        .into_iter()
+        .filter(|(setting, _)| setting.as_deref() == Some("off"));
+    let mut lapses: Vec<DurabilityWarning> = off.map(|(_, lapse)| lapse).collect();
     if !said.unlogged.is_empty() {
         lapses.push(DurabilityWarning::Unlogged(said.unlogged));
     }

@@ -464,24 +464,16 @@ fn examine(ledger: &[Entry]) -> Result<()> {
     }
     // Later migrations build on the missing one, so it cannot be applied after them.
     let last = ledger.iter().max_by_key(|entry| entry.version);
-    if let Some((last, left_out)) = last.zip(left_out(ledger)) {
+    if let Some((last, first)) = last.zip(missing(ledger).first())
+        && first.version < last.version
+    {
         return Err(Error::invalid(format!(
-            "the schema `redrive` lacks the migration `{left_out}` but has the later `{}`; \
+            "the schema `redrive` lacks the migration `{}` but has the later `{}`; \
              migrations must be applied in order, so restore a complete schema",
-            last.name
+            first.name, last.name
         )));
     }
     Ok(())
-}
-
-/// Returns the first missing migration that is older than the last applied one.
-fn left_out(ledger: &[Entry]) -> Option<&'static str> {
-    let last = ledger.iter().map(|entry| entry.version).max()?;
-    let applied = |version| ledger.iter().any(|entry| entry.version == version);
-    MIGRATIONS
-        .iter()
-        .find(|migration| migration.version < last && !applied(migration.version))
-        .map(|migration| migration.name)
 }
 
 /// Applies what is missing or changed; the lock makes check and change atomic.

@@ -7,15 +7,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use postgres::Client;
-use r2d2::{Pool, PooledConnection};
+use r2d2::Pool;
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 use crate::db::abandoned::AbandonedCalls;
 use crate::db::caller::{Deadlines, SessionSource};
-use crate::db::connection::{Connection, OwnConnection, Statements};
 use crate::db::connector::Connector;
-use crate::db::deadline::CallDeadline;
 use crate::db::host;
 use crate::db::session::Session;
 use crate::error::{Error, Result};
@@ -108,24 +105,6 @@ impl ReplaceablePool {
             };
         }
         Ok(current.pool.clone())
-    }
-}
-
-impl Connection for PooledConnection<Connector> {
-    fn client(&mut self) -> &mut Client {
-        OwnConnection::client(self)
-    }
-
-    fn statements(&mut self) -> &mut Statements {
-        OwnConnection::statements(self)
-    }
-
-    fn deadline(&self) -> Option<&CallDeadline> {
-        OwnConnection::deadline(self)
-    }
-
-    fn discard(&mut self) {
-        OwnConnection::discard(self);
     }
 }
 

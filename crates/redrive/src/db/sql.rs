@@ -96,7 +96,6 @@ files {
     RESERVE_IDS = "pipeline" / "reserve_ids";
     COPY_JOBS = "pipeline" / "copy_jobs";
     COPY_JOBS_DELAYED = "pipeline" / "copy_jobs_delayed";
-    WAKE = "pipeline" / "wake";
     PROMOTE = "pipeline" / "promote";
     SWEEP_DELAYED = "pipeline" / "sweep_delayed";
     STORE_DELAYED_MARK = "pipeline" / "store_delayed_mark";
@@ -271,6 +270,7 @@ functions {
     TAKE_GROUP_TOKENS = take_group_tokens(text, [text], [bigint]);
     TAKE_RUN = take_run(bigint, uuid, integer);
     SET_PROTECTION = set_protection(text, bigint, [text], boolean, text, text);
+    WAKE = wake(text);
 }
 }
 
