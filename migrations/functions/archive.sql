@@ -3,7 +3,6 @@
 -- Returns a letter as it is archived: every column that is not NULL. Its versions and pieces stay where they are.
 CREATE OR REPLACE FUNCTION redrive.archive_json(letter redrive.dead_letters, detail text) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     whole redrive.dead_letters := letter;
@@ -36,7 +35,6 @@ $$;
 -- Returns the letter of an archived row.
 CREATE OR REPLACE FUNCTION redrive.unarchived(stored jsonb) RETURNS redrive.dead_letters
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     letter redrive.dead_letters := jsonb_populate_record(NULL::redrive.dead_letters, stored - 'payload');
@@ -51,7 +49,6 @@ $$;
 -- See `filter_letters`.
 CREATE OR REPLACE FUNCTION redrive.filter_archive(filter jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     conditions text := redrive.filter_letters(filter);
@@ -72,7 +69,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.list_archived(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
     RETURNS TABLE (archived_at timestamptz, letter redrive.dead_letters)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
@@ -86,7 +82,6 @@ $$;
 -- Index: the primary key of archived_letters, or archived_letters_by_queue.
 CREATE OR REPLACE FUNCTION redrive.count_archived(filter jsonb) RETURNS bigint
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     letters bigint;
@@ -104,7 +99,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.readmitted(letter redrive.dead_letters, event jsonb, audit bigint, kept text[] DEFAULT '{}')
     RETURNS redrive.dead_letters
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     is_kept CONSTANT boolean := letter.state = ANY (kept);
@@ -139,7 +133,6 @@ CREATE OR REPLACE FUNCTION redrive.restore_archived(
     filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, result text, audit_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -200,7 +193,6 @@ $$;
 -- has counted them. The letters are still in the archive.
 CREATE OR REPLACE FUNCTION redrive.count_restored(ids bigint[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     added record;
@@ -236,7 +228,6 @@ CREATE OR REPLACE FUNCTION redrive.delete_archived(
     OUT letters bigint, OUT audit_id bigint
 ) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     EXECUTE

@@ -2,7 +2,6 @@
 
 CREATE OR REPLACE FUNCTION redrive.protect_audit() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- Set only by `prune_audit` and `erase_from_audit`, around one statement.
@@ -18,7 +17,6 @@ CREATE OR REPLACE FUNCTION redrive.record_act(
     verb text, person text, reason text, filter jsonb, letters bigint, about jsonb DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     INSERT INTO redrive.audit (verb, person, reason, filter, letters, about)
     VALUES (record_act.verb, left(record_act.person, 200), left(record_act.reason, 1024), record_act.filter,
@@ -34,7 +32,6 @@ CREATE OR REPLACE FUNCTION redrive.prune_audit(
     older_than interval, max_records bigint DEFAULT 5000, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     deleted bigint;
@@ -71,7 +68,6 @@ $$;
 -- parentheses.
 CREATE OR REPLACE FUNCTION redrive.names_payload(stored text, predicate text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT stored = predicate OR (
         SELECT bool_and(strpos(stored, '(' || c.condition || ')') > 0)
@@ -84,7 +80,6 @@ $$;
 -- the number of changed records. Only `erase_batch` calls it, which records the erasure.
 CREATE OR REPLACE FUNCTION redrive.erase_from_audit(predicate text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     changed bigint;

@@ -3,7 +3,6 @@
 -- Raises a clear error for an invalid breaker name.
 CREATE OR REPLACE FUNCTION redrive.check_breaker_name(name text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF name LIKE 'queue:%' THEN
@@ -20,7 +19,6 @@ CREATE OR REPLACE FUNCTION redrive.open_breaker(
     name text, duration interval DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM redrive.check_breaker_name(open_breaker.name);
@@ -47,7 +45,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.close_breaker(name text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM redrive.check_breaker_name(close_breaker.name);

@@ -24,7 +24,6 @@ END;
 -- Raises a clear error for what the schema would reject of a captured failure.
 CREATE OR REPLACE FUNCTION redrive.check_capture(queue text, kind text, group_key text, headers jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM redrive.check_name('queue', queue), redrive.check_name('kind', kind);
@@ -71,7 +70,6 @@ CREATE OR REPLACE FUNCTION redrive.capture(
     OUT is_reopened boolean
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -142,7 +140,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.capture_letters(failures jsonb[], raws bytea[])
     RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean, is_other boolean)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE

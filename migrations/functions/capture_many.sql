@@ -7,7 +7,6 @@
 CREATE OR REPLACE FUNCTION redrive.capture_many(failures jsonb)
     RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -58,7 +57,6 @@ $$;
 -- Returns the row of an exported letter. `letter` holds the columns that are no members of a captured failure.
 CREATE OR REPLACE FUNCTION redrive.imported(failure jsonb, bytes bytea) RETURNS redrive.dead_letters
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     stored jsonb := '{"state": "open", "cause": "captured", "seen": 1, "priority": 0, "attempts": 0, "earlier_attempts": 0,'
@@ -116,7 +114,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[])
     RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean, is_other boolean)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -3,7 +3,6 @@
 -- Raises a clear error for a name that the schema would reject.
 CREATE OR REPLACE FUNCTION redrive.check_name(subject text, name text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     longest CONSTANT integer := CASE subject WHEN 'kind' THEN 255 ELSE 100 END;
@@ -28,7 +27,6 @@ END;
 -- Functions that lock a table and then read it call this first.
 CREATE OR REPLACE FUNCTION redrive.require_read_committed(operation text) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
@@ -44,7 +42,6 @@ $$;
 -- would take it for "everything".
 CREATE OR REPLACE FUNCTION redrive.limit_of(parameter text, given bigint) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF given >= 0 IS NOT TRUE THEN
@@ -58,7 +55,6 @@ $$;
 -- Returns a flag of an operation that changes data; null is an error, as it is for a limit.
 CREATE OR REPLACE FUNCTION redrive.flag_of(parameter text, given boolean) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF given IS NULL THEN
@@ -82,7 +78,6 @@ END;
 -- Returns bytes as JSON text; NULL: they are not JSON. Each capture calls it.
 CREATE OR REPLACE FUNCTION redrive.json_of(raw bytea) RETURNS json
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN convert_from(raw, 'UTF8')::json;
@@ -95,7 +90,6 @@ $$;
 -- version of its type the payload has.
 CREATE OR REPLACE FUNCTION redrive.have_reserved_header(headers jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT EXISTS (
     SELECT FROM jsonb_each_text(headers) AS h (name, value)
@@ -106,7 +100,6 @@ $$;
 -- Returns any payload as `jsonb`, as `readable_payload` does.
 CREATE OR REPLACE FUNCTION redrive.checked_payload(payload json) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
     SET standard_conforming_strings = on
 AS $$
 BEGIN

@@ -5,7 +5,6 @@
 -- them costs as much as to insert the slots, so only a second attempt does.
 CREATE OR REPLACE FUNCTION redrive.take_slots(queue text, group_keys text[], slots smallint[], job_ids bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE STRICT
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- Checked once, not for each row.

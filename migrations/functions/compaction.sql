@@ -4,7 +4,6 @@
 -- prepared transaction; NULL: none. It reads only columns that all roles see of the sessions of others.
 CREATE OR REPLACE FUNCTION redrive.oldest_kept_xid() RETURNS xid
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT k.xid
     FROM (
@@ -29,7 +28,6 @@ $$;
 -- passes the type of its rows. Returns whether it did.
 CREATE OR REPLACE FUNCTION redrive.rewrite(heap regclass, kept anyarray, max_rows bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE
@@ -60,7 +58,6 @@ $$;
 -- twentieth of the time. SECURITY DEFINER, because only the owner may TRUNCATE.
 CREATE OR REPLACE FUNCTION redrive.compact() RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = on
     SET jit = off
 AS $$

@@ -4,7 +4,6 @@
 CREATE OR REPLACE FUNCTION redrive.new_metric_slots(tallies redrive.metric_tally[])
     RETURNS TABLE (label text, queue text, name text)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     WITH new_queues AS MATERIALIZED (
         SELECT n.queue
@@ -56,7 +55,6 @@ CREATE OR REPLACE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_t
     RETURNS TABLE (key text, queue text, label text, cause text, value bigint, counts bigint[],
                    sum double precision, last_at timestamptz)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     WITH slots AS MATERIALIZED (
         SELECT s.label, s.queue, s.name FROM redrive.metric_slots s
@@ -100,7 +98,6 @@ $$;
 -- Gives slots to new names, and records the names that get none.
 CREATE OR REPLACE FUNCTION redrive.grant_metric_slots(tallies redrive.metric_tally[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     over  record;
@@ -147,7 +144,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.fold_metrics(max_rows integer DEFAULT 50000, segment_bytes bigint DEFAULT 1048576)
     RETURNS bigint
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '50ms'
     SET enable_seqscan = on
     SET jit = off

@@ -8,7 +8,6 @@
 CREATE OR REPLACE FUNCTION redrive.metric_totals()
     RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[], sum double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = on
     SET synchronize_seqscans = off
     SET jit = off
@@ -90,7 +89,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.count_rows()
     RETURNS TABLE (queue text, set text, state text, rows bigint, total bigint)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = on
     SET jit = off
 AS $$
@@ -137,7 +135,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.audit_counters()
     RETURNS TABLE (queue text, set text, rows bigint, total bigint, drift bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN

@@ -3,7 +3,6 @@
 -- A letter that is closed, quarantined or redriven no longer waits for a consumer, whichever statement changes it.
 CREATE OR REPLACE FUNCTION redrive.end_waiting() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     NEW.retry_after := NULL;
@@ -15,7 +14,6 @@ $$;
 -- Stores the bytes of a letter that has only their start. If a redaction rule applies to them, drops all of them.
 CREATE OR REPLACE FUNCTION redrive.keep_pieces(id bigint, raw bytea) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
@@ -36,7 +34,6 @@ $$;
 -- Deletes the pieces of those letters and versions whose captured bytes are redacted.
 CREATE OR REPLACE FUNCTION redrive.drop_redacted_pieces(ids bigint[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM redrive.captured_pieces p
@@ -52,7 +49,6 @@ $$;
 -- key would look for them once per letter. It runs with the owner's privileges, because a worker cannot read the archive.
 CREATE OR REPLACE FUNCTION redrive.delete_contents() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     gone bigint[];

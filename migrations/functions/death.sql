@@ -8,7 +8,6 @@
 -- saves a third of the time of a death.)
 CREATE OR REPLACE FUNCTION redrive.complete_letter() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     stamp text := statement_timestamp();
@@ -122,7 +121,6 @@ $$;
 -- did not fail.
 CREATE OR REPLACE FUNCTION redrive.reopen() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     failed_in CONSTANT bigint := CASE WHEN OLD.cause <> 'diverted' THEN OLD.group_id ELSE (
@@ -177,7 +175,6 @@ $$;
 -- reopens its own closed letter, likewise in the next generation.
 CREATE OR REPLACE FUNCTION redrive.refuse_death() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RAISE EXCEPTION 'redrive: job % cannot die, because letter % belongs to another job; move the sequence redrive.job_id past the greatest id with setval, and delete that letter', NEW.id, NEW.id
@@ -189,7 +186,6 @@ $$;
 -- such a lease alone, so that it can recover the others.
 CREATE OR REPLACE FUNCTION redrive.has_refused_death(lease redrive.leases, max_crashes integer) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     refused bigint := (
@@ -212,7 +208,6 @@ $$;
 -- already. If the content differs, the earlier content is kept as a version.
 CREATE OR REPLACE FUNCTION redrive.reopen_captured() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     earlier redrive.dead_letters := OLD;

@@ -3,7 +3,6 @@
 -- Returns the slot of rows that are kept until this time; see 0002_jobs.sql.
 CREATE OR REPLACE FUNCTION redrive.done_slot(keep_until timestamptz) RETURNS smallint
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT (floor(extract(epoch FROM done_slot.keep_until) / 172800)::bigint % 20)::smallint
 $$;
@@ -11,7 +10,6 @@ $$;
 -- Returns the slots with rows whose time has passed. New rows cannot lie in them for a week.
 CREATE OR REPLACE FUNCTION redrive.expired_done_slots() RETURNS SETOF smallint
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT s.slot
     FROM generate_series(1, 3) AS ago (slots)
@@ -22,7 +20,6 @@ $$;
 -- Truncates one such slot. Returns the name of its table; NULL: there is none, or another session uses it.
 CREATE OR REPLACE FUNCTION redrive.truncate_done() RETURNS text
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT t.heap
     FROM redrive.expired_done_slots() AS s (slot)

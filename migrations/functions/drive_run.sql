@@ -7,7 +7,6 @@
 -- Index: redrive.live_waits documents it.
 CREATE OR REPLACE FUNCTION redrive.live_waits(run bigint) RETURNS TABLE (queue text, waited_ms bigint)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -53,7 +52,6 @@ CREATE OR REPLACE FUNCTION redrive.drive_run(
     OUT died bigint, OUT chunks bigint, OUT tolerated integer, OUT sample integer
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE

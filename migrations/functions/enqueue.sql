@@ -27,7 +27,6 @@ CREATE OR REPLACE FUNCTION redrive.enqueue(
     unique_window interval DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     new_id bigint := nextval('redrive.job_id');

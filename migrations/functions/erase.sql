@@ -4,7 +4,6 @@
 -- filter that jobs, letters and the archive cannot all answer, or that names neither a payload value nor an id.
 CREATE OR REPLACE FUNCTION redrive.filter_erasure(filter jsonb, id text, queue text, kind text, payload text) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     given text[];
@@ -34,7 +33,6 @@ $$;
 -- Returns the same condition on waiting jobs `j`. The job of a letter that matches does too, so that both go.
 CREATE OR REPLACE FUNCTION redrive.filter_erased_jobs(filter jsonb) RETURNS text
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT '(' || redrive.filter_erasure($1, 'j.id', 'j.queue', 'j.kind',
             'j.payload')
@@ -48,7 +46,6 @@ $$;
 -- `erase_batch` does.
 CREATE OR REPLACE FUNCTION redrive.erasable(filter jsonb) RETURNS TABLE (place text, entries bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     letters text := redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'l.payload');
@@ -86,7 +83,6 @@ $$;
 -- Locks: the task of folding, because folding updates several groups, too; then the groups and details.
 CREATE OR REPLACE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     group_ids  bigint[];
@@ -145,7 +141,6 @@ CREATE OR REPLACE FUNCTION redrive.lock_erased(
     OUT jobs bigint[], OUT letters bigint[], OUT archived bigint[], OUT has_moved boolean
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     waiting CONSTANT text := redrive.filter_erased_jobs(filter);
@@ -204,7 +199,6 @@ CREATE OR REPLACE FUNCTION redrive.erase_batch(
 )
     RETURNS TABLE (place text, entries bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -318,7 +312,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.erase(filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL)
     RETURNS TABLE (place text, entries bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -3,7 +3,6 @@
 -- Returns for how long a consumer of the session claims an event.
 CREATE OR REPLACE FUNCTION redrive.claim_time() RETURNS interval
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     kept interval := coalesce(nullif(current_setting('redrive.claim_time', true), ''), '15 minutes');
@@ -19,7 +18,6 @@ $$;
 -- Captures an event that is inserted into `dlq_events`. An INSERT can also add one that is claimed or closed already.
 CREATE OR REPLACE FUNCTION redrive.add_to_events() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     kept interval := redrive.claim_time();
@@ -59,7 +57,6 @@ $$;
 -- UPDATE only makes it PENDING again, is a failed attempt; after ten in a row, the event is FAILED_PERMANENTLY.
 CREATE OR REPLACE FUNCTION redrive.change_event() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     kept    interval := redrive.claim_time();
@@ -177,7 +174,6 @@ $$;
 -- Deletes a closed event, or archives one that is not waiting.
 CREATE OR REPLACE FUNCTION redrive.remove_event() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     event_id bigint := CASE TG_OP WHEN 'DELETE' THEN OLD.id ELSE NEW.id END;
@@ -204,7 +200,6 @@ $$;
 -- Writes one audit row for the events that a statement removed.
 CREATE OR REPLACE FUNCTION redrive.audit_removed_events() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     removed bigint := nullif(current_setting('redrive.removed_events', true), '');

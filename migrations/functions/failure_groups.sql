@@ -15,7 +15,6 @@ CREATE OR REPLACE FUNCTION redrive.group_of(
     queue text, kind text, error_class text, title text, error_message text, version text
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     shown text := title;
@@ -59,7 +58,6 @@ $$;
 -- Finds or stores a long detail of a group. Returns NULL when the group has 50 already.
 CREATE OR REPLACE FUNCTION redrive.detail_of(group_id bigint, masked text, detail text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     print uuid := redrive.fingerprint('', '', '', masked);
@@ -94,7 +92,6 @@ END;
 -- Returns the part of its group that a rule moves a letter to; NULL: the rule leaves it where it is.
 CREATE OR REPLACE FUNCTION redrive.rule_part(letter redrive.dead_letters, action text, pattern text) RETURNS text
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE action
         WHEN 'error' THEN CASE WHEN letter.error_message ~ pattern THEN pattern END
@@ -107,7 +104,6 @@ $$;
 -- Returns the group of a letter according to the rules, starting at its group. Follows at most ten rules.
 CREATE OR REPLACE FUNCTION redrive.ruled_group(letter redrive.dead_letters) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     place  bigint := letter.group_id;

@@ -4,7 +4,6 @@
 -- is no value: a query over no rows returns it, and an absent key selects everything.
 CREATE OR REPLACE FUNCTION redrive.check_filter(filter jsonb, subject text) RETURNS void
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     takes  jsonb := (SELECT jsonb_object_agg(k.key, k.takes) FROM redrive.filter_keys(subject) k);
@@ -65,7 +64,6 @@ $$;
 -- Returns the values of a filter key, which holds one value or a list; NULL: the filter does not have it.
 CREATE OR REPLACE FUNCTION redrive.filter_values(value jsonb) RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE jsonb_typeof(value)
         WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
@@ -85,7 +83,6 @@ $$;
 -- The planner checks a payload after everything else, and once, because its conversion costs most.
 CREATE OR REPLACE FUNCTION redrive.filter_condition(filter jsonb, subject text, parameter text DEFAULT '$1') RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM redrive.check_filter(filter, subject);

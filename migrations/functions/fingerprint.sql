@@ -153,7 +153,6 @@ END;
 -- Masks what `mask_ids` leaves.
 CREATE OR REPLACE FUNCTION redrive.mask_rest(message text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
     SET standard_conforming_strings = on
 AS $$
 DECLARE
@@ -204,7 +203,6 @@ END;
 -- Knows the traces of Rust, Python, Go, the JVM and Node.
 CREATE OR REPLACE FUNCTION redrive.top_frame(detail text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
     SET standard_conforming_strings = on
 AS $$
 DECLARE

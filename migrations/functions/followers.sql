@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION redrive.pass_slots(
     lease redrive.leases, done bigint[], delayed bigint[], dead bigint[], ready bigint[]
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$
@@ -60,7 +59,6 @@ $$;
 -- It sees what was committed before the caller locked the lease, and what the caller has changed.
 CREATE OR REPLACE FUNCTION redrive.segment_of_returned(queue text, group_key text, id bigint) RETURNS smallint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF EXISTS (

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION redrive.change_group(
     reason text DEFAULT NULL
 ) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF change_group.state <> ALL ('{open,acknowledged,resolved,ignored}') THEN
@@ -42,7 +41,6 @@ CREATE OR REPLACE FUNCTION redrive.add_group_rule(
     group_id bigint, action text, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     missing bigint := (
@@ -109,7 +107,6 @@ $$;
 -- Locks: the row of the rule. Index: the primary key of group_rules.
 CREATE OR REPLACE FUNCTION redrive.remove_group_rule(rule bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     gone redrive.group_rules;
@@ -132,7 +129,6 @@ CREATE OR REPLACE FUNCTION redrive.regroup_letters(
     rule bigint, max_letters bigint, INOUT after jsonb, OUT moved bigint, OUT locked bigint, OUT is_last boolean
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$

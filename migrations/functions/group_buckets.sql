@@ -10,7 +10,6 @@
 CREATE OR REPLACE FUNCTION redrive.take_group_tokens(queue text, group_keys text[], job_ids bigint[])
     RETURNS TABLE (job_id bigint, is_granted boolean, taken_us bigint, hold_us bigint, wait_us bigint)
     LANGUAGE plpgsql VOLATILE STRICT
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -76,7 +75,6 @@ $$;
 -- Returns the tokens of the group that has the fewest, under a limit of each group.
 CREATE OR REPLACE FUNCTION redrive.fewest_tokens(a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT redrive.token_capacity(a_limit) - redrive.token_refill(a_limit) * greatest(0, extract(epoch FROM (
         SELECT max(b.full_at) FROM redrive.group_buckets b WHERE b.queue || '' = a_limit.queue) - clock_timestamp())::double precision)
@@ -85,7 +83,6 @@ $$;
 -- Deletes up to `max_rows` buckets that are full. Returns their number.
 CREATE OR REPLACE FUNCTION redrive.forget_full_buckets(max_rows integer) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
     SET enable_bitmapscan = off

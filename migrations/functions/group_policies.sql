@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION redrive.set_group_policy(
     person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM redrive.check_name('queue', set_group_policy.queue);
@@ -61,7 +60,6 @@ CREATE OR REPLACE FUNCTION redrive.release_group(
     queue text, group_key text, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     held_by bigint;

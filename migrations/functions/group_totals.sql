@@ -2,7 +2,6 @@
 
 CREATE OR REPLACE FUNCTION redrive.count_added_letters() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO redrive.letter_deltas
@@ -25,7 +24,6 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.count_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     -- A letter that died is open or quarantined. Redrives, recoveries and discards need no join.
@@ -71,7 +69,6 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.count_removed_letters() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO redrive.letter_deltas (group_id, open, redriving, recovered, discarded, quarantined)
@@ -89,7 +86,6 @@ $$;
 -- others return 0.
 CREATE OR REPLACE FUNCTION redrive.fold_letters(max_rows integer DEFAULT 20000) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = on
 AS $$
 DECLARE
@@ -143,7 +139,6 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.save_regressions() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO redrive.pruned_regressions AS f (queue, regressions)
@@ -160,7 +155,6 @@ $$;
 -- moment. If another session holds a lock that it needs, it deletes nothing.
 CREATE OR REPLACE FUNCTION redrive.prune_groups(age interval) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE

@@ -8,7 +8,6 @@
 CREATE OR REPLACE FUNCTION redrive.queues_with_held_groups(cap bigint)
     RETURNS TABLE (queue text, groups bigint, waiting bigint, group_key text, letter_id bigint, held_at timestamptz)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off

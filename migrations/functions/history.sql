@@ -38,7 +38,6 @@ END;
 -- ones matter most. A deleted record passes its values to the record before it; see `history_before`.
 CREATE OR REPLACE FUNCTION redrive.cut_history(history jsonb, max_records integer) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
@@ -66,7 +65,6 @@ $$;
 -- see history.rs. A record that lacks a value of the next record stores null.
 CREATE OR REPLACE FUNCTION redrive.history_before(history jsonb, attempt jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
@@ -106,7 +104,6 @@ END;
 -- Returns the history of a letter including its fatal attempt.
 CREATE OR REPLACE FUNCTION redrive.full_history(letter redrive.dead_letters) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF letter.run_ms IS NULL THEN
@@ -124,7 +121,6 @@ $$;
 -- A captured failure becomes a record when the letter fails again; until then the letter's columns hold it.
 CREATE OR REPLACE FUNCTION redrive.past_failures(letter redrive.dead_letters) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     last jsonb := letter.history -> -1;

@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT NULL, max_jobs bigint DEFAULT 50)
     RETURNS SETOF redrive.live_jobs
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
 AS $$
 BEGIN
@@ -24,7 +23,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.count_jobs(filter jsonb, priority integer DEFAULT NULL)
     RETURNS TABLE (state text, jobs bigint, alike bigint)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
 AS $$
 BEGIN

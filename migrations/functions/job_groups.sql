@@ -21,7 +21,6 @@ END;
 -- letters need not reach slots.
 CREATE OR REPLACE FUNCTION redrive.lock_turns(ids bigint[]) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$
@@ -35,7 +34,6 @@ $$;
 -- Without such a letter, the group is no longer diverted.
 CREATE OR REPLACE FUNCTION redrive.hold_diverted(queue text, group_key text) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$
@@ -109,7 +107,6 @@ $$;
 -- their number.
 CREATE OR REPLACE FUNCTION redrive.divert(queue text, group_keys text[], max_jobs bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -169,7 +166,6 @@ $$;
 -- the turn. Returns how many slots it freed.
 CREATE OR REPLACE FUNCTION redrive.free_slots(ended bigint[], delayed bigint[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     freed    bigint;
@@ -204,7 +200,6 @@ $$;
 -- It runs with the owner's privileges, because roles that may write letters need not reach slots.
 CREATE OR REPLACE FUNCTION redrive.pass_turn() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$

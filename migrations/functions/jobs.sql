@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION redrive.take_jobs(segment smallint, tids tid[])
     RETURNS TABLE (id bigint, kind redrive.kind_text, payload json, enqueued_at timestamptz, meta redrive.job_meta)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -37,7 +36,6 @@ $$;
 -- planned on an empty table would run nested loops over the whole table.
 CREATE OR REPLACE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     jobs redrive.job[];

@@ -34,7 +34,6 @@ END;
 CREATE OR REPLACE FUNCTION redrive.start_jobs(ids bigint[], enqueued_at timestamptz[], metas redrive.job_meta[])
     RETURNS redrive.claimed_metas
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     arrays redrive.claimed_metas;
@@ -67,7 +66,6 @@ CREATE OR REPLACE FUNCTION redrive.lease_jobs(
     lease_id uuid, ids bigint[], kinds text[], payloads json[], enqueued_at timestamptz[], started redrive.claimed_metas
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -121,7 +119,6 @@ $$;
 -- they would keep the job from being stored anywhere else.
 CREATE OR REPLACE FUNCTION redrive.with_headers(lease redrive.leases, ids bigint[], headers jsonb[]) RETURNS redrive.job_meta[]
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     metas redrive.job_meta[] := coalesce(lease.metas, array_fill(NULL::redrive.job_meta, ARRAY[lease.job_count]));
@@ -143,7 +140,6 @@ $$;
 -- worker it sends nothing, because committing a NOTIFY takes a lock shared by all databases.
 CREATE OR REPLACE FUNCTION redrive.wake(queue text) RETURNS boolean
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT pg_notify('redrive_ready', wake.queue) IS NOT NULL
     FROM redrive.workers w
@@ -157,7 +153,6 @@ $$;
 -- rewritten in between is found too.
 CREATE OR REPLACE FUNCTION redrive.is_drained(queue text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off

@@ -4,7 +4,6 @@
 -- Triggers count letters once per statement, so that no caller can skip it.
 CREATE OR REPLACE FUNCTION redrive.tally_added_letters() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- The bounds negated and reversed, because width_bucket counts a value on a bound above it, and it
@@ -49,7 +48,6 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.tally_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     lowest   text;
@@ -177,7 +175,6 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.tally_removed_letters() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
@@ -196,7 +193,6 @@ CREATE OR REPLACE FUNCTION redrive.settle_own(
     lease uuid, job bigint, generation integer, is_unique boolean, has_group boolean, began timestamptz,
     keys text[], labels text[], buckets smallint[], counts bigint[], sums double precision[]) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
     -- Pinned as on a worker's connection, because this may be a user's; see db/session.rs.
     SET enable_seqscan = off
     SET enable_bitmapscan = off

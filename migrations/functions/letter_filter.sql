@@ -9,7 +9,6 @@
 CREATE OR REPLACE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
     RETURNS SETOF redrive.letters
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
     -- Read the page in index order, regardless of the planner's estimates.
     SET enable_bitmapscan = off
@@ -59,7 +58,6 @@ $$;
 -- Index: an index that fits the filter; the count reads every matching letter.
 CREATE OR REPLACE FUNCTION redrive.count_letters(filter jsonb, OUT letters bigint, OUT redrivable bigint)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
 AS $$
 DECLARE
@@ -94,7 +92,6 @@ $$;
 -- is in quotes.
 CREATE OR REPLACE FUNCTION redrive.payload_value(value jsonb) RETURNS text
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT CASE jsonb_typeof(value)
     WHEN 'number' THEN trim_scale(value::numeric)::text
@@ -113,7 +110,6 @@ CREATE OR REPLACE FUNCTION redrive.count_letters_by(
     filter jsonb, property text, path text[] DEFAULT NULL, max_values bigint DEFAULT 10000
 ) RETURNS TABLE (value text, letters bigint, first_at timestamptz, last_at timestamptz)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
 AS $$
 DECLARE
@@ -141,7 +137,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.lock_letters(filter jsonb, states text[], as_of timestamptz, max_letters bigint)
 RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     -- Read up to `max_letters` in index order. On a table without statistics the planner would rather read
     -- and sort all of it, or all of a queue.
     SET enable_seqscan = off
@@ -162,7 +157,6 @@ $$;
 -- other sessions, and leaves out what one holds for longer, such as a consumer of `dlq_events`.
 CREATE OR REPLACE FUNCTION redrive.hold_letters(ids bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '3s'
 AS $$
 BEGIN
@@ -179,7 +173,6 @@ $$;
 -- death an id never changes, so no letter is missed or met twice while others are redriven or pruned.
 CREATE OR REPLACE FUNCTION redrive.page_letters(filter jsonb, after bigint, max_letters bigint) RETURNS SETOF bigint
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE

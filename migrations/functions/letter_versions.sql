@@ -3,7 +3,6 @@
 -- Deletes the pieces of deleted versions. It runs with the privileges of the owner, because a worker may not.
 CREATE OR REPLACE FUNCTION redrive.delete_version_pieces() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
@@ -19,7 +18,6 @@ $$;
 -- letter with the same id has it. That happens while the sequence of ids lags behind, for example after a logical restore.
 CREATE OR REPLACE FUNCTION redrive.next_version(letter_id bigint, edits integer) RETURNS integer
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT coalesce(max(v.version) + 1, $2) FROM redrive.letter_versions v WHERE v.letter_id = $1 AND v.version >= $2
 $$;
@@ -27,7 +25,6 @@ $$;
 -- Locks a letter for editing and returns its number of edits. Raises an error if it cannot be edited.
 CREATE OR REPLACE FUNCTION redrive.lock_for_edit(id bigint) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -60,7 +57,6 @@ CREATE OR REPLACE FUNCTION redrive.edit_letters(
     filter jsonb, how text, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -140,7 +136,6 @@ CREATE OR REPLACE FUNCTION redrive.edit_letter(
     expected_edits integer DEFAULT NULL
 ) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -171,7 +166,6 @@ CREATE OR REPLACE FUNCTION redrive.restore_letters(
     ids bigint[], to_version integer, reason text, person text, filter jsonb, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -215,7 +209,6 @@ CREATE OR REPLACE FUNCTION redrive.restore_letter(
     id bigint, version integer DEFAULT NULL, reason text DEFAULT NULL, person text DEFAULT NULL
 ) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -244,7 +237,6 @@ CREATE OR REPLACE FUNCTION redrive.page_editable(
     filter jsonb, after bigint, max_letters bigint, OUT id bigint, OUT payload json, OUT edits integer
 ) RETURNS SETOF record
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE

@@ -6,7 +6,6 @@
 -- that they also find a job which becomes ready meanwhile.
 CREATE OR REPLACE FUNCTION redrive.waiting_query(filter jsonb, state text) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- The columns that a filter compares.
@@ -37,7 +36,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.page_waiting(filter jsonb, place jsonb, max_jobs bigint)
     RETURNS TABLE (id bigint, payload json, next_place jsonb)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     -- Read the page in index order, regardless of the planner's estimates.
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -62,7 +60,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.take_waiting(filter jsonb, place jsonb, last_place jsonb, max_jobs bigint)
     RETURNS SETOF redrive.job
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -97,7 +94,6 @@ CREATE OR REPLACE FUNCTION redrive.bury_waiting(
     jobs redrive.job[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
@@ -128,7 +124,6 @@ CREATE OR REPLACE FUNCTION redrive.change_jobs(
     priority integer DEFAULT NULL, ids bigint[] DEFAULT '{}', unedited text[] DEFAULT '{}', edited text[] DEFAULT '{}'
 ) RETURNS TABLE (id bigint, audit_id bigint, next_place jsonb)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -199,7 +194,6 @@ $$;
 -- queue handles the kind. Returns their number.
 CREATE OR REPLACE FUNCTION redrive.bury_unhandled(queue text, kind text, error_message text, max_jobs bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF EXISTS (
@@ -224,7 +218,6 @@ CREATE OR REPLACE FUNCTION redrive.age_jobs(
     queue text, waited_ms bigint, priority integer, after_rank integer, max_jobs bigint, OUT aged bigint, OUT rank integer
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off

@@ -7,7 +7,6 @@
 CREATE OR REPLACE FUNCTION redrive.metrics_operations()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off

@@ -4,7 +4,6 @@
 -- may begin with millions of dead rows, so the scan stops before it, and its name is returned in any case.
 CREATE OR REPLACE FUNCTION redrive.metrics_job_queues() RETURNS text[]
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -40,7 +39,6 @@ $$;
 -- jobs, so dead rows of jobs that cannot be vacuumed do not slow it down.
 CREATE OR REPLACE FUNCTION redrive.metrics_letter_queues() RETURNS text[]
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -85,7 +83,6 @@ RETURN greatest(100, 10000 / greatest(queues, 1))::bigint;
 CREATE OR REPLACE FUNCTION redrive.metrics_queues()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
@@ -291,7 +288,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.metrics_letters()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off

@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION redrive.metrics_server()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
 AS $$
 BEGIN

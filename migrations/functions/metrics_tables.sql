@@ -3,7 +3,6 @@
 -- Returns how many dead rows trigger autovacuum, from the settings of the table or of the server.
 CREATE OR REPLACE FUNCTION redrive.vacuum_threshold(options text[], rows double precision) RETURNS double precision
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE WHEN s.maximum >= 0 THEN least(s.maximum, s.base + s.scale * greatest(rows, 0))
                 ELSE s.base + s.scale * greatest(rows, 0) END
@@ -23,7 +22,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.metrics_tables()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
 AS $$
 BEGIN
@@ -104,7 +102,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.metrics_bloat()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
 AS $$
 DECLARE

@@ -5,7 +5,6 @@
 -- a turn. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.requeue(ready redrive.job[], delayed redrive.job[], has_returned boolean) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     returned_at CONSTANT timestamptz := clock_timestamp();
@@ -38,7 +37,6 @@ $$;
 -- which reopens with the next generation. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.bury(jobs redrive.job[], deaths redrive.death[], audit bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     redriven CONSTANT bigint[] := ARRAY(SELECT j.id FROM unnest(jobs) j WHERE j.generation > 0);

@@ -4,7 +4,6 @@
 -- batch, generations, growth, longest_delay_ms, ignores_breakers and counts_only.
 CREATE OR REPLACE FUNCTION redrive.checked_policy(letters jsonb, options jsonb, every interval) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     shortest CONSTANT bigint := extract(epoch FROM coalesce(every, '1 hour')) * 1000;
@@ -46,7 +45,6 @@ CREATE OR REPLACE FUNCTION redrive.set_policy(
     options jsonb DEFAULT NULL, next_at timestamptz DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -89,7 +87,6 @@ $$;
 -- Returns whether a policy waits: it heeds breakers, and the queue of its letters is paused or has an open breaker.
 CREATE OR REPLACE FUNCTION redrive.is_policy_held(policy jsonb) RETURNS boolean
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE WHEN (policy ->> 'ignores_breakers')::boolean IS NOT FALSE THEN false
         ELSE coalesce(policy #>> '{letters,queue}' = ANY (redrive.held_queues()), false) END
@@ -99,7 +96,6 @@ $$;
 -- match than anyone may redrive without an approval, which a policy cannot have.
 CREATE OR REPLACE FUNCTION redrive.queues_protected_from(policy jsonb) RETURNS text[]
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     protected   redrive.protections;
@@ -145,7 +141,6 @@ END;
 -- Returns how long a letter of this generation waits for a tick of its policy. The delays of a cron line grow from an hour.
 CREATE OR REPLACE FUNCTION redrive.policy_delay(due redrive.schedules, generation integer) RETURNS interval
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT redrive.policy_wait(
         coalesce(due.every, '1 hour'), (due.policy ->> 'growth')::double precision,
@@ -157,7 +152,6 @@ $$;
 -- Waits are measured up to the scheduled time of the tick.
 CREATE OR REPLACE FUNCTION redrive.due_letters(due redrive.schedules, tick timestamptz) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     -- Workers disable such scans.
     SET enable_seqscan = on
 AS $$
@@ -200,7 +194,6 @@ CREATE OR REPLACE FUNCTION redrive.run_policy(
     due redrive.schedules, tick timestamptz, outcome text, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     counts_only CONSTANT boolean := (due.policy ->> 'counts_only')::boolean;
@@ -228,7 +221,6 @@ $$;
 -- Returns those of the oldest open letters of each queue that policies will redrive.
 CREATE OR REPLACE FUNCTION redrive.letters_with_policy(queues text[], each_queue bigint) RETURNS SETOF bigint
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     policy jsonb;

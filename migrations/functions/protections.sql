@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION redrive.set_protection(
     person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     unknown text := (
@@ -34,7 +33,6 @@ $$;
 -- Locks: the row of the queue in protections. Index: the primary key of protections.
 CREATE OR REPLACE FUNCTION redrive.remove_protection(queue text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM redrive.protections p WHERE p.queue = remove_protection.queue;

@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION redrive.pause_queue(
     person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
@@ -41,7 +40,6 @@ $$;
 -- Resumes a paused queue. Returns whether it was paused.
 CREATE OR REPLACE FUNCTION redrive.resume_queue(queue text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     until timestamptz;
@@ -61,7 +59,6 @@ $$;
 -- Returns the queues whose jobs do not start: they are paused, or their breaker is not closed.
 CREATE OR REPLACE FUNCTION redrive.held_queues() RETURNS text[]
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT coalesce(array_agg(h.queue), '{}')
     FROM (

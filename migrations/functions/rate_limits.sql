@@ -4,7 +4,6 @@
 -- Returns the seconds within which a job must start once it has a token.
 CREATE OR REPLACE FUNCTION redrive.token_hold(a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT greatest(0.02, least(1, CASE a_limit.burst WHEN 1 THEN 0.05 ELSE 0.25 * a_limit.burst END / a_limit.rate))
 $$;
@@ -12,7 +11,6 @@ $$;
 -- Returns the tokens that the bucket of a limit gains per second.
 CREATE OR REPLACE FUNCTION redrive.token_refill(a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE a_limit.burst
         WHEN 1 THEN a_limit.rate / (1 + a_limit.rate * redrive.token_hold(a_limit))
@@ -23,7 +21,6 @@ $$;
 -- Returns the tokens that the bucket of a limit holds at most.
 CREATE OR REPLACE FUNCTION redrive.token_capacity(a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE a_limit.burst WHEN 1 THEN 1 ELSE a_limit.burst - redrive.token_refill(a_limit) * redrive.token_hold(a_limit) END
 $$;
@@ -31,7 +28,6 @@ $$;
 -- Returns the tokens of a bucket now. A clock that was set back adds none.
 CREATE OR REPLACE FUNCTION redrive.tokens_now(bucket redrive.rate_buckets, a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT least(
         redrive.token_capacity(a_limit),
@@ -47,7 +43,6 @@ CREATE OR REPLACE FUNCTION redrive.set_rate_limit(
     kind text DEFAULT NULL, each_group boolean DEFAULT false, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     old redrive.rate_limits;
@@ -111,7 +106,6 @@ CREATE OR REPLACE FUNCTION redrive.remove_rate_limit(
     queue text, kind text DEFAULT NULL, each_group boolean DEFAULT false, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM redrive.check_name('queue', remove_rate_limit.queue), redrive.flag_of('each_group', remove_rate_limit.each_group);

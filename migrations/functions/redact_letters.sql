@@ -4,7 +4,6 @@
 -- The empty pointer stands for the whole content, which any JSON replaces.
 CREATE OR REPLACE FUNCTION redrive.still_redacted(redacted text[], before json, after json) RETURNS text[]
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT nullif(ARRAY(
         SELECT r.pointer
@@ -31,7 +30,6 @@ CREATE OR REPLACE FUNCTION redrive.redact_letters(
     audit bigint DEFAULT NULL, OUT last_id bigint, OUT letters bigint, OUT audit_id bigint
 ) RETURNS SETOF record
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     page    bigint[];
@@ -101,7 +99,6 @@ $$;
 -- Locks: the task of folding, because folding updates several groups, too; then the groups and details that it changes.
 CREATE OR REPLACE FUNCTION redrive.redact_groups() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     rule    record;

@@ -3,7 +3,6 @@
 -- Rejects a rule that cannot be applied, before a death depends on it.
 CREATE OR REPLACE FUNCTION redrive.check_redaction() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     pointer text;
@@ -39,7 +38,6 @@ $$;
 -- redacted: the death must be stored, and a secret must not.
 CREATE OR REPLACE FUNCTION redrive.redact_text(plain text, pattern text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN regexp_replace(plain, pattern, '[redacted]', 'g');
@@ -52,7 +50,6 @@ $$;
 -- readable part matches.
 CREATE OR REPLACE FUNCTION redrive.redact_bytes(raw bytea, pattern text) RETURNS bytea
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN convert_to(redrive.redact_text(convert_from(raw, 'UTF8'), pattern), 'UTF8');
@@ -67,7 +64,6 @@ $$;
 -- Returns the parts of a JSON pointer.
 CREATE OR REPLACE FUNCTION redrive.pointer_parts(pointer text) RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     -- Splitting an empty text returns no parts, but this pointer has one: the key `""`.
     SELECT CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
@@ -79,7 +75,6 @@ $$;
 -- Returns the paths in a document that a pointer with wildcards matches.
 CREATE OR REPLACE FUNCTION redrive.pointer_paths(document jsonb, parts text[]) RETURNS SETOF text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     WITH RECURSIVE walk (path, value) AS (
         SELECT '{}'::text[], $1
@@ -111,7 +106,6 @@ $$;
 -- members of a long array one by one would copy the document for each.
 CREATE OR REPLACE FUNCTION redrive.redact_values(document jsonb, parts text[], keep_types boolean) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     child jsonb;
@@ -141,7 +135,6 @@ $$;
 -- Applies a pattern to the error messages of records: attempts or events.
 CREATE OR REPLACE FUNCTION redrive.redact_messages(records jsonb, pattern text) RETURNS jsonb
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT coalesce(jsonb_agg(
         CASE WHEN r.record ? 'error_message' THEN r.record || jsonb_build_object(
@@ -155,7 +148,6 @@ $$;
 -- not parsed, so it may be in them. So is a payload that cannot be read, if the rule has a path.
 CREATE OR REPLACE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     rule redrive.redactions;
@@ -241,7 +233,6 @@ $$;
 -- Returns a text about a letter, such as why a sink rejected it, as the redaction rules leave it.
 CREATE OR REPLACE FUNCTION redrive.redacted_text(letter redrive.dead_letters, text text) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     letter.error_message := redacted_text.text;
@@ -256,7 +247,6 @@ CREATE OR REPLACE FUNCTION redrive.add_redaction(
     person text DEFAULT NULL, reason text DEFAULT NULL, keep_types boolean DEFAULT false
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     added bigint;
@@ -284,7 +274,6 @@ $$;
 -- Locks: the redaction. Index: the primary key of redactions.
 CREATE OR REPLACE FUNCTION redrive.remove_redaction(id bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     gone redrive.redactions;

@@ -9,7 +9,6 @@ CREATE OR REPLACE FUNCTION redrive.redrive_letters(
     to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint
 ) RETURNS TABLE (id bigint, result text, place timestamptz, until timestamptz)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     -- Read up to `max_letters` in index order. On a table without statistics the planner would rather read
     -- and sort all of it, or all of a queue.
     SET enable_seqscan = off
@@ -89,7 +88,6 @@ CREATE OR REPLACE FUNCTION redrive.redrive(
     delay        interval DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*) FILTER (WHERE r.result = 'sent')
     FROM redrive.redrive_letters($1, NULL, $8, NULL, NULL,
@@ -105,7 +103,6 @@ CREATE OR REPLACE FUNCTION redrive.discard_letters(
     undo boolean DEFAULT false
 ) RETURNS TABLE (id bigint, audit_id bigint, until timestamptz)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -150,7 +147,6 @@ CREATE OR REPLACE FUNCTION redrive.discard(
 )
     RETURNS bigint
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*)
     FROM redrive.discard_letters($1, NULL, $4, $2, $3) d
@@ -161,7 +157,6 @@ CREATE OR REPLACE FUNCTION redrive.reopen_discarded(
     filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL, max_letters bigint DEFAULT 9223372036854775807
 ) RETURNS bigint
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*)
     FROM redrive.discard_letters($1, NULL, $4, $2, $3, NULL, true) r
@@ -175,7 +170,6 @@ CREATE OR REPLACE FUNCTION redrive.blocked_letters(
 )
     RETURNS TABLE (queue text, kind text, letters bigint, breaker text, since timestamptz, is_served boolean)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
@@ -209,7 +203,6 @@ CREATE OR REPLACE FUNCTION redrive.preview_redrive(
     filter jsonb, forced boolean DEFAULT false, to_queue text DEFAULT NULL, max_letters bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, group_id bigint, died_at timestamptz, result text, queue text, kind text)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE

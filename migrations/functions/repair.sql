@@ -4,7 +4,6 @@
 -- has started.
 CREATE OR REPLACE FUNCTION redrive.keyed_jobs() RETURNS TABLE (queue text, key text, id bigint)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT k.queue::text, (k.meta).unique_key, k.id
     FROM (
@@ -25,7 +24,6 @@ $$;
 -- key behind. A job that moves at this moment is left out.
 CREATE OR REPLACE FUNCTION redrive.give_keys(queues text[], keys text[], ids bigint[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     held bigint[];
@@ -63,7 +61,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.repair(dry_run boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS TABLE (finding text, places bigint, examples text[])
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET jit = off
 AS $$
 DECLARE

@@ -7,7 +7,6 @@ CREATE OR REPLACE FUNCTION redrive.set_retention(
     person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -48,7 +47,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.remove_retention(queue text, state text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM redrive.retention r
@@ -67,7 +65,6 @@ $$;
 -- letter that was redriven into another queue may have no group there.)
 CREATE OR REPLACE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$
@@ -94,7 +91,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.retention_by_queue()
     RETURNS TABLE (queue text, state text, keep interval, action text, rule bigint)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT DISTINCT ON (q.queue, r.state) q.queue, r.state, r.keep, r.action, r.id
     FROM redrive.queues_with_letters() AS q (queue)
@@ -106,7 +102,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.retention_due()
     RETURNS TABLE (queue text, state text, keep interval, action text, letters bigint)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     -- One query per state, so that each uses its index.
     SELECT r.queue, r.state, r.keep, r.action, CASE r.state
@@ -132,7 +127,6 @@ $$;
 -- both places or in neither. Returns their number.
 CREATE OR REPLACE FUNCTION redrive.remove_locked(ids bigint[], action text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     taken bigint;
@@ -159,7 +153,6 @@ $$;
 -- another session has locked or a consumer of `dlq_events` has claimed. Returns the number removed.
 CREATE OR REPLACE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- The time by which an index orders them.
@@ -192,7 +185,6 @@ CREATE OR REPLACE FUNCTION redrive.apply_retention(
     max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait', person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = on
 AS $$
 DECLARE
@@ -239,7 +231,6 @@ CREATE OR REPLACE FUNCTION redrive.prune_letters(
     older_than interval, max_letters bigint DEFAULT 5000, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = on
 AS $$
 DECLARE

@@ -3,7 +3,6 @@
 -- Returns the bytes of a table that its rows use, including large values stored in its TOAST table.
 CREATE OR REPLACE FUNCTION redrive.table_bytes(heap regclass) RETURNS bigint
     LANGUAGE sql VOLATILE STRICT
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT pg_relation_size(c.oid) + coalesce(pg_relation_size(nullif(c.reltoastrelid, 0)), 0)
     FROM pg_class c
@@ -12,7 +11,6 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.segment_bytes(segment smallint) RETURNS bigint
     LANGUAGE sql VOLATILE STRICT
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT redrive.table_bytes(format('redrive.jobs_%s', segment_bytes.segment)::regclass)
 $$;
@@ -21,7 +19,6 @@ $$;
 -- they were stored, so this answers for most segments without reading all dead rows before them.
 CREATE OR REPLACE FUNCTION redrive.ends_with_jobs(segment smallint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     heap  CONSTANT regclass := format('redrive.jobs_%s', segment);
@@ -37,7 +34,6 @@ $$;
 -- Returns the transactions that hold a lock on a table, apart from this one.
 CREATE OR REPLACE FUNCTION redrive.table_holders(heap regclass) RETURNS text[]
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT coalesce(array_agg(l.virtualtransaction), '{}')
     FROM pg_locks l
@@ -51,7 +47,6 @@ $$;
 -- statement on the table, so wait for it only if the holders end within milliseconds, as those of claims do.
 CREATE OR REPLACE FUNCTION redrive.is_held(heap regclass) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     holders CONSTANT text[] := redrive.table_holders(heap);
@@ -69,7 +64,6 @@ $$;
 -- so it is waited for at most 10 seconds.
 CREATE OR REPLACE FUNCTION redrive.is_seen_drained(drained_at timestamptz, drained_xid xid8) RETURNS boolean
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT is_seen_drained.drained_at < clock_timestamp() - interval '10 seconds' OR NOT EXISTS (
         SELECT FROM pg_stat_activity a
@@ -81,7 +75,6 @@ $$;
 -- The caller is a function of the owner, because only the owner may TRUNCATE.
 CREATE OR REPLACE FUNCTION redrive.truncate_drained(heap regclass, is_needed text DEFAULT 'true') RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE
@@ -110,7 +103,6 @@ $$;
 -- the next attempt waits 1 second, then twice as long each time, up to a minute.
 CREATE OR REPLACE FUNCTION redrive.clear_segment(segment smallint) RETURNS text
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     is_noted boolean;
@@ -147,7 +139,6 @@ $$;
 -- Returns the number of moved jobs. A segment with more jobs is not counted again for up to a minute.
 CREATE OR REPLACE FUNCTION redrive.move_stragglers(segments smallint[], move_limit integer) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     each_one smallint;
@@ -196,7 +187,6 @@ $$;
 -- SECURITY DEFINER, because only the owner may TRUNCATE.
 CREATE OR REPLACE FUNCTION redrive.turn_ring(segment_bytes bigint, move_limit integer) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = on
     SET jit = off
 AS $$

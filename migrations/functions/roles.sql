@@ -16,7 +16,6 @@
 -- remains to be done; empty: nothing.
 CREATE OR REPLACE FUNCTION redrive.grant_role(role text, VARIADIC professions text[]) RETURNS text
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     everybody CONSTANT text[] := ARRAY[

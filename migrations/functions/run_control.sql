@@ -26,7 +26,6 @@ CREATE OR REPLACE FUNCTION redrive.create_run(
     OUT letters  bigint
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -113,7 +112,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false, max_letters bigint DEFAULT NULL)
     RETURNS TABLE (run bigint, letters bigint)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
@@ -138,7 +136,6 @@ CREATE OR REPLACE FUNCTION redrive.change_run(
     run bigint, verb text, reason text DEFAULT NULL, person text DEFAULT NULL, OUT was text, OUT became text
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     allowed text[];
@@ -207,7 +204,6 @@ $$;
 -- small. Returns how many were folded.
 CREATE OR REPLACE FUNCTION redrive.fold_runs(max_rows integer DEFAULT 20000) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION redrive.take_run(
     wanted bigint, new_driver uuid, lease_ms integer, OUT id bigint, OUT term bigint
 )
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     UPDATE redrive.redrive_runs r
     SET driver = new_driver, term = r.term + 1,
@@ -27,7 +26,6 @@ $$;
 -- sent. A letter that has died since the run was created was sent back by another operation.
 CREATE OR REPLACE FUNCTION redrive.send_members(r redrive.redrive_runs, ids bigint[], ordinals bigint[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -79,7 +77,6 @@ CREATE OR REPLACE FUNCTION redrive.drive_chunk(
     OUT status text, OUT sent_now bigint
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -4,7 +4,6 @@
 -- the outcome. `reopen` has set `alike`. A job that was diverted did not run: its letter counts as skipped, not as sent.
 CREATE OR REPLACE FUNCTION redrive.record_run_outcomes() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM became b WHERE b.run_id IS NOT NULL AND b.state <> 'redriving') THEN
@@ -39,7 +38,6 @@ $$;
 -- cancelled also left the numbers of its last steps. Returns how many were folded.
 CREATE OR REPLACE FUNCTION redrive.fold_run(run bigint, max_rows bigint DEFAULT 9223372036854775807) RETURNS bigint
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$

@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION redrive.set_schedule(
     next_at timestamptz, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -57,7 +56,6 @@ $$;
 -- Returns a cron line with single blanks, after checking it and its zone as far as PostgreSQL can, or the interval.
 CREATE OR REPLACE FUNCTION redrive.checked_rhythm(cron text, zone text, every interval) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     line  text := btrim(regexp_replace(cron, E'\\s+', ' ', 'g'));
@@ -91,7 +89,6 @@ CREATE OR REPLACE FUNCTION redrive.schedule(
     reason text DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     line  text := redrive.checked_rhythm(schedule.cron, schedule.zone, schedule.every);
@@ -126,7 +123,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.pause_schedule(name text, paused boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     policy jsonb;
@@ -152,7 +148,6 @@ $$;
 -- Locks: the schedule and its history. Index: the primary key of schedules; schedule_ticks_by_schedule.
 CREATE OR REPLACE FUNCTION redrive.remove_schedule(name text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     DELETE FROM redrive.schedules s WHERE s.name = remove_schedule.name;
@@ -168,7 +163,6 @@ $$;
 -- does not.
 CREATE OR REPLACE FUNCTION redrive.next_tick() RETURNS bigint
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT ceil(extract(epoch FROM min(coalesce(greatest(s.next_at, s.retry_at), clock_timestamp())) - clock_timestamp()) * 1000)::bigint
     FROM redrive.schedules s
@@ -178,7 +172,6 @@ $$;
 -- Deletes all but the latest 100 entries of the history of a schedule.
 CREATE OR REPLACE FUNCTION redrive.forget_ticks(schedule text) RETURNS void
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     DELETE FROM redrive.schedule_ticks t
     WHERE t.schedule = forget_ticks.schedule AND t.id <= (
@@ -190,7 +183,6 @@ $$;
 -- unique key while it is live, and a tick is skipped while another job holds it. Returns the ids of the new jobs.
 CREATE OR REPLACE FUNCTION redrive.run_ticks(due redrive.schedules, ticks timestamptz[], outcome text) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     lock_key CONSTANT text := CASE due.overlap WHEN 'skip' THEN
@@ -242,7 +234,6 @@ CREATE OR REPLACE FUNCTION redrive.tick_schedule(
     next_at timestamptz, OUT jobs bigint[], OUT letters bigint, OUT error text
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     due redrive.schedules;
@@ -296,7 +287,6 @@ CREATE OR REPLACE FUNCTION redrive.trigger_schedule(
     name text, person text DEFAULT NULL, reason text DEFAULT NULL, OUT job_id bigint, OUT is_new boolean, OUT letters bigint
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     triggered_at CONSTANT timestamptz := clock_timestamp();

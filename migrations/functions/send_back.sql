@@ -5,7 +5,6 @@ CREATE OR REPLACE FUNCTION redrive.check_redrive(
     to_queue text, priority integer, max_attempts integer, forced boolean, reason text, delay_ms bigint
 ) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF to_queue IS NOT NULL THEN
@@ -35,7 +34,6 @@ $$;
 -- their ids, as if all had died when the group was diverted.
 CREATE OR REPLACE FUNCTION redrive.redrive_order(filter jsonb) RETURNS text
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT CASE WHEN EXISTS (
         SELECT FROM redrive.diverted_groups d
@@ -60,7 +58,6 @@ END;
 -- Raises an error if the role of the session may not redrive letters of one of these queues; NULL: of any queue.
 CREATE OR REPLACE FUNCTION redrive.check_allowed(queues text[]) RETURNS void
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     refused redrive.protections;
@@ -82,7 +79,6 @@ $$;
 -- Raises an error if one of these queues requires an approval for this number of letters.
 CREATE OR REPLACE FUNCTION redrive.check_size(queues text[], letters bigint[]) RETURNS void
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     refused record;
@@ -106,7 +102,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.retaken_key(id bigint, queue text, to_queue text, group_key text, unique_key text)
 RETURNS text
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$
@@ -130,7 +125,6 @@ $$;
 -- behind it again.
 CREATE OR REPLACE FUNCTION redrive.lock_diverted(ids bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     diverted CONSTANT bigint[] := ARRAY(
@@ -152,7 +146,6 @@ $$;
 -- Index: the primary key of captured_pieces.
 CREATE OR REPLACE FUNCTION redrive.has_pieces(letter_id bigint, version integer) RETURNS boolean
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT EXISTS (SELECT FROM redrive.captured_pieces p WHERE p.letter_id = $1 AND p.version = $2)
 $$;
@@ -195,7 +188,6 @@ CREATE OR REPLACE FUNCTION redrive.send_back(
     as_of        timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, ordinal bigint, result text)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     -- The join with the arrays must use the primary key, regardless of statistics. With a custom plan, an index
     -- on open letters qualifies too; on a table without statistics, it would be read for each letter to send.
     SET plan_cache_mode = force_generic_plan
@@ -312,7 +304,6 @@ CREATE OR REPLACE FUNCTION redrive.refused_letters(
 )
     RETURNS TABLE (id bigint, result text)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
     SET enable_hashjoin = off
     SET enable_mergejoin = off

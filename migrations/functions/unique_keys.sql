@@ -9,7 +9,6 @@
 -- It deletes no key that it has not taken.
 CREATE OR REPLACE FUNCTION redrive.open_window(queue text, key text, id bigint, window_ms bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     page bigint;
@@ -54,7 +53,6 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[], windows bigint[] DEFAULT NULL)
 RETURNS TABLE (key text, job_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -103,7 +101,6 @@ $$;
 -- A key that another transaction has taken and not committed counts as taken: that of a caller may stay open for long.
 CREATE OR REPLACE FUNCTION redrive.retake_keys(queues text[], keys text[], ids bigint[]) RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
     SET lock_timeout = '100ms'
 AS $$
 DECLARE
@@ -142,7 +139,6 @@ $$;
 -- the order of the jobs. The statement of the claim calls it, so no session sees a started job with such a key.
 CREATE OR REPLACE FUNCTION redrive.free_started_keys(ids bigint[], keys text[], headers jsonb[]) RETURNS text[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     started CONSTANT bigint[] := ARRAY(
@@ -166,7 +162,6 @@ CREATE OR REPLACE FUNCTION redrive.replaced_meta(
     meta redrive.job_meta, enqueued_at timestamptz, change text, headers jsonb
 ) RETURNS redrive.job_meta
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 SELECT CASE WHEN NOT n.meta IS NULL THEN n.meta END
 FROM (
@@ -193,7 +188,6 @@ CREATE OR REPLACE FUNCTION redrive.replace_waiting(
     queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
     -- A search by rank and id, regardless of the planner's estimates.
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -272,7 +266,6 @@ CREATE OR REPLACE FUNCTION redrive.replace_keys(
     priorities integer[], windows bigint[], headers jsonb[]
 ) RETURNS TABLE (key text, job_id bigint, replaced boolean)
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -240,8 +240,23 @@ BEGIN
 END
 $$";
 
-/// Every role may call a new function until this takes the right away.
-const REVOKE: &str = "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC";
+/// Every role may call a new function until this takes the right away, and the search path of the caller would say what
+/// its names mean. A function with a parsed body has resolved them already.
+const SEAL: &str = "\
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
+DO $$
+DECLARE
+    open_function regprocedure;
+BEGIN
+    FOR open_function IN
+        SELECT p.oid FROM pg_proc p
+        WHERE p.pronamespace = 'redrive'::regnamespace AND p.prokind = 'f' AND p.prosqlbody IS NULL
+            AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', open_function);
+    END LOOP;
+END
+$$";
 
 /// The version of this library.
 const LIBRARY: &str = env!("CARGO_PKG_VERSION");
@@ -520,7 +535,7 @@ fn apply(session: &mut Session) -> Result<Vec<Applied>> {
         replace(&mut transaction, definition)?;
     }
     if !changed.is_empty() {
-        transaction.batch_execute(REVOKE).map_err(failed)?;
+        transaction.batch_execute(SEAL).map_err(failed)?;
     }
     transaction.commit().map_err(failed)?;
     let names = missing.iter().map(|one| one.name);

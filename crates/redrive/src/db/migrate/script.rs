@@ -4,7 +4,7 @@
 //! so are all definitions of a release together, which follow its last migration and precede the next one.
 
 use super::{
-    AS_OWNER, CREATE_LEDGER, DEFINITIONS, Definition, LIBRARY, LOCK, MIGRATIONS, Migration, REVOKE,
+    AS_OWNER, CREATE_LEDGER, DEFINITIONS, Definition, LIBRARY, LOCK, MIGRATIONS, Migration, SEAL,
     SETTINGS, checksum,
 };
 use crate::error::{Error, Result};
@@ -127,7 +127,7 @@ impl Definition {
 /// Returns the SQL of all definitions.
 fn definitions() -> String {
     let definitions: String = DEFINITIONS.iter().map(Definition::script).collect();
-    format!("{definitions}\n{REVOKE};\n")
+    format!("{definitions}\n{SEAL};\n")
 }
 
 /// Returns the number of a release among those with the same last migration: 10203 for 1.2.3.
