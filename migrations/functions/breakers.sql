@@ -22,10 +22,8 @@ CREATE OR REPLACE FUNCTION redrive.open_breaker(
 AS $$
 BEGIN
     PERFORM redrive.check_breaker_name(open_breaker.name);
-    IF open_breaker.duration <= '0' OR open_breaker.duration > '3650 days' THEN
-        RAISE EXCEPTION 'redrive: the duration is %; it must be positive and at most 3650 days', open_breaker.duration
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN open_breaker.duration <= '0' OR open_breaker.duration > '3650 days'
+        THEN format('the duration is %s; it must be positive and at most 3650 days', open_breaker.duration) END);
     INSERT INTO redrive.breakers AS b (name, state, cause, message, delay_ms, probe_at)
     VALUES (open_breaker.name, 'open', 'operator', left(open_breaker.reason, 1024), 1000,
             coalesce(clock_timestamp() + open_breaker.duration, 'infinity'))

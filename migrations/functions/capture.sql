@@ -27,13 +27,12 @@ CREATE OR REPLACE FUNCTION redrive.check_capture(queue text, kind text, group_ke
 AS $$
 BEGIN
     PERFORM redrive.check_name('queue', queue), redrive.check_name('kind', kind);
-    IF octet_length(group_key) NOT BETWEEN 1 AND 200 THEN
-        RAISE EXCEPTION 'redrive: the group is % bytes; it must be 1 to 200', octet_length(group_key)
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 65536 THEN
-        RAISE EXCEPTION 'redrive: the headers must be a JSON object of at most 65536 bytes'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN octet_length(group_key) NOT BETWEEN 1 AND 200
+            THEN format('the group is %s bytes; it must be 1 to 200', octet_length(group_key))
+        WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 65536
+            THEN 'the headers must be a JSON object of at most 65536 bytes'
+    END);
 END
 $$;
 

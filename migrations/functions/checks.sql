@@ -16,6 +16,17 @@ BEGIN
 END
 $$;
 
+-- Raises an error with this complaint about the arguments of an operation; NULL: there is none.
+CREATE OR REPLACE FUNCTION redrive.refuse(complaint text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+BEGIN
+    IF complaint IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: %', complaint USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
 -- Returns the name of a queue or kind as a letter may have it. Whoever may insert jobs may give them any.
 CREATE OR REPLACE FUNCTION redrive.cleaned_name(name text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

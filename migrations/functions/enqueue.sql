@@ -35,67 +35,45 @@ DECLARE
     -- The stored text.
     body text := enqueue.payload::text;
     meta redrive.job_meta;
+    error text;
 BEGIN
     PERFORM redrive.check_name('queue', enqueue.queue), redrive.check_name('kind', enqueue.kind);
     IF enqueue.payload IS NULL THEN
         RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    IF octet_length(body) > 1048576 THEN
-        RAISE EXCEPTION 'redrive: the payload is % bytes; the limit is 1048576', octet_length(body)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF enqueue.delay IS NULL OR enqueue.delay < '0' OR enqueue.delay > '3650 days' THEN
-        RAISE EXCEPTION 'redrive: the delay is %; it must be between 0 and 3650 days', enqueue.delay
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF enqueue.priority IS NULL OR enqueue.priority NOT BETWEEN -1000 AND 1000 THEN
-        RAISE EXCEPTION 'redrive: the priority is %; it must be between -1000 and 1000', enqueue.priority
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF enqueue.max_attempts IS NULL OR enqueue.max_attempts NOT BETWEEN 1 AND 1000 THEN
-        RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', enqueue.max_attempts
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-
-    IF octet_length(enqueue.unique_key) NOT BETWEEN 1 AND 200 THEN
-        RAISE EXCEPTION 'redrive: the unique key is % bytes; it must be 1 to 200', octet_length(enqueue.unique_key)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-
-    IF octet_length(enqueue.group_key) NOT BETWEEN 1 AND 200 THEN
-        RAISE EXCEPTION 'redrive: the group is % bytes; it must be 1 to 200', octet_length(enqueue.group_key)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-
-    IF jsonb_typeof(enqueue.headers) <> 'object' OR octet_length(enqueue.headers::text) > 65536 THEN
-        RAISE EXCEPTION 'redrive: the headers must be a JSON object of at most 65536 bytes'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF redrive.have_reserved_header(enqueue.headers) THEN
-        RAISE EXCEPTION 'redrive: names of headers that start with redrive- are reserved, except redrive-payload-version with a whole number from 1'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF enqueue.expires_in <= enqueue.delay OR enqueue.expires_in > '3650 days' THEN
-        RAISE EXCEPTION 'redrive: the job expires in %; it must be longer than its delay and at most 3650 days',
-            enqueue.expires_in USING ERRCODE = 'invalid_parameter_value';
+    error := CASE
+        WHEN octet_length(body) > 1048576 THEN format('the payload is %s bytes; the limit is 1048576', octet_length(body))
+        WHEN enqueue.delay BETWEEN '0' AND '3650 days' IS NOT TRUE
+            THEN format('the delay is %s; it must be between 0 and 3650 days', coalesce(enqueue.delay::text, 'NULL'))
+        WHEN enqueue.priority BETWEEN -1000 AND 1000 IS NOT TRUE
+            THEN format('the priority is %s; it must be between -1000 and 1000', coalesce(enqueue.priority::text, 'NULL'))
+        WHEN enqueue.max_attempts BETWEEN 1 AND 1000 IS NOT TRUE
+            THEN format('max_attempts is %s; it must be between 1 and 1000', coalesce(enqueue.max_attempts::text, 'NULL'))
+        WHEN octet_length(enqueue.unique_key) NOT BETWEEN 1 AND 200
+            THEN format('the unique key is %s bytes; it must be 1 to 200', octet_length(enqueue.unique_key))
+        WHEN octet_length(enqueue.group_key) NOT BETWEEN 1 AND 200
+            THEN format('the group is %s bytes; it must be 1 to 200', octet_length(enqueue.group_key))
+        WHEN jsonb_typeof(enqueue.headers) <> 'object' OR octet_length(enqueue.headers::text) > 65536
+            THEN 'the headers must be a JSON object of at most 65536 bytes'
+        WHEN redrive.have_reserved_header(enqueue.headers)
+            THEN 'names of headers that start with redrive- are reserved, except redrive-payload-version with a whole number from 1'
+        WHEN enqueue.expires_in <= enqueue.delay OR enqueue.expires_in > '3650 days'
+            THEN format('the job expires in %s; it must be longer than its delay and at most 3650 days', enqueue.expires_in)
+        WHEN enqueue.unique_key IS NULL
+            AND (enqueue.until_started OR enqueue.replace IS NOT NULL OR enqueue.unique_window IS NOT NULL)
+            THEN 'until_started, replace and unique_window need a unique key'
+        WHEN enqueue.unique_window <= '0' OR enqueue.unique_window > '3650 days'
+            THEN format('the unique window is %s; it must be longer than 0 and at most 3650 days', enqueue.unique_window)
+        WHEN enqueue.replace <> ALL ('{payload,time,both}')
+            THEN format('replace is %s; it must be payload, time or both', enqueue.replace)
+    END;
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: %', error USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF enqueue.expires_in IS NOT NULL THEN
         enqueue.headers := coalesce(enqueue.headers, '{}') || jsonb_build_object(
             'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text);
-    END IF;
-
-    IF enqueue.unique_key IS NULL AND (enqueue.until_started OR enqueue.replace IS NOT NULL OR enqueue.unique_window IS NOT NULL) THEN
-        RAISE EXCEPTION 'redrive: until_started, replace and unique_window need a unique key'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF enqueue.unique_window <= '0' OR enqueue.unique_window > '3650 days' THEN
-        RAISE EXCEPTION 'redrive: the unique window is %; it must be longer than 0 and at most 3650 days',
-            enqueue.unique_window USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF enqueue.replace <> ALL ('{payload,time,both}') THEN
-        RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', enqueue.replace
-            USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF enqueue.until_started THEN
         enqueue.headers := coalesce(enqueue.headers, '{}') || '{"redrive-unique-until": "started"}';

@@ -10,11 +10,8 @@ CREATE OR REPLACE FUNCTION redrive.change_group(
     LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-    IF change_group.state <> ALL ('{open,acknowledged,resolved,ignored}') THEN
-        RAISE EXCEPTION 'redrive: unknown state % of a failure group; expected open, acknowledged, resolved or ignored',
-            quote_literal(change_group.state)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN change_group.state <> ALL ('{open,acknowledged,resolved,ignored}') THEN format(
+        'unknown state %L of a failure group; expected open, acknowledged, resolved or ignored', change_group.state) END);
     -- Store a regression that is not folded yet, or it would be lost.
     UPDATE redrive.groups g
     SET state = coalesce(change_group.state, f.state), regressed_at = f.regressed_at, regressions = f.regressions,
@@ -48,16 +45,15 @@ DECLARE
         WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = n.id));
     added bigint;
 BEGIN
-    IF action IN ('merge', 'error', 'class', 'kind', 'payload') IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: unknown action % of a group rule; expected merge, error, class, kind or payload',
-            coalesce(quote_literal(action), 'NULL') USING ERRCODE = 'invalid_parameter_value';
-    ELSIF (action = 'merge') <> (into_id IS NOT NULL) THEN
-        RAISE EXCEPTION 'redrive: the action merge needs a group that it merges into, and no other action has one'
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF (action IN ('error', 'payload')) <> (pattern IS NOT NULL) OR octet_length(pattern) NOT BETWEEN 1 AND 1024 THEN
-        RAISE EXCEPTION 'redrive: the actions error and payload need a pattern of 1 to 1024 bytes, and no other action has one'
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF group_id IS NULL OR missing IS NOT NULL THEN
+    PERFORM redrive.refuse(CASE
+        WHEN action IN ('merge', 'error', 'class', 'kind', 'payload') IS NOT TRUE
+            THEN format('unknown action %L of a group rule; expected merge, error, class, kind or payload', action)
+        WHEN (action = 'merge') <> (into_id IS NOT NULL)
+            THEN 'the action merge needs a group that it merges into, and no other action has one'
+        WHEN (action IN ('error', 'payload')) <> (pattern IS NOT NULL) OR octet_length(pattern) NOT BETWEEN 1 AND 1024
+            THEN 'the actions error and payload need a pattern of 1 to 1024 bytes, and no other action has one'
+    END);
+    IF group_id IS NULL OR missing IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: failure group % does not exist', coalesce(missing::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups lists the groups.';
     END IF;

@@ -13,21 +13,18 @@ CREATE OR REPLACE FUNCTION redrive.set_group_policy(
 AS $$
 BEGIN
     PERFORM redrive.check_name('queue', set_group_policy.queue);
-    IF coalesce(set_group_policy.mode NOT IN ('ordered', 'limit', 'fair', 'none'), true) THEN
-        RAISE EXCEPTION 'redrive: the mode is %; it must be ordered, limit, fair or none',
-            coalesce(quote_literal(set_group_policy.mode), 'NULL') USING ERRCODE = 'invalid_parameter_value';
-    ELSIF (set_group_policy.mode = 'limit') <> (set_group_policy.job_limit IS NOT NULL) THEN
-        RAISE EXCEPTION 'redrive: the mode limit needs a job_limit, and no other mode has one'
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_group_policy.job_limit NOT BETWEEN 1 AND 1000 THEN
-        RAISE EXCEPTION 'redrive: the job_limit is %; it must be between 1 and 1000', set_group_policy.job_limit
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF coalesce(set_group_policy.on_death NOT IN ('continue', 'hold', 'divert'), true) THEN
-        RAISE EXCEPTION 'redrive: on_death is %; it must be continue, hold or divert',
-            coalesce(quote_literal(set_group_policy.on_death), 'NULL') USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_group_policy.on_death <> 'continue' AND set_group_policy.mode <> 'ordered' THEN
-        RAISE EXCEPTION 'redrive: only an ordered group can be held or diverted by a death' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN set_group_policy.mode IN ('ordered', 'limit', 'fair', 'none') IS NOT TRUE
+            THEN format('the mode is %L; it must be ordered, limit, fair or none', set_group_policy.mode)
+        WHEN (set_group_policy.mode = 'limit') <> (set_group_policy.job_limit IS NOT NULL)
+            THEN 'the mode limit needs a job_limit, and no other mode has one'
+        WHEN set_group_policy.job_limit NOT BETWEEN 1 AND 1000
+            THEN format('the job_limit is %s; it must be between 1 and 1000', set_group_policy.job_limit)
+        WHEN set_group_policy.on_death IN ('continue', 'hold', 'divert') IS NOT TRUE
+            THEN format('on_death is %L; it must be continue, hold or divert', set_group_policy.on_death)
+        WHEN set_group_policy.on_death <> 'continue' AND set_group_policy.mode <> 'ordered'
+            THEN 'only an ordered group can be held or diverted by a death'
+    END);
     -- A program sets it at each start.
     IF EXISTS (
         SELECT FROM redrive.group_policies p

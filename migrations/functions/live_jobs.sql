@@ -147,16 +147,14 @@ DECLARE
 BEGIN
     PERFORM redrive.filter_jobs(change_jobs.filter);
     -- Otherwise the jobs would be taken, and none put back.
-    IF change_jobs.action IN ('cancel', 'set_priority', 'run_now', 'edit') IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: unknown change % of jobs; expected cancel, set_priority, run_now or edit',
-            coalesce(quote_literal(change_jobs.action), 'NULL') USING ERRCODE = 'invalid_parameter_value';
-    ELSIF change_jobs.action = 'set_priority' AND change_jobs.priority BETWEEN -1000 AND 1000 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: the priority is %; it must be between -1000 and 1000',
-            coalesce(change_jobs.priority::text, 'NULL') USING ERRCODE = 'invalid_parameter_value';
-    ELSIF cardinality(change_jobs.ids) > (SELECT count(DISTINCT i) FROM unnest(change_jobs.ids) i) THEN
-        RAISE EXCEPTION 'redrive: a job is given twice, or is NULL; no job was edited'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN change_jobs.action IN ('cancel', 'set_priority', 'run_now', 'edit') IS NOT TRUE
+            THEN format('unknown change %L of jobs; expected cancel, set_priority, run_now or edit', change_jobs.action)
+        WHEN change_jobs.action = 'set_priority' AND change_jobs.priority BETWEEN -1000 AND 1000 IS NOT TRUE THEN format(
+            'the priority is %s; it must be between -1000 and 1000', coalesce(change_jobs.priority::text, 'NULL'))
+        WHEN cardinality(change_jobs.ids) > (SELECT count(DISTINCT i) FROM unnest(change_jobs.ids) i)
+            THEN 'a job is given twice, or is NULL; no job was edited'
+    END);
     jobs := ARRAY(
         SELECT w FROM redrive.take_waiting(narrowed, change_jobs.place, change_jobs.last_place, max_jobs) w);
     changed := ARRAY(

@@ -11,10 +11,9 @@ DECLARE
         'batch', 50, 'generations', 10, 'growth', 1, 'longest_delay_ms', greatest(shortest, 604800000),
         'ignores_breakers', false, 'counts_only', false);
     policy   jsonb := defaults || coalesce(jsonb_strip_nulls(options), '{}') || jsonb_build_object('letters', letters);
-    error    text;
 BEGIN
     PERFORM redrive.filter_letters(letters);
-    error := CASE
+    PERFORM redrive.refuse('a policy ' || CASE
         WHEN letters ? 'state' THEN 'redrives open letters; its filter cannot contain a state'
         WHEN EXISTS (
             SELECT FROM jsonb_each(policy - 'letters') o
@@ -28,10 +27,7 @@ BEGIN
         WHEN scale((policy ->> 'batch')::numeric) + scale((policy ->> 'generations')::numeric)
             + scale((policy ->> 'longest_delay_ms')::numeric) > 0
             THEN 'needs whole numbers as its batch, generations and longest delay'
-    END;
-    IF error IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: a policy %', error USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    END);
     RETURN policy;
 END
 $$;

@@ -14,10 +14,11 @@ DECLARE
         WHERE NOT EXISTS (SELECT FROM pg_roles k WHERE k.rolname = r.name));
 BEGIN
     PERFORM redrive.check_name('queue', set_protection.queue);
-    IF unknown IS NOT NULL OR approve_above < 0 OR approve_above IS NULL AND coalesce(cardinality(roles), 0) = 0 THEN
-        RAISE EXCEPTION 'redrive: a protection needs roles that exist or a number of letters, not %', coalesce(unknown, approve_above::text, 'nothing')
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN unknown IS NOT NULL OR approve_above < 0 OR approve_above IS NULL AND coalesce(cardinality(roles), 0) = 0
+            THEN 'a protection needs roles that exist or a number of letters, not '
+                || coalesce(unknown, approve_above::text, 'nothing')
+    END);
     INSERT INTO redrive.protections (queue, approve_above, roles, other_role)
     VALUES (set_protection.queue, set_protection.approve_above, nullif(set_protection.roles, '{}'),
             redrive.flag_of('other_role', set_protection.other_role))

@@ -13,18 +13,16 @@ DECLARE
     until  timestamptz;
 BEGIN
     PERFORM redrive.check_name('queue', pause_queue.queue);
-    IF pause_queue.ends_at IS NOT NULL AND pause_queue.duration IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: a pause has an end or a duration, not both' USING ERRCODE = 'invalid_parameter_value';
-    ELSIF pause_queue.duration <= '0' OR pause_queue.duration > '3650 days' THEN
-        RAISE EXCEPTION 'redrive: the duration is %; it must be positive and at most 3650 days', pause_queue.duration
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF pause_queue.ends_at <= moment THEN
-        RAISE EXCEPTION 'redrive: the pause would end at %, which is in the past', pause_queue.ends_at
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'The clock of the database decides.';
-    ELSIF pause_queue.ends_at > moment + interval '3650 days' THEN
-        RAISE EXCEPTION 'redrive: the pause would end at %; it may last at most 3650 days', pause_queue.ends_at
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Without an end, it lasts until the queue is resumed.';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN pause_queue.ends_at IS NOT NULL AND pause_queue.duration IS NOT NULL
+            THEN 'a pause has an end or a duration, not both'
+        WHEN pause_queue.duration <= '0' OR pause_queue.duration > '3650 days'
+            THEN format('the duration is %s; it must be positive and at most 3650 days', pause_queue.duration)
+        WHEN pause_queue.ends_at <= moment
+            THEN format('the pause would end at %s, which is in the past by the clock of the database', pause_queue.ends_at)
+        WHEN pause_queue.ends_at > moment + interval '3650 days'
+            THEN format('the pause would end at %s; it may last at most 3650 days, or until it is resumed', pause_queue.ends_at)
+    END);
     until := coalesce(pause_queue.ends_at, moment + pause_queue.duration, 'infinity');
     INSERT INTO redrive.queue_pauses AS p (queue, paused_at, ends_at, person, reason)
     VALUES (pause_queue.queue, moment, until, left(pause_queue.person, 200), left(pause_queue.reason, 1024))

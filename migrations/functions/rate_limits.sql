@@ -52,19 +52,17 @@ BEGIN
     IF set_rate_limit.kind IS NOT NULL THEN
         PERFORM redrive.check_name('kind', set_rate_limit.kind);
     END IF;
-    IF redrive.flag_of('each_group', set_rate_limit.each_group) AND set_rate_limit.kind IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: a rate limit of each group has no kind' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF set_rate_limit.starts IS NULL OR set_rate_limit.starts NOT BETWEEN 1 AND 1000000 THEN
-        RAISE EXCEPTION 'redrive: the rate limit allows % starts; it must allow 1 to 1000000', coalesce(set_rate_limit.starts::text, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'To stop all jobs, pause the queue.';
-    ELSIF set_rate_limit.period IS NULL OR set_rate_limit.period NOT BETWEEN '1 millisecond' AND '31 days' THEN
-        RAISE EXCEPTION 'redrive: the period is %; it must be from 1 millisecond to 31 days', coalesce(set_rate_limit.period::text, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_rate_limit.burst NOT BETWEEN 1 AND 1000000 THEN
-        RAISE EXCEPTION 'redrive: the burst is %; it must be 1 to 1000000', set_rate_limit.burst
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN redrive.flag_of('each_group', set_rate_limit.each_group) AND set_rate_limit.kind IS NOT NULL
+            THEN 'a rate limit of each group has no kind'
+        WHEN set_rate_limit.starts BETWEEN 1 AND 1000000 IS NOT TRUE THEN format(
+            'the rate limit allows %s starts; it must allow 1 to 1000000; to stop all jobs, pause the queue',
+            coalesce(set_rate_limit.starts::text, 'NULL'))
+        WHEN set_rate_limit.period BETWEEN '1 millisecond' AND '31 days' IS NOT TRUE THEN format(
+            'the period is %s; it must be from 1 millisecond to 31 days', coalesce(set_rate_limit.period::text, 'NULL'))
+        WHEN set_rate_limit.burst NOT BETWEEN 1 AND 1000000
+            THEN format('the burst is %s; it must be 1 to 1000000', set_rate_limit.burst)
+    END);
     SELECT l.* INTO old FROM redrive.rate_limits l
     WHERE l.queue = set_rate_limit.queue AND l.kind = coalesce(set_rate_limit.kind, '')
         AND l.each_group = set_rate_limit.each_group

@@ -16,18 +16,14 @@ BEGIN
     IF set_retention.queue IS NOT NULL THEN
         PERFORM redrive.check_name('queue', set_retention.queue);
     END IF;
-    IF set_retention.state IS NULL OR set_retention.state NOT IN ('open', 'quarantined', 'recovered', 'discarded') THEN
-        RAISE EXCEPTION 'redrive: retention needs the state open, quarantined, recovered or discarded'
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_retention.keep IS NULL OR set_retention.keep NOT BETWEEN '0' AND '36600 days' THEN
-        RAISE EXCEPTION 'redrive: letters can be kept for 0 to 36600 days'
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_retention.action IS NULL OR set_retention.action NOT IN ('delete', 'archive') THEN
-        RAISE EXCEPTION 'redrive: retention needs the action delete or archive' USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_retention.action = 'delete' AND waits AND NOT coalesce(set_retention.even_open, false) THEN
-        RAISE EXCEPTION 'redrive: % letters wait for an operator; archive them, or set even_open to delete them',
-            set_retention.state USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN set_retention.state IN ('open', 'quarantined', 'recovered', 'discarded') IS NOT TRUE
+            THEN 'retention needs the state open, quarantined, recovered or discarded'
+        WHEN set_retention.keep BETWEEN '0' AND '36600 days' IS NOT TRUE THEN 'letters can be kept for 0 to 36600 days'
+        WHEN set_retention.action IN ('delete', 'archive') IS NOT TRUE THEN 'retention needs the action delete or archive'
+        WHEN set_retention.action = 'delete' AND waits AND NOT coalesce(set_retention.even_open, false) THEN format(
+            '%s letters wait for an operator; archive them, or set even_open to delete them', set_retention.state)
+    END);
     INSERT INTO redrive.retention AS r (queue, state, keep, action, even_open)
     VALUES (set_retention.queue, set_retention.state, set_retention.keep, set_retention.action,
             set_retention.action = 'delete' AND waits)
@@ -192,10 +188,8 @@ DECLARE
     moved  bigint;
     taken  bigint := 0;
 BEGIN
-    IF if_busy IN ('wait', 'skip') IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: if_busy must be wait or skip, not %', coalesce(if_busy, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN if_busy IN ('wait', 'skip') IS NOT TRUE
+        THEN format('if_busy must be wait or skip, not %s', coalesce(if_busy, 'NULL')) END);
     IF NOT EXISTS (SELECT FROM redrive.retention) THEN
         RETURN 0;
     END IF;
@@ -237,9 +231,8 @@ DECLARE
     chosen record;
     taken  bigint := 0;
 BEGIN
-    IF older_than BETWEEN '0' AND '36600 days' IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: prune needs an age of 0 to 36600 days' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN older_than BETWEEN '0' AND '36600 days' IS NOT TRUE THEN 'prune needs an age of 0 to 36600 days' END);
     FOR chosen IN
         SELECT q.queue, s.state
         FROM redrive.queues_with_letters() AS q (queue)

@@ -50,7 +50,7 @@ DECLARE
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
             'redrive.protections, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits',
-        'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.limit_of, redrive.wake, redrive.clip, redrive.cleaned_name, redrive.fingerprint, '
+        'EXECUTE ON FUNCTION redrive.check_name, redrive.refuse, redrive.require_read_committed, redrive.limit_of, redrive.wake, redrive.clip, redrive.cleaned_name, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
             'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, redrive.job_of, redrive.rank_of, redrive.meta_of, redrive.kept_meta, '
@@ -131,7 +131,7 @@ DECLARE
             'redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.bury_waiting, redrive.free_slots, redrive.hold_diverted, redrive.change_jobs, redrive.schedule, redrive.have_reserved_header, '
-            'redrive.checked_rhythm, redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
+            'redrive.checked_rhythm, redrive.set_schedule, redrive.refuse, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.done_jobs, redrive.live_jobs, redrive.all_jobs, redrive.workers, redrive.queues, redrive.served_queues, redrive.unique_keys, redrive.unique_windows, '
@@ -144,7 +144,7 @@ DECLARE
             'redrive.waiting_query, redrive.filter_condition, redrive.filter_keys, redrive.page_waiting, redrive.job_of, redrive.ready_job, redrive.delayed_job, redrive.place_of, redrive.readable_payload, redrive.payload_value, redrive.checked_payload, redrive.rule_part, '
             'redrive.filter_letters, redrive.filter_values, redrive.check_filter, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
-            'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive_order, redrive.retaken_key, redrive.has_pieces, redrive.refusal, redrive.check_name, redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, '
+            'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive_order, redrive.retaken_key, redrive.has_pieces, redrive.refusal, redrive.check_name, redrive.refuse, redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
             'redrive.queues_with_letters, redrive.held_queues, redrive.is_policy_held, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, '

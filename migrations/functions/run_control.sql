@@ -35,26 +35,18 @@ DECLARE
 BEGIN
     PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts,
                                   force, create_run.reason, create_run.delay_ms);
-    IF create_run.rate NOT BETWEEN 1 AND 1000000 THEN
-        RAISE EXCEPTION 'redrive: the rate is %; it must be between 1 and 1000000 letters per second', create_run.rate
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means unlimited.';
-    END IF;
-    IF create_run.canary BETWEEN 0 AND 4294967295 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: the canary is %; it must be 0 to 4294967295 letters', create_run.canary
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF create_run.tolerated IS NULL OR create_run.tolerated NOT BETWEEN 0 AND 100 THEN
-        RAISE EXCEPTION 'redrive: the tolerated share is %; it must be 0 to 100 percent', create_run.tolerated
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF create_run.sample NOT BETWEEN 1 AND 1000000 THEN
-        RAISE EXCEPTION 'redrive: the sample is %; it must be between 1 and 1000000 outcomes', create_run.sample
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means that the run never halts.';
-    END IF;
-    IF create_run.canary > 0 AND create_run.sample IS NULL THEN
-        RAISE EXCEPTION 'redrive: a run with a canary must be able to halt; give it a sample'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN create_run.rate NOT BETWEEN 1 AND 1000000
+            THEN format('the rate is %s; it must be between 1 and 1000000 letters per second, or NULL: unlimited', create_run.rate)
+        WHEN create_run.canary BETWEEN 0 AND 4294967295 IS NOT TRUE
+            THEN format('the canary is %s; it must be 0 to 4294967295 letters', coalesce(create_run.canary::text, 'NULL'))
+        WHEN create_run.tolerated BETWEEN 0 AND 100 IS NOT TRUE
+            THEN format('the tolerated share is %s; it must be 0 to 100 percent', coalesce(create_run.tolerated::text, 'NULL'))
+        WHEN create_run.sample NOT BETWEEN 1 AND 1000000
+            THEN format('the sample is %s; it must be between 1 and 1000000 outcomes, or NULL: the run never halts', create_run.sample)
+        WHEN create_run.canary > 0 AND create_run.sample IS NULL
+            THEN 'a run with a canary must be able to halt; give it a sample'
+    END);
     create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
     EXECUTE
         'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'

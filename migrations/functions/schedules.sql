@@ -59,9 +59,8 @@ CREATE OR REPLACE FUNCTION redrive.checked_rhythm(cron text, zone text, every in
 AS $$
 DECLARE
     line  text := btrim(regexp_replace(cron, E'\\s+', ' ', 'g'));
-    error text;
 BEGIN
-    error := CASE
+    PERFORM redrive.refuse('a schedule ' || CASE
         WHEN (line IS NULL) = (every IS NULL) THEN 'needs either a cron line or an interval'
         WHEN every NOT BETWEEN '1 second' AND '366 days' OR extract(year FROM every) <> 0 OR extract(month FROM every) <> 0
             THEN 'needs an interval of 1 second to 366 days, without months and years'
@@ -70,10 +69,7 @@ BEGIN
             THEN 'needs a cron line of five fields, or of six with the seconds first'
         WHEN NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = checked_rhythm.zone) AND zone IS NOT NULL
             THEN 'needs a time zone such as Europe/Berlin, not ' || quote_literal(zone)
-    END;
-    IF error IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: a schedule %', error USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    END);
     RETURN line;
 END
 $$;
@@ -92,9 +88,8 @@ CREATE OR REPLACE FUNCTION redrive.schedule(
 AS $$
 DECLARE
     line  text := redrive.checked_rhythm(schedule.cron, schedule.zone, schedule.every);
-    error text;
 BEGIN
-    error := CASE
+    PERFORM redrive.refuse('a schedule ' || CASE
         WHEN payload IS NULL OR octet_length(payload::text) > 1048576 THEN 'needs a payload of at most 1048576 bytes'
         WHEN priority IS NULL OR priority NOT BETWEEN -1000 AND 1000 THEN 'needs a priority between -1000 and 1000'
         WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 1000 THEN 'needs 1 to 1000 attempts'
@@ -106,10 +101,7 @@ BEGIN
         WHEN missed_ticks IS NULL OR missed_ticks NOT BETWEEN 1 AND 1000 THEN 'needs a limit of 1 to 1000 missed ticks'
         WHEN missed_age IS NULL OR missed_age NOT BETWEEN '1 minute' AND '366 days' THEN 'needs an age of 1 minute to 366 days for missed ticks'
         WHEN overlap IS NULL OR overlap NOT IN ('allow', 'skip') THEN 'needs the overlap allow or skip'
-    END;
-    IF error IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: a schedule %', error USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    END);
     RETURN redrive.set_schedule(
         schedule.name, line, CASE WHEN line IS NOT NULL THEN coalesce(zone, 'UTC') END, every, queue, kind,
         payload::text::json, priority, max_attempts, headers, missed, missed_ticks, missed_age, overlap,

@@ -10,22 +10,15 @@ BEGIN
     IF to_queue IS NOT NULL THEN
         PERFORM redrive.check_name('queue', to_queue);
     END IF;
-    IF priority NOT BETWEEN -1000 AND 1000 THEN
-        RAISE EXCEPTION 'redrive: the priority is %; it must be between -1000 and 1000', priority
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF max_attempts NOT BETWEEN 1 AND 1000 THEN
-        RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', max_attempts
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF delay_ms NOT BETWEEN 0 AND 315360000000 THEN
-        RAISE EXCEPTION 'redrive: the delay is % ms; it must be between 0 and ten years', delay_ms
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
-        RAISE EXCEPTION 'redrive: a forced redrive needs a reason'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN priority NOT BETWEEN -1000 AND 1000
+            THEN format('the priority is %s; it must be between -1000 and 1000', priority)
+        WHEN max_attempts NOT BETWEEN 1 AND 1000
+            THEN format('max_attempts is %s; it must be between 1 and 1000', max_attempts)
+        WHEN delay_ms NOT BETWEEN 0 AND 315360000000
+            THEN format('the delay is %s ms; it must be between 0 and ten years', delay_ms)
+        WHEN forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN 'a forced redrive needs a reason'
+    END);
 END
 $$;
 

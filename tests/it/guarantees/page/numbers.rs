@@ -100,7 +100,7 @@ const FUNCTIONS: &[(&str, &str, &str, &str)] = &[
     (
         "audit age",
         "prune_audit",
-        "older_than < '(#) days'",
+        "older_than BETWEEN '(#) days'",
         " days",
     ),
 ];
