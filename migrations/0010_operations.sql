@@ -55,8 +55,3 @@ COMMENT ON COLUMN redrive.compactions.max_rows IS 'With more live rows, it is no
 COMMENT ON COLUMN redrive.compactions.vacuum_bytes IS 'Below this size, it is only rewritten while vacuum cannot remove its dead rows.';
 COMMENT ON COLUMN redrive.compactions.kept_xid IS 'The oldest transaction whose dead rows vacuum kept when the table was last searched.';
 COMMENT ON COLUMN redrive.compactions.retry_at IS 'When it may next be searched or rewritten.';
-
--- PUBLIC has no privileges.
-REVOKE ALL ON SCHEMA redrive FROM PUBLIC;
-REVOKE ALL ON ALL TABLES IN SCHEMA redrive FROM PUBLIC;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA redrive FROM PUBLIC;

@@ -181,16 +181,10 @@ BEGIN
                least(ready.oldest_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
-            SELECT coalesce(bool_or(w.kinds IS NULL), false) AS takes_all,
-                   coalesce(array_agg(DISTINCT n.kind) FILTER (WHERE n.kind IS NOT NULL), '{}') AS kinds
-            FROM redrive.workers w
-            LEFT JOIN LATERAL unnest(w.kinds) AS n (kind) ON true
-            WHERE w.queue = k.queue AND w.expires_at > statement_timestamp()
-        ) handled
-        CROSS JOIN LATERAL (
             SELECT coalesce(sum(r.jobs), 0) AS jobs, coalesce(sum(r.beyond), 0) > 0 AS is_capped,
-                   coalesce(sum(r.jobs) FILTER (WHERE NOT handled.takes_all AND r.kind <> ALL (handled.kinds)), 0)
-                       AS unhandled,
+                   coalesce(sum(r.jobs) FILTER (
+                       WHERE r.queue NOT IN (SELECT s.queue FROM serving s WHERE s.kinds IS NULL)
+                           AND (r.queue, r.kind) NOT IN (SELECT n.queue, n.kind FROM by_name n)), 0) AS unhandled,
                    min(r.oldest_at) AS oldest_at, min(r.next_at) AS next_at
             FROM by_kind r WHERE r.queue = k.queue
         ) ready

@@ -47,8 +47,6 @@ CREATE OR REPLACE VIEW redrive.dlq_events_archive AS
 
 COMMENT ON VIEW redrive.dlq_events_archive IS 'Archived letters in the columns of dlq_events.';
 
-REVOKE ALL ON redrive.dlq_events, redrive.dlq_events_archive FROM PUBLIC;
-
 CREATE OR REPLACE TRIGGER add_to_events INSTEAD OF INSERT ON redrive.dlq_events
     FOR EACH ROW EXECUTE FUNCTION redrive.add_to_events();
 CREATE OR REPLACE TRIGGER change_event INSTEAD OF UPDATE ON redrive.dlq_events

@@ -28,4 +28,3 @@ CREATE OR REPLACE VIEW redrive.failure_groups AS
     ) n ON n.group_id = g.id;
 
 COMMENT ON VIEW redrive.failure_groups IS 'Letters that died of the same error, with exact numbers.';
-REVOKE ALL ON redrive.failure_groups FROM PUBLIC;

@@ -15,4 +15,3 @@ CREATE OR REPLACE VIEW redrive.held_groups AS
     WHERE s.held_at IS NOT NULL;
 
 COMMENT ON VIEW redrive.held_groups IS 'The groups that a letter holds, with the number of jobs that wait and of letters that were diverted behind it.';
-REVOKE ALL ON redrive.held_groups FROM PUBLIC;

@@ -18,4 +18,3 @@ CREATE OR REPLACE VIEW redrive.letters AS
     LEFT JOIN redrive.details d ON d.id = l.detail_id;
 
 COMMENT ON VIEW redrive.letters IS 'Every dead letter in any state.';
-REVOKE ALL ON redrive.letters FROM PUBLIC;

@@ -33,4 +33,3 @@ CREATE OR REPLACE VIEW redrive.live_jobs AS
 
 COMMENT ON VIEW redrive.live_jobs IS 'Every live job with its state: ready, delayed or leased.';
 COMMENT ON VIEW redrive.all_jobs IS 'Every job that is live or kept, with its state: ready, delayed, leased or done.';
-REVOKE ALL ON redrive.live_jobs, redrive.all_jobs FROM PUBLIC;

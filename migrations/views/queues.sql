@@ -91,4 +91,3 @@ CREATE OR REPLACE VIEW redrive.queues AS
     FULL JOIN paused USING (queue);
 
 COMMENT ON VIEW redrive.queues IS 'The numbers of every queue, counted row by row; meant for people, not for polling.';
-REVOKE ALL ON redrive.paused_queues, redrive.live_workers, redrive.served_queues, redrive.queues FROM PUBLIC;

@@ -22,4 +22,3 @@ CREATE OR REPLACE VIEW redrive.runs AS
     ) n ON true;
 
 COMMENT ON VIEW redrive.runs IS 'Redrive runs with exact numbers: recovered, died alike, died differently, still running.';
-REVOKE ALL ON redrive.runs FROM PUBLIC;

@@ -240,9 +240,11 @@ BEGIN
 END
 $$";
 
-/// Every role may call a new function until this takes the right away, and the search path of the caller would say what
-/// its names mean. A function with a parsed body has resolved them already.
+/// PUBLIC has no privileges: it would have those of each new function, and what ALTER DEFAULT PRIVILEGES says. The search
+/// path of the caller would say what the names in a function mean, unless its body is parsed already.
 const SEAL: &str = "\
+REVOKE ALL ON ALL TABLES IN SCHEMA redrive FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA redrive FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
 DO $$
 DECLARE
@@ -252,6 +254,7 @@ BEGIN
         SELECT p.oid FROM pg_proc p
         WHERE p.pronamespace = 'redrive'::regnamespace AND p.prokind = 'f' AND p.prosqlbody IS NULL
             AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
+            AND pg_has_role(p.proowner, 'USAGE')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, pg_temp', open_function);
     END LOOP;
