@@ -1,10 +1,8 @@
 -- Purpose: lists audit records, the newest first.
--- Called by: admin/audit.rs.
 -- $1 bigint    maximum age of a record in milliseconds; NULL: any
 -- $2 text      verb; NULL: all
 -- $3 bigint    id of the last record of the previous page; NULL: first page
 -- $4 bigint    maximum number of records
--- Locks: none.
 -- Index relied on: the primary key.
 -- Rows: the records. Zero rows: no record matches.
 SELECT a.id, a.at, a.verb, a.role, a.person, a.reason, a.filter, a.letters, a.about

@@ -1,7 +1,6 @@
 -- Purpose: adds up what all records of some operations changed.
 -- Called by: admin/audit.rs, because a page of the audit may have only some of their records.
 -- $1 bigint[]  the first records of the operations
--- Locks: none.
 -- Index relied on: the primary key, from the earliest of these records.
 -- Rows: one per operation, with its first record. Zero rows: it was pruned.
 SELECT o.id, sum(a.letters)::bigint AS letters

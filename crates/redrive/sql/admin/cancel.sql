@@ -1,5 +1,4 @@
 -- Purpose: cancels a waiting job. It becomes a letter with the cause `manual`.
--- Called by: admin/jobs.rs.
 -- $1 bigint    id
 -- Locks: the row of the job; the letter of a redriven job.
 -- Index relied on: the primary key of jobs_delayed; unique_keys_by_job. It scans jobs.

@@ -1,9 +1,7 @@
 -- Purpose: lists jobs, the oldest id first: live ones and, if the filter says so, finished ones that are kept.
--- Called by: admin/jobs.rs.
 -- $1 jsonb     filter; see redrive.filter_jobs
 -- $2 bigint    id of the last job of the previous page; NULL: first page
 -- $3 bigint    maximum number of jobs
--- Locks: none.
 -- Index relied on: jobs_for_claim for a queue, the primary key of jobs_delayed for ids. Otherwise it scans the
 --                  tables of the states in the filter. The primary key of group_slots. done_jobs_by_queue, done_jobs_by_id.
 -- Rows: the jobs. Zero rows: no job matches.

@@ -1,6 +1,5 @@
 -- Purpose: marks a running job as cancelled, so that whoever ends its lease does not return it, or finds
 --          that it died because its handler was told, and writes the audit of an operator.
--- Called by: admin/jobs.rs.
 -- $1 bigint    id
 -- $2 text      operator (NULL: no audit)       $3 text  reason
 -- Locks: the row of the lease. It waits for a session that settles or reaps the lease, because only

@@ -1,8 +1,6 @@
 -- Purpose: returns the names of queues, and whether a given one is among them, without counting anything.
--- Called by: admin/queues.rs.
 -- $1 text      queue
 -- $2 bigint    maximum number of names
--- Locks: none.
 -- Index relied on: jobs_for_claim and jobs_delayed_for_promote, one step per name; groups_by_queue.
 -- Rows: always one. A queue has jobs, letters or failure groups, or a worker.
 WITH RECURSIVE ready AS (

@@ -1,6 +1,5 @@
 -- Purpose: changes the priority of a ready or delayed job. A ready job is deleted and inserted
 --          under the same id, because rows of jobs are never updated.
--- Called by: admin/jobs.rs.
 -- $1 bigint    id
 -- $2 smallint  priority
 -- Locks: the row of the job.

@@ -1,8 +1,6 @@
 -- Purpose: returns the statistics of each queue, for operators. It counts jobs row by row and takes
 --          letters from the totals of failure groups, which are exact. The exporter does not use it.
--- Called by: admin/stats.rs.
 -- $1 text      queue; NULL: all
--- Locks: none.
 -- Index relied on: dead_letters_open_for_redrive for the oldest letter; counting reads all jobs.
 -- Rows: one per queue that has jobs, letters or workers, or is paused. Zero rows: there is no such queue.
 WITH ready AS (

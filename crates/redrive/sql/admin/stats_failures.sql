@@ -1,8 +1,6 @@
 -- Purpose: returns the failure groups of each queue that have open letters, each with its newest and
 --          oldest open letter.
--- Called by: admin/stats.rs.
 -- $1 text      queue; NULL: all
--- Locks: none.
 -- Index relied on: dead_letters_by_group, twice per group.
 -- Rows: one per group, at most the 1,000 with the most open letters. Zero rows: no letter is open.
 SELECT f.id AS "group", f.queue, f.error_class, f.open AS letters, newest.cause, newest.error_message AS sample,

@@ -1,9 +1,7 @@
 -- Purpose: returns the live jobs of each queue by kind, for operators, whether a live worker handles the
 --          kind, and how many ready jobs wait behind a letter that holds their group. It counts jobs row by
 --          row.
--- Called by: admin/stats.rs.
 -- $1 text      queue; NULL: all
--- Locks: none.
 -- Index relied on: jobs_waiting_by_group for held groups; otherwise none, because counting reads all jobs.
 -- Rows: one per queue and kind, at most the 1,000 with the most jobs. Zero rows: there is no live job.
 SELECT k.queue, k.kind, k.ready, k.delayed, k.leased, k.held, EXISTS (

@@ -1,7 +1,6 @@
 -- Purpose: reads the settings that decide whether the server keeps committed data. All guarantees
 --          of redrive depend on them.
 -- Called by: db/durability.rs, for a worker that has started and for operators. Needs no privileges.
--- Locks: none.
 -- Index relied on: pg_class_relname_nsp_index; the schema has few tables.
 -- Rows: always one: three settings as this session sees them (NULL: the server does not know the
 --       setting), and the UNLOGGED tables, partitions and sequences of the schema, which a crash empties.

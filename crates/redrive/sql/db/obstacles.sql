@@ -1,7 +1,6 @@
 -- Purpose: lists what hides rows of the schema from this role, or keeps its triggers from firing. Nothing that redrive
 --          promises holds then, and no statement fails.
 -- Called by: db/obstacles.rs, before a worker or a command starts. Needs no privileges.
--- Locks: none.
 -- Index relied on: those of the catalog.
 -- Rows: one per obstacle, with the statement that removes it.
 --       Zero rows: there is none, or no schema.

@@ -1,7 +1,6 @@
 -- Purpose: lists the objects of a schema with their definitions, to compare those of two schemas.
 -- Called by: db/drift.rs, for operators.
 -- $1 text      the schema; its name becomes `redrive` in the answer
--- Locks: none.
 -- Index relied on: those of the catalog.
 -- Rows: one per object, by name. Zero rows: there is no schema. A trigger that never fires ends with DISABLED, an index
 --       that is not used with INVALID, and what does not belong to the owner of the ledger with FOREIGN.

@@ -1,7 +1,5 @@
 -- Purpose: returns the unchanged captured bytes of an archived letter, in pieces if they exceed 16 MiB.
--- Called by: dlq/captured_bytes.rs.
 -- $1 bigint    id of the letter
--- Locks: none.
 -- Index relied on: the primary keys of archived_letters and captured_pieces.
 -- Rows: one per piece, in order; a single NULL: the letter has no captured bytes. Zero rows: there is no such letter.
 SELECT coalesce(p.bytes, l.raw) AS bytes

@@ -1,9 +1,7 @@
 -- Purpose: returns one page of the archive, in the order of the ids.
--- Called by: dlq/archive.rs.
 -- $1 jsonb     filter; see redrive.filter_archive
 -- $2 bigint    last id of the previous page; NULL: first page
 -- $3 bigint    maximum number of letters
--- Locks: none.
 -- Index relied on: the primary keys of archived_letters and captured_pieces, or archived_letters_by_queue.
 -- Rows: the letters. Zero rows: there are no more pages.
 SELECT x.archived_at, l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.error_message,

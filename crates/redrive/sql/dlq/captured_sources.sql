@@ -1,7 +1,5 @@
 -- Purpose: counts the captured failures that are open, by source. It reads only the newest.
--- Called by: dlq/captured_sources.rs.
 -- $1 bigint    how many letters to read
--- Locks: none.
 -- Index relied on: dead_letters_open_captured.
 -- Rows: one per source, the one with most captures within the last hour first, with the number of all letters read.
 --       Zero rows: no captured failure is open.

@@ -1,7 +1,6 @@
 -- Purpose: counts the letters that have been closed (recovered, discarded) for longer than a given age.
 -- Called by: dlq/discard.rs, for the dry run of a prune.
 -- $1 bigint    age in milliseconds, since the letter was closed
--- Locks: none.
 -- Index relied on: dead_letters_closed_by_queue.
 -- Rows: always one.
 SELECT count(*) AS letters

@@ -1,6 +1,4 @@
 -- Purpose: lists the rules of failure groups, in the order in which they apply.
--- Called by: dlq/group_rule.rs.
--- Locks: none.
 -- Index relied on: the primary keys; there are few rules.
 -- Rows: one per rule. Zero rows: there are none.
 SELECT r.id, r.group_id AS "group", g.title, r.action, r.into_id, r.pattern, r.at, r.person AS by, r.reason

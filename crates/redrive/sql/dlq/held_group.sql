@@ -2,7 +2,6 @@
 --          behind it.
 -- Called by: dlq/letter.rs, for redrive dlq show.
 -- $1 bigint    id of the letter
--- Locks: none.
 -- Index relied on: group_slots_by_job; jobs_waiting_by_group and dead_letters_diverted to count.
 -- Rows: one. Zero rows: the letter holds no group.
 SELECT h.queue, h.group_key AS "group", h.letter_id AS letter, h.held_at, h.kind, h.error_class, h.waiting, h.diverted

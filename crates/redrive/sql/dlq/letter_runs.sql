@@ -1,8 +1,6 @@
 -- Purpose: lists the redrive runs of a letter, with its outcome in each.
--- Called by: dlq/runs/letters.rs.
 -- $1 bigint    letter
 -- $2 bigint    maximum number of runs
--- Locks: none.
 -- Index relied on: run_letters_by_letter, the primary keys of redrive_runs and dead_letters.
 -- Rows: one per run, the newest first. Zero rows: no run selected the letter.
 SELECT m.run_id AS run, m.outcome,

@@ -1,9 +1,7 @@
 -- Purpose: lists letters, the most recent death first.
--- Called by: dlq/letter.rs.
 -- $1 jsonb     filter; see redrive.filter_letters
 -- $2 bigint    id of the last letter of the previous page; NULL: first page
 -- $3 bigint    maximum number of letters
--- Locks: none.
 -- Index relied on: dead_letters_for_list, the primary key, or an index that fits the filter; the primary key of
 --                  captured_pieces.
 -- Rows: the letters. Zero rows: no letter matches.

@@ -6,7 +6,6 @@
 -- $3 text      target queue; NULL: the letter's queue
 -- $4 bigint    maximum number of letters; NULL: all
 -- $5 bigint    how many letters to name
--- Locks: none.
 -- Index relied on: an index that fits the filter; the count reads every matching letter.
 -- Rows: one per result and group, the largest first; `sample` is the same in each. Zero rows: no letter
 --       would be selected.

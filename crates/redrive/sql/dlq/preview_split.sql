@@ -1,9 +1,7 @@
 -- Purpose: counts the letters that a split would move, by the part of the group that they would go to.
--- Called by: dlq/group_rule.rs.
 -- $1 bigint    group
 -- $2 text      action: error, class, kind, payload
 -- $3 text      regular expression (error) or path (payload); NULL otherwise
--- Locks: none.
 -- Index relied on: dead_letters_by_group, dead_letters_redriving. It reads every letter of the group.
 -- Rows: one per part, the largest first. Zero rows: the split would move no letter.
 SELECT p.part, sum(p.letters)::bigint AS letters

@@ -1,6 +1,4 @@
 -- Purpose: lists the protections of queues.
--- Called by: dlq/protection.rs.
--- Locks: none.
 -- Index relied on: none; there are few.
 -- Rows: one per protected queue. Zero rows: there are none.
 SELECT p.queue::text AS queue, p.approve_above, p.other_role, coalesce(p.roles, '{}') AS roles

@@ -1,6 +1,4 @@
 -- Purpose: lists the redactions.
--- Called by: dlq/redaction.rs.
--- Locks: none.
 -- Index relied on: none; redactions is small.
 -- Rows: the redactions, in the order in which they apply. Zero rows: letters are stored unredacted.
 SELECT r.id, r.queue::text AS queue, r.kind::text AS kind, r.paths, r.patterns, r.keep_types

@@ -1,9 +1,7 @@
 -- Purpose: lists letters of a redrive run with their state and their outcome in this run, one page.
--- Called by: dlq/runs/letters.rs.
 -- $1 bigint    run
 -- $2 bigint    place in the run after which the page begins; 0: the first page
 -- $3 bigint    maximum number of letters
--- Locks: none.
 -- Index relied on: the primary keys of run_letters, redrive_runs and dead_letters.
 -- Rows: the letters, in the order in which the run sends them. `state` is NULL if the letter was removed.
 --       Zero rows: no letter is left.

@@ -1,7 +1,5 @@
 -- Purpose: counts the letters that a redrive run skipped, by outcome.
--- Called by: dlq/runs/run.rs.
 -- $1 bigint    run
--- Locks: none.
 -- Index relied on: the primary key of run_letters; it reads all members of the run.
 -- Rows: one per outcome, the most frequent first. Zero rows: no letter was skipped.
 SELECT m.outcome, count(*) AS letters

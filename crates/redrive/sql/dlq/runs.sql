@@ -1,9 +1,7 @@
 -- Purpose: lists redrive runs with exact counts, the newest first.
--- Called by: dlq/runs/run.rs.
 -- $1 bigint    run; NULL: all
 -- $2 bigint    maximum number of runs
 -- $3 boolean   whether only those that have not ended
--- Locks: none.
 -- Index relied on: the primary key of redrive_runs, or redrive_runs_unfinished; run_deltas_by_run.
 -- Rows: the runs. Zero rows: no run matches.
 SELECT r.id, r.state, r.filter, r.person, r.reason, r.forced, r.to_queue, r.priority, r.max_attempts,

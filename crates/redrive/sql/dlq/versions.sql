@@ -1,7 +1,5 @@
 -- Purpose: lists the earlier versions of a letter, one per edit.
--- Called by: dlq/version.rs.
 -- $1 bigint    letter
--- Locks: none.
 -- Index relied on: the primary key of letter_versions.
 -- Rows: the versions, the oldest first. Zero rows: the letter was never edited or does not exist.
 SELECT v.version, v.payload, v.raw, v.at AS edited_at, v.role, v.person, v.reason

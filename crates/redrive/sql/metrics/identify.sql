@@ -1,6 +1,5 @@
 -- Purpose: returns the identity of the database, its time, and whether it has the redrive schema.
 -- Called by: metrics/reader.rs, first in every reading. Needs no privileges.
--- Locks: none.
 -- Index relied on: those of pg_class and pg_namespace.
 -- Rows: always one.
 SELECT s.system_identifier || ':' || d.oid AS identity,

@@ -2,7 +2,6 @@
 --          meets the first one.
 -- Called by: pipeline/claim/groups.rs, for the second fetcher of a worker.
 -- $1 text      queue
--- Locks: none.
 -- Index relied on: none. It reads four pages from each of up to 64 places of the table, and stops at the first row. An
 --                  index of a table that is being drained has many dead entries before the first live one.
 -- Rows: one. Zero rows: no job waits at these places, so there are none or few.

@@ -1,6 +1,4 @@
 -- Purpose: lists breakers for operators, those that are not closed first.
--- Called by: pipeline/breaker.rs.
--- Locks: none.
 -- Index relied on: none; breakers is small.
 -- Rows: one per breaker that has opened at least once. Zero rows: none has opened.
 SELECT b.name, b.state, b.cause, b.message, b.kinds, b.outages, b.openings, b.probes, b.delay_ms AS wait,

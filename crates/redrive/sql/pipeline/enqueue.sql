@@ -9,7 +9,6 @@
 -- $6 integer[] maximum attempts
 -- Locks: the rows it inserts. NOTIFY takes the server's notification lock at commit, but only if a
 --        worker is waiting.
--- Index relied on: none.
 -- Rows: the new ids, in the order of the arrays. Never zero unless the arrays are empty.
 WITH incoming AS MATERIALIZED (
     SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,

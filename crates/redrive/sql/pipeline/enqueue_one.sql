@@ -8,7 +8,6 @@
 -- $5 integer   maximum attempts
 -- Locks: the rows it inserts. NOTIFY takes the server's notification lock at commit, but only if a
 --        worker is waiting.
--- Index relied on: none.
 -- Rows: the new id. Never zero.
 WITH counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)

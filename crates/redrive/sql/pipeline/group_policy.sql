@@ -1,7 +1,5 @@
 -- Purpose: returns what the groups of a queue mean.
--- Called by: pipeline/group_policy.rs.
 -- $1 text      queue
--- Locks: none.
 -- Index relied on: the primary key of group_policies.
 -- Rows: one, or zero if the queue never had a policy.
 SELECT p.mode, p.job_limit, p.on_death

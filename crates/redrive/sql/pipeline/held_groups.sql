@@ -1,9 +1,7 @@
 -- Purpose: lists the groups that a letter holds, with the number of jobs that wait and of letters that were diverted
 --          behind it.
--- Called by: pipeline/held_group.rs.
 -- $1 text      queue; NULL: all
 -- $2 bigint    maximum number of groups
--- Locks: none.
 -- Index relied on: the primary key of group_slots if $1 is not NULL; jobs_waiting_by_group and
 --                  dead_letters_diverted to count.
 -- Rows: one per held group, the one held for the longest time first. Zero rows: none is held.

@@ -5,8 +5,6 @@
 -- $5 integer[] attempt that succeeded      $6 integer[] attempt budget      $7 integer[] generation
 -- $8 timestamptz[] first enqueue
 -- $9 bigint[]  run time in milliseconds    $10 bigint[] how long to keep it, in milliseconds
--- Locks: none.
--- Index relied on: none.
 -- Rows: none.
 INSERT INTO redrive.done_jobs (slot, queue, id, kind, priority, attempt, max_attempts, generation, enqueued_at, started_at,
                                done_at, keep_until)

@@ -5,7 +5,6 @@
 -- $2 text[]    kinds that the worker claims; NULL: all
 -- $3 text[]    kinds that it leaves out; empty unless $2 is NULL
 -- $4 bigint    size in bytes above which the ranks of ready jobs are searched
--- Locks: none.
 -- Index relied on: the primary key of claim_marks; jobs_for_claim, one descent per rank and segment. Dead
 --                  rows of rank 0 and 1 and of stored ranks are not read.
 -- Rows: always one. An id of 0: the rank has no mark. Rank 0 and 1 are always there.

@@ -1,7 +1,6 @@
 -- Purpose: lists the queues with groups that a letter holds, with their number and the one held for the longest time.
 -- Called by: pipeline/held_group.rs, for the on-call screen.
 -- $1 bigint  maximum number of groups, and of waiting jobs, that are counted per queue
--- Locks: none.
 -- Index relied on: group_slots_held, for each queue whose policy holds or diverts; jobs_waiting_by_group.
 -- Rows: one per queue, the one with the oldest held group first. Zero rows: none is held.
 SELECT q.queue, q.groups, q.waiting, q.group_key AS oldest_group, q.letter_id AS oldest_letter,

@@ -1,7 +1,5 @@
 -- Purpose: lists the rate limits with the tokens that are left.
--- Called by: pipeline/rate_limit.rs.
 -- $1 text  queue; NULL: all
--- Locks: none.
 -- Index relied on: the primary keys of rate_limits and rate_buckets; group_buckets_by_time.
 -- Rows: one per limit, by queue and kind. A limit whose bucket is being compacted has no tokens. The tokens of a limit of
 --       each group are those of the group with the fewest. Zero rows: there is none.

@@ -1,10 +1,8 @@
 -- Purpose: takes ids from the sequence for a bulk enqueue, returns the current segment, the time and the types of
 --          the attributes of job_meta, which a later version may have extended, and counts the jobs. The jobs are
 --          stored in the same transaction, so the count is exact.
--- Called by: pipeline/copy.rs.
 -- $1 bigint    number of ids
 -- $2 text      queue
--- Locks: none.
 -- Index relied on: that of pg_attribute.
 -- Rows: always one.
 WITH counted AS (

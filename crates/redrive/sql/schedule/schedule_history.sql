@@ -1,7 +1,5 @@
 -- Purpose: lists the latest ticks of a schedule, with the states of their jobs.
--- Called by: schedule/history.rs.
 -- $1 text name  $2 bigint how many entries at most
--- Locks: none.
 -- Index relied on: schedule_ticks_by_schedule; the primary keys of dead_letters and archived_letters. A live job is
 --                  found by reading the live jobs once, which is acceptable for operators.
 -- Rows: the entries, newest first. `state` is NULL without a job; `done` if the job is neither live nor a letter.

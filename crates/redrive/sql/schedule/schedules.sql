@@ -1,7 +1,5 @@
 -- Purpose: lists the schedules.
--- Called by: schedule/listed.rs.
 -- $1 text name; NULL: all
--- Locks: none.
 -- Index relied on: the primary key of schedules, or none for all of them.
 -- Rows: the schedules, by name. Zero rows: there are none.
 SELECT s.name::text AS name, s.cron, s.zone, (extract(epoch FROM s.every) * 1000)::bigint AS every,

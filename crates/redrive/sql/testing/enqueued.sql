@@ -1,7 +1,5 @@
 -- Purpose: returns the live jobs of a kind, for the test of a program that enqueues them.
--- Called by: testing.rs.
 -- $1 text      kind
--- Locks: none.
 -- Index relied on: none; a test has few jobs.
 -- Rows: the jobs, in the order of their ids. Zero rows: there is none.
 SELECT j.id, j.queue, j.payload, j.priority, j.max_attempts, j.state = 'delayed' AS is_delayed, j.run_at,

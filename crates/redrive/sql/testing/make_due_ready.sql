@@ -1,5 +1,4 @@
 -- Purpose: moves the due jobs of some kinds from jobs_delayed to jobs, for a test that runs them.
--- Called by: testing/run.rs.
 -- $1 text[]    kinds; NULL: all
 -- Locks: the rows of the jobs; rows locked by other sessions are skipped.
 -- Index relied on: none; a test has few jobs.

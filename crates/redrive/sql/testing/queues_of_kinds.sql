@@ -1,7 +1,5 @@
 -- Purpose: returns the queues that have ready jobs of some kinds, for a test that runs them.
--- Called by: testing/run.rs.
 -- $1 text[]    kinds; NULL: all
--- Locks: none.
 -- Index relied on: none; a test has few jobs.
 -- Rows: the queues, that of the next job first. Zero rows: no job of these kinds is ready.
 SELECT j.queue::text AS queue

@@ -1,9 +1,6 @@
 -- Purpose: restores the settings of a test's transaction, as the end of a handler's transaction does.
--- Called by: testing/run.rs.
 -- $1 text[]    names
 -- $2 text[]    the settings, parallel to the names
--- Locks: none.
--- Index relied on: none.
 -- Rows: one for each setting that the handler changed.
 SELECT set_config(o.name, o.setting, true)
 FROM unnest($1::text[], $2::text[]) AS o (name, setting)

@@ -1,6 +1,5 @@
 -- Purpose: lets time pass for the jobs of a test: delayed ones are due earlier, windows of unique keys close earlier, and
 --          all jobs and their outages are older.
--- Called by: testing/run.rs.
 -- $1 bigint    milliseconds
 -- Locks: the rows it changes.
 -- Index relied on: none; a test has few jobs.

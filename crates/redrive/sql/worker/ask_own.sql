@@ -2,8 +2,6 @@
 -- Called by: worker/own_transaction.rs, on another connection.
 -- $1 timestamptz start of the server of the transaction
 -- $2 text      id of the transaction; NULL: it had not settled its job
--- Locks: none.
--- Index relied on: none.
 -- Rows: always one: whether the same server still runs, and whether the transaction committed.
 SELECT pg_postmaster_start_time() = $1::timestamptz AS is_same_server,
        coalesce(CASE WHEN pg_postmaster_start_time() = $1::timestamptz

@@ -3,7 +3,6 @@
 -- Called by: worker/chores.rs, every third of the lease time.
 -- $1 uuid[]    rows of the worker
 -- $2 bigint    lease time in milliseconds, for leases whose worker has no row
--- Locks: none.
 -- Index relied on: redrive_runs_running; group_buckets_by_time; leases, workers, schedules and the deltas are small, and the
 --                  chore `compact` keeps them small.
 -- Rows: always one: the names of the chores, and the milliseconds until the next tick of a schedule; NULL: none ticks.

@@ -4,8 +4,6 @@
 -- $2 text[]    keys of the counters           $3 text[]    chores
 -- $4 smallint[] buckets of histograms         $5 bigint[]  counts
 -- $6 double precision[] sums in seconds
--- Locks: none.
--- Index relied on: none.
 -- Rows: none.
 INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
 SELECT m.segment, $1, $2, $3, $4, $5::bigint[], $6

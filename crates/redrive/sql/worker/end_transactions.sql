@@ -1,9 +1,6 @@
 -- Purpose: ends the transactions of handlers that outlast their deadline or the stop of their worker, so that the next
 --          attempt does not wait for their locks. They cannot settle their jobs any more.
--- Called by: worker/settler/releases.rs.
 -- $1 integer[] processes of their sessions   $2 timestamptz[] begins of the transactions
--- Locks: none.
--- Index relied on: none.
 -- Rows: one per session that was told to end. A session that has begun another transaction is left alone.
 SELECT pg_terminate_backend(a.pid) AS told
 FROM pg_stat_activity a

@@ -2,7 +2,6 @@
 --          worker.
 -- Called by: worker/fetcher/idle.rs, when the first of several idle queues polls.
 -- $1 text[] queues
--- Locks: none.
 -- Index relied on: jobs_for_claim and jobs_waiting_by_group; jobs_delayed_for_promote. Rows that are dead but not yet
 --                  vacuumed make it slow; the caller then looks less often.
 -- Rows: one per queue: whether it has a ready job of any kind, and the milliseconds until the next delayed job is due; NULL:

@@ -2,7 +2,6 @@
 --          whose answer was lost, a handler's transaction that commits, or a worker that reaps them.
 -- Called by: worker/settler/releases.rs, at the end of a stop.
 -- $1 uuid      worker
--- Locks: none.
 -- Index relied on: leases_for_reap.
 -- Rows: always one.
 SELECT count(*) AS leases

@@ -1,7 +1,6 @@
 -- Purpose: counts the live workers that claim the same jobs as this one.
 -- Called by: worker/fetcher.rs, about every second while its claims return full batches.
 -- $1 uuid      worker
--- Locks: none.
 -- Index relied on: the primary key of workers, which is small.
 -- Rows: always one: the number of other workers with the same queue and kinds. All of them are busy,
 --       because there is a backlog; the column waiting may not show it yet.

@@ -7,7 +7,6 @@
 -- Locks: the row of the current segment in ring_segments, skipped if another session holds it; ACCESS
 --        EXCLUSIVE on one drained segment, after waiting at most 50 ms, and not at all while a reader
 --        holds the segment.
--- Index relied on: none.
 -- Rows: always one: the step (drained, truncated, turned, moved or nothing), the segment that received
 --       new jobs before it, and the size of all segments.
 SELECT redrive.turn_ring($1, $2) AS step,

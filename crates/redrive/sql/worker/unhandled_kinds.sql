@@ -1,9 +1,7 @@
 -- Purpose: returns the kinds of ready jobs that no live worker of their queue handles. Of a longer queue, it reads
 --          the jobs that a claim would try first.
--- Called by: worker/chores/unhandled.rs.
 -- $1 text      queue
 -- $2 bigint    maximum number of jobs to read
--- Locks: none.
 -- Index relied on: jobs_for_claim.
 -- Rows: one per kind. Zero rows: live workers handle the kinds of all of these jobs.
 SELECT j.kind::text AS kind

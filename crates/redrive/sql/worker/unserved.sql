@@ -2,7 +2,6 @@
 -- Called by: worker/fetcher.rs, from time to time while the worker is idle.
 -- $1 text      queue
 -- $2 text[]    kinds that the worker handles
--- Locks: none.
 -- Index relied on: jobs_for_claim, for the first 1,000 jobs in the order of claims: jobs that nobody takes are
 --                  left behind, at its start.
 -- Rows: one per kind. Zero rows: the worker handles the kinds of these jobs.
