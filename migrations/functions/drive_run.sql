@@ -4,7 +4,6 @@
 -- that a worker handles; 0: none waits. Returns nothing for a run with a rate. It reads at most 100 jobs of each
 -- queue, in the order of claims, in the segment that receives new jobs. The settings keep a plan that was cached
 -- while the segment was empty from reading all of it.
--- Index: redrive.live_waits documents it.
 CREATE OR REPLACE FUNCTION redrive.live_waits(run bigint) RETURNS TABLE (queue text, waited_ms bigint)
     LANGUAGE sql STABLE
     SET enable_seqscan = off
@@ -75,121 +74,106 @@ BEGIN
         IF status NOT IN ('sent', 'busy') THEN
             RETURN;
         END IF;
-        SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently,
-               c.canary, c.stage, c.stage_to, c.stage_sent, c.stage_recovered, c.stage_died, c.tolerated, c.sample
-        INTO total, cursor, sent, skipped, recovered, died,
-             canary, stage, stage_to, stage_sent, stage_recovered, stage_died, tolerated, sample
-        FROM redrive.runs n JOIN redrive.redrive_runs c ON c.id = n.id WHERE n.id = run;
-        chunks := (SELECT count(*) FROM (
-            SELECT FROM redrive.run_chunks s WHERE s.run_id = run LIMIT 2) few);
-        RETURN;
-    END IF;
-    SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR UPDATE;
-    moment := clock_timestamp();
-    IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term THEN
-        status := CASE WHEN r.state = 'running' OR r.id IS NULL THEN 'lost' ELSE r.state END;
-        RETURN;
-    END IF;
-
-    IF redrive.fold_run(run) > 0 THEN
-        SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run;
-    END IF;
-    IF r.state = 'running' AND halt IS NOT NULL THEN
-        r.state := 'halted';
-        r.halted_because := halt;
-        PERFORM redrive.record_act('halt_run', r.person, halt, r.filter, 0, jsonb_build_object('run', run));
-    ELSIF r.state = 'running' THEN
-        IF next_stage = r.stage + 1 THEN
-            r.stage := next_stage;
-            r.stage_to := next_stage_to;
-            r.stage_sent := r.sent;
-            r.stage_recovered := r.recovered;
-            r.stage_died := r.died_alike + r.died_differently;
-        END IF;
-        r.started_at := coalesce(r.started_at, moment);
-        -- It is further ahead only if the clock was set back.
-        r.next_at := least(r.next_at, moment + interval '1 second');
-        bound := least(r.total, coalesce(r.stage_to, r.total));
-        IF r.rate IS NULL THEN
-            due := max_letters;
-        ELSE
-            -- How many letters are due by the rate. A late driver catches up by at most one second.
-            r.next_at := greatest(r.next_at, moment - interval '1 second');
-            due := floor(extract(epoch FROM moment - r.next_at) * r.rate) + 1;
-            due := CASE WHEN r.next_at > moment THEN 0 ELSE least(due, max_letters) END;
+        chunks := (SELECT count(*) FROM (SELECT FROM redrive.run_chunks s WHERE s.run_id = run LIMIT 2) few);
+    ELSE
+        SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR UPDATE;
+        moment := clock_timestamp();
+        IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term THEN
+            status := CASE WHEN r.state = 'running' OR r.id IS NULL THEN 'lost' ELSE r.state END;
+            RETURN;
         END IF;
 
-        IF r.cursor < bound AND due > 0 THEN
-            SELECT array_agg(m.letter_id ORDER BY m.ordinal), array_agg(m.ordinal ORDER BY m.ordinal)
-            INTO ids, ordinals
-            FROM redrive.run_letters m
-            WHERE m.run_id = run AND m.ordinal > r.cursor AND m.ordinal <= least(r.cursor + due, bound);
-            r.cursor := least(r.cursor + due, bound);
-        ELSIF r.cursor = r.total AND r.sweeps < 5 AND moment >= r.next_at THEN
-            -- Retry members that were locked, once per second.
-            SELECT coalesce(array_agg(m.letter_id), '{}'), coalesce(array_agg(m.ordinal), '{}')
-            INTO ids, ordinals
-            FROM (
-                SELECT o.letter_id, o.ordinal FROM redrive.run_letters o
-                WHERE o.run_id = run AND o.outcome IN ('skipped_locked', 'skipped_claimed')
-                ORDER BY o.ordinal LIMIT max_letters
-            ) m;
-            retried := cardinality(ids) > 0;
-            r.sweeps := CASE WHEN retried THEN r.sweeps + 1 ELSE 5 END;
+        IF redrive.fold_run(run) > 0 THEN
+            SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run;
         END IF;
-
-        IF cardinality(ids) > 0 THEN
-            IF retried THEN
-                UPDATE redrive.run_letters m SET outcome = NULL
-                WHERE m.run_id = run AND m.ordinal = ANY (ordinals);
-                r.skipped := r.skipped - cardinality(ids);
+        IF r.state = 'running' AND halt IS NOT NULL THEN
+            r.state := 'halted';
+            r.halted_because := halt;
+            PERFORM redrive.record_act('halt_run', r.person, halt, r.filter, 0, jsonb_build_object('run', run));
+        ELSIF r.state = 'running' THEN
+            IF next_stage = r.stage + 1 THEN
+                r.stage := next_stage;
+                r.stage_to := next_stage_to;
+                r.stage_sent := r.sent;
+                r.stage_recovered := r.recovered;
+                r.stage_died := r.died_alike + r.died_differently;
             END IF;
-            sent_now := redrive.send_members(r, ids, ordinals);
-            r.skipped := r.skipped + cardinality(ids) - sent_now;
-            r.sent := r.sent + sent_now;
-            IF retried THEN
-                r.next_at := moment + interval '1 second';
-            ELSIF r.rate IS NOT NULL THEN
-                r.next_at := r.next_at + cardinality(ids) * (interval '1 second' / r.rate);
+            r.started_at := coalesce(r.started_at, moment);
+            -- It is further ahead only if the clock was set back.
+            r.next_at := least(r.next_at, moment + interval '1 second');
+            bound := least(r.total, coalesce(r.stage_to, r.total));
+            IF r.rate IS NULL THEN
+                due := max_letters;
+            ELSE
+                -- How many letters are due by the rate. A late driver catches up by at most one second.
+                r.next_at := greatest(r.next_at, moment - interval '1 second');
+                due := floor(extract(epoch FROM moment - r.next_at) * r.rate) + 1;
+                due := CASE WHEN r.next_at > moment THEN 0 ELSE least(due, max_letters) END;
             END IF;
-        END IF;
-        IF r.cursor = r.total AND (r.skipped = 0 OR r.sweeps >= 5) THEN
-            r.state := 'finished';
-            r.stage_to := NULL;
-        END IF;
-        wait_ms := greatest(0, ceil(extract(epoch FROM r.next_at - clock_timestamp()) * 1000));
-    END IF;
 
-    IF r.state IN ('halted', 'finished') AND r.ended_at IS NULL THEN
-        r.ended_at := clock_timestamp();
-    END IF;
-    UPDATE redrive.redrive_runs c
-    SET state = r.state, halted_because = r.halted_because, started_at = r.started_at,
-        ended_at = r.ended_at, stage = r.stage, stage_to = r.stage_to, stage_sent = r.stage_sent,
-        stage_recovered = r.stage_recovered, stage_died = r.stage_died, next_at = r.next_at,
-        cursor = r.cursor, sweeps = r.sweeps, sent = r.sent, skipped = r.skipped,
-        progress_at = CASE
-            WHEN (c.cursor, c.sent, c.skipped) = (r.cursor, r.sent, r.skipped) THEN c.progress_at
-            ELSE clock_timestamp() END,
-        driver = CASE WHEN r.state = 'running' THEN r.driver END,
-        driver_expires_at = CASE WHEN r.state = 'running'
-            THEN clock_timestamp() + lease_ms * interval '1 millisecond' END
-    WHERE c.id = run;
+            IF r.cursor < bound AND due > 0 THEN
+                SELECT array_agg(m.letter_id ORDER BY m.ordinal), array_agg(m.ordinal ORDER BY m.ordinal)
+                INTO ids, ordinals
+                FROM redrive.run_letters m
+                WHERE m.run_id = run AND m.ordinal > r.cursor AND m.ordinal <= least(r.cursor + due, bound);
+                r.cursor := least(r.cursor + due, bound);
+            ELSIF r.cursor = r.total AND r.sweeps < 5 AND moment >= r.next_at THEN
+                -- Retry members that were locked, once per second.
+                SELECT coalesce(array_agg(m.letter_id), '{}'), coalesce(array_agg(m.ordinal), '{}')
+                INTO ids, ordinals
+                FROM (
+                    SELECT o.letter_id, o.ordinal FROM redrive.run_letters o
+                    WHERE o.run_id = run AND o.outcome IN ('skipped_locked', 'skipped_claimed')
+                    ORDER BY o.ordinal LIMIT max_letters
+                ) m;
+                retried := cardinality(ids) > 0;
+                r.sweeps := CASE WHEN retried THEN r.sweeps + 1 ELSE 5 END;
+            END IF;
 
-    status := CASE WHEN r.state <> 'running' THEN r.state WHEN cardinality(ids) > 0 THEN 'sent' ELSE 'waiting' END;
-    canary := r.canary;
-    tolerated := r.tolerated;
-    sample := r.sample;
-    stage := r.stage;
-    stage_to := r.stage_to;
-    stage_sent := r.stage_sent;
-    stage_recovered := r.stage_recovered;
-    stage_died := r.stage_died;
-    total := r.total;
-    cursor := r.cursor;
-    sent := r.sent;
-    skipped := r.skipped;
-    recovered := r.recovered;
-    died := r.died_alike + r.died_differently;
+            IF cardinality(ids) > 0 THEN
+                IF retried THEN
+                    UPDATE redrive.run_letters m SET outcome = NULL
+                    WHERE m.run_id = run AND m.ordinal = ANY (ordinals);
+                    r.skipped := r.skipped - cardinality(ids);
+                END IF;
+                sent_now := redrive.send_members(r, ids, ordinals);
+                r.skipped := r.skipped + cardinality(ids) - sent_now;
+                r.sent := r.sent + sent_now;
+                IF retried THEN
+                    r.next_at := moment + interval '1 second';
+                ELSIF r.rate IS NOT NULL THEN
+                    r.next_at := r.next_at + cardinality(ids) * (interval '1 second' / r.rate);
+                END IF;
+            END IF;
+            IF r.cursor = r.total AND (r.skipped = 0 OR r.sweeps >= 5) THEN
+                r.state := 'finished';
+                r.stage_to := NULL;
+            END IF;
+            wait_ms := greatest(0, ceil(extract(epoch FROM r.next_at - clock_timestamp()) * 1000));
+        END IF;
+
+        IF r.state IN ('halted', 'finished') AND r.ended_at IS NULL THEN
+            r.ended_at := clock_timestamp();
+        END IF;
+        UPDATE redrive.redrive_runs c
+        SET state = r.state, halted_because = r.halted_because, started_at = r.started_at,
+            ended_at = r.ended_at, stage = r.stage, stage_to = r.stage_to, stage_sent = r.stage_sent,
+            stage_recovered = r.stage_recovered, stage_died = r.stage_died, next_at = r.next_at,
+            cursor = r.cursor, sweeps = r.sweeps, sent = r.sent, skipped = r.skipped,
+            progress_at = CASE
+                WHEN (c.cursor, c.sent, c.skipped) = (r.cursor, r.sent, r.skipped) THEN c.progress_at
+                ELSE clock_timestamp() END,
+            driver = CASE WHEN r.state = 'running' THEN r.driver END,
+            driver_expires_at = CASE WHEN r.state = 'running'
+                THEN clock_timestamp() + lease_ms * interval '1 millisecond' END
+        WHERE c.id = run;
+
+        status := CASE WHEN r.state <> 'running' THEN r.state WHEN cardinality(ids) > 0 THEN 'sent' ELSE 'waiting' END;
+    END IF;
+    SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently,
+           c.canary, c.stage, c.stage_to, c.stage_sent, c.stage_recovered, c.stage_died, c.tolerated, c.sample
+    INTO total, cursor, sent, skipped, recovered, died,
+         canary, stage, stage_to, stage_sent, stage_recovered, stage_died, tolerated, sample
+    FROM redrive.runs n JOIN redrive.redrive_runs c ON c.id = n.id WHERE n.id = run;
 END
 $$;
