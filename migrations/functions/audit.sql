@@ -37,10 +37,8 @@ DECLARE
     deleted bigint;
     newest  timestamptz;
 BEGIN
-    IF older_than BETWEEN '30 days' AND '36600 days' IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: audit records can be pruned after 30 to 36600 days, not after %', coalesce(older_than::text, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN older_than BETWEEN '30 days' AND '36600 days' IS NOT TRUE THEN format(
+        'audit records can be pruned after 30 to 36600 days, not after %s', coalesce(older_than::text, 'NULL')) END);
     PERFORM set_config('redrive.audit_change', 'DELETE', true);
     WITH gone AS (
         DELETE FROM redrive.audit a

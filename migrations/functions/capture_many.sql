@@ -12,33 +12,24 @@ AS $$
 DECLARE
     members CONSTANT text[] := '{source,position,queue,kind,payload,raw,raw_base64,content_type,headers,error_class,'
         'error_message,error_detail,group_key,failure_key}';
-    wrong record;
 BEGIN
-    IF capture_many.failures IS NULL OR jsonb_typeof(capture_many.failures) <> 'array' THEN
-        RAISE EXCEPTION 'redrive: capture_many needs a JSON array of failures' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    SELECT e.place, CASE
-        WHEN jsonb_typeof(e.failure) <> 'object' THEN 'is not an object'
-        WHEN u.member IS NOT NULL THEN 'has the unknown member ' || u.member
-        WHEN e.failure ->> 'source' IS NULL OR e.failure ->> 'position' IS NULL OR e.failure ->> 'queue' IS NULL
-            OR e.failure ->> 'kind' IS NULL THEN 'needs a source, a position, a queue and a kind'
-        ELSE 'needs exactly one of payload, raw and raw_base64' END AS complaint
-    INTO wrong
-    FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
-    CROSS JOIN LATERAL (
-        SELECT min(k.member) AS member
-        FROM jsonb_object_keys(CASE jsonb_typeof(e.failure) WHEN 'object' THEN e.failure ELSE '{}' END) AS k (member)
-        WHERE k.member <> ALL (members)) u
-    WHERE jsonb_typeof(e.failure) <> 'object' OR u.member IS NOT NULL
-        OR NOT (e.failure ->> 'source' IS NOT NULL AND e.failure ->> 'position' IS NOT NULL
-            AND e.failure ->> 'queue' IS NOT NULL AND e.failure ->> 'kind' IS NOT NULL)
-        OR (e.failure ? 'payload')::integer + (e.failure ? 'raw')::integer + (e.failure ? 'raw_base64')::integer <> 1
-    ORDER BY e.place
-    LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'redrive: failure % %; nothing was captured', wrong.place, wrong.complaint
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN jsonb_typeof(capture_many.failures) = 'array' IS NOT TRUE
+        THEN 'capture_many needs a JSON array of failures' END);
+    PERFORM redrive.refuse((
+        SELECT format('failure %s %s; nothing was captured', e.place, c.complaint)
+        FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
+        CROSS JOIN LATERAL (SELECT CASE
+            WHEN jsonb_typeof(e.failure) <> 'object' THEN 'is not an object'
+            WHEN e.failure - members <> '{}' THEN 'has the unknown member '
+                || (SELECT min(k.member) FROM jsonb_object_keys(e.failure - members) AS k (member))
+            WHEN e.failure ->> 'source' IS NULL OR e.failure ->> 'position' IS NULL OR e.failure ->> 'queue' IS NULL
+                OR e.failure ->> 'kind' IS NULL THEN 'needs a source, a position, a queue and a kind'
+            WHEN (e.failure ? 'payload')::integer + (e.failure ? 'raw')::integer + (e.failure ? 'raw_base64')::integer <> 1
+                THEN 'needs exactly one of payload, raw and raw_base64'
+            END) AS c (complaint)
+        WHERE c.complaint IS NOT NULL
+        ORDER BY e.place
+        LIMIT 1));
     RETURN QUERY
     SELECT c.place, c.id, c.is_new, c.is_reopened
     FROM redrive.capture_letters(
@@ -64,25 +55,21 @@ DECLARE
         ' "events": [], "failed_redrives": 0, "error_class": "captured", "error_message": ""}'::jsonb
         || jsonb_build_object('enqueued_at', clock_timestamp(), 'died_at', clock_timestamp())
         || coalesce(failure -> 'letter', '{}') || (failure - 'letter');
-    wrong  text;
     letter redrive.dead_letters;
 BEGIN
     -- So that neither a sum of two nor the deaths to come exceed a column.
-    SELECT format('`%s` of an exported letter is %s; it must be a whole number from %s to %s',
-        b.name, stored -> b.name, b.lowest, b.highest)
-    INTO wrong
-    FROM (VALUES
-        ('attempts', 0, 1000000000), ('earlier_attempts', 0, 1000000000), ('generation', 0, 1000000000),
-        ('seen', 1, 1000000000), ('deaths', 1, 1000000000), ('edits', 0, 1000000000), ('crashes', 0, 30000),
-        ('alike', 0, 30000), ('failed_redrives', 0, 30000), ('max_attempts', 1, 1000), ('priority', -1000, 1000)
-    ) AS b (name, lowest, highest)
-    WHERE CASE jsonb_typeof(stored -> b.name)
-        WHEN 'number' THEN (stored -> b.name)::numeric NOT BETWEEN b.lowest AND b.highest OR scale((stored -> b.name)::numeric) > 0
-        ELSE true END
-    LIMIT 1;
-    IF wrong IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: %', wrong USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse((
+        SELECT format('`%s` of an exported letter is %s; it must be a whole number from %s to %s',
+            b.name, stored -> b.name, b.lowest, b.highest)
+        FROM (VALUES
+            ('attempts', 0, 1000000000), ('earlier_attempts', 0, 1000000000), ('generation', 0, 1000000000),
+            ('seen', 1, 1000000000), ('deaths', 1, 1000000000), ('edits', 0, 1000000000), ('crashes', 0, 30000),
+            ('alike', 0, 30000), ('failed_redrives', 0, 30000), ('max_attempts', 1, 1000), ('priority', -1000, 1000)
+        ) AS b (name, lowest, highest)
+        WHERE CASE jsonb_typeof(stored -> b.name)
+            WHEN 'number' THEN (stored -> b.name)::numeric NOT BETWEEN b.lowest AND b.highest OR scale((stored -> b.name)::numeric) > 0
+            ELSE true END
+        LIMIT 1));
     letter := redrive.unarchived(stored);
     letter.id := nextval('redrive.job_id');
     -- A redrive takes letters that died before it.

@@ -8,18 +8,13 @@ AS $$
 DECLARE
     given text[];
 BEGIN
-    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
-        RAISE EXCEPTION 'redrive: the filter of an erasure must be a JSON object' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN jsonb_typeof(filter) = 'object' IS NOT TRUE
+        THEN 'the filter of an erasure must be a JSON object' END);
     given := ARRAY(SELECT jsonb_object_keys(filter));
-    IF NOT given <@ '{ids,queue,kind,payload}' THEN
-        RAISE EXCEPTION 'redrive: an erasure selects by payload, id, queue and kind, not by %',
-            (SELECT string_agg(g.key, ', ') FROM unnest(given) AS g (key) WHERE g.key <> ALL ('{ids,queue,kind,payload}'))
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF NOT given && '{ids,payload}' THEN
-        RAISE EXCEPTION 'redrive: an erasure needs a condition on the payload, or ids'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(coalesce(
+        'an erasure selects by payload, id, queue and kind, not by ' || (
+            SELECT string_agg(g.key, ', ') FROM unnest(given) AS g (key) WHERE g.key <> ALL ('{ids,queue,kind,payload}')),
+        CASE WHEN NOT given && '{ids,payload}' THEN 'an erasure needs a condition on the payload, or ids' END));
     PERFORM redrive.check_filter(filter, 'letters');
     RETURN concat_ws(' AND ',
         CASE WHEN 'ids' = ANY (given) THEN

@@ -7,10 +7,8 @@ AS $$
 DECLARE
     kept interval := coalesce(nullif(current_setting('redrive.claim_time', true), ''), '15 minutes');
 BEGIN
-    IF kept <= '0' OR kept > '3650 days' THEN
-        RAISE EXCEPTION 'redrive: redrive.claim_time is %; it must be positive and at most 3650 days', kept
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN kept <= '0' OR kept > '3650 days'
+        THEN format('redrive.claim_time is %s; it must be positive and at most 3650 days', kept) END);
     RETURN kept;
 END
 $$;
@@ -72,10 +70,9 @@ BEGIN
             USING ERRCODE = 'feature_not_supported', HINT = 'Insert another event, and redrive.discard this one.';
     END IF;
     -- The attempts of a redriven job are added to it.
-    IF NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: the retry_count of event % cannot become %; it must be from 0 to 1000000000', OLD.id, coalesce(NEW.retry_count::text, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE THEN format(
+        'the retry_count of event %s cannot become %s; it must be from 0 to 1000000000', OLD.id,
+        coalesce(NEW.retry_count::text, 'NULL')) END);
     -- As in an INSERT.
     NEW.error_reason := coalesce(NEW.error_reason, '');
     -- Repeated. A second claim gets nothing.

@@ -162,10 +162,8 @@ DECLARE
     forgotten bigint;
 BEGIN
     PERFORM redrive.require_read_committed('prune_groups');
-    IF age IS NULL OR age < '0' THEN
-        RAISE EXCEPTION 'redrive: invalid age % of failure groups; it must not be negative', coalesce(age::text, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN age >= '0' IS NOT TRUE THEN format(
+        'invalid age %s of failure groups; it must not be negative', coalesce(age::text, 'NULL')) END);
     PERFORM redrive.fold_letters();
     unused := ARRAY(
         SELECT g.id FROM redrive.failure_groups g

@@ -33,13 +33,11 @@ DECLARE
 BEGIN
     SELECT l.state, l.edits INTO found_state, found_edits
     FROM redrive.dead_letters l WHERE l.id = lock_for_edit.id FOR UPDATE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'redrive: letter % does not exist', lock_for_edit.id USING ERRCODE = 'invalid_parameter_value';
-    ELSIF found_state NOT IN ('open', 'quarantined') THEN
-        RAISE EXCEPTION 'redrive: letter % is %; only open and quarantined letters can be edited',
-            lock_for_edit.id, found_state
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN NOT FOUND THEN format('letter %s does not exist', coalesce(lock_for_edit.id::text, 'NULL'))
+        WHEN found_state NOT IN ('open', 'quarantined')
+            THEN format('letter %s is %s; only open and quarantined letters can be edited', lock_for_edit.id, found_state)
+    END);
     RETURN found_edits;
 END
 $$;
@@ -64,24 +62,20 @@ DECLARE
     locked    bigint[];
     operation bigint := edit_letters.audit;
     act       bigint;
-    wrong     record;
 BEGIN
-    SELECT g.id, CASE
-        WHEN count(*) > 1 THEN 'is given twice'
-        WHEN bool_or(num_nonnulls(g.payload, g.raw) = 0) THEN 'needs a new payload'
-        ELSE format('cannot have a new payload of %s bytes; the limit is 1048576', max(octet_length(g.payload::text)))
-    END AS complaint INTO wrong
-    FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
-    WHERE g.id IS NOT NULL
-    GROUP BY g.id
-    HAVING count(*) > 1 OR bool_or(num_nonnulls(g.payload, g.raw) = 0)
-        -- A restored payload may have been captured, and those may be larger.
-        OR max(octet_length(g.payload::text)) > 1048576 AND edit_letters.how <> 'restore'
-    ORDER BY g.id LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'redrive: letter % %; no letter was edited', wrong.id, wrong.complaint
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse((
+        SELECT format('letter %s %s; no letter was edited', g.id, CASE
+            WHEN count(*) > 1 THEN 'is given twice'
+            WHEN bool_or(num_nonnulls(g.payload, g.raw) = 0) THEN 'needs a new payload'
+            ELSE format('cannot have a new payload of %s bytes; the limit is 1048576', max(octet_length(g.payload::text)))
+        END)
+        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
+        WHERE g.id IS NOT NULL
+        GROUP BY g.id
+        HAVING count(*) > 1 OR bool_or(num_nonnulls(g.payload, g.raw) = 0)
+            -- A restored payload may have been captured, and those may be larger.
+            OR max(octet_length(g.payload::text)) > 1048576 AND edit_letters.how <> 'restore'
+        ORDER BY g.id LIMIT 1));
     -- This is a separate statement, so that the next one sees the letters as they are under the lock.
     locked := redrive.hold_letters(edit_letters.ids);
     editable := ARRAY(
@@ -147,11 +141,9 @@ BEGIN
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
     found_edits := redrive.lock_for_edit(edit_letter.id);
-    IF found_edits <> edit_letter.expected_edits THEN
-        RAISE EXCEPTION 'redrive: letter % was edited in the meantime: it has % edits, expected %',
-            edit_letter.id, found_edits, edit_letter.expected_edits
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN found_edits <> edit_letter.expected_edits THEN format(
+        'letter %s was edited in the meantime: it has %s edits, expected %s',
+        edit_letter.id, found_edits, edit_letter.expected_edits) END);
     SELECT e.version INTO new_version
     FROM redrive.edit_letters(
         ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, NULL, edit_letter.reason, edit_letter.person,
@@ -220,14 +212,10 @@ BEGIN
     FROM redrive.restore_letters(
         ARRAY[restore_letter.id], wanted, restore_letter.reason, restore_letter.person,
         jsonb_build_object('ids', jsonb_build_array(restore_letter.id))) r;
-    IF NOT FOUND AND found_edits = 0 THEN
-        RAISE EXCEPTION 'redrive: letter % was never edited', restore_letter.id
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF NOT FOUND THEN
-        RAISE EXCEPTION 'redrive: letter % has % edits and no version %',
-            restore_letter.id, found_edits, wanted
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE
+        WHEN NOT FOUND AND found_edits = 0 THEN format('letter %s was never edited', restore_letter.id)
+        WHEN NOT FOUND THEN format('letter %s has %s edits and no version %s', restore_letter.id, found_edits, wanted)
+    END);
     RETURN new_version;
 END
 $$;

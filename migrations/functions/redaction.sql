@@ -5,22 +5,18 @@ CREATE OR REPLACE FUNCTION redrive.check_redaction() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 DECLARE
-    pointer text;
     pattern text;
 BEGIN
-    IF cardinality(NEW.paths) + cardinality(NEW.patterns) = 0 THEN
-        RAISE EXCEPTION 'redrive: a redaction needs a path or a pattern' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    FOREACH pointer IN ARRAY NEW.paths LOOP
-        IF coalesce(pointer NOT LIKE '/%' OR pointer ~ '~($|[^01])', true) THEN
-            RAISE EXCEPTION 'redrive: % is not a JSON pointer; expected for example /card/number', coalesce(pointer, 'NULL')
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-    END LOOP;
+    PERFORM redrive.refuse(CASE
+        WHEN cardinality(NEW.paths) + cardinality(NEW.patterns) = 0 THEN 'a redaction needs a path or a pattern'
+        WHEN '' = ANY (NEW.patterns) OR array_position(NEW.patterns, NULL) IS NOT NULL THEN 'a redaction pattern is empty'
+        ELSE (
+            SELECT format('%s is not a JSON pointer; expected for example /card/number', coalesce(p.pointer, 'NULL'))
+            FROM unnest(NEW.paths) AS p (pointer)
+            WHERE (p.pointer LIKE '/%' AND p.pointer !~ '~($|[^01])') IS NOT TRUE
+            LIMIT 1)
+    END);
     FOREACH pattern IN ARRAY NEW.patterns LOOP
-        IF coalesce(pattern, '') = '' THEN
-            RAISE EXCEPTION 'redrive: a redaction pattern is empty' USING ERRCODE = 'invalid_parameter_value';
-        END IF;
         BEGIN
             PERFORM regexp_replace('', pattern, '', 'g');
         EXCEPTION WHEN OTHERS THEN

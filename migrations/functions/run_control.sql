@@ -141,10 +141,8 @@ BEGIN
         WHEN 'resume' THEN '{paused,halted}'::text[]
         WHEN 'cancel' THEN '{unapproved,running,paused,halted}'::text[]
     END;
-    IF allowed IS NULL THEN
-        RAISE EXCEPTION 'redrive: unknown verb %; expected approve, pause, resume or cancel', verb
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN allowed IS NULL THEN format(
+        'unknown verb %s; expected approve, pause, resume or cancel', coalesce(verb, 'NULL')) END);
     SELECT r.* INTO creator FROM redrive.redrive_runs r WHERE r.id = run FOR UPDATE;
     was := creator.state;
     became := was;

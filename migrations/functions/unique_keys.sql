@@ -201,10 +201,8 @@ DECLARE
     -- Nearly always the job has the priority of the enqueue. An operator may have changed it.
     ranks integer[] := ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority];
 BEGIN
-    IF replace_waiting.change <> ALL ('{payload,time,both}') THEN
-        RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', replace_waiting.change
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN replace_waiting.change <> ALL ('{payload,time,both}')
+        THEN format('replace is %s; it must be payload, time or both', replace_waiting.change) END);
     SELECT k.job_id INTO held
     FROM redrive.unique_keys k
     WHERE k.queue = replace_waiting.queue AND k.key = replace_waiting.key;
