@@ -1,21 +1,24 @@
 -- Purpose: Group totals: triggers that record changes, and the functions that fold and prune them.
 
-CREATE OR REPLACE FUNCTION redrive.count_added_letters() RETURNS trigger
+-- Counts letters that were added or removed.
+CREATE OR REPLACE FUNCTION redrive.count_moved_letters() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
+DECLARE
+    sign CONSTANT integer := CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
 BEGIN
     INSERT INTO redrive.letter_deltas
         (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
     SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at),
            coalesce(sum(a.deaths) FILTER (WHERE a.died_at IS NOT NULL), 0),
-           count(*) FILTER (WHERE a.state = 'open'), count(*) FILTER (WHERE a.state = 'redriving'),
-           count(*) FILTER (WHERE a.state = 'recovered'), count(*) FILTER (WHERE a.state = 'discarded'),
-           count(*) FILTER (WHERE a.state = 'quarantined')
+           sign * count(*) FILTER (WHERE a.state = 'open'), sign * count(*) FILTER (WHERE a.state = 'redriving'),
+           sign * count(*) FILTER (WHERE a.state = 'recovered'), sign * count(*) FILTER (WHERE a.state = 'discarded'),
+           sign * count(*) FILTER (WHERE a.state = 'quarantined')
     FROM (
-        SELECT n.group_id, n.state, n.deaths,
+        SELECT m.group_id, m.state, m.deaths,
                -- The deaths of a letter from the archive were counted when it died.
-               CASE WHEN n.events -> -1 ->> 'event' IS DISTINCT FROM 'restored' THEN n.died_at END AS died_at
-        FROM added n
+               CASE WHEN sign > 0 AND m.events -> -1 ->> 'event' IS DISTINCT FROM 'restored' THEN m.died_at END AS died_at
+        FROM moved m
     ) a
     GROUP BY 1, 2;
     RETURN NULL;
@@ -63,21 +66,6 @@ BEGIN
     WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
         OR was.group_id IS DISTINCT FROM became.group_id
     GROUP BY 1, 2;
-    RETURN NULL;
-END
-$$;
-
-CREATE OR REPLACE FUNCTION redrive.count_removed_letters() RETURNS trigger
-    LANGUAGE plpgsql
-AS $$
-BEGIN
-    INSERT INTO redrive.letter_deltas (group_id, open, redriving, recovered, discarded, quarantined)
-    SELECT r.group_id,
-           -count(*) FILTER (WHERE r.state = 'open'), -count(*) FILTER (WHERE r.state = 'redriving'),
-           -count(*) FILTER (WHERE r.state = 'recovered'), -count(*) FILTER (WHERE r.state = 'discarded'),
-           -count(*) FILTER (WHERE r.state = 'quarantined')
-    FROM removed r
-    GROUP BY 1;
     RETURN NULL;
 END
 $$;

@@ -23,12 +23,12 @@ CREATE OR REPLACE TRIGGER reopen_captured BEFORE UPDATE OF state ON redrive.dead
     EXECUTE FUNCTION redrive.reopen_captured();
 
 CREATE OR REPLACE TRIGGER count_added AFTER INSERT ON redrive.dead_letters
-    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_added_letters();
+    REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_moved_letters();
 CREATE OR REPLACE TRIGGER count_changed AFTER UPDATE ON redrive.dead_letters
     REFERENCING OLD TABLE AS was NEW TABLE AS became
     FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_changed_letters();
 CREATE OR REPLACE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters
-    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_removed_letters();
+    REFERENCING OLD TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_moved_letters();
 
 CREATE OR REPLACE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters
     REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.record_run_outcomes();
