@@ -2,15 +2,9 @@
 
 -- Raises a clear error for an invalid breaker name.
 CREATE OR REPLACE FUNCTION redrive.check_breaker_name(name text) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-BEGIN
-    IF name LIKE 'queue:%' THEN
-        PERFORM redrive.check_name('queue', substr(name, 7));
-    ELSE
-        PERFORM redrive.check_name('dependency', name);
-    END IF;
-END
+    SELECT redrive.check_name(CASE WHEN $1 LIKE 'queue:%' THEN 'queue' ELSE 'dependency' END, regexp_replace($1, '^queue:', ''))
 $$;
 
 -- Opens a breaker by hand, which holds back its jobs: for `duration`, after which a probe decides; or, if NULL,

@@ -102,19 +102,12 @@ $$;
 -- Removes a rule and writes the audit. Letters that it moved stay in their groups. Returns whether the rule existed.
 -- Locks: the row of the rule. Index: the primary key of group_rules.
 CREATE OR REPLACE FUNCTION redrive.remove_group_rule(rule bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-DECLARE
-    gone redrive.group_rules;
-BEGIN
-    DELETE FROM redrive.group_rules r WHERE r.id = rule RETURNING r.* INTO gone;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('remove_group_rule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
-        'rule', rule, 'group', gone.group_id, 'into', gone.into_id, 'by', nullif(gone.action, 'merge'), 'pattern', gone.pattern)));
-    RETURN true;
-END
+    WITH gone AS (DELETE FROM redrive.group_rules r WHERE r.id = $1 RETURNING r.*)
+    SELECT count(redrive.record_act('remove_group_rule', $2, $3, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'rule', g.id, 'group', g.group_id, 'into', g.into_id, 'by', nullif(g.action, 'merge'), 'pattern', g.pattern)))) > 0
+    FROM gone g
 $$;
 
 -- Moves up to `max_letters` letters of a rule's group to the groups where the rules put them. Batches go through the

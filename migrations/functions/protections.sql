@@ -33,14 +33,8 @@ $$;
 -- Removes the protection of a queue and writes the audit. Returns whether it had one.
 -- Locks: the row of the queue in protections. Index: the primary key of protections.
 CREATE OR REPLACE FUNCTION redrive.remove_protection(queue text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-BEGIN
-    DELETE FROM redrive.protections p WHERE p.queue = remove_protection.queue;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('unprotect_queue', person, reason, NULL, 0, jsonb_build_object('queue', remove_protection.queue));
-    RETURN true;
-END
+    WITH gone AS (DELETE FROM redrive.protections p WHERE p.queue = $1 RETURNING p.queue)
+    SELECT count(redrive.record_act('unprotect_queue', $2, $3, NULL, 0, to_jsonb(g))) > 0 FROM gone g
 $$;

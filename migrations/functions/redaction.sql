@@ -247,12 +247,8 @@ AS $$
 DECLARE
     added bigint;
 BEGIN
-    IF add_redaction.queue IS NOT NULL THEN
-        PERFORM redrive.check_name('queue', add_redaction.queue);
-    END IF;
-    IF add_redaction.kind IS NOT NULL THEN
-        PERFORM redrive.check_name('kind', add_redaction.kind);
-    END IF;
+    PERFORM redrive.check_name('queue', add_redaction.queue) WHERE add_redaction.queue IS NOT NULL;
+    PERFORM redrive.check_name('kind', add_redaction.kind) WHERE add_redaction.kind IS NOT NULL;
     INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns, keep_types)
     VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
             coalesce(add_redaction.patterns, '{}'), redrive.flag_of('keep_types', add_redaction.keep_types))
@@ -269,17 +265,10 @@ $$;
 -- Removes a redaction rule. Redacted values stay redacted. Returns whether the rule existed.
 -- Locks: the redaction. Index: the primary key of redactions.
 CREATE OR REPLACE FUNCTION redrive.remove_redaction(id bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-DECLARE
-    gone redrive.redactions;
-BEGIN
-    DELETE FROM redrive.redactions r WHERE r.id = remove_redaction.id RETURNING r.* INTO gone;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('remove_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
-        'redaction', gone.id, 'queue', gone.queue, 'kind', gone.kind, 'paths', gone.paths, 'patterns', gone.patterns)));
-    RETURN true;
-END
+    WITH gone AS (DELETE FROM redrive.redactions r WHERE r.id = $1 RETURNING r.*)
+    SELECT count(redrive.record_act('remove_redaction', $2, $3, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'redaction', g.id, 'queue', g.queue, 'kind', g.kind, 'paths', g.paths, 'patterns', g.patterns)))) > 0
+    FROM gone g
 $$;

@@ -13,9 +13,7 @@ DECLARE
     waits  boolean := set_retention.state IN ('open', 'quarantined');
     set_id bigint;
 BEGIN
-    IF set_retention.queue IS NOT NULL THEN
-        PERFORM redrive.check_name('queue', set_retention.queue);
-    END IF;
+    PERFORM redrive.check_name('queue', set_retention.queue) WHERE set_retention.queue IS NOT NULL;
     PERFORM redrive.refuse(CASE
         WHEN set_retention.state IN ('open', 'quarantined', 'recovered', 'discarded') IS NOT TRUE
             THEN 'retention needs the state open, quarantined, recovered or discarded'
@@ -42,19 +40,12 @@ $$;
 -- Locks: the rule.
 CREATE OR REPLACE FUNCTION redrive.remove_retention(queue text, state text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-BEGIN
-    DELETE FROM redrive.retention r
-    WHERE r.queue IS NOT DISTINCT FROM remove_retention.queue AND r.state = remove_retention.state;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act(
-        'remove_retention', person, reason,
-        jsonb_strip_nulls(jsonb_build_object('queue', remove_retention.queue, 'state', remove_retention.state)), 0);
-    RETURN true;
-END
+    WITH gone AS (
+        DELETE FROM redrive.retention r WHERE r.queue IS NOT DISTINCT FROM $1 AND r.state = $2 RETURNING r.queue, r.state
+    )
+    SELECT count(redrive.record_act('remove_retention', $3, $4, jsonb_strip_nulls(to_jsonb(g)), 0)) > 0 FROM gone g
 $$;
 
 -- Returns the queues that have letters, from cheap sources: the groups and the index of closed letters. (A

@@ -139,16 +139,10 @@ $$;
 -- Removes a schedule and its history. Its jobs are not affected. Returns whether it existed.
 -- Locks: the schedule and its history. Index: the primary key of schedules; schedule_ticks_by_schedule.
 CREATE OR REPLACE FUNCTION redrive.remove_schedule(name text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-BEGIN
-    DELETE FROM redrive.schedules s WHERE s.name = remove_schedule.name;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('remove_schedule', person, reason, NULL, 0, jsonb_build_object('schedule', remove_schedule.name));
-    RETURN true;
-END
+    WITH gone AS (DELETE FROM redrive.schedules s WHERE s.name = $1 RETURNING s.name)
+    SELECT count(redrive.record_act('remove_schedule', $2, $3, NULL, 0, jsonb_build_object('schedule', g.name))) > 0 FROM gone g
 $$;
 
 -- Returns the milliseconds until the next tick of any schedule, rounded up; NULL: none ticks. A policy whose queue is held
