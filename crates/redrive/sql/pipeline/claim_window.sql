@@ -2,25 +2,12 @@
 --          only in what it reads: ids of single ranks. A scan for these stops at their last id. For the range of
 --          claim.sql, (rank, id) < (rank, last id), PostgreSQL 15 reads on to the end of the rank.
 -- Called by: pipeline/claim.rs, for a worker's fetcher.
--- $1 text       queue
--- $2 text[]     kinds that this worker handles; NULL: all
--- $3 text[]     kinds whose jobs each get a separate lease (handlers with their own transaction)
--- $4 bigint     maximum number of jobs
--- $5 bigint     payload bytes after which the claim takes no further job
--- $6 integer    maximum crashes of a job, that is, workers that it lost; 0: no suspect
--- $7 uuid       id of the lease, chosen by the client for this call; further leases have random ids
--- $8 uuid       worker
+-- $1 text, $2 text[], $3 text[], $4 bigint, $5 bigint, $6 integer, $7 uuid, $8 uuid, $12 text[] and $13 integer: as there
 -- $9 integer[], $10 bigint[], $11 bigint[]
 --               parts of the claim index to scan, in order: the ids of a rank after one and up to another;
 --               see pipeline/claim/windows.rs
--- $12 text[]    kinds to skip because a breaker is open; NULL: none
--- $13 integer   crashes from which a suspect is the only suspect of its claim
--- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped. The keys of
---        jobs that hold them until they start.
--- Index relied on: jobs_for_claim, as range scans merged over the segments. Sequential scans must
---                  be off: a plan cached on an empty table is far too slow on a full one.
--- Rows: one per lease: its arrays, of which a NULL array means that all jobs have the default; see
---       migrations/functions/leases.sql. The jobs are unordered. Zero rows: no job is ready for this worker.
+-- Locks: as there, and the index, too.
+-- Rows: as there.
 WITH picked AS MATERIALIZED (
     SELECT array_agg(f.segment) AS segments, array_agg(f.tid) AS tids, array_agg(f.bytes) AS bytes,
            array_agg(f.crashes) AS crashes, array_agg(f.is_alone) AS are_alone,
