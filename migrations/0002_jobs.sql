@@ -87,7 +87,6 @@ CREATE TABLE redrive.jobs (
 ) PARTITION BY LIST (segment);
 
 COMMENT ON COLUMN redrive.jobs.rank IS 'The order of claims. Not generated: PostgreSQL 18 deletes no row whose replica identity has a generated column.';
-COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
 COMMENT ON COLUMN redrive.job_meta.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
 COMMENT ON COLUMN redrive.job_meta.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
 COMMENT ON COLUMN redrive.job_meta.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
@@ -116,7 +115,6 @@ CREATE TABLE redrive.claim_marks (
     CONSTRAINT claim_marks_leave_out_of_all_kinds CHECK (kinds IS NULL OR left_out = '{}')
 );
 
-COMMENT ON TABLE redrive.claim_marks IS 'Up to which id a process has found no job to claim; a hint for other processes.';
 COMMENT ON COLUMN redrive.claim_marks.claims IS 'A digest of `kinds` and `left_out`, which may be too long for an index.';
 COMMENT ON COLUMN redrive.claim_marks.kinds IS 'The kinds that the process claims; NULL: all but those in `left_out`.';
 
@@ -162,7 +160,6 @@ CREATE TABLE redrive.delayed_marks (
     noted_at timestamptz        NOT NULL DEFAULT clock_timestamp()
 );
 
-COMMENT ON TABLE redrive.delayed_marks IS 'Up to which job the promotions of a process have left none; a hint for other processes.';
 COMMENT ON COLUMN redrive.delayed_marks.run_at IS 'When that job was due.';
 -- One row per worker process. Renewing it renews all leases of the process, so the cost of a
 -- heartbeat does not depend on the number of jobs in flight.
@@ -270,7 +267,6 @@ CREATE TABLE redrive.done_jobs (
     kind         redrive.kind_text     NOT NULL
 ) PARTITION BY LIST (slot);
 
-COMMENT ON TABLE redrive.done_jobs IS 'Finished jobs whose handler keeps them.';
 COMMENT ON COLUMN redrive.done_jobs.keep_until IS 'When the row is hidden. Its space is returned up to two days later.';
 
 DO $$
@@ -293,8 +289,6 @@ CREATE TABLE redrive.unique_keys (
     PRIMARY KEY (queue, key)
 );
 
-COMMENT ON TABLE redrive.unique_keys IS 'The keys of unique jobs, each with the live job that holds it.';
-
 CREATE UNIQUE INDEX unique_keys_by_job ON redrive.unique_keys (job_id);
 
 -- The windows of keys. An enqueue with a window stores no job while a window of its key is open, even if the job that
@@ -307,7 +301,6 @@ CREATE TABLE redrive.unique_windows (
     PRIMARY KEY (queue, key)
 );
 
-COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';
 COMMENT ON COLUMN redrive.unique_windows.job_id IS 'The job that opened the window, which may have ended.';
 
 -- A job on its way from one table to another; without a segment, it is delayed or leased. What a move may change stands

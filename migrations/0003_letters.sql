@@ -138,7 +138,6 @@ CREATE TABLE redrive.captured_pieces (
 -- Many events are compressed already.
 ALTER TABLE redrive.captured_pieces ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
-COMMENT ON TABLE redrive.captured_pieces IS 'The bytes of captured failures that exceed 16 MiB.';
 COMMENT ON COLUMN redrive.captured_pieces.version IS 'The number of edits of the letter when it had these bytes.';
 -- Redaction rules. Whenever a job dies, the values at these paths of the payload, and the matches of
 -- these patterns in texts, are replaced by `[redacted]`.
@@ -187,7 +186,6 @@ CREATE TABLE redrive.letter_versions (
     CONSTRAINT letter_versions_keep_something CHECK (payload IS NOT NULL OR raw IS NOT NULL)
 );
 
-COMMENT ON TABLE redrive.letter_versions IS 'The content of letters before their edits.';
 COMMENT ON COLUMN redrive.letter_versions.redacted IS 'JSON pointers of the redacted values, as in dead_letters; NULL: none.';
 COMMENT ON COLUMN redrive.letter_versions.at IS 'When the edit replaced it.';
 COMMENT ON COLUMN redrive.letter_versions.person IS 'The operator as named by the program; role is the database role.';
@@ -206,7 +204,6 @@ CREATE TABLE redrive.retention (
         CHECK (action = 'archive' OR state IN ('recovered', 'discarded') OR even_open)
 );
 
-COMMENT ON TABLE redrive.retention IS 'How long letters are kept; without a rule, forever.';
 COMMENT ON COLUMN redrive.retention.queue IS 'NULL: every queue without a rule for this state.';
 COMMENT ON COLUMN redrive.retention.keep IS 'Time since the letter was closed; for an open or quarantined one, since it died or an operator last changed it.';
 COMMENT ON COLUMN redrive.retention.even_open IS 'Confirms that letters that wait for an operator are deleted.';

@@ -28,7 +28,6 @@ CREATE TABLE redrive.breakers (
     CONSTRAINT breakers_probe_unless_closed CHECK ((state = 'closed') = (probe_at IS NULL))
 ) WITH (fillfactor = 50);
 
-COMMENT ON TABLE redrive.breakers IS 'Outages, past and present: while a breaker is not closed, the jobs concerned are not claimed.';
 COMMENT ON COLUMN redrive.breakers.name IS 'A dependency, as handlers name it; or `queue:` and a queue, for all jobs of that queue.';
 COMMENT ON COLUMN redrive.breakers.cause IS 'outage: handlers reported it; flood: a worker wrote too many letters; operator: by hand.';
 COMMENT ON COLUMN redrive.breakers.kinds IS 'The kinds that need this dependency, as workers reported them; empty for a queue.';
@@ -46,7 +45,6 @@ CREATE TABLE redrive.queue_pauses (
     reason    text
 );
 
-COMMENT ON TABLE redrive.queue_pauses IS 'Pauses of queues. One that has ended remains until the next pause or resume.';
 COMMENT ON COLUMN redrive.queue_pauses.ends_at IS 'When it ends by itself; infinity: an operator must resume the queue.';
 -- One row per limit. A claim takes a token for each job from a bucket that all workers share, and the job must start
 -- within `hold`; one that did not returns to the queue, and its token is lost. In a time t, a bucket grants at most
@@ -72,7 +70,6 @@ CREATE TABLE redrive.rate_limits (
     CONSTRAINT rate_limits_of_a_kind_or_each_group CHECK (NOT each_group OR kind = '')
 );
 
-COMMENT ON TABLE redrive.rate_limits IS 'How many jobs may start within a time, in all processes together.';
 COMMENT ON COLUMN redrive.rate_limits.kind IS 'The kind; empty: all jobs of the queue.';
 COMMENT ON COLUMN redrive.rate_limits.each_group IS 'Whether the limit applies to each group of the queue by itself.';
 COMMENT ON COLUMN redrive.rate_limits.rate IS 'Starts per second.';
@@ -87,5 +84,4 @@ CREATE TABLE redrive.rate_buckets (
     PRIMARY KEY (queue, kind)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
-COMMENT ON TABLE redrive.rate_buckets IS 'The tokens that are left of each rate limit.';
 COMMENT ON COLUMN redrive.rate_buckets.tokens IS 'The tokens at `counted_at`; more have come since.';

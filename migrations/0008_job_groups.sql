@@ -17,7 +17,6 @@ CREATE TABLE redrive.group_policies (
     CONSTRAINT group_policies_hold_in_order CHECK (on_death = 'continue' OR mode = 'ordered')
 );
 
-COMMENT ON TABLE redrive.group_policies IS 'What the groups of jobs of each queue mean.';
 COMMENT ON COLUMN redrive.group_policies.job_limit IS 'How many jobs of a group run at the same time; 1 if ordered; without meaning if fair or none.';
 COMMENT ON COLUMN redrive.group_policies.is_rate_limited IS 'Whether each group has a rate limit, so that its jobs wait in any mode.';
 COMMENT ON COLUMN redrive.group_policies.on_death IS 'continue; hold: the letter of a job holds its group until it is redriven, closed, deleted or released; divert: meanwhile, jobs behind it become letters.';
@@ -35,7 +34,6 @@ CREATE TABLE redrive.group_slots (
     PRIMARY KEY (queue, group_key, slot)
 );
 
-COMMENT ON TABLE redrive.group_slots IS 'The jobs that have the turn of their group, and the letters that hold theirs.';
 COMMENT ON COLUMN redrive.group_slots.held_at IS 'When the job died and its letter began to hold the group; NULL: the job is live.';
 
 CREATE UNIQUE INDEX group_slots_by_job ON redrive.group_slots (job_id);
@@ -49,7 +47,6 @@ CREATE TABLE redrive.diverted_groups (
     PRIMARY KEY (queue, group_key)
 );
 
-COMMENT ON TABLE redrive.diverted_groups IS 'The groups whose jobs are diverted behind a letter.';
 COMMENT ON COLUMN redrive.diverted_groups.since IS 'The first diverted job became a letter after this time; earlier letters do not count.';
 
 CREATE INDEX dead_letters_diverted ON redrive.dead_letters (queue, group_key, id)
@@ -71,7 +68,6 @@ CREATE TABLE redrive.group_buckets (
     PRIMARY KEY (queue, group_key)
 );
 
-COMMENT ON TABLE redrive.group_buckets IS 'The groups that have fewer tokens than the rate limit of each group grants at once.';
 COMMENT ON COLUMN redrive.group_buckets.full_at IS 'When all its tokens are back, if no job starts.';
 
 -- The queue is an expression, so that no plan reads this index to find the bucket of one group.
