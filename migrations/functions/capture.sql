@@ -178,11 +178,11 @@ BEGIN
                THEN redrive.headers_with_long(f.headers, f.source, f."position", f.kind,
                    CASE WHEN e.place = ANY (large) THEN octet_length(whole_raws[e.place]) END)
                ELSE f.headers END ORDER BY e.place),
-           array_agg(f.error_class ORDER BY e.place),
-           array_agg(f.error_message ORDER BY e.place),
-           array_agg(f.error_detail ORDER BY e.place),
+           array_agg(redrive.clip(coalesce(f.error_class, 'captured'), 1024) ORDER BY e.place),
+           array_agg(redrive.clip(coalesce(f.error_message, ''), 8192) ORDER BY e.place),
+           array_agg(redrive.clip(f.error_detail, 65536) ORDER BY e.place),
            array_agg(f.group_key ORDER BY e.place),
-           array_agg(f.failure_key ORDER BY e.place)
+           array_agg(nullif(left(f.failure_key, 256), '') ORDER BY e.place)
     INTO sources, positions, queues, kinds, content_types, headers, error_classes, error_messages, error_details,
          group_keys, failure_keys
     FROM unnest(failures) WITH ORDINALITY AS e (failure, place)
@@ -224,11 +224,8 @@ BEGIN
                      error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
                 SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
                        CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
-                       f.content_type, f.headers,
-                       redrive.clip(coalesce(f.error_class, 'captured'), 1024),
-                       redrive.clip(coalesce(f.error_message, ''), 8192),
-                       redrive.clip(f.error_detail, 65536), f.group_key,
-                       nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
+                       f.content_type, f.headers, f.error_class, f.error_message, f.error_detail, f.group_key,
+                       f.failure_key, clock_timestamp(), f.times
                 FROM firsts f
                 -- In one order, so that two captures cannot deadlock.
                 ORDER BY f.source, f."position"
@@ -271,11 +268,8 @@ BEGIN
              error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
         SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
                CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
-               f.content_type, f.headers,
-               redrive.clip(coalesce(f.error_class, 'captured'), 1024),
-               redrive.clip(coalesce(f.error_message, ''), 8192),
-               redrive.clip(f.error_detail, 65536), f.group_key,
-               nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times,
+               f.content_type, f.headers, f.error_class, f.error_message, f.error_detail, f.group_key,
+               f.failure_key, clock_timestamp(), f.times,
                -- A redaction must not look into the earlier bytes.
                (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.id)
         FROM (
