@@ -139,7 +139,6 @@ DECLARE
     page    bigint[];
     results text[];
     free    bigint[];
-    act     bigint;
     event   jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'restored',
         'by', coalesce(restore_archived.person, session_user), 'reason', nullif(restore_archived.reason, '')));
 BEGIN
@@ -170,14 +169,12 @@ BEGIN
         LEFT JOIN redrive.archived_letters a ON a.id = p.id
     ) c;
     IF free IS NOT NULL AND NOT dry_run THEN
-        act := redrive.record_act('restore', restore_archived.person, restore_archived.reason,
-            restore_archived.filter, cardinality(free),
-            CASE WHEN restore_archived.audit IS NOT NULL THEN jsonb_build_object('batch_of', restore_archived.audit) END);
+        restore_archived.audit := redrive.record_act('restore', restore_archived.person, restore_archived.reason,
+            restore_archived.filter, cardinality(free), batch_of => restore_archived.audit);
         INSERT INTO redrive.dead_letters
         SELECT u.*
         FROM redrive.archived_letters a
-        CROSS JOIN LATERAL redrive.readmitted(
-            redrive.unarchived(a.letter), event, coalesce(restore_archived.audit, act)) u
+        CROSS JOIN LATERAL redrive.readmitted(redrive.unarchived(a.letter), event, restore_archived.audit) u
         WHERE a.id = ANY (free)
         ORDER BY a.id;
         PERFORM redrive.drop_redacted_pieces(free);
@@ -185,7 +182,7 @@ BEGIN
         DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
     END IF;
     RETURN QUERY
-    SELECT u.id, u.result, coalesce(restore_archived.audit, act) FROM unnest(page, results) AS u (id, result);
+    SELECT u.id, u.result, restore_archived.audit FROM unnest(page, results) AS u (id, result);
 END
 $$;
 
@@ -237,9 +234,7 @@ BEGIN
         USING filter, redrive.limit_of('max_letters', max_letters);
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters > 0 THEN
-        audit_id := redrive.record_act('delete_archived', person, reason, filter, letters,
-            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
-        audit_id := coalesce(audit, audit_id);
+        audit_id := redrive.record_act('delete_archived', person, reason, filter, letters, batch_of => audit);
         RETURN NEXT;
     END IF;
 END

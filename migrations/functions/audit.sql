@@ -12,16 +12,17 @@ BEGIN
 END
 $$;
 
--- Writes an action into the audit and returns its id.
+-- Writes an action into the audit. Returns the id of the record, or, for a later batch of an operation, that of the first.
 CREATE OR REPLACE FUNCTION redrive.record_act(
-    verb text, person text, reason text, filter jsonb, letters bigint, about jsonb DEFAULT NULL
+    verb text, person text, reason text, filter jsonb, letters bigint, about jsonb DEFAULT NULL, batch_of bigint DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE sql VOLATILE
 AS $$
     INSERT INTO redrive.audit (verb, person, reason, filter, letters, about)
     VALUES (record_act.verb, left(record_act.person, 200), left(record_act.reason, 1024), record_act.filter,
-            record_act.letters, record_act.about)
-    RETURNING id
+            record_act.letters, CASE WHEN record_act.batch_of IS NULL THEN record_act.about
+                ELSE coalesce(record_act.about, '{}') || jsonb_build_object('batch_of', record_act.batch_of) END)
+    RETURNING coalesce(record_act.batch_of, id)
 $$;
 
 -- Deletes up to `max_records` records that are older than `older_than`, at least 30 days, oldest first, and records

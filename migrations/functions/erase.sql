@@ -294,9 +294,8 @@ BEGIN
     -- The next batch finds what another session has moved meanwhile.
     IF held.has_moved OR EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
         act := redrive.record_act('erase', erase_batch.person, erase_batch.reason, NULL, (counts ->> 'letters')::bigint,
-            counts || jsonb_strip_nulls(jsonb_build_object('batch_of', erase_batch.audit)));
-        RETURN QUERY
-        SELECT c.key, c.value::bigint, coalesce(erase_batch.audit, act) FROM jsonb_each_text(counts) c;
+            counts, erase_batch.audit);
+        RETURN QUERY SELECT c.key, c.value::bigint, act FROM jsonb_each_text(counts) c;
     END IF;
 END
 $$;

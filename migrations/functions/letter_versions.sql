@@ -61,7 +61,6 @@ DECLARE
     editable  bigint[];
     locked    bigint[];
     operation bigint := edit_letters.audit;
-    act       bigint;
 BEGIN
     PERFORM redrive.refuse((
         SELECT format('letter %s %s; no letter was edited', g.id, CASE
@@ -86,10 +85,9 @@ BEGIN
     IF cardinality(editable) = 0 THEN
         RETURN;
     END IF;
-    act := redrive.record_act(
+    operation := redrive.record_act(
         'edit', edit_letters.person, edit_letters.reason, edit_letters.filter, cardinality(editable),
-        jsonb_strip_nulls(jsonb_build_object('how', edit_letters.how, 'batch_of', operation)));
-    operation := coalesce(operation, act);
+        jsonb_strip_nulls(jsonb_build_object('how', edit_letters.how)), operation);
     RETURN QUERY
     WITH given AS MATERIALIZED (
         SELECT g.id, g.payload, g.raw, redrive.next_version(l.id, l.edits) AS version

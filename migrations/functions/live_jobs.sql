@@ -143,7 +143,6 @@ DECLARE
     altered   redrive.job[];
     changed   bigint[];
     operation bigint := change_jobs.audit;
-    act       bigint;
 BEGIN
     PERFORM redrive.filter_jobs(change_jobs.filter);
     -- Otherwise the jobs would be taken, and none put back.
@@ -162,9 +161,8 @@ BEGIN
         LEFT JOIN unnest(change_jobs.ids, unedited) AS e (id, payload) ON e.id = j.id
         WHERE action <> 'edit' OR e.payload = btrim(j.payload::text, E' \t\r\n'));
     IF changed <> '{}' THEN
-        act := redrive.record_act(action || '_jobs', person, reason, change_jobs.filter, cardinality(changed),
-            nullif(jsonb_strip_nulls(jsonb_build_object('priority', change_jobs.priority, 'batch_of', operation)), '{}'));
-        operation := coalesce(operation, act);
+        operation := redrive.record_act(action || '_jobs', person, reason, change_jobs.filter, cardinality(changed),
+            CASE WHEN change_jobs.priority IS NOT NULL THEN jsonb_build_object('priority', change_jobs.priority) END, operation);
     END IF;
     IF action = 'cancel' THEN
         PERFORM redrive.bury_waiting(jobs, 'manual', 'cancelled', 'cancelled by an operator', operation);

@@ -35,7 +35,6 @@ DECLARE
     page    bigint[];
     letter  redrive.dead_letters;
     version redrive.letter_versions;
-    act     bigint;
 BEGIN
     EXECUTE
         'SELECT array_agg(p.id ORDER BY p.id) FROM ('
@@ -85,11 +84,10 @@ BEGIN
     WHERE l.id = r.id AND r.new *<> r.old;
     GET DIAGNOSTICS letters = ROW_COUNT;
     PERFORM redrive.drop_redacted_pieces(page);
+    audit_id := audit;
     IF letters > 0 THEN
-        act := redrive.record_act('redact', person, reason, filter, letters,
-            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
+        audit_id := redrive.record_act('redact', person, reason, filter, letters, batch_of => audit);
     END IF;
-    audit_id := coalesce(audit, act);
     RETURN NEXT;
 END
 $$;

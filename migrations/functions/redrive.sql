@@ -108,7 +108,6 @@ AS $$
 DECLARE
     chosen    bigint[];
     operation bigint := discard_letters.audit;
-    act       bigint;
     event     jsonb := jsonb_strip_nulls(jsonb_build_object(
         'at', clock_timestamp(), 'event', CASE WHEN undo THEN 'reopened' ELSE 'discarded' END,
         'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
@@ -122,10 +121,8 @@ BEGIN
     IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;
-    act := redrive.record_act(
-        CASE WHEN undo THEN 'reopen' ELSE 'discard' END, person, reason, discard_letters.filter, cardinality(chosen),
-        CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
-    operation := coalesce(operation, act);
+    operation := redrive.record_act(CASE WHEN undo THEN 'reopen' ELSE 'discard' END, person, reason,
+        discard_letters.filter, cardinality(chosen), batch_of => operation);
     UPDATE redrive.dead_letters l
     SET state = CASE WHEN NOT undo THEN 'discarded'
             WHEN redrive.last_discard(l.events) ->> 'was' = 'quarantined' THEN 'quarantined' ELSE 'open' END,
