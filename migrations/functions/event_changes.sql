@@ -20,18 +20,13 @@ AS $$
 DECLARE
     kept interval := redrive.claim_time();
 BEGIN
-    IF NEW.id IS NOT NULL
-        OR NEW.status IN ('PENDING', 'PROCESSING', 'SUCCEEDED', 'FAILED_PERMANENTLY') IS NOT TRUE
-    THEN
-        RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs a valid status and no id; redrive assigns the id'
-            USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'The status is PENDING (default), PROCESSING, SUCCEEDED or FAILED_PERMANENTLY.';
-    ELSIF NEW.event_type IS NULL OR NEW.payload IS NULL OR NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE
-        OR isfinite(NEW.created_at) IS FALSE
-    THEN
-        RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs an event_type, a payload, a retry_count from 0 to 1000000000 and a finite created_at'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse('an INSERT into dlq_events needs ' || CASE
+        WHEN NEW.id IS NOT NULL OR NEW.status IN ('PENDING', 'PROCESSING', 'SUCCEEDED', 'FAILED_PERMANENTLY') IS NOT TRUE
+            THEN 'no id, and the status PENDING, PROCESSING, SUCCEEDED or FAILED_PERMANENTLY'
+        WHEN NEW.event_type IS NULL OR NEW.payload IS NULL OR NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE
+            OR isfinite(NEW.created_at) IS FALSE
+            THEN 'an event_type, a payload, a retry_count from 0 to 1000000000 and a finite created_at'
+    END);
     NEW.id := (SELECT c.id FROM redrive.capture(
         'dlq_events', gen_random_uuid()::text, NEW.queue, NEW.event_type, convert_to(NEW.payload::text, 'UTF8'),
         error_message => NEW.error_reason, error_detail => NEW.error_stacktrace) c);

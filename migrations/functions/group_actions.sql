@@ -65,8 +65,8 @@ BEGIN
         )
         SELECT FROM way w WHERE w.id = add_group_rule.group_id)
     THEN
-        RAISE EXCEPTION 'redrive: group % cannot be merged into group %, which is the same group or is merged into it', group_id, into_id
-            USING ERRCODE = 'invalid_parameter_value';
+        PERFORM redrive.refuse(format(
+            'group %s cannot be merged into group %s, which is the same group or is merged into it', group_id, into_id));
     END IF;
     IF action = 'error' THEN
         BEGIN

@@ -53,10 +53,8 @@ DECLARE
 BEGIN
     PERFORM redrive.check_name('policy', set_policy.name),
             redrive.check_allowed(redrive.filter_values(set_policy.letters -> 'queue'));
-    IF EXISTS (SELECT FROM redrive.schedules s WHERE s.name = set_policy.name AND s.policy IS NULL) THEN
-        RAISE EXCEPTION 'redrive: % is a schedule that enqueues jobs; remove it first', quote_literal(set_policy.name)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(format('%L is a schedule that enqueues jobs; remove it first', s.name))
+    FROM redrive.schedules s WHERE s.name = set_policy.name AND s.policy IS NULL;
     INSERT INTO redrive.schedules AS s (name, cron, zone, every, policy, missed, missed_ticks, missed_age, overlap, next_at)
     VALUES (set_policy.name, line, CASE WHEN line IS NOT NULL THEN coalesce(set_policy.zone, 'UTC') END, set_policy.every,
             policy, 'once', 1, '1 minute', 'allow',

@@ -112,9 +112,8 @@ DECLARE
         'at', clock_timestamp(), 'event', CASE WHEN undo THEN 'reopened' ELSE 'discarded' END,
         'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
 BEGIN
-    IF NOT redrive.flag_of('undo', undo) AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
-        RAISE EXCEPTION 'redrive: a discard needs a reason' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN NOT redrive.flag_of('undo', undo) AND coalesce(btrim(reason, E' \t\r\n'), '') = ''
+        THEN 'a discard needs a reason' END);
     as_of := coalesce(as_of, statement_timestamp());
     chosen := ARRAY(SELECT c FROM redrive.lock_letters(
         discard_letters.filter, CASE WHEN undo THEN '{discarded}' ELSE '{open,quarantined}' END::text[], as_of, max_letters) AS c);

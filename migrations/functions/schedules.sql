@@ -15,10 +15,8 @@ DECLARE
 BEGIN
     PERFORM redrive.check_name('schedule', set_schedule.name), redrive.check_name('queue', set_schedule.queue),
             redrive.check_name('kind', set_schedule.kind);
-    IF EXISTS (SELECT FROM redrive.schedules s WHERE s.name = set_schedule.name AND s.policy IS NOT NULL) THEN
-        RAISE EXCEPTION 'redrive: % is a policy; remove it first', quote_literal(set_schedule.name)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(format('%L is a policy; remove it first', s.name))
+    FROM redrive.schedules s WHERE s.name = set_schedule.name AND s.policy IS NOT NULL;
     INSERT INTO redrive.schedules AS s
         (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, missed_ticks,
          missed_age, overlap, next_at)
@@ -58,7 +56,7 @@ CREATE OR REPLACE FUNCTION redrive.checked_rhythm(cron text, zone text, every in
     LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
-    line  text := btrim(regexp_replace(cron, E'\\s+', ' ', 'g'));
+    line text := btrim(regexp_replace(cron, E'\\s+', ' ', 'g'));
 BEGIN
     PERFORM redrive.refuse('a schedule ' || CASE
         WHEN (line IS NULL) = (every IS NULL) THEN 'needs either a cron line or an interval'
@@ -87,7 +85,7 @@ CREATE OR REPLACE FUNCTION redrive.schedule(
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    line  text := redrive.checked_rhythm(schedule.cron, schedule.zone, schedule.every);
+    line text := redrive.checked_rhythm(schedule.cron, schedule.zone, schedule.every);
 BEGIN
     PERFORM redrive.refuse('a schedule ' || CASE
         WHEN payload IS NULL OR octet_length(payload::text) > 1048576 THEN 'needs a payload of at most 1048576 bytes'
