@@ -49,7 +49,7 @@ DECLARE
     new redrive.rate_limits;
 BEGIN
     PERFORM redrive.check_name('queue', set_rate_limit.queue);
-    PERFORM redrive.check_name('kind', set_rate_limit.kind) WHERE set_rate_limit.kind IS NOT NULL;
+    PERFORM redrive.check_name('kind', coalesce(set_rate_limit.kind, '?'));
     PERFORM redrive.refuse(CASE
         WHEN redrive.flag_of('each_group', set_rate_limit.each_group) AND set_rate_limit.kind IS NOT NULL
             THEN 'a rate limit of each group has no kind'

@@ -247,8 +247,8 @@ AS $$
 DECLARE
     added bigint;
 BEGIN
-    PERFORM redrive.check_name('queue', add_redaction.queue) WHERE add_redaction.queue IS NOT NULL;
-    PERFORM redrive.check_name('kind', add_redaction.kind) WHERE add_redaction.kind IS NOT NULL;
+    PERFORM redrive.check_name('queue', coalesce(add_redaction.queue, '?'));
+    PERFORM redrive.check_name('kind', coalesce(add_redaction.kind, '?'));
     INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns, keep_types)
     VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
             coalesce(add_redaction.patterns, '{}'), redrive.flag_of('keep_types', add_redaction.keep_types))

@@ -13,7 +13,7 @@ DECLARE
     waits  boolean := set_retention.state IN ('open', 'quarantined');
     set_id bigint;
 BEGIN
-    PERFORM redrive.check_name('queue', set_retention.queue) WHERE set_retention.queue IS NOT NULL;
+    PERFORM redrive.check_name('queue', coalesce(set_retention.queue, '?'));
     PERFORM redrive.refuse(CASE
         WHEN set_retention.state IN ('open', 'quarantined', 'recovered', 'discarded') IS NOT TRUE
             THEN 'retention needs the state open, quarantined, recovered or discarded'

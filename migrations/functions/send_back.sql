@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION redrive.check_redrive(
     LANGUAGE plpgsql IMMUTABLE
 AS $$
 BEGIN
-    PERFORM redrive.check_name('queue', to_queue) WHERE to_queue IS NOT NULL;
+    PERFORM redrive.check_name('queue', coalesce(to_queue, '?'));
     PERFORM redrive.refuse(CASE
         WHEN priority NOT BETWEEN -1000 AND 1000
             THEN format('the priority is %s; it must be between -1000 and 1000', priority)
