@@ -10,10 +10,16 @@ fn a_discard_requires_a_reason_and_stores_it() {
         let operator = Operator::default().reason(reason);
         db.dlq().discard(&filter, &operator)
     };
-    for reason in ["", "  \n"] {
-        let refused = discard(LetterFilter::new(), reason);
+    for (filter, reason) in [
+        (LetterFilter::new(), ""),
+        (LetterFilter::new(), "  \n"),
+        (LetterFilter::new().limit(0), ""),
+    ] {
+        let refused = discard(filter, reason);
         assert!(refused.expect_err("no reason").is_invalid());
     }
+    let none = discard(LetterFilter::new().limit(0), "sold out");
+    assert_eq!(none.unwrap(), []);
     assert_eq!(discard(only(ids[1]), "sold out").unwrap(), [ids[1]]);
     assert_eq!(db.discards(&only(ids[1])), [], "it is closed");
     let letter = db.letter(ids[1]);

@@ -258,6 +258,10 @@ fn an_erasure_needs_a_condition_on_the_payload_or_an_id() {
     }
     test.fails(2, "erase");
     test.fails(1, "erase payload.tenant=42");
+    let (db, some) = (test.open(), tenant(42).limit(5));
+    for refused in [db.dlq().erasable(&some), db.dlq().erase(&some, &maria())] {
+        assert!(refused.expect_err("a limit").is_invalid());
+    }
 }
 
 #[test]

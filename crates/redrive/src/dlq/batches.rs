@@ -9,7 +9,7 @@ use crate::job::payload::Json;
 impl<F: Fields> Filter<F> {
     /// Runs `batch` with the filter and the largest number of rows that it may take, and then `go_on`, until `batch`
     /// returns `None` because nothing is left, the limit is used up by the rows that it returns, or `go_on` breaks.
-    /// Returns what the batches did.
+    /// Returns what the batches did. A limit of 0 runs one batch too, whose statement checks what it is given.
     ///
     /// # Errors
     /// *Invalid* with [`after`](Filter::after), and those of `batch`.
@@ -22,12 +22,12 @@ impl<F: Fields> Filter<F> {
         let filter = self.whole()?;
         let mut done = D::default();
         let mut left = self.limit.unwrap_or(u64::MAX);
-        while left > 0 {
+        loop {
             let Some(taken) = batch(&mut done, &filter, size.min(left))? else {
                 break;
             };
             left = left.saturating_sub(taken);
-            if go_on(&done).is_break() {
+            if go_on(&done).is_break() || left == 0 {
                 break;
             }
         }

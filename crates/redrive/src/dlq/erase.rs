@@ -10,6 +10,8 @@ use crate::job::operator::Operator;
 
 /// The rows per place and statement.
 const BATCH: i64 = 2000;
+/// Why a filter with a limit is refused: what is left of the person would be any part.
+const WHOLE: &str = "an erasure takes everything that matches and has no limit";
 
 /// The rows that an erasure removed or changed, or would remove or change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Dlq<'_> {
     /// # Errors
     /// Those of [`erase`](Dlq::erase).
     pub fn erasable(&self, filter: &LetterFilter) -> Result<Erasure> {
-        let parameter = filter.whole()?;
+        let parameter = filter.unlimited(WHOLE)?;
         let places: Vec<(String, u64)> =
             self.db
                 .ask_bulk()
@@ -88,7 +90,7 @@ impl Dlq<'_> {
     /// repeating the call is safe.
     ///
     /// # Errors
-    /// *Invalid* with another condition, without a condition on the payload or ids, or with
+    /// *Invalid* with another condition, without a condition on the payload or ids, with a limit, or with
     /// [`LetterFilter::after`]; otherwise if the database rejects a statement or does not
     /// answer.
     pub fn erase(&self, filter: &LetterFilter, operator: &Operator) -> Result<Erasure> {
@@ -107,7 +109,7 @@ impl Dlq<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(&Erasure) -> ControlFlow<()>,
     ) -> Result<Erasure> {
-        let parameter = filter.whole()?;
+        let parameter = filter.unlimited(WHOLE)?;
         let mut erased = Erasure::default();
         let mut audit: Option<i64> = None;
         loop {

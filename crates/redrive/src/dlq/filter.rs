@@ -226,6 +226,17 @@ impl<F: Fields> Filter<F> {
             None => self.parameter(),
         }
     }
+
+    /// Returns the filter as a parameter of a statement that takes all that match.
+    ///
+    /// # Errors
+    /// *Invalid* if the filter has a [`limit`](Filter::limit), for this reason, or [`after`](Filter::after).
+    pub(crate) fn unlimited(&self, why: &str) -> Result<Json> {
+        match self.limit {
+            Some(_) => Err(Error::invalid(why)),
+            None => self.whole(),
+        }
+    }
 }
 
 /// Writes the conditions; an empty filter writes nothing. Leaves out `after` and the limit.

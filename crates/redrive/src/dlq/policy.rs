@@ -136,12 +136,8 @@ impl Policy {
     /// # Errors
     /// *Invalid* if the growth is out of range, or if the filter has a limit or `after`.
     pub(crate) fn options(&self) -> Result<Json> {
-        self.letters.whole()?;
-        if self.letters.limit.is_some() {
-            return Err(Error::invalid(
-                "a policy limits its letters by its batch, not by its filter",
-            ));
-        }
+        self.letters
+            .unlimited("a policy limits its letters by its batch, not by its filter")?;
         if !(1.0..=100.0).contains(&self.growth) {
             return Err(Error::invalid("a policy needs a growth of 1 to 100"));
         }
