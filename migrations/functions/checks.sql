@@ -27,6 +27,30 @@ BEGIN
 END
 $$;
 
+-- Raises an error for a regular expression that cannot be matched with the texts of every death. The server has no limit
+-- for one match, and a statement of a worker that reaches its timeout is repeated for ever. Without a back reference, it
+-- needs not try one way to match after another.
+CREATE OR REPLACE FUNCTION redrive.check_pattern(pattern text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET standard_conforming_strings = on
+AS $$
+DECLARE
+    fault text := CASE
+        WHEN coalesce(pattern, '') = '' THEN 'is empty'
+        WHEN octet_length(pattern) > 1024 THEN 'is longer than 1024 bytes'
+        WHEN pattern ~ '^(?:[^\\]|\\[^1-9])*\\[1-9]' THEN 'has a back reference, with which a match can take for ever' END;
+BEGIN
+    IF fault IS NULL THEN
+        BEGIN
+            PERFORM regexp_replace('', pattern, '', 'g');
+        EXCEPTION WHEN OTHERS THEN
+            fault := 'is refused: ' || SQLERRM;
+        END;
+    END IF;
+    PERFORM redrive.refuse('the regular expression ' || quote_literal(left(pattern, 1024)) || ' ' || fault);
+END
+$$;
+
 -- Returns the name of a queue or kind as a letter may have it. Whoever may insert jobs may give them any.
 CREATE OR REPLACE FUNCTION redrive.cleaned_name(name text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -69,12 +69,7 @@ BEGIN
             'group %s cannot be merged into group %s, which is the same group or is merged into it', group_id, into_id));
     END IF;
     IF action = 'error' THEN
-        BEGIN
-            PERFORM '' ~ pattern;
-        EXCEPTION WHEN invalid_regular_expression THEN
-            RAISE EXCEPTION 'redrive: % is not a regular expression: %', quote_literal(pattern), SQLERRM
-                USING ERRCODE = 'invalid_parameter_value';
-        END;
+        PERFORM redrive.check_pattern(pattern);
     END IF;
     IF EXISTS (
         SELECT FROM redrive.group_rules r

@@ -17,12 +17,7 @@ BEGIN
             LIMIT 1)
     END);
     FOREACH pattern IN ARRAY NEW.patterns LOOP
-        BEGIN
-            PERFORM regexp_replace('', pattern, '', 'g');
-        EXCEPTION WHEN OTHERS THEN
-            RAISE EXCEPTION 'redrive: invalid redaction pattern %: %', pattern, SQLERRM
-                USING ERRCODE = 'invalid_parameter_value';
-        END;
+        PERFORM redrive.check_pattern(pattern);
     END LOOP;
     -- A later letter of the same statement looks again; see `complete_letter`.
     PERFORM set_config('redrive.looked', '', true);

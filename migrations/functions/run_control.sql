@@ -33,20 +33,8 @@ DECLARE
     queues text[];
     needs_approval boolean;
 BEGIN
-    PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts,
-                                  force, create_run.reason, create_run.delay_ms);
-    PERFORM redrive.refuse(CASE
-        WHEN create_run.rate NOT BETWEEN 1 AND 1000000
-            THEN format('the rate is %s; it must be between 1 and 1000000 letters per second, or NULL: unlimited', create_run.rate)
-        WHEN create_run.canary BETWEEN 0 AND 4294967295 IS NOT TRUE
-            THEN format('the canary is %s; it must be 0 to 4294967295 letters', coalesce(create_run.canary::text, 'NULL'))
-        WHEN create_run.tolerated BETWEEN 0 AND 100 IS NOT TRUE
-            THEN format('the tolerated share is %s; it must be 0 to 100 percent', coalesce(create_run.tolerated::text, 'NULL'))
-        WHEN create_run.sample NOT BETWEEN 1 AND 1000000
-            THEN format('the sample is %s; it must be between 1 and 1000000 outcomes, or NULL: the run never halts', create_run.sample)
-        WHEN create_run.canary > 0 AND create_run.sample IS NULL
-            THEN 'a run with a canary must be able to halt; give it a sample'
-    END);
+    PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts, force, create_run.reason,
+                                  create_run.delay_ms, create_run.rate, create_run.canary, create_run.tolerated, create_run.sample);
     create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
     EXECUTE
         'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'

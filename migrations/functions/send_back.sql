@@ -1,8 +1,9 @@
 -- Purpose: Sending letters back as jobs.
 
--- Checks the arguments of redrives and runs.
+-- Checks the arguments of redrives and runs; only a run has the last four.
 CREATE OR REPLACE FUNCTION redrive.check_redrive(
-    to_queue text, priority integer, max_attempts integer, forced boolean, reason text, delay_ms bigint
+    to_queue text, priority integer, max_attempts integer, forced boolean, reason text, delay_ms bigint,
+    rate integer DEFAULT NULL, canary bigint DEFAULT 0, tolerated integer DEFAULT 0, sample integer DEFAULT NULL
 ) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
 AS $$
@@ -16,6 +17,16 @@ BEGIN
         WHEN delay_ms NOT BETWEEN 0 AND 315360000000
             THEN format('the delay is %s ms; it must be between 0 and ten years', delay_ms)
         WHEN forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN 'a forced redrive needs a reason'
+        WHEN rate NOT BETWEEN 1 AND 1000000
+            THEN format('the rate is %s; it must be between 1 and 1000000 letters per second, or NULL: unlimited', rate)
+        WHEN canary BETWEEN 0 AND 4294967295 IS NOT TRUE
+            THEN format('the canary is %s; it must be 0 to 4294967295 letters', coalesce(canary::text, 'NULL'))
+        WHEN tolerated BETWEEN 0 AND 100 IS NOT TRUE
+            THEN format('the tolerated share is %s; it must be 0 to 100 percent', coalesce(tolerated::text, 'NULL'))
+        WHEN sample NOT BETWEEN 1 AND 1000000
+            THEN format('the sample is %s; it must be between 1 and 1000000 outcomes, or NULL: the run never halts', sample)
+        WHEN canary > 0 AND sample IS NULL
+            THEN 'a run with a canary must be able to halt; give it a sample'
     END);
 END
 $$;

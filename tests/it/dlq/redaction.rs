@@ -277,6 +277,10 @@ fn a_redaction_that_cannot_apply_is_rejected() {
         Redaction::new().pattern("x").queue(" "),
         Redaction::new().pattern("(unclosed"),
         Redaction::new().pattern("a{2,1}"),
+        Redaction::new().pattern("x".repeat(1025)),
+        // With a back reference, one match can take for ever.
+        Redaction::new().pattern(r"(a*)*\1"),
+        Redaction::new().pattern(r"(a*)*\\\1"),
     ] {
         let added = db.dlq().redactions().add(&bad, &Operator::default());
         assert!(added.is_err_and(|error| error.is_invalid()), "{bad:?}");
@@ -293,6 +297,7 @@ fn a_redaction_that_cannot_apply_is_rejected() {
             .expect_err(bad);
     }
     assert!(db.dlq().redactions().list().unwrap().is_empty());
+    client.sql(r"SELECT redrive.check_pattern(E'a backslash: \\\\1, a digit: \\d')");
     let id = queue.enqueue(&charge()).unwrap();
     die(&queue, || Failure::reject("no"));
     let letter = db.letter(id);

@@ -17,6 +17,7 @@ use crate::job::error_report::clip;
 use crate::job::headers;
 use crate::job::job::JobId;
 use crate::job::name;
+use crate::job::new_job::{MAX_GROUP_BYTES, check_key};
 
 /// The largest capture, in bytes, with its source, position and kind: 1,023 MiB.
 ///
@@ -25,9 +26,6 @@ pub const MAX_CAPTURE_BYTES: usize = 1023 * 1024 * 1024;
 
 /// The most captured bytes that the letter holds itself. Of more, it holds the start, and pieces hold all.
 pub(crate) const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
-
-/// The limit of the schema for group keys.
-const MAX_GROUP_KEY_BYTES: usize = 200;
 
 /// The characters that the schema keeps of a kind that is longer than a name; a hash follows.
 const KEPT_CHARS: usize = 222;
@@ -223,7 +221,6 @@ impl ForeignFailure {
         let keys = [
             ("source", Some(&self.source)),
             ("position", Some(&self.position)),
-            ("group key", self.group_key.as_ref()),
             ("failure key", self.failure_key.as_ref()),
         ];
         for (name, key) in keys {
@@ -240,15 +237,10 @@ impl ForeignFailure {
             )));
         }
         headers::check_size("a capture", &self.headers)?;
-        match &self.group_key {
-            Some(key) if !(1..=MAX_GROUP_KEY_BYTES).contains(&key.len()) => {
-                Err(Error::invalid(format!(
-                    "the group key of a capture is {} bytes; it must be 1 to {MAX_GROUP_KEY_BYTES}",
-                    key.len()
-                )))
-            }
-            _ => self.past.as_ref().map_or(Ok(()), |past| past.check()),
+        if let Some(key) = &self.group_key {
+            check_key("group key of a capture", key, MAX_GROUP_BYTES)?;
         }
+        self.past.as_ref().map_or(Ok(()), |past| past.check())
     }
 }
 

@@ -11,13 +11,14 @@ use crate::db::sql;
 use crate::dlq::handle::Groups;
 use crate::dlq::id::{GroupId, GroupRuleId};
 use crate::error::{Error, Result};
+use crate::job::new_job::check_key;
 use crate::job::operator::Operator;
 use crate::job::payload::Json;
 
 /// The letters per transaction.
 const BATCH: i64 = 1000;
-/// The longest pattern or path, in bytes.
-const PATTERN_BYTES: usize = 1024;
+/// The longest pattern or path, in bytes, as `redrive.check_pattern` has it.
+pub(crate) const MAX_PATTERN_BYTES: usize = 1024;
 
 /// The property by which a group is split.
 ///
@@ -32,7 +33,7 @@ const PATTERN_BYTES: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SplitBy {
-    /// Letters whose error message matches this regular expression of PostgreSQL.
+    /// Letters whose error message matches this regular expression of PostgreSQL, which has no back reference.
     Error(String),
     /// The error class of the letters, which differs after a merge.
     Class,
@@ -54,15 +55,10 @@ impl SplitBy {
     }
 
     fn check(&self) -> Result<()> {
-        match self.parts().1 {
-            Some(pattern) if pattern.is_empty() || pattern.len() > PATTERN_BYTES => {
-                Err(Error::invalid(format!(
-                    "the pattern or path of a split has {} bytes; it must have 1 to {PATTERN_BYTES}",
-                    pattern.len()
-                )))
-            }
-            Some(_) | None => Ok(()),
-        }
+        let pattern = self.parts().1;
+        pattern.map_or(Ok(()), |pattern| {
+            check_key("pattern or path of a split", pattern, MAX_PATTERN_BYTES)
+        })
     }
 }
 

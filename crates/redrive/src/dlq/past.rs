@@ -10,7 +10,7 @@ use crate::dlq::letter::Letter;
 use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
-use crate::job::new_job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_priority};
+use crate::job::new_job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_key, check_priority};
 use crate::job::payload::Json;
 
 /// The longest key of a failure group, in bytes.
@@ -156,13 +156,8 @@ impl LetterPast {
             ("unique_key", &self.unique_key, MAX_UNIQUE_KEY_BYTES),
             ("failure_key", &self.failure_key, MAX_FAILURE_KEY_BYTES),
         ] {
-            if key
-                .as_ref()
-                .is_some_and(|key| !(1..=most).contains(&key.len()))
-            {
-                return Err(Error::invalid(format!(
-                    "`{name}` of an exported letter must be 1 to {most} bytes"
-                )));
+            if let Some(key) = key {
+                check_key(&format!("{name} of an exported letter"), key, most)?;
             }
         }
         Ok(())

@@ -4,9 +4,12 @@ mod existing;
 
 use crate::db::row::{FromRow, column, row};
 use crate::db::sql;
+use crate::dlq::group_rule::MAX_PATTERN_BYTES;
 use crate::dlq::handle::Redactions;
 use crate::dlq::id::RedactionId;
 use crate::error::Result;
+use crate::job::name;
+use crate::job::new_job::check_key;
 use crate::job::operator::Operator;
 
 row! {
@@ -14,7 +17,7 @@ row! {
     ///
     /// Removed parts become `[redacted]`. A JSON pointer removes a value of the payload, and
     /// captured bytes that contain it; the part `*` stands for every element of an array and every
-    /// member of an object. A pattern, a PostgreSQL regular expression, removes text
+    /// member of an object. A pattern, a PostgreSQL regular expression without back references, removes text
     /// from the error message, detail and history, from captured headers, and from captured bytes
     /// that are not JSON. Captured bytes of over 16 MiB are not parsed: a rule with a path drops all of them,
     /// and so does a pattern that matches.
@@ -121,9 +124,17 @@ impl Redactions<'_> {
     /// Adds a redaction for later deaths and returns its id.
     ///
     /// # Errors
-    /// *Invalid* if a pointer or pattern is malformed; otherwise if the database rejects
-    /// the statement or does not answer.
+    /// *Invalid* if a name, pointer or pattern is malformed, or if a pattern has a back reference; otherwise if
+    /// the database rejects the statement or does not answer.
     pub fn add(&self, redaction: &Redaction, operator: &Operator) -> Result<RedactionId> {
+        name::check_given("queue", redaction.queue.as_deref())?;
+        name::check_given("kind", redaction.kind.as_deref())?;
+        for path in &redaction.paths {
+            check_key("path of a redaction", path, MAX_PATTERN_BYTES)?;
+        }
+        for pattern in &redaction.patterns {
+            check_key("pattern of a redaction", pattern, MAX_PATTERN_BYTES)?;
+        }
         self.db.ask().one(
             "add a redaction",
             &sql::ADD_REDACTION,

@@ -25,6 +25,7 @@ use crate::job::operator::Operator;
 
 pub use blocked::{Blocked, Gated, Unserved};
 pub use options::RedriveOptions;
+pub(crate) use options::RunLimits;
 pub use overlap::OverlappingRun;
 pub use preview::{LeftOut, PreviewGroup, RedrivePreview};
 
@@ -156,7 +157,7 @@ impl Dlq<'_> {
         operator: &Operator,
     ) -> Result<Redriven> {
         filter.whole()?;
-        let blocked = self.blocked(filter, options, Some(operator))?;
+        let blocked = self.blocked(filter, options, RunLimits::default(), Some(operator))?;
         let mut as_of: Option<SystemTime> = None;
         // Where the batch before ended: a letter that cannot go back is tried once.
         let mut last: Option<(SystemTime, JobId)> = None;

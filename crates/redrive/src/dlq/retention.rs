@@ -14,6 +14,7 @@ use crate::db::sql;
 use crate::dlq::handle::RetentionRules;
 use crate::dlq::state::LetterState;
 use crate::error::Result;
+use crate::job::name;
 use crate::job::operator::Operator;
 use crate::job::words::words;
 
@@ -130,10 +131,11 @@ impl RetentionRules<'_> {
     /// Sets a rule, replacing the one for the same queue and state.
     ///
     /// # Errors
-    /// *Invalid* if the rule deletes open or quarantined letters without
+    /// *Invalid* if the queue has no valid name, or if the rule deletes open or quarantined letters without
     /// [`RetentionRule::even_open`]; otherwise if the database rejects the statement or
     /// does not answer.
     pub fn set(&self, rule: &RetentionRule, operator: &Operator) -> Result<()> {
+        name::check_given("queue", rule.queue.as_deref())?;
         self.db.ask().one(
             &format!("set how long {} letters are kept", rule.state),
             &sql::SET_RETENTION,
@@ -152,13 +154,14 @@ impl RetentionRules<'_> {
     /// Removes the rule for a state, of one queue or of all. Returns whether it existed.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// *Invalid* if the queue has no valid name; otherwise if the database rejects the statement or does not answer.
     pub fn remove(
         &self,
         queue: Option<&str>,
         state: LetterState,
         operator: &Operator,
     ) -> Result<bool> {
+        name::check_given("queue", queue)?;
         self.db.ask().one(
             &format!("remove the rule for {state} letters"),
             &sql::REMOVE_RETENTION,

@@ -38,6 +38,11 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     Err(Error::invalid(format!("the {what} name `{shown}` {fault}")))
 }
 
+/// Checks a name that may be left out.
+pub(crate) fn check_given(what: &str, name: Option<&str>) -> Result<()> {
+    name.map_or(Ok(()), |name| check(what, name))
+}
+
 /// Cleans a name that can no longer be rejected, because a handler gave it with a failure. Returns
 /// `None` if nothing is left.
 pub(crate) fn kept(name: &str) -> Option<Box<str>> {

@@ -227,11 +227,11 @@ fn rules_that_make_no_sense_are_rejected() {
         let error = merge(from, into).unwrap_err();
         assert!(error.is_invalid(), "{from} into {into}: {error}");
     }
-    let pattern = SplitBy::Error("(".to_owned());
-    let error = groups.split(c, &pattern, &maria()).unwrap_err();
-    assert!(error.is_invalid(), "{error}");
-    let long = SplitBy::Error("x".repeat(2000));
-    assert!(groups.split(c, &long, &maria()).unwrap_err().is_invalid());
+    for pattern in ["(", r"(a*)*\1", "a\0", &"x".repeat(2000)] {
+        let by = SplitBy::Error(pattern.to_owned());
+        let error = groups.split(c, &by, &maria()).unwrap_err();
+        assert!(error.is_invalid(), "{pattern}: {error}");
+    }
     assert_eq!(groups.rules().unwrap().len(), 2);
     let group = die(&mut client, "E", "card declined");
     assert_eq!(group, c.get(), "both rules");

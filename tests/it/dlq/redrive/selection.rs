@@ -1,5 +1,7 @@
 //! Which letters a redrive selects, and what it reports.
 
+use std::num::NonZeroU32;
+
 use redrive_tests::prelude::*;
 
 use super::{fixable, live};
@@ -109,6 +111,43 @@ fn wrong_options_are_refused_before_a_letter_is_read() {
         for refused in refused {
             assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
         }
+    }
+    let run = RunOptions::new;
+    for wrong in [
+        run().rate(Rate::PerSecond(NonZeroU32::MAX)),
+        run().tolerate(101),
+        run().sample(0),
+        run().canary(3).never_halt(),
+    ] {
+        let refused = db.dlq().runs().create(&all, &wrong, &nobody);
+        assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_text_that_cannot_be_a_name_is_shown() {
+    let test = TestDatabase::migrated();
+    let (db, nobody, wrong) = (test.open(), Operator::default(), "a\0b");
+    let (dlq, state) = (db.dlq(), LetterState::Recovered);
+    let to_queue = RedriveOptions::new().to_queue(wrong);
+    let rule = RetentionRule::delete(state, Duration::ZERO).queue(wrong);
+    let redaction = || Redaction::new().path("/card");
+    for refused in [
+        dlq.preview_redrive(&LetterFilter::new(), &to_queue)
+            .map(drop),
+        dlq.retention().set(&rule, &nobody),
+        dlq.retention()
+            .remove(Some(wrong), state, &nobody)
+            .map(drop),
+        dlq.redactions()
+            .add(&redaction().queue(wrong), &nobody)
+            .map(drop),
+        dlq.redactions()
+            .add(&redaction().kind(wrong), &nobody)
+            .map(drop),
+    ] {
+        let error = refused.expect_err("wrong").to_string();
+        has(error, r"name `a\0b` contains control characters");
     }
 }
 

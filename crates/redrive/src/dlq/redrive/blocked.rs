@@ -6,9 +6,10 @@ use crate::db::row::{FromRow, row};
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::dlq::redrive::options::RedriveOptions;
+use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
 use crate::dlq::state::LetterState;
 use crate::error::Result;
+use crate::job::name;
 use crate::job::operator::Operator;
 
 row! {
@@ -60,9 +61,10 @@ impl Dlq<'_> {
         self,
         filter: &LetterFilter,
         options: &RedriveOptions,
+        run: RunLimits,
         operator: Option<&Operator>,
     ) -> Result<Blocked> {
-        self.check_options(options, operator)?;
+        self.check_options(options, run, operator)?;
         let states: &[LetterState] = match options.is_forced() {
             true => &[LetterState::Open, LetterState::Quarantined],
             false => &[LetterState::Open],
@@ -71,7 +73,13 @@ impl Dlq<'_> {
     }
 
     /// The statements of a redrive check them too, but only after many letters may have been read.
-    fn check_options(self, options: &RedriveOptions, operator: Option<&Operator>) -> Result<()> {
+    fn check_options(
+        self,
+        options: &RedriveOptions,
+        run: RunLimits,
+        operator: Option<&Operator>,
+    ) -> Result<()> {
+        name::check_given("queue", options.to_queue.as_deref())?;
         self.db.ask().one(
             "check the options of a redrive",
             &sql::CHECK_REDRIVE,
@@ -82,6 +90,10 @@ impl Dlq<'_> {
                 &(options.is_forced() && operator.is_some()),
                 &operator.and_then(Operator::given_reason),
                 &options.wait(),
+                &run.rate,
+                &i64::from(run.canary),
+                &i32::from(run.tolerated),
+                &run.sample,
             ],
         )
     }

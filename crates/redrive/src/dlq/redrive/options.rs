@@ -18,6 +18,18 @@ pub struct RedriveOptions {
     force: Force,
 }
 
+/// What only a run has. The default limits nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RunLimits {
+    /// The letters per second; `None`: unthrottled.
+    pub(crate) rate: Option<u32>,
+    pub(crate) canary: u32,
+    /// The percentage of letters that may die again.
+    pub(crate) tolerated: u8,
+    /// The outcomes needed before the run may halt; `None`: it never halts.
+    pub(crate) sample: Option<u32>,
+}
+
 /// Whether to redrive quarantined and redacted letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Force {

@@ -7,7 +7,7 @@ use crate::dlq::handle::Dlq;
 use crate::dlq::id::GroupId;
 use crate::dlq::redrive::Skip;
 use crate::dlq::redrive::blocked::{Gated, Unserved};
-use crate::dlq::redrive::options::RedriveOptions;
+use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
 use crate::dlq::redrive::overlap::OverlappingRun;
 use crate::dlq::state::LetterState;
 use crate::error::Result;
@@ -90,7 +90,7 @@ impl Dlq<'_> {
         options: &RedriveOptions,
     ) -> Result<RedrivePreview> {
         let parameter = filter.whole()?;
-        let blocked = self.blocked(filter, options, None)?;
+        let blocked = self.blocked(filter, options, RunLimits::default(), None)?;
         let mut preview = RedrivePreview {
             unserved: blocked.unserved,
             gated: blocked.gated,

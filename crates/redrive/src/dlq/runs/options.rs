@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::dlq::filter::LetterFilter;
-use crate::dlq::redrive::RedriveOptions;
+use crate::dlq::redrive::{RedriveOptions, RunLimits};
 use crate::job::job::JobId;
 
 /// The default rate of a run, in letters per second.
@@ -24,16 +24,6 @@ pub enum Rate {
     Unthrottled,
 }
 
-impl Rate {
-    /// Returns the rate as the statement takes it; `None` is unthrottled.
-    pub(super) fn per_second(self) -> Option<u32> {
-        match self {
-            Rate::Unthrottled => None,
-            Rate::PerSecond(rate) => Some(rate.get()),
-        }
-    }
-}
-
 /// The options of a run: pace, canary, tolerated deaths, and how its letters are redriven.
 ///
 /// ```
@@ -48,12 +38,8 @@ impl Rate {
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     pub(super) letters: RedriveOptions,
-    pub(super) rate: Rate,
-    pub(super) canary: u32,
     pub(super) only: Option<Vec<i64>>,
-    pub(super) tolerated: u8,
-    /// `None`: the run never halts.
-    pub(super) sample: Option<u32>,
+    pub(super) limits: RunLimits,
 }
 
 impl Default for RunOptions {
@@ -68,11 +54,13 @@ impl RunOptions {
     pub fn new() -> RunOptions {
         RunOptions {
             letters: RedriveOptions::new(),
-            rate: NonZeroU32::new(DEFAULT_RATE).map_or(Rate::Unthrottled, Rate::PerSecond),
-            canary: 0,
             only: None,
-            tolerated: DEFAULT_TOLERATED,
-            sample: Some(DEFAULT_SAMPLE),
+            limits: RunLimits {
+                rate: Some(DEFAULT_RATE),
+                canary: 0,
+                tolerated: DEFAULT_TOLERATED,
+                sample: Some(DEFAULT_SAMPLE),
+            },
         }
     }
 
@@ -86,7 +74,10 @@ impl RunOptions {
     /// Sets the pace. Defaults to 100 letters per second.
     #[must_use]
     pub fn rate(mut self, rate: Rate) -> RunOptions {
-        self.rate = rate;
+        self.limits.rate = match rate {
+            Rate::Unthrottled => None,
+            Rate::PerSecond(rate) => Some(rate.get()),
+        };
         self
     }
 
@@ -97,7 +88,7 @@ impl RunOptions {
     /// stage dies again. Defaults to 0: no canary.
     #[must_use]
     pub fn canary(mut self, letters: u32) -> RunOptions {
-        self.canary = letters;
+        self.limits.canary = letters;
         self
     }
 
@@ -124,7 +115,7 @@ impl RunOptions {
     /// of the last 200.
     #[must_use]
     pub fn tolerate(mut self, percent: u8) -> RunOptions {
-        self.tolerated = percent;
+        self.limits.tolerated = percent;
         self
     }
 
@@ -133,14 +124,14 @@ impl RunOptions {
     /// A canary and its ramp halt without it, because their stages are samples themselves.
     #[must_use]
     pub fn sample(mut self, outcomes: u32) -> RunOptions {
-        self.sample = Some(outcomes);
+        self.limits.sample = Some(outcomes);
         self
     }
 
     /// Sends all letters, however many die again. Excludes a [canary](RunOptions::canary).
     #[must_use]
     pub fn never_halt(mut self) -> RunOptions {
-        self.sample = None;
+        self.limits.sample = None;
         self
     }
 }

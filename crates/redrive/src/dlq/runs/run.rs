@@ -186,7 +186,10 @@ impl Runs<'_> {
         let parameter = filter.whole()?;
         let how = &options.letters;
         let chosen = options.chosen(filter);
-        let blocked = self.db.dlq().blocked(&chosen, how, Some(operator))?;
+        let blocked = self
+            .db
+            .dlq()
+            .blocked(&chosen, how, options.limits, Some(operator))?;
         let overlapping = self.db.dlq().overlapping(&chosen, &options.letters)?;
         let only = match &options.only {
             Some(ids) => json!({ "ids": ids }),
@@ -208,12 +211,12 @@ impl Runs<'_> {
                 &how.max_attempts,
                 &how.is_forced(),
                 &filter.limit.unwrap_or(u64::MAX),
-                &options.rate.per_second(),
-                &i64::from(options.canary),
+                &options.limits.rate,
+                &i64::from(options.limits.canary),
                 &driver,
                 &DRIVER_LEASE_MS,
-                &i32::from(options.tolerated),
-                &options.sample,
+                &i32::from(options.limits.tolerated),
+                &options.limits.sample,
                 &Json::large("the letters", &only)?,
                 &how.wait(),
             ],
