@@ -5,17 +5,19 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
-use crate::db::session::Session;
+use crate::db::session::{Parameter, Session};
 use crate::db::sql;
 use crate::dlq::captured_bytes::captured_bytes;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::dlq::letter::Letter;
+use crate::dlq::letter::{self, Letter};
+use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::error_report::clip;
 use crate::job::failure::Failure;
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
+use crate::job::payload::Json;
 use crate::pipeline::attempt::run_handler;
 
 /// The ids per page.
@@ -87,21 +89,6 @@ pub struct Undelivered {
     pub error_message: String,
 }
 
-/// The outcome for one letter.
-enum Sent {
-    Delivered,
-    Failed(Undelivered),
-    Skipped,
-    Redacted,
-}
-
-/// A letter that was to be locked for a delivery.
-enum Taken {
-    Locked(Box<Letter>),
-    Skipped,
-    Redacted,
-}
-
 /// The treatment of letters whose payload was redacted.
 #[derive(Clone, Copy, Debug)]
 enum RedactedLetters {
@@ -111,7 +98,6 @@ enum RedactedLetters {
 
 impl Dlq<'_> {
     /// Delivers open letters to a sink, one at a time in the order of their ids.
-    ///
     ///
     /// The letter is locked while the sink runs, so no other operation can redrive, edit or
     /// discard it. When the sink succeeds, the letter becomes recovered and the audit row
@@ -162,12 +148,15 @@ impl Dlq<'_> {
     ) -> Result<Deliveries> {
         let mut seen: HashSet<JobId> = HashSet::new();
         let mut after = JobId::new(i64::MIN);
+        let open = filter.within(&[LetterState::Open]);
         let mut hand = Hand {
             db_caller: self.db.caller("redrive-deliver"),
             step: self.db.call_timeout(),
+            letters: &open,
             redacted,
+            sink,
+            operator,
         };
-        let open = filter.clone().state(crate::dlq::state::LetterState::Open);
         let mut done = open.in_batches(
             PAGE,
             |done: &mut Deliveries, _, most| -> Result<Option<u64>> {
@@ -177,16 +166,10 @@ impl Dlq<'_> {
                 };
                 after = *last;
                 seen.extend(page.iter().copied());
-                let letters = page.len() as u64;
-                for id in page {
-                    match hand.deliver(&open, id, sink, operator)? {
-                        Sent::Delivered => done.delivered.push(id),
-                        Sent::Failed(undelivered) => done.failed.push(undelivered),
-                        Sent::Skipped => done.skipped.push(id),
-                        Sent::Redacted => done.redacted.push(id),
-                    }
+                for id in &page {
+                    hand.deliver(*id, done)?;
                 }
-                Ok(Some(letters))
+                Ok(Some(page.len() as u64))
             },
             |_| ControlFlow::Continue(()),
         )?;
@@ -196,89 +179,75 @@ impl Dlq<'_> {
     }
 }
 
-/// The connection that holds the lock.
-struct Hand {
+/// What delivers one letter after another, over one connection.
+struct Hand<'a, S: ?Sized> {
     db_caller: DbCaller,
     /// The timeout of each step.
     step: Duration,
+    letters: &'a LetterFilter,
     redacted: RedactedLetters,
+    sink: &'a S,
+    operator: &'a Operator,
 }
 
-impl Hand {
+impl<S: Sink + ?Sized> Hand<'_, S> {
     /// Delivers one letter in a transaction.
-    fn deliver(
-        &mut self,
-        filter: &LetterFilter,
-        id: JobId,
-        sink: &(impl Sink + ?Sized),
-        operator: &Operator,
-    ) -> Result<Sent> {
-        let letter = match self.take(filter, id)? {
-            Taken::Locked(letter) => letter,
-            Taken::Skipped => return Ok(Sent::Skipped),
-            Taken::Redacted => return Ok(Sent::Redacted),
+    fn deliver(&mut self, id: JobId, done: &mut Deliveries) -> Result<()> {
+        let Some(letter) = self.take(id)? else {
+            done.skipped.push(id);
+            return Ok(());
         };
-        let name = clip(sink.name().to_owned(), 200);
-        let person = operator.by().map(str::to_owned);
-        let Err(outcome) = run_handler(|| sink.send(&letter)) else {
-            let why = operator.given_reason().map(str::to_owned);
-            self.end(id, move |doing, session| {
-                session
-                    .query_one(doing, &sql::DELIVERED, &[&id.get(), &name, &why, &person])
-                    .map(drop)
-            })?;
-            return Ok(Sent::Delivered);
-        };
-        let report = outcome.classify().report;
-        let undelivered = Undelivered {
-            id,
-            error_class: report.class.into(),
-            error_message: clip(report.message, SAID_BYTES),
-        };
-        let (class, message) = (
-            undelivered.error_class.clone(),
-            undelivered.error_message.clone(),
-        );
+        if !letter.redacted.is_empty() && matches!(self.redacted, RedactedLetters::Stay) {
+            done.redacted.push(id);
+            return self.end(id, |_, _| Ok(()));
+        }
+        let name = clip(self.sink.name().to_owned(), 200);
+        let person = self.operator.by().map(str::to_owned);
+        let reason = self.operator.given_reason().map(str::to_owned);
+        let sent = run_handler(|| self.sink.send(&letter));
+        let failed = sent.err().map(|outcome| {
+            let report = outcome.classify().report;
+            Undelivered {
+                id,
+                error_class: report.class.into(),
+                error_message: clip(report.message, SAID_BYTES),
+            }
+        });
+        let failure = failed.clone();
         self.end(id, move |doing, session| {
-            let parameters: [crate::db::session::Parameter<'_>; 5] =
-                [&id.get(), &name, &class, &message, &person];
-            session
-                .query_one(doing, &sql::NOT_DELIVERED, &parameters)
-                .map(drop)
+            let written = match &failure {
+                None => session.query_one(
+                    doing,
+                    &sql::DELIVERED,
+                    &[&id.get(), &name, &reason, &person],
+                ),
+                Some(failure) => {
+                    let (class, message) = (&failure.error_class, &failure.error_message);
+                    let told: [Parameter<'_>; 5] = [&id.get(), &name, class, message, &person];
+                    session.query_one(doing, &sql::NOT_DELIVERED, &told)
+                }
+            };
+            written.map(drop)
         })?;
-        Ok(Sent::Failed(undelivered))
+        match failed {
+            None => done.delivered.push(id),
+            Some(failed) => done.failed.push(failed),
+        }
+        Ok(())
     }
 
     /// Begins a transaction and locks the letter, if it still matches.
-    fn take(&mut self, filter: &LetterFilter, id: JobId) -> Result<Taken> {
-        let redacted = self.redacted;
-        let filter = filter.these(&[id]).parameter()?;
+    fn take(&mut self, id: JobId) -> Result<Option<Letter>> {
+        let filter = self.letters.these(&[id]).parameter()?;
         let doing = format!("take letter {id}");
         self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 // The sink may be idle in the transaction for longer than the
                 // session allows.
                 session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
-                let taken = session
-                    .query(&doing, &sql::TAKE_LETTER, &[&filter])
-                    .and_then(|rows| match rows.is_empty() {
-                        true => Ok(None),
-                        false => crate::dlq::letter::read(session, &filter),
-                    });
-                match (taken, redacted) {
-                    (Ok(Some(letter)), RedactedLetters::Stay) if !letter.redacted.is_empty() => {
-                        session.end(&doing, Ok(Taken::Redacted))
-                    }
-                    (Ok(Some(mut letter)), RedactedLetters::Stay | RedactedLetters::Go) => {
-                        if letter.raw_size.take().is_some() {
-                            letter.raw = match captured_bytes(session, id) {
-                                Ok(raw) => raw,
-                                Err(error) => return session.end(&doing, Err(error)),
-                            };
-                        }
-                        Ok(Taken::Locked(Box::new(letter)))
-                    }
-                    (taken, _) => session.end(&doing, taken.map(|_| Taken::Skipped)),
+                match locked(session, &doing, &filter, id) {
+                    Ok(Some(letter)) => Ok(Some(letter)),
+                    none => session.end(&doing, none),
                 }
             })
     }
@@ -296,4 +265,21 @@ impl Hand {
                 session.end(&doing, written)
             })
     }
+}
+
+/// Locks a letter and reads it with all of its captured bytes.
+fn locked(session: &mut Session, doing: &str, filter: &Json, id: JobId) -> Result<Option<Letter>> {
+    if session
+        .query(doing, &sql::TAKE_LETTER, &[filter])?
+        .is_empty()
+    {
+        return Ok(None);
+    }
+    let mut letter = letter::read(session, filter)?;
+    if let Some(letter) = &mut letter
+        && letter.raw_size.take().is_some()
+    {
+        letter.raw = captured_bytes(session, id)?;
+    }
+    Ok(letter)
 }

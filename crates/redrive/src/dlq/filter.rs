@@ -270,6 +270,14 @@ impl Filter<LetterFields> {
         Some(states)
     }
 
+    /// Narrows the filter to letters in those of these states that it does not exclude.
+    pub(crate) fn within(&self, states: &[LetterState]) -> LetterFilter {
+        let named = self.named_states();
+        let is_named = |state: &LetterState| named.as_ref().is_none_or(|all| all.contains(state));
+        let states = states.iter().copied().filter(is_named);
+        self.clone().states(states)
+    }
+
     /// Narrows the filter to ids that the same filter found.
     pub(crate) fn these(&self, ids: &[JobId]) -> LetterFilter {
         self.clone().ids(ids.iter().copied())
