@@ -175,7 +175,7 @@ END;
 --
 -- It takes the letters that have no `refusal`. Those locked by another session are skipped; for those of diverted groups,
 -- see `lock_diverted`. `ordinals` are the run members, parallel to `ids`. With a `delay_ms`, the jobs become ready after
--- this many milliseconds.
+-- this many milliseconds. One statement takes at most 5,000 letters and about 32 MiB of payloads.
 CREATE OR REPLACE FUNCTION redrive.send_back(
     ids          bigint[],
     event        jsonb,
@@ -206,6 +206,8 @@ DECLARE
     queues text[];
     counts bigint[];
     passed bigint[] := '{}';
+    first_place integer;
+    last_place  integer;
 BEGIN
     -- A run was checked when it was created or approved, a policy when it looked for letters.
     IF EXISTS (SELECT FROM redrive.protections) THEN
@@ -224,75 +226,87 @@ BEGIN
     IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
         passed := redrive.lock_diverted(send_back.ids);
     END IF;
-    RETURN QUERY
-    WITH held AS MATERIALIZED (
-        SELECT l.id, a.ordinal, coalesce(send_back.to_queue, l.queue::text) AS queue,
-               CASE WHEN l.group_key IS NULL THEN l.unique_key
-                   WHEN l.unique_key IS NOT NULL
-                   THEN redrive.retaken_key(l.id, l.queue, send_back.to_queue, l.group_key, l.unique_key) END AS unique_key,
-               -- Of the letters of a group with one key, that of the first job takes it.
-               CASE WHEN l.group_key IS NULL THEN l.died_at END AS died_at
-        FROM unnest(send_back.ids, send_back.ordinals) AS a (id, ordinal)
-        CROSS JOIN LATERAL (
-            SELECT d.id, d.unique_key, d.died_at, d.queue, d.group_key
-            FROM redrive.dead_letters d
-            WHERE d.id = a.id AND d.id <> ALL (passed) AND redrive.refusal(d, send_back.forced, send_back.as_of) IS NULL
-            FOR UPDATE SKIP LOCKED
-        ) l
-    ),
-    -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
-    keyed AS MATERIALIZED (
-        SELECT k.job_id
+    -- A statement holds the payloads of its letters in memory, so that large ones go in several.
+    FOR first_place, last_place IN
+        SELECT min(s.place), max(s.place)
         FROM (
-            -- In a fixed order, so that two operators cannot deadlock.
-            SELECT array_agg(h.queue ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS queues,
-                   array_agg(h.unique_key::text ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS keys,
-                   array_agg(h.id ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS ids
+            SELECT a.place, (a.place - 1) / 5000
+                + sum(coalesce(pg_column_size(l.payload), 0)) OVER (ORDER BY a.place) / 33554432 AS batch
+            FROM unnest(send_back.ids) WITH ORDINALITY AS a (id, place)
+            LEFT JOIN redrive.dead_letters l ON l.id = a.id
+        ) s
+        GROUP BY s.batch ORDER BY 1
+    LOOP
+        RETURN QUERY
+        WITH held AS MATERIALIZED (
+            SELECT l.id, a.ordinal, coalesce(send_back.to_queue, l.queue::text) AS queue,
+                   CASE WHEN l.group_key IS NULL THEN l.unique_key
+                       WHEN l.unique_key IS NOT NULL
+                       THEN redrive.retaken_key(l.id, l.queue, send_back.to_queue, l.group_key, l.unique_key) END AS unique_key,
+                   -- Of the letters of a group with one key, that of the first job takes it.
+                   CASE WHEN l.group_key IS NULL THEN l.died_at END AS died_at
+            FROM unnest(send_back.ids[first_place:last_place], send_back.ordinals[first_place:last_place]) AS a (id, ordinal)
+            CROSS JOIN LATERAL (
+                SELECT d.id, d.unique_key, d.died_at, d.queue, d.group_key
+                FROM redrive.dead_letters d
+                WHERE d.id = a.id AND d.id <> ALL (passed) AND redrive.refusal(d, send_back.forced, send_back.as_of) IS NULL
+                FOR UPDATE SKIP LOCKED
+            ) l
+        ),
+        -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
+        keyed AS MATERIALIZED (
+            SELECT k.job_id
+            FROM (
+                -- In a fixed order, so that two operators cannot deadlock.
+                SELECT array_agg(h.queue ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS queues,
+                       array_agg(h.unique_key::text ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS keys,
+                       array_agg(h.id ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS ids
+                FROM held h
+                WHERE h.unique_key IS NOT NULL
+                HAVING count(*) > 0
+            ) w
+            CROSS JOIN LATERAL redrive.retake_keys(w.queues, w.keys, w.ids) AS k (job_id)
+        ),
+        redriving AS (
+            UPDATE redrive.dead_letters l
+            SET state = 'redriving', changed_at = clock_timestamp(),
+                -- Not coalesce, whose result would be checked against the domain for every letter.
+                queue = CASE WHEN send_back.to_queue IS NULL THEN l.queue ELSE send_back.to_queue::redrive.name END,
+                run_id = send_back.run_id, run_ordinal = h.ordinal, policy_id = send_back.policy_id,
+                events = redrive.add_event(l.events, send_back.event)
             FROM held h
-            WHERE h.unique_key IS NOT NULL
+            WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
+            RETURNING l.id, h.ordinal, l.queue, l.group_key, ROW(
+                l.id, clock_timestamp() + send_back.delay_ms * interval '1 millisecond', l.enqueued_at, 0,
+                coalesce(send_back.max_attempts, l.max_attempts), l.generation + 1, NULL,
+                coalesce(send_back.priority, l.priority), 0, 0, l.queue, l.kind, l.payload, NULL, NULL,
+                -- A job that is sent back does not expire.
+                redrive.kept_meta(h.unique_key, CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
+                        l.headers - 'redrive-expires-in-ms', l.source, l."position")
+                    WHEN l.headers ? 'redrive-expires-in-ms' THEN l.headers - 'redrive-expires-in-ms'
+                    ELSE l.headers END, l.group_key))::redrive.job AS job
+        ),
+        locked AS MATERIALIZED (
+            SELECT redrive.lock_turns(array_agg(d.id)) FROM redriving d WHERE d.group_key IS NOT NULL HAVING count(*) > 0
+        ),
+        returned AS MATERIALIZED (
+            SELECT redrive.requeue(array_agg(d.job) FILTER (WHERE send_back.delay_ms IS NULL),
+                                   array_agg(d.job) FILTER (WHERE send_back.delay_ms IS NOT NULL), false)
+            FROM redriving d
+            WHERE (SELECT count(*) FROM locked) >= 0
             HAVING count(*) > 0
-        ) w
-        CROSS JOIN LATERAL redrive.retake_keys(w.queues, w.keys, w.ids) AS k (job_id)
-    ),
-    redriving AS (
-        UPDATE redrive.dead_letters l
-        SET state = 'redriving', changed_at = clock_timestamp(),
-            -- Not coalesce, whose result would be checked against the domain for every letter.
-            queue = CASE WHEN send_back.to_queue IS NULL THEN l.queue ELSE send_back.to_queue::redrive.name END,
-            run_id = send_back.run_id, run_ordinal = h.ordinal, policy_id = send_back.policy_id,
-            events = redrive.add_event(l.events, send_back.event)
-        FROM held h
-        WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
-        RETURNING l.id, h.ordinal, l.queue, l.group_key, ROW(
-            l.id, clock_timestamp() + send_back.delay_ms * interval '1 millisecond', l.enqueued_at, 0,
-            coalesce(send_back.max_attempts, l.max_attempts), l.generation + 1, NULL,
-            coalesce(send_back.priority, l.priority), 0, 0, l.queue, l.kind, l.payload, NULL, NULL,
-            -- A job that is sent back does not expire.
-            redrive.kept_meta(h.unique_key, CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
-                    l.headers - 'redrive-expires-in-ms', l.source, l."position")
-                WHEN l.headers ? 'redrive-expires-in-ms' THEN l.headers - 'redrive-expires-in-ms'
-                ELSE l.headers END, l.group_key))::redrive.job AS job
-    ),
-    locked AS MATERIALIZED (
-        SELECT redrive.lock_turns(array_agg(d.id)) FROM redriving d WHERE d.group_key IS NOT NULL HAVING count(*) > 0
-    ),
-    returned AS MATERIALIZED (
-        SELECT redrive.requeue(array_agg(d.job) FILTER (WHERE send_back.delay_ms IS NULL),
-                               array_agg(d.job) FILTER (WHERE send_back.delay_ms IS NOT NULL), false)
-        FROM redriving d
-        WHERE (SELECT count(*) FROM locked) >= 0
-        HAVING count(*) > 0
-    ),
-    woken AS MATERIALIZED (
-        SELECT redrive.wake(q.queue)
-        FROM (SELECT DISTINCT d.queue FROM redriving d WHERE send_back.delay_ms IS NULL) q
-        WHERE (SELECT count(*) FROM returned) >= 0
-    )
-    SELECT d.id, d.ordinal, 'sent' FROM redriving d
-    WHERE (SELECT count(*) FROM returned) + (SELECT count(*) FROM woken) >= 0
-    UNION ALL
-    SELECT h.id, h.ordinal, 'conflict' FROM held h
-    WHERE h.unique_key IS NOT NULL AND h.id NOT IN (SELECT k.job_id FROM keyed k);
+        ),
+        woken AS MATERIALIZED (
+            SELECT redrive.wake(q.queue)
+            FROM (SELECT DISTINCT d.queue FROM redriving d WHERE send_back.delay_ms IS NULL) q
+            WHERE (SELECT count(*) FROM returned) >= 0
+        )
+        SELECT d.id, d.ordinal, 'sent' FROM redriving d
+        WHERE (SELECT count(*) FROM returned) + (SELECT count(*) FROM woken) >= 0
+        UNION ALL
+        SELECT h.id, h.ordinal, 'conflict' FROM held h
+        WHERE h.unique_key IS NOT NULL AND h.id NOT IN (SELECT k.job_id FROM keyed k);
+    END LOOP;
 END
 $$;
 

@@ -65,3 +65,23 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
     // Three identical deaths: a fourth attempt is useless.
     assert_eq!(db.redrives(&only(id)).skipped, [(id, Skip::Quarantined)]);
 }
+
+/// The letters of 1 MB, which the server would otherwise hold at once.
+#[test]
+fn large_letters_go_back_in_several_statements() {
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql(
+        "ALTER TABLE redrive.dead_letters ALTER COLUMN payload SET STORAGE EXTERNAL;
+         INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+         SELECT 'orders', 'order', 'rejected', 'E', 'e', to_json(repeat('x', 1000000)), now()
+         FROM generate_series(1, 40);
+         CREATE TABLE public.statements (letters bigint);
+         CREATE FUNCTION public.note_statement() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO public.statements SELECT count(*) FROM sent; RETURN NULL; END $$;
+         CREATE TRIGGER note_statement AFTER UPDATE ON redrive.dead_letters
+             REFERENCING NEW TABLE AS sent FOR EACH STATEMENT EXECUTE FUNCTION public.note_statement()",
+    );
+    assert_eq!(client.ask::<i64>("SELECT redrive.redrive('{}')", &[]), 40);
+    let letters: Vec<i64> = client.column("SELECT letters FROM public.statements", &[]);
+    assert_eq!((letters.len(), letters.iter().sum::<i64>()), (2, 40));
+}
