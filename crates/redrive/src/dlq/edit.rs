@@ -24,7 +24,7 @@ use crate::job::payload::Json;
 pub use patch::Edit;
 pub(crate) use patch::Made;
 
-/// The letters per page: a page of the largest payloads still fits in memory.
+/// The letters per page. A page of large payloads has fewer.
 const PAGE: u64 = 100;
 /// The attempts to edit a letter that other editors keep changing.
 const ROUNDS: usize = 10;
