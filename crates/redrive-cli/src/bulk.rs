@@ -18,6 +18,8 @@ pub(crate) struct Found {
     pub(crate) left_out: Vec<LeftOut>,
     /// What would happen, as a sentence.
     pub(crate) heading: String,
+    /// Some of what would change, if a dry run shows any.
+    pub(crate) sample: Option<Table>,
 }
 
 /// What a command has changed.
@@ -38,21 +40,18 @@ impl From<NotDone> for Changed {
 }
 
 /// A change of letters or jobs: what it finds, how it changes that, and what it says if there is nothing.
-pub(crate) struct Change<Sample, Act, Nothing> {
+pub(crate) struct Change<Act, Nothing> {
     pub(crate) batches: Batches,
     /// The words that make a dry run act; `None`: it acts.
     pub(crate) to_act: Option<Vec<&'static str>>,
     pub(crate) found: Found,
-    /// Some of what would change.
-    pub(crate) sample: Sample,
     /// Changes what was found, in batches.
     pub(crate) act: Act,
     pub(crate) none: Nothing,
 }
 
-impl<Sample, Act, Nothing> Change<Sample, Act, Nothing>
+impl<Act, Nothing> Change<Act, Nothing>
 where
-    Sample: FnOnce() -> Result<Option<Table>>,
     Act: FnOnce(GoOn<'_>) -> redrive::Result<Changed>,
     Nothing: FnOnce(&mut Context<'_>) -> Result<Ending>,
 {
@@ -61,7 +60,7 @@ where
     pub(crate) fn run(self, cx: &mut Context<'_>) -> Result<Ending> {
         let (found, batches) = (self.found, self.batches);
         if let Some(to_act) = self.to_act {
-            found.show(&batches, &to_act, self.sample, cx)?;
+            found.show(&batches, &to_act, cx)?;
             return match found.matching {
                 0 => (self.none)(cx),
                 _ => Ok(Ending::of(found.affected > 0)),
@@ -99,8 +98,8 @@ impl Found {
         Found {
             matching: letters,
             affected: letters,
-            left_out: Vec::new(),
             heading: format!("{} {would}", counted(letters, "letter")),
+            ..Found::default()
         }
     }
 
@@ -110,7 +109,6 @@ impl Found {
         &self,
         Batches { noun, action, .. }: &Batches,
         to_act: &[&str],
-        sample: impl FnOnce() -> Result<Option<Table>>,
         cx: &mut Context<'_>,
     ) -> Result<()> {
         if cx.global.json {
@@ -128,7 +126,7 @@ impl Found {
         writeln!(cx.out, "{}\n", self.heading)?;
         write_left_out(noun, &self.left_out, cx)?;
         if self.affected > 0 {
-            if let Some(sample) = sample()? {
+            if let Some(sample) = &self.sample {
                 sample.write(cx.out)?;
                 writeln!(cx.out)?;
             }

@@ -168,7 +168,6 @@ impl ApplyRedactions {
             batches: APPLY,
             to_act: (!confirm.yes).then(|| vec!["--yes"]),
             found: Found::all(letters, "would be redacted, which cannot be undone."),
-            sample: || Ok(None),
             act: |go_on: GoOn<'_>| -> redrive::Result<Changed> {
                 let apply = |redacted: u64| go_on(redacted.into());
                 let operator = confirm.reason.operator();

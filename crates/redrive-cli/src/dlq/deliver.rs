@@ -94,7 +94,6 @@ impl Deliver {
             None => Found::default(),
         };
         let selection = &self.selection;
-        let total = selection.limited(found.matching);
         match &open {
             Some(open)
                 if !selection.is_dry_run()
@@ -108,12 +107,6 @@ impl Deliver {
                     true => selection.to_act_with_reason(),
                     false => selection.to_act(),
                 }),
-                sample: || {
-                    let is_shown = |letter: &Letter| self.force || letter.redacted.is_empty();
-                    let open = open.as_ref();
-                    open.map(|open| letter_sample(open, total, is_shown, db))
-                        .transpose()
-                },
                 found,
                 act: |_: GoOn<'_>| Ok(Changed::default()),
                 none: |cx: &mut Context<'_>| {
@@ -140,11 +133,16 @@ impl Deliver {
         let left_out = LeftOut::of(redacted, "redacted", "the payload was redacted");
         let left_out = left_out.map(|line| line.including(redacted_include()));
         let affected = total - redacted;
+        let is_shown = |letter: &Letter| self.force || letter.redacted.is_empty();
         Ok(Found {
             matching: count.letters,
             affected,
             left_out: left_out.into_iter().collect(),
             heading: format!("{} would be delivered.", counted(affected, "open letter")),
+            sample: match self.selection.is_dry_run() {
+                true => Some(letter_sample(open, total, is_shown, db)?),
+                false => None,
+            },
         })
     }
 

@@ -195,7 +195,6 @@ impl Edit {
             batches: RESTORE,
             to_act: selection.is_dry_run().then(|| selection.to_act()),
             found: Found::all(letters, &format!("would get {would}, if they have one.")),
-            sample: || Ok(None),
             act,
             none: |cx: &mut Context<'_>| {
                 let is_audited = |condition: &String| condition.starts_with("audit=");

@@ -112,10 +112,10 @@ impl MoveLetters {
                     grouped(affected),
                     by.batches.participle
                 ),
-            },
-            sample: || {
-                let sample = taken.map(|taken| letter_sample(taken, affected, |_| true, db));
-                sample.transpose()
+                sample: match taken.filter(|_| selection.is_dry_run()) {
+                    Some(taken) => Some(letter_sample(taken, affected, |_| true, db)?),
+                    None => None,
+                },
             },
             act: |go_on: GoOn<'_>| by.act(taken, affected, selection, go_on, db),
             none: |cx: &mut Context<'_>| {

@@ -103,7 +103,6 @@ impl RestoreArchived {
             batches: RESTORE,
             to_act: selection.is_dry_run().then(|| selection.to_act()),
             found,
-            sample: || Ok(None),
             act,
             none: |cx: &mut Context<'_>| nothing_matched(filter, cx),
         }
@@ -152,17 +151,16 @@ impl DeleteArchived {
                 .delete_archived_while(filter, &selection.operator(), delete)?;
             Ok(not_done.into())
         };
+        let would = "would be deleted from the archive, which cannot be undone.";
+        let mut found = Found::all(letters, would);
+        if !selection.confirm.yes {
+            let some = filter.clone().limit(u64::from(SAMPLE).min(letters));
+            found.sample = Some(table(&db.dlq().archived(&some)?));
+        }
         Change {
             batches: DELETE,
             to_act: (!selection.confirm.yes).then(|| vec!["--yes"]),
-            found: Found::all(
-                letters,
-                "would be deleted from the archive, which cannot be undone.",
-            ),
-            sample: || {
-                let some = filter.clone().limit(u64::from(SAMPLE).min(letters));
-                Ok(Some(table(&db.dlq().archived(&some)?)))
-            },
+            found,
             act,
             none: |cx: &mut Context<'_>| nothing_matched(filter, cx),
         }

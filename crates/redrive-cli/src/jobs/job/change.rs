@@ -48,18 +48,18 @@ impl ChangeJobs {
     pub(super) fn run(&self, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
         let (selection, db) = (&self.selection, &cx.database()?);
         let act = Act::of(change, selection)?;
-        let found = act.find(db)?;
+        let mut found = act.find(db)?;
         let most = found.affected;
+        if selection.is_dry_run() {
+            let mut jobs = db.admin().jobs().list(&act.filter)?;
+            jobs.retain(|job| act.takes.contains(&job.state));
+            jobs.truncate(SAMPLE.into());
+            found.sample = Some(job_table(&jobs));
+        }
         Change {
             batches: act.batches,
             to_act: selection.is_dry_run().then(|| selection.to_act()),
             found,
-            sample: || {
-                let mut jobs = db.admin().jobs().list(&act.filter)?;
-                jobs.retain(|job| act.takes.contains(&job.state));
-                jobs.truncate(SAMPLE.into());
-                Ok(Some(job_table(&jobs)))
-            },
             act: |go_on: GoOn<'_>| act.act(most, go_on, db),
             none: |cx: &mut Context<'_>| cx.nothing(format!("no live job matches {}", act.filter)),
         }
@@ -205,6 +205,7 @@ impl<'a> Act<'a> {
                 grouped(affected),
                 self.batches.participle
             ),
+            sample: None,
         })
     }
 
