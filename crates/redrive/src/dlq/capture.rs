@@ -8,6 +8,7 @@ pub use pace::CapturePace;
 use std::collections::BTreeMap;
 
 use postgres::Row;
+use serde::Serialize;
 
 use crate::db::row::{FromRow, column};
 use crate::dlq::handle::Dlq;
@@ -47,19 +48,28 @@ const KEPT_CHARS: usize = 222;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ForeignFailure {
-    pub(crate) source: String,
-    pub(crate) position: String,
-    pub(crate) queue: String,
-    pub(crate) kind: String,
-    pub(crate) raw: Vec<u8>,
-    pub(crate) content_type: String,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) error_class: String,
-    pub(crate) error_message: String,
-    pub(crate) error_detail: Option<String>,
-    pub(crate) group_key: Option<String>,
-    pub(crate) failure_key: Option<String>,
-    pub(crate) past: Option<Box<LetterPast>>,
+    about: About,
+    raw: Vec<u8>,
+}
+
+/// A failure without its bytes, as `redrive.capture_letters` and `redrive.import_letters` take it.
+#[derive(Clone, Debug, Serialize)]
+struct About {
+    source: String,
+    position: String,
+    queue: String,
+    kind: String,
+    content_type: String,
+    headers: BTreeMap<String, String>,
+    error_class: String,
+    error_message: String,
+    error_detail: Option<String>,
+    group_key: Option<String>,
+    /// That of an exported letter is in its past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    letter: Option<Box<LetterPast>>,
 }
 
 /// The outcome of a capture.
@@ -130,12 +140,11 @@ impl ForeignFailure {
         kind: impl Into<String>,
         raw: impl Into<Vec<u8>>,
     ) -> ForeignFailure {
-        ForeignFailure {
+        let about = About {
             source: source.into(),
             position: position.into(),
             queue: queue.into(),
             kind: kind.into(),
-            raw: raw.into(),
             content_type: "application/json".to_owned(),
             headers: BTreeMap::new(),
             error_class: "captured".to_owned(),
@@ -143,14 +152,18 @@ impl ForeignFailure {
             error_detail: None,
             group_key: None,
             failure_key: None,
-            past: None,
+            letter: None,
+        };
+        ForeignFailure {
+            about,
+            raw: raw.into(),
         }
     }
 
     /// Sets the content type of the bytes. Defaults to `application/json`.
     #[must_use]
     pub fn content_type(mut self, content_type: impl Into<String>) -> ForeignFailure {
-        self.content_type = clip(content_type.into(), 1024);
+        self.about.content_type = clip(content_type.into(), 1024);
         self
     }
 
@@ -160,7 +173,8 @@ impl ForeignFailure {
     /// where the event came from, if all fit into 64 KiB.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> ForeignFailure {
-        self.headers
+        self.about
+            .headers
             .insert(clip(name.into(), 1024), clip(value.into(), 8192));
         self
     }
@@ -168,29 +182,29 @@ impl ForeignFailure {
     /// Sets the error: a class to group by and a message.
     #[must_use]
     pub fn error(mut self, class: impl Into<String>, message: impl Into<String>) -> ForeignFailure {
-        self.error_class = clip(class.into(), 1024);
-        self.error_message = clip(message.into(), 8192);
+        self.about.error_class = clip(class.into(), 1024);
+        self.about.error_message = clip(message.into(), 8192);
         self
     }
 
     /// Sets the error detail, such as a backtrace or a response.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> ForeignFailure {
-        self.error_detail = Some(clip(detail.into(), 65536));
+        self.about.error_detail = Some(clip(detail.into(), 65536));
         self
     }
 
     /// Sets the group key that the job gets when the letter is redriven: 1 to 200 bytes.
     #[must_use]
     pub fn group_key(mut self, key: impl Into<String>) -> ForeignFailure {
-        self.group_key = Some(key.into());
+        self.about.group_key = Some(key.into());
         self
     }
 
     /// Sets the key of the failure group, instead of the message. Keeps at most 256 characters.
     #[must_use]
     pub fn failure_key(mut self, key: impl Into<String>) -> ForeignFailure {
-        self.failure_key = Some(key.into());
+        self.about.failure_key = Some(key.into());
         self
     }
 
@@ -198,8 +212,13 @@ impl ForeignFailure {
     /// before ignores it. Requires the role `operator`.
     #[must_use]
     pub fn past(mut self, past: LetterPast) -> ForeignFailure {
-        self.past = Some(Box::new(past));
+        self.about.letter = Some(Box::new(past));
         self
+    }
+
+    /// Returns whether it has the past of a letter.
+    fn is_exported(&self) -> bool {
+        self.about.letter.is_some()
     }
 
     /// Checks the failure without sending it.
@@ -209,19 +228,20 @@ impl ForeignFailure {
     /// exceed [`MAX_CAPTURE_BYTES`], the headers exceed 64 KiB, the group key is not 1 to 200
     /// bytes, or the past has a value out of range. A long source, position or kind is no error.
     pub fn check(&self) -> Result<()> {
-        name::check("queue", &self.queue)?;
-        match self.kind.char_indices().nth(name::MAX_KIND_CHARS) {
-            None => name::check("kind", &self.kind)?,
+        let about = &self.about;
+        name::check("queue", &about.queue)?;
+        match about.kind.char_indices().nth(name::MAX_KIND_CHARS) {
+            None => name::check("kind", &about.kind)?,
             // The server keeps the start and appends a hash.
             Some(_) => {
-                let kept: String = self.kind.chars().take(KEPT_CHARS).chain(['~']).collect();
+                let kept: String = about.kind.chars().take(KEPT_CHARS).chain(['~']).collect();
                 name::check("kind", &kept)?;
             }
         }
         let keys = [
-            ("source", Some(&self.source)),
-            ("position", Some(&self.position)),
-            ("failure key", self.failure_key.as_ref()),
+            ("source", Some(&about.source)),
+            ("position", Some(&about.position)),
+            ("failure key", about.failure_key.as_ref()),
         ];
         for (name, key) in keys {
             if key.is_some_and(|key| key.contains('\0')) {
@@ -230,17 +250,17 @@ impl ForeignFailure {
                 )));
             }
         }
-        let bytes = self.raw.len() + self.source.len() + self.position.len() + self.kind.len();
+        let bytes = self.raw.len() + about.source.len() + about.position.len() + about.kind.len();
         if bytes > MAX_CAPTURE_BYTES {
             return Err(Error::invalid(format!(
                 "the captured bytes, with their source, position and kind, are {bytes} bytes; the limit is {MAX_CAPTURE_BYTES}"
             )));
         }
-        headers::check_size("a capture", &self.headers)?;
-        if let Some(key) = &self.group_key {
+        headers::check_size("a capture", &about.headers)?;
+        if let Some(key) = &about.group_key {
             check_key("group key of a capture", key, MAX_GROUP_BYTES)?;
         }
-        self.past.as_ref().map_or(Ok(()), |past| past.check())
+        about.letter.as_ref().map_or(Ok(()), |past| past.check())
     }
 }
 
@@ -256,14 +276,14 @@ impl Dlq<'_> {
     /// safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
         foreign.check()?;
-        let is_large = foreign.past.is_some() || foreign.raw.len() > MAX_WHOLE_BYTES;
+        let is_large = foreign.is_exported() || foreign.raw.len() > MAX_WHOLE_BYTES;
         let deadline = match is_large {
             true => self.db.bulk_timeout(),
             false => self.db.call_timeout(),
         };
         let doing = format!(
             "capture a failure of `{}` at `{}`",
-            foreign.source, foreign.position
+            foreign.about.source, foreign.about.position
         );
         let captured = self.capture_batch(&doing, deadline, &[foreign])?;
         let outcome = captured.first().copied();

@@ -1,14 +1,10 @@
 //! Captures failures, many in one statement.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-use serde::Serialize;
 
 use crate::db::sql;
 use crate::dlq::capture::{CaptureOutcome, ForeignFailure, MAX_WHOLE_BYTES};
 use crate::dlq::handle::Dlq;
-use crate::dlq::past::LetterPast;
 use crate::error::{Error, Result};
 use crate::job::payload::Json;
 
@@ -33,7 +29,7 @@ impl Dlq<'_> {
         }
         let mut captures = Vec::with_capacity(foreign.len());
         // Failures with and without a past are captured by different statements.
-        for mut part in foreign.chunk_by(|a, b| a.past.is_some() == b.past.is_some()) {
+        for mut part in foreign.chunk_by(|a, b| a.is_exported() == b.is_exported()) {
             while !part.is_empty() {
                 let (batch, rest) = part.split_at(batch_size(part));
                 let deadline = self.db.bulk_timeout();
@@ -53,10 +49,10 @@ impl Dlq<'_> {
     ) -> Result<Vec<CaptureOutcome>> {
         let lines: Vec<Json> = batch
             .iter()
-            .map(|failure| Json::large("a capture", &CaptureLine::of(failure)))
+            .map(|failure| Json::large("a capture", &failure.about))
             .collect::<Result<_>>()?;
         let raws: Vec<&[u8]> = batch.iter().map(|failure| &*failure.raw).collect();
-        let sql = match batch.iter().any(|failure| failure.past.is_some()) {
+        let sql = match batch.iter().any(|failure| failure.is_exported()) {
             true => &sql::IMPORT_LETTERS,
             false => &sql::CAPTURE_LETTERS,
         };
@@ -81,44 +77,4 @@ fn batch_size(failures: &[&ForeignFailure]) -> usize {
         fits
     });
     batch.count().max(1)
-}
-
-/// A failure without its bytes, as `redrive.capture_letters` and `redrive.import_letters` take it.
-#[derive(Serialize)]
-struct CaptureLine<'a> {
-    source: &'a str,
-    position: &'a str,
-    queue: &'a str,
-    kind: &'a str,
-    content_type: &'a str,
-    headers: &'a BTreeMap<String, String>,
-    error_class: &'a str,
-    error_message: &'a str,
-    error_detail: Option<&'a str>,
-    group_key: Option<&'a str>,
-    /// That of a letter is a part of its past.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure_key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    letter: Option<&'a LetterPast>,
-}
-
-impl CaptureLine<'_> {
-    fn of(captured: &ForeignFailure) -> CaptureLine<'_> {
-        let failure_key = captured.failure_key.as_deref();
-        CaptureLine {
-            source: &captured.source,
-            position: &captured.position,
-            queue: &captured.queue,
-            kind: &captured.kind,
-            content_type: &captured.content_type,
-            headers: &captured.headers,
-            error_class: &captured.error_class,
-            error_message: &captured.error_message,
-            error_detail: captured.error_detail.as_deref(),
-            group_key: captured.group_key.as_deref(),
-            failure_key: failure_key.filter(|_| captured.past.is_none()),
-            letter: captured.past.as_deref(),
-        }
-    }
 }
