@@ -145,10 +145,10 @@ fn show_due(due: &[RetentionDue], rows: &str, cx: &mut Context<'_>) -> Result<En
         line
     };
     let table = table!(due in due => {
-        Text "QUEUE" => due.rule.for_queue().unwrap_or(EVERY_QUEUE),
-        Word "STATE" => due.rule.state(),
-        Number "KEEP" => short(due.rule.keep()),
-        Word "THEN" => due.rule.action(),
+        Text "QUEUE" => due.rule.queue.as_deref().unwrap_or(EVERY_QUEUE),
+        Word "STATE" => due.rule.state,
+        Number "KEEP" => short(due.rule.keep),
+        Word "THEN" => due.rule.action,
         Number "LETTERS NOW" => grouped(due.letters),
     });
     if due.is_empty() {

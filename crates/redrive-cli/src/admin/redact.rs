@@ -96,16 +96,16 @@ pub(crate) struct ApplyRedactions {
 
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let redactions = cx.database()?.dlq().redactions().list()?;
-    let values = |redaction: &Redaction| match redaction.keeps_types() {
+    let values = |redaction: &Redaction| match redaction.keep_types {
         true => "of their type",
         false => "[redacted]",
     };
     let table = table!((id, redaction) in &redactions => {
         Number "ID" => id,
-        Text "QUEUE" => redaction.for_queue().unwrap_or("(every)"),
-        Name "KIND" => redaction.for_kind().unwrap_or("(every)"),
-        Text "PATHS" => redaction.paths().join(" "),
-        Text "PATTERNS" => redaction.patterns().join(" "),
+        Text "QUEUE" => redaction.queue.as_deref().unwrap_or("(every)"),
+        Name "KIND" => redaction.kind.as_deref().unwrap_or("(every)"),
+        Text "PATHS" => redaction.paths.join(" "),
+        Text "PATTERNS" => redaction.patterns.join(" "),
         Text "VALUES" => values(redaction),
     });
     let json = |(id, redaction): &(RedactionId, Redaction)| redaction_json(*id, redaction);
@@ -115,11 +115,11 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
 fn redaction_json(id: RedactionId, redaction: &Redaction) -> serde_json::Value {
     json!({
         "id": id.get(),
-        "queue": redaction.for_queue(),
-        "kind": redaction.for_kind(),
-        "paths": redaction.paths(),
-        "patterns": redaction.patterns(),
-        "keep_types": redaction.keeps_types(),
+        "queue": redaction.queue,
+        "kind": redaction.kind,
+        "paths": redaction.paths,
+        "patterns": redaction.patterns,
+        "keep_types": redaction.keep_types,
     })
 }
 

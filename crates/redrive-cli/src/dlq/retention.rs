@@ -71,10 +71,10 @@ pub(crate) const EVERY_QUEUE: &str = "(every)";
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let rules = cx.database()?.dlq().retention().list()?;
     let table = table!(rule in &rules => {
-        Text "QUEUE" => rule.for_queue().unwrap_or(EVERY_QUEUE),
-        Word "STATE" => rule.state(),
-        Number "KEEP" => short(rule.keep()),
-        Word "THEN" => rule.action(),
+        Text "QUEUE" => rule.queue.as_deref().unwrap_or(EVERY_QUEUE),
+        Word "STATE" => rule.state,
+        Number "KEEP" => short(rule.keep),
+        Word "THEN" => rule.action,
     });
     let none =
         format!("there are no retention rules; letters are kept until `{Me} prune --older-than`");
@@ -83,10 +83,10 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
 
 pub(crate) fn rule_json(rule: &Rule) -> serde_json::Value {
     json!({
-        "queue": rule.for_queue(),
-        "state": rule.state().as_str(),
-        "keep_ms": rule.keep().as_millis(),
-        "then": rule.action().as_str(),
+        "queue": rule.queue,
+        "state": rule.state.as_str(),
+        "keep_ms": rule.keep.as_millis(),
+        "then": rule.action.as_str(),
     })
 }
 
@@ -101,13 +101,13 @@ impl SetRule {
             .with_flag(self.even_open, Rule::even_open);
         let db = cx.database()?;
         db.dlq().retention().set(&rule, &self.reason.operator())?;
-        let queue = one_line(rule.for_queue().unwrap_or(EVERY_QUEUE));
-        let (keep, action) = (short(rule.keep()), rule.action());
+        let queue = one_line(rule.queue.as_deref().unwrap_or(EVERY_QUEUE));
+        let (keep, action) = (short(rule.keep), rule.action);
         cx.print(
             &rule_json(&rule),
             format!(
                 "queue {queue}: {} letters are kept for {keep}; then: {action}",
-                rule.state()
+                rule.state
             ),
         )
     }

@@ -40,12 +40,18 @@ row! {
     /// # Ok(()) }
     /// ```
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
     pub struct Redaction {
-        queue: Option<String>,
-        kind: Option<String>,
-        paths: Vec<String>,
-        patterns: Vec<String>,
-        keep_types: bool,
+        /// The queue; `None`: every queue.
+        pub queue: Option<String>,
+        /// The kind; `None`: every kind.
+        pub kind: Option<String>,
+        /// The JSON pointers of payload values.
+        pub paths: Vec<String>,
+        /// The regular expressions of texts.
+        pub patterns: Vec<String>,
+        /// Whether payload values keep their JSON types.
+        pub keep_types: bool,
     }
 }
 
@@ -92,31 +98,6 @@ impl Redaction {
     pub fn keep_types(mut self) -> Redaction {
         self.keep_types = true;
         self
-    }
-
-    /// Returns whether the JSON types of payload values are kept.
-    pub fn keeps_types(&self) -> bool {
-        self.keep_types
-    }
-
-    /// Returns the queue; `None` is every queue.
-    pub fn for_queue(&self) -> Option<&str> {
-        self.queue.as_deref()
-    }
-
-    /// Returns the kind; `None` is every kind.
-    pub fn for_kind(&self) -> Option<&str> {
-        self.kind.as_deref()
-    }
-
-    /// Returns the JSON pointers.
-    pub fn paths(&self) -> &[String] {
-        &self.paths
-    }
-
-    /// Returns the patterns.
-    pub fn patterns(&self) -> &[String] {
-        &self.patterns
     }
 }
 

@@ -39,11 +39,16 @@ row! {
     /// # Ok(()) }
     /// ```
     #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
     pub struct RetentionRule {
-        queue: Option<String>,
-        state: LetterState,
-        keep: Duration,
-        action: RetentionAction,
+        /// The queue; `None`: every queue without a rule of its own.
+        pub queue: Option<String>,
+        /// The state of the letters.
+        pub state: LetterState,
+        /// How long they are kept in this state.
+        pub keep: Duration,
+        /// The action after that time.
+        pub action: RetentionAction,
         even_open: bool => removes_open,
     }
 }
@@ -104,26 +109,6 @@ impl RetentionRule {
     pub fn even_open(mut self) -> RetentionRule {
         self.even_open = true;
         self
-    }
-
-    /// Returns the queue; `None` is every queue without a more specific rule.
-    pub fn for_queue(&self) -> Option<&str> {
-        self.queue.as_deref()
-    }
-
-    /// Returns the state.
-    pub fn state(&self) -> LetterState {
-        self.state
-    }
-
-    /// Returns the retention period.
-    pub fn keep(&self) -> Duration {
-        self.keep
-    }
-
-    /// Returns the action.
-    pub fn action(&self) -> RetentionAction {
-        self.action
     }
 }
 

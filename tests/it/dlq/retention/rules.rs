@@ -34,8 +34,8 @@ fn the_rule_of_a_queue_takes_precedence_over_the_default() {
     let due: Vec<(String, String, u64)> = due
         .iter()
         .map(|due| {
-            let queue = due.rule.for_queue().expect("a queue").to_owned();
-            (queue, due.rule.state().to_string(), due.letters)
+            let queue = due.rule.queue.clone().expect("a queue");
+            (queue, due.rule.state.to_string(), due.letters)
         })
         .collect();
     let expected = [
