@@ -12,7 +12,6 @@ mod overlap;
 mod preview;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::time::SystemTime;
 
@@ -22,6 +21,7 @@ use crate::dlq::handle::Dlq;
 use crate::error::Result;
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
+use crate::job::words::words;
 
 pub use blocked::{Blocked, Gated, Unserved};
 pub use options::RedriveOptions;
@@ -46,88 +46,31 @@ pub struct Redriven {
     pub gated: Vec<Gated>,
 }
 
-/// The reason why a letter was skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Skip {
-    /// The letter does not exist.
-    Gone,
-    /// The letter is redriving, recovered or discarded.
-    NotOpen,
-    /// The letter is quarantined. Only [`force`](RedriveOptions::force) moves it.
-    Quarantined,
-    /// The letter was captured and its bytes exceed 16 MiB. They are not parsed.
-    TooLarge,
-    /// The letter was captured and its bytes are not JSON.
-    NoJson,
-    /// The letter's payload was redacted. Only [`force`](RedriveOptions::force) moves it.
-    Redacted,
-    /// The letter has died again since the run was created: another operation redrove it.
-    DiedAgain,
-    /// The run sent the letter before an earlier one of its group, so its job became a letter again without an attempt.
-    Diverted,
-    /// A live job holds the letter's unique key.
-    Conflict,
-    /// A consumer of `dlq_events` has claimed the letter.
-    Claimed,
-    /// Another operation had locked the letter, or it did not match the rest of the filter.
-    Locked,
-}
-
-impl Skip {
-    /// Returns the name used in the database and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Skip::Gone => "gone",
-            Skip::NotOpen => "not_open",
-            Skip::Quarantined => "quarantined",
-            Skip::TooLarge => "too_large",
-            Skip::NoJson => "no_json",
-            Skip::Redacted => "redacted",
-            Skip::DiedAgain => "died_again",
-            Skip::Diverted => "diverted",
-            Skip::Conflict => "conflict",
-            Skip::Claimed => "claimed",
-            Skip::Locked => "locked",
-        }
-    }
-
-    pub(crate) fn of(word: &str) -> Skip {
-        match word {
-            "gone" => Skip::Gone,
-            "quarantined" => Skip::Quarantined,
-            "too_large" => Skip::TooLarge,
-            "no_json" => Skip::NoJson,
-            "redacted" => Skip::Redacted,
-            "died_again" => Skip::DiedAgain,
-            "diverted" => Skip::Diverted,
-            "conflict" => Skip::Conflict,
-            "claimed" => Skip::Claimed,
-            "locked" => Skip::Locked,
-            _ => Skip::NotOpen,
-        }
-    }
-}
-
-impl fmt::Display for Skip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Skip::Gone => "the letter does not exist",
-            Skip::NotOpen => "the letter is not open",
-            Skip::Quarantined => "the letter is quarantined; only force redrives it",
-            Skip::TooLarge => "the captured bytes exceed 16 MiB",
-            Skip::NoJson => "the captured bytes are not JSON",
-            Skip::Redacted => "its payload was redacted; only force redrives it",
-            Skip::DiedAgain => "the letter has died again since the run was created",
-            Skip::Diverted => {
-                "an earlier letter of its group is open, so its job was diverted again"
-            }
-            Skip::Conflict => "a live job holds its unique key",
-            Skip::Claimed => "a consumer has claimed the letter",
-            Skip::Locked => {
-                "the letter is locked by another operation or does not match the filter"
-            }
-        })
+words! {
+    /// The reason why a letter was skipped.
+    pub enum Skip is "reason" {
+        /// The letter does not exist.
+        Gone = "gone": "the letter does not exist",
+        /// The letter is redriving, recovered or discarded.
+        NotOpen = "not_open": "the letter is not open",
+        /// The letter is quarantined. Only [`force`](RedriveOptions::force) moves it.
+        Quarantined = "quarantined": "the letter is quarantined; only force redrives it",
+        /// The letter was captured and its bytes exceed 16 MiB. They are not parsed.
+        TooLarge = "too_large": "the captured bytes exceed 16 MiB",
+        /// The letter was captured and its bytes are not JSON.
+        NoJson = "no_json": "the captured bytes are not JSON",
+        /// The letter's payload was redacted. Only [`force`](RedriveOptions::force) moves it.
+        Redacted = "redacted": "its payload was redacted; only force redrives it",
+        /// The letter has died again since the run was created: another operation redrove it.
+        DiedAgain = "died_again": "the letter has died again since the run was created",
+        /// The run sent the letter before an earlier one of its group, so its job became a letter again without an attempt.
+        Diverted = "diverted": "an earlier letter of its group is open, so its job was diverted again",
+        /// A live job holds the letter's unique key.
+        Conflict = "conflict": "a live job holds its unique key",
+        /// A consumer of `dlq_events` has claimed the letter.
+        Claimed = "claimed": "a consumer has claimed the letter",
+        /// Another operation had locked the letter, or it did not match the rest of the filter.
+        Locked = "locked": "the letter is locked by another operation or does not match the filter",
     }
 }
 
@@ -192,7 +135,7 @@ impl Dlq<'_> {
                         "sent" => done.redriven.push(id),
                         // Another operation took it meanwhile, so it matches no more.
                         "gone" | "not_open" => {}
-                        why => done.skipped.push((id, Skip::of(why))),
+                        why => done.skipped.push((id, why.parse()?)),
                     }
                 }
                 Ok(Some((done.redriven.len() - before) as u64))
@@ -222,13 +165,11 @@ impl Dlq<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        let why: Vec<(JobId, String)> = self.db.ask_bulk().all(
+        done.skipped.extend(self.db.ask_bulk().all::<(JobId, Skip)>(
             "read why letters were not redriven",
             &sql::REFUSED,
             &[&left, &options.is_forced(), &options.to_queue],
-        )?;
-        let why = why.into_iter().map(|(id, why)| (id, Skip::of(&why)));
-        done.skipped.extend(why);
+        )?);
         Ok(())
     }
 }

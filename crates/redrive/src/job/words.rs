@@ -24,10 +24,12 @@ pub(crate) fn find<W: Copy>(noun: &str, all: &[W], words: &[&str], text: &str) -
     })
 }
 
-/// Declares an enumeration with its noun and the word of each value.
+/// Declares an enumeration with its noun and the word of each value, and perhaps what it displays instead of its word.
 macro_rules! words {
+    (@ $word:literal) => { $word };
+    (@ $word:literal $said:literal) => { $said };
     ($(#[$about:meta])* $seen:vis enum $name:ident is $noun:literal {
-        $($(#[$doc:meta])* $value:ident = $word:literal,)*
+        $($(#[$doc:meta])* $value:ident = $word:literal $(: $said:literal)?,)*
     }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +65,9 @@ macro_rules! words {
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.as_str())
+                f.pad(match self {
+                    $($name::$value => $crate::job::words::words!(@ $word $($said)?),)*
+                })
             }
         }
 
@@ -87,19 +91,23 @@ mod tests {
             Blue = "blue",
             /// As a lemon.
             Yellow = "yellow",
+            /// As nothing.
+            Odd = "odd": "no colour",
         }
     }
 
     #[test]
     fn a_word_is_read_back_and_another_one_is_named() {
         for (colour, word) in Colour::ALL.into_iter().zip(Colour::WORDS) {
-            assert_eq!(colour.to_string(), word);
+            assert_eq!(colour.as_str(), word);
             assert_eq!(word.parse::<Colour>().ok(), Some(colour));
         }
+        let shown = Colour::ALL.map(|colour| colour.to_string());
+        assert_eq!(shown, ["blue", "yellow", "no colour"]);
         let error = "Blue\u{1b}".parse::<Colour>().expect_err("no word");
         assert!(error.is_invalid(), "{error:?}");
         let text = error.to_string();
-        let why = "`Blue\\u{1b}`; expected one of blue, yellow";
+        let why = "`Blue\\u{1b}`; expected one of blue, yellow, odd";
         assert!(text.contains(why), "{text}");
     }
 }

@@ -96,7 +96,7 @@ impl RestoreArchived {
                 rest.clear();
             }
             let left = done.left.iter();
-            let left = left.map(|(id, why)| (*id, (why.as_str(), because(*why).to_owned())));
+            let left = left.map(|(id, why)| (*id, (why.as_str(), why.to_string())));
             Ok(NotDone(left.chain(not_taken(&rest, db)).collect()).into())
         };
         Change {
@@ -115,23 +115,13 @@ fn restorable(filter: &LetterFilter, db: &Database) -> Result<Found> {
     let (letters, left) = (preview.letters.len() as u64, &preview.left);
     let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
         let same = left.iter().filter(|(_, why)| *why == reason);
-        LeftOut::of(same.count() as u64, reason.as_str(), because(reason))
+        LeftOut::of(same.count() as u64, reason.as_str(), &reason.to_string())
     });
     Ok(Found {
         matching: letters + left.len() as u64,
         left_out: left_out.collect(),
         ..Found::all(letters, "would be restored.")
     })
-}
-
-/// Why a letter stays in the archive.
-fn because(reason: NotRestored) -> &'static str {
-    match reason {
-        NotRestored::IdTaken => "another letter has the id",
-        NotRestored::PositionTaken => "the failure was captured again",
-        NotRestored::KeyTaken => "a live job holds the unique key",
-        _ => reason.as_str(),
-    }
 }
 
 impl DeleteArchived {

@@ -30,11 +30,11 @@ words! {
     /// The reason why a letter stays in the archive.
     pub enum NotRestored is "reason" {
         /// A letter has its id.
-        IdTaken = "id_taken",
+        IdTaken = "id_taken": "another letter has the id",
         /// A letter has its source and position: the failure was captured again.
-        PositionTaken = "position_taken",
+        PositionTaken = "position_taken": "the failure was captured again",
         /// A live job holds its unique key.
-        KeyTaken = "key_taken",
+        KeyTaken = "key_taken": "a live job holds the unique key",
     }
 }
 

@@ -57,7 +57,7 @@ impl RunOutcome {
             Some("died_alike") => RunOutcome::DiedAlike,
             Some("died_differently") => RunOutcome::DiedDifferently,
             Some(word) => match word.strip_prefix("skipped_") {
-                Some(reason) => RunOutcome::Skipped(Skip::of(reason)),
+                Some(reason) => RunOutcome::Skipped(reason.parse()?),
                 None => {
                     return Err(Error::invalid(format!(
                         "unknown outcome `{}`",
