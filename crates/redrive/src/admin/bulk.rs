@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use crate::admin::handle::Jobs;
 use crate::admin::jobs::{self, Cancelled};
 use crate::db::sql;
+use crate::dlq::batches::then;
 use crate::dlq::filter::JobFilter;
 use crate::error::Result;
 use crate::job::job::JobId;
@@ -200,7 +201,7 @@ impl Jobs<'_> {
         filter: &JobFilter,
         change: JobChange,
         operator: &Operator,
-        go_on: impl FnMut(&ChangedJobs) -> ControlFlow<()>,
+        mut go_on: impl FnMut(&ChangedJobs) -> ControlFlow<()>,
     ) -> Result<ChangedJobs> {
         if let JobChange::SetPriority(priority) = change {
             check_priority(priority)?;
@@ -223,13 +224,14 @@ impl Jobs<'_> {
                     edited: Vec::new(),
                 };
                 let done = self.change_batch(&batch, changed.audit)?;
-                place = done.place;
-                changed.audit = done.audit;
-                let jobs = done.jobs.len() as u64;
+                let jobs = done.jobs.len();
+                (place, changed.audit) = (done.place, done.audit);
                 changed.jobs.extend(done.jobs);
-                Ok(place.is_some().then_some(jobs))
+                match place {
+                    Some(_) => Ok(then(go_on(changed), jobs)),
+                    None => Ok(None),
+                }
             },
-            go_on,
         )
     }
 

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::admin::bulk::JobBatch;
 use crate::admin::handle::Jobs;
 use crate::db::sql;
+use crate::dlq::batches::then;
 use crate::dlq::edit::{Edit, EditPreview, Edited, Made};
 use crate::dlq::filter::JobFilter;
 use crate::dlq::validation_error::ValidationErrors;
@@ -119,13 +120,10 @@ impl Jobs<'_> {
                     return Ok(None);
                 };
                 place = Some(page.to.clone());
-                let jobs = page.jobs.len() as u64;
-                *is_stopped = visit(page)?.is_break();
-                Ok(Some(jobs))
-            },
-            |is_stopped| match is_stopped {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+                let jobs = page.jobs.len();
+                let course = visit(page)?;
+                *is_stopped = course.is_break();
+                Ok(then(course, jobs))
             },
         )
     }

@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::job::payload::Json;
 
 impl<F: Fields> Filter<F> {
-    /// Runs `batch` with the filter and the largest number of rows that it may take, and then `go_on`, until `batch`
-    /// returns `None` because nothing is left, the limit is used up by the rows that it returns, or `go_on` breaks.
-    /// Returns what the batches did. A limit of 0 runs one batch too, whose statement checks what it is given.
+    /// Runs `batch` with the filter and the largest number of rows that it may take, until it returns `None`, because
+    /// nothing is left or its caller wants no more, or the limit is used up by the rows that it returns. Returns what the
+    /// batches did. A limit of 0 runs one batch too, whose statement checks what it is given.
     ///
     /// # Errors
     /// *Invalid* with [`after`](Filter::after), and those of `batch`.
@@ -17,20 +17,21 @@ impl<F: Fields> Filter<F> {
         &self,
         size: u64,
         mut batch: impl FnMut(&mut D, &Json, u64) -> Result<Option<u64>, E>,
-        mut go_on: impl FnMut(&D) -> ControlFlow<()>,
     ) -> Result<D, E> {
         let filter = self.whole()?;
         let mut done = D::default();
         let mut left = self.limit.unwrap_or(u64::MAX);
-        loop {
-            let Some(taken) = batch(&mut done, &filter, size.min(left))? else {
-                break;
-            };
+        while let Some(taken) = batch(&mut done, &filter, size.min(left))? {
             left = left.saturating_sub(taken);
-            if go_on(&done).is_break() || left == 0 {
+            if left == 0 {
                 break;
             }
         }
         Ok(done)
     }
+}
+
+/// Returns the rows of a batch for `in_batches` if its caller wants more.
+pub(crate) fn then(course: ControlFlow<()>, rows: usize) -> Option<u64> {
+    course.is_continue().then_some(rows as u64)
 }

@@ -1,7 +1,6 @@
 //! Delivers letters to a sink outside redrive.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
@@ -171,7 +170,6 @@ impl Dlq<'_> {
                 }
                 Ok(Some(page.len() as u64))
             },
-            |_| ControlFlow::Continue(()),
         )?;
         let asked = filter.asked_ids().into_iter().map(JobId::new);
         done.skipped.extend(asked.filter(|id| !seen.contains(id)));

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use crate::db::sql;
+use crate::dlq::batches::then;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::Result;
@@ -95,7 +96,7 @@ impl Dlq<'_> {
         undo: bool,
         filter: &LetterFilter,
         operator: &Operator,
-        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
         let why = operator
             .given_reason()
@@ -117,13 +118,13 @@ impl Dlq<'_> {
                         &undo,
                     ],
                 )?;
+                let Some((_, audit, moment)) = moved.first() else {
+                    return Ok(None);
+                };
+                (as_of, changed.audit) = (Some(*moment), Some(*audit));
                 changed.letters.extend(moved.iter().map(|(id, ..)| id));
-                Ok(moved.first().map(|(_, audit, moment)| {
-                    (as_of, changed.audit) = (Some(*moment), Some(*audit));
-                    moved.len() as u64
-                }))
+                Ok(then(go_on(changed), moved.len()))
             },
-            go_on,
         )
     }
 

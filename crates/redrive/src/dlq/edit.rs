@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::db::row::row;
 use crate::db::sql;
+use crate::dlq::batches::then;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
@@ -187,13 +188,10 @@ impl Dlq<'_> {
                     return Ok(None);
                 };
                 after = last.id;
-                let taken = page.len() as u64;
-                *is_stopped = visit(page)?.is_break();
-                Ok(Some(taken))
-            },
-            |is_stopped| match is_stopped {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+                let letters = page.len();
+                let course = visit(page)?;
+                *is_stopped = course.is_break();
+                Ok(then(course, letters))
             },
         )
     }

@@ -12,7 +12,6 @@ mod overlap;
 mod preview;
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::db::sql;
@@ -140,7 +139,6 @@ impl Dlq<'_> {
                 }
                 Ok(Some((done.redriven.len() - before) as u64))
             },
-            |_| ControlFlow::Continue(()),
         )?;
         (done.unserved, done.gated) = (blocked.unserved, blocked.gated);
         self.add_skips(filter, options, &mut done)?;

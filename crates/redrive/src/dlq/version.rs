@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::db::row::row;
 use crate::db::sql;
+use crate::dlq::batches::then;
 use crate::dlq::discard::Changed;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
@@ -92,7 +93,7 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         version: Option<u32>,
         operator: &Operator,
-        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
         let version = number(version)?;
         let mut after = JobId::new(i64::MIN);
@@ -120,9 +121,8 @@ impl Dlq<'_> {
                     changed.audit = *first;
                 }
                 changed.letters.extend(restored.iter().map(|(id, ..)| id));
-                Ok(Some(page.len() as u64))
+                Ok(then(go_on(changed), page.len()))
             },
-            go_on,
         )
     }
 }

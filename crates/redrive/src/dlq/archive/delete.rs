@@ -51,13 +51,13 @@ impl Dlq<'_> {
                         &audit,
                     ],
                 )?;
-                Ok(batch.map(|(letters, first)| {
-                    audit = first;
-                    *deleted += letters;
-                    letters
-                }))
+                let Some((letters, first)) = batch else {
+                    return Ok(None);
+                };
+                audit = first;
+                *deleted += letters;
+                Ok(go_on(*deleted).is_continue().then_some(letters))
             },
-            |deleted| go_on(*deleted),
         )
     }
 }

@@ -53,9 +53,8 @@ impl Dlq<'_> {
     /// or does not answer.
     pub fn preview_restore(&self, filter: &LetterFilter) -> Result<Restored> {
         let nobody = Operator::default();
-        self.restore_pages(filter, RestoreMode::Preview, &nobody, |_| {
-            ControlFlow::Continue(())
-        })
+        let to_the_end = |_: &Restored| ControlFlow::Continue(());
+        self.restore_pages(filter, RestoreMode::Preview, &nobody, to_the_end)
     }
 
     /// Moves archived letters back into the table. A restored letter has its id, history,
@@ -91,7 +90,7 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         mode: RestoreMode,
         operator: &Operator,
-        go_on: impl FnMut(&Restored) -> ControlFlow<()>,
+        mut go_on: impl FnMut(&Restored) -> ControlFlow<()>,
     ) -> Result<Restored> {
         let mut after = i64::MIN;
         filter.in_batches(
@@ -120,9 +119,8 @@ impl Dlq<'_> {
                         reason => restored.left.push((id, reason.parse()?)),
                     }
                 }
-                Ok(Some(most))
+                Ok(go_on(restored).is_continue().then_some(most))
             },
-            go_on,
         )
     }
 }

@@ -26,12 +26,8 @@ impl Redactions<'_> {
     /// or does not answer.
     pub fn preview(&self, filter: &LetterFilter) -> Result<u64> {
         let operator = Operator::default();
-        self.each_page(
-            filter,
-            Mode::Count,
-            &operator,
-            |_| ControlFlow::Continue(()),
-        )
+        let to_the_end = |_| ControlFlow::Continue(());
+        self.each_page(filter, Mode::Count, &operator, to_the_end)
     }
 
     /// Applies the redactions to existing letters, their earlier payloads and the texts of
@@ -98,13 +94,13 @@ impl Redactions<'_> {
                         &audit,
                     ],
                 )?;
-                Ok(page.map(|(last, letters, first)| {
-                    (after, audit) = (last, first);
-                    *changed += letters;
-                    most
-                }))
+                let Some((last, letters, first)) = page else {
+                    return Ok(None);
+                };
+                (after, audit) = (last, first);
+                *changed += letters;
+                Ok(go_on(*changed).is_continue().then_some(most))
             },
-            |changed| go_on(*changed),
         )
     }
 }
