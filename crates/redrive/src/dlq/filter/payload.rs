@@ -78,50 +78,22 @@ impl fmt::Display for PayloadPath {
     }
 }
 
-/// A value to compare with.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Scalar {
-    Null,
-    Truth(bool),
-    /// The text of a JSON number, which may have more digits than any Rust type keeps.
-    Number(String),
-    Text(String),
-}
-
-impl Scalar {
-    fn of(value: Value) -> Result<Scalar> {
-        match value {
-            Value::Null => Ok(Scalar::Null),
-            Value::Bool(truth) => Ok(Scalar::Truth(truth)),
-            Value::Number(number) => Ok(Scalar::Number(number.to_string())),
-            Value::String(text) => Ok(Scalar::Text(text)),
-            Value::Array(_) | Value::Object(_) => Err(Error::invalid(
-                "a payload value can only be compared with a number, a text, true, false or null",
-            )),
-        }
-    }
-
-    /// Parses a bare value: text, unless it looks like another type.
-    pub(super) fn bare(word: &str) -> Scalar {
-        match word {
-            "null" => Scalar::Null,
-            "true" => Scalar::Truth(true),
-            "false" => Scalar::Truth(false),
-            number if is_number(number) => Scalar::Number(number.to_owned()),
-            text => Scalar::Text(text.to_owned()),
-        }
+/// Returns a value of the builder as JSON. jsonpath writes scalars alike.
+fn scalar(value: &Value) -> Result<String> {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(value.to_string()),
+        Value::Array(_) | Value::Object(_) => Err(Error::invalid(
+            "a payload value can only be compared with a number, a text, true, false or null",
+        )),
     }
 }
 
-/// Writes the value as in JSON and jsonpath.
-impl fmt::Display for Scalar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Scalar::Null => f.write_str("null"),
-            Scalar::Truth(truth) => truth.fmt(f),
-            Scalar::Number(number) => f.write_str(number),
-            Scalar::Text(text) => f.write_str(&quoted(text)),
-        }
+/// Returns a bare value as JSON: a text, unless it looks like another type. A number keeps all its digits.
+pub(super) fn bare(word: &str) -> String {
+    match word {
+        "null" | "true" | "false" => word.to_owned(),
+        number if is_number(number) => number.to_owned(),
+        text => quoted(text),
     }
 }
 
@@ -141,28 +113,27 @@ fn is_number(word: &str) -> bool {
 pub(super) struct PayloadCondition {
     path: PayloadPath,
     comparison: Comparison,
-    value: Scalar,
+    /// The JSON of a scalar.
+    value: String,
 }
 
 impl PayloadCondition {
     /// Returns a condition of the builder.
     pub(super) fn of(path: &str, comparison: Comparison, value: Value) -> Result<PayloadCondition> {
-        PayloadCondition::new(path, comparison, Scalar::of(value)?)
+        PayloadCondition::new(path, comparison, scalar(&value)?)
     }
 
     /// Returns a condition on the value at a path such as `customer.id` or `tags[0]."x y"`.
     pub(super) fn new(
         path: &str,
         comparison: Comparison,
-        value: Scalar,
+        value: String,
     ) -> Result<PayloadCondition> {
-        if let Scalar::Text(text) = &value
-            && text.contains('\0')
-        {
+        let text = serde_json::from_str::<String>(&value).unwrap_or_default();
+        if text.contains('\0') {
             return Err(Error::invalid("the filter contains NUL"));
         }
-        let is_text = matches!(&value, Scalar::Text(text) if !text.is_empty());
-        if comparison == Comparison::Contains && !is_text {
+        if comparison == Comparison::Contains && text.is_empty() {
             return Err(Error::invalid("`~` needs a text that is not empty"));
         }
         Ok(PayloadCondition {
@@ -183,7 +154,7 @@ impl PayloadCondition {
         }
         let operator = match self.comparison {
             Comparison::Contains => {
-                text.extend([" like_regex ", &self.value.to_string(), r#" flag "iq""#]);
+                text.extend([" like_regex ", &self.value, r#" flag "iq""#]);
                 return text;
             }
             Comparison::Equal => "==",
@@ -193,8 +164,7 @@ impl PayloadCondition {
             | Comparison::Greater
             | Comparison::AtLeast) => other.as_str(),
         };
-        // jsonpath writes scalars like JSON.
-        text.extend([" ", operator, " ", &self.value.to_string()]);
+        text.extend([" ", operator, " ", &self.value]);
         text
     }
 }
@@ -202,13 +172,9 @@ impl PayloadCondition {
 impl fmt::Display for PayloadCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "payload{}{}", self.path, self.comparison.as_str())?;
-        match &self.value {
-            Scalar::Text(text) if is_bare(text) && Scalar::bare(text) == self.value => {
-                f.write_str(text)
-            }
-            value @ (Scalar::Null | Scalar::Truth(_) | Scalar::Number(_) | Scalar::Text(_)) => {
-                value.fmt(f)
-            }
+        match serde_json::from_str::<String>(&self.value) {
+            Ok(text) if is_bare(&text) && bare(&text) == self.value => f.write_str(&text),
+            Ok(_) | Err(_) => f.write_str(&self.value),
         }
     }
 }
@@ -345,15 +311,21 @@ mod tests {
 
     #[test]
     fn a_bare_word_is_what_it_looks_like() {
-        for word in ["42", "-1.5", "1e400", "12345678901234567890123", "-0"] {
-            assert_eq!(Scalar::bare(word), Scalar::Number(word.to_owned()));
+        for word in [
+            "42",
+            "-1.5",
+            "1e400",
+            "12345678901234567890123",
+            "-0",
+            "true",
+            "null",
+        ] {
+            assert_eq!(bare(word), word);
         }
-        assert_eq!(Scalar::bare("true"), Scalar::Truth(true));
-        assert_eq!(Scalar::bare("null"), Scalar::Null);
         for word in [
             "007", "1.", "-", "Infinity", "truest", "1e99999", "\"x\"", "[1]", "1 ",
         ] {
-            assert!(matches!(Scalar::bare(word), Scalar::Text(_)), "{word}");
+            assert_eq!(bare(word), quoted(word));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The syntax that the filters of letters and of jobs share: conditions separated by blanks, each a
 //! field, an operator and a value.
 
-use crate::dlq::filter::payload::{Comparison, PayloadCondition, Scalar, end_of_quotes};
+use crate::dlq::filter::payload::{Comparison, PayloadCondition, bare, end_of_quotes, quoted};
 use crate::dlq::filter::value::{Text, Trouble, unquoted};
 use crate::error::{Error, Result};
 
@@ -106,14 +106,14 @@ pub(super) fn payload(
     comparison: Comparison,
     value: &Text<'_>,
 ) -> std::result::Result<PayloadCondition, Trouble> {
-    let scalar = if value.text.starts_with('"') {
+    let json = if value.text.starts_with('"') {
         // It may be empty.
-        Scalar::Text(unquoted(value.text)?)
+        quoted(&unquoted(value.text)?)
     } else if comparison == Comparison::Contains {
-        Scalar::Text(value.one()?)
+        quoted(&value.one()?)
     } else {
-        Scalar::bare(&value.one()?)
+        bare(&value.one()?)
     };
-    PayloadCondition::new(path, comparison, scalar)
+    PayloadCondition::new(path, comparison, json)
         .map_err(|error| format!("has an invalid value: {error}"))
 }
