@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::ArgGroup;
 use redrive::NewJob;
-use redrive::schedule::{Missed, Overlap, Schedule, ScheduleChange};
+use redrive::schedule::{Missed, Overlap, Schedule};
 use serde_json::Value;
 
 use crate::jobs::header;
@@ -161,11 +161,7 @@ impl SetArgs {
             true => None,
             false => {
                 let operator = self.reason.operator();
-                Some(match db.schedules().set(schedule, &operator)? {
-                    ScheduleChange::Created => "created",
-                    ScheduleChange::Changed => "changed",
-                    ScheduleChange::Unchanged | _ => "unchanged",
-                })
+                Some(db.schedules().set(schedule, &operator)?.as_str())
             }
         };
         let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();

@@ -11,6 +11,7 @@ use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
+use crate::job::words::words;
 use crate::schedule::definition::{Action, Schedule};
 use crate::schedule::rhythm::Rhythm;
 
@@ -20,16 +21,16 @@ pub struct Schedules<'a> {
     pub(crate) db: &'a Database,
 }
 
-/// The result of setting a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ScheduleChange {
-    /// There was none with this name.
-    Created,
-    /// It was different before.
-    Changed,
-    /// It was the same, and nothing was written.
-    Unchanged,
+words! {
+    /// The result of setting a schedule.
+    pub enum ScheduleChange is "change of a schedule" {
+        /// There was none with this name.
+        Created = "created",
+        /// It was different before.
+        Changed = "changed",
+        /// It was the same, and nothing was written.
+        Unchanged = "unchanged",
+    }
 }
 
 /// The result of a [trigger](Schedules::trigger).
@@ -87,7 +88,7 @@ impl Schedules<'_> {
         let next = self.clock(schedule)?.times(&schedule.rhythm, 1)?;
         let (cron, zone, every) = schedule.rhythm.columns();
         let (missed, next) = (schedule.missed, next.first().copied());
-        let result: String = match schedule.checked()? {
+        match schedule.checked()? {
             Action::Enqueue(queue, job) => self.db.ask().one(
                 &doing,
                 &sql::SET_SCHEDULE,
@@ -110,7 +111,7 @@ impl Schedules<'_> {
                     &operator.by(),
                     &operator.given_reason(),
                 ],
-            )?,
+            ),
             Action::Redrive(policy) => self.db.ask().one(
                 &doing,
                 &sql::SET_POLICY,
@@ -125,13 +126,8 @@ impl Schedules<'_> {
                     &operator.by(),
                     &operator.given_reason(),
                 ],
-            )?,
-        };
-        Ok(match &*result {
-            "created" => ScheduleChange::Created,
-            "changed" => ScheduleChange::Changed,
-            _ => ScheduleChange::Unchanged,
-        })
+            ),
+        }
     }
 
     /// Returns the next `count` ticks of a schedule, at most 1,000, as if it were set now. Writes nothing.
@@ -205,44 +201,32 @@ impl Schedules<'_> {
     fn clock(self, schedule: &Schedule) -> Result<Clock> {
         let doing = format!("read the schedule `{}`", schedule.name);
         let ask = self.db.ask();
-        let row: ClockRow = ask.one(&doing, &sql::SCHEDULE_CLOCK, &[&schedule.name])?;
-        let stored = (row.cron, row.zone.as_deref(), row.every);
-        Ok(Clock {
-            now: row.now,
-            kept: row.next_at.filter(|_| stored == schedule.rhythm.columns()),
-            last: row.last_at,
-        })
+        ask.one(&doing, &sql::SCHEDULE_CLOCK, &[&schedule.name])
     }
-}
-
-/// The times that determine the next tick of a schedule.
-struct Clock {
-    now: Timestamp,
-    /// The next tick of the stored schedule, if it has the same rhythm.
-    kept: Option<Timestamp>,
-    /// No tick up to this time runs again.
-    last: Option<Timestamp>,
 }
 
 row! {
     /// The clock of the database and the stored schedule, if there is one.
-    struct ClockRow {
+    struct Clock {
         now: Timestamp,
         cron: Option<String>,
         zone: Option<String>,
         every: Option<Duration>,
         next_at: Option<Timestamp>,
+        /// No tick up to this time runs again.
         last_at: Option<Timestamp>,
     }
 }
 
 impl Clock {
+    /// Returns the next ticks. A rhythm that is stored already keeps its next one.
     fn times(&self, rhythm: &Rhythm, count: usize) -> Result<Vec<SystemTime>> {
+        let stored = (self.cron.clone(), self.zone.as_deref(), self.every);
         // The database's clock may have gone back.
-        let from = self.last.map_or(self.now, |last| last.max(self.now));
-        let mut next = match self.kept {
-            Some(kept) => kept,
-            None => rhythm.next_after(from, from)?,
+        let from = self.last_at.map_or(self.now, |last| last.max(self.now));
+        let mut next = match self.next_at {
+            Some(kept) if stored == rhythm.columns() => kept,
+            Some(_) | None => rhythm.next_after(from, from)?,
         };
         let mut times = Vec::with_capacity(count);
         while times.len() < count {

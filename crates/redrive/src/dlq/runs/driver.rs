@@ -14,7 +14,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::handle::Runs;
 use crate::dlq::id::RunId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// How long after its last step a driver is presumed dead, in milliseconds.
 pub(super) const DRIVER_LEASE_MS: i32 = 10_000;
@@ -314,14 +314,8 @@ fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Optio
         &sql::TAKE_RUN,
         &[&run.map(RunId::get), &driver, &DRIVER_LEASE_MS],
     )?;
-    let found: (Option<i64>, Option<i64>) = (row.get("id"), row.get("term"));
-    match found {
-        (Some(id), Some(term)) => Ok(Some((RunId::new(id), term))),
-        (None, None) => Ok(None),
-        _ => Err(Error::unavailable(
-            "could not take over a redrive run: the database returned an incomplete row",
-        )),
-    }
+    let id: Option<i64> = row.get("id");
+    Ok(id.map(|id| (RunId::new(id), row.get("term"))))
 }
 
 /// Takes over any run without a driver, for a worker.

@@ -134,12 +134,6 @@ row! {
     }
 }
 
-/// The first driver of a new run.
-enum First {
-    Anybody,
-    Me(Uuid),
-}
-
 impl Runs<'_> {
     /// Creates a run of the letters that match now and leaves it to the workers; a worker
     /// of any queue drives it. Returns `None` if no letter matches.
@@ -154,7 +148,7 @@ impl Runs<'_> {
         options: &RunOptions,
         operator: &Operator,
     ) -> Result<Option<CreatedRun>> {
-        self.insert(filter, options, operator, &First::Anybody)
+        self.insert(filter, options, operator, None)
     }
 
     /// Creates a run and returns its driver. The caller [drives](RunDriver::step) it; if
@@ -169,19 +163,20 @@ impl Runs<'_> {
         operator: &Operator,
     ) -> Result<Option<(CreatedRun, RunDriver)>> {
         let driver = Uuid::new_v4();
-        let created = self.insert(filter, options, operator, &First::Me(driver))?;
+        let created = self.insert(filter, options, operator, Some(driver))?;
         Ok(created.map(|run| {
             let driver = RunDriver::new(self.db, run.id, driver, 1);
             (run, driver)
         }))
     }
 
+    /// Creates a run; without a driver, any worker drives it.
     fn insert(
         self,
         filter: &LetterFilter,
         options: &RunOptions,
         operator: &Operator,
-        first: &First,
+        driver: Option<Uuid>,
     ) -> Result<Option<CreatedRun>> {
         let parameter = filter.whole()?;
         let how = &options.letters;
@@ -194,10 +189,6 @@ impl Runs<'_> {
         let only = match &options.only {
             Some(ids) => json!({ "ids": ids }),
             None => json!({}),
-        };
-        let driver = match first {
-            First::Anybody => None,
-            First::Me(driver) => Some(*driver),
         };
         let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
             "create a redrive run",
