@@ -20,7 +20,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of this library.
 ///
 /// The kinds are private, so that new ones break no program. Use the predicates. `{:#}` displays the
-/// causes too, in one line.
+/// causes too, in one line. Where it says that *the database fails*, the database rejects a statement, cannot be
+/// reached, or does not answer in time. What an operation has committed in batches before an error stays.
 pub struct Error(Box<Inner>);
 
 struct Inner {

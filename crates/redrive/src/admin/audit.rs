@@ -92,7 +92,7 @@ impl Admin<'_> {
     /// Returns audit records, newest first.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>> {
         self.db.ask_bulk().all(
             "read the audit log",
@@ -110,7 +110,7 @@ impl Admin<'_> {
     /// batch names that of the first one as `batch_of`.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn audit_totals(&self, operations: &[i64]) -> Result<BTreeMap<i64, u64>> {
         let ask = self.db.ask_bulk();
         let totals: Vec<(i64, u64)> =
@@ -121,7 +121,7 @@ impl Admin<'_> {
     /// Counts the records that [`prune_audit`](Admin::prune_audit) would delete. Changes nothing.
     ///
     /// # Errors
-    /// *Invalid* for an age below 30 days; otherwise if the database rejects the statement or does not answer within a minute.
+    /// *Invalid* for an age below 30 days; otherwise if the database fails.
     pub fn count_prunable_audit(&self, older_than: Duration) -> Result<u64> {
         check_age(older_than)?;
         self.db.ask_bulk().one(
@@ -137,8 +137,7 @@ impl Admin<'_> {
     /// Calls `go_on` after each batch with the number deleted so far, and stops when it breaks.
     ///
     /// # Errors
-    /// *Invalid* for an age below 30 days; otherwise if the database rejects a statement or
-    /// does not answer.
+    /// *Invalid* for an age below 30 days; otherwise if the database fails.
     pub fn prune_audit(
         &self,
         older_than: Duration,

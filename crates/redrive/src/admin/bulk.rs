@@ -113,8 +113,7 @@ impl Jobs<'_> {
     /// Counts matching jobs by state, ignoring the limit.
     ///
     /// # Errors
-    /// *Invalid* with [`JobFilter::after`]; otherwise if the database rejects the statement or
-    /// does not answer within a minute.
+    /// *Invalid* with [`JobFilter::after`]; otherwise if the database fails.
     pub fn count(&self, filter: &JobFilter) -> Result<JobCount> {
         Ok(self.count_alike(filter, None)?.0)
     }
@@ -164,7 +163,7 @@ impl Jobs<'_> {
     ///
     /// # Errors
     /// *Invalid* with [`JobFilter::after`] or a priority out of range; otherwise if the database
-    /// rejects a statement or does not answer. Jobs changed before the error stay changed.
+    /// fails.
     pub fn change(
         &self,
         filter: &JobFilter,
@@ -190,9 +189,8 @@ impl Jobs<'_> {
         })
     }
 
-    /// Changes jobs as [`change`](Jobs::change) does, and stops when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch of 500 with everything changed so far.
+    /// Changes jobs as [`change`](Jobs::change) does, calls `go_on` after each batch of 500 with
+    /// everything changed so far, and stops when it breaks.
     ///
     /// # Errors
     /// Those of [`change`](Jobs::change).

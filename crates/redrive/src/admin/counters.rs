@@ -53,7 +53,7 @@ impl Admin<'_> {
     /// ```
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn audit_counters(&self) -> Result<Vec<CounterAudit>> {
         let ask = self.db.ask_bulk().read_committed();
         // New queues need their names first. A separate call, because the audit takes long.

@@ -36,8 +36,7 @@ impl Jobs<'_> {
     /// Edits the payloads of waiting jobs that match, delayed ones first. Leased jobs do not
     /// change.
     ///
-    /// Each batch of 100 is one transaction with its audit row. Earlier payloads are not kept. If
-    /// the call fails, jobs edited before the error stay edited.
+    /// Each batch of 100 is one transaction with its audit row. Earlier payloads are not kept.
     ///
     /// ```
     /// use redrive::Operator;
@@ -55,16 +54,13 @@ impl Jobs<'_> {
     /// ```
     ///
     /// # Errors
-    /// *Invalid* with [`JobFilter::after`]; otherwise if the database rejects a statement or does
-    /// not answer.
+    /// *Invalid* with [`JobFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &JobFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
         self.edit_while(filter, edit, operator, |_| ControlFlow::Continue(()))
     }
 
-    /// Edits jobs as [`edit`](Jobs::edit) does, and stops when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch of 100 with the outcome so far, without the jobs that the
-    /// edit refuses.
+    /// Edits jobs as [`edit`](Jobs::edit) does, calls `go_on` after each batch of 100 with the
+    /// outcome so far, without the jobs that the edit refuses, and stops when it breaks.
     ///
     /// # Errors
     /// Those of [`edit`](Jobs::edit).
@@ -90,7 +86,7 @@ impl Jobs<'_> {
     ///
     /// # Errors
     /// Any error of `visit`, which ends the iteration; *invalid* with [`JobFilter::after`];
-    /// otherwise if the database rejects a statement or does not answer.
+    /// otherwise if the database fails.
     pub fn preview_edit<E: From<Error>>(
         &self,
         filter: &JobFilter,

@@ -153,7 +153,7 @@ impl Admin<'_> {
     /// dead or gone. A job that died has a [letter](crate::dlq::Dlq::get).
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn job(&self, id: JobId) -> Result<Option<LiveJob>> {
         let doing = format!("show job {id}");
         let filter = JobFilter::new().ids([id]).states(JobState::ALL);
@@ -170,8 +170,8 @@ impl Admin<'_> {
     /// [`Jobs::cancel`] does.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer. A handler that was signalled
-    /// may end, but if its worker is lost, the job runs again: repeat the call.
+    /// If the database fails. A handler that was signalled may end, but if its worker is lost, the
+    /// job runs again: repeat the call.
     pub fn cancel(&self, id: JobId) -> Result<Cancelled> {
         cancel(self.db, id, None, || {
             let doing = format!("cancel job {id}");
@@ -184,8 +184,7 @@ impl Admin<'_> {
     /// not live.
     ///
     /// # Errors
-    /// *Invalid* if the priority is out of range; otherwise if the database rejects the
-    /// statement or does not answer.
+    /// *Invalid* if the priority is out of range; otherwise if the database fails.
     pub fn set_priority(&self, id: JobId, priority: i16) -> Result<bool> {
         check_priority(priority)?;
         let doing = format!("set the priority of job {id}");
@@ -213,7 +212,7 @@ impl Jobs<'_> {
     /// ```
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn list(&self, filter: &JobFilter) -> Result<Vec<LiveJob>> {
         self.db.ask_bulk().all(
             "list jobs",

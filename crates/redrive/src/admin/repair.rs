@@ -50,7 +50,7 @@ impl Admin<'_> {
     /// ```
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn faults(&self) -> Result<Vec<Fault>> {
         self.repaired("look for faults", RepairMode::DryRun, &Operator::default())
     }
@@ -62,8 +62,7 @@ impl Admin<'_> {
     /// one, a schedule its next tick, and totals become the numbers of the rows.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer. Nothing was changed then, unless
-    /// the answer was lost.
+    /// If the database fails. Nothing was changed then, unless the answer was lost.
     pub fn repair(&self, operator: &Operator) -> Result<Vec<Fault>> {
         self.repaired("repair", RepairMode::Act, operator)
     }

@@ -107,7 +107,7 @@ impl Admin<'_> {
     /// Returns the statistics of one queue, or of all queues by name.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
+    /// If the database fails.
     pub fn stats(&self, queue: Option<&str>) -> Result<Vec<QueueStats>> {
         let ask = self.db.ask_bulk();
         let kinds = ask.rows("count jobs by kind", &sql::STATS_KINDS, &[&queue])?;

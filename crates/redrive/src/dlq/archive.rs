@@ -32,7 +32,7 @@ impl Dlq<'_> {
     /// [`LetterFilter::after`] selects the next page.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn archived(&self, filter: &LetterFilter) -> Result<Vec<ArchivedLetter>> {
         self.db.ask_bulk().all(
             "read the archive",
@@ -44,7 +44,7 @@ impl Dlq<'_> {
     /// Returns one archived letter.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn archived_letter(&self, id: JobId) -> Result<Option<ArchivedLetter>> {
         Ok(self.archived(&LetterFilter::new().ids([id]))?.pop())
     }
@@ -52,8 +52,7 @@ impl Dlq<'_> {
     /// Counts archived letters that match, ignoring the limit.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects the
-    /// statement or does not answer within a minute.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn count_archived(&self, filter: &LetterFilter) -> Result<u64> {
         self.db.ask_bulk().one(
             "count archived letters",

@@ -99,7 +99,7 @@ impl Dlq<'_> {
     /// at most 10,000 values.
     ///
     /// # Errors
-    /// If the filter is invalid, or the database rejects the statement or does not answer.
+    /// If the filter is invalid, or the database fails.
     pub fn count_by(
         &self,
         filter: &LetterFilter,

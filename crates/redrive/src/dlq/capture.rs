@@ -271,9 +271,8 @@ impl Dlq<'_> {
     /// it: the letter opens again and counts as a death.
     ///
     /// # Errors
-    /// *Invalid* if [`ForeignFailure::check`] fails; otherwise if the database rejects the
-    /// statement or does not answer, within a minute if the bytes exceed 16 MiB. Repeating the call is
-    /// safe.
+    /// *Invalid* if [`ForeignFailure::check`] fails; otherwise if the database fails. Repeating the
+    /// call is safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
         foreign.check()?;
         let is_large = foreign.is_exported() || foreign.raw.len() > MAX_WHOLE_BYTES;

@@ -17,7 +17,7 @@ impl Dlq<'_> {
     /// a member that occurs twice. An edit and a redaction drop the bytes.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn captured_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
         self.db.call_bulk("read captured bytes", move |session| {
             captured_bytes(session, id)
@@ -27,7 +27,7 @@ impl Dlq<'_> {
     /// Returns the unchanged captured bytes of a letter in the archive; `None`: there are none.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn archived_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
         let doing = format!("read the captured bytes of the archived letter {id}");
         let ask = self.db.ask_bulk();

@@ -44,7 +44,7 @@ impl Dlq<'_> {
     /// It reads the newest 10,000 of them, so that a flood does not make it slow.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn captured_sources(&self) -> Result<CapturedSources> {
         let ask = self.db.ask();
         let rows = ask.rows(

@@ -110,8 +110,7 @@ impl Dlq<'_> {
     /// seconds. Letters whose payload was redacted stay open.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
-    /// statement or does not answer. Letters delivered before the error stay delivered.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn deliver(
         &self,
         filter: &LetterFilter,

@@ -38,20 +38,17 @@ impl Dlq<'_> {
     /// they are and match again. Each batch of 500 is one transaction with its audit row.
     ///
     /// # Errors
-    /// *Invalid* without a reason; otherwise if the database rejects a statement or does
-    /// not answer.
+    /// *Invalid* without a reason; otherwise if the database fails.
     pub fn discard(&self, filter: &LetterFilter, operator: &Operator) -> Result<Vec<JobId>> {
         let discarded = self.discard_while(filter, operator, |_| ControlFlow::Continue(()));
         Ok(discarded?.letters)
     }
 
-    /// Discards letters as [`discard`](Dlq::discard) does, and stops when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch of 500 with everything discarded so far.
+    /// Discards letters as [`discard`](Dlq::discard) does, calls `go_on` after each batch of 500
+    /// with everything discarded so far, and stops when it breaks.
     ///
     /// # Errors
-    /// Those of [`discard`](Dlq::discard). Letters discarded before the error stay
-    /// discarded.
+    /// Those of [`discard`](Dlq::discard).
     pub fn discard_while(
         &self,
         filter: &LetterFilter,
@@ -68,18 +65,17 @@ impl Dlq<'_> {
     /// they are and match again. Each batch of 500 is one transaction with its audit row.
     ///
     /// # Errors
-    /// If the database rejects a statement or does not answer.
+    /// If the database fails.
     pub fn reopen(&self, filter: &LetterFilter, operator: &Operator) -> Result<Vec<JobId>> {
         let reopened = self.reopen_while(filter, operator, |_| ControlFlow::Continue(()));
         Ok(reopened?.letters)
     }
 
-    /// Reopens letters as [`reopen`](Dlq::reopen) does, and stops when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch of 500 with everything reopened so far.
+    /// Reopens letters as [`reopen`](Dlq::reopen) does, calls `go_on` after each batch of 500 with
+    /// everything reopened so far, and stops when it breaks.
     ///
     /// # Errors
-    /// Those of [`reopen`](Dlq::reopen). Letters reopened before the error stay open.
+    /// Those of [`reopen`](Dlq::reopen).
     pub fn reopen_while(
         &self,
         filter: &LetterFilter,
@@ -131,7 +127,7 @@ impl Dlq<'_> {
     /// Counts the letters that [`prune`](Dlq::prune) would delete. Changes nothing.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
+    /// If the database fails.
     pub fn count_prunable(&self, older_than: Duration) -> Result<u64> {
         let ask = self.db.ask_bulk();
         ask.one(
@@ -148,15 +144,13 @@ impl Dlq<'_> {
     /// open letter. Returns the number of deleted letters.
     ///
     /// # Errors
-    /// If the database rejects a statement or does not answer. Letters deleted before the
-    /// error stay deleted.
+    /// If the database fails.
     pub fn prune(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
         self.prune_while(older_than, operator, |_| ControlFlow::Continue(()))
     }
 
-    /// Deletes letters as [`prune`](Dlq::prune) does, and stops when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch with the number deleted so far.
+    /// Deletes letters as [`prune`](Dlq::prune) does, calls `go_on` after each batch with the
+    /// number deleted so far, and stops when it breaks.
     ///
     /// # Errors
     /// Those of [`prune`](Dlq::prune).

@@ -108,20 +108,16 @@ impl Dlq<'_> {
     /// Edits the payloads of open and quarantined letters, in the order of their ids.
     ///
     /// Every letter keeps its earlier [`versions`](Dlq::versions). A letter that the edit
-    /// does not change gets no version. If the call fails, letters edited before the error
-    /// stay edited.
+    /// does not change gets no version.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
-    /// statement or does not answer.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &LetterFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
         self.edit_while(filter, edit, operator, |_| ControlFlow::Continue(()))
     }
 
-    /// Edits letters as [`edit`](Dlq::edit) does, and stops when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch of 100 with the outcome so far, without the letters that
-    /// the edit refuses.
+    /// Edits letters as [`edit`](Dlq::edit) does, calls `go_on` after each batch of 100 with the
+    /// outcome so far, without the letters that the edit refuses, and stops when it breaks.
     ///
     /// # Errors
     /// Those of [`edit`](Dlq::edit).
@@ -155,9 +151,8 @@ impl Dlq<'_> {
     /// Calls `visit` with the effect on each letter, and changes nothing.
     ///
     /// # Errors
-    /// Any error of `visit`, which ends the iteration; *invalid* with
-    /// [`LetterFilter::after`]; otherwise if the database rejects a statement or does not
-    /// answer.
+    /// Any error of `visit`, which ends the iteration; *invalid* with [`LetterFilter::after`];
+    /// otherwise if the database fails.
     pub fn preview_edit<E: From<Error>>(
         &self,
         filter: &LetterFilter,

@@ -90,19 +90,17 @@ impl Dlq<'_> {
     /// repeating the call is safe.
     ///
     /// # Errors
-    /// *Invalid* with another condition, without a condition on the payload or ids, with a limit, or with
-    /// [`LetterFilter::after`]; otherwise if the database rejects a statement or does not
-    /// answer.
+    /// *Invalid* with another condition, without a condition on the payload or ids, with a limit,
+    /// or with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn erase(&self, filter: &LetterFilter, operator: &Operator) -> Result<Erasure> {
         self.erase_while(filter, operator, |_| ControlFlow::Continue(()))
     }
 
-    /// Erases as [`erase`](Dlq::erase) does, and stops when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch with everything erased so far.
+    /// Erases as [`erase`](Dlq::erase) does, calls `go_on` after each batch with everything erased
+    /// so far, and stops when it breaks.
     ///
     /// # Errors
-    /// Those of [`erase`](Dlq::erase). Rows erased before the error stay erased.
+    /// Those of [`erase`](Dlq::erase).
     pub fn erase_while(
         &self,
         filter: &LetterFilter,

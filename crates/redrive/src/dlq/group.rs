@@ -175,7 +175,7 @@ impl Groups<'_> {
     /// first.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn list(&self, filter: &GroupFilter) -> Result<Vec<FailureGroup>> {
         self.db.ask_bulk().all(
             "list failure groups",
@@ -195,7 +195,7 @@ impl Groups<'_> {
     /// Returns one group.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn get(&self, id: GroupId) -> Result<Option<FailureGroup>> {
         Ok(self.list(&GroupFilter::new().ids([id]))?.pop())
     }
@@ -203,7 +203,7 @@ impl Groups<'_> {
     /// Sets the state of a group. Changes no letter. Returns whether the group exists.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn set_state(&self, id: GroupId, state: GroupState, operator: &Operator) -> Result<bool> {
         self.change(id, Some(state), None, None, operator)
     }
@@ -212,7 +212,7 @@ impl Groups<'_> {
     /// it. Returns whether the group exists.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn describe(
         &self,
         id: GroupId,

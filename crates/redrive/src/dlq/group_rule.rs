@@ -158,8 +158,7 @@ impl Groups<'_> {
     /// If the program dies in between, [`apply_rule`](Groups::apply_rule) moves the others.
     ///
     /// # Errors
-    /// If a group does not exist or the merge would be a circle; otherwise if the database
-    /// rejects a statement or does not answer.
+    /// If a group does not exist or the merge would be a circle; otherwise if the database fails.
     pub fn merge(&self, group: GroupId, into: GroupId, operator: &Operator) -> Result<Regrouped> {
         let rule = self.add_rule(group, &GroupRuleAction::MergeInto(into), operator)?;
         self.apply_rule(rule)
@@ -172,7 +171,7 @@ impl Groups<'_> {
     ///
     /// # Errors
     /// If the group does not exist, has this rule, or the regular expression is invalid; otherwise
-    /// if the database rejects a statement or does not answer.
+    /// if the database fails.
     pub fn split(&self, group: GroupId, by: &SplitBy, operator: &Operator) -> Result<Regrouped> {
         let rule = self.add_rule(group, &GroupRuleAction::Split(by.clone()), operator)?;
         self.apply_rule(rule)
@@ -181,8 +180,7 @@ impl Groups<'_> {
     /// Returns what a split would move, the largest part first. Changes nothing.
     ///
     /// # Errors
-    /// If the regular expression is invalid, or the database rejects the statement or does not
-    /// answer.
+    /// If the regular expression is invalid, or the database fails.
     pub fn preview_split(&self, group: GroupId, by: &SplitBy) -> Result<Vec<SplitPart>> {
         by.check()?;
         let (action, pattern) = by.parts();
@@ -196,7 +194,7 @@ impl Groups<'_> {
     /// Returns all rules, in the order in which they apply.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn rules(&self) -> Result<Vec<GroupRule>> {
         let ask = self.db.ask();
         ask.all("list the rules of failure groups", &sql::GROUP_RULES, &[])
@@ -206,7 +204,7 @@ impl Groups<'_> {
     /// groups. Returns whether the rule existed.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn remove_rule(&self, id: GroupRuleId, operator: &Operator) -> Result<bool> {
         self.db.ask().one(
             &format!("remove group rule {id}"),
@@ -218,8 +216,7 @@ impl Groups<'_> {
     /// Moves the letters of a rule's group that are not where the rules put them.
     ///
     /// # Errors
-    /// If there is no such rule, or if the database rejects a statement or does not answer. Letters moved before the error
-    /// stay moved.
+    /// If there is no such rule, or if the database fails.
     pub fn apply_rule(&self, id: GroupRuleId) -> Result<Regrouped> {
         let doing = format!("apply group rule {id}");
         let mut done = Regrouped {

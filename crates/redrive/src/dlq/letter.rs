@@ -148,7 +148,7 @@ impl Dlq<'_> {
     /// `state=open`.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn list(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {
         self.db.ask_bulk().all(
             "list letters",
@@ -160,8 +160,7 @@ impl Dlq<'_> {
     /// Counts matching letters, without their payloads and ignoring the limit.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects the
-    /// statement or does not answer within a minute.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn count(&self, filter: &LetterFilter) -> Result<LetterCount> {
         let ask = self.db.ask_bulk();
         ask.one("count letters", &sql::COUNT_LETTERS, &[&filter.whole()?])
@@ -170,7 +169,7 @@ impl Dlq<'_> {
     /// Returns one letter.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn get(&self, id: JobId) -> Result<Option<Letter>> {
         Ok(self.list(&LetterFilter::new().ids([id]))?.pop())
     }
@@ -179,7 +178,7 @@ impl Dlq<'_> {
     /// Returns `None` if it holds none.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn held_group(&self, letter: JobId) -> Result<Option<HeldGroup>> {
         let doing = format!("find the group that letter {letter} holds");
         self.db.ask().first(&doing, &sql::HELD_GROUP, &[&letter])

@@ -17,7 +17,6 @@ const MOST_OF_A_PAGE: u64 = 1000;
 const PAGE_BYTES: u64 = 4 * 1024 * 1024;
 
 impl Dlq<'_> {
-    ///
     /// Calls `visit` with every matching letter in the order of ids, and returns the number
     /// of letters.
     ///
@@ -27,9 +26,8 @@ impl Dlq<'_> {
     /// once, and only if it still matches.
     ///
     /// # Errors
-    /// Any error of `visit`, which ends the iteration; *invalid* with
-    /// [`LetterFilter::after`]; otherwise if the database rejects a statement or does not
-    /// answer.
+    /// Any error of `visit`, which ends the iteration; *invalid* with [`LetterFilter::after`];
+    /// otherwise if the database fails.
     pub fn for_each<E: From<Error>>(
         &self,
         filter: &LetterFilter,

@@ -77,8 +77,7 @@ impl Dlq<'_> {
     /// keep their state.
     ///
     /// # Errors
-    /// *Invalid* if it requires nothing or a role does not exist; otherwise if the database rejects
-    /// the statement or does not answer.
+    /// *Invalid* if it requires nothing or a role does not exist; otherwise if the database fails.
     pub fn protect(&self, protection: &Protection, operator: &Operator) -> Result<()> {
         let roles = (!protection.roles.is_empty()).then_some(&*protection.roles);
         self.db.ask().one(
@@ -99,7 +98,7 @@ impl Dlq<'_> {
     /// may.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn unprotect(&self, queue: &str, operator: &Operator) -> Result<bool> {
         self.db.ask().one(
             &format!("remove the protection of queue `{queue}`"),
@@ -111,7 +110,7 @@ impl Dlq<'_> {
     /// Returns the protections of all queues.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn protections(&self) -> Result<Vec<Protection>> {
         let ask = self.db.ask();
         ask.all("list protections", &sql::PROTECTIONS, &[])

@@ -105,8 +105,8 @@ impl Redactions<'_> {
     /// Adds a redaction for later deaths and returns its id.
     ///
     /// # Errors
-    /// *Invalid* if a name, pointer or pattern is malformed, or if a pattern has a back reference; otherwise if
-    /// the database rejects the statement or does not answer.
+    /// *Invalid* if a name, pointer or pattern is malformed, or if a pattern has a back reference;
+    /// otherwise if the database fails.
     pub fn add(&self, redaction: &Redaction, operator: &Operator) -> Result<RedactionId> {
         name::check_given("queue", redaction.queue.as_deref())?;
         name::check_given("kind", redaction.kind.as_deref())?;
@@ -135,7 +135,7 @@ impl Redactions<'_> {
     /// existed.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn remove(&self, id: RedactionId, operator: &Operator) -> Result<bool> {
         self.db.ask().one(
             &format!("remove redaction {id}"),
@@ -147,7 +147,7 @@ impl Redactions<'_> {
     /// Returns the redactions in the order in which they apply.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn list(&self) -> Result<Vec<(RedactionId, Redaction)>> {
         let ask = self.db.ask();
         let rows = ask.rows("list the redactions", &sql::REDACTIONS, &[])?;

@@ -82,7 +82,7 @@ impl Dlq<'_> {
     /// audit row; if the call fails, call it again for the rest.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn redrive(&self, filter: &LetterFilter, operator: &Operator) -> Result<Redriven> {
         self.redrive_with(filter, &RedriveOptions::new(), operator)
     }
@@ -90,8 +90,8 @@ impl Dlq<'_> {
     /// Redrives open letters with options.
     ///
     /// # Errors
-    /// *Invalid* if an option is out of range or `force` has no reason; otherwise if the
-    /// database rejects a statement or does not answer.
+    /// *Invalid* if an option is out of range or `force` has no reason; otherwise if the database
+    /// fails.
     pub fn redrive_with(
         &self,
         filter: &LetterFilter,

@@ -116,9 +116,8 @@ impl RetentionRules<'_> {
     /// Sets a rule, replacing the one for the same queue and state.
     ///
     /// # Errors
-    /// *Invalid* if the queue has no valid name, or if the rule deletes open or quarantined letters without
-    /// [`RetentionRule::even_open`]; otherwise if the database rejects the statement or
-    /// does not answer.
+    /// *Invalid* if the queue has no valid name, or if the rule deletes open or quarantined letters
+    /// without [`RetentionRule::even_open`]; otherwise if the database fails.
     pub fn set(&self, rule: &RetentionRule, operator: &Operator) -> Result<()> {
         name::check_given("queue", rule.queue.as_deref())?;
         self.db.ask().one(
@@ -139,7 +138,7 @@ impl RetentionRules<'_> {
     /// Removes the rule for a state, of one queue or of all. Returns whether it existed.
     ///
     /// # Errors
-    /// *Invalid* if the queue has no valid name; otherwise if the database rejects the statement or does not answer.
+    /// *Invalid* if the queue has no valid name; otherwise if the database fails.
     pub fn remove(
         &self,
         queue: Option<&str>,
@@ -157,7 +156,7 @@ impl RetentionRules<'_> {
     /// Returns the rules, those for all queues first.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn list(&self) -> Result<Vec<RetentionRule>> {
         let ask = self.db.ask();
         ask.all("list the retention rules", &sql::RETENTION, &[])
@@ -166,7 +165,7 @@ impl RetentionRules<'_> {
     /// Counts the letters that the rules would remove now, per queue. Changes nothing.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
+    /// If the database fails.
     pub fn due(&self) -> Result<Vec<RetentionDue>> {
         let ask = self.db.ask_bulk();
         ask.all("count what is due", &sql::RETENTION_DUE, &[])
@@ -176,16 +175,13 @@ impl RetentionRules<'_> {
     /// or archived letters.
     ///
     /// # Errors
-    /// If the database rejects a statement or does not answer. Letters removed before the
-    /// error stay removed.
+    /// If the database fails.
     pub fn apply(&self, operator: &Operator) -> Result<u64> {
         self.apply_while(operator, |_| ControlFlow::Continue(()))
     }
 
-    /// Applies the rules as [`apply`](RetentionRules::apply) does, and stops when `go_on`
-    /// breaks.
-    ///
-    /// Calls `go_on` after each batch with the number removed so far.
+    /// Applies the rules as [`apply`](RetentionRules::apply) does, calls `go_on` after each batch
+    /// with the number removed so far, and stops when it breaks.
     ///
     /// # Errors
     /// Those of [`apply`](RetentionRules::apply).

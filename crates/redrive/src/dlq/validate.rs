@@ -183,8 +183,7 @@ impl Dlq<'_> {
     /// to check what a redrive would send.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a
-    /// statement or does not answer.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn validate(&self, filter: &LetterFilter, validators: &Validators) -> Result<Validation> {
         self.validate_each(filter, validators, |_, _| Ok(()))
     }

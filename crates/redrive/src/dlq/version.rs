@@ -45,21 +45,20 @@ impl Dlq<'_> {
     /// edited or does not exist.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn versions(&self, id: JobId) -> Result<Vec<PayloadVersion>> {
         let doing = format!("read the versions of letter {id}");
         self.db.ask_bulk().all(&doing, &sql::VERSIONS, &[&id])
     }
 
-    ///
     /// Restores the payload before the last edit, or of the given version. Returns the new
     /// version number.
     ///
     /// A restore is an edit: undoing it twice changes nothing.
     ///
     /// # Errors
-    /// If the letter or version does not exist, if the letter is neither open nor
-    /// quarantined, or if the database rejects the statement or does not answer.
+    /// If the letter or version does not exist, if the letter is neither open nor quarantined, or
+    /// if the database fails.
     pub fn restore_version(
         &self,
         id: JobId,
@@ -78,16 +77,15 @@ impl Dlq<'_> {
         )
     }
 
-    /// Restores the payloads of letters as [`restore_version`](Dlq::restore_version) does, and
-    /// stops when `go_on` breaks.
+    /// Restores the payloads of letters as [`restore_version`](Dlq::restore_version) does, calls
+    /// `go_on` after each batch of 100 with everything restored so far, and stops when it breaks.
     ///
-    /// Calls `go_on` after each batch of 100 with everything restored so far. With the filter
-    /// [`LetterFilter::audit`], this undoes an edit of many letters. Letters without that
-    /// version, and letters that are neither open nor quarantined, or locked by another session, do not change.
+    /// With the filter [`LetterFilter::audit`], this undoes an edit of many letters. Letters
+    /// without that version, and letters that are neither open nor quarantined, or locked by
+    /// another session, do not change.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
-    /// or does not answer. Letters restored before the error stay restored.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn restore_versions_while(
         &self,
         filter: &LetterFilter,

@@ -80,8 +80,9 @@ impl Schedules<'_> {
     /// run are dropped. Other changes keep the next tick, and a paused schedule stays paused.
     ///
     /// # Errors
-    /// *Invalid* if there is neither a job nor a policy or it is invalid, the schedule of that name has the other one, a bound is out of range,
-    /// or the cron line has no time before the year 3000; otherwise if the database rejects the statement or does not answer.
+    /// *Invalid* if there is neither a job nor a policy or it is invalid, the schedule of that name
+    /// has the other one, a bound is out of range, or the cron line has no time before the year
+    /// 3000; otherwise if the database fails.
     pub fn set(&self, schedule: &Schedule, operator: &Operator) -> Result<ScheduleChange> {
         schedule.checked()?;
         let doing = format!("set the schedule `{}`", schedule.name);
@@ -144,7 +145,7 @@ impl Schedules<'_> {
     /// It keeps its next tick: after [`resume`](Self::resume), the ticks of the pause are missed ones.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn pause(&self, name: &str, operator: &Operator) -> Result<bool> {
         self.set_paused(name, operator, "pause", true)
     }
@@ -154,7 +155,7 @@ impl Schedules<'_> {
     /// The ticks of the pause follow the [policy for missed ticks](Schedule::missed).
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn resume(&self, name: &str, operator: &Operator) -> Result<bool> {
         self.set_paused(name, operator, "resume", false)
     }
@@ -171,7 +172,7 @@ impl Schedules<'_> {
     /// the same.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn trigger(&self, name: &str, operator: &Operator) -> Result<Triggered> {
         let found: (Option<JobId>, Option<bool>, Option<u64>) = self.db.ask().one(
             &format!("trigger the schedule `{name}`"),
@@ -189,7 +190,7 @@ impl Schedules<'_> {
     /// Removes a schedule with its history, and keeps its jobs and letters. Returns whether it existed.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn remove(&self, name: &str, operator: &Operator) -> Result<bool> {
         self.db.ask().one(
             &format!("remove the schedule `{name}`"),

@@ -71,7 +71,7 @@ impl Schedules<'_> {
     /// Returns the latest entries of the history of a schedule, newest first, at most 100.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn history(&self, name: &str, limit: u32) -> Result<Vec<ScheduleTick>> {
         self.db.ask().all(
             &format!("read the history of the schedule `{name}`"),

@@ -80,7 +80,7 @@ impl Schedules<'_> {
     /// Returns all schedules by name.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn list(&self) -> Result<Vec<ScheduleStatus>> {
         self.read(None)
     }
@@ -88,7 +88,7 @@ impl Schedules<'_> {
     /// Returns a schedule; `None`: it does not exist.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn get(&self, name: &str) -> Result<Option<ScheduleStatus>> {
         Ok(self.read(Some(name))?.pop())
     }

@@ -17,16 +17,13 @@ impl Dlq<'_> {
     /// This cannot be undone. Each batch of 2,000 is one transaction with its audit row.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
-    /// or does not answer. Letters deleted before the error stay deleted.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn delete_archived(&self, filter: &LetterFilter, operator: &Operator) -> Result<u64> {
         self.delete_archived_while(filter, operator, |_| ControlFlow::Continue(()))
     }
 
-    /// Deletes archived letters as [`delete_archived`](Dlq::delete_archived) does, and stops
-    /// when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch with the number deleted so far.
+    /// Deletes archived letters as [`delete_archived`](Dlq::delete_archived) does, calls `go_on`
+    /// after each batch with the number deleted so far, and stops when it breaks.
     ///
     /// # Errors
     /// Those of [`delete_archived`](Dlq::delete_archived).

@@ -49,8 +49,7 @@ impl Dlq<'_> {
     /// Returns what [`restore`](Dlq::restore) would do. Changes nothing.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
-    /// or does not answer.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn preview_restore(&self, filter: &LetterFilter) -> Result<Restored> {
         let nobody = Operator::default();
         let to_the_end = |_: &Restored| ControlFlow::Continue(());
@@ -64,18 +63,16 @@ impl Dlq<'_> {
     /// 500 is one transaction with its audit row.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
-    /// or does not answer.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn restore(&self, filter: &LetterFilter, operator: &Operator) -> Result<Restored> {
         self.restore_while(filter, operator, |_| ControlFlow::Continue(()))
     }
 
-    /// Restores letters as [`restore`](Dlq::restore) does, and stops when `go_on` breaks.
-    ///
-    /// Calls `go_on` after each batch of 500 with everything restored so far.
+    /// Restores letters as [`restore`](Dlq::restore) does, calls `go_on` after each batch of 500
+    /// with everything restored so far, and stops when it breaks.
     ///
     /// # Errors
-    /// Those of [`restore`](Dlq::restore). Letters restored before the error stay restored.
+    /// Those of [`restore`](Dlq::restore).
     pub fn restore_while(
         &self,
         filter: &LetterFilter,

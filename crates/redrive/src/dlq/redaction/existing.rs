@@ -22,8 +22,7 @@ impl Redactions<'_> {
     /// Counts the letters that [`apply`](Redactions::apply) would change. Changes nothing.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
-    /// or does not answer.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn preview(&self, filter: &LetterFilter) -> Result<u64> {
         let operator = Operator::default();
         let to_the_end = |_| ControlFlow::Continue(());
@@ -37,16 +36,13 @@ impl Redactions<'_> {
     /// The archive does not change. Each batch of 500 is one transaction with its audit row.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
-    /// or does not answer. Letters redacted before the error stay redacted.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn apply(&self, filter: &LetterFilter, operator: &Operator) -> Result<u64> {
         self.apply_while(filter, operator, |_| ControlFlow::Continue(()))
     }
 
-    /// Applies the redactions as [`apply`](Redactions::apply) does, and stops when `go_on`
-    /// breaks.
-    ///
-    /// Calls `go_on` after each batch with the number of letters changed so far.
+    /// Applies the redactions as [`apply`](Redactions::apply) does, calls `go_on` after each batch
+    /// with the number of letters changed so far, and stops when it breaks.
     ///
     /// # Errors
     /// Those of [`apply`](Redactions::apply).

@@ -82,8 +82,7 @@ impl Dlq<'_> {
     /// states, and those of each state that it names.
     ///
     /// # Errors
-    /// *Invalid* if an option is out of range; otherwise if the database rejects the statement or does not
-    /// answer within a minute.
+    /// *Invalid* if an option is out of range; otherwise if the database fails.
     pub fn preview_redrive(
         &self,
         filter: &LetterFilter,

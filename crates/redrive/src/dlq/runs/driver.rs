@@ -85,8 +85,7 @@ impl RunDriver {
     /// live jobs of a queue with workers wait more than twice as long as at its start.
     ///
     /// # Errors
-    /// If the database rejects the step or does not answer. A step is atomic and can be
-    /// repeated.
+    /// If the database fails. A step is atomic and can be repeated.
     pub fn step(&mut self) -> Result<RunStep> {
         let steps = self.steps.clone();
         // If the answer is lost, the decision may have been applied. Check the run
@@ -134,7 +133,7 @@ impl Runs<'_> {
     /// running, or has a driver.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn drive(&self, run: RunId) -> Result<Option<RunDriver>> {
         let driver = Uuid::new_v4();
         let found = self.db.call("take over a redrive run", move |session| {

@@ -119,7 +119,7 @@ impl Runs<'_> {
     /// Returns the letters of a run after a place, 0 for the first page, at most `limit`.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
+    /// If the database fails.
     pub fn letters(&self, id: RunId, after: u64, limit: u32) -> Result<Vec<RunLetter>> {
         self.db.ask_bulk().all(
             &format!("list the letters of run {id}"),
@@ -131,7 +131,7 @@ impl Runs<'_> {
     /// Returns the newest runs of a letter, at most `limit`, with its outcome in each.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn of_letter(&self, letter: JobId, limit: u32) -> Result<Vec<LetterRun>> {
         self.db.ask().all(
             &format!("list the runs of letter {letter}"),

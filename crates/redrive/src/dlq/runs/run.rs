@@ -140,8 +140,7 @@ impl Runs<'_> {
     ///
     /// # Errors
     /// *Invalid* if an option is out of range, if `force` has no reason, or if a run with a canary
-    /// is to never halt; otherwise if the database rejects the statement or does not answer within a
-    /// minute.
+    /// is to never halt; otherwise if the database fails.
     pub fn create(
         &self,
         filter: &LetterFilter,
@@ -224,7 +223,7 @@ impl Runs<'_> {
     /// Returns the newest runs, at most `limit`.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn list(&self, limit: u32) -> Result<Vec<RedriveRun>> {
         self.runs(None, false, limit)
     }
@@ -233,7 +232,7 @@ impl Runs<'_> {
     /// approval.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn unfinished(&self, limit: u32) -> Result<Vec<RedriveRun>> {
         self.runs(None, true, limit)
     }
@@ -241,7 +240,7 @@ impl Runs<'_> {
     /// Returns one run.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn get(&self, id: RunId) -> Result<Option<RedriveRun>> {
         Ok(self.runs(Some(id), false, 1)?.pop())
     }
@@ -258,7 +257,7 @@ impl Runs<'_> {
     /// Returns the reasons for skipped letters with their counts, most frequent first.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
+    /// If the database fails.
     pub fn skips(&self, id: RunId) -> Result<Vec<(Skip, u64)>> {
         let doing = format!("count the skipped letters of run {id}");
         let skips: Vec<(String, u64)> = self.db.ask_bulk().all(&doing, &sql::RUN_SKIPS, &[&id])?;
@@ -273,7 +272,7 @@ impl Runs<'_> {
     /// for these.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
+    /// If the database fails.
     pub fn blocked(&self, id: RunId) -> Result<Blocked> {
         let letters = LetterFilter::new().run(id);
         self.db
@@ -289,8 +288,7 @@ impl Runs<'_> {
     /// database role, which the server verifies.
     ///
     /// # Errors
-    /// If the operator may not approve the run; otherwise if the database rejects the statement or
-    /// does not answer.
+    /// If the operator may not approve the run; otherwise if the database fails.
     pub fn approve(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
         self.change(id, "approve", operator)
     }
@@ -298,7 +296,7 @@ impl Runs<'_> {
     /// Pauses a run after the current batch. Returns `None` if the run does not exist.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn pause(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
         self.change(id, "pause", operator)
     }
@@ -307,7 +305,7 @@ impl Runs<'_> {
     /// `None` if the run does not exist.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn resume(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
         self.change(id, "resume", operator)
     }
@@ -316,7 +314,7 @@ impl Runs<'_> {
     /// the run does not exist.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database fails.
     pub fn cancel(&self, id: RunId, operator: &Operator) -> Result<Option<RunChange>> {
         self.change(id, "cancel", operator)
     }
