@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use redrive::dlq::{Gated, OverlappingRun, Unserved};
+use redrive::dlq::{Blocked, Gated, OverlappingRun, Unserved};
 
 use crate::prelude::*;
 
@@ -34,9 +34,9 @@ impl Block {
 }
 
 /// Each pause and each breaker once, and then each queue that has no worker for some kinds.
-pub(super) fn blocks(unserved: &[Unserved], gated: &[Gated]) -> Vec<Block> {
+pub(super) fn blocks(blocked: &Blocked) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
-    for gate in gated {
+    for gate in &blocked.gated {
         let (id, state, until, next) = match &gate.breaker {
             Some(breaker) => (
                 format!("breaker {breaker}"),
@@ -63,7 +63,7 @@ pub(super) fn blocks(unserved: &[Unserved], gated: &[Gated]) -> Vec<Block> {
         }
     }
     let mut queues: BTreeMap<&str, Vec<&Unserved>> = BTreeMap::new();
-    for kind in unserved {
+    for kind in &blocked.unserved {
         queues.entry(&kind.queue).or_default().push(kind);
     }
     blocks.extend(queues.into_iter().map(|(queue, kinds)| {
@@ -84,8 +84,8 @@ pub(super) fn blocks(unserved: &[Unserved], gated: &[Gated]) -> Vec<Block> {
 }
 
 /// Warns about what keeps the jobs of letters from starting.
-pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Context<'_>) {
-    for block in blocks(unserved, gated) {
+pub(super) fn warn_blocked(blocked: &Blocked, cx: &mut Context<'_>) {
+    for block in blocks(blocked) {
         let letters = counted(block.letters, "letter");
         let Block {
             because,

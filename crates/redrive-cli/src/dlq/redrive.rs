@@ -261,7 +261,7 @@ impl Redrive {
         skipped.extend(not_done.json("letters"));
         report(&done, &skipped, cx)?;
         not_done.say("letter", "redriven", cx);
-        warn_blocked(&done.unserved, &done.gated, cx);
+        warn_blocked(&done.blocked, cx);
         Ok(Ending::of(invalid.is_empty() && not_done.0.is_empty()))
     }
 
@@ -293,7 +293,7 @@ impl Redrive {
             cx.no_change("redrive", "letters", false)?;
             return self.nothing_matched(cx);
         };
-        warn_blocked(&run.unserved, &run.gated, cx);
+        warn_blocked(&run.blocked, cx);
         warn_overlapping(&run.overlapping, cx);
         drop(interrupt);
         match driver {
@@ -332,8 +332,8 @@ fn report(done: &Redriven, skipped: &[Value], cx: &mut Context<'_>) -> Result<En
             "dry_run": false,
             "letters": redriven,
             "skipped": skipped,
-            "unserved": unserved_json(&done.unserved),
-            "gated": gated_json(&done.gated),
+            "unserved": unserved_json(&done.blocked.unserved),
+            "gated": gated_json(&done.blocked.gated),
         }),
         format!("{} redriven", counted(redriven, "letter")),
     )

@@ -39,7 +39,7 @@ impl Reports {
             return Ok(None);
         };
         let blocked = db.dlq().runs().blocked(id)?;
-        let blocks = blocks(&blocked.unserved, &blocked.gated);
+        let blocks = blocks(&blocked);
         let by: Vec<String> = blocks.iter().map(|block| block.id.clone()).collect();
         let reasons: Vec<&str> = blocks.iter().map(|block| &*block.because).collect();
         let is_first = self.reported_at.is_none();

@@ -39,10 +39,8 @@ pub struct Redriven {
     pub redriven: Vec<JobId>,
     /// Matching letters that were not redriven, and letters named by id that did not match, with the reason.
     pub skipped: Vec<(JobId, Skip)>,
-    /// Queues and kinds without a live worker.
-    pub unserved: Vec<Unserved>,
-    /// Queues and kinds in a paused queue or behind a breaker that is not closed.
-    pub gated: Vec<Gated>,
+    /// Why the jobs of the letters wait.
+    pub blocked: Blocked,
 }
 
 words! {
@@ -140,7 +138,7 @@ impl Dlq<'_> {
                 Ok(Some((done.redriven.len() - before) as u64))
             },
         )?;
-        (done.unserved, done.gated) = (blocked.unserved, blocked.gated);
+        done.blocked = blocked;
         self.add_skips(filter, options, &mut done)?;
         Ok(done)
     }

@@ -70,7 +70,7 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
         .priority(-7)
         .max_attempts(2);
     let done = db.redrives_with(&only(id), &options);
-    assert_eq!((done.redriven, done.unserved), (vec![id], vec![]));
+    assert_eq!((done.redriven, done.blocked.unserved), (vec![id], vec![]));
     finish(&slow, worker);
     let letter = db.letter(id);
     assert_eq!(&*letter.queue, "slow");
@@ -160,6 +160,7 @@ fn a_redrive_reports_letters_that_no_worker_would_claim() {
         let preview = preview.unwrap();
         assert_eq!((preview.letters(), preview.groups.len()), (3, 1));
         preview
+            .blocked
             .unserved
             .iter()
             .map(|to| (to.queue.clone(), to.kind.clone(), to.letters))

@@ -62,8 +62,8 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
                 "groups": preview.groups.iter().map(|of| {
                     json!(object!(of => group, queue, kind, error_class, title, letters))
                 }).collect::<Vec<_>>(),
-                "unserved": unserved_json(&preview.unserved),
-                "gated": gated_json(&preview.gated),
+                "unserved": unserved_json(&preview.blocked.unserved),
+                "gated": gated_json(&preview.blocked.gated),
                 "overlapping": preview.overlapping.iter().map(|of| {
                     json!(object!(of => run, letters))
                 }).collect::<Vec<_>>(),
@@ -98,7 +98,7 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
             cx.propose(&dry_run.to_act)?;
         }
     }
-    warn_blocked(&preview.unserved, &preview.gated, cx);
+    warn_blocked(&preview.blocked, cx);
     warn_overlapping(&preview.overlapping, cx);
     Ok(match (matching_letters, affected) {
         (0, _) => None,

@@ -91,7 +91,7 @@ pub(super) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
         json_line(cx.out, &run_line(&run, &skips, Some(&blocked)))?;
     } else {
         print_run(&run, &skips, cx.out)?;
-        let blocks = blocks(&blocked.unserved, &blocked.gated);
+        let blocks = blocks(&blocked);
         let blocked = blocks.iter().map(|block| ("blocked", block.line()));
         let own = own_wait(&run).map(|wait| ("waiting for", wait));
         for (name, wait) in blocked.chain(own) {

@@ -6,7 +6,7 @@ use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::id::GroupId;
 use crate::dlq::redrive::Skip;
-use crate::dlq::redrive::blocked::{Gated, Unserved};
+use crate::dlq::redrive::blocked::Blocked;
 use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
 use crate::dlq::redrive::overlap::OverlappingRun;
 use crate::dlq::state::LetterState;
@@ -26,10 +26,8 @@ pub struct RedrivePreview {
     pub left_out: Vec<LeftOut>,
     /// The oldest letters that would be redriven, at most five.
     pub sample: Vec<JobId>,
-    /// Queues and kinds without a live worker.
-    pub unserved: Vec<Unserved>,
-    /// Queues and kinds in a paused queue or behind a breaker that is not closed.
-    pub gated: Vec<Gated>,
+    /// Why the jobs of the letters would wait.
+    pub blocked: Blocked,
     /// Runs that have not ended and will send some of the letters too.
     pub overlapping: Vec<OverlappingRun>,
 }
@@ -89,10 +87,8 @@ impl Dlq<'_> {
         options: &RedriveOptions,
     ) -> Result<RedrivePreview> {
         let parameter = filter.whole()?;
-        let blocked = self.blocked(filter, options, RunLimits::default(), None)?;
         let mut preview = RedrivePreview {
-            unserved: blocked.unserved,
-            gated: blocked.gated,
+            blocked: self.blocked(filter, options, RunLimits::default(), None)?,
             overlapping: self.overlapping(filter, options)?,
             ..RedrivePreview::default()
         };

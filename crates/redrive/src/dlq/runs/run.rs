@@ -18,7 +18,7 @@ use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Runs;
 use crate::dlq::id::RunId;
-use crate::dlq::redrive::{Blocked, Gated, OverlappingRun, Skip, Unserved};
+use crate::dlq::redrive::{Blocked, OverlappingRun, Skip};
 use crate::dlq::state::LetterState;
 use crate::error::Result;
 use crate::job::operator::Operator;
@@ -114,10 +114,8 @@ pub struct CreatedRun {
     pub id: RunId,
     /// The number of letters.
     pub letters: u64,
-    /// Queues and kinds without a live worker.
-    pub unserved: Vec<Unserved>,
-    /// Queues and kinds in a paused queue or behind a breaker that is not closed.
-    pub gated: Vec<Gated>,
+    /// Why the jobs of the letters wait.
+    pub blocked: Blocked,
     /// Runs that had not ended and will send some of the letters too.
     pub overlapping: Vec<OverlappingRun>,
 }
@@ -214,8 +212,7 @@ impl Runs<'_> {
         Ok(id.map(|id| CreatedRun {
             id,
             letters,
-            unserved: blocked.unserved,
-            gated: blocked.gated,
+            blocked,
             overlapping,
         }))
     }
