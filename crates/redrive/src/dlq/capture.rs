@@ -216,6 +216,17 @@ impl ForeignFailure {
         self
     }
 
+    /// Returns its bytes, with those of the texts that may be as large.
+    fn size(&self) -> usize {
+        let About {
+            source,
+            position,
+            kind,
+            ..
+        } = &self.about;
+        self.raw.len() + source.len() + position.len() + kind.len()
+    }
+
     /// Returns whether it has the past of a letter.
     fn is_exported(&self) -> bool {
         self.about.letter.is_some()
@@ -250,7 +261,7 @@ impl ForeignFailure {
                 )));
             }
         }
-        let bytes = self.raw.len() + about.source.len() + about.position.len() + about.kind.len();
+        let bytes = self.size();
         if bytes > MAX_CAPTURE_BYTES {
             return Err(Error::invalid(format!(
                 "the captured bytes, with their source, position and kind, are {bytes} bytes; the limit is {MAX_CAPTURE_BYTES}"

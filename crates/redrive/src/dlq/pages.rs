@@ -1,7 +1,5 @@
 //! Iterates over letters page by page, in bounded memory.
 
-use std::collections::HashMap;
-
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
@@ -9,12 +7,8 @@ use crate::dlq::letter::Letter;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 
-/// The size of the first page, while the size of a letter is unknown.
-const FIRST_PAGE: u64 = 20;
-/// The largest page.
-const MOST_OF_A_PAGE: u64 = 1000;
-/// The approximate bytes per page.
-const PAGE_BYTES: u64 = 4 * 1024 * 1024;
+/// The most letters per page. One of large letters has fewer.
+const PAGE: u64 = 1000;
 
 impl Dlq<'_> {
     /// Calls `visit` with every matching letter in the order of ids, and returns the number
@@ -42,26 +36,25 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         mut visit: impl FnMut(&[Letter]) -> Result<(), E>,
     ) -> Result<u64, E> {
-        filter.whole()?;
-        let mut left = filter.limit.unwrap_or(u64::MAX);
-        let mut size = FIRST_PAGE;
         let mut after = JobId::new(i64::MIN);
-        let mut visited = 0;
-        while left > 0 {
-            let ids = self.page_of_ids(filter, after, size.min(left))?;
-            let Some(last) = ids.last() else { break };
-            after = *last;
-            let letters = self.letters_in_order(filter, &ids)?;
-            visit(&letters)?;
-            let seen = letters.len() as u64;
-            visited += seen;
-            left -= seen;
-            size = next_size(&letters);
-        }
-        Ok(visited)
+        filter.in_batches(
+            PAGE,
+            |visited: &mut u64, _, most| -> Result<Option<u64>, E> {
+                let ids = self.page_of_ids(filter, after, most)?;
+                let Some(last) = ids.last() else {
+                    return Ok(None);
+                };
+                after = *last;
+                let letters = self.letters_in_order(filter, &ids)?;
+                visit(&letters)?;
+                let seen = letters.len() as u64;
+                *visited += seen;
+                Ok(Some(seen))
+            },
+        )
     }
 
-    /// Returns the ids of a page.
+    /// Returns the ids of a page, which ends early if its letters are large.
     pub(crate) fn page_of_ids(
         self,
         filter: &LetterFilter,
@@ -78,32 +71,8 @@ impl Dlq<'_> {
     /// Returns the letters of a page that still match.
     fn letters_in_order(self, filter: &LetterFilter, ids: &[JobId]) -> Result<Vec<Letter>> {
         let page = filter.these(ids).limit(ids.len() as u64);
-        let found = self.list(&page)?;
-        let mut by_id: HashMap<i64, Letter> = found
-            .into_iter()
-            .map(|letter| (letter.id.get(), letter))
-            .collect();
-        Ok(ids
-            .iter()
-            .filter_map(|id| by_id.remove(&id.get()))
-            .collect())
+        let mut letters = self.list(&page)?;
+        letters.sort_unstable_by_key(|letter| letter.id);
+        Ok(letters)
     }
-}
-
-/// Returns the size of the next page from the weight of the last.
-fn next_size(letters: &[Letter]) -> u64 {
-    let bytes: usize = letters.iter().map(weight).sum();
-    let each = (bytes / letters.len().max(1)).max(1) as u64;
-    (PAGE_BYTES / each).clamp(1, MOST_OF_A_PAGE)
-}
-
-/// Returns the approximate size of a letter, in bytes.
-fn weight(letter: &Letter) -> usize {
-    let payload = letter
-        .payload
-        .as_ref()
-        .map_or(0, |payload| payload.get().len());
-    let raw = letter.raw.as_ref().map_or(0, Vec::len);
-    let detail = letter.error_detail.as_ref().map_or(0, String::len);
-    1024 + payload + raw + detail + letter.error_message.len() + 1024 * letter.history.len()
 }

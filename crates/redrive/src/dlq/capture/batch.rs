@@ -72,9 +72,27 @@ fn batch_size(failures: &[&ForeignFailure]) -> usize {
     let mut bytes = 0;
     let batch = failures.iter().take(BATCH).take_while(|failure| {
         // A message has a limit, so a large failure goes alone.
-        let fits = bytes <= BATCH_BYTES && failure.raw.len() <= MAX_WHOLE_BYTES;
-        bytes += failure.raw.len();
+        let fits = bytes <= BATCH_BYTES && failure.size() <= MAX_WHOLE_BYTES;
+        bytes += failure.size();
         fits
     });
     batch.count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_bounded_by_all_that_it_sends() {
+        let failure = |position: usize, raw: usize| {
+            ForeignFailure::new("s", "p".repeat(position), "q", "k", vec![b'0'; raw])
+        };
+        let (small, large) = (1, MAX_WHOLE_BYTES);
+        for (position, raw, size) in [(small, small, 3), (small, large, 1), (large, small, 1)] {
+            let failures = [failure(position, raw), failure(1, 1), failure(1, 1)];
+            let failures: Vec<&ForeignFailure> = failures.iter().collect();
+            assert_eq!(batch_size(&failures), size, "{position} {raw}");
+        }
+    }
 }
