@@ -27,13 +27,6 @@ fn finding(row: &Row) -> Result<String> {
     column(row, "finding")
 }
 
-/// Whether a repair changes anything.
-#[derive(Clone, Copy, Debug)]
-enum RepairMode {
-    DryRun,
-    Act,
-}
-
 impl Admin<'_> {
     /// Returns the faults that [`repair`](Admin::repair) would fix. Changes nothing.
     ///
@@ -52,7 +45,7 @@ impl Admin<'_> {
     /// # Errors
     /// If the database fails.
     pub fn faults(&self) -> Result<Vec<Fault>> {
-        self.repaired("look for faults", RepairMode::DryRun, &Operator::default())
+        self.repaired("look for faults", None)
     }
 
     /// Fixes every fault and returns what it fixed, with one audit record for each kind.
@@ -64,22 +57,18 @@ impl Admin<'_> {
     /// # Errors
     /// If the database fails. Nothing was changed then, unless the answer was lost.
     pub fn repair(&self, operator: &Operator) -> Result<Vec<Fault>> {
-        self.repaired("repair", RepairMode::Act, operator)
+        self.repaired("repair", Some(operator))
     }
 
-    fn repaired(
-        self,
-        doing: &'static str,
-        mode: RepairMode,
-        operator: &Operator,
-    ) -> Result<Vec<Fault>> {
+    /// Fixes what it finds. Without an operator, it only finds it.
+    fn repaired(self, doing: &'static str, operator: Option<&Operator>) -> Result<Vec<Fault>> {
         self.db.ask_bulk().read_committed().all(
             doing,
             &sql::REPAIR,
             &[
-                &matches!(mode, RepairMode::DryRun),
-                &operator.by(),
-                &operator.given_reason(),
+                &operator.is_none(),
+                &operator.and_then(Operator::by),
+                &operator.and_then(Operator::given_reason),
             ],
         )
     }

@@ -102,31 +102,21 @@ impl LetterPast {
         self.state.parse::<LetterState>()?;
         self.cause.parse::<DeathCause>()?;
         check_priority(self.priority)?;
-        for (name, value, most) in [
-            ("attempts", self.attempts, MAX_COUNT),
-            ("earlier_attempts", self.earlier_attempts, MAX_COUNT),
-            ("max_attempts", self.max_attempts, MAX_ATTEMPTS),
-            ("generation", self.generation, MAX_COUNT),
-            ("deaths", self.deaths, MAX_COUNT),
-            ("pid", self.pid.unwrap_or(0), i32::MAX.unsigned_abs()),
-            ("crashes", self.crashes, MAX_SMALL_COUNT),
-            ("alike", self.alike, MAX_SMALL_COUNT),
-            ("failed_redrives", self.failed_redrives, MAX_SMALL_COUNT),
+        for (name, value, least, most) in [
+            ("seen", self.seen, 1, u32::MAX),
+            ("attempts", self.attempts, 0, MAX_COUNT),
+            ("earlier_attempts", self.earlier_attempts, 0, MAX_COUNT),
+            ("max_attempts", self.max_attempts, 1, MAX_ATTEMPTS),
+            ("generation", self.generation, 0, MAX_COUNT),
+            ("deaths", self.deaths, 1, MAX_COUNT),
+            ("pid", self.pid.unwrap_or(0), 0, i32::MAX.unsigned_abs()),
+            ("crashes", self.crashes, 0, MAX_SMALL_COUNT),
+            ("alike", self.alike, 0, MAX_SMALL_COUNT),
+            ("failed_redrives", self.failed_redrives, 0, MAX_SMALL_COUNT),
         ] {
-            if value > most {
+            if !(least..=most).contains(&value) {
                 return Err(Error::invalid(format!(
-                    "`{name}` of an exported letter is {value}; the limit is {most}"
-                )));
-            }
-        }
-        for (name, value) in [
-            ("seen", self.seen),
-            ("max_attempts", self.max_attempts),
-            ("deaths", self.deaths),
-        ] {
-            if value == 0 {
-                return Err(Error::invalid(format!(
-                    "`{name}` of an exported letter is 0; it must be at least 1"
+                    "`{name}` of an exported letter is {value}; it must be {least} to {most}"
                 )));
             }
         }

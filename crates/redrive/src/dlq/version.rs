@@ -11,7 +11,7 @@ use crate::dlq::batches::then;
 use crate::dlq::discard::Changed;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
 
@@ -68,12 +68,7 @@ impl Dlq<'_> {
         self.db.ask_bulk().one(
             &format!("restore letter {id}"),
             &sql::RESTORE_LETTER,
-            &[
-                &id,
-                &number(version)?,
-                &operator.given_reason(),
-                &operator.by(),
-            ],
+            &[&id, &version, &operator.given_reason(), &operator.by()],
         )
     }
 
@@ -93,7 +88,6 @@ impl Dlq<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
-        let version = number(version)?;
         let mut after = JobId::new(i64::MIN);
         filter.in_batches(
             PAGE,
@@ -123,12 +117,4 @@ impl Dlq<'_> {
             },
         )
     }
-}
-
-/// Returns a version number as a statement parameter.
-fn number(version: Option<u32>) -> Result<Option<i32>> {
-    version
-        .map(i32::try_from)
-        .transpose()
-        .map_err(|error| Error::invalid("the version number is out of range").caused_by(error))
 }

@@ -38,22 +38,14 @@ words! {
     }
 }
 
-/// Whether to move letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RestoreMode {
-    Preview,
-    Move,
-}
-
 impl Dlq<'_> {
     /// Returns what [`restore`](Dlq::restore) would do. Changes nothing.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn preview_restore(&self, filter: &LetterFilter) -> Result<Restored> {
-        let nobody = Operator::default();
         let to_the_end = |_: &Restored| ControlFlow::Continue(());
-        self.restore_pages(filter, RestoreMode::Preview, &nobody, to_the_end)
+        self.restore_pages(filter, None, to_the_end)
     }
 
     /// Moves archived letters back into the table. A restored letter has its id, history,
@@ -79,14 +71,14 @@ impl Dlq<'_> {
         operator: &Operator,
         go_on: impl FnMut(&Restored) -> ControlFlow<()>,
     ) -> Result<Restored> {
-        self.restore_pages(filter, RestoreMode::Move, operator, go_on)
+        self.restore_pages(filter, Some(operator), go_on)
     }
 
+    /// Restores letters page by page. Without an operator, it only finds out what a restore would do.
     fn restore_pages(
         self,
         filter: &LetterFilter,
-        mode: RestoreMode,
-        operator: &Operator,
+        operator: Option<&Operator>,
         mut go_on: impl FnMut(&Restored) -> ControlFlow<()>,
     ) -> Result<Restored> {
         let mut after = i64::MIN;
@@ -100,9 +92,9 @@ impl Dlq<'_> {
                         parameter,
                         &after,
                         &most,
-                        &(mode == RestoreMode::Preview),
-                        &operator.by(),
-                        &operator.given_reason(),
+                        &operator.is_none(),
+                        &operator.and_then(Operator::by),
+                        &operator.and_then(Operator::given_reason),
                         &restored.audit,
                     ],
                 )?;

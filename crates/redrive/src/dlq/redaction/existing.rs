@@ -11,22 +11,13 @@ use crate::job::operator::Operator;
 /// The letters per statement.
 const PAGE: u64 = 500;
 
-/// Whether to change letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Count,
-    Change,
-}
-
 impl Redactions<'_> {
     /// Counts the letters that [`apply`](Redactions::apply) would change. Changes nothing.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn preview(&self, filter: &LetterFilter) -> Result<u64> {
-        let operator = Operator::default();
-        let to_the_end = |_| ControlFlow::Continue(());
-        self.each_page(filter, Mode::Count, &operator, to_the_end)
+        self.each_page(filter, None, |_| ControlFlow::Continue(()))
     }
 
     /// Applies the redactions to existing letters, their earlier payloads and the texts of
@@ -53,7 +44,7 @@ impl Redactions<'_> {
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
         let mut course = ControlFlow::Continue(());
-        let changed = self.each_page(filter, Mode::Change, operator, |changed| {
+        let changed = self.each_page(filter, Some(operator), |changed| {
             course = go_on(changed);
             course
         })?;
@@ -65,11 +56,11 @@ impl Redactions<'_> {
         Ok(changed)
     }
 
+    /// Redacts letters page by page. Without an operator, it only counts them.
     fn each_page(
         self,
         filter: &LetterFilter,
-        mode: Mode,
-        operator: &Operator,
+        operator: Option<&Operator>,
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
         let mut after = i64::MIN;
@@ -84,9 +75,9 @@ impl Redactions<'_> {
                         parameter,
                         &after,
                         &most,
-                        &(mode == Mode::Count),
-                        &operator.by(),
-                        &operator.given_reason(),
+                        &operator.is_none(),
+                        &operator.and_then(Operator::by),
+                        &operator.and_then(Operator::given_reason),
                         &audit,
                     ],
                 )?;
