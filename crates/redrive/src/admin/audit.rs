@@ -45,7 +45,7 @@ row! {
 }
 
 /// Selects audit records. An empty filter selects all of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     since: Option<Duration>,
     verb: Option<String>,

@@ -44,14 +44,6 @@ impl Admin<'_> {
     ///
     /// This reads every job and letter, so run it off-peak.
     ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// assert!(db.admin().audit_counters()?.iter().all(|audit| audit.drift == 0));
-    /// # Ok(()) }
-    /// ```
-    ///
     /// # Errors
     /// If the database fails.
     pub fn audit_counters(&self) -> Result<Vec<CounterAudit>> {

@@ -198,19 +198,6 @@ impl Jobs<'_> {
     /// Returns matching live jobs, the oldest id first. The limit defaults to 50. With `state=done`, returns those
     /// that are done and [kept](crate::WorkerBuilder::keep_done).
     ///
-    /// ```
-    /// use redrive::admin::JobFilter;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// let filter: JobFilter = "queue=orders state=ready age>5m".parse()?;
-    /// for job in db.admin().jobs().list(&filter)? {
-    ///     println!("{} {} {}", job.id, job.kind, job.payload);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
     /// # Errors
     /// If the database fails.
     pub fn list(&self, filter: &JobFilter) -> Result<Vec<LiveJob>> {

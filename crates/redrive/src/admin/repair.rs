@@ -34,14 +34,6 @@ impl Admin<'_> {
     /// some, and a restore of data into a migrated schema do. This reads every job and letter, so
     /// run it off-peak.
     ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// assert!(db.admin().faults()?.is_empty());
-    /// # Ok(()) }
-    /// ```
-    ///
     /// # Errors
     /// If the database fails.
     pub fn faults(&self) -> Result<Vec<Fault>> {

@@ -158,15 +158,6 @@ impl<F: Fields> Filter<F> {
 
     /// Selects what meets both filters.
     ///
-    /// ```
-    /// use redrive::dlq::LetterFilter;
-    ///
-    /// let slow = LetterFilter::new().queue("orders").error_class("Timeout");
-    /// let old = LetterFilter::parse_condition("age>2h")?;
-    /// assert_eq!(slow.and(old)?.to_string(), "queue=orders class=Timeout age>2h");
-    /// # Ok::<(), redrive::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// *Invalid* if both filters have the same condition, a [limit](Filter::limit) or a
     /// [page](Filter::after). Conditions on the payload may repeat.
@@ -179,13 +170,6 @@ impl<F: Fields> Filter<F> {
     }
 
     /// Returns the conditions, each as text. Leaves out `after` and the limit.
-    ///
-    /// ```
-    /// use redrive::dlq::LetterFilter;
-    ///
-    /// let filter = LetterFilter::new().queue("orders").error_class("exit 1");
-    /// assert_eq!(filter.conditions(), ["queue=orders", r#"class="exit 1""#]);
-    /// ```
     pub fn conditions(&self) -> Vec<String> {
         self.conditions.written(F::OF)
     }

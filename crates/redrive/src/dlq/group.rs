@@ -103,7 +103,7 @@ impl FailureGroup {
 }
 
 /// Selects failure groups. An empty filter selects all of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupFilter {
     ids: Option<Vec<GroupId>>,
     queue: Option<String>,

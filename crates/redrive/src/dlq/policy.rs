@@ -34,7 +34,7 @@ pub const MAX_POLICY_BATCH: u32 = 10_000;
 /// db.schedules().set(&nightly, &Operator::new("maria@ops-1").reason("the partner recovers at night"))?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     pub(crate) letters: LetterFilter,
     batch: u32,

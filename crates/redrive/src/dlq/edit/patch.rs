@@ -24,26 +24,24 @@ use crate::job::payload::Json;
 /// let merge = Edit::merge(r#"{"currency": "EUR", "legacy": null}"#)?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Edit(How);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum How {
     Patch(json_patch::Patch),
     Merge(Value),
     Set(Json),
-    Transform(Transform),
+    Transform(Arc<Transform>),
 }
 
 /// A function from the JSON text of a payload to the text of the new one.
-#[derive(Clone)]
-struct Transform(Arc<TransformFn>);
+type Transform = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
-type TransformFn = dyn Fn(&str) -> Result<String, String> + Send + Sync;
-
-impl fmt::Debug for Transform {
+/// Shows no payload.
+impl fmt::Debug for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Transform(_)")
+        write!(f, "Edit({})", self.word())
     }
 }
 
@@ -108,7 +106,7 @@ impl Edit {
         change: impl Fn(&str) -> Result<String, E> + Send + Sync + 'static,
     ) -> Edit {
         let change = move |payload: &str| change(payload).map_err(|error| error.to_string());
-        Edit(How::Transform(Transform(Arc::new(change))))
+        Edit(How::Transform(Arc::new(change)))
     }
 
     /// Returns the name used in the audit log.
@@ -129,7 +127,7 @@ impl Edit {
                 return Err("its captured bytes are not JSON; set a whole payload".to_owned());
             }
             (How::Set(json), Some(payload)) => return Ok(replaced(payload, json.clone())),
-            (How::Transform(Transform(change)), Some(payload)) => {
+            (How::Transform(change), Some(payload)) => {
                 let json =
                     Json::parse(change(payload)?.trim()).map_err(|error| error.to_string())?;
                 return Ok(replaced(payload, json));

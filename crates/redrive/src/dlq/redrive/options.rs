@@ -9,7 +9,7 @@ use std::time::Duration;
 ///
 /// let options = RedriveOptions::new().to_queue("orders.slow").priority(-10);
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RedriveOptions {
     pub(crate) to_queue: Option<String>,
     pub(crate) priority: Option<i16>,
@@ -19,7 +19,7 @@ pub struct RedriveOptions {
 }
 
 /// What only a run has. The default limits nothing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunLimits {
     /// The letters per second; `None`: unthrottled.
     pub(crate) rate: Option<u32>,

@@ -35,7 +35,7 @@ pub enum Rate {
 ///     .rate(Rate::Unthrottled)
 ///     .letters(RedriveOptions::new().priority(-10));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     pub(super) letters: RedriveOptions,
     pub(super) only: Option<Vec<i64>>,

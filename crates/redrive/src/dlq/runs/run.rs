@@ -107,7 +107,7 @@ impl RedriveRun {
 }
 
 /// A newly created run.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CreatedRun {
     /// The id.
