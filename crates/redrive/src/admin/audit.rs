@@ -150,12 +150,7 @@ impl Admin<'_> {
             let batch: u64 = self.db.ask_bulk().one(
                 "prune the audit log",
                 &sql::PRUNE_AUDIT,
-                &[
-                    &older_than,
-                    &PRUNE_BATCH,
-                    &operator.by(),
-                    &operator.given_reason(),
-                ],
+                &[&older_than, &PRUNE_BATCH, operator],
             )?;
             pruned += batch;
             if batch == 0 || go_on(pruned).is_break() {

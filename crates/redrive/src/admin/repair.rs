@@ -57,11 +57,7 @@ impl Admin<'_> {
         self.db.ask_bulk().read_committed().all(
             doing,
             &sql::REPAIR,
-            &[
-                &operator.is_none(),
-                &operator.and_then(Operator::by),
-                &operator.and_then(Operator::given_reason),
-            ],
+            &[&operator.is_none(), &operator],
         )
     }
 }

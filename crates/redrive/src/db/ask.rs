@@ -61,7 +61,10 @@ impl Ask<'_> {
         sql: &'static Sql,
         parameters: &[&dyn Given],
     ) -> Result<Vec<Row>> {
-        let given: Vec<_> = parameters.iter().map(|given| given.give()).collect();
+        let mut given = Vec::new();
+        for parameter in parameters {
+            parameter.give(&mut given);
+        }
         let (does, isolation) = (doing.to_owned(), self.isolation);
         self.db.call_within(doing, self.deadline, move |session| {
             let parameters: Vec<Parameter<'_>> = given

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::job::headers::Headers;
 use crate::job::job::JobId;
 use crate::job::milliseconds::milliseconds;
+use crate::job::operator::Operator;
 use crate::job::payload::{Json, JsonText};
 use crate::job::words::Word;
 
@@ -36,14 +37,32 @@ pub(crate) trait Value {
     fn stored(&self) -> Self::Stored;
 }
 
-/// A parameter of any type.
+/// A parameter of any type, or an operator, who is two: the name and the reason.
 pub(crate) trait Given {
-    fn give(&self) -> Box<dyn ToSql + Sync + Send>;
+    /// Adds it to the parameters of a statement.
+    fn give(&self, given: &mut Vec<Box<dyn ToSql + Sync + Send>>);
 }
 
 impl<T: Value> Given for T {
-    fn give(&self) -> Box<dyn ToSql + Sync + Send> {
-        Box::new(self.stored())
+    fn give(&self, given: &mut Vec<Box<dyn ToSql + Sync + Send>>) {
+        given.push(Box::new(self.stored()));
+    }
+}
+
+impl Given for Operator {
+    fn give(&self, given: &mut Vec<Box<dyn ToSql + Sync + Send>>) {
+        self.by().give(given);
+        self.given_reason().give(given);
+    }
+}
+
+/// A preview has no operator.
+impl Given for Option<&Operator> {
+    fn give(&self, given: &mut Vec<Box<dyn ToSql + Sync + Send>>) {
+        match self {
+            Some(operator) => operator.give(given),
+            None => Operator::default().give(given),
+        }
     }
 }
 

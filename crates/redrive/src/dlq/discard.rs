@@ -165,12 +165,7 @@ impl Dlq<'_> {
             let batch: u64 = self.db.ask_bulk().read_committed().one(
                 "prune letters",
                 &sql::PRUNE_LETTERS,
-                &[
-                    &older_than,
-                    &PRUNE_BATCH,
-                    &operator.by(),
-                    &operator.given_reason(),
-                ],
+                &[&older_than, &PRUNE_BATCH, operator],
             )?;
             pruned += batch;
             if batch == 0 || go_on(pruned).is_break() {

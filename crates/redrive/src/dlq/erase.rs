@@ -114,13 +114,7 @@ impl Dlq<'_> {
             let batch: Vec<(String, u64, i64)> = self.db.ask_bulk().all(
                 "erase",
                 &sql::ERASE_BATCH,
-                &[
-                    &parameter,
-                    &BATCH,
-                    &operator.by(),
-                    &operator.given_reason(),
-                    &audit,
-                ],
+                &[&parameter, &BATCH, operator, &audit],
             )?;
             let Some((_, _, first)) = batch.first() else {
                 break;

@@ -233,18 +233,10 @@ impl Groups<'_> {
         owner: Option<&str>,
         operator: &Operator,
     ) -> Result<bool> {
-        let (person, reason) = (operator.by(), operator.given_reason());
         self.db.ask().one(
             &format!("change failure group {id}"),
             &sql::CHANGE_GROUP,
-            &[
-                &id,
-                &state.map(GroupState::as_str),
-                &note,
-                &owner,
-                &person,
-                &reason,
-            ],
+            &[&id, &state.map(GroupState::as_str), &note, &owner, operator],
         )
     }
 }

@@ -209,7 +209,7 @@ impl Groups<'_> {
         self.db.ask().one(
             &format!("remove group rule {id}"),
             &sql::REMOVE_GROUP_RULE,
-            &[&id, &operator.by(), &operator.given_reason()],
+            &[&id, operator],
         )
     }
 
@@ -256,11 +256,10 @@ impl Groups<'_> {
             GroupRuleAction::MergeInto(into) => ("merge", Some(*into), None),
             GroupRuleAction::Split(by) => (by.parts().0, None, by.parts().1),
         };
-        let (by, why) = (operator.by(), operator.given_reason());
         self.db.ask().one(
             &doing,
             &sql::ADD_GROUP_RULE,
-            &[&group, &name, &into, &pattern, &by, &why],
+            &[&group, &name, &into, &pattern, operator],
         )
     }
 }

@@ -88,8 +88,7 @@ impl Dlq<'_> {
                 &protection.approve_above,
                 &roles,
                 &(protection.approver == Approver::OtherRole),
-                &operator.by(),
-                &operator.given_reason(),
+                operator,
             ],
         )
     }
@@ -103,7 +102,7 @@ impl Dlq<'_> {
         self.db.ask().one(
             &format!("remove the protection of queue `{queue}`"),
             &sql::REMOVE_PROTECTION,
-            &[&queue, &operator.by(), &operator.given_reason()],
+            &[&queue, operator],
         )
     }
 

@@ -124,8 +124,7 @@ impl Redactions<'_> {
                 &redaction.kind,
                 &redaction.paths,
                 &redaction.patterns,
-                &operator.by(),
-                &operator.given_reason(),
+                operator,
                 &redaction.keep_types,
             ],
         )
@@ -140,7 +139,7 @@ impl Redactions<'_> {
         self.db.ask().one(
             &format!("remove redaction {id}"),
             &sql::REMOVE_REDACTION,
-            &[&id, &operator.by(), &operator.given_reason()],
+            &[&id, operator],
         )
     }
 

@@ -129,8 +129,7 @@ impl RetentionRules<'_> {
                 &rule.keep,
                 &rule.action,
                 &rule.even_open,
-                &operator.by(),
-                &operator.given_reason(),
+                operator,
             ],
         )
     }
@@ -149,7 +148,7 @@ impl RetentionRules<'_> {
         self.db.ask().one(
             &format!("remove the rule for {state} letters"),
             &sql::REMOVE_RETENTION,
-            &[&queue, &state, &operator.by(), &operator.given_reason()],
+            &[&queue, &state, operator],
         )
     }
 
@@ -195,12 +194,7 @@ impl RetentionRules<'_> {
             let batch: u64 = self.db.ask_bulk().read_committed().one(
                 "apply retention",
                 &sql::APPLY_RETENTION,
-                &[
-                    &i64::from(RETAIN_BATCH),
-                    &"wait",
-                    &operator.by(),
-                    &operator.given_reason(),
-                ],
+                &[&i64::from(RETAIN_BATCH), &"wait", operator],
             )?;
             taken += batch;
             if batch == 0 || go_on(taken).is_break() {

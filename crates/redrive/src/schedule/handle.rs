@@ -109,8 +109,7 @@ impl Schedules<'_> {
                     &missed.age,
                     &schedule.overlap,
                     &next,
-                    &operator.by(),
-                    &operator.given_reason(),
+                    operator,
                 ],
             ),
             Action::Redrive(policy) => self.db.ask().one(
@@ -124,8 +123,7 @@ impl Schedules<'_> {
                     &zone,
                     &policy.options()?,
                     &next,
-                    &operator.by(),
-                    &operator.given_reason(),
+                    operator,
                 ],
             ),
         }
@@ -164,7 +162,7 @@ impl Schedules<'_> {
         self.db.ask().one(
             &format!("{verb} the schedule `{name}`"),
             &sql::PAUSE_SCHEDULE,
-            &[&name, &paused, &operator.by(), &operator.given_reason()],
+            &[&name, &paused, operator],
         )
     }
 
@@ -177,7 +175,7 @@ impl Schedules<'_> {
         let found: (Option<JobId>, Option<bool>, Option<u64>) = self.db.ask().one(
             &format!("trigger the schedule `{name}`"),
             &sql::TRIGGER_SCHEDULE,
-            &[&name, &operator.by(), &operator.given_reason()],
+            &[&name, operator],
         )?;
         Ok(match found {
             (None, _, None) => Triggered::NotFound,
@@ -195,7 +193,7 @@ impl Schedules<'_> {
         self.db.ask().one(
             &format!("remove the schedule `{name}`"),
             &sql::REMOVE_SCHEDULE,
-            &[&name, &operator.by(), &operator.given_reason()],
+            &[&name, operator],
         )
     }
 

@@ -40,13 +40,7 @@ impl Dlq<'_> {
                 let batch: Option<(u64, Option<i64>)> = self.db.ask_bulk().first(
                     "delete archived letters",
                     &sql::DELETE_ARCHIVED,
-                    &[
-                        parameter,
-                        &most,
-                        &operator.by(),
-                        &operator.given_reason(),
-                        &audit,
-                    ],
+                    &[parameter, &most, operator, &audit],
                 )?;
                 let Some((letters, first)) = batch else {
                     return Ok(None);

@@ -93,8 +93,7 @@ impl Dlq<'_> {
                         &after,
                         &most,
                         &operator.is_none(),
-                        &operator.and_then(Operator::by),
-                        &operator.and_then(Operator::given_reason),
+                        &operator,
                         &restored.audit,
                     ],
                 )?;

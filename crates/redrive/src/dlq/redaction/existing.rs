@@ -76,8 +76,7 @@ impl Redactions<'_> {
                         &after,
                         &most,
                         &operator.is_none(),
-                        &operator.and_then(Operator::by),
-                        &operator.and_then(Operator::given_reason),
+                        &operator,
                         &audit,
                     ],
                 )?;
