@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod event;
 pub(crate) mod filter;
 pub(crate) mod handle;
+pub(crate) mod prelude;
 pub(crate) mod letter;
 pub(crate) mod batches;
 pub(crate) mod breakdown;

@@ -7,10 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::value::RawValue;
 
 use crate::db::admin::Admin;
-use crate::db::row::row;
-use crate::db::sql;
-use crate::error::{Error, Result};
-use crate::job::operator::Operator;
+use crate::dlq::prelude::*;
 
 /// The records per prune statement.
 const PRUNE_BATCH: i64 = 5000;

@@ -4,15 +4,11 @@ use std::ops::ControlFlow;
 
 use crate::admin::handle::Jobs;
 use crate::admin::jobs::{self, Cancelled};
-use crate::db::sql;
 use crate::dlq::batches::then;
 use crate::dlq::filter::JobFilter;
-use crate::error::Result;
-use crate::job::job::JobId;
+use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;
 use crate::job::new_job::check_priority;
-use crate::job::operator::Operator;
-use crate::job::payload::Json;
 
 /// The jobs per statement.
 const BATCH: u64 = 500;

@@ -1,10 +1,7 @@
 //! Compares the published counters with the rows.
 
 use crate::db::admin::Admin;
-use crate::db::row::row;
-use crate::db::sql;
-use crate::error::Result;
-use crate::job::words::words;
+use crate::dlq::prelude::*;
 
 /// The counter rows folded before an audit.
 const FOLD_ROWS: i32 = 50_000;

@@ -10,15 +10,11 @@ use serde_json::value::RawValue;
 
 use crate::admin::bulk::JobBatch;
 use crate::admin::handle::Jobs;
-use crate::db::sql;
 use crate::dlq::batches::then;
 use crate::dlq::edit::{Edit, EditPreview, Edited, Made};
 use crate::dlq::filter::JobFilter;
+use crate::dlq::prelude::*;
 use crate::dlq::validation_error::ValidationErrors;
-use crate::error::{Error, Result};
-use crate::job::job::JobId;
-use crate::job::operator::Operator;
-use crate::job::payload::Json;
 
 /// The jobs per page: a page of the largest payloads still fits in memory.
 const PAGE: u64 = 100;

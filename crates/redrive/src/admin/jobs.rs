@@ -9,15 +9,11 @@ use uuid::Uuid;
 use crate::admin::handle::Jobs;
 use crate::db::admin::Admin;
 use crate::db::database::Database;
-use crate::db::row::row;
-use crate::db::sql;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::history::AttemptRecord;
-use crate::error::{Error, Result};
-use crate::job::job::JobId;
+use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;
 use crate::job::new_job::check_priority;
-use crate::job::operator::Operator;
 
 row! {
     /// A job that is live, or done and [kept](crate::WorkerBuilder::keep_done).

@@ -1,9 +1,7 @@
 //! The names of queues, for messages about names that do not exist.
 
 use crate::db::admin::Admin;
-use crate::db::row::row;
-use crate::db::sql;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 
 row! {
     /// Queues by name.

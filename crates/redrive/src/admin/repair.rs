@@ -3,10 +3,7 @@
 use postgres::Row;
 
 use crate::db::admin::Admin;
-use crate::db::row::{column, row};
-use crate::db::sql;
-use crate::error::Result;
-use crate::job::operator::Operator;
+use crate::dlq::prelude::*;
 
 row! {
     /// A kind of fault in the tables, with its places.

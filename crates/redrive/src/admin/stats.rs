@@ -6,10 +6,8 @@ use std::time::{Duration, SystemTime};
 use postgres::Row;
 
 use crate::db::admin::Admin;
-use crate::db::row::{FromRow, row};
-use crate::db::sql;
 use crate::dlq::id::GroupId;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 use crate::job::death_cause::DeathCause;
 use crate::pipeline::pause::QueuePause;
 

@@ -5,13 +5,8 @@ mod delete;
 
 use std::time::SystemTime;
 
-use crate::db::row::row;
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
 use crate::dlq::letter::Letter;
-use crate::error::Result;
-use crate::job::job::JobId;
+use crate::dlq::prelude::*;
 
 pub use restore::{NotRestored, Restored};
 

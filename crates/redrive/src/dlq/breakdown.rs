@@ -4,11 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-use crate::db::row::row;
-use crate::db::sql;
-use crate::dlq::filter::{LetterFilter, PayloadPath, countable, payload_path, written};
-use crate::dlq::handle::Dlq;
-use crate::error::{Error, Result};
+use crate::dlq::filter::{PayloadPath, countable, payload_path, written};
+use crate::dlq::prelude::*;
 
 /// The most values that are returned.
 const MAX_VALUES: i64 = 10_000;

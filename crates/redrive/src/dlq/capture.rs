@@ -10,13 +10,10 @@ use std::collections::BTreeMap;
 use postgres::Row;
 use serde::Serialize;
 
-use crate::db::row::{FromRow, column};
-use crate::dlq::handle::Dlq;
 use crate::dlq::past::LetterPast;
-use crate::error::{Error, Result};
+use crate::dlq::prelude::*;
 use crate::job::error_report::clip;
 use crate::job::headers;
-use crate::job::job::JobId;
 use crate::job::name;
 use crate::job::new_job::{MAX_GROUP_BYTES, check_key};
 

@@ -3,10 +3,7 @@
 use postgres::Row;
 
 use crate::db::session::Session;
-use crate::db::sql;
-use crate::dlq::handle::Dlq;
-use crate::error::Result;
-use crate::job::job::JobId;
+use crate::dlq::prelude::*;
 
 impl Dlq<'_> {
     /// Returns the unchanged bytes of a captured failure, by the id of its letter or of its

@@ -2,10 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::db::row::{FromRow, row};
-use crate::db::sql;
-use crate::dlq::handle::Dlq;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 
 /// How many letters are read.
 const MAX_LETTERS: i64 = 10_000;

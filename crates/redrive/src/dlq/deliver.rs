@@ -5,18 +5,11 @@ use std::time::Duration;
 
 use crate::db::caller::DbCaller;
 use crate::db::session::{Parameter, Session};
-use crate::db::sql;
 use crate::dlq::captured_bytes::captured_bytes;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
 use crate::dlq::letter::{self, Letter};
-use crate::dlq::state::LetterState;
-use crate::error::{Error, Result};
+use crate::dlq::prelude::*;
 use crate::job::error_report::clip;
 use crate::job::failure::Failure;
-use crate::job::job::JobId;
-use crate::job::operator::Operator;
-use crate::job::payload::Json;
 use crate::pipeline::attempt::run_handler;
 
 /// The ids per page.

@@ -3,14 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-use crate::db::sql;
 use crate::dlq::batches::then;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 use crate::job::error_report::clip;
-use crate::job::job::JobId;
-use crate::job::operator::Operator;
 
 /// The letters per statement of a discard or a reopening.
 const BATCH: u64 = 500;

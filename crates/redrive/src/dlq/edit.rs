@@ -11,16 +11,9 @@ use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::db::row::row;
-use crate::db::sql;
 use crate::dlq::batches::then;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
+use crate::dlq::prelude::*;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
-use crate::error::{Error, Result};
-use crate::job::job::JobId;
-use crate::job::operator::Operator;
-use crate::job::payload::Json;
 
 pub use patch::Edit;
 pub(crate) use patch::Made;

@@ -2,11 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
-use crate::error::Result;
-use crate::job::operator::Operator;
+use crate::dlq::prelude::*;
 
 /// The rows per place and statement.
 const BATCH: i64 = 2000;

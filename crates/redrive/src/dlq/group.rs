@@ -2,14 +2,10 @@
 
 use std::time::SystemTime;
 
-use crate::db::row::row;
-use crate::db::sql;
 use crate::dlq::handle::Groups;
 use crate::dlq::id::GroupId;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 use crate::job::error_report::clip;
-use crate::job::operator::Operator;
-use crate::job::words::words;
 
 /// The longest note, in bytes.
 const NOTE_BYTES: usize = 4096;

@@ -6,14 +6,10 @@ use std::time::SystemTime;
 
 use postgres::Row;
 
-use crate::db::row::{column, row};
-use crate::db::sql;
 use crate::dlq::handle::Groups;
 use crate::dlq::id::{GroupId, GroupRuleId};
-use crate::error::{Error, Result};
+use crate::dlq::prelude::*;
 use crate::job::new_job::check_key;
-use crate::job::operator::Operator;
-use crate::job::payload::Json;
 
 /// The letters per transaction.
 const BATCH: i64 = 1000;

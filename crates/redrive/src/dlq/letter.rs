@@ -10,19 +10,13 @@ use std::time::SystemTime;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::db::row::{first, row};
+use crate::db::row::first;
 use crate::db::session::Session;
-use crate::db::sql;
 use crate::dlq::event::LetterEvent;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
 use crate::dlq::history::AttemptRecord;
 use crate::dlq::id::{GroupId, RunId};
-use crate::dlq::state::LetterState;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 use crate::job::death_cause::DeathCause;
-use crate::job::job::JobId;
-use crate::job::payload::Json;
 use crate::pipeline::held_group::HeldGroup;
 
 row! {

@@ -1,11 +1,7 @@
 //! Iterates over letters page by page, in bounded memory.
 
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
 use crate::dlq::letter::Letter;
-use crate::error::{Error, Result};
-use crate::job::job::JobId;
+use crate::dlq::prelude::*;
 
 /// The most letters per page. One of large letters has fewer.
 const PAGE: u64 = 1000;

@@ -7,11 +7,9 @@ use crate::dlq::event::LetterEvent;
 use crate::dlq::filter::moment;
 use crate::dlq::history::is_readable;
 use crate::dlq::letter::Letter;
-use crate::dlq::state::LetterState;
-use crate::error::{Error, Result};
+use crate::dlq::prelude::*;
 use crate::job::death_cause::DeathCause;
 use crate::job::new_job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_key, check_priority};
-use crate::job::payload::Json;
 
 /// The longest key of a failure group, in bytes.
 const MAX_FAILURE_KEY_BYTES: usize = 1024;

@@ -6,10 +6,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::dlq::filter::LetterFilter;
-use crate::error::{Error, Result};
+use crate::dlq::prelude::*;
 use crate::job::milliseconds::milliseconds;
-use crate::job::payload::Json;
 
 const DEFAULT_POLICY_BATCH: u32 = 50;
 const DEFAULT_POLICY_GENERATIONS: u32 = 10;

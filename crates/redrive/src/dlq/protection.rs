@@ -2,11 +2,7 @@
 
 use postgres::Row;
 
-use crate::db::row::row;
-use crate::db::sql;
-use crate::dlq::handle::Dlq;
-use crate::error::Result;
-use crate::job::operator::Operator;
+use crate::dlq::prelude::*;
 
 /// The role from which an approval must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,15 +2,12 @@
 
 mod existing;
 
-use crate::db::row::{FromRow, column, row};
-use crate::db::sql;
 use crate::dlq::group_rule::MAX_PATTERN_BYTES;
 use crate::dlq::handle::Redactions;
 use crate::dlq::id::RedactionId;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 use crate::job::name;
 use crate::job::new_job::check_key;
-use crate::job::operator::Operator;
 
 row! {
     /// Values and text to remove from letters when a job dies.

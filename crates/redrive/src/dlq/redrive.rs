@@ -14,13 +14,7 @@ mod preview;
 use std::collections::HashSet;
 use std::time::SystemTime;
 
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
-use crate::error::Result;
-use crate::job::job::JobId;
-use crate::job::operator::Operator;
-use crate::job::words::words;
+use crate::dlq::prelude::*;
 
 pub use blocked::{Blocked, Gated, Unserved};
 pub use options::RedriveOptions;

@@ -8,15 +8,10 @@ use std::time::Duration;
 
 use postgres::Row;
 
-use crate::db::row::{column, row};
 use crate::db::session::Session;
-use crate::db::sql;
 use crate::dlq::handle::RetentionRules;
-use crate::dlq::state::LetterState;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 use crate::job::name;
-use crate::job::operator::Operator;
-use crate::job::words::words;
 
 /// The letters per statement.
 pub(crate) const RETAIN_BATCH: i32 = 2_000;

@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
 use crate::dlq::letter::Letter;
+use crate::dlq::prelude::*;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
-use crate::error::{Error, Result};
 use crate::job::failure::Failure;
 use crate::job::headers::Headers;
 use crate::job::payload::{Payload, read};

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::db::database::Database;
-use crate::db::sql;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 use crate::job::error_report::clip;
-use crate::job::job::JobId;
 
 /// The longest stored message, in bytes.
 const SAID_BYTES: usize = 1000;

@@ -5,15 +5,9 @@ use std::time::SystemTime;
 
 use serde_json::value::RawValue;
 
-use crate::db::row::row;
-use crate::db::sql;
 use crate::dlq::batches::then;
 use crate::dlq::discard::Changed;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
-use crate::error::Result;
-use crate::job::job::JobId;
-use crate::job::operator::Operator;
+use crate::dlq::prelude::*;
 
 /// The letters per page of a restore.
 const PAGE: u64 = 100;

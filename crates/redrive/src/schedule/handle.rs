@@ -6,12 +6,7 @@ use jiff::Timestamp;
 
 use crate::db::column::Column;
 use crate::db::database::Database;
-use crate::db::row::row;
-use crate::db::sql;
-use crate::error::{Error, Result};
-use crate::job::job::JobId;
-use crate::job::operator::Operator;
-use crate::job::words::words;
+use crate::dlq::prelude::*;
 use crate::schedule::definition::{Action, Schedule};
 use crate::schedule::rhythm::Rhythm;
 

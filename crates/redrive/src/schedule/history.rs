@@ -4,11 +4,7 @@ use std::time::SystemTime;
 
 use postgres::Row;
 
-use crate::db::row::{column, row};
-use crate::db::sql;
-use crate::error::Result;
-use crate::job::job::JobId;
-use crate::job::words::words;
+use crate::dlq::prelude::*;
 use crate::schedule::handle::Schedules;
 
 row! {

@@ -5,10 +5,8 @@ use std::time::{Duration, SystemTime};
 use postgres::Row;
 use serde_json::value::RawValue;
 
-use crate::db::row::{FromRow, row};
-use crate::db::sql;
 use crate::dlq::policy::PolicyStatus;
-use crate::error::{Error, Result};
+use crate::dlq::prelude::*;
 use crate::job::payload::JsonText;
 use crate::schedule::handle::Schedules;
 use crate::schedule::missed::Missed;

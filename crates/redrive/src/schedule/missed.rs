@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::db::row::row;
-use crate::error::Result;
-use crate::job::words::words;
+use crate::dlq::prelude::*;
 use crate::schedule::rhythm::{Rhythm, micros};
 
 /// A tick that is older than this is missed, even if it is the latest: 1 minute.

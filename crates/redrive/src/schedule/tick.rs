@@ -4,10 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-use crate::db::row::{FromRow as _, column, row};
 use crate::db::session::Session;
-use crate::db::sql;
-use crate::error::{Error, Result};
+use crate::dlq::prelude::*;
 use crate::schedule::missed::{MissedPolicy, Plan, plan};
 use crate::schedule::rhythm::Rhythm;
 

@@ -2,13 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
-use crate::error::Result;
-use crate::job::job::JobId;
-use crate::job::operator::Operator;
-use crate::job::words::words;
+use crate::dlq::prelude::*;
 
 /// The letters per statement.
 const PAGE: u64 = 500;

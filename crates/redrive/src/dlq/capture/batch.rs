@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use crate::db::sql;
 use crate::dlq::capture::{CaptureOutcome, ForeignFailure, MAX_WHOLE_BYTES};
-use crate::dlq::handle::Dlq;
-use crate::error::{Error, Result};
-use crate::job::payload::Json;
+use crate::dlq::prelude::*;
 
 /// How many captures one statement writes.
 const BATCH: usize = 1000;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::dlq::json_number;
-use crate::error::{Error, Result};
-use crate::job::payload::Json;
+use crate::dlq::prelude::*;
 
 /// An edit of payloads.
 ///

@@ -2,11 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Redactions;
-use crate::error::Result;
-use crate::job::operator::Operator;
+use crate::dlq::prelude::*;
 
 /// The letters per statement.
 const PAGE: u64 = 500;

@@ -2,15 +2,9 @@
 
 use std::time::SystemTime;
 
-use crate::db::row::{FromRow, row};
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
+use crate::dlq::prelude::*;
 use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
-use crate::dlq::state::LetterState;
-use crate::error::Result;
 use crate::job::name;
-use crate::job::operator::Operator;
 
 row! {
     /// Letters that no live worker would run: no worker serves the queue or handles the kind.

@@ -1,12 +1,8 @@
 //! Letters that another redrive run will send too.
 
-use crate::db::row::row;
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
 use crate::dlq::id::RunId;
+use crate::dlq::prelude::*;
 use crate::dlq::redrive::options::RedriveOptions;
-use crate::error::Result;
 
 row! {
     /// A run that has not ended, and its letters that a redrive selects too.

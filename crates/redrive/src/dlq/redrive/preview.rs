@@ -1,17 +1,11 @@
 //! The preview of a redrive.
 
-use crate::db::row::{FromRow, column, row};
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
-use crate::dlq::handle::Dlq;
 use crate::dlq::id::GroupId;
+use crate::dlq::prelude::*;
 use crate::dlq::redrive::Skip;
 use crate::dlq::redrive::blocked::Blocked;
 use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
 use crate::dlq::redrive::overlap::OverlappingRun;
-use crate::dlq::state::LetterState;
-use crate::error::Result;
-use crate::job::job::JobId;
 
 /// How many letters a preview names.
 const SAMPLE: i64 = 5;

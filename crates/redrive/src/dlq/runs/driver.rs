@@ -11,10 +11,9 @@ use super::state::RunState;
 use super::throttle::{LiveWait, NextBatch, Throttle};
 use crate::db::database::Database;
 use crate::db::session::Session;
-use crate::db::sql;
 use crate::dlq::handle::Runs;
 use crate::dlq::id::RunId;
-use crate::error::Result;
+use crate::dlq::prelude::*;
 
 /// How long after its last step a driver is presumed dead, in milliseconds.
 pub(super) const DRIVER_LEASE_MS: i32 = 10_000;

@@ -4,14 +4,10 @@ use std::fmt;
 
 use postgres::Row;
 
-use crate::db::row::row;
-use crate::db::sql;
 use crate::dlq::handle::Runs;
 use crate::dlq::id::RunId;
+use crate::dlq::prelude::*;
 use crate::dlq::redrive::Skip;
-use crate::dlq::state::LetterState;
-use crate::error::{Error, Result};
-use crate::job::job::JobId;
 
 /// The outcome of a letter in a run. Later runs do not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use crate::dlq::filter::LetterFilter;
+use crate::dlq::prelude::*;
 use crate::dlq::redrive::{RedriveOptions, RunLimits};
-use crate::job::job::JobId;
 
 /// The default rate of a run, in letters per second.
 const DEFAULT_RATE: u32 = 100;

@@ -13,16 +13,10 @@ use super::options::{Rate, RunOptions};
 use super::pace::are_too_many;
 use super::state::RunState;
 
-use crate::db::row::{FromRow, column, row};
-use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Runs;
 use crate::dlq::id::RunId;
+use crate::dlq::prelude::*;
 use crate::dlq::redrive::{Blocked, OverlappingRun, Skip};
-use crate::dlq::state::LetterState;
-use crate::error::Result;
-use crate::job::operator::Operator;
-use crate::job::payload::Json;
 
 row! {
     /// A redrive run with exact counts of its letters.
