@@ -163,7 +163,7 @@ impl Dlq<'_> {
                 Ok(Some(page.len() as u64))
             },
         )?;
-        let asked = filter.asked_ids().into_iter().map(JobId::new);
+        let asked = filter.asked_ids().into_iter();
         done.skipped.extend(asked.filter(|id| !seen.contains(id)));
         Ok(done)
     }

@@ -123,19 +123,17 @@ impl Dlq<'_> {
     ) -> Result<Edited> {
         let mut done = Edited::default();
         let mut refused = ValidationErrors::default();
-        let mut handled: HashSet<i64> = HashSet::new();
+        let mut handled: HashSet<JobId> = HashSet::new();
         let is_stopped = self.each_editable(filter, |page| -> Result<ControlFlow<()>> {
-            handled.extend(page.iter().map(|letter| letter.id.get()));
+            handled.extend(page.iter().map(|letter| letter.id));
             self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
             refused.fold(self.db)?;
             Ok(go_on(&done))
         })?;
         if !is_stopped {
-            let asked = filter
-                .asked_ids()
-                .into_iter()
-                .filter(|id| !handled.contains(id));
-            done.skipped.extend(asked.map(JobId::new));
+            let asked = filter.asked_ids().into_iter();
+            done.skipped
+                .extend(asked.filter(|id| !handled.contains(id)));
         }
         done.refused = refused.into_vec();
         Ok(done)

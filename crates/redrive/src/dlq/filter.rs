@@ -187,9 +187,9 @@ impl<F: Fields> Filter<F> {
         self
     }
 
-    /// Returns the filter as a statement parameter.
+    /// Returns the filter as a parameter of a statement that reads. It may have any number of ids.
     pub(crate) fn parameter(&self) -> Result<Json> {
-        Json::of("the filter", &self.conditions)
+        Json::large("the filter", &self.conditions)
     }
 
     /// Returns the limit as a statement parameter, or the default.
@@ -198,16 +198,16 @@ impl<F: Fields> Filter<F> {
             .map_or(otherwise, |limit| i64::try_from(limit).unwrap_or(i64::MAX))
     }
 
-    /// Returns the filter as a parameter of a statement that lists no page.
+    /// Returns the filter as a parameter of a statement that lists no page, and may record it.
     ///
     /// # Errors
-    /// *Invalid* if the filter has [`after`](Filter::after).
+    /// *Invalid* if the filter has [`after`](Filter::after) or over 1 MiB.
     pub(crate) fn whole(&self) -> Result<Json> {
         match self.after {
             Some(_) => Err(Error::invalid(
                 "`after` selects a page of a list and cannot be used here",
             )),
-            None => self.parameter(),
+            None => Json::of("the filter", &self.conditions),
         }
     }
 
@@ -268,12 +268,10 @@ impl Filter<LetterFields> {
     }
 
     /// Returns the ids that the filter names.
-    pub(crate) fn asked_ids(&self) -> Vec<i64> {
+    pub(crate) fn asked_ids(&self) -> Vec<JobId> {
         let ids = self.conditions.values.get("ids").and_then(Value::as_array);
-        ids.into_iter()
-            .flatten()
-            .filter_map(Value::as_i64)
-            .collect()
+        let ids = ids.into_iter().flatten().filter_map(Value::as_i64);
+        ids.map(JobId::new).collect()
     }
 }
 

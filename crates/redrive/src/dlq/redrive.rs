@@ -144,13 +144,9 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         done: &mut Redriven,
     ) -> Result<()> {
-        let reported: HashSet<i64> = done
-            .redriven
-            .iter()
-            .chain(done.skipped.iter().map(|(id, _)| id))
-            .map(|id| id.get())
-            .collect();
-        let mut left: Vec<i64> = filter.asked_ids();
+        let skipped = done.skipped.iter().map(|(id, _)| id);
+        let reported: HashSet<JobId> = done.redriven.iter().chain(skipped).copied().collect();
+        let mut left = filter.asked_ids();
         left.retain(|id| !reported.contains(id));
         if left.is_empty() {
             return Ok(());

@@ -37,7 +37,7 @@ pub enum Rate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     pub(super) letters: RedriveOptions,
-    pub(super) only: Option<Vec<i64>>,
+    pub(super) only: Option<Vec<JobId>>,
     pub(super) limits: RunLimits,
 }
 
@@ -97,15 +97,16 @@ impl RunOptions {
     /// The filter of the run does not contain the ids, so that it stays readable.
     #[must_use]
     pub fn only(mut self, letters: impl IntoIterator<Item = JobId>) -> RunOptions {
-        self.only = Some(letters.into_iter().map(JobId::get).collect());
+        self.only = Some(letters.into_iter().collect());
         self
     }
 
     /// Returns the filter of the letters that a run selects.
     pub(super) fn chosen(&self, filter: &LetterFilter) -> LetterFilter {
-        let only = self.only.as_deref();
-        let only = only.map(|ids| ids.iter().copied().map(JobId::new).collect::<Vec<_>>());
-        only.map_or_else(|| filter.clone(), |ids| filter.these(&ids))
+        match &self.only {
+            Some(ids) => filter.these(ids),
+            None => filter.clone(),
+        }
     }
 
     /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10.

@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use postgres::Row;
-use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -177,10 +176,7 @@ impl Runs<'_> {
             .dlq()
             .blocked(&chosen, how, options.limits, Some(operator))?;
         let overlapping = self.db.dlq().overlapping(&chosen, &options.letters)?;
-        let only = match &options.only {
-            Some(ids) => json!({ "ids": ids }),
-            None => json!({}),
-        };
+        let among = options.chosen(&LetterFilter::new()).parameter()?;
         let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
             "create a redrive run",
             &sql::CREATE_RUN,
@@ -199,7 +195,7 @@ impl Runs<'_> {
                 &DRIVER_LEASE_MS,
                 &i32::from(options.limits.tolerated),
                 &options.limits.sample,
-                &Json::large("the letters", &only)?,
+                &among,
                 &how.wait(),
             ],
         )?;
