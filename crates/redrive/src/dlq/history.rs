@@ -3,13 +3,15 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::db::column::Column;
 use crate::error::Result;
 use crate::job::payload::JsonText;
 
 /// One attempt in the history of a job or letter.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct AttemptRecord {
     /// The generation: how many times the job had been redriven.
@@ -37,79 +39,43 @@ pub struct AttemptRecord {
     pub pid: Option<u32>,
 }
 
-/// A stored field. An absent field has the value of the record that follows.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(untagged)]
-enum Word<T> {
-    /// Present, possibly as null.
-    Said(Option<T>),
-    #[default]
-    #[serde(skip)]
-    AsNext,
-}
+/// The fields that a record without them has from the record that follows.
+const SHARED: [&str; 8] = [
+    "generation",
+    "outcome",
+    "error_class",
+    "error_message",
+    "worker",
+    "host",
+    "version",
+    "pid",
+];
+/// The fields of a record that is stored as an array, because it shares the others, and perhaps its outcome.
+const SHORT: [&str; 4] = ["attempt", "run_ms", "ended_at", "outcome"];
 
-impl<T: Clone> Word<T> {
-    /// Resolves the field and remembers its value for the record before.
-    fn meant(self, next: &mut Option<T>) -> Option<T> {
-        if let Word::Said(value) = self {
-            *next = value;
+/// Returns the fields of a record, as `redrive.remember` stores it; `None`: it cannot be read.
+fn fields(record: Value) -> Option<Map<String, Value>> {
+    let fields: Map<String, Value> = match record {
+        Value::Object(fields) => fields,
+        Value::Array(values) if matches!(values.len(), 3 | 4) => {
+            SHORT.map(str::to_owned).into_iter().zip(values).collect()
         }
-        next.clone()
-    }
-}
-
-/// A record, as `redrive.remember` stores it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Stored {
-    generation: Word<u32>,
-    attempt: u32,
-    outcome: Word<String>,
-    run_ms: Option<u64>,
-    ended_at: Option<String>,
-    error_class: Word<String>,
-    error_message: Word<String>,
-    worker: Word<String>,
-    host: Word<String>,
-    version: Word<String>,
-    pid: Word<u32>,
-}
-
-/// A record in any of its stored shapes. A record that shares its fields with the next, or all
-/// but its outcome, is stored as an array.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum EntryShape {
-    // First, because serde also reads a struct from an array.
-    Short(u32, Option<u64>, Option<String>),
-    Ended(u32, Option<u64>, Option<String>, Option<String>),
-    Spelled(Stored),
-}
-
-impl EntryShape {
-    fn spelled(self) -> Stored {
-        match self {
-            EntryShape::Spelled(stored) => stored,
-            EntryShape::Short(attempt, run_ms, ended_at) => Stored {
-                attempt,
-                run_ms,
-                ended_at,
-                ..Stored::default()
-            },
-            EntryShape::Ended(attempt, run_ms, ended_at, outcome) => Stored {
-                attempt,
-                run_ms,
-                ended_at,
-                outcome: Word::Said(outcome),
-                ..Stored::default()
-            },
+        Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            return None;
         }
-    }
+    };
+    attempt(fields.clone()).map(|_| fields)
+}
+
+fn attempt(mut fields: Map<String, Value>) -> Option<AttemptRecord> {
+    // A null says that the record does not have what the next one has.
+    fields.retain(|_, value| !value.is_null());
+    serde_json::from_value(Value::Object(fields)).ok()
 }
 
 /// Returns whether a record is in one of the stored shapes.
-pub(in crate::dlq) fn is_readable(record: &serde_json::Value) -> bool {
-    EntryShape::deserialize(record).is_ok()
+pub(in crate::dlq) fn is_readable(record: &Value) -> bool {
+    fields(record.clone()).is_some()
 }
 
 impl Column for Vec<AttemptRecord> {
@@ -123,37 +89,34 @@ impl Column for Vec<AttemptRecord> {
 /// Parses a stored history, resolving fields from the end. Another program can store anything, such as an import of a
 /// file that was changed, and a list must show the other letters.
 fn attempts(history: &JsonText) -> Vec<AttemptRecord> {
-    let unreadable = || {
-        EntryShape::Spelled(Stored {
-            outcome: Word::Said(Some("unreadable".to_owned())),
-            ..Stored::default()
-        })
+    let unreadable = || -> Map<String, Value> {
+        Map::from_iter([("outcome".to_owned(), "unreadable".into())])
     };
     let stored = match serde_json::from_slice::<Vec<&RawValue>>(&history.0) {
         Ok(records) => records
             .into_iter()
-            .map(|record| serde_json::from_str(record.get()).unwrap_or_else(|_| unreadable()))
+            .map(|record| {
+                let record = serde_json::from_str(record.get()).ok();
+                record.and_then(fields).unwrap_or_else(unreadable)
+            })
             .collect(),
         Err(_) => vec![unreadable()],
     };
-    let mut next = AttemptRecord::default();
-    let (mut generation, mut outcome) = (None, None);
+    let mut next: Map<String, Value> = Map::new();
     let mut attempts: Vec<AttemptRecord> = stored
         .into_iter()
         .rev()
-        .map(EntryShape::spelled)
-        .map(|record| AttemptRecord {
-            generation: record.generation.meant(&mut generation).unwrap_or_default(),
-            attempt: record.attempt,
-            outcome: record.outcome.meant(&mut outcome).unwrap_or_default(),
-            run_ms: record.run_ms,
-            ended_at: record.ended_at.map(in_utc),
-            error_class: record.error_class.meant(&mut next.error_class),
-            error_message: record.error_message.meant(&mut next.error_message),
-            worker: record.worker.meant(&mut next.worker),
-            host: record.host.meant(&mut next.host),
-            version: record.version.meant(&mut next.version),
-            pid: record.pid.meant(&mut next.pid),
+        .map(|mut record| {
+            for name in SHARED {
+                match (record.get(name), next.get(name)) {
+                    (Some(value), _) => _ = next.insert(name.to_owned(), value.clone()),
+                    (None, Some(value)) => _ = record.insert(name.to_owned(), value.clone()),
+                    (None, None) => {}
+                }
+            }
+            let mut attempt = attempt(record).unwrap_or_default();
+            attempt.ended_at = attempt.ended_at.map(in_utc);
+            attempt
         })
         .collect();
     attempts.reverse();
