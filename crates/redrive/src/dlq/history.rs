@@ -89,9 +89,8 @@ impl Column for Vec<AttemptRecord> {
 /// Parses a stored history, resolving fields from the end. Another program can store anything, such as an import of a
 /// file that was changed, and a list must show the other letters.
 fn attempts(history: &JsonText) -> Vec<AttemptRecord> {
-    let unreadable = || -> Map<String, Value> {
-        Map::from_iter([("outcome".to_owned(), "unreadable".into())])
-    };
+    let unreadable =
+        || -> Map<String, Value> { Map::from_iter([("outcome".to_owned(), "unreadable".into())]) };
     let stored = match serde_json::from_slice::<Vec<&RawValue>>(&history.0) {
         Ok(records) => records
             .into_iter()

@@ -157,22 +157,12 @@ fn parse(text: &str) -> std::result::Result<Box<Cron>, croner::errors::CronError
 
 /// Returns the fields, each with its position in characters from 0.
 fn fields(line: &str) -> Vec<(usize, &str)> {
-    let mut fields = Vec::new();
-    let mut begun: Option<(usize, usize)> = None;
-    for (at, (byte, c)) in line.char_indices().enumerate() {
-        match (begun, c.is_whitespace()) {
-            (None, false) => begun = Some((at, byte)),
-            (Some((start, from)), true) => {
-                fields.push((start, &line[from..byte]));
-                begun = None;
-            }
-            (None, true) | (Some(_), false) => {}
-        }
-    }
-    if let Some((start, from)) = begun {
-        fields.push((start, &line[from..]));
-    }
-    fields
+    let at = |field: &str| {
+        let byte = field.as_ptr().addr() - line.as_ptr().addr();
+        line[..byte].chars().count()
+    };
+    let fields = line.split_whitespace();
+    fields.map(|field| (at(field), field)).collect()
 }
 
 /// Finds the field, and in it the item of its list, that makes the line invalid.
