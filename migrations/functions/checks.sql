@@ -27,11 +27,11 @@ BEGIN
 END
 $$;
 
--- Raises an error for a regular expression that cannot be matched with the texts of every death. The server has no limit
--- for one match, and a statement of a worker that reaches its timeout is repeated for ever. Without a back reference, it
--- needs not try one way to match after another.
+-- Raises an error for a regular expression that deaths cannot afford. Each matches it with its texts, the server has no
+-- limit for one match, and a death that reaches the timeout of its statement is tried again and again. A back reference
+-- makes the server try one way to match after another.
 CREATE OR REPLACE FUNCTION redrive.check_pattern(pattern text) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql IMMUTABLE
     SET standard_conforming_strings = on
 AS $$
 DECLARE

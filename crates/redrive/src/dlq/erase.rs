@@ -6,7 +6,7 @@ use crate::dlq::prelude::*;
 
 /// The rows per place and statement.
 const BATCH: i64 = 2000;
-/// Why a filter with a limit is refused: what is left of the person would be any part.
+/// Why a filter with a limit is refused: it would erase any part of a person.
 const WHOLE: &str = "an erasure takes everything that matches and has no limit";
 
 /// The rows that an erasure removed or changed, or would remove or change.
