@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use crate::admin::handle::Jobs;
 use crate::admin::jobs::{self, Cancelled};
-use crate::dlq::batches::then;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;

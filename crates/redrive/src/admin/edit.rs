@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 
 use crate::admin::bulk::JobBatch;
 use crate::admin::handle::Jobs;
-use crate::dlq::batches::then;
 use crate::dlq::edit::{Edit, EditPreview, Edited, Made};
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;

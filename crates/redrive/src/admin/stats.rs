@@ -6,9 +6,7 @@ use std::time::{Duration, SystemTime};
 use postgres::Row;
 
 use crate::db::admin::Admin;
-use crate::dlq::id::GroupId;
 use crate::dlq::prelude::*;
-use crate::job::death_cause::DeathCause;
 use crate::pipeline::pause::QueuePause;
 
 row! {

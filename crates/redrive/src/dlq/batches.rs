@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use crate::dlq::filter::{Fields, Filter};
-use crate::dlq::prelude::*;
+use crate::error::{Error, Result};
+use crate::job::payload::Json;
 
 impl<F: Fields> Filter<F> {
     /// Runs `batch` with the filter and the largest number of rows that it may take, until it returns `None`, because

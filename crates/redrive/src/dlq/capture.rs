@@ -12,9 +12,7 @@ use serde::Serialize;
 
 use crate::dlq::past::LetterPast;
 use crate::dlq::prelude::*;
-use crate::job::error_report::clip;
 use crate::job::headers;
-use crate::job::name;
 use crate::job::new_job::{MAX_GROUP_BYTES, check_key};
 
 /// The largest capture, in bytes, with its source, position and kind: 1,023 MiB.

@@ -2,7 +2,6 @@
 
 use postgres::Row;
 
-use crate::db::session::Session;
 use crate::dlq::prelude::*;
 
 impl Dlq<'_> {

@@ -4,11 +4,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
-use crate::db::session::{Parameter, Session};
+use crate::db::session::Parameter;
 use crate::dlq::captured_bytes::captured_bytes;
 use crate::dlq::letter::{self, Letter};
 use crate::dlq::prelude::*;
-use crate::job::error_report::clip;
 use crate::job::failure::Failure;
 use crate::pipeline::attempt::run_handler;
 

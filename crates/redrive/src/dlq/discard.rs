@@ -3,9 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-use crate::dlq::batches::then;
 use crate::dlq::prelude::*;
-use crate::job::error_report::clip;
 
 /// The letters per statement of a discard or a reopening.
 const BATCH: u64 = 500;

@@ -11,7 +11,6 @@ use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::dlq::batches::then;
 use crate::dlq::prelude::*;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
 

@@ -2,10 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::dlq::handle::Groups;
-use crate::dlq::id::GroupId;
 use crate::dlq::prelude::*;
-use crate::job::error_report::clip;
 
 /// The longest note, in bytes.
 const NOTE_BYTES: usize = 4096;

@@ -6,8 +6,6 @@ use std::time::SystemTime;
 
 use postgres::Row;
 
-use crate::dlq::handle::Groups;
-use crate::dlq::id::{GroupId, GroupRuleId};
 use crate::dlq::prelude::*;
 use crate::job::new_job::check_key;
 

@@ -11,12 +11,9 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::db::row::first;
-use crate::db::session::Session;
 use crate::dlq::event::LetterEvent;
 use crate::dlq::history::AttemptRecord;
-use crate::dlq::id::{GroupId, RunId};
 use crate::dlq::prelude::*;
-use crate::job::death_cause::DeathCause;
 use crate::pipeline::held_group::HeldGroup;
 
 row! {

@@ -8,7 +8,6 @@ use crate::dlq::filter::moment;
 use crate::dlq::history::is_readable;
 use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
-use crate::job::death_cause::DeathCause;
 use crate::job::new_job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_key, check_priority};
 
 /// The longest key of a failure group, in bytes.

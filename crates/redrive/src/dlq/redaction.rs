@@ -3,10 +3,7 @@
 mod existing;
 
 use crate::dlq::group_rule::MAX_PATTERN_BYTES;
-use crate::dlq::handle::Redactions;
-use crate::dlq::id::RedactionId;
 use crate::dlq::prelude::*;
-use crate::job::name;
 use crate::job::new_job::check_key;
 
 row! {

@@ -8,10 +8,7 @@ use std::time::Duration;
 
 use postgres::Row;
 
-use crate::db::session::Session;
-use crate::dlq::handle::RetentionRules;
 use crate::dlq::prelude::*;
-use crate::job::name;
 
 /// The letters per statement.
 pub(crate) const RETAIN_BATCH: i32 = 2_000;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::db::database::Database;
 use crate::dlq::prelude::*;
-use crate::job::error_report::clip;
 
 /// The longest stored message, in bytes.
 const SAID_BYTES: usize = 1000;

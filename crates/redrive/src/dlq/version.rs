@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use serde_json::value::RawValue;
 
-use crate::dlq::batches::then;
 use crate::dlq::discard::Changed;
 use crate::dlq::prelude::*;
 

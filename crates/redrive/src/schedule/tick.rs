@@ -4,7 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-use crate::db::session::Session;
 use crate::dlq::prelude::*;
 use crate::schedule::missed::{MissedPolicy, Plan, plan};
 use crate::schedule::rhythm::Rhythm;

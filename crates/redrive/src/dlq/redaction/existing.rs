@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::dlq::handle::Redactions;
 use crate::dlq::prelude::*;
 
 /// The letters per statement.

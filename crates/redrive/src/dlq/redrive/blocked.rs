@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use crate::dlq::prelude::*;
 use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
-use crate::job::name;
 
 row! {
     /// Letters that no live worker would run: no worker serves the queue or handles the kind.

@@ -1,6 +1,5 @@
 //! Letters that another redrive run will send too.
 
-use crate::dlq::id::RunId;
 use crate::dlq::prelude::*;
 use crate::dlq::redrive::options::RedriveOptions;
 

@@ -1,6 +1,5 @@
 //! The preview of a redrive.
 
-use crate::dlq::id::GroupId;
 use crate::dlq::prelude::*;
 use crate::dlq::redrive::Skip;
 use crate::dlq::redrive::blocked::Blocked;

@@ -10,9 +10,6 @@ use super::pace::{Facts, Numbers, Pace, pace};
 use super::state::RunState;
 use super::throttle::{LiveWait, NextBatch, Throttle};
 use crate::db::database::Database;
-use crate::db::session::Session;
-use crate::dlq::handle::Runs;
-use crate::dlq::id::RunId;
 use crate::dlq::prelude::*;
 
 /// How long after its last step a driver is presumed dead, in milliseconds.

@@ -4,8 +4,6 @@ use std::fmt;
 
 use postgres::Row;
 
-use crate::dlq::handle::Runs;
-use crate::dlq::id::RunId;
 use crate::dlq::prelude::*;
 use crate::dlq::redrive::Skip;
 

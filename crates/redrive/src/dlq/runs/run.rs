@@ -12,8 +12,6 @@ use super::options::{Rate, RunOptions};
 use super::pace::are_too_many;
 use super::state::RunState;
 
-use crate::dlq::handle::Runs;
-use crate::dlq::id::RunId;
 use crate::dlq::prelude::*;
 use crate::dlq::redrive::{Blocked, OverlappingRun, Skip};
 
