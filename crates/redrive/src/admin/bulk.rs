@@ -200,32 +200,29 @@ impl Jobs<'_> {
             check_priority(priority)?;
         }
         let mut place = None;
-        filter.in_batches(
-            BATCH,
-            |changed: &mut ChangedJobs, _, most| -> Result<Option<u64>> {
-                let batch = JobBatch {
-                    doing: "change jobs",
-                    word: change.word(),
-                    filter,
-                    operator,
-                    priority: change.priority(),
-                    place: place.take(),
-                    last_place: None,
-                    most,
-                    ids: Vec::new(),
-                    unedited: Vec::new(),
-                    edited: Vec::new(),
-                };
-                let done = self.change_batch(&batch, changed.audit)?;
-                let jobs = done.jobs.len();
-                (place, changed.audit) = (done.place, done.audit);
-                changed.jobs.extend(done.jobs);
-                match place {
-                    Some(_) => Ok(then(go_on(changed), jobs)),
-                    None => Ok(None),
-                }
-            },
-        )
+        filter.in_batches(BATCH, |changed: &mut ChangedJobs, _, most| -> Taken {
+            let batch = JobBatch {
+                doing: "change jobs",
+                word: change.word(),
+                filter,
+                operator,
+                priority: change.priority(),
+                place: place.take(),
+                last_place: None,
+                most,
+                ids: Vec::new(),
+                unedited: Vec::new(),
+                edited: Vec::new(),
+            };
+            let done = self.change_batch(&batch, changed.audit)?;
+            let jobs = done.jobs.len();
+            (place, changed.audit) = (done.place, done.audit);
+            changed.jobs.extend(done.jobs);
+            match place {
+                Some(_) => Ok(then(go_on(changed), jobs)),
+                None => Ok(None),
+            }
+        })
     }
 
     /// Changes one batch. `audit` is the record of the first one.

@@ -104,19 +104,16 @@ impl Jobs<'_> {
         mut visit: impl FnMut(Page) -> Result<ControlFlow<()>, E>,
     ) -> Result<bool, E> {
         let mut place = None;
-        filter.in_batches(
-            PAGE,
-            |is_stopped: &mut bool, _, most| -> Result<Option<u64>, E> {
-                let Some(page) = self.page_of_waiting(filter, place.take(), most)? else {
-                    return Ok(None);
-                };
-                place = Some(page.to.clone());
-                let jobs = page.jobs.len();
-                let course = visit(page)?;
-                *is_stopped = course.is_break();
-                Ok(then(course, jobs))
-            },
-        )
+        filter.in_batches(PAGE, |is_stopped: &mut bool, _, most| -> Taken<E> {
+            let Some(page) = self.page_of_waiting(filter, place.take(), most)? else {
+                return Ok(None);
+            };
+            place = Some(page.to.clone());
+            let jobs = page.jobs.len();
+            let course = visit(page)?;
+            *is_stopped = course.is_break();
+            Ok(then(course, jobs))
+        })
     }
 
     fn page_of_waiting(

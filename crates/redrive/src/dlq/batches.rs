@@ -6,6 +6,9 @@ use crate::dlq::filter::{Fields, Filter};
 use crate::error::{Error, Result};
 use crate::job::payload::Json;
 
+/// The rows that a batch has taken; `None`: it is the last one.
+pub(crate) type Taken<E = Error> = Result<Option<u64>, E>;
+
 impl<F: Fields> Filter<F> {
     /// Runs `batch` with the filter and the largest number of rows that it may take, until it returns `None`, because
     /// nothing is left or its caller wants no more, or the limit is used up by the rows that it returns. Returns what the
@@ -16,7 +19,7 @@ impl<F: Fields> Filter<F> {
     pub(crate) fn in_batches<D: Default, E: From<Error>>(
         &self,
         size: u64,
-        mut batch: impl FnMut(&mut D, &Json, u64) -> Result<Option<u64>, E>,
+        mut batch: impl FnMut(&mut D, &Json, u64) -> Taken<E>,
     ) -> Result<D, E> {
         let filter = self.whole()?;
         let mut done = D::default();

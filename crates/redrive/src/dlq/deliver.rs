@@ -147,21 +147,18 @@ impl Dlq<'_> {
             sink,
             operator,
         };
-        let mut done = open.in_batches(
-            PAGE,
-            |done: &mut Deliveries, _, most| -> Result<Option<u64>> {
-                let page = self.page_of_ids(&open, after, most)?;
-                let Some(last) = page.last() else {
-                    return Ok(None);
-                };
-                after = *last;
-                seen.extend(page.iter().copied());
-                for id in &page {
-                    hand.deliver(*id, done)?;
-                }
-                Ok(Some(page.len() as u64))
-            },
-        )?;
+        let mut done = open.in_batches(PAGE, |done: &mut Deliveries, _, most| -> Taken {
+            let page = self.page_of_ids(&open, after, most)?;
+            let Some(last) = page.last() else {
+                return Ok(None);
+            };
+            after = *last;
+            seen.extend(page.iter().copied());
+            for id in &page {
+                hand.deliver(*id, done)?;
+            }
+            Ok(Some(page.len() as u64))
+        })?;
         let asked = filter.asked_ids().into_iter();
         done.skipped.extend(asked.filter(|id| !seen.contains(id)));
         Ok(done)

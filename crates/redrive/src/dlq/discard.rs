@@ -91,30 +91,27 @@ impl Dlq<'_> {
             .given_reason()
             .map(|why| clip(why.to_owned(), WHY_BYTES));
         let mut as_of: Option<SystemTime> = None;
-        filter.in_batches(
-            BATCH,
-            |changed: &mut Changed, parameter, most| -> Result<Option<u64>> {
-                let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
-                    doing,
-                    &sql::DISCARD_LETTERS,
-                    &[
-                        parameter,
-                        &as_of,
-                        &most,
-                        &why,
-                        &operator.by(),
-                        &changed.audit,
-                        &undo,
-                    ],
-                )?;
-                let Some((_, audit, moment)) = moved.first() else {
-                    return Ok(None);
-                };
-                (as_of, changed.audit) = (Some(*moment), Some(*audit));
-                changed.letters.extend(moved.iter().map(|(id, ..)| id));
-                Ok(then(go_on(changed), moved.len()))
-            },
-        )
+        filter.in_batches(BATCH, |changed: &mut Changed, parameter, most| -> Taken {
+            let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
+                doing,
+                &sql::DISCARD_LETTERS,
+                &[
+                    parameter,
+                    &as_of,
+                    &most,
+                    &why,
+                    &operator.by(),
+                    &changed.audit,
+                    &undo,
+                ],
+            )?;
+            let Some((_, audit, moment)) = moved.first() else {
+                return Ok(None);
+            };
+            (as_of, changed.audit) = (Some(*moment), Some(*audit));
+            changed.letters.extend(moved.iter().map(|(id, ..)| id));
+            Ok(then(go_on(changed), moved.len()))
+        })
     }
 
     /// Counts the letters that [`prune`](Dlq::prune) would delete. Changes nothing.

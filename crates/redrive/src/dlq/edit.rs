@@ -165,20 +165,17 @@ impl Dlq<'_> {
         mut visit: impl FnMut(Vec<Editable>) -> Result<ControlFlow<()>, E>,
     ) -> Result<bool, E> {
         let mut after = JobId::new(i64::MIN);
-        filter.in_batches(
-            PAGE,
-            |is_stopped: &mut bool, _, most| -> Result<Option<u64>, E> {
-                let page = self.page_of_editable(filter, after, most)?;
-                let Some(last) = page.last() else {
-                    return Ok(None);
-                };
-                after = last.id;
-                let letters = page.len();
-                let course = visit(page)?;
-                *is_stopped = course.is_break();
-                Ok(then(course, letters))
-            },
-        )
+        filter.in_batches(PAGE, |is_stopped: &mut bool, _, most| -> Taken<E> {
+            let page = self.page_of_editable(filter, after, most)?;
+            let Some(last) = page.last() else {
+                return Ok(None);
+            };
+            after = last.id;
+            let letters = page.len();
+            let course = visit(page)?;
+            *is_stopped = course.is_break();
+            Ok(then(course, letters))
+        })
     }
 
     fn page_of_editable(

@@ -33,21 +33,18 @@ impl Dlq<'_> {
         mut visit: impl FnMut(&[Letter]) -> Result<(), E>,
     ) -> Result<u64, E> {
         let mut after = JobId::new(i64::MIN);
-        filter.in_batches(
-            PAGE,
-            |visited: &mut u64, _, most| -> Result<Option<u64>, E> {
-                let ids = self.page_of_ids(filter, after, most)?;
-                let Some(last) = ids.last() else {
-                    return Ok(None);
-                };
-                after = *last;
-                let letters = self.letters_in_order(filter, &ids)?;
-                visit(&letters)?;
-                let seen = letters.len() as u64;
-                *visited += seen;
-                Ok(Some(seen))
-            },
-        )
+        filter.in_batches(PAGE, |visited: &mut u64, _, most| -> Taken<E> {
+            let ids = self.page_of_ids(filter, after, most)?;
+            let Some(last) = ids.last() else {
+                return Ok(None);
+            };
+            after = *last;
+            let letters = self.letters_in_order(filter, &ids)?;
+            visit(&letters)?;
+            let seen = letters.len() as u64;
+            *visited += seen;
+            Ok(Some(seen))
+        })
     }
 
     /// Returns the ids of a page, which ends early if its letters are large.

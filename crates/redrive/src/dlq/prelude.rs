@@ -3,7 +3,7 @@
 pub(crate) use crate::db::row::{FromRow, column, row};
 pub(crate) use crate::db::session::Session;
 pub(crate) use crate::db::sql;
-pub(crate) use crate::dlq::batches::then;
+pub(crate) use crate::dlq::batches::{Taken, then};
 pub(crate) use crate::dlq::filter::LetterFilter;
 pub(crate) use crate::dlq::handle::{Dlq, Groups, Redactions, RetentionRules, Runs};
 pub(crate) use crate::dlq::id::{GroupId, GroupRuleId, RedactionId, RunId};

@@ -95,9 +95,8 @@ impl Dlq<'_> {
         let mut as_of: Option<SystemTime> = None;
         // Where the batch before ended: a letter that cannot go back is tried once.
         let mut last: Option<(SystemTime, JobId)> = None;
-        let mut done = filter.in_batches(
-            BATCH,
-            |done: &mut Redriven, parameter, most| -> Result<Option<u64>> {
+        let mut done =
+            filter.in_batches(BATCH, |done: &mut Redriven, parameter, most| -> Taken {
                 let tried: Vec<(JobId, String, SystemTime, SystemTime)> = self.db.ask_bulk().all(
                     "redrive letters",
                     &sql::REDRIVE_LETTERS,
@@ -130,8 +129,7 @@ impl Dlq<'_> {
                     }
                 }
                 Ok(Some((done.redriven.len() - before) as u64))
-            },
-        )?;
+            })?;
         done.blocked = blocked;
         self.add_skips(filter, options, &mut done)?;
         Ok(done)

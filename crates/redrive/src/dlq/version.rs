@@ -82,32 +82,29 @@ impl Dlq<'_> {
         mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
         let mut after = JobId::new(i64::MIN);
-        filter.in_batches(
-            PAGE,
-            |changed: &mut Changed, parameter, most| -> Result<Option<u64>> {
-                let page = self.page_of_ids(filter, after, most)?;
-                let Some(last) = page.last() else {
-                    return Ok(None);
-                };
-                after = *last;
-                let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
-                    "restore letters",
-                    &sql::RESTORE_LETTERS,
-                    &[
-                        &page,
-                        &version,
-                        &operator.given_reason(),
-                        &operator.by(),
-                        parameter,
-                        &changed.audit,
-                    ],
-                )?;
-                if let Some((_, _, first)) = restored.first() {
-                    changed.audit = *first;
-                }
-                changed.letters.extend(restored.iter().map(|(id, ..)| id));
-                Ok(then(go_on(changed), page.len()))
-            },
-        )
+        filter.in_batches(PAGE, |changed: &mut Changed, parameter, most| -> Taken {
+            let page = self.page_of_ids(filter, after, most)?;
+            let Some(last) = page.last() else {
+                return Ok(None);
+            };
+            after = *last;
+            let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
+                "restore letters",
+                &sql::RESTORE_LETTERS,
+                &[
+                    &page,
+                    &version,
+                    &operator.given_reason(),
+                    &operator.by(),
+                    parameter,
+                    &changed.audit,
+                ],
+            )?;
+            if let Some((_, _, first)) = restored.first() {
+                changed.audit = *first;
+            }
+            changed.letters.extend(restored.iter().map(|(id, ..)| id));
+            Ok(then(go_on(changed), page.len()))
+        })
     }
 }

@@ -30,21 +30,18 @@ impl Dlq<'_> {
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
         let mut audit: Option<i64> = None;
-        filter.in_batches(
-            BATCH,
-            |deleted: &mut u64, parameter, most| -> Result<Option<u64>> {
-                let batch: Option<(u64, Option<i64>)> = self.db.ask_bulk().first(
-                    "delete archived letters",
-                    &sql::DELETE_ARCHIVED,
-                    &[parameter, &most, operator, &audit],
-                )?;
-                let Some((letters, first)) = batch else {
-                    return Ok(None);
-                };
-                audit = first;
-                *deleted += letters;
-                Ok(go_on(*deleted).is_continue().then_some(letters))
-            },
-        )
+        filter.in_batches(BATCH, |deleted: &mut u64, parameter, most| -> Taken {
+            let batch: Option<(u64, Option<i64>)> = self.db.ask_bulk().first(
+                "delete archived letters",
+                &sql::DELETE_ARCHIVED,
+                &[parameter, &most, operator, &audit],
+            )?;
+            let Some((letters, first)) = batch else {
+                return Ok(None);
+            };
+            audit = first;
+            *deleted += letters;
+            Ok(go_on(*deleted).is_continue().then_some(letters))
+        })
     }
 }

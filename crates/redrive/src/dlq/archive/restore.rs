@@ -76,33 +76,30 @@ impl Dlq<'_> {
         mut go_on: impl FnMut(&Restored) -> ControlFlow<()>,
     ) -> Result<Restored> {
         let mut after = i64::MIN;
-        filter.in_batches(
-            PAGE,
-            |restored: &mut Restored, parameter, most| -> Result<Option<u64>> {
-                let page: Vec<(JobId, String, Option<i64>)> = self.db.ask_bulk().all(
-                    "restore archived letters",
-                    &sql::RESTORE_ARCHIVED,
-                    &[
-                        parameter,
-                        &after,
-                        &most,
-                        &operator.is_none(),
-                        &operator,
-                        &restored.audit,
-                    ],
-                )?;
-                let Some((last, _, audit)) = page.last() else {
-                    return Ok(None);
-                };
-                (after, restored.audit) = (last.get(), *audit);
-                for (id, result, _) in page {
-                    match &*result {
-                        "restored" => restored.letters.push(id),
-                        reason => restored.left.push((id, reason.parse()?)),
-                    }
+        filter.in_batches(PAGE, |restored: &mut Restored, parameter, most| -> Taken {
+            let page: Vec<(JobId, String, Option<i64>)> = self.db.ask_bulk().all(
+                "restore archived letters",
+                &sql::RESTORE_ARCHIVED,
+                &[
+                    parameter,
+                    &after,
+                    &most,
+                    &operator.is_none(),
+                    &operator,
+                    &restored.audit,
+                ],
+            )?;
+            let Some((last, _, audit)) = page.last() else {
+                return Ok(None);
+            };
+            (after, restored.audit) = (last.get(), *audit);
+            for (id, result, _) in page {
+                match &*result {
+                    "restored" => restored.letters.push(id),
+                    reason => restored.left.push((id, reason.parse()?)),
                 }
-                Ok(go_on(restored).is_continue().then_some(most))
-            },
-        )
+            }
+            Ok(go_on(restored).is_continue().then_some(most))
+        })
     }
 }

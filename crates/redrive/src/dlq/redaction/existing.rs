@@ -61,28 +61,25 @@ impl Redactions<'_> {
     ) -> Result<u64> {
         let mut after = i64::MIN;
         let mut audit: Option<i64> = None;
-        filter.in_batches(
-            PAGE,
-            |changed: &mut u64, parameter, most| -> Result<Option<u64>> {
-                let page: Option<(i64, u64, Option<i64>)> = self.db.ask_bulk().first(
-                    "redact letters",
-                    &sql::REDACT_LETTERS,
-                    &[
-                        parameter,
-                        &after,
-                        &most,
-                        &operator.is_none(),
-                        &operator,
-                        &audit,
-                    ],
-                )?;
-                let Some((last, letters, first)) = page else {
-                    return Ok(None);
-                };
-                (after, audit) = (last, first);
-                *changed += letters;
-                Ok(go_on(*changed).is_continue().then_some(most))
-            },
-        )
+        filter.in_batches(PAGE, |changed: &mut u64, parameter, most| -> Taken {
+            let page: Option<(i64, u64, Option<i64>)> = self.db.ask_bulk().first(
+                "redact letters",
+                &sql::REDACT_LETTERS,
+                &[
+                    parameter,
+                    &after,
+                    &most,
+                    &operator.is_none(),
+                    &operator,
+                    &audit,
+                ],
+            )?;
+            let Some((last, letters, first)) = page else {
+                return Ok(None);
+            };
+            (after, audit) = (last, first);
+            *changed += letters;
+            Ok(go_on(*changed).is_continue().then_some(most))
+        })
     }
 }
