@@ -178,11 +178,9 @@ impl Groups<'_> {
     pub fn preview_split(&self, group: GroupId, by: &SplitBy) -> Result<Vec<SplitPart>> {
         by.check()?;
         let (action, pattern) = by.parts();
-        self.db.ask_bulk().all(
-            &format!("preview the split of failure group {group}"),
-            &sql::PREVIEW_SPLIT,
-            &[&group, &action, &pattern],
-        )
+        let doing = format!("preview the split of failure group {group}");
+        let ask = self.db.ask_bulk();
+        ask.all(&doing, &sql::PREVIEW_SPLIT, &[&group, &action, &pattern])
     }
 
     /// Returns all rules, in the order in which they apply.
@@ -200,11 +198,9 @@ impl Groups<'_> {
     /// # Errors
     /// If the database fails.
     pub fn remove_rule(&self, id: GroupRuleId, operator: &Operator) -> Result<bool> {
-        self.db.ask().one(
-            &format!("remove group rule {id}"),
-            &sql::REMOVE_GROUP_RULE,
-            &[&id, operator],
-        )
+        let doing = format!("remove group rule {id}");
+        let ask = self.db.ask();
+        ask.one(&doing, &sql::REMOVE_GROUP_RULE, &[&id, operator])
     }
 
     /// Moves the letters of a rule's group that are not where the rules put them.

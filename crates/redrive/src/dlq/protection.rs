@@ -95,11 +95,9 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn unprotect(&self, queue: &str, operator: &Operator) -> Result<bool> {
-        self.db.ask().one(
-            &format!("remove the protection of queue `{queue}`"),
-            &sql::REMOVE_PROTECTION,
-            &[&queue, operator],
-        )
+        let doing = format!("remove the protection of queue `{queue}`");
+        let ask = self.db.ask();
+        ask.one(&doing, &sql::REMOVE_PROTECTION, &[&queue, operator])
     }
 
     /// Returns the protections of all queues.

@@ -130,11 +130,9 @@ impl Redactions<'_> {
     /// # Errors
     /// If the database fails.
     pub fn remove(&self, id: RedactionId, operator: &Operator) -> Result<bool> {
-        self.db.ask().one(
-            &format!("remove redaction {id}"),
-            &sql::REMOVE_REDACTION,
-            &[&id, operator],
-        )
+        let doing = format!("remove redaction {id}");
+        let ask = self.db.ask();
+        ask.one(&doing, &sql::REMOVE_REDACTION, &[&id, operator])
     }
 
     /// Returns the redactions in the order in which they apply.

@@ -137,11 +137,9 @@ impl RetentionRules<'_> {
         operator: &Operator,
     ) -> Result<bool> {
         name::check_given("queue", queue)?;
-        self.db.ask().one(
-            &format!("remove the rule for {state} letters"),
-            &sql::REMOVE_RETENTION,
-            &[&queue, &state, operator],
-        )
+        let doing = format!("remove the rule for {state} letters");
+        let ask = self.db.ask();
+        ask.one(&doing, &sql::REMOVE_RETENTION, &[&queue, &state, operator])
     }
 
     /// Returns the rules, those for all queues first.

@@ -154,11 +154,9 @@ impl Schedules<'_> {
     }
 
     fn set_paused(self, name: &str, operator: &Operator, verb: &str, paused: bool) -> Result<bool> {
-        self.db.ask().one(
-            &format!("{verb} the schedule `{name}`"),
-            &sql::PAUSE_SCHEDULE,
-            &[&name, &paused, operator],
-        )
+        let doing = format!("{verb} the schedule `{name}`");
+        let ask = self.db.ask();
+        ask.one(&doing, &sql::PAUSE_SCHEDULE, &[&name, &paused, operator])
     }
 
     /// Enqueues the job of a schedule, or redrives the letters of its policy, now, also if it is paused. Its next tick stays
@@ -185,11 +183,9 @@ impl Schedules<'_> {
     /// # Errors
     /// If the database fails.
     pub fn remove(&self, name: &str, operator: &Operator) -> Result<bool> {
-        self.db.ask().one(
-            &format!("remove the schedule `{name}`"),
-            &sql::REMOVE_SCHEDULE,
-            &[&name, operator],
-        )
+        let doing = format!("remove the schedule `{name}`");
+        let ask = self.db.ask();
+        ask.one(&doing, &sql::REMOVE_SCHEDULE, &[&name, operator])
     }
 
     fn clock(self, schedule: &Schedule) -> Result<Clock> {

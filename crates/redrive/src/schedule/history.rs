@@ -69,11 +69,9 @@ impl Schedules<'_> {
     /// # Errors
     /// If the database fails.
     pub fn history(&self, name: &str, limit: u32) -> Result<Vec<ScheduleTick>> {
-        self.db.ask().all(
-            &format!("read the history of the schedule `{name}`"),
-            &sql::SCHEDULE_HISTORY,
-            &[&name, &i64::from(limit)],
-        )
+        let doing = format!("read the history of the schedule `{name}`");
+        let ask = self.db.ask();
+        ask.all(&doing, &sql::SCHEDULE_HISTORY, &[&name, &i64::from(limit)])
     }
 }
 

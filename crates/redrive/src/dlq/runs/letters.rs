@@ -115,11 +115,9 @@ impl Runs<'_> {
     /// # Errors
     /// If the database fails.
     pub fn letters(&self, id: RunId, after: u64, limit: u32) -> Result<Vec<RunLetter>> {
-        self.db.ask_bulk().all(
-            &format!("list the letters of run {id}"),
-            &sql::RUN_LETTERS,
-            &[&id, &after, &i64::from(limit)],
-        )
+        let doing = format!("list the letters of run {id}");
+        let ask = self.db.ask_bulk();
+        ask.all(&doing, &sql::RUN_LETTERS, &[&id, &after, &i64::from(limit)])
     }
 
     /// Returns the newest runs of a letter, at most `limit`, with its outcome in each.
@@ -127,11 +125,9 @@ impl Runs<'_> {
     /// # Errors
     /// If the database fails.
     pub fn of_letter(&self, letter: JobId, limit: u32) -> Result<Vec<LetterRun>> {
-        self.db.ask().all(
-            &format!("list the runs of letter {letter}"),
-            &sql::LETTER_RUNS,
-            &[&letter, &i64::from(limit)],
-        )
+        let doing = format!("list the runs of letter {letter}");
+        let ask = self.db.ask();
+        ask.all(&doing, &sql::LETTER_RUNS, &[&letter, &i64::from(limit)])
     }
 }
 
