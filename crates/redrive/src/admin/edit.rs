@@ -33,21 +33,6 @@ impl Jobs<'_> {
     ///
     /// Each batch of 100 is one transaction with its audit row. Earlier payloads are not kept.
     ///
-    /// ```
-    /// use redrive::Operator;
-    /// use redrive::admin::JobFilter;
-    /// use redrive::dlq::Edit;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// let filter = JobFilter::new().queue("orders").kind("order.placed");
-    /// let edit = Edit::merge(r#"{"currency": "EUR"}"#)?;
-    /// let done = db.admin().jobs().edit(&filter, &edit, &Operator::new("maria@ops-1"))?;
-    /// println!("{} edited, {} unchanged", done.edited.len(), done.unchanged);
-    /// # Ok(()) }
-    /// ```
-    ///
     /// # Errors
     /// *Invalid* with [`JobFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &JobFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {

@@ -48,14 +48,6 @@ pub type LetterFilter = Filter<LetterFields>;
 
 /// Selects live jobs. An empty filter selects all of them; each method narrows it.
 ///
-/// ```
-/// use std::time::Duration;
-/// use redrive::admin::{JobFilter, JobState};
-///
-/// let filter = JobFilter::new().queue("orders").state(JobState::Ready).older_than(Duration::from_secs(300));
-/// assert_eq!(filter.to_string(), "queue=orders state=ready age>5m");
-/// ```
-///
 /// A filter can be written as text, `"queue=orders state=ready".parse()`; see its [`FromStr`](std::str::FromStr).
 pub type JobFilter = Filter<JobFields>;
 
@@ -139,14 +131,6 @@ impl<F: Fields> Filter<F> {
     /// Parses a text as exactly one condition, such as one argument of a shell.
     ///
     /// A value may contain spaces without quotes.
-    ///
-    /// ```
-    /// use redrive::dlq::LetterFilter;
-    ///
-    /// let failed = LetterFilter::parse_condition("class=exit 1")?;
-    /// assert_eq!(failed, LetterFilter::new().error_class("exit 1"));
-    /// # Ok::<(), redrive::Error>(())
-    /// ```
     ///
     /// # Errors
     /// *Invalid* if the text is not a condition; the message lists the conditions.

@@ -183,6 +183,8 @@ fn every_example_of_the_help_is_a_condition() {
     }
     check::<LetterFields>(&LetterFilter::help());
     check::<JobFields>(&JobFilter::help());
+    let spaced = LetterFilter::parse_condition("class=exit 1").expect("one condition");
+    assert_eq!(spaced, LetterFilter::new().error_class("exit 1"));
 }
 
 #[test]

@@ -24,16 +24,6 @@ pub enum Rate {
 }
 
 /// The options of a run: pace, canary, tolerated deaths, and how its letters are redriven.
-///
-/// ```
-/// use redrive::dlq::RedriveOptions;
-/// use redrive::dlq::runs::{Rate, RunOptions};
-///
-/// let options = RunOptions::new()
-///     .canary(10)
-///     .rate(Rate::Unthrottled)
-///     .letters(RedriveOptions::new().priority(-10));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     pub(super) letters: RedriveOptions,
