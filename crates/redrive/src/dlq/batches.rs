@@ -21,7 +21,7 @@ impl<F: Fields> Filter<F> {
         size: u64,
         mut batch: impl FnMut(&mut D, &Json, u64) -> Taken<E>,
     ) -> Result<D, E> {
-        let filter = self.whole()?;
+        let filter = self.recorded()?;
         let mut done = D::default();
         let mut left = self.limit.unwrap_or(u64::MAX);
         while let Some(taken) = batch(&mut done, &filter, size.min(left))? {

@@ -182,27 +182,35 @@ impl<F: Fields> Filter<F> {
             .map_or(otherwise, |limit| i64::try_from(limit).unwrap_or(i64::MAX))
     }
 
-    /// Returns the filter as a parameter of a statement that lists no page, and may record it.
+    /// Returns the filter as a parameter of a statement that lists no page.
     ///
     /// # Errors
-    /// *Invalid* if the filter has [`after`](Filter::after) or over 1 MiB.
+    /// *Invalid* if the filter has [`after`](Filter::after).
     pub(crate) fn whole(&self) -> Result<Json> {
         match self.after {
             Some(_) => Err(Error::invalid(
                 "`after` selects a page of a list and cannot be used here",
             )),
-            None => Json::of("the filter", &self.conditions),
+            None => self.parameter(),
         }
     }
 
-    /// Returns the filter as a parameter of a statement that takes all that match.
+    /// Returns the filter as a parameter of a statement that records it.
     ///
     /// # Errors
-    /// *Invalid* if the filter has a [`limit`](Filter::limit), for this reason, or [`after`](Filter::after).
+    /// *Invalid* if the filter has [`after`](Filter::after), or over 1 MiB.
+    pub(crate) fn recorded(&self) -> Result<Json> {
+        self.whole()?.within_limit("the filter")
+    }
+
+    /// Returns the filter as a parameter of a statement that takes all that match, and may record it.
+    ///
+    /// # Errors
+    /// *Invalid* if the filter has a [`limit`](Filter::limit), for this reason; otherwise those of `recorded`.
     pub(crate) fn unlimited(&self, why: &str) -> Result<Json> {
         match self.limit {
             Some(_) => Err(Error::invalid(why)),
-            None => self.whole(),
+            None => self.recorded(),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         operator: &Operator,
     ) -> Result<Redriven> {
-        filter.whole()?;
+        filter.recorded()?;
         let blocked = self.blocked(filter, options, RunLimits::default(), Some(operator))?;
         let mut as_of: Option<SystemTime> = None;
         // Where the batch before ended: a letter that cannot go back is tried once.

@@ -211,7 +211,7 @@ impl Json {
         }
     }
 
-    fn within_limit(self, what: &str) -> Result<Json> {
+    pub(crate) fn within_limit(self, what: &str) -> Result<Json> {
         match self.0.len() {
             ..=MAX_PAYLOAD_BYTES => Ok(self),
             bytes => Err(Error::invalid(format!(

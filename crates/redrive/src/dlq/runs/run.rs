@@ -166,7 +166,7 @@ impl Runs<'_> {
         operator: &Operator,
         driver: Option<Uuid>,
     ) -> Result<Option<CreatedRun>> {
-        let parameter = filter.whole()?;
+        let parameter = filter.recorded()?;
         let how = &options.letters;
         let chosen = options.chosen(filter);
         let blocked = self
