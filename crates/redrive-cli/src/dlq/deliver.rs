@@ -101,7 +101,7 @@ impl Deliver {
             {
                 self.deliver(open, found.affected, &*sink, shell.as_ref(), cx)
             }
-            open => Change {
+            Some(_) | None => Change {
                 batches: DELIVER,
                 to_act: selection.is_dry_run().then(|| match self.force {
                     true => selection.to_act_with_reason(),
