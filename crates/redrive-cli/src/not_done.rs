@@ -20,11 +20,11 @@ pub(crate) struct NotDone(pub(crate) Vec<(JobId, Why)>);
 
 impl NotDone {
     /// Finds out why a command that takes letters in these states, and with these conditions, left some
-    /// unchanged. `None`: the conditions exclude all of these states. The limit allows `left` more.
+    /// unchanged. The limit allows `left` more.
     pub(crate) fn letters(
         ids: &[JobId],
         takes: &[LetterState],
-        filter: Option<&LetterFilter>,
+        filter: &LetterFilter,
         left: u64,
         db: &Database,
     ) -> NotDone {
@@ -38,13 +38,12 @@ impl NotDone {
     fn find(
         ids: &[JobId],
         takes: &[LetterState],
-        filter: Option<&LetterFilter>,
+        filter: &LetterFilter,
         left: u64,
         db: &Database,
     ) -> Result<NotDone> {
         let states = states_of(&LetterFilter::new(), ids, db)?;
-        let matching = filter.map(|filter| states_of(filter, ids, db));
-        let mut matching = matching.transpose()?.unwrap_or_default();
+        let mut matching = states_of(filter, ids, db)?;
         matching.retain(|_, state| takes.contains(state));
         let tried = matching.keys().zip(0..left).map(|(id, _)| *id);
         let tried: BTreeSet<JobId> = tried.collect();

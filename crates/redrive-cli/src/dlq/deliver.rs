@@ -9,7 +9,6 @@ use redrive::dlq::{Deliveries, Letter, LetterFilter, LetterState, Sink};
 use redrive::{Failure, JobId};
 use serde_json::Value;
 
-use super::filter::in_states;
 use super::letter_table::letter_sample;
 use super::none_matched::NoneMatched;
 use crate::batches::{Batches, GoOn, Undo};
@@ -88,33 +87,25 @@ impl Deliver {
             self.selection.check_reason("--force")?;
         }
         let letters = self.selection.letters()?;
-        let open = in_states(letters.clone(), &STATES);
-        let found = match &open {
-            Some(open) => self.find(open, db)?,
-            None => Found::default(),
-        };
-        let selection = &self.selection;
-        match &open {
-            Some(open)
-                if !selection.is_dry_run()
-                    && (found.matching > 0 || !selection.ids().is_empty()) =>
-            {
-                self.deliver(open, found.affected, &*sink, shell.as_ref(), cx)
-            }
-            Some(_) | None => Change {
-                batches: DELIVER,
-                to_act: selection.is_dry_run().then(|| match self.force {
-                    true => selection.to_act_with_reason(),
-                    false => selection.to_act(),
-                }),
-                found,
-                act: |_: GoOn<'_>| Ok(Changed::default()),
-                none: |cx: &mut Context<'_>| {
-                    NoneMatched::of(selection.queue(), &letters, &STATES).say(cx)
-                },
-            }
-            .run(cx),
+        let open = &letters.within(&STATES);
+        let (selection, found) = (&self.selection, self.find(open, db)?);
+        let has_letters = found.matching > 0 || !selection.ids().is_empty();
+        if has_letters && !selection.is_dry_run() {
+            return self.deliver(open, found.affected, &*sink, shell.as_ref(), cx);
         }
+        Change {
+            batches: DELIVER,
+            to_act: selection.is_dry_run().then(|| match self.force {
+                true => selection.to_act_with_reason(),
+                false => selection.to_act(),
+            }),
+            found,
+            act: |_: GoOn<'_>| Ok(Changed::default()),
+            none: |cx: &mut Context<'_>| {
+                NoneMatched::of(selection.queue(), &letters, &STATES).say(cx)
+            },
+        }
+        .run(cx)
     }
 
     /// Counts the letters that would be delivered, and in a dry run those that were redacted.
@@ -190,7 +181,7 @@ impl Deliver {
         };
         let tried = done.delivered.len() + done.failed.len() + done.redacted.len();
         let left = self.selection.left(tried as u64);
-        let not_done = NotDone::letters(&done.skipped, &STATES, Some(open), left, db);
+        let not_done = NotDone::letters(&done.skipped, &STATES, open, left, db);
         report(&done, not_done, cx)
     }
 

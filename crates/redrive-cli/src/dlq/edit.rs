@@ -5,7 +5,6 @@ use redrive::dlq::{LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
 use super::edit_report::report_edit;
-use super::filter::{count, in_states};
 use super::payload_edit::{GivenEdit, PayloadEdit};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found};
@@ -131,14 +130,14 @@ impl Edit {
         let refused: u64 = done.refused.iter().map(|error| error.letters).sum();
         let tried = done.edited.len() as u64 + done.unchanged + refused;
         let left = self.selection.left(tried);
-        let not_done = NotDone::letters(&done.skipped, &EDITABLE, Some(filter), left, db);
+        let not_done = NotDone::letters(&done.skipped, &EDITABLE, filter, left, db);
         report_edit(&EDIT, &ended, &[], &not_done, Some(NONE_EDITABLE), cx)
     }
 
     /// Counts the letters that can be edited.
     fn editable(&self, filter: &LetterFilter, db: &Database) -> Result<u64> {
-        let letters = count(in_states(filter.clone(), &EDITABLE).as_ref(), db)?;
-        Ok(self.selection.limited(letters))
+        let count = db.dlq().count(&filter.within(&EDITABLE))?;
+        Ok(self.selection.limited(count.letters))
     }
 
     /// Restores the payloads of letters given by id, and explains why others did not change.
@@ -152,7 +151,7 @@ impl Edit {
         })?;
         rest.retain(|id| !matching.contains(id));
         let left = self.selection.left(matching.len() as u64);
-        let rest = NotDone::letters(&rest, &EDITABLE, Some(filter), left, db);
+        let rest = NotDone::letters(&rest, &EDITABLE, filter, left, db);
         rest.say("letter", RESTORE.participle, cx);
         let mut ending = Ending::of(rest.0.is_empty());
         for id in matching {
@@ -182,13 +181,11 @@ impl Edit {
         };
         let letters = self.editable(filter, db)?;
         let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
-            if let Some(editable) = in_states(filter.clone(), &EDITABLE) {
-                let (version, operator) = (self.change.restore, selection.operator());
-                let dlq = db.dlq();
-                dlq.restore_versions_while(&editable, version, &operator, |so_far| {
-                    go_on(SoFar::of(so_far.letters.len(), so_far.audit))
-                })?;
-            }
+            let (version, operator) = (self.change.restore, selection.operator());
+            let (dlq, editable) = (db.dlq(), filter.within(&EDITABLE));
+            dlq.restore_versions_while(&editable, version, &operator, |so_far| {
+                go_on(SoFar::of(so_far.letters.len(), so_far.audit))
+            })?;
             Ok(Changed::default())
         };
         Change {

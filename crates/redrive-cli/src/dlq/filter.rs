@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use redrive::Database;
 use redrive::dlq::{LetterFilter, LetterState};
 
 /// The conditions, for the help of every command that takes them.
@@ -20,20 +19,6 @@ state or id are separated by commas. Pass each condition as one argument, in
 single quotes if it contains spaces or <, > or \".",
         LetterFilter::help()
     )
-}
-
-/// The letters in those of these states that the conditions do not exclude; `None`: they exclude all.
-pub(super) fn in_states(filter: LetterFilter, states: &[LetterState]) -> Option<LetterFilter> {
-    let mut states = states.to_vec();
-    if let Some(named) = filter.named_states() {
-        states.retain(|state| named.contains(state));
-    }
-    (!states.is_empty()).then(|| filter.states(states))
-}
-
-/// Counts the letters of [`in_states`].
-pub(super) fn count(filter: Option<&LetterFilter>, db: &Database) -> Result<u64, redrive::Error> {
-    filter.map_or(Ok(0), |filter| Ok(db.dlq().count(filter)?.letters))
 }
 
 /// A state of letters, or any state.

@@ -14,7 +14,6 @@ use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
 use serde_json::Value;
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
-use super::filter::in_states;
 use super::follow::follow;
 use super::none_matched::{Again, NoneMatched};
 use super::patience::WaitArgs;
@@ -121,10 +120,8 @@ impl Redrive {
         if self.job.force {
             self.selection.check_reason("--force")?;
         }
-        let validated = match self.redrivable()? {
-            Some(letters) => self.validation.validated(&letters, cx.registry, &db)?,
-            None => None,
-        };
+        let redrivable = self.redrivable()?;
+        let validated = self.validation.validated(&redrivable, cx.registry, &db)?;
         match (self.selection.is_dry_run(), self.selection.ids().is_empty()) {
             (true, _) => {
                 let dry_run = DryRun {
@@ -176,14 +173,14 @@ impl Redrive {
         }
     }
 
-    /// The selected letters in states from which they are redriven; `None` if the conditions
-    /// exclude them all. Letters given by id may have any state: the redrive says why it skips one.
-    fn redrivable(&self) -> Result<Option<LetterFilter>> {
+    /// The selected letters in states from which they are redriven. Letters given by id may have any state: the redrive
+    /// says why it skips one.
+    fn redrivable(&self) -> Result<LetterFilter> {
         let letters = self.selection.letters()?;
-        if !self.selection.ids().is_empty() {
-            return Ok(Some(letters));
-        }
-        Ok(in_states(letters, self.states()))
+        Ok(match self.selection.ids().is_empty() {
+            true => letters.within(self.states()),
+            false => letters,
+        })
     }
 
     /// Says that no letter can be redriven, and why.
@@ -229,7 +226,7 @@ impl Redrive {
                 let selected = self.selection.letters()?;
                 let left = self.selection.left(validated.checked.len() as u64);
                 let all = &LetterState::ALL;
-                not_done = NotDone::letters(&unchecked, all, Some(&selected), left, db);
+                not_done = NotDone::letters(&unchecked, all, &selected, left, db);
                 let passing = &validated.passing;
                 let letters = LetterFilter::new().ids(passing.iter().copied());
                 letters.limit(passing.len() as u64)
@@ -244,7 +241,7 @@ impl Redrive {
         let (locked, skipped): (Vec<_>, Vec<_>) = done.skipped.iter().copied().partition(is_locked);
         // Or they do not match, or exceed the limit.
         let left = self.selection.left(done.redriven.len() as u64);
-        let locked = NotDone::letters(&ids(&locked), self.states(), Some(&letters), left, db);
+        let locked = NotDone::letters(&ids(&locked), self.states(), &letters, left, db);
         let states = states_of(&LetterFilter::new(), &ids(&skipped), db).unwrap_or_default();
         let why = |(id, skip): &(JobId, Skip)| {
             let cause = match (skip, states.get(id)) {

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use redrive::Operator;
 use redrive::dlq::{Changed as ChangedLetters, Dlq, LetterFilter, LetterState};
 
-use super::filter::count;
 use super::letter_table::letter_sample;
 use super::none_matched::{Again, NoneMatched, words};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
@@ -89,9 +88,8 @@ impl MoveLetters {
         };
         states.retain(|state| by.takes.contains(state));
         // The conditions may exclude them all.
-        let taken = (!states.is_empty()).then(|| letters.clone().states(states.clone()));
-        let taken = taken.as_ref();
-        let matches = count(taken, db)?;
+        let taken = &letters.within(&states);
+        let matches = db.dlq().count(taken)?.letters;
         let affected = selection.limited(matches);
         Change {
             batches: by.batches,
@@ -112,9 +110,9 @@ impl MoveLetters {
                     grouped(affected),
                     by.batches.participle
                 ),
-                sample: match taken.filter(|_| selection.is_dry_run()) {
-                    Some(taken) => Some(letter_sample(taken, affected, |_| true, db)?),
-                    None => None,
+                sample: match selection.is_dry_run() {
+                    true => Some(letter_sample(taken, affected, |_| true, db)?),
+                    false => None,
                 },
             },
             act: |go_on: GoOn<'_>| by.act(taken, affected, selection, go_on, db),
@@ -165,22 +163,20 @@ impl Move {
     /// Moves the letters that are taken, and finds out which it passed over.
     fn act(
         &self,
-        taken: Option<&LetterFilter>,
+        taken: &LetterFilter,
         most: u64,
         selection: &Bulk,
         go_on: GoOn<'_>,
         db: &Database,
     ) -> redrive::Result<Changed> {
         let operator = selection.operator();
-        let (mut changed, mut course) = (ChangedLetters::default(), ControlFlow::Continue(()));
-        if let Some(taken) = taken {
-            // As many as match now, so that letters that die meanwhile cannot prolong the command.
-            let some = taken.clone().limit(most);
-            changed = (self.change)(db.dlq(), &some, &operator, &mut |so_far| {
-                course = go_on(SoFar::of(so_far.letters.len(), so_far.audit));
-                course
-            })?;
-        }
+        let mut course = ControlFlow::Continue(());
+        // As many as match now, so that letters that die meanwhile cannot prolong the command.
+        let some = taken.clone().limit(most);
+        let changed = (self.change)(db.dlq(), &some, &operator, &mut |so_far| {
+            course = go_on(SoFar::of(so_far.letters.len(), so_far.audit));
+            course
+        })?;
         let (done, mut rest) = (changed.letters.len() as u64, selection.ids());
         let missing = most.saturating_sub(done).min(MAX_SKIPPED);
         if missing > 0 && course.is_break() {
@@ -192,9 +188,9 @@ impl Move {
             return Ok(NotDone::letters(&rest, self.takes, taken, left, db).into());
         }
         // A batch passes over letters that another session has locked.
-        let passed = match taken.filter(|_| missing > 0) {
-            Some(taken) => db.dlq().list(&taken.clone().limit(missing))?,
-            None => Vec::new(),
+        let passed = match missing {
+            0 => Vec::new(),
+            some => db.dlq().list(&taken.clone().limit(some))?,
         };
         let passed = passed.iter().map(|letter| (letter.id, locked()));
         Ok(NotDone(passed.collect()).into())

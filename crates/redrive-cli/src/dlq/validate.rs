@@ -73,7 +73,7 @@ impl Validate {
             return NoneMatched::of(self.selection.queue(), &open, &states).say(cx);
         }
         let left = self.selection.left(checked);
-        let unseen = NotDone::letters(&unseen, &states, Some(&open), left, &db);
+        let unseen = NotDone::letters(&unseen, &states, &open, left, &db);
         unseen.say("letter", "checked", cx);
         if self.failing || self.passing {
             cx.out.flush()?;

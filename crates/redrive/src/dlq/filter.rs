@@ -246,8 +246,10 @@ impl Filter<LetterFields> {
         Some(states)
     }
 
-    /// Narrows the filter to letters in those of these states that it does not exclude.
-    pub(crate) fn within(&self, states: &[LetterState]) -> LetterFilter {
+    /// Narrows the filter to letters in those of these states that it does not exclude. If it excludes all of them, the
+    /// result selects nothing.
+    #[must_use]
+    pub fn within(&self, states: &[LetterState]) -> LetterFilter {
         let named = self.named_states();
         let is_named = |state: &LetterState| named.as_ref().is_none_or(|all| all.contains(state));
         let states = states.iter().copied().filter(is_named);

@@ -4,7 +4,6 @@ use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Sk
 
 use super::validated::Validated;
 use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
-use crate::dlq::filter::{count, in_states};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::dlq::validators::{error_json, print_errors};
@@ -42,7 +41,7 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
         preview.left_out.extend(states);
         left_out_lines = validated.left_out();
     }
-    let matching_letters = count(in_states(filter, dry_run.states).as_ref(), db)?;
+    let matching_letters = db.dlq().count(&filter.within(dry_run.states))?.letters;
     let affected = preview.letters();
     left_out_lines.extend(left_out(&preview));
     let left_out = left_out_lines;
