@@ -17,8 +17,6 @@ const MIN_AGE: Duration = Duration::from_hours(30 * 24);
 row! {
     /// A manual change, recorded in its own transaction. The audit log is append-only, except for
     /// [`Admin::prune_audit`] and [`Dlq::erase`](crate::dlq::Dlq::erase).
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct AuditRecord {
         /// The number of the record.
         pub id: i64,

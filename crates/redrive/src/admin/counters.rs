@@ -18,8 +18,7 @@ words! {
 
 row! {
     /// The audit of one queue and set.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct CounterAudit {
         /// The queue; `__other__` is all queues without a metric slot.
         pub queue: String,

@@ -17,8 +17,6 @@ use crate::job::new_job::check_priority;
 
 row! {
     /// A job that is live, or done and [kept](crate::WorkerBuilder::keep_done).
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct LiveJob {
         /// The id.
         pub id: JobId,

@@ -5,8 +5,7 @@ use crate::dlq::prelude::*;
 
 row! {
     /// Queues by name.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct KnownQueues {
         /// Whether the queue that was asked for has jobs, letters, failure groups or a worker.
         pub is_known: bool,

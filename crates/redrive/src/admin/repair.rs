@@ -7,8 +7,7 @@ use crate::dlq::prelude::*;
 
 row! {
     /// A kind of fault in the tables, with its places.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct Fault {
         /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `bucket`, `run`, `group`,
         /// `schedule`, `group_count` or `counter`. Newer schemas may have more.

@@ -11,8 +11,6 @@ use crate::pipeline::pause::QueuePause;
 
 row! {
     /// The statistics of one queue.
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct QueueStats {
         /// The queue.
         pub queue: String,
@@ -51,8 +49,7 @@ row! {
 
 row! {
     /// The live jobs of one kind in a queue.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct KindStats {
         /// The kind.
         pub kind: String,
@@ -71,8 +68,7 @@ row! {
 
 row! {
     /// The open letters of one failure group.
-    #[derive(Clone, Debug, PartialEq)]
-    #[non_exhaustive]
+    #[derive(PartialEq)]
     pub struct FailureCount {
         /// The group.
         pub group: GroupId,

@@ -53,12 +53,15 @@ tuples! {
 }
 
 /// Declares a struct that a row can hold. A field that is not a column names the function that reads it
-/// from the row: `pub rate: Rate = rate_of,`, or with `=>` if that can fail.
+/// from the row: `pub rate: Rate = rate_of,`, or with `=>` if that can fail. Each is `Clone`, `Debug` and non-exhaustive,
+/// because a row can get columns.
 macro_rules! row {
     ($(#[$about:meta])* $public:vis struct $name:ident {
         $($(#[$doc:meta])* $seen:vis $field:ident: $type:ty $(= $read:expr)? $(=> $try_read:expr)?,)*
     }) => {
         $(#[$about])*
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
         $public struct $name {
             $($(#[$doc])* $seen $field: $type,)*
         }

@@ -12,8 +12,6 @@ pub use restore::{NotRestored, Restored};
 
 row! {
     /// A letter in the archive.
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct ArchivedLetter {
         /// When retention archived the letter.
         pub archived_at: SystemTime,

@@ -76,8 +76,7 @@ impl FromStr for LetterProperty {
 
 row! {
     /// The letters with one value of a property.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct PropertyCount {
         /// The value as in a filter; `None`: the letters have none. A text that looks like another type, such as `"42"`, is in
         /// quotes.

@@ -9,8 +9,7 @@ const MAX_LETTERS: i64 = 10_000;
 
 row! {
     /// The captured failures of one source that are open.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct CapturedSource {
         /// The source.
         pub source: String,

@@ -29,8 +29,7 @@ row! {
     /// Numbers, ids, addresses, paths, times and quoted data in the message make no difference; status
     /// codes, error codes and quoted identifiers do. A handler can replace message and frame with a
     /// [key](crate::Failure::failure_key).
-    #[derive(Clone, Debug, PartialEq)]
-    #[non_exhaustive]
+    #[derive(PartialEq)]
     pub struct FailureGroup {
         /// The id.
         pub id: GroupId,

@@ -100,8 +100,7 @@ pub enum GroupRuleAction {
 
 row! {
     /// A rule that an operator made for a failure group.
-    #[derive(Clone, Debug, PartialEq)]
-    #[non_exhaustive]
+    #[derive(PartialEq)]
     pub struct GroupRule {
         /// The id.
         pub id: GroupRuleId,
@@ -135,8 +134,7 @@ pub struct Regrouped {
 
 row! {
     /// Letters that a split would move together.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct SplitPart {
         /// The value or the pattern that they share.
         pub part: String,

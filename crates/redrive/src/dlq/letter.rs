@@ -18,8 +18,6 @@ use crate::pipeline::held_group::HeldGroup;
 
 row! {
     /// A dead letter.
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct Letter {
         /// The id of the letter, which is also the id of its job.
         pub id: JobId,
@@ -122,8 +120,7 @@ row! {
 
 row! {
     /// The number of letters that a filter matches.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(Copy, Default, PartialEq, Eq)]
     pub struct LetterCount {
         /// All matching letters.
         pub letters: u64,

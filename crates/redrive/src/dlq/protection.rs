@@ -16,8 +16,7 @@ pub enum Approver {
 
 row! {
     /// The conditions for redriving letters of a queue.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct Protection {
         /// The queue of the letters.
         pub queue: String,

@@ -33,8 +33,7 @@ row! {
     /// db.dlq().redactions().remove(id, &Operator::default())?;
     /// # Ok(()) }
     /// ```
-    #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(Default, PartialEq, Eq)]
     pub struct Redaction {
         /// The queue; `None`: every queue.
         pub queue: Option<String>,

@@ -30,8 +30,7 @@ row! {
     /// db.dlq().retention().set(&RetentionRule::archive(LetterState::Open, 12 * month).queue("orders"), &operator)?;
     /// # Ok(()) }
     /// ```
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct RetentionRule {
         /// The queue; `None`: every queue without a rule of its own.
         pub queue: Option<String>,
@@ -57,8 +56,7 @@ words! {
 
 row! {
     /// The letters of a queue that a rule would remove now.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct RetentionDue {
         /// The rule, with the queue it applies to.
         pub rule: RetentionRule => RetentionRule::from_row,

@@ -13,8 +13,6 @@ const PAGE: u64 = 100;
 
 row! {
     /// A payload that an edit replaced, or a failure captured again for a closed letter.
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct PayloadVersion {
         /// The number; 0 is the payload that died or was captured.
         pub version: u32,

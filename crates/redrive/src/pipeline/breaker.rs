@@ -53,8 +53,7 @@ words! {
 
 row! {
     /// A breaker, as operators see it.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct Breaker {
         /// A dependency, or `queue:` and the name of a queue.
         pub name: String,
@@ -146,7 +145,7 @@ impl Admin<'_> {
 
 row! {
     /// The state of a breaker that is not closed, for a worker.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     pub(crate) struct BreakerStatus {
         pub(crate) name: String,
         pub(crate) cause: BreakerCause,

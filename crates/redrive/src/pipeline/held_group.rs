@@ -13,8 +13,7 @@ use crate::pipeline::queue::Queue;
 
 row! {
     /// A group whose jobs wait behind the letter of an earlier one.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct HeldGroup {
         /// The queue.
         pub queue: String,
@@ -37,8 +36,7 @@ row! {
 
 row! {
     /// The held groups of a queue, in brief.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct HeldInQueue {
         /// The queue.
         pub queue: String,

@@ -83,8 +83,7 @@ impl<'a> RateLimited<'a> {
 
 row! {
     /// A rate limit, as operators see it.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct ListedRateLimit {
         /// The queue.
         pub queue: String,

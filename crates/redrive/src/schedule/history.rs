@@ -9,8 +9,7 @@ use crate::schedule::handle::Schedules;
 
 row! {
     /// An entry of the history of a schedule. The database keeps the latest 100 of each.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct ScheduleTick {
         /// The time of the tick; of several missed ones, the latest.
         pub tick_at: SystemTime,

@@ -14,8 +14,6 @@ use crate::schedule::overlap::Overlap;
 
 row! {
     /// A schedule and its progress.
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct ScheduleStatus {
         /// The name.
         pub name: String,
@@ -56,8 +54,6 @@ row! {
 
 row! {
     /// The job of each tick.
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct ScheduledJob {
         /// The queue.
         pub queue: String,

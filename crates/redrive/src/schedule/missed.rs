@@ -38,7 +38,7 @@ words! {
 
 row! {
     /// The policy with its bounds.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Copy, PartialEq, Eq)]
     pub(crate) struct MissedPolicy {
         pub(crate) missed: Missed,
         pub(crate) ticks: u32,

@@ -7,8 +7,7 @@ use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
 
 row! {
     /// Letters that no live worker would run: no worker serves the queue or handles the kind.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct Unserved {
         /// The queue they go to.
         pub queue: String,
@@ -21,8 +20,7 @@ row! {
 
 row! {
     /// Letters whose jobs wait until a breaker closes or a queue is resumed.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct Gated {
         /// The breaker. `None`: the queue is paused.
         pub breaker: Option<String>,

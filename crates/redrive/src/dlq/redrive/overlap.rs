@@ -7,8 +7,7 @@ row! {
     /// A run that has not ended, and its letters that a redrive selects too.
     ///
     /// No letter is sent twice: the run that comes second skips it.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(Copy, PartialEq, Eq)]
     pub struct OverlappingRun {
         /// The run.
         pub run: RunId,

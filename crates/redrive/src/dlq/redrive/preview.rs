@@ -34,8 +34,7 @@ impl RedrivePreview {
 
 row! {
     /// The letters of one failure group.
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(PartialEq, Eq)]
     pub struct PreviewGroup {
         /// The group.
         pub group: GroupId,

@@ -83,8 +83,7 @@ impl fmt::Display for RunOutcome {
 
 row! {
     /// A letter of a run.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(Copy, PartialEq, Eq)]
     pub struct RunLetter {
         /// Its place in the run, from 1.
         pub place: u64,
@@ -99,8 +98,7 @@ row! {
 
 row! {
     /// A run of a letter.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(Copy, PartialEq, Eq)]
     pub struct LetterRun {
         /// The run.
         pub run: RunId,

@@ -17,8 +17,6 @@ use crate::dlq::redrive::{Blocked, OverlappingRun, Skip};
 
 row! {
     /// A redrive run with exact counts of its letters.
-    #[derive(Clone, Debug)]
-    #[non_exhaustive]
     pub struct RedriveRun {
         /// The id.
         pub id: RunId,
@@ -113,8 +111,7 @@ pub struct CreatedRun {
 
 row! {
     /// The effect of an approval, pause, resume or cancel.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[non_exhaustive]
+    #[derive(Copy, PartialEq, Eq)]
     pub struct RunChange {
         /// The state before.
         pub was: RunState,
