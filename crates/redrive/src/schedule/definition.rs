@@ -74,11 +74,8 @@ impl Schedule {
     /// # Errors
     /// *Invalid* if the name or the line is invalid. The message contains the position of the mistake.
     pub fn cron(name: impl Into<String>, line: &str) -> Result<Schedule> {
-        let name = name.into();
-        name::check("schedule", &name)?;
-        let line = CronLine::parse(line)?;
-        let zone = Zone::utc();
-        Ok(Schedule::with(name, Rhythm::Cron { line, zone }))
+        let (line, zone) = (CronLine::parse(line)?, Zone::utc());
+        Schedule::with(name.into(), Rhythm::Cron { line, zone })
     }
 
     /// Returns a schedule that ticks at an interval of 1 second to 366 days, rounded up to milliseconds.
@@ -89,13 +86,12 @@ impl Schedule {
     /// # Errors
     /// *Invalid* if the name is invalid or the interval is out of range.
     pub fn every(name: impl Into<String>, interval: Duration) -> Result<Schedule> {
-        let name = name.into();
-        name::check("schedule", &name)?;
-        Ok(Schedule::with(name, Rhythm::every(interval)?))
+        Schedule::with(name.into(), Rhythm::every(interval)?)
     }
 
-    fn with(name: String, rhythm: Rhythm) -> Schedule {
-        Schedule {
+    fn with(name: String, rhythm: Rhythm) -> Result<Schedule> {
+        name::check("schedule", &name)?;
+        Ok(Schedule {
             name,
             rhythm,
             action: None,
@@ -105,7 +101,7 @@ impl Schedule {
                 age: DEFAULT_MISSED_AGE,
             },
             overlap: Overlap::default(),
-        }
+        })
     }
 
     /// Sets the time zone of the cron line by its IANA name. Defaults to UTC.

@@ -79,12 +79,12 @@ impl Schedules<'_> {
     /// has the other one, a bound is out of range, or the cron line has no time before the year
     /// 3000; otherwise if the database fails.
     pub fn set(&self, schedule: &Schedule, operator: &Operator) -> Result<ScheduleChange> {
-        schedule.checked()?;
+        let action = schedule.checked()?;
         let doing = format!("set the schedule `{}`", schedule.name);
         let next = self.clock(schedule)?.times(&schedule.rhythm, 1)?;
         let (cron, zone, every) = schedule.rhythm.columns();
         let (missed, next) = (schedule.missed, next.first().copied());
-        match schedule.checked()? {
+        match action {
             Action::Enqueue(queue, job) => self.db.ask().one(
                 &doing,
                 &sql::SET_SCHEDULE,
