@@ -80,13 +80,6 @@ pub struct Undelivered {
     pub error_message: String,
 }
 
-/// The treatment of letters whose payload was redacted.
-#[derive(Clone, Copy, Debug)]
-enum RedactedLetters {
-    Stay,
-    Go,
-}
-
 impl Dlq<'_> {
     /// Delivers open letters to a sink, one at a time in the order of their ids.
     ///
@@ -109,7 +102,7 @@ impl Dlq<'_> {
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
-        self.deliver_letters(filter, RedactedLetters::Stay, sink, operator)
+        self.deliver_letters(filter, false, sink, operator)
     }
 
     /// Delivers letters as [`deliver`](Dlq::deliver) does, also those whose payload was
@@ -126,13 +119,13 @@ impl Dlq<'_> {
         if operator.given_reason().is_none() {
             return Err(Error::invalid("a forced delivery needs a reason"));
         }
-        self.deliver_letters(filter, RedactedLetters::Go, sink, operator)
+        self.deliver_letters(filter, true, sink, operator)
     }
 
     fn deliver_letters(
         self,
         filter: &LetterFilter,
-        redacted: RedactedLetters,
+        forced: bool,
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
@@ -143,7 +136,7 @@ impl Dlq<'_> {
             db_caller: self.db.caller("redrive-deliver"),
             step: self.db.call_timeout(),
             letters: &open,
-            redacted,
+            forced,
             sink,
             operator,
         };
@@ -171,7 +164,8 @@ struct Hand<'a, S: ?Sized> {
     /// The timeout of each step.
     step: Duration,
     letters: &'a LetterFilter,
-    redacted: RedactedLetters,
+    /// Whether letters go too whose payload was redacted.
+    forced: bool,
     sink: &'a S,
     operator: &'a Operator,
 }
@@ -183,7 +177,7 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
             done.skipped.push(id);
             return Ok(());
         };
-        if !letter.redacted.is_empty() && matches!(self.redacted, RedactedLetters::Stay) {
+        if !self.forced && !letter.redacted.is_empty() {
             done.redacted.push(id);
             return self.end(id, |_, _| Ok(()));
         }

@@ -111,8 +111,8 @@ impl Dlq<'_> {
                         &options.to_queue,
                         &options.priority.map(i32::from),
                         &options.max_attempts,
-                        &options.is_forced(),
-                        &options.wait(),
+                        &options.force,
+                        &options.delay,
                     ],
                 )?;
                 let Some((id, _, place, moment)) = tried.last() else {
@@ -152,7 +152,7 @@ impl Dlq<'_> {
         done.skipped.extend(self.db.ask_bulk().all::<(JobId, Skip)>(
             "read why letters were not redriven",
             &sql::REFUSED,
-            &[&left, &options.is_forced(), &options.to_queue],
+            &[&left, &options.force, &options.to_queue],
         )?);
         Ok(())
     }

@@ -56,7 +56,7 @@ impl Dlq<'_> {
         operator: Option<&Operator>,
     ) -> Result<Blocked> {
         self.check_options(options, run, operator)?;
-        let states: &[LetterState] = match options.is_forced() {
+        let states: &[LetterState] = match options.force {
             true => &[LetterState::Open, LetterState::Quarantined],
             false => &[LetterState::Open],
         };
@@ -78,9 +78,9 @@ impl Dlq<'_> {
                 &options.to_queue,
                 &options.priority.map(i32::from),
                 &options.max_attempts,
-                &(options.is_forced() && operator.is_some()),
+                &(options.force && operator.is_some()),
                 &operator.and_then(Operator::given_reason),
-                &options.wait(),
+                &options.delay,
                 &run.rate,
                 &i64::from(run.canary),
                 &i32::from(run.tolerated),

@@ -14,8 +14,9 @@ pub struct RedriveOptions {
     pub(crate) to_queue: Option<String>,
     pub(crate) priority: Option<i16>,
     pub(crate) max_attempts: Option<u32>,
-    delay: Duration,
-    force: Force,
+    pub(crate) delay: Option<Duration>,
+    /// Whether quarantined and redacted letters go too.
+    pub(crate) force: bool,
 }
 
 /// What only a run has. The default limits nothing.
@@ -28,14 +29,6 @@ pub(crate) struct RunLimits {
     pub(crate) tolerated: u8,
     /// The outcomes needed before the run may halt; `None`: it never halts.
     pub(crate) sample: Option<u32>,
-}
-
-/// Whether to redrive quarantined and redacted letters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Force {
-    #[default]
-    No,
-    Yes,
 }
 
 impl RedriveOptions {
@@ -71,7 +64,7 @@ impl RedriveOptions {
     /// most ten years, rounded up to milliseconds.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> RedriveOptions {
-        self.delay = delay;
+        self.delay = (!delay.is_zero()).then_some(delay);
         self
     }
 
@@ -79,16 +72,7 @@ impl RedriveOptions {
     /// without the redacted values. Requires a [reason](crate::Operator::reason).
     #[must_use]
     pub fn force(mut self) -> RedriveOptions {
-        self.force = Force::Yes;
+        self.force = true;
         self
-    }
-
-    /// The delay, if there is one.
-    pub(crate) fn wait(&self) -> Option<Duration> {
-        Some(self.delay).filter(|delay| !delay.is_zero())
-    }
-
-    pub(crate) fn is_forced(&self) -> bool {
-        self.force == Force::Yes
     }
 }

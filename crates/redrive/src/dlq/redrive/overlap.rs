@@ -26,7 +26,7 @@ impl Dlq<'_> {
         self.db.ask_bulk().all(
             "find other runs of the letters",
             &sql::OVERLAPPING_RUNS,
-            &[&filter.parameter()?, &options.is_forced(), &filter.limit],
+            &[&filter.parameter()?, &options.force, &filter.limit],
         )
     }
 }

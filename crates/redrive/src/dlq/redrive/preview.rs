@@ -89,7 +89,7 @@ impl Dlq<'_> {
             &sql::PREVIEW_REDRIVE,
             &[
                 &parameter,
-                &options.is_forced(),
+                &options.force,
                 &options.to_queue,
                 &filter.limit,
                 &SAMPLE,
@@ -111,7 +111,7 @@ impl Dlq<'_> {
         {
             let reason = match state {
                 LetterState::Open => continue,
-                LetterState::Quarantined if options.is_forced() => continue,
+                LetterState::Quarantined if options.force => continue,
                 LetterState::Quarantined => Skip::Quarantined,
                 LetterState::Redriving | LetterState::Recovered | LetterState::Discarded => {
                     Skip::NotOpen

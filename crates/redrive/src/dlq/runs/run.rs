@@ -182,7 +182,7 @@ impl Runs<'_> {
                 &how.to_queue,
                 &how.priority.map(i32::from),
                 &how.max_attempts,
-                &how.is_forced(),
+                &how.force,
                 &filter.limit.unwrap_or(u64::MAX),
                 &options.limits.rate,
                 &i64::from(options.limits.canary),
@@ -191,7 +191,7 @@ impl Runs<'_> {
                 &i32::from(options.limits.tolerated),
                 &options.limits.sample,
                 &among,
-                &how.wait(),
+                &how.delay,
             ],
         )?;
         Ok(id.map(|id| CreatedRun {
