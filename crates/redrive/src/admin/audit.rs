@@ -41,6 +41,7 @@ row! {
 
 /// Selects audit records. An empty filter selects all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct AuditFilter {
     since: Option<Duration>,
     verb: Option<String>,
@@ -55,28 +56,24 @@ impl AuditFilter {
     }
 
     /// Selects records younger than `ago`, by the database's clock.
-    #[must_use]
     pub fn since(mut self, ago: Duration) -> AuditFilter {
         self.since = Some(ago);
         self
     }
 
     /// Selects records of this action.
-    #[must_use]
     pub fn verb(mut self, verb: impl Into<String>) -> AuditFilter {
         self.verb = Some(verb.into());
         self
     }
 
     /// Selects records before this number: the next page.
-    #[must_use]
     pub fn before(mut self, id: i64) -> AuditFilter {
         self.before = Some(id);
         self
     }
 
     /// Selects at most `limit` records. Defaults to 50.
-    #[must_use]
     pub fn limit(mut self, limit: u64) -> AuditFilter {
         self.limit = Some(limit);
         self

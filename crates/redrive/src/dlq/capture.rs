@@ -42,6 +42,7 @@ const KEPT_CHARS: usize = 222;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct ForeignFailure {
     about: About,
     raw: Vec<u8>,
@@ -156,7 +157,6 @@ impl ForeignFailure {
     }
 
     /// Sets the content type of the bytes. Defaults to `application/json`.
-    #[must_use]
     pub fn content_type(mut self, content_type: impl Into<String>) -> ForeignFailure {
         self.about.content_type = clip(content_type.into(), 1024);
         self
@@ -166,7 +166,6 @@ impl ForeignFailure {
     ///
     /// The job of the letter carries the headers, and `redrive-source` and `redrive-position` with
     /// where the event came from, if all fit into 64 KiB.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> ForeignFailure {
         self.about
             .headers
@@ -175,7 +174,6 @@ impl ForeignFailure {
     }
 
     /// Sets the error: a class to group by and a message.
-    #[must_use]
     pub fn error(mut self, class: impl Into<String>, message: impl Into<String>) -> ForeignFailure {
         self.about.error_class = clip(class.into(), 1024);
         self.about.error_message = clip(message.into(), 8192);
@@ -183,21 +181,18 @@ impl ForeignFailure {
     }
 
     /// Sets the error detail, such as a backtrace or a response.
-    #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> ForeignFailure {
         self.about.error_detail = Some(clip(detail.into(), 65536));
         self
     }
 
     /// Sets the group key that the job gets when the letter is redriven: 1 to 200 bytes.
-    #[must_use]
     pub fn group_key(mut self, key: impl Into<String>) -> ForeignFailure {
         self.about.group_key = Some(key.into());
         self
     }
 
     /// Sets the key of the failure group, instead of the message. Keeps at most 256 characters.
-    #[must_use]
     pub fn failure_key(mut self, key: impl Into<String>) -> ForeignFailure {
         self.about.failure_key = Some(key.into());
         self
@@ -205,7 +200,6 @@ impl ForeignFailure {
 
     /// Sets the past of an exported letter. A new letter keeps it; a position that was captured
     /// before ignores it. Requires the role `operator`.
-    #[must_use]
     pub fn past(mut self, past: LetterPast) -> ForeignFailure {
         self.about.letter = Some(Box::new(past));
         self

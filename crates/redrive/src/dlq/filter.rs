@@ -75,6 +75,7 @@ impl Fields for JobFields {
 
 /// Selects dead letters ([`LetterFilter`]) or live jobs ([`JobFilter`](crate::admin::JobFilter)).
 #[derive(Clone, Debug, Default, PartialEq)]
+#[must_use]
 pub struct Filter<F> {
     conditions: Conditions,
     pub(crate) after: Option<JobId>,
@@ -115,14 +116,12 @@ impl<F: Fields> Filter<F> {
 
     /// Starts a list after this id: the next page. Only `list` accepts it, and a list of letters fails if that letter
     /// is gone.
-    #[must_use]
     pub fn after(mut self, id: JobId) -> Filter<F> {
         self.after = Some(id);
         self
     }
 
     /// Selects at most this many. Defaults to 50 for `list`, otherwise to no limit.
-    #[must_use]
     pub fn limit(mut self, limit: u64) -> Filter<F> {
         self.limit = Some(limit);
         self
@@ -224,13 +223,11 @@ impl<F: Fields> fmt::Display for Filter<F> {
 
 impl Filter<LetterFields> {
     /// Selects letters in any state. [`or_state`](Filter::or_state) then changes nothing.
-    #[must_use]
     pub fn any_state(self) -> LetterFilter {
         self.states(LetterState::ALL)
     }
 
     /// Selects letters in this state, unless the filter already names one.
-    #[must_use]
     pub fn or_state(self, state: LetterState) -> LetterFilter {
         match self.named_states() {
             Some(_) => self,
@@ -248,7 +245,6 @@ impl Filter<LetterFields> {
 
     /// Narrows the filter to letters in those of these states that it does not exclude. If it excludes all of them, the
     /// result selects nothing.
-    #[must_use]
     pub fn within(&self, states: &[LetterState]) -> LetterFilter {
         let named = self.named_states();
         let is_named = |state: &LetterState| named.as_ref().is_none_or(|all| all.contains(state));

@@ -96,6 +96,7 @@ impl FailureGroup {
 
 /// Selects failure groups. An empty filter selects all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct GroupFilter {
     ids: Option<Vec<GroupId>>,
     queue: Option<String>,
@@ -113,49 +114,42 @@ impl GroupFilter {
     }
 
     /// Selects the groups with these ids.
-    #[must_use]
     pub fn ids(mut self, ids: impl IntoIterator<Item = GroupId>) -> GroupFilter {
         self.ids = Some(ids.into_iter().collect());
         self
     }
 
     /// Selects groups of this queue.
-    #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> GroupFilter {
         self.queue = Some(queue.into());
         self
     }
 
     /// Selects groups of this kind.
-    #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> GroupFilter {
         self.kind = Some(kind.into());
         self
     }
 
     /// Selects groups with this error class.
-    #[must_use]
     pub fn error_class(mut self, class: impl Into<String>) -> GroupFilter {
         self.class = Some(class.into());
         self
     }
 
     /// Selects groups in one of these states.
-    #[must_use]
     pub fn states(mut self, states: impl IntoIterator<Item = GroupState>) -> GroupFilter {
         self.states = Some(states.into_iter().collect());
         self
     }
 
     /// Selects groups with open or quarantined letters.
-    #[must_use]
     pub fn waiting(mut self) -> GroupFilter {
         self.waiting = 1;
         self
     }
 
     /// Selects at most `limit` groups. Defaults to 50.
-    #[must_use]
     pub fn limit(mut self, limit: u64) -> GroupFilter {
         self.limit = Some(limit);
         self

@@ -33,6 +33,7 @@ pub const MAX_POLICY_BATCH: u32 = 10_000;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
 pub struct Policy {
     pub(crate) letters: LetterFilter,
     batch: u32,
@@ -81,7 +82,6 @@ impl Policy {
     }
 
     /// Sets the letters per tick: 1 to 10,000. Defaults to 50.
-    #[must_use]
     pub fn batch(mut self, batch: u32) -> Policy {
         self.batch = batch;
         self
@@ -90,7 +90,6 @@ impl Policy {
     /// Sets the generation at which the policy leaves a letter open for an operator: 1 to 100,000. Defaults to 10.
     ///
     /// Redrives by operators count too.
-    #[must_use]
     pub fn generations(mut self, most: u32) -> Policy {
         self.generations = most;
         self
@@ -101,14 +100,12 @@ impl Policy {
     ///
     /// With 2 and hourly ticks, a letter that keeps dying is redriven after one hour, two hours, four hours, and so on. The
     /// first delay is the interval of the schedule, or one hour if it has a cron line.
-    #[must_use]
     pub fn growth(mut self, growth: f64) -> Policy {
         self.growth = growth;
         self
     }
 
     /// Sets the longest delay: the interval to ten years. Defaults to 7 days, or to a longer interval.
-    #[must_use]
     pub fn longest_delay(mut self, longest: Duration) -> Policy {
         self.longest = Some(longest);
         self
@@ -116,14 +113,12 @@ impl Policy {
 
     /// Redrives letters into queues that are paused or whose breaker is open; their jobs wait. By default, letters of such
     /// queues are left out, and a policy for one such queue waits and keeps its tick.
-    #[must_use]
     pub fn ignore_breakers(mut self) -> Policy {
         self.ignores_breakers = true;
         self
     }
 
     /// Redrives nothing: the history of the schedule and the audit log tell how many letters each tick would redrive.
-    #[must_use]
     pub fn count_only(mut self) -> Policy {
         self.counts_only = true;
         self

@@ -17,6 +17,7 @@ pub enum Approver {
 row! {
     /// The conditions for redriving letters of a queue.
     #[derive(PartialEq, Eq)]
+    #[must_use]
     pub struct Protection {
         /// The queue of the letters.
         pub queue: String,
@@ -43,21 +44,18 @@ impl Protection {
     }
 
     /// Requires the approval of a second operator for runs with more letters than this.
-    #[must_use]
     pub fn approve_above(mut self, letters: u64) -> Protection {
         self.approve_above = Some(letters);
         self
     }
 
     /// Sets the role from which an approval must come. Defaults to [`Approver::AnyRole`].
-    #[must_use]
     pub fn approver(mut self, approver: Approver) -> Protection {
         self.approver = approver;
         self
     }
 
     /// Lets only this database role and its members redrive. Repeat it for several roles.
-    #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Protection {
         self.roles.push(role.into());
         self

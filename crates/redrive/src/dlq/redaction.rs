@@ -34,6 +34,7 @@ row! {
     /// # Ok(()) }
     /// ```
     #[derive(Default, PartialEq, Eq)]
+    #[must_use]
     pub struct Redaction {
         /// The queue; `None`: every queue.
         pub queue: Option<String>,
@@ -56,14 +57,12 @@ impl Redaction {
     }
 
     /// Limits the redaction to this queue.
-    #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Redaction {
         self.queue = Some(queue.into());
         self
     }
 
     /// Limits the redaction to this kind.
-    #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Redaction {
         self.kind = Some(kind.into());
         self
@@ -71,14 +70,12 @@ impl Redaction {
 
     /// Removes the payload value at this JSON pointer, such as `/card/number`, `/cards/0` or
     /// `/cards/*/number`.
-    #[must_use]
     pub fn path(mut self, pointer: impl Into<String>) -> Redaction {
         self.paths.push(pointer.into());
         self
     }
 
     /// Removes text that matches this regular expression.
-    #[must_use]
     pub fn pattern(mut self, pattern: impl Into<String>) -> Redaction {
         self.patterns.push(pattern.into());
         self
@@ -87,7 +84,6 @@ impl Redaction {
     /// Keeps the JSON types of payload values, for handlers that could not decode a text: numbers
     /// become 0, booleans false, arrays and objects empty. Defaults to `[redacted]` for every
     /// type.
-    #[must_use]
     pub fn keep_types(mut self) -> Redaction {
         self.keep_types = true;
         self

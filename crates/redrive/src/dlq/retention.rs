@@ -31,6 +31,7 @@ row! {
     /// # Ok(()) }
     /// ```
     #[derive(PartialEq, Eq)]
+    #[must_use]
     pub struct RetentionRule {
         /// The queue; `None`: every queue without a rule of its own.
         pub queue: Option<String>,
@@ -87,7 +88,6 @@ impl RetentionRule {
 
     /// Limits the rule to this queue, where it takes precedence over the rule for all
     /// queues.
-    #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> RetentionRule {
         self.queue = Some(queue.into());
         self
@@ -95,7 +95,6 @@ impl RetentionRule {
 
     /// Allows a rule to delete open or quarantined letters. Without this, such a rule is
     /// rejected.
-    #[must_use]
     pub fn even_open(mut self) -> RetentionRule {
         self.even_open = true;
         self

@@ -38,6 +38,7 @@ type Check = Arc<dyn Fn(&Letter) -> Result<(), String> + Send + Sync>;
 ///     });
 /// ```
 #[derive(Clone, Default)]
+#[must_use]
 pub struct Validators {
     by_kind: HashMap<String, Vec<Check>>,
     any: Vec<Check>,
@@ -50,13 +51,11 @@ impl Validators {
     }
 
     /// Checks that payloads of this kind decode.
-    #[must_use]
     pub fn decodes<P: Payload + 'static>(self) -> Validators {
         self.kind(P::KIND, |letter| decoded::<P>(letter).map(drop))
     }
 
     /// Checks that payloads of this kind decode and pass the function.
-    #[must_use]
     pub fn check<P, E, F>(self, check: F) -> Validators
     where
         P: Payload + 'static,
@@ -69,7 +68,6 @@ impl Validators {
     }
 
     /// Checks whole letters of a kind, including captured bytes, headers and errors.
-    #[must_use]
     pub fn kind<E, F>(mut self, kind: &str, check: F) -> Validators
     where
         E: fmt::Display,
@@ -83,7 +81,6 @@ impl Validators {
     }
 
     /// Checks letters of every kind.
-    #[must_use]
     pub fn any<E, F>(mut self, check: F) -> Validators
     where
         E: fmt::Display,

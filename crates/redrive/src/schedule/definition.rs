@@ -47,6 +47,7 @@ const MAX_HEADER_BYTES: usize = 64_000;
 /// | `0 * * * *`, `*/30 * * * *` | the hour that does not exist is skipped | both hours run |
 /// | an interval | runs on | runs on |
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Schedule {
     pub(crate) name: String,
     pub(crate) rhythm: Rhythm,
@@ -125,21 +126,18 @@ impl Schedule {
     ///
     /// The job cannot have a delay, a unique key or a group, and its headers have at most 64,000 bytes.
     /// [`NewJob::without_keys`] takes off those that its type gave.
-    #[must_use]
     pub fn job(mut self, queue: impl Into<String>, job: NewJob) -> Schedule {
         self.action = Some(Action::Enqueue(queue.into(), Box::new(job)));
         self
     }
 
     /// Sets the policy whose letters each tick redrives, instead of a job. Missed ticks run once, and never overlap.
-    #[must_use]
     pub fn redrive(mut self, policy: Policy) -> Schedule {
         self.action = Some(Action::Redrive(policy));
         self
     }
 
     /// Sets the policy for missed ticks. Defaults to [`Missed::Once`].
-    #[must_use]
     pub fn missed(mut self, missed: Missed) -> Schedule {
         self.missed.missed = missed;
         self
@@ -148,7 +146,6 @@ impl Schedule {
     /// Sets the bounds of [`Missed::All`]: how many missed ticks run, and how old they may be.
     ///
     /// Defaults to 100 ticks of at most 7 days. Accepts 1 to 1,000 ticks and 1 minute to 366 days.
-    #[must_use]
     pub fn missed_bounds(mut self, ticks: u32, age: Duration) -> Schedule {
         self.missed.ticks = ticks;
         self.missed.age = age;
@@ -156,7 +153,6 @@ impl Schedule {
     }
 
     /// Sets the behavior of a tick while an earlier job is live. Defaults to [`Overlap::Allow`].
-    #[must_use]
     pub fn overlap(mut self, overlap: Overlap) -> Schedule {
         self.overlap = overlap;
         self

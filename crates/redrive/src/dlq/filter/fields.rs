@@ -117,7 +117,6 @@ macro_rules! fields {
     };
     (@method $noun:literal $method:ident([$type:ident]) $key:literal $selects:literal) => {
         #[doc = concat!("Selects ", $noun, " ", $selects, ".")]
-        #[must_use]
         pub fn $method(self, values: impl IntoIterator<Item = argument!($type)>) -> Self {
             let values = values.into_iter().map(|value| {
                 let value: $type = value.into();
@@ -128,7 +127,6 @@ macro_rules! fields {
     };
     (@method $noun:literal $method:ident(in $type:ident) $key:literal $selects:literal) => {
         #[doc = concat!("Selects ", $noun, " ", $selects, ".")]
-        #[must_use]
         pub fn $method(self, value: argument!($type)) -> Self {
             let value: $type = value.into();
             self.with($key, Value::from([value.json()]))
@@ -136,7 +134,6 @@ macro_rules! fields {
     };
     (@method $noun:literal $method:ident($type:ident) $key:literal $selects:literal) => {
         #[doc = concat!("Selects ", $noun, " ", $selects, ".")]
-        #[must_use]
         pub fn $method(self, value: argument!($type)) -> Self {
             let value: $type = value.into();
             self.with($key, value.json())

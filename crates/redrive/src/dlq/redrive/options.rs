@@ -10,6 +10,7 @@ use std::time::Duration;
 /// let options = RedriveOptions::new().to_queue("orders.slow").priority(-10);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct RedriveOptions {
     pub(crate) to_queue: Option<String>,
     pub(crate) priority: Option<i16>,
@@ -39,7 +40,6 @@ impl RedriveOptions {
     }
 
     /// Sends the letters to another queue, which they keep.
-    #[must_use]
     pub fn to_queue(mut self, queue: impl Into<String>) -> RedriveOptions {
         self.to_queue = Some(queue.into());
         self
@@ -47,14 +47,12 @@ impl RedriveOptions {
 
     /// Sets the priority. Within a priority, redriven jobs run after new ones; with a higher priority
     /// they go first.
-    #[must_use]
     pub fn priority(mut self, priority: i16) -> RedriveOptions {
         self.priority = Some(priority);
         self
     }
 
     /// Sets the attempts per letter.
-    #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> RedriveOptions {
         self.max_attempts = Some(attempts);
         self
@@ -62,7 +60,6 @@ impl RedriveOptions {
 
     /// Sets the delay before the jobs become ready, by the database's clock. Defaults to none. At
     /// most ten years, rounded up to milliseconds.
-    #[must_use]
     pub fn delay(mut self, delay: Duration) -> RedriveOptions {
         self.delay = (!delay.is_zero()).then_some(delay);
         self
@@ -70,7 +67,6 @@ impl RedriveOptions {
 
     /// Also redrives quarantined letters, and letters whose payload was redacted, which go back
     /// without the redacted values. Requires a [reason](crate::Operator::reason).
-    #[must_use]
     pub fn force(mut self) -> RedriveOptions {
         self.force = true;
         self

@@ -25,6 +25,7 @@ pub enum Rate {
 
 /// The options of a run: pace, canary, tolerated deaths, and how its letters are redriven.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct RunOptions {
     pub(super) letters: RedriveOptions,
     pub(super) only: Option<Vec<JobId>>,
@@ -54,14 +55,12 @@ impl RunOptions {
     }
 
     /// Sets the queue, priority and attempts that the letters are redriven with.
-    #[must_use]
     pub fn letters(mut self, letters: RedriveOptions) -> RunOptions {
         self.letters = letters;
         self
     }
 
     /// Sets the pace. Defaults to 100 letters per second.
-    #[must_use]
     pub fn rate(mut self, rate: Rate) -> RunOptions {
         self.limits.rate = match rate {
             Rate::Unthrottled => None,
@@ -75,7 +74,6 @@ impl RunOptions {
     /// Two larger stages follow, of four and sixteen times as many letters, then the rest at the
     /// full rate. The run halts when more than the [tolerated](RunOptions::tolerate) share of a
     /// stage dies again. Defaults to 0: no canary.
-    #[must_use]
     pub fn canary(mut self, letters: u32) -> RunOptions {
         self.limits.canary = letters;
         self
@@ -85,7 +83,6 @@ impl RunOptions {
     /// [validation](crate::dlq::Dlq::validate_each). Defaults to all.
     ///
     /// The filter of the run does not contain the ids, so that it stays readable.
-    #[must_use]
     pub fn only(mut self, letters: impl IntoIterator<Item = JobId>) -> RunOptions {
         self.only = Some(letters.into_iter().collect());
         self
@@ -103,7 +100,6 @@ impl RunOptions {
     ///
     /// The run halts when more of the latest outcomes are deaths: of all outcomes at first, later
     /// of the last 200.
-    #[must_use]
     pub fn tolerate(mut self, percent: u8) -> RunOptions {
         self.limits.tolerated = percent;
         self
@@ -112,14 +108,12 @@ impl RunOptions {
     /// Sets how many outcomes are needed before the run may halt, 1 to 1,000,000. Defaults to 20.
     ///
     /// A canary and its ramp halt without it, because their stages are samples themselves.
-    #[must_use]
     pub fn sample(mut self, outcomes: u32) -> RunOptions {
         self.limits.sample = Some(outcomes);
         self
     }
 
     /// Sends all letters, however many die again. Excludes a [canary](RunOptions::canary).
-    #[must_use]
     pub fn never_halt(mut self) -> RunOptions {
         self.limits.sample = None;
         self
