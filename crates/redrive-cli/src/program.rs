@@ -58,6 +58,7 @@ use crate::typed::typed;
 ///         .main()
 /// }
 /// ```
+#[must_use]
 pub struct Program {
     registry: Registry,
 }
@@ -73,28 +74,24 @@ impl Program {
     /// Sets the version of the program, which `--version` prints and every attempt records.
     ///
     /// Defaults to the version of redrive.
-    #[must_use]
     pub fn version(mut self, version: impl Into<String>) -> Program {
         self.registry.version = Some(version.into());
         self
     }
 
     /// Registers a handler for `work`.
-    #[must_use]
     pub fn handle<Form>(mut self, handler: impl JobHandler<(), Form>) -> Program {
         self.registry.handlers = self.registry.handlers.handle(handler);
         self
     }
 
     /// Sets the options of the handler registered last, such as its backoff or deadline.
-    #[must_use]
     pub fn options(mut self, options: HandlerOptions) -> Program {
         self.registry.handlers = self.registry.handlers.options(options);
         self
     }
 
     /// Replaces all handlers.
-    #[must_use]
     pub fn handlers(mut self, handlers: Handlers) -> Program {
         self.registry.handlers = handlers;
         self
@@ -103,7 +100,6 @@ impl Program {
     /// Registers a validator of the payloads of one kind for `dlq validate`.
     ///
     /// A validator must not have side effects.
-    #[must_use]
     pub fn validate<P, E, F>(mut self, check: F) -> Program
     where
         P: Payload + 'static,
@@ -115,14 +111,12 @@ impl Program {
     }
 
     /// Replaces all validators. Use this for validators that check the whole letter.
-    #[must_use]
     pub fn validators(mut self, validators: Validators) -> Program {
         self.registry.validators = validators;
         self
     }
 
     /// Registers a sink for `dlq deliver --sink NAME`.
-    #[must_use]
     pub fn sink(mut self, name: &str, sink: impl Sink + Send + Sync + 'static) -> Program {
         self.registry.sinks.insert(name.to_owned(), Arc::new(sink));
         self

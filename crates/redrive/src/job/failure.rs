@@ -39,6 +39,7 @@ use crate::job::name;
 ///
 /// Like `anyhow::Error`, it does not implement `Error`, so that this conversion can exist.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Failure {
     pub(crate) disposition: Disposition,
     pub(crate) report: ErrorReport,
@@ -177,7 +178,6 @@ impl Failure {
     /// ([`HandlerOptions::dependency`](crate::HandlerOptions::dependency)), or else to the whole
     /// queue. Keeps up to 100 characters and drops control characters. Has no effect on other
     /// failures.
-    #[must_use]
     pub fn dependency(mut self, name: impl Into<String>) -> Failure {
         self.dependency = name::kept(&name.into());
         self
@@ -185,7 +185,6 @@ impl Failure {
 
     /// Sets the delay before the next attempt, instead of the backoff of the kind. At most 30 days.
     /// Has no effect on rejections and outages.
-    #[must_use]
     pub fn after(mut self, delay: Duration) -> Failure {
         self.disposition = match self.disposition {
             Disposition::Retry | Disposition::RetryAfter(_) => Disposition::RetryAfter(delay),
@@ -199,7 +198,6 @@ impl Failure {
 
     /// Sets the class of the error, which determines its failure group. Defaults to the type of the
     /// converted error.
-    #[must_use]
     pub fn class(mut self, class: impl Into<String>) -> Failure {
         self.report.class = clip(class.into(), MAX_CLASS_BYTES).into();
         self
@@ -216,14 +214,12 @@ impl Failure {
     ///
     /// let _ = Failure::retry("carrier answered: maintenance until Tuesday").failure_key("carrier closed");
     /// ```
-    #[must_use]
     pub fn failure_key(mut self, key: impl Into<String>) -> Failure {
         self.report.key = name::kept(&key.into());
         self
     }
 
     /// Adds a detail for the letter, such as a response body.
-    #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Failure {
         let detail = detail.into();
         // The detail begins with the whole text of a message that was cut. Keep it.

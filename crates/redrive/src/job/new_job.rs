@@ -27,6 +27,7 @@ pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 
 /// A job to enqueue: a kind, a payload and options.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct NewJob {
     pub(crate) kind: String,
     /// The only queue that accepts it. `None`: any queue does.
@@ -101,7 +102,6 @@ impl NewJob {
 
     /// Sets the delay before the job becomes ready, by the database's clock. Defaults to none. At
     /// most ten years, rounded up to milliseconds.
-    #[must_use]
     pub fn delay(mut self, delay: Duration) -> NewJob {
         self.delay = delay;
         self
@@ -109,7 +109,6 @@ impl NewJob {
 
     /// Sets the priority within the queue; higher runs first. Defaults to that of the
     /// payload's type, or 0. Accepts -1,000 to 1,000.
-    #[must_use]
     pub fn priority(mut self, priority: i16) -> NewJob {
         self.priority = priority;
         self
@@ -117,7 +116,6 @@ impl NewJob {
 
     /// Sets the number of attempts before the job becomes a dead letter. Defaults to that of
     /// the payload's type, or 5. Accepts 1 to 1,000.
-    #[must_use]
     pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
         self.max_attempts = max_attempts;
         self
@@ -131,14 +129,12 @@ impl NewJob {
     /// job through retries, death and redrive.
     ///
     /// Within a group, the priority has no effect. A job of a group costs two index entries more.
-    #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> NewJob {
         self.group = Some(group.into());
         self
     }
 
     /// Takes the unique key and the group off, such as those that the payload's type gave.
-    #[must_use]
     pub fn without_keys(mut self) -> NewJob {
         (self.unique_key, self.group) = (None, None);
         self
@@ -149,7 +145,6 @@ impl NewJob {
     ///
     /// Names that start with `redrive-` are reserved. A [`raw`](NewJob::raw) job may have one of them: with
     /// `redrive-payload-version`, it says which [version](crate::Payload::VERSION) of its type the payload has.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob {
         self.headers.0.insert(name.into(), value.into());
         self
@@ -161,7 +156,6 @@ impl NewJob {
     /// A job that a worker receives later, on its first attempt or on a retry, is not run: it becomes
     /// a dead letter of the cause [`Expired`](crate::dlq::DeathCause::Expired), without charging an attempt.
     /// The time counts by the database's clock. A redrive sends the job without this limit.
-    #[must_use]
     pub fn expires_in(mut self, time: Duration) -> NewJob {
         self.expires_in = Some(time);
         self

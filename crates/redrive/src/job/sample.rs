@@ -13,6 +13,7 @@ use crate::sync::Instant;
 /// A job outside of any queue, for tests that call a handler directly; see [`Job::sample`].
 ///
 /// It is a [`Job`] wherever a reference to one is wanted.
+#[must_use]
 pub struct Sample<P> {
     job: Job<P>,
 }
@@ -72,43 +73,36 @@ impl JobMeta {
 
 impl<P> Sample<P> {
     /// Sets the number of this attempt, from 1.
-    #[must_use]
     pub fn attempt(self, attempt: u32) -> Sample<P> {
         self.with(|meta| meta.attempt = attempt)
     }
 
     /// Sets the number of attempts before the job becomes a dead letter.
-    #[must_use]
     pub fn max_attempts(self, max_attempts: u32) -> Sample<P> {
         self.with(|meta| meta.max_attempts = max_attempts)
     }
 
     /// Sets how many times the job has been redriven.
-    #[must_use]
     pub fn generation(self, generation: u32) -> Sample<P> {
         self.with(|meta| meta.generation = generation)
     }
 
     /// Sets the id.
-    #[must_use]
     pub fn id(self, id: JobId) -> Sample<P> {
         self.with(|meta| meta.id = id)
     }
 
     /// Sets the queue.
-    #[must_use]
     pub fn queue(self, queue: &str) -> Sample<P> {
         self.with(|meta| meta.queue = queue.into())
     }
 
     /// Sets the group.
-    #[must_use]
     pub fn group(self, group: &str) -> Sample<P> {
         self.with(|meta| meta.group = Some(group.into()))
     }
 
     /// Adds a header.
-    #[must_use]
     pub fn header(self, name: &str, value: &str) -> Sample<P> {
         self.with(|meta| {
             meta.headers.0.insert(name.to_owned(), value.to_owned());
@@ -116,7 +110,6 @@ impl<P> Sample<P> {
     }
 
     /// Asks the handler to end, as a stop, a deadline or an operator does.
-    #[must_use]
     pub fn cancelled(self) -> Sample<P> {
         self.job.signal.cancel_by_stop();
         self

@@ -25,6 +25,7 @@ use crate::pipeline::queue::Queue;
 /// let limit = RateLimit::per(100, Duration::from_secs(1)).burst(200);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct RateLimit {
     starts: u32,
     period: Duration,
@@ -34,7 +35,6 @@ pub struct RateLimit {
 impl RateLimit {
     /// Returns a limit of `starts` jobs, 1 to 1,000,000, per `period`, 1 ms to 31 days, with a burst of
     /// `starts`.
-    #[must_use]
     pub fn per(starts: u32, period: Duration) -> RateLimit {
         RateLimit {
             starts,
@@ -49,7 +49,6 @@ impl RateLimit {
     /// A claimed job must start within a quarter of the time in which the burst refills, 20 ms to 1 s, or
     /// its token is lost. The rate is reached only if the burst is larger than the starts of 20 ms. With a
     /// burst of 1, jobs start at 95 % of a rate of 2.5 per second, and at 83 % of a rate of 10.
-    #[must_use]
     pub fn burst(mut self, burst: u32) -> RateLimit {
         self.burst = burst;
         self

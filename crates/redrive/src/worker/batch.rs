@@ -10,6 +10,7 @@ use crate::worker::limits;
 
 /// Settings for the batches of one kind; see [`WorkerBuilder::handle_batch`](crate::WorkerBuilder::handle_batch).
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct BatchOptions {
     pub(crate) size: usize,
     pub(crate) linger: Duration,
@@ -33,14 +34,12 @@ impl BatchOptions {
     /// Defaults to 100 milliseconds. Accepts 0 to 1 minute. With 0, a batch has the jobs of one
     /// claim. The worker holds and renews the leases of the jobs that wait; a stop releases them
     /// without charging an attempt.
-    #[must_use]
     pub fn linger(mut self, linger: Duration) -> BatchOptions {
         self.linger = linger;
         self
     }
 
     /// Sets how the jobs of a failed batch run again. Defaults to [`OnFailure::Split`].
-    #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> BatchOptions {
         self.on_failure = on_failure;
         self

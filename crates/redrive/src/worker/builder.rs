@@ -33,6 +33,7 @@ pub const WORKER_CONNECTIONS: u32 = 5;
 ///
 /// [`start`](WorkerBuilder::start) reports invalid settings; no setter panics.
 #[derive(Clone)]
+#[must_use]
 pub struct WorkerBuilder {
     queue: Queue,
     handlers: Handlers,
@@ -78,7 +79,6 @@ impl WorkerBuilder {
     /// Sets how many jobs run at the same time, each on a separate thread.
     ///
     /// Defaults to the number of available processors. Accepts 1 to 10,000.
-    #[must_use]
     pub fn slots(mut self, slots: usize) -> WorkerBuilder {
         self.slots = slots;
         self
@@ -89,7 +89,6 @@ impl WorkerBuilder {
     ///
     /// Defaults to 60 seconds. Accepts 2 seconds to 1 hour. The worker renews three times per
     /// lease, so handlers may run longer than one.
-    #[must_use]
     pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
         self.lease = lease;
         self
@@ -99,7 +98,6 @@ impl WorkerBuilder {
     ///
     /// Defaults to 3 seconds (1 second behind a [transaction-mode pooler](crate::Pooler)), with ±20
     /// % jitter. Accepts 5 milliseconds to 1 minute.
-    #[must_use]
     pub fn poll_interval(mut self, poll: Duration) -> WorkerBuilder {
         self.poll = Some(poll);
         self
@@ -117,7 +115,6 @@ impl WorkerBuilder {
     ///
     /// Short jobs are claimed in batches of hundreds. If the first ones turn out to be slow,
     /// another worker may have a free slot for the rest.
-    #[must_use]
     pub fn hold_for(mut self, hold_for: Duration) -> WorkerBuilder {
         self.hold_for = hold_for;
         self
@@ -126,7 +123,6 @@ impl WorkerBuilder {
     /// Sets the delay before retries, for kinds without their own backoff.
     ///
     /// Defaults to [`Backoff::default`].
-    #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> WorkerBuilder {
         self.backoff = backoff;
         self
@@ -159,7 +155,6 @@ impl WorkerBuilder {
     /// assert_eq!(done[0].attempts, 1);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn keep_done(mut self, time: Duration) -> WorkerBuilder {
         self.keep_done = Some(time);
         self
@@ -174,7 +169,6 @@ impl WorkerBuilder {
     /// The time counts while this worker runs and no other handles the kind. A worker makes no letters of
     /// kinds that it handles itself, even while its renewals are late. Of a long queue, it considers the
     /// 10,000 jobs that are next in line. The jobs are not charged an attempt.
-    #[must_use]
     pub fn unhandled_after(mut self, time: Duration) -> WorkerBuilder {
         self.unhandled_after = Some(time);
         self
@@ -192,7 +186,6 @@ impl WorkerBuilder {
     /// earlier one. A worker looks every third of its lease, or every 10 seconds if that is shorter. Of
     /// each priority, it considers the 500 jobs that are next in line, and more while it raises all of
     /// them.
-    #[must_use]
     pub fn age_priorities(mut self, after: Duration, priority: i16) -> WorkerBuilder {
         self.age_priorities = Some((after, priority));
         self
@@ -205,7 +198,6 @@ impl WorkerBuilder {
     /// At the deadline the attempt fails, [`Job::is_cancelled`] returns true, and another thread
     /// takes over the slot. A later result is rejected. If more handlers than slots are beyond their
     /// deadlines and do not end, the worker fails, see [`Worker::failure`](crate::Worker::failure).
-    #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> WorkerBuilder {
         self.deadline = deadline;
         self
@@ -215,7 +207,6 @@ impl WorkerBuilder {
     /// characters.
     ///
     /// Defaults to redrive's version.
-    #[must_use]
     pub fn version(mut self, version: impl Into<String>) -> WorkerBuilder {
         self.version = Some(version.into());
         self
@@ -226,7 +217,6 @@ impl WorkerBuilder {
     /// Error texts are the message, the cause chain and the backtrace. If the hook panics, the text
     /// is dropped and the verdict stands. Use redactions in the database for payloads and for rules
     /// that apply to every program.
-    #[must_use]
     pub fn redact<F>(mut self, hook: F) -> WorkerBuilder
     where
         F: Fn(&str) -> String + Send + Sync + 'static,
@@ -237,7 +227,6 @@ impl WorkerBuilder {
 
     /// Logs the first line of an error's message after its class. Defaults to off, because messages may
     /// have personal data. The [redaction hook](WorkerBuilder::redact) applies first.
-    #[must_use]
     pub fn log_messages(mut self, log: bool) -> WorkerBuilder {
         self.hooks.logs_messages = log;
         self
@@ -265,7 +254,6 @@ impl WorkerBuilder {
     /// # drop(builder);
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn on_attempt<F>(mut self, hook: F) -> WorkerBuilder
     where
         F: Fn(&Attempt<'_>) + Send + Sync + 'static,
@@ -281,7 +269,6 @@ impl WorkerBuilder {
     /// The worker counts outages per dependency, over all its slots. Any other result of a job with
     /// the same dependency resets the count. When the breaker opens, affected jobs that have not
     /// started are released.
-    #[must_use]
     pub fn breaker_threshold(mut self, outages: u32) -> WorkerBuilder {
         self.breaker_threshold = outages;
         self
@@ -295,7 +282,6 @@ impl WorkerBuilder {
     /// Use this to stop a bad release from dead-lettering a whole queue. Cancelled jobs do not
     /// count, and no job is lost: claiming pauses, single jobs probe the queue, and the breaker
     /// closes after the first success.
-    #[must_use]
     pub fn flood_guard(mut self, letters: usize, per: Duration) -> WorkerBuilder {
         self.flood = Some((letters, per));
         self
@@ -304,7 +290,6 @@ impl WorkerBuilder {
     /// Registers a function as the handler of a kind.
     ///
     /// If it takes a transaction, its writes and the completion of the job commit together; see [`JobHandler`].
-    #[must_use]
     pub fn handle<Form>(mut self, handler: impl JobHandler<(), Form>) -> WorkerBuilder {
         self.handlers = self.handlers.handle(handler);
         self
@@ -356,7 +341,6 @@ impl WorkerBuilder {
     /// occupies one slot, and each of its jobs counts its share of the run time. Each outage
     /// ([`Failure::outage`]) of a job counts for the breaker. If slow jobs of other kinds share
     /// the queue, run the batches in a separate worker.
-    #[must_use]
     pub fn handle_batch<P, F>(mut self, batches: BatchOptions, handler: F) -> WorkerBuilder
     where
         P: Payload + 'static,
@@ -367,7 +351,6 @@ impl WorkerBuilder {
     }
 
     /// Registers a handler for a kind known only at run time. It receives the undecoded payload.
-    #[must_use]
     pub fn handle_kind<F>(mut self, kind: &str, handler: F) -> WorkerBuilder
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -377,7 +360,6 @@ impl WorkerBuilder {
     }
 
     /// Registers a handler for every kind without its own. It receives the undecoded payload.
-    #[must_use]
     pub fn handle_any<F>(mut self, handler: F) -> WorkerBuilder
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -387,14 +369,12 @@ impl WorkerBuilder {
     }
 
     /// Sets the options of the handler registered last; see [`Handlers::options`].
-    #[must_use]
     pub fn options(mut self, options: HandlerOptions) -> WorkerBuilder {
         self.handlers = self.handlers.options(options);
         self
     }
 
     /// Registers all handlers of a set.
-    #[must_use]
     pub fn handlers(mut self, handlers: &Handlers) -> WorkerBuilder {
         self.handlers.join(handlers);
         self

@@ -22,6 +22,7 @@ use crate::worker::batch::BatchOptions;
 
 /// Settings for the jobs of one kind. Each defaults to that of the payload's type, or else of the worker.
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct HandlerOptions {
     pub(super) backoff: Option<Backoff>,
     pub(super) deadline: Option<Duration>,
@@ -57,7 +58,6 @@ impl HandlerOptions {
     }
 
     /// Sets the delay before retries. Defaults to that of the payload's type, or else of the worker.
-    #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> HandlerOptions {
         self.backoff = Some(backoff);
         self
@@ -66,7 +66,6 @@ impl HandlerOptions {
     /// Sets how long a handler may run. Defaults to that of the payload's type, or else of the worker.
     ///
     /// Accepts 1 millisecond to 24 hours.
-    #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> HandlerOptions {
         self.deadline = Some(deadline);
         self
@@ -79,7 +78,6 @@ impl HandlerOptions {
     ///
     /// Outages ([`Failure::outage`]) open the breaker of this name. While it is open, workers of
     /// all queues claim no jobs of kinds with this dependency.
-    #[must_use]
     pub fn dependency(mut self, name: impl Into<String>) -> HandlerOptions {
         self.dependency = Some(name.into());
         self
@@ -90,7 +88,6 @@ impl HandlerOptions {
     /// Defaults to its slots. Accepts 1 or more; the worker never exceeds its slots. Jobs beyond that stay in the queue,
     /// where other workers can claim them, and delay no other kind. In the database, the kind counts as a worker of its
     /// own. A handler of [any kind](crate::WorkerBuilder::handle_any) has no such limit.
-    #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> HandlerOptions {
         self.concurrency = Some(jobs);
         self
@@ -98,7 +95,6 @@ impl HandlerOptions {
 
     /// Keeps finished jobs of the kind for this time. Defaults to the time of the worker; see
     /// [`WorkerBuilder::keep_done`](crate::WorkerBuilder::keep_done).
-    #[must_use]
     pub fn keep_done(mut self, time: Duration) -> HandlerOptions {
         self.keep_done = Some(time);
         self
@@ -108,7 +104,6 @@ impl HandlerOptions {
     ///
     /// Of several rules, the first one that concerns an error applies. An error that decides itself
     /// ([`Rejection`](crate::Rejection), [`Failure::reject`]) keeps its decision.
-    #[must_use]
     pub fn retry_on<E: StdError + 'static>(self, delay: Duration) -> HandlerOptions {
         self.rule(ErrorRule::retry::<E>(delay))
     }
@@ -124,14 +119,12 @@ impl HandlerOptions {
     ///     .reject_on::<std::str::Utf8Error>()
     ///     .outage_on::<std::io::Error>("gateway");
     /// ```
-    #[must_use]
     pub fn reject_on<E: StdError + 'static>(self) -> HandlerOptions {
         self.rule(ErrorRule::reject::<E>())
     }
 
     /// Takes an error that is an `E` or has one among its causes for an outage of a dependency. See
     /// [`retry_on`](HandlerOptions::retry_on) and [`Failure::outage`].
-    #[must_use]
     pub fn outage_on<E: StdError + 'static>(self, dependency: &str) -> HandlerOptions {
         self.rule(ErrorRule::outage::<E>(dependency))
     }
@@ -155,7 +148,6 @@ impl HandlerOptions {
     }
 
     /// Sets what follows when a payload does not match the type of the handler.
-    #[must_use]
     pub fn undecodable(mut self, undecodable: Undecodable) -> HandlerOptions {
         self.undecodable = undecodable;
         self

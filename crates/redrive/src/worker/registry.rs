@@ -22,6 +22,7 @@ use crate::worker::handlers::{self, HandlerOptions};
 /// programs that start workers in several places, such as a command-line program with a `work`
 /// subcommand.
 #[derive(Clone, Default)]
+#[must_use]
 pub struct Handlers {
     pub(crate) table: HandlerTable,
     latest: Option<Handles>,
@@ -76,14 +77,12 @@ impl Handlers {
     }
 
     /// Adds the handler of a payload's kind.
-    #[must_use]
     pub fn handle<Form>(self, handler: impl JobHandler<(), Form>) -> Handlers {
         self.add(handler.erase(&Arc::new(())))
     }
 
     /// Adds a handler of batches; see
     /// [`WorkerBuilder::handle_batch`](crate::WorkerBuilder::handle_batch).
-    #[must_use]
     pub fn handle_batch<P, F>(self, batches: BatchOptions, handler: F) -> Handlers
     where
         P: Payload + 'static,
@@ -94,7 +93,6 @@ impl Handlers {
     }
 
     /// Adds a handler for a kind known only at run time. It receives the undecoded payload.
-    #[must_use]
     pub fn handle_kind<F>(self, kind: &str, handler: F) -> Handlers
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -106,7 +104,6 @@ impl Handlers {
     }
 
     /// Sets the handler of every kind without its own. It receives the undecoded payload.
-    #[must_use]
     pub fn handle_any<F>(self, handler: F) -> Handlers
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -135,7 +132,6 @@ impl Handlers {
     ///
     /// What they leave open is the default of the payload's type. A worker does not start if they do not
     /// directly follow a handler.
-    #[must_use]
     pub fn options(mut self, options: HandlerOptions) -> Handlers {
         let latest = self.latest.take();
         match latest.and_then(|latest| self.table.get_mut(&latest)) {
@@ -156,7 +152,6 @@ impl Handlers {
     }
 
     /// Keeps only the handlers of these kinds. A worker does not start if one of them has none.
-    #[must_use]
     pub fn only(mut self, kinds: &[impl AsRef<str>]) -> Handlers {
         let kinds: Vec<&str> = kinds.iter().map(AsRef::as_ref).collect();
         for missing in self.table.retain(&kinds) {
@@ -204,6 +199,7 @@ fn two_handlers(handles: &Handles) -> String {
 }
 
 /// A set of handlers that share a state; see [`Handlers::with`].
+#[must_use]
 pub struct StatefulHandlers<S> {
     state: Arc<S>,
     handlers: Handlers,
@@ -211,13 +207,11 @@ pub struct StatefulHandlers<S> {
 
 impl<S: Send + Sync + 'static> StatefulHandlers<S> {
     /// Adds the handler of a payload's kind.
-    #[must_use]
     pub fn handle<Form>(self, handler: impl JobHandler<S, Form>) -> StatefulHandlers<S> {
         self.add(|handlers, state| handlers.add(handler.erase(&state)))
     }
 
     /// Adds a handler of batches.
-    #[must_use]
     pub fn handle_batch<P, F>(self, batches: BatchOptions, handler: F) -> StatefulHandlers<S>
     where
         P: Payload + 'static,
@@ -229,7 +223,6 @@ impl<S: Send + Sync + 'static> StatefulHandlers<S> {
     }
 
     /// Sets the options of the handler added last; see [`Handlers::options`].
-    #[must_use]
     pub fn options(self, options: HandlerOptions) -> StatefulHandlers<S> {
         self.add(|handlers, _| handlers.options(options))
     }

@@ -64,6 +64,7 @@ impl Workers {
 }
 
 /// Configures workers; see [`Workers::builder`].
+#[must_use]
 pub struct WorkersBuilder {
     db: Database,
     queues: Vec<WorkerBuilder>,
@@ -73,13 +74,11 @@ pub struct WorkersBuilder {
 
 impl WorkersBuilder {
     /// Adds a queue with this many slots of its own.
-    #[must_use]
     pub fn queue(self, name: &str, slots: usize, handlers: &Handlers) -> WorkersBuilder {
         self.queue_with(name, |worker| worker.slots(slots).handlers(handlers))
     }
 
     /// Adds a queue with slots and settings of its own.
-    #[must_use]
     pub fn queue_with(
         mut self,
         name: &str,
@@ -95,7 +94,6 @@ impl WorkersBuilder {
     /// Sets how many slots the queues have in all that [share](WorkersBuilder::share) them.
     ///
     /// Defaults to the number of available processors. Accepts 1 to 10,000.
-    #[must_use]
     pub fn pool(mut self, slots: usize) -> WorkersBuilder {
         self.pool = slots;
         self
@@ -105,13 +103,11 @@ impl WorkersBuilder {
     ///
     /// While several of them have jobs, each gets slots in proportion to its weight, 1 to 1000, and at least one in
     /// turn. What one does not need, the others use.
-    #[must_use]
     pub fn share(self, name: &str, weight: u32, handlers: &Handlers) -> WorkersBuilder {
         self.share_with(name, weight, |worker| worker.handlers(handlers))
     }
 
     /// Adds a queue that shares the slots of the pool, with settings of its own; its number of slots has no effect.
-    #[must_use]
     pub fn share_with(
         self,
         name: &str,
@@ -126,7 +122,6 @@ impl WorkersBuilder {
     }
 
     /// Changes the settings of all workers that were added so far.
-    #[must_use]
     pub fn each(mut self, configure: impl Fn(WorkerBuilder) -> WorkerBuilder) -> WorkersBuilder {
         self.queues = self.queues.into_iter().map(configure).collect();
         self

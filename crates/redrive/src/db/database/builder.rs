@@ -19,6 +19,7 @@ const DRIVER_KEEPALIVE: Duration = Duration::from_hours(2);
 
 /// The settings of a new pool; see [`Database::builder`].
 #[derive(Clone)]
+#[must_use]
 pub struct DatabaseBuilder {
     url: String,
     pooler: Option<Pooler>,
@@ -37,7 +38,6 @@ impl DatabaseBuilder {
     }
 
     /// Sets the maximum number of connections, 1 to 10,000. Defaults to 10. A worker needs 5.
-    #[must_use]
     pub fn connections(mut self, connections: u32) -> DatabaseBuilder {
         self.connections = connections;
         self
@@ -47,7 +47,6 @@ impl DatabaseBuilder {
     /// each connection has its own session.
     ///
     /// [`open`]: DatabaseBuilder::open
-    #[must_use]
     pub fn pooler(mut self, pooler: Pooler) -> DatabaseBuilder {
         self.pooler = Some(pooler);
         self
@@ -55,14 +54,12 @@ impl DatabaseBuilder {
 
     /// Sets the deadline for opening a connection, including authentication. Defaults to 10
     /// seconds. A `connect_timeout` in the URL takes precedence.
-    #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
         self.timeouts.connect = timeout;
         self
     }
 
     /// Sets the deadline of a call. Defaults to 15 seconds.
-    #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
         self.timeouts.call = timeout;
         self
@@ -70,7 +67,6 @@ impl DatabaseBuilder {
 
     /// Sets the deadline of each statement that reads or changes many letters. Defaults to 1
     /// minute.
-    #[must_use]
     pub fn bulk_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
         self.timeouts.bulk = timeout;
         self

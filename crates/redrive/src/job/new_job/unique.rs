@@ -40,7 +40,6 @@ impl NewJob {
     ///
     /// A key costs one index entry. Enqueueing waits for a transaction that is storing the same
     /// key.
-    #[must_use]
     pub fn unique(mut self, key: impl Into<String>) -> NewJob {
         self.unique_key = Some(key.into());
         self
@@ -51,7 +50,6 @@ impl NewJob {
     /// A second enqueue then stores a job while the first one runs, so a change that the first one may
     /// have missed is processed. The key stays free if the job is retried or released, and a redrive
     /// takes it again until the job starts. Needs [`unique`](NewJob::unique).
-    #[must_use]
     pub fn until_started(mut self) -> NewJob {
         self.key_held = KeyHeld::UntilStarted;
         self
@@ -88,7 +86,6 @@ impl NewJob {
     ///
     /// In your own transaction, no worker takes the changed job before you commit. Of several jobs of
     /// one call with the same key, the first one decides.
-    #[must_use]
     pub fn replace(mut self, replace: Replace) -> NewJob {
         self.replace = Some(replace);
         self
@@ -120,7 +117,6 @@ impl NewJob {
     /// assert_eq!(mails.enqueue_job(warning(7)?)?, Enqueued::Existing(first));
     /// # Ok(()) }
     /// ```
-    #[must_use]
     pub fn unique_window(mut self, window: Duration) -> NewJob {
         self.unique_window = Some(window);
         self
