@@ -179,19 +179,16 @@ fn find_mistake(line: &str, fields: &[(usize, &str)]) -> Error {
             continue;
         }
         let (name, values) = FIELDS[place];
-        let mut at = *start;
-        for item in field.split(',') {
-            if !is_valid(place, item) {
-                let what = format!("`{}` is not a valid {name} ({values})", item.escape_debug());
-                return mistake(line, at, &what);
-            }
-            at += item.chars().count() + 1;
-        }
-        let what = format!(
-            "`{}` is not a valid {name} ({values})",
-            field.escape_debug()
-        );
-        return mistake(line, *start, &what);
+        let mut from = *start;
+        let mut items = field.split(',').map(|item| {
+            let at = from;
+            from += item.chars().count() + 1;
+            (at, item)
+        });
+        let wrong = items.find(|(_, item)| !is_valid(place, item));
+        let (at, text) = wrong.unwrap_or((*start, field));
+        let what = format!("`{}` is not a valid {name} ({values})", text.escape_debug());
+        return mistake(line, at, &what);
     }
     mistake(line, first_position(line), "the fields do not fit together")
 }

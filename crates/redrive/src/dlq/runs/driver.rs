@@ -239,6 +239,7 @@ impl Steps {
         // The columns are null if the driver lost the run.
         let number = |column: &str| row.get::<_, Option<i64>>(column).unwrap_or(0);
         let count = |column: &str| number(column).unsigned_abs();
+        let small = |column: &str| row.get::<_, Option<i32>>(column).map(i64::from);
         let mut wait = Duration::from_millis(count("wait_ms"));
         self.chunks = number("chunks");
         if status == DriveStatus::Running {
@@ -254,10 +255,8 @@ impl Steps {
             };
             let decided = pace(&Facts {
                 canary: number("canary"),
-                tolerated: row
-                    .get::<_, Option<i32>>("tolerated")
-                    .map_or(100, i64::from),
-                sample: row.get::<_, Option<i32>>("sample").map(i64::from),
+                tolerated: small("tolerated").unwrap_or(100),
+                sample: small("sample"),
                 stage: row.get::<_, Option<i32>>("stage").unwrap_or(0),
                 stage_to: row.get("stage_to"),
                 cursor: number("cursor"),
