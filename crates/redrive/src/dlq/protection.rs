@@ -70,8 +70,10 @@ impl Dlq<'_> {
     /// keep their state.
     ///
     /// # Errors
-    /// *Invalid* if it requires nothing or a role does not exist; otherwise if the database fails.
+    /// *Invalid* if the queue has no valid name, it requires nothing or a role does not exist; otherwise if the database
+    /// fails.
     pub fn protect(&self, protection: &Protection, operator: &Operator) -> Result<()> {
+        name::check("queue", &protection.queue)?;
         let roles = (!protection.roles.is_empty()).then_some(&*protection.roles);
         self.db.ask().one(
             &format!("protect queue `{}`", protection.queue),
@@ -90,8 +92,9 @@ impl Dlq<'_> {
     /// may.
     ///
     /// # Errors
-    /// If the database fails.
+    /// *Invalid* if the queue has no valid name; otherwise if the database fails.
     pub fn unprotect(&self, queue: &str, operator: &Operator) -> Result<bool> {
+        name::check("queue", queue)?;
         let doing = format!("remove the protection of queue `{queue}`");
         let ask = self.db.ask();
         ask.one(&doing, &sql::REMOVE_PROTECTION, &[&queue, operator])

@@ -145,6 +145,8 @@ fn a_text_that_cannot_be_a_name_is_shown() {
         dlq.redactions()
             .add(&redaction().kind(wrong), &nobody)
             .map(drop),
+        dlq.protect(&Protection::new(wrong).approve_above(1), &nobody),
+        dlq.unprotect(wrong, &nobody).map(drop),
     ] {
         let error = refused.expect_err("wrong").to_string();
         has(error, r"name `a\0b` contains control characters");
