@@ -176,12 +176,8 @@ fn exact(json: &str) -> Result<()> {
 }
 
 fn exact_value(json: &str) -> Result<Value, String> {
-    match json_number::rounded(json) {
-        Some(number) => Err(format!(
-            "its number {number:.40} has more digits than an edit can keep; set a whole payload"
-        )),
-        None => value(json),
-    }
+    exact(json).map_err(|error| format!("{error}; set a whole payload"))?;
+    value(json)
 }
 
 fn value(json: &str) -> Result<Value, String> {
