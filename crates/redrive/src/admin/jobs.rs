@@ -89,56 +89,43 @@ pub(crate) fn cancel(
         if cancel_waiting()? {
             return Ok(Cancelled::Dead);
         }
-        match cancel_running(db, id, operator, was_told)? {
-            Running::Marked => return Ok(Cancelled::Asked),
-            // Its lease ended meanwhile: it waits, runs again, is done, or died as cancelled.
-            Running::Told => was_told = true,
-            // A job that a worker was claiming is in neither table of the snapshot. If it is live,
-            // try again.
-            Running::No => match db.admin().job(id)? {
-                Some(job) if job.state != JobState::Done => {}
-                Some(_) | None => return Ok(Cancelled::NotLive),
-            },
+        let (is_told, is_marked) = cancel_running(db, id, operator, was_told)?;
+        if is_marked {
+            return Ok(Cancelled::Asked);
         }
+        // The lease of one that was told ended meanwhile: it waits, runs again, is done, or died as cancelled. A job that
+        // a worker was claiming is in neither table of the snapshot. If it is live, try again.
+        let is_over = |job: LiveJob| job.state == JobState::Done;
+        if !is_told && db.admin().job(id)?.is_none_or(is_over) {
+            return Ok(Cancelled::NotLive);
+        }
+        was_told |= is_told;
     }
     Err(Error::unavailable(format!(
         "could not cancel job {id}: it keeps moving; try again"
     )))
 }
 
-/// What became of the cancellation of a running job.
-enum Running {
-    /// No worker runs it.
-    No,
-    /// Its handler was told, and its lease ended before it could be marked.
-    Told,
-    /// It dies unless it succeeds.
-    Marked,
-}
-
-/// Signals the handler of a job, and marks its lease or finds that the job died of an earlier signal.
+/// Signals the handler of a job, and marks its lease or finds that the job died of an earlier signal. Returns whether it
+/// did the one and the other. A job that is marked dies unless it succeeds.
 fn cancel_running(
     db: &Database,
     id: JobId,
     operator: Option<&Operator>,
     was_told: bool,
-) -> Result<Running> {
+) -> Result<(bool, bool)> {
     let operator = operator.cloned();
     // Both within one deadline.
     db.call("cancel a job", move |session| {
         let doing = format!("cancel job {id}");
         let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id.get()])?;
         if told.is_empty() && !was_told {
-            return Ok(Running::No);
+            return Ok((false, false));
         }
         let by = operator.as_ref().map(Operator::by);
         let reason = operator.as_ref().and_then(Operator::given_reason);
         let marked = session.query(&doing, &sql::MARK_CANCELLED, &[&id.get(), &by, &reason])?;
-        Ok(match (marked.is_empty(), told.is_empty()) {
-            (false, _) => Running::Marked,
-            (true, false) => Running::Told,
-            (true, true) => Running::No,
-        })
+        Ok((!told.is_empty(), !marked.is_empty()))
     })
 }
 
