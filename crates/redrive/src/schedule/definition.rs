@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
+
 use crate::dlq::policy::Policy;
 use crate::error::{Error, Result};
 use crate::job::headers::check_size_below;
@@ -13,7 +15,7 @@ use crate::schedule::missed::{
 };
 use crate::schedule::overlap::Overlap;
 use crate::schedule::rhythm::{MAX_INTERVAL, Rhythm};
-use crate::schedule::zone::Zone;
+use crate::schedule::zone;
 
 /// The largest headers of a scheduled job, because each tick adds two.
 const MAX_HEADER_BYTES: usize = 64_000;
@@ -75,7 +77,7 @@ impl Schedule {
     /// # Errors
     /// *Invalid* if the name or the line is invalid. The message contains the position of the mistake.
     pub fn cron(name: impl Into<String>, line: &str) -> Result<Schedule> {
-        let (line, zone) = (CronLine::parse(line)?, Zone::utc());
+        let (line, zone) = (CronLine::parse(line)?, TimeZone::UTC);
         Schedule::with(name.into(), Rhythm::Cron { line, zone })
     }
 
@@ -111,7 +113,7 @@ impl Schedule {
     /// *Invalid* if this process does not know the zone, or if the schedule has an interval.
     pub fn zone(mut self, zone: &str) -> Result<Schedule> {
         match &mut self.rhythm {
-            Rhythm::Cron { zone: set, .. } => *set = Zone::named(zone)?,
+            Rhythm::Cron { zone: set, .. } => *set = zone::named(zone)?,
             Rhythm::Every(_) => {
                 return Err(Error::invalid(format!(
                     "the schedule `{}` has an interval, which needs no time zone",

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::job::duration::format_duration;
 use crate::job::milliseconds::milliseconds;
 use crate::schedule::cron::CronLine;
-use crate::schedule::zone::Zone;
+use crate::schedule::zone;
 
 /// The shortest interval: 1 second.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,7 +23,7 @@ const TOO_LATE: i64 = 32_503_680_000;
 pub(crate) enum Rhythm {
     Cron {
         line: CronLine,
-        zone: Zone,
+        zone: TimeZone,
     },
     /// Counted from the first tick. In whole milliseconds.
     Every(Duration),
@@ -38,7 +39,7 @@ impl Rhythm {
         match (cron, every) {
             (Some(line), _) => Ok(Rhythm::Cron {
                 line: CronLine::parse(line)?,
-                zone: Zone::named(zone.unwrap_or("UTC"))?,
+                zone: zone::named(zone.unwrap_or("UTC"))?,
             }),
             (None, Some(every)) => Rhythm::every(every),
             (None, None) => Err(Error::invalid("it has neither a cron line nor an interval")),
@@ -48,7 +49,7 @@ impl Rhythm {
     /// Returns the columns that store it: the cron line, the zone, and the interval.
     pub(crate) fn columns(&self) -> (Option<String>, Option<&str>, Option<Duration>) {
         match self {
-            Rhythm::Cron { line, zone } => (Some(line.to_string()), Some(zone.name()), None),
+            Rhythm::Cron { line, zone } => (Some(line.to_string()), zone.iana_name(), None),
             Rhythm::Every(interval) => (None, None, Some(*interval)),
         }
     }
@@ -72,7 +73,7 @@ impl Rhythm {
     /// *Invalid* if there is none before the year 3000.
     pub(crate) fn next_after(&self, tick: Timestamp, after: Timestamp) -> Result<Timestamp> {
         let next = match self {
-            Rhythm::Cron { line, zone } => line.next_after(after, zone.rules()),
+            Rhythm::Cron { line, zone } => line.next_after(after, zone),
             Rhythm::Every(interval) => {
                 let past = after.as_microsecond() - tick.as_microsecond();
                 let step = micros(*interval);

@@ -1,7 +1,5 @@
 //! Time zones by their IANA names.
 
-use std::fmt;
-
 use jiff::tz::{self, TimeZone};
 
 use crate::error::{Error, Result};
@@ -9,54 +7,18 @@ use crate::error::{Error, Result};
 /// The longest name of a zone, in characters.
 const MAX_ZONE_CHARS: usize = 100;
 
-/// A time zone that this process knows.
-#[derive(Clone, Debug)]
-pub(crate) struct Zone {
-    name: String,
-    rules: TimeZone,
-}
-
-impl Zone {
-    /// Returns UTC, the zone of a schedule without one.
-    pub(crate) fn utc() -> Zone {
-        Zone {
-            name: "UTC".to_owned(),
-            rules: TimeZone::UTC,
-        }
+/// Returns the zone with this name, such as `Europe/Berlin`, if this process knows it. Upper and lower case do not matter:
+/// the zone has its name as the database of zones spells it.
+///
+/// # Errors
+/// *Invalid* with the position up to which the name agrees with a known zone.
+pub(crate) fn named(name: &str) -> Result<TimeZone> {
+    if name.eq_ignore_ascii_case("UTC") {
+        return Ok(TimeZone::UTC);
     }
-
-    /// Returns the zone with this name, such as `Europe/Berlin`. Upper and lower case do not matter.
-    ///
-    /// # Errors
-    /// *Invalid* with the position up to which the name agrees with a known zone.
-    pub(crate) fn named(name: &str) -> Result<Zone> {
-        if name.eq_ignore_ascii_case("UTC") {
-            return Ok(Zone::utc());
-        }
-        TimeZone::get(name)
-            .ok()
-            .and_then(|rules| {
-                let name = rules.iana_name()?.to_owned();
-                Some(Zone { name, rules })
-            })
-            .ok_or_else(|| unknown(name, tz::db().available().map(|known| known.to_string())))
-    }
-
-    /// Returns the rules of the zone.
-    pub(crate) fn rules(&self) -> &TimeZone {
-        &self.rules
-    }
-
-    /// Returns the name as the database of zones spells it.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl fmt::Display for Zone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.name)
-    }
+    let zone = TimeZone::get(name).ok();
+    zone.filter(|zone| zone.iana_name().is_some())
+        .ok_or_else(|| unknown(name, tz::db().available().map(|known| known.to_string())))
 }
 
 /// Returns the error for an unknown zone: the first character that no known zone has there, and the known
@@ -100,7 +62,8 @@ mod tests {
             ("utc", "UTC"),
             ("Australia/Lord_Howe", "Australia/Lord_Howe"),
         ] {
-            assert_eq!(Zone::named(given).expect(given).name(), name);
+            let zone = named(given).expect(given);
+            assert_eq!(zone.iana_name(), Some(name));
         }
     }
 
@@ -113,7 +76,7 @@ mod tests {
             ("#", 1, "such as Europe/Berlin"),
             ("", 1, "such as Europe/Berlin"),
         ] {
-            let error = Zone::named(name).expect_err(name);
+            let error = named(name).expect_err(name);
             let text = error.to_string();
             assert!(
                 error.is_invalid()

@@ -1,8 +1,9 @@
 //! Tests of the policies for missed ticks.
 
+use jiff::tz::TimeZone;
+
 use super::*;
 use crate::schedule::cron::CronLine;
-use crate::schedule::zone::Zone;
 
 fn at(text: &str) -> Timestamp {
     text.parse().expect(text)
@@ -11,7 +12,7 @@ fn at(text: &str) -> Timestamp {
 fn cron(line: &str) -> Rhythm {
     Rhythm::Cron {
         line: CronLine::parse(line).expect(line),
-        zone: Zone::utc(),
+        zone: TimeZone::UTC,
     }
 }
 

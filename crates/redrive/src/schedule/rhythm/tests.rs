@@ -5,7 +5,7 @@ use super::*;
 fn cron(line: &str, zone: &str) -> Rhythm {
     Rhythm::Cron {
         line: CronLine::parse(line).expect(line),
-        zone: Zone::named(zone).expect(zone),
+        zone: zone::named(zone).expect(zone),
     }
 }
 
@@ -26,7 +26,7 @@ fn assert_ticks(table: &str) {
         let rhythm = cron(line, zone);
         for expected in cells {
             last = rhythm.next_after(last, last).expect("a next tick");
-            let local = last.to_zoned(Zone::named(zone).expect(zone).rules().clone());
+            let local = last.to_zoned(zone::named(zone).expect(zone));
             let local = local.strftime("%d %H:%M %:z").to_string();
             assert_eq!(local, expected, "{row}");
         }
