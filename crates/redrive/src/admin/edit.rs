@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::admin::bulk::JobBatch;
 use crate::admin::handle::Jobs;
-use crate::dlq::edit::{Edit, EditPreview, Edited, Made};
+use crate::dlq::edit::{Edit, EditPreview, Edited};
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
 use crate::dlq::validation_error::ValidationErrors;
@@ -147,8 +147,8 @@ impl Jobs<'_> {
         };
         for (id, payload) in page.jobs {
             match edit.make(Some(payload.get())) {
-                Ok(Made::Same) => done.unchanged += 1,
-                Ok(Made::New(json)) => {
+                Ok(None) => done.unchanged += 1,
+                Ok(Some(json)) => {
                     batch.ids.push(id);
                     batch.unedited.push(payload.get().to_owned());
                     batch.edited.push(json.as_str().to_owned());

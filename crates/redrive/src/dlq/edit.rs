@@ -15,7 +15,6 @@ use crate::dlq::prelude::*;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
 
 pub use patch::Edit;
-pub(crate) use patch::Made;
 
 /// The letters per page. A page of large payloads has fewer.
 const PAGE: u64 = 100;
@@ -71,8 +70,8 @@ impl EditPreview {
     /// Returns the effect of an edit on a payload.
     pub(crate) fn of(edit: &Edit, id: JobId, before: Option<Box<RawValue>>) -> Result<EditPreview> {
         let after = match edit.make(before.as_deref().map(RawValue::get)) {
-            Ok(Made::Same) => EditDiff::Unchanged,
-            Ok(Made::New(json)) => EditDiff::Changed(json.raw_value()?),
+            Ok(None) => EditDiff::Unchanged,
+            Ok(Some(json)) => EditDiff::Changed(json.raw_value()?),
             Err(why) => EditDiff::Refused(why),
         };
         Ok(EditPreview { id, before, after })
@@ -205,8 +204,8 @@ impl Dlq<'_> {
             let mut changes = Changes::default();
             for letter in page {
                 match edit.make(letter.payload.as_deref().map(RawValue::get)) {
-                    Ok(Made::Same) => done.unchanged += 1,
-                    Ok(Made::New(json)) => {
+                    Ok(None) => done.unchanged += 1,
+                    Ok(Some(json)) => {
                         changes.ids.push(letter.id);
                         changes.payloads.push(json);
                         changes.expected.push(letter.edits);

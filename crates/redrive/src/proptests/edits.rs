@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{config, text};
-use crate::dlq::edit::{Edit, Made};
+use crate::dlq::edit::Edit;
 
 /// A payload that the database can store.
 fn payload() -> impl Strategy<Value = Value> {
@@ -40,8 +40,8 @@ fn operation() -> impl Strategy<Value = Value> {
 fn made(edit: &Edit, payload: &Value) -> Result<Value, String> {
     let text = payload.to_string();
     edit.make(Some(&text)).map(|made| match made {
-        Made::Same => payload.clone(),
-        Made::New(json) => serde_json::from_str(json.as_str()).expect("what is made is JSON"),
+        None => payload.clone(),
+        Some(json) => serde_json::from_str(json.as_str()).expect("what is made is JSON"),
     })
 }
 
@@ -55,7 +55,7 @@ proptest! {
                 match edit {
                     // An edit returns a valid payload or an error.
                     Ok(edit) => for payload in [None, Some(&*payload), Some(&**text)] {
-                        if let Ok(Made::New(json)) = edit.make(payload) {
+                        if let Ok(Some(json)) = edit.make(payload) {
                             prop_assert!(!json.as_str().contains('\0'));
                         }
                     },
@@ -105,8 +105,8 @@ proptest! {
     fn a_whole_payload_replaces_any_other(new in payload(), old in super::json()) {
         let edit = Edit::set(&new.to_string()).expect("a payload");
         match edit.make(Some(&old)) {
-            Ok(Made::New(json)) => prop_assert_eq!(json.as_str(), new.to_string()),
-            Ok(Made::Same) => prop_assert_eq!(serde_json::from_str::<Value>(&old).ok(), Some(new)),
+            Ok(Some(json)) => prop_assert_eq!(json.as_str(), new.to_string()),
+            Ok(None) => prop_assert_eq!(serde_json::from_str::<Value>(&old).ok(), Some(new)),
             // The old payload was not one that the database can store.
             Err(_) => prop_assert!(serde_json::from_str::<Value>(&old).is_err()),
         }

@@ -44,13 +44,6 @@ impl fmt::Debug for Edit {
     }
 }
 
-/// The result of an edit.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Made {
-    Same,
-    New(Json),
-}
-
 impl Edit {
     /// Applies a JSON Patch (RFC 6902). If one operation fails, the payload stays
     /// unchanged.
@@ -118,10 +111,10 @@ impl Edit {
         }
     }
 
-    /// Returns the new payload, or the reason why the edit does not apply.
-    pub(crate) fn make(&self, payload: Option<&str>) -> Result<Made, String> {
+    /// Returns the new payload, or the reason why the edit does not apply; `None`: the payload stays the same.
+    pub(crate) fn make(&self, payload: Option<&str>) -> Result<Option<Json>, String> {
         let edited = match (&self.0, payload) {
-            (How::Set(json), None) => return Ok(Made::New(json.clone())),
+            (How::Set(json), None) => return Ok(Some(json.clone())),
             (_, None) => {
                 return Err("its captured bytes are not JSON; set a whole payload".to_owned());
             }
@@ -145,24 +138,21 @@ impl Edit {
             }
         };
         if payload.is_some_and(|payload| value(payload).is_ok_and(|before| before == edited)) {
-            return Ok(Made::Same);
+            return Ok(None);
         }
         Json::of("the payload", &edited)
-            .map(Made::New)
+            .map(Some)
             .map_err(|error| error.to_string())
     }
 }
 
-/// Returns a whole new payload, or that it is the same. Numbers that do not fit a double, and payloads that
+/// Returns a whole new payload; `None`: it is the same. Numbers that do not fit a double, and payloads that
 /// are nested too deep to compare, count as changed; an extra version is harmless.
-fn replaced(payload: &str, json: Json) -> Made {
+fn replaced(payload: &str, json: Json) -> Option<Json> {
     let is_same = json_number::rounded(payload).is_none()
         && json_number::rounded(json.as_str()).is_none()
         && value(payload).is_ok_and(|old| value(json.as_str()).is_ok_and(|new| old == new));
-    match is_same {
-        true => Made::Same,
-        false => Made::New(json),
-    }
+    (!is_same).then_some(json)
 }
 
 /// Rejects numbers that a double would round.
@@ -189,10 +179,8 @@ mod tests {
     use super::*;
 
     fn made(edit: Result<Edit>, payload: Option<&str>) -> Result<String, String> {
-        edit.expect("an edit").make(payload).map(|made| match made {
-            Made::Same => "same".to_owned(),
-            Made::New(json) => json.as_str().to_owned(),
-        })
+        let made = edit.expect("an edit").make(payload)?;
+        Ok(made.as_ref().map_or("same", Json::as_str).to_owned())
     }
 
     #[test]
