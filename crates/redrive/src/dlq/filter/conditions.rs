@@ -7,7 +7,7 @@ use crate::dlq::filter::field::Field;
 use crate::dlq::filter::fields::{FIELDS, fields, listed};
 use crate::dlq::filter::payload::{PayloadCondition, predicate};
 use crate::dlq::filter::syntax::{parts, payload, payload_path};
-use crate::dlq::filter::value::{Text, Trouble, repeats};
+use crate::dlq::filter::value::{Trouble, repeats};
 use crate::dlq::filter::{Fields, LetterFields};
 
 /// How many values of a stored condition are shown.
@@ -34,9 +34,8 @@ impl Conditions {
     pub(super) fn read(&mut self, of: &'static str, condition: &str) -> Result<(), Trouble> {
         let known = listed(of);
         let (key, comparison, value) = parts(condition, &known)?;
-        let value = Text { text: value };
         if let Some(path) = payload_path(key) {
-            self.payload.push(payload(path, comparison, &value)?);
+            self.payload.push(payload(path, comparison, value)?);
             return Ok(());
         }
         let field = fields(of).find(|field| field.name == key).ok_or_else(|| {
@@ -47,7 +46,7 @@ impl Conditions {
             };
             format!("{what}; expected one of {known}")
         })?;
-        (field.read(comparison, &value)?.into_iter())
+        (field.read(comparison, value)?.into_iter())
             .try_for_each(|(key, value)| self.add(field, key, value))
     }
 

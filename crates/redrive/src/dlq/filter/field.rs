@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::dlq::filter::moment::moment;
 use crate::dlq::filter::payload::Comparison;
-use crate::dlq::filter::value::{Text, Trouble, number, range, written};
+use crate::dlq::filter::value::{Trouble, number, one, range, several, written};
 use crate::error::Result;
 use crate::job::duration::{format_duration, parse_duration};
 use crate::job::milliseconds::milliseconds;
@@ -116,7 +116,7 @@ impl Field {
     }
 
     /// Reads the values of the keys that a condition sets.
-    pub(crate) fn read(&self, comparison: Comparison, value: &Text<'_>) -> Result<Values, Trouble> {
+    pub(crate) fn read(&self, comparison: Comparison, value: &str) -> Result<Values, Trouble> {
         let (name, operator) = (self.name, comparison.as_str());
         if let [key] = &*self.keys()
             && !matches!(self.kind, Kind::Payload)
@@ -128,7 +128,7 @@ impl Field {
             ));
         }
         let ranged = |least, most| -> Result<Values, Trouble> {
-            let bounds = range(comparison, value.text, least, most)?;
+            let bounds = range(comparison, value, least, most)?;
             Ok(bounds
                 .into_iter()
                 .map(|(end, bound)| (format!("{name}_{end}"), bound.into()))
@@ -136,14 +136,14 @@ impl Field {
         };
         let only = |key: &str, value: Value| Ok(vec![(key.to_owned(), value)]);
         match self.kind {
-            Kind::Ids if comparison == Comparison::Equal && !value.text.contains("..") => {
+            Kind::Ids if comparison == Comparison::Equal && !value.contains("..") => {
                 only("ids", numbers(value)?)
             }
             Kind::Ids => ranged(i64::MIN, i64::MAX),
             Kind::Range(least, most) => ranged(least, most),
             Kind::Age => {
                 let key = self.bound(comparison, "")?;
-                let (text, shown) = (value.one()?, value.text.escape_debug());
+                let (text, shown) = (one(value)?, value.escape_debug());
                 let age = parse_duration(&text).map_err(|_| {
                     format!("compares with `{shown}`, which is not an age such as 90s, 5m or 1d12h")
                 })?;
@@ -151,13 +151,13 @@ impl Field {
             }
             Kind::Moment => {
                 let key = self.bound(comparison, ", with a time")?;
-                only(&key, read_moment(&value.one()?)?.into())
+                only(&key, read_moment(&one(value)?)?.into())
             }
-            Kind::Text | Kind::Part => only(name, value.one()?.into()),
-            Kind::Texts => only(name, value.several()?.into()),
-            Kind::Integer | Kind::Operation => only(name, number(&value.one()?)?.into()),
+            Kind::Text | Kind::Part => only(name, one(value)?.into()),
+            Kind::Texts => only(name, several(value)?.into()),
+            Kind::Integer | Kind::Operation => only(name, number(&one(value)?)?.into()),
             Kind::Integers => only(name, numbers(value)?),
-            Kind::Words { read, any } => match (&*value.several()?, any) {
+            Kind::Words { read, any } => match (&*several(value)?, any) {
                 ([word], Some(any)) if word == "any" => only(name, any().into()),
                 (words, _) => {
                     let words: Result<Vec<&str>> = words.iter().map(|word| read(word)).collect();
@@ -208,9 +208,8 @@ impl Field {
     }
 }
 
-fn numbers(value: &Text<'_>) -> Result<Value, Trouble> {
-    value
-        .several()?
+fn numbers(value: &str) -> Result<Value, Trouble> {
+    several(value)?
         .iter()
         .map(|word| number(word).map(Value::from))
         .collect()

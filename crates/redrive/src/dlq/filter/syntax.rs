@@ -2,7 +2,7 @@
 //! field, an operator and a value.
 
 use crate::dlq::filter::payload::{Comparison, PayloadCondition, bare, end_of_quotes, quoted};
-use crate::dlq::filter::value::{Text, Trouble, unquoted};
+use crate::dlq::filter::value::{Trouble, one, unquoted};
 use crate::error::{Error, Result};
 
 /// The longest filter text, in bytes.
@@ -104,15 +104,15 @@ pub(in crate::dlq) fn payload_path(key: &str) -> Option<&str> {
 pub(super) fn payload(
     path: &str,
     comparison: Comparison,
-    value: &Text<'_>,
+    value: &str,
 ) -> std::result::Result<PayloadCondition, Trouble> {
-    let json = if value.text.starts_with('"') {
+    let json = if value.starts_with('"') {
         // It may be empty.
-        quoted(&unquoted(value.text)?)
+        quoted(&unquoted(value)?)
     } else if comparison == Comparison::Contains {
-        quoted(&value.one()?)
+        quoted(&one(value)?)
     } else {
-        bare(&value.one()?)
+        bare(&one(value)?)
     };
     PayloadCondition::new(path, comparison, json)
         .map_err(|error| format!("has an invalid value: {error}"))

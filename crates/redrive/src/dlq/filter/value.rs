@@ -5,45 +5,38 @@ use crate::dlq::filter::payload::{Comparison, end_of_quotes, is_bare, quoted};
 /// The reason why a condition does not parse.
 pub(super) type Trouble = String;
 
-/// The text after the operator.
-pub(super) struct Text<'a> {
-    pub(super) text: &'a str,
+/// Parses one value, quoted or bare.
+pub(super) fn one(text: &str) -> Result<String, Trouble> {
+    let value = if text.starts_with('"') {
+        unquoted(text)?
+    } else if text.contains('"') {
+        return Err("has a quotation mark inside a value; quote the whole value".to_owned());
+    } else {
+        text.to_owned()
+    };
+    if value.is_empty() {
+        return Err("has no value".to_owned());
+    }
+    Ok(value)
 }
 
-impl Text<'_> {
-    /// Parses one value, quoted or bare.
-    pub(super) fn one(&self) -> Result<String, Trouble> {
-        let value = if self.text.starts_with('"') {
-            unquoted(self.text)?
-        } else if self.text.contains('"') {
-            return Err("has a quotation mark inside a value; quote the whole value".to_owned());
-        } else {
-            self.text.to_owned()
+/// Parses values separated by commas.
+pub(super) fn several(text: &str) -> Result<Vec<String>, Trouble> {
+    let mut values = Vec::new();
+    let mut rest = text;
+    loop {
+        let end = match rest.starts_with('"') {
+            true => end_of_quotes(rest).ok_or("has an unclosed quotation mark")?,
+            false => rest.find(',').unwrap_or(rest.len()),
         };
-        if value.is_empty() {
-            return Err("has no value".to_owned());
-        }
-        Ok(value)
-    }
-
-    /// Parses values separated by commas.
-    pub(super) fn several(&self) -> Result<Vec<String>, Trouble> {
-        let mut values = Vec::new();
-        let mut rest = self.text;
-        loop {
-            let end = match rest.starts_with('"') {
-                true => end_of_quotes(rest).ok_or("has an unclosed quotation mark")?,
-                false => rest.find(',').unwrap_or(rest.len()),
-            };
-            values.push(Text { text: &rest[..end] }.one()?);
-            rest = match rest[end..].strip_prefix(',') {
-                Some(after) => after,
-                None if rest.len() == end => return Ok(values),
-                None => {
-                    return Err("has text after its quotes; separate values with commas".to_owned());
-                }
-            };
-        }
+        values.push(one(&rest[..end])?);
+        rest = match rest[end..].strip_prefix(',') {
+            Some(after) => after,
+            None if rest.len() == end => return Ok(values),
+            None => {
+                return Err("has text after its quotes; separate values with commas".to_owned());
+            }
+        };
     }
 }
 
