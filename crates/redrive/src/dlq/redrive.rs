@@ -8,7 +8,6 @@
 
 mod options;
 mod blocked;
-mod overlap;
 mod preview;
 
 use std::collections::HashSet;
@@ -19,8 +18,7 @@ use crate::dlq::prelude::*;
 pub use blocked::{Blocked, Gated, Unserved};
 pub use options::RedriveOptions;
 pub(crate) use options::RunLimits;
-pub use overlap::OverlappingRun;
-pub use preview::{LeftOut, PreviewGroup, RedrivePreview};
+pub use preview::{LeftOut, OverlappingRun, PreviewGroup, RedrivePreview};
 
 /// The letters per statement.
 const BATCH: u64 = 500;

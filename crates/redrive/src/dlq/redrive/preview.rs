@@ -4,7 +4,6 @@ use crate::dlq::prelude::*;
 use crate::dlq::redrive::Skip;
 use crate::dlq::redrive::blocked::Blocked;
 use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
-use crate::dlq::redrive::overlap::OverlappingRun;
 
 /// How many letters a preview names.
 const SAMPLE: i64 = 5;
@@ -47,6 +46,19 @@ row! {
         /// The masked error message.
         pub title: String,
         /// The number of letters.
+        pub letters: u64,
+    }
+}
+
+row! {
+    /// A run that has not ended, and its letters that a redrive selects too.
+    ///
+    /// No letter is sent twice: the run that comes second skips it.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct OverlappingRun {
+        /// The run.
+        pub run: RunId,
+        /// The number of letters that both select.
         pub letters: u64,
     }
 }
@@ -121,6 +133,19 @@ impl Dlq<'_> {
             preview.leave_out(reason, Some(state), letters);
         }
         Ok(preview)
+    }
+
+    /// Returns the runs that will send letters that a redrive selects now.
+    pub(crate) fn overlapping(
+        self,
+        filter: &LetterFilter,
+        options: &RedriveOptions,
+    ) -> Result<Vec<OverlappingRun>> {
+        self.db.ask_bulk().all(
+            "find other runs of the letters",
+            &sql::OVERLAPPING_RUNS,
+            &[&filter.parameter()?, &options.force, &filter.limit],
+        )
     }
 }
 
