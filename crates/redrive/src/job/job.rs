@@ -1,13 +1,13 @@
 //! Jobs, as their handlers receive them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::db::column::ids;
 use crate::error::{Error, Result};
 use crate::job::checkpoint::Checkpoints;
 use crate::job::deciding_error::JobCancelled;
@@ -18,38 +18,11 @@ use crate::job::new_job::NewJob;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// The id of a job, and of the letter it may become.
-///
-/// It stays the same through retries, death and redrive, and is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(i64);
-
-impl JobId {
-    /// Returns the id with this number.
-    pub fn new(id: i64) -> JobId {
-        JobId(id)
-    }
-
-    /// Returns the number.
-    pub fn get(self) -> i64 {
-        self.0
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::str::FromStr for JobId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<JobId> {
-        text.parse().map(JobId).map_err(|error| {
-            Error::invalid(format!("`{}` is not a job id", text.escape_debug())).caused_by(error)
-        })
-    }
+ids! {
+    /// The id of a job, and of the letter it may become.
+    ///
+    /// It stays the same through retries, death and redrive, and is never reused.
+    JobId = "job";
 }
 
 /// The state that a running handler shares with the rest of the worker.

@@ -37,9 +37,10 @@ proptest! {
     }
 
     #[test]
-    fn an_id_is_a_number_or_rejected(text in text()) {
+    fn an_id_is_a_positive_number_or_rejected(text in text()) {
         let read = text.parse::<JobId>();
-        prop_assert_eq!(read.as_ref().ok().map(|id| id.get()), text.parse::<i64>().ok());
+        let number = text.parse::<i64>().ok().filter(|id| *id > 0);
+        prop_assert_eq!(read.as_ref().ok().map(|id| id.get()), number);
         if let Err(error) = read {
             prop_assert!(!error.to_string().contains(char::is_control));
         }
