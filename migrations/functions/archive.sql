@@ -122,7 +122,8 @@ BEGIN
 END
 $$;
 
--- Restores one page of archived letters, in the order of ids, after the letter `after`, and writes the audit.
+-- Restores one page of archived letters, in the order of ids, after the letter `after`, and writes the audit. The page ends
+-- after 32 MiB, because a statement that restores hundreds of the largest letters would never end in time.
 -- Returns the result for each: `restored`, or why it stays in the archive: `id_taken` (a letter has its id),
 -- `position_taken` (a letter has its source and position) or `key_taken` (a live job holds its unique key). A dry
 -- run returns the same and changes nothing. `audit` is the record of the first batch of the same operation; NULL:
@@ -144,9 +145,12 @@ DECLARE
 BEGIN
     EXECUTE
         'SELECT array_agg(p.id ORDER BY p.id) FROM ('
-        ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
-        ' WHERE a.id > $2 AND ' || redrive.filter_archive(restore_archived.filter) || ' ORDER BY a.id LIMIT $3'
-        || CASE WHEN redrive.flag_of('dry_run', dry_run) THEN '' ELSE ' FOR UPDATE OF a' END || ') p'
+        ' SELECT e.id, sum(e.bytes) OVER (ORDER BY e.id) - e.bytes AS before FROM ('
+        '  SELECT a.id, pg_column_size(a.letter) AS bytes'
+        '  FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        '  WHERE a.id > $2 AND ' || redrive.filter_archive(restore_archived.filter) || ' ORDER BY a.id LIMIT $3'
+        || CASE WHEN redrive.flag_of('dry_run', dry_run) THEN '' ELSE ' FOR UPDATE OF a' END
+        || ') e) p WHERE p.before < 33554432'
         INTO page USING restore_archived.filter, coalesce(after, 0), redrive.limit_of('max_letters', max_letters);
     IF page IS NULL THEN
         RETURN;

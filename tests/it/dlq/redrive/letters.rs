@@ -68,21 +68,29 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
 
 /// The server or the client would hold all of them at once.
 #[test]
-fn large_letters_are_read_edited_and_sent_back_in_parts() {
+fn large_letters_are_read_edited_restored_and_sent_back_in_parts() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql(
         "ALTER TABLE redrive.dead_letters ALTER COLUMN payload SET STORAGE EXTERNAL;
          INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
          SELECT 'orders', 'order', 'rejected', 'E', 'e', to_json(repeat('x', 1000000)), now()
          FROM generate_series(1, 40);
+         ALTER TABLE redrive.archived_letters ALTER COLUMN letter SET STORAGE EXTERNAL;
+         INSERT INTO redrive.archived_letters (id, queue, letter)
+         SELECT 1000 + n, 'orders', jsonb_build_object('payload', to_json(repeat('x', 1000000))::text)
+         FROM generate_series(1, 40) n;
          CREATE TABLE public.statements (letters bigint);
          CREATE FUNCTION public.note_statement() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN INSERT INTO public.statements SELECT count(*) FROM sent; RETURN NULL; END $$;
          CREATE TRIGGER note_statement AFTER UPDATE ON redrive.dead_letters
              REFERENCING NEW TABLE AS sent FOR EACH STATEMENT EXECUTE FUNCTION public.note_statement()",
     );
-    for page in ["page_editable", "page_letters"] {
-        let letters = format!("SELECT count(*) FROM redrive.{page}('{{}}', 0, 100)");
+    for page in [
+        "page_editable('{}', 0, 100)",
+        "page_letters('{}', 0, 100)",
+        "restore_archived('{}', 0, 100, true, NULL, NULL)",
+    ] {
+        let letters = format!("SELECT count(*) FROM redrive.{page}");
         let letters: i64 = client.ask(&letters, &[]);
         assert!((1..40).contains(&letters), "{page}: {letters}");
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::dlq::prelude::*;
 
-/// The letters per statement.
+/// The letters per statement. One of large letters has fewer.
 const PAGE: u64 = 500;
 
 /// The letters that a restore moved back, and those that it left in the archive.
@@ -93,13 +93,14 @@ impl Dlq<'_> {
                 return Ok(None);
             };
             (after, restored.audit) = (last.get(), *audit);
+            let letters = page.len();
             for (id, result, _) in page {
                 match &*result {
                     "restored" => restored.letters.push(id),
                     reason => restored.left.push((id, reason.parse()?)),
                 }
             }
-            Ok(go_on(restored).is_continue().then_some(most))
+            Ok(then(go_on(restored), letters))
         })
     }
 }
