@@ -232,11 +232,8 @@ impl Fetcher {
         if demand == 0 {
             return Ok(Next::Room(now + ROOM_NAP));
         }
-        let mut plan = self
-            .state
-            .breakers
-            .plan(self.state.config.kinds.as_deref(), now);
-        plan.except.extend_from_slice(&self.state.config.left_out);
+        let (kinds, left_out) = (&self.state.config.kinds, &self.state.config.left_out);
+        let plan = self.state.breakers.plan(kinds.as_deref(), left_out, now);
         let claimed = match &plan.probe {
             Some(due) => self.probe(due, &plan),
             None if plan.is_shut => {

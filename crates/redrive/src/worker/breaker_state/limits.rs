@@ -45,14 +45,17 @@ impl LocalLimits {
     }
 
     /// Returns the limits that need claims apart from those of other jobs, for a worker that handles these
-    /// kinds.
-    pub(crate) fn targets(&self, handled: Option<&[String]>) -> impl Iterator<Item = &LimitStatus> {
-        self.shared
-            .iter()
-            .filter(move |limit| match (&limit.kind, handled) {
-                (Some(kind), Some(handled)) => handled.contains(kind),
-                (None, _) | (_, None) => true,
-            })
+    /// kinds and may not claim those of `except`.
+    pub(crate) fn targets(
+        &self,
+        handled: Option<&[String]>,
+        except: &[String],
+    ) -> impl Iterator<Item = &LimitStatus> {
+        let is_claimed = move |kind: &String| {
+            handled.is_none_or(|handled| handled.contains(kind)) && !except.contains(kind)
+        };
+        let limits = self.shared.iter();
+        limits.filter(move |limit| limit.kind.as_ref().is_none_or(is_claimed))
     }
 
     /// Returns the limits that concern a job of this kind; `None`: of a kind without a limit.
@@ -131,13 +134,20 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_claims_only_for_the_limits_of_its_kinds() {
+    fn a_worker_claims_only_for_the_limits_of_kinds_that_it_may_claim() {
         let both = ["a", "b"].map(|kind| limit("queue:q", kind, 20));
         let limits = LocalLimits::of("queue:q", both.into());
-        let handled = ["b".to_owned()];
-        let targets = limits.targets(Some(&handled));
-        let kinds: Vec<_> = targets.map(|it| it.kind.as_deref()).collect();
-        assert_eq!(kinds, [Some("b")]);
-        assert_eq!(limits.targets(None).count(), 2);
+        let b = ["b".to_owned()];
+        for (handled, except, claimed) in [
+            (None, &[][..], &["a", "b"][..]),
+            (Some(&b[..]), &[], &["b"]),
+            // Its breaker is open. A claim that waits for its tokens would keep the worker awake.
+            (None, &b[..], &["a"]),
+            (Some(&b[..]), &b[..], &[]),
+        ] {
+            let targets = limits.targets(handled, except);
+            let kinds: Vec<&str> = targets.filter_map(|it| it.kind.as_deref()).collect();
+            assert_eq!(kinds, claimed, "{handled:?} {except:?}");
+        }
     }
 }

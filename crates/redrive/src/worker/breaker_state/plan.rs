@@ -35,10 +35,19 @@ pub(crate) struct DueProbe {
 }
 
 impl LocalBreakers {
-    /// Returns what the fetcher may claim. `handled` are the worker's kinds; `None`: all.
-    pub(crate) fn plan(&self, handled: Option<&[String]>, now: Instant) -> ClaimPlan {
+    /// Returns what the fetcher may claim. `handled` are its kinds, `None`: all, but not those of `left_out`, which other
+    /// fetchers of the queue claim.
+    pub(crate) fn plan(
+        &self,
+        handled: Option<&[String]>,
+        left_out: &[String],
+        now: Instant,
+    ) -> ClaimPlan {
         if self.quiet.load(Ordering::Relaxed) {
-            return ClaimPlan::default();
+            return ClaimPlan {
+                except: left_out.to_vec(),
+                ..ClaimPlan::default()
+            };
         }
         let mut known = lock(&self.known);
         if known.pause.is_on(now) {
@@ -52,7 +61,8 @@ impl LocalBreakers {
         known.pause = LocalPause::No;
         self.settle_down(&known);
         let others = known.open.iter().filter(|(name, _)| **name != self.queue);
-        let except: BTreeSet<&String> = others.flat_map(|(_, gate)| &gate.kinds).collect();
+        let held = others.flat_map(|(_, gate)| &gate.kinds);
+        let except: BTreeSet<&String> = held.chain(left_out).collect();
         let mut plan = ClaimPlan {
             is_shut: known.open.contains_key(&self.queue),
             except: except.into_iter().cloned().collect(),
@@ -65,7 +75,9 @@ impl LocalBreakers {
                 continue;
             }
             let kinds: Option<Vec<String>> = (*name != self.queue).then(|| {
-                let ours = |kind: &&String| handled.is_none_or(|handled| handled.contains(kind));
+                let ours = |kind: &&String| {
+                    handled.is_none_or(|handled| handled.contains(kind)) && !left_out.contains(kind)
+                };
                 gate.kinds.iter().filter(ours).cloned().collect()
             });
             if kinds.as_ref().is_some_and(Vec::is_empty) {

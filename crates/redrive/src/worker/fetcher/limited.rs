@@ -92,7 +92,8 @@ impl Fetcher {
             NextClaim::Tokens(at) => Some(at),
             NextClaim::Jobs(_) => None,
         };
-        let targets = plan.limits.targets(self.state.config.kinds.as_deref());
+        let handled = self.state.config.kinds.as_deref();
+        let targets = plan.limits.targets(handled, &plan.except);
         let searches = targets.filter_map(|limit| self.limited.get(&limit.kind));
         searches.filter_map(due).min()
     }
@@ -112,18 +113,17 @@ impl Fetcher {
     /// Claims jobs under each limit whose turn it is.
     fn claim_limited(&mut self, room: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let handled = self.state.config.kinds.clone();
-        let mut limits: Vec<LimitStatus> =
-            plan.limits.targets(handled.as_deref()).cloned().collect();
+        let targets = plan.limits.targets(handled.as_deref(), &plan.except);
+        let mut limits: Vec<LimitStatus> = targets.cloned().collect();
         // None of several limits always comes first.
         let limits_in_all = limits.len().max(1);
         limits.rotate_left(self.limited_rounds % limits_in_all);
         self.limited_rounds = self.limited_rounds.wrapping_add(1);
         let mut claimed = Vec::new();
         for limit in limits {
-            let is_held = |kind: &String| plan.except.contains(kind);
             let room = room - claimed.len();
-            if room == 0 || limit.kind.as_ref().is_some_and(is_held) {
-                continue;
+            if room == 0 {
+                break;
             }
             let queue = self.state.config.queue.shared_name();
             let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
