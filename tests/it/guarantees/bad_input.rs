@@ -190,6 +190,7 @@ fn a_misconfigured_worker_does_not_start() {
         .open()
         .unwrap();
     let few = Queue::new(&few, "orders").unwrap();
+    let any = |options| worker(&queue).handle_any(|_| Ok(())).options(options);
     let needs = |name: &str| one().options(HandlerOptions::new().dependency(name));
     let ruled = |name: &str| one().options(HandlerOptions::new().outage_on::<fmt::Error>(name));
     for (bad, why) in [
@@ -215,6 +216,14 @@ fn a_misconfigured_worker_does_not_start() {
                 .handle(|_: &Job<Order>| Ok(()))
                 .options(HandlerOptions::new().concurrency(0)),
             "concurrency of 0",
+        ),
+        (
+            any(HandlerOptions::new().concurrency(2)),
+            "a concurrency or a dependency to the handler of any kind",
+        ),
+        (
+            any(HandlerOptions::new().dependency("gateway")),
+            "a concurrency or a dependency to the handler of any kind",
         ),
         (
             worker(&queue).options(HandlerOptions::new()),

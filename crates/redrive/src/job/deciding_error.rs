@@ -86,7 +86,7 @@ impl Outage {
     /// Names the dependency, as [`Failure::dependency`](crate::Failure::dependency) does.
     #[must_use]
     pub fn dependency(mut self, name: impl Into<String>) -> Outage {
-        self.mark.dependency = name::kept(&name.into());
+        self.mark.dependency = name::kept_dependency(&name.into());
         self
     }
 }

@@ -176,10 +176,10 @@ impl Failure {
     ///
     /// Defaults to the dependency of the kind
     /// ([`HandlerOptions::dependency`](crate::HandlerOptions::dependency)), or else to the whole
-    /// queue. Keeps up to 100 characters and drops control characters. Has no effect on other
-    /// failures.
+    /// queue, and so does a name that begins with `queue:`. Keeps up to 100 characters and drops control
+    /// characters. Has no effect on other failures.
     pub fn dependency(mut self, name: impl Into<String>) -> Failure {
-        self.dependency = name::kept(&name.into());
+        self.dependency = name::kept_dependency(&name.into());
         self
     }
 
@@ -305,6 +305,8 @@ mod tests {
             let failure = failure.failure_key(given);
             assert_eq!(failure.report.key.as_deref(), kept, "{given:?}");
         }
+        let of_another_queue = Failure::outage("down").dependency("\0queue:other");
+        assert_eq!(of_another_queue.dependency, None);
         let long = Failure::outage("down").dependency("x".repeat(1000));
         assert_eq!(long.dependency.map(|name| name.len()), Some(100));
     }

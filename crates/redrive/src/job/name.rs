@@ -8,6 +8,9 @@ pub const MAX_NAME_CHARS: usize = 100;
 /// The longest kind, in characters.
 pub const MAX_KIND_CHARS: usize = 255;
 
+/// The names of the breakers of queues start with this, and those of dependencies do not.
+pub(crate) const OF_QUEUES: &str = "queue:";
+
 /// Checks a name of a queue or kind; `what` says which.
 ///
 /// A name becomes a metric label, an argument and a line on a terminal: 1 to 100 characters, or
@@ -50,6 +53,12 @@ pub(crate) fn kept(name: &str) -> Option<Box<str>> {
     let kept: String = kept.trim().chars().take(MAX_NAME_CHARS).collect();
     let kept = kept.trim_end();
     (!kept.is_empty()).then(|| kept.into())
+}
+
+/// Cleans the name of a dependency that a handler gave with a failure. One that names the breaker of a queue is dropped:
+/// the failure would stop another queue.
+pub(crate) fn kept_dependency(name: &str) -> Option<Box<str>> {
+    kept(name).filter(|kept| !kept.starts_with(OF_QUEUES))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
+use crate::job::name::OF_QUEUES;
 use crate::job::operator::Operator;
 use crate::job::words::words;
 
@@ -23,7 +24,7 @@ pub(crate) const MAX_PROBE_WAIT: Duration = Duration::from_mins(1);
 
 /// Returns the name of the breaker of a whole queue.
 pub(crate) fn of_queue(queue: &str) -> String {
-    format!("queue:{queue}")
+    format!("{OF_QUEUES}{queue}")
 }
 
 words! {

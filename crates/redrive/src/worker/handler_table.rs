@@ -105,6 +105,11 @@ impl HandlerTable {
         self.by_kind.keys().map(String::as_str)
     }
 
+    /// The handler of every kind without its own.
+    pub(crate) fn any(&self) -> Option<&Handler> {
+        self.any.as_ref()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.by_kind.is_empty() && self.any.is_none()
     }

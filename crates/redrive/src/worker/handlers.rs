@@ -74,7 +74,8 @@ impl HandlerOptions {
     /// Names the dependency of these jobs, such as an API.
     ///
     /// Defaults to none: outages then pause the whole queue. The name follows the rules of queue
-    /// names and must not begin with `queue:`.
+    /// names and must not begin with `queue:`. A handler of [any kind](crate::WorkerBuilder::handle_any) cannot have
+    /// one.
     ///
     /// Outages ([`Failure::outage`]) open the breaker of this name. While it is open, workers of
     /// all queues claim no jobs of kinds with this dependency.
@@ -87,7 +88,7 @@ impl HandlerOptions {
     ///
     /// Defaults to its slots. Accepts 1 or more; the worker never exceeds its slots. Jobs beyond that stay in the queue,
     /// where other workers can claim them, and delay no other kind. In the database, the kind counts as a worker of its
-    /// own. A handler of [any kind](crate::WorkerBuilder::handle_any) has no such limit.
+    /// own. A handler of [any kind](crate::WorkerBuilder::handle_any) cannot have such a limit.
     pub fn concurrency(mut self, jobs: usize) -> HandlerOptions {
         self.concurrency = Some(jobs);
         self

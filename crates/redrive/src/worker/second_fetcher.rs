@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
-use crate::db::spawn::spawn;
 use crate::error::Result;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::pipeline::claim::side_walk::SideWalk;
@@ -21,6 +20,7 @@ use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::slot_state::SlotsGone;
 use crate::worker::source::Source;
 use crate::worker::state::State;
+use crate::worker::threads;
 
 /// How long it keeps an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,7 +61,8 @@ pub(crate) struct Helped {
     pub(crate) walk: SideWalk,
 }
 
-/// Starts the thread of the second fetcher, which ends with all who can ask it. It connects when it is first asked.
+/// Starts the thread of the second fetcher of these queues, at least one. It ends with all who can ask it, and connects when
+/// it is first asked.
 pub(crate) fn start(
     db_caller: impl Fn() -> DbCaller + Send + 'static,
     mut helped: Vec<Helped>,
@@ -72,7 +73,8 @@ pub(crate) fn start(
         requests: requests.clone(),
     });
     let help = help.collect();
-    let thread = spawn("redrive-fetcher-2", move || {
+    let state = Arc::clone(&helped[0].state);
+    let thread = threads::start(&state, "fetcher-2", move || {
         work(&db_caller, &mut helped, &asked);
     })?;
     Ok((thread, help))

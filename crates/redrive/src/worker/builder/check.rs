@@ -47,6 +47,13 @@ impl WorkerBuilder {
         {
             return Some("has a concurrency of 0; it must be 1 or more".to_owned());
         }
+        let of_any = handlers.any().map(|handler| &handler.options);
+        if of_any.is_some_and(|it| it.concurrency.is_some() || it.dependency.is_some()) {
+            return Some(
+                "gives a concurrency or a dependency to the handler of any kind; only that of one kind can have them"
+                    .to_owned(),
+            );
+        }
         let mut names = handlers.options().flat_map(HandlerOptions::dependencies);
         self.batch_problem()
             .or_else(|| names.find_map(dependency_problem))
@@ -151,6 +158,6 @@ fn dependency_problem(name: &str) -> Option<String> {
     if let Err(error) = name::check("dependency", name) {
         return Some(format!("has a dependency without a valid name: {error}"));
     }
-    let is_reserved = name.starts_with("queue:");
+    let is_reserved = name.starts_with(name::OF_QUEUES);
     is_reserved.then(|| format!("has the dependency `{name}`; the prefix `queue:` is reserved"))
 }
