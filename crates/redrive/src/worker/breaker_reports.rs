@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::db::caller::DbCaller;
 use crate::job::printable::Printable;
 use crate::pipeline::breaker::trip;
-use crate::pipeline::gates::read_gates;
 use crate::pipeline::probe::{ProbeVerdict, end_probe};
 use crate::sync::Instant;
 use crate::worker::breaker_state::BreakerReport;
@@ -35,7 +34,10 @@ pub(crate) fn write_reports(
                     })
                 });
                 match tripped {
-                    Ok(gated) => state.breakers.confirm(gated, Instant::now()),
+                    Ok(gated) => {
+                        state.breakers.confirm(gated, Instant::now());
+                        state.note_stale_gates();
+                    }
                     Err(error) => {
                         log::error!(
                             "{state} breaker={}: could not be opened: {error:#}",
@@ -57,25 +59,19 @@ pub(crate) fn write_reports(
                     ),
                     ProbeVerdict::Release => {}
                 }
-                let gates = retry(state, until, || {
+                let recorded = retry(state, until, || {
                     let probe = probe.clone();
                     db_caller.call("end a probe", call_timeout(state), move |session| {
-                        end_probe(session, &probe, ended)?;
-                        read_gates(session)
+                        end_probe(session, &probe, ended)
                     })
                 });
-                match gates {
-                    Ok(gates) => {
-                        state.breakers.learn(gates, Instant::now());
-                        state.look_for_jobs();
-                    }
+                match recorded {
+                    Ok(_) => state.note_stale_gates(),
                     // The right to the probe expires, and another worker tries.
-                    Err(error) => {
-                        log::warn!(
-                            "{state} breaker={}: could not record the probe: {error:#}",
-                            probe.name
-                        );
-                    }
+                    Err(error) => log::warn!(
+                        "{state} breaker={}: could not record the probe: {error:#}",
+                        probe.name
+                    ),
                 }
             }
         }

@@ -108,9 +108,12 @@ impl Renewer<'_> {
                 self.release_unknown(state, &leases)?;
             }
         }
+        if self.has_stale_gates() {
+            self.gates_at = now;
+        }
         if now >= self.gates_at {
-            self.gates_at = now + check_interval(lease);
             learn_gates(self.queues, &mut self.db_caller)?;
+            self.gates_at = now + check_interval(lease);
         }
         match self.queues.first().config.queue.database().pooler_mode() {
             Pooler::Session => self.listen(),
@@ -222,10 +225,16 @@ impl Renewer<'_> {
                     }
                 })?;
         self.listening = Listening::Yes;
-        match received {
-            Received::Gates => learn_gates(self.queues, &mut self.db_caller),
-            Received::NoGates => Ok(()),
+        if received == Received::Gates {
+            self.gates_at = Instant::now();
         }
+        Ok(())
+    }
+
+    /// Whether another thread has found that a breaker, a pause or a limit has changed.
+    fn has_stale_gates(&self) -> bool {
+        let stale = self.queues.iter().filter(|state| state.take_stale_gates());
+        stale.count() > 0
     }
 
     /// Removes the worker's rows. If the database is unavailable, they expire.

@@ -129,6 +129,8 @@ pub(crate) struct State {
     bells: Bells,
     /// Whether the watchdog waits for jobs.
     watchdog_rests: AtomicBool,
+    /// Whether the renewer must read the breakers, pauses and limits, because what is known of them is out of date.
+    stale_gates: AtomicBool,
 }
 
 /// What wakes the threads of a worker. A full channel means that the thread will look anyway.
@@ -257,6 +259,7 @@ impl State {
             due_at: Mutex::default(),
             bells: shared.bells,
             watchdog_rests: AtomicBool::new(false),
+            stale_gates: AtomicBool::new(false),
         }
     }
 
@@ -369,6 +372,17 @@ impl State {
         self.counts
             .released
             .fetch_add(jobs as u64, Ordering::Relaxed);
+    }
+
+    /// Lets the renewer read the breakers, pauses and limits. Only that thread does: of two that read, the one that read
+    /// first could be the last to record what it knows, and a pause would be forgotten.
+    pub(crate) fn note_stale_gates(&self) {
+        self.stale_gates.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes that request.
+    pub(crate) fn take_stale_gates(&self) -> bool {
+        self.stale_gates.swap(false, Ordering::Relaxed)
     }
 
     /// Wakes the chores.

@@ -12,7 +12,6 @@ use crate::db::session::Session;
 use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::mark::Scan;
-use crate::pipeline::gates::{Gates, read_gates};
 use crate::pipeline::group_tokens::{ChargedJobs, claim_with_group_tokens};
 use crate::pipeline::probe::{Probe, ProbeGrant, ProbeVerdict, end_probe, take_probe};
 use crate::pipeline::tokens::take_token;
@@ -25,8 +24,8 @@ const MAX_SEARCHES: usize = 100;
 
 /// The answer of the database to a request for a probe and its job.
 enum ProbeAnswer {
-    /// The right was not available. These are the gates now.
-    NotDue(Gates),
+    /// The right was not available.
+    NotDue,
     /// The job, and the right to probe it. No right: there is no job. Only the right: another session holds the job.
     Searched(Option<Probe>, ChargedJobs),
 }
@@ -120,7 +119,7 @@ impl Fetcher {
                         return Ok(ProbeAnswer::Searched(None, ChargedJobs::default()));
                     }
                     // The breaker is closed, or another process has the probe.
-                    ProbeGrant::NotDue => return Ok(ProbeAnswer::NotDue(read_gates(session)?)),
+                    ProbeGrant::NotDue => return Ok(ProbeAnswer::NotDue),
                 };
                 let probe = Probe {
                     name,
@@ -137,14 +136,14 @@ impl Fetcher {
             },
             |answer| match answer {
                 ProbeAnswer::Searched(_, charged) => Some((charged, 1)),
-                ProbeAnswer::NotDue(_) => None,
+                ProbeAnswer::NotDue => None,
             },
         );
         let (probe, claimed) = match answer? {
             ProbeAnswer::Searched(Some(probe), charged) => (probe, charged.jobs),
             ProbeAnswer::Searched(None, _) => return Ok(FoundProbe::NoJob),
-            ProbeAnswer::NotDue(gates) => {
-                self.state.breakers.learn(gates, Instant::now());
+            ProbeAnswer::NotDue => {
+                self.state.note_stale_gates();
                 return Ok(FoundProbe::Nothing);
             }
         };
