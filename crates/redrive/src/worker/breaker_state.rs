@@ -5,12 +5,13 @@
 //! open, the queue has no pause or limit and no outage is counted, each check reads one flag.
 
 mod limits;
-mod pause;
 mod plan;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use crate::job::name::OF_QUEUES;
+use crate::job::wait::MAX_WAIT;
 use crate::pipeline::breaker::{
     BreakerCause, BreakerStatus, BreakerTrip, MIN_PROBE_WAIT, of_queue,
 };
@@ -20,15 +21,15 @@ use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::probe::{Probe, ProbeVerdict};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
+use crate::worker::flood::FloodGuard;
 use crate::worker::latch::lock;
 pub(crate) use limits::LocalLimits;
-use pause::LocalPause;
 pub(crate) use plan::{ClaimPlan, DueProbe};
 
 /// The longest wait before another attempt to take a probe that is due.
 pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The breakers that affect one worker.
+/// The breakers that affect one queue of a worker.
 pub(crate) struct LocalBreakers {
     /// The breaker of the whole queue.
     queue: String,
@@ -53,10 +54,18 @@ struct Known {
     rows: HashMap<String, OutageStreak>,
     /// The probes that run in this worker.
     probes: HashMap<LeaseId, Probe>,
-    /// The pause of the queue.
-    pause: LocalPause,
+    /// When the pause of the queue ends, which this worker's clock finds without the database.
+    paused_until: Option<Instant>,
     /// The rate limits of the queue.
     limits: LocalLimits,
+    /// Counts the letters of the queue.
+    flood: Option<FloodGuard>,
+}
+
+impl Known {
+    fn is_paused(&self, now: Instant) -> bool {
+        self.paused_until.is_some_and(|end| now < end)
+    }
 }
 
 struct OpenBreaker {
@@ -100,7 +109,12 @@ impl LocalBreakers {
         queue: &str,
         breaker_threshold: u32,
         dependencies: HashMap<String, String>,
+        flood: Option<FloodGuard>,
     ) -> LocalBreakers {
+        let known = Known {
+            flood,
+            ..Known::default()
+        };
         LocalBreakers {
             queue: of_queue(queue),
             breaker_threshold,
@@ -108,7 +122,7 @@ impl LocalBreakers {
             quiet: AtomicBool::new(true),
             grouped: AtomicBool::new(false),
             group_rate: AtomicBool::new(false),
-            known: Mutex::default(),
+            known: Mutex::new(known),
         }
     }
 
@@ -121,7 +135,7 @@ impl LocalBreakers {
         let concerned = |(name, gate): (&String, &OpenBreaker)| {
             *name == self.queue || gate.kinds.contains(kind)
         };
-        known.pause.is_on(now)
+        known.is_paused(now)
             || !known.probes.contains_key(&lease) && known.open.iter().any(concerned)
     }
 
@@ -236,21 +250,16 @@ impl LocalBreakers {
         })
     }
 
-    /// Opens the queue's breaker after a flood of letters. Returns `None` if it is open already.
-    pub(crate) fn flood(&self, message: &str, now: Instant) -> Option<BreakerReport> {
+    /// Counts a letter. Opens the queue's breaker if there are too many, unless it is open already.
+    pub(crate) fn note_letter(&self, now: Instant) -> Option<BreakerReport> {
         let mut known = lock(&self.known);
+        let guard = known.flood.as_mut()?;
+        let message = guard.is_over(now).then(|| guard.message())?;
         if known.open.contains_key(&self.queue) {
             return None;
         }
-        let row = OutageStreak::default();
-        Some(self.open(
-            &mut known,
-            &self.queue,
-            BreakerCause::Flood,
-            row,
-            message,
-            now,
-        ))
+        let (cause, row) = (BreakerCause::Flood, OutageStreak::default());
+        Some(self.open(&mut known, &self.queue, cause, row, &message, now))
     }
 
     /// Whether jobs of the queue may wait for their group.
@@ -271,8 +280,11 @@ impl LocalBreakers {
         let has_groups = gates.grouped.contains(&self.queue);
         let had_groups = self.grouped.swap(has_groups, Ordering::Relaxed);
         let mut known = lock(&self.known);
-        let was_paused = known.pause.is_on(now);
-        known.pause = LocalPause::of(&self.queue, &gates.pauses, now);
+        let was_paused = known.is_paused(now);
+        let pause = gates.pauses.iter().find(|pause| pause.name == self.queue);
+        // A worker reads a pause without an end again and again, so it needs none that is longer.
+        let lasts = pause.map(|pause| pause.ends_in.map_or(MAX_WAIT, |end| end.min(MAX_WAIT)));
+        known.paused_until = lasts.map(|time| now + time);
         let had_limits = known.limits.clone();
         known.limits = LocalLimits::of(&self.queue, gates.limits);
         let has_group_rate = known.limits.groups == GroupRate::Limited;
@@ -284,7 +296,7 @@ impl LocalBreakers {
         }
         self.settle_down(&known);
         has_groups && !had_groups
-            || was_paused && !known.pause.is_on(now)
+            || was_paused && !known.is_paused(now)
             || known.limits != had_limits
             || before.iter().any(|name| !known.open.contains_key(name))
     }
@@ -307,7 +319,7 @@ impl LocalBreakers {
     fn take_over(&self, known: &mut Known, gated: BreakerStatus, now: Instant) {
         let mut kinds: BTreeSet<String> = gated.kinds.into_iter().collect();
         kinds.extend(self.registered(&gated.name));
-        let concerns_us = gated.name == self.queue || !gated.name.starts_with("queue:");
+        let concerns_us = gated.name == self.queue || !gated.name.starts_with(OF_QUEUES);
         if !concerns_us {
             return;
         }
@@ -358,7 +370,7 @@ impl LocalBreakers {
         let quiet = known.open.is_empty()
             && known.rows.is_empty()
             && known.probes.is_empty()
-            && known.pause == LocalPause::No
+            && known.paused_until.is_none()
             && known.limits.is_empty();
         self.quiet.store(quiet, Ordering::Relaxed);
     }

@@ -11,7 +11,6 @@ use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
 use crate::worker::handlers::JobEnd;
-use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::slot_state::RunningJob;
 use crate::worker::state::State;
@@ -95,7 +94,7 @@ pub(crate) fn conclude(
     let settlement = settlement.judged(end, &at, || running.signal.checkpoints.headers());
     let counts =
         matches!(settlement.verdict, Verdict::Dead { cause, .. } if counts_as_flood(cause));
-    let flooded = counts.then(|| flood(state, now)).flatten();
+    let flooded = counts.then(|| breakers.note_letter(now)).flatten();
     if let Some(observer) = &state.config.hooks.observer {
         let error = error.as_deref().map(|error| &**error);
         observer::tell(observer, running, &settlement.verdict, ran, error);
@@ -117,12 +116,4 @@ fn ruled(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
 /// operator cancelled or that was too late.
 fn counts_as_flood(cause: DeathCause) -> bool {
     !matches!(cause, DeathCause::Manual | DeathCause::Expired)
-}
-
-/// Counts a letter. Opens the queue's breaker if the flood guard trips.
-fn flood(state: &State, now: Instant) -> Option<BreakerReport> {
-    let mut guard = lock(&state.config.flood);
-    let guard = guard.as_mut()?;
-    let message = guard.is_over(now).then(|| guard.message())?;
-    state.breakers.flood(&message, now)
 }

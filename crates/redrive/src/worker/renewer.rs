@@ -379,11 +379,13 @@ fn learn_gates(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
     let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
     // After the call, so that a pause never ends earlier here than in the database.
     let now = Instant::now();
-    for state in queues.iter() {
-        if state.breakers.learn(gates.clone(), now) {
-            state.look_for_jobs();
+    for states in queues.by_queue() {
+        if states[0].breakers.learn(gates.clone(), now) {
+            states.iter().for_each(|state| state.look_for_jobs());
         }
-        state.counts.readings.fetch_add(1, Ordering::Release);
+        for state in states {
+            state.counts.readings.fetch_add(1, Ordering::Release);
+        }
     }
     Ok(())
 }

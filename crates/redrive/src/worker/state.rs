@@ -18,7 +18,6 @@ use crate::sync::atomic::{AtomicBool, AtomicI16, AtomicI64, AtomicU64, AtomicUsi
 use crate::sync::channel::{Receiver, Sender, bounded};
 use crate::sync::{Instant, Mutex};
 use crate::worker::breaker_state::LocalBreakers;
-use crate::worker::flood::FloodGuard;
 use crate::worker::handler_table::HandlerTable;
 use crate::worker::latch::{Latch, LatchReceiver, lock};
 use crate::worker::lease_trust::LeaseTrust;
@@ -54,9 +53,6 @@ pub(crate) struct Config {
     pub(crate) backoff: Backoff,
     pub(crate) deadline: Duration,
     pub(crate) hooks: Hooks,
-    /// Outages in a row that open a breaker.
-    pub(crate) breaker_threshold: u32,
-    pub(crate) flood: Arc<Mutex<Option<FloodGuard>>>,
     /// How long no live worker must have handled a kind before its ready jobs die. `None`: they wait.
     pub(crate) unhandled_after: Option<Duration>,
     /// How long a ready job must have waited before its priority rises, and to which. `None`: it does not.
@@ -84,7 +80,8 @@ pub(crate) struct State {
     /// Set when the worker must claim and start nothing more.
     pub(crate) stopping: Arc<Latch>,
     pub(crate) trust: LeaseTrust,
-    pub(crate) breakers: LocalBreakers,
+    /// Those of the queue, which all its states share.
+    pub(crate) breakers: Arc<LocalBreakers>,
     pub(crate) counts: Counters,
     /// Whether the database did not answer a claim during the stop.
     pub(crate) claim_unanswered: AtomicBool,
@@ -216,13 +213,9 @@ impl State {
         config: Config,
         identity: WorkerIdentity,
         shared: Shared,
+        breakers: Arc<LocalBreakers>,
         (slots, user): (Arc<Slots>, Arc<SlotUser>),
     ) -> State {
-        let breakers = LocalBreakers::new(
-            config.queue.name(),
-            config.breaker_threshold,
-            config.handlers.dependencies(),
-        );
         // With other handlers, the first claim shows whether the queue has jobs for batches.
         let batch_size = match config.handlers.is_batches_only() {
             true => config.handlers.rules().map(|(_, rule)| rule.size).max(),

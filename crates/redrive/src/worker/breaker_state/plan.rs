@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{LocalBreakers, LocalLimits, LocalPause};
+use super::{LocalBreakers, LocalLimits};
 use crate::pipeline::breaker::BreakerCause;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -50,15 +50,15 @@ impl LocalBreakers {
             };
         }
         let mut known = lock(&self.known);
-        if known.pause.is_on(now) {
+        if known.is_paused(now) {
             // Nothing runs, not even a probe.
             return ClaimPlan {
                 is_shut: true,
-                next: known.pause.ends_at(),
+                next: known.paused_until,
                 ..ClaimPlan::default()
             };
         }
-        known.pause = LocalPause::No;
+        known.paused_until = None;
         self.settle_down(&known);
         let others = known.open.iter().filter(|(name, _)| **name != self.queue);
         let held = others.flat_map(|(_, gate)| &gate.kinds);

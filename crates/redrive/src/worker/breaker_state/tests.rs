@@ -6,7 +6,13 @@ use crate::pipeline::gates::PauseStatus;
 fn breakers() -> LocalBreakers {
     let dependencies = [("pay", "payments"), ("refund", "payments")];
     let dependencies = dependencies.map(|(kind, name)| (kind.to_owned(), name.to_owned()));
-    LocalBreakers::new("orders", 3, dependencies.into())
+    let flood = FloodGuard::new(1, Duration::from_mins(1));
+    LocalBreakers::new("orders", 3, dependencies.into(), Some(flood))
+}
+
+/// Counts one letter more than the flood guard allows. Returns whether it opened the breaker.
+fn flood(breakers: &LocalBreakers, now: Instant) -> bool {
+    breakers.note_letter(now).is_some() || breakers.note_letter(now).is_some()
 }
 
 fn lease() -> LeaseId {
@@ -188,14 +194,14 @@ fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
 #[test]
 fn a_breaker_not_yet_written_survives_an_update() {
     let (breakers, now) = (breakers(), Instant::now());
-    assert!(breakers.flood("too many", now).is_some());
-    assert!(breakers.flood("too many", now).is_none());
+    assert!(flood(&breakers, now));
+    assert!(!flood(&breakers, now), "it is open");
     assert!(!breakers.learn(Gates::default(), now));
     assert!(breakers.plan(None, &[], now).is_shut);
     breakers.confirm(gated("queue:orders", &[], None), now);
     assert_eq!(breakers.park("other", None), Duration::from_secs(8));
     assert!(breakers.learn(Gates::default(), now));
-    assert!(breakers.flood("again", now).is_some());
+    assert!(flood(&breakers, now));
     breakers.abandon("queue:orders");
     assert!(!breakers.plan(None, &[], now).is_shut);
 }
@@ -209,7 +215,7 @@ fn a_pause_blocks_every_job_until_its_end() {
     assert_eq!(breakers.plan(None, &[], now), ClaimPlan::default());
     for ends_in in [None, Some(minute)] {
         assert!(!breakers.learn(paused("queue:orders", ends_in), now));
-        let end = ends_in.map(|ahead| now + ahead);
+        let end = Some(now + ends_in.unwrap_or(MAX_WAIT));
         let plan = breakers.plan(None, &[], now);
         assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, end));
         assert!(breakers.stops(lease(), "pay", now));

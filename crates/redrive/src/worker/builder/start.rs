@@ -15,6 +15,7 @@ use crate::sync::Mutex;
 use crate::sync::channel::{Sender, bounded, unbounded};
 use crate::sync::handout::{Giver, handout};
 use crate::sync::thread::JoinHandle;
+use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::fetcher::Fetcher;
 use crate::worker::flood::FloodGuard;
@@ -166,10 +167,14 @@ fn states(builders: Vec<WorkerBuilder>, shared: &Shared) -> Vec<Arc<State>> {
             None => own.insert(new()),
             Some(_) => pool.get_or_insert_with(new),
         };
+        let breakers = Arc::new(LocalBreakers::new(
+            builder.queue.name(),
+            builder.breaker_threshold,
+            builder.handlers.table.dependencies(),
+            builder.flood.map(|(most, per)| FloodGuard::new(most, per)),
+        ));
         let mut handled = builder.handlers.table.kinds();
         let limited = builder.handlers.table.split_off_limited(slots.count);
-        let guard = |(most, per)| FloodGuard::new(most, per);
-        let flood = Arc::new(Mutex::new(builder.flood.map(guard)));
         let kinds: Vec<String> = limited.iter().map(|(kind, ..)| kind.clone()).collect();
         let rest = (!builder.handlers.table.is_empty()).then(|| builder.handlers.table.clone());
         let rest = rest.map(|table| (slots.count, table, kinds));
@@ -180,17 +185,11 @@ fn states(builders: Vec<WorkerBuilder>, shared: &Shared) -> Vec<Arc<State>> {
             let user = SlotUser::new(builder.weight.unwrap_or(1), most);
             users.push(Arc::clone(&user));
             builder.handlers.table = table;
-            let config = builder
-                .clone()
-                .config(Arc::clone(&flood), handled.take(), left_out);
-            let identity = builder.identity();
-            let slots = (Arc::clone(slots), user);
-            states.push(Arc::new(State::new(
-                config,
-                identity,
-                shared.clone(),
-                slots,
-            )));
+            let config = builder.clone().config(handled.take(), left_out);
+            let (identity, shared) = (builder.identity(), shared.clone());
+            let (breakers, slots) = (Arc::clone(&breakers), (Arc::clone(slots), user));
+            let state = State::new(config, identity, shared, breakers, slots);
+            states.push(Arc::new(state));
             // One state does this for all kinds of the queue.
             (builder.unhandled_after, builder.age_priorities) = (None, None);
         }
@@ -299,12 +298,7 @@ fn fetchers(
 }
 
 impl WorkerBuilder {
-    fn config(
-        mut self,
-        flood: Arc<Mutex<Option<FloodGuard>>>,
-        handled: Option<Arc<[String]>>,
-        left_out: Vec<String>,
-    ) -> Config {
+    fn config(mut self, handled: Option<Arc<[String]>>, left_out: Vec<String>) -> Config {
         if let Some(time) = self.keep_done {
             self.handlers.table.default_keep_done(time);
         }
@@ -322,8 +316,6 @@ impl WorkerBuilder {
             backoff: self.backoff,
             deadline: self.deadline,
             hooks: self.hooks,
-            breaker_threshold: self.breaker_threshold,
-            flood,
             unhandled_after: self.unhandled_after,
             age_priorities: self.age_priorities,
         }
