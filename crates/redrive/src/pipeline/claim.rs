@@ -59,8 +59,8 @@ pub(crate) struct ClaimRequest {
     pub(crate) single: Arc<[String]>,
     /// The maximum number of jobs.
     pub(crate) limit: usize,
-    /// The suspects to include.
-    pub(crate) suspects: Suspects,
+    /// How many crashes a job may have.
+    pub(crate) max_crashes: i32,
     pub(crate) parts: Parts,
 }
 
@@ -71,42 +71,17 @@ pub(crate) enum Parts {
     Ids(Vec<IdRange>),
 }
 
-/// The suspects that a claim may include: jobs that lost a worker. Each gets its own lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Suspects {
-    /// None.
-    Leave,
-    /// Those that may lose another worker.
-    Several,
-    /// Those, or one that is on its last chance.
-    Any,
-}
-
-impl Suspects {
-    /// The maximum number of crashes of a job.
-    pub(crate) fn max_crashes(self) -> i32 {
-        match self {
-            Suspects::Leave => 0,
-            Suspects::Several => LAST_CHANCE.cast_signed() - 1,
-            Suspects::Any => i32::MAX,
-        }
-    }
-}
-
-/// Whether a job may crash its process, as its history suggests.
+/// Returns how many crashes a job may have that runs beside one with this many.
 ///
-/// Suspects run in parallel, because most of them are innocent. If one of them crashes the process,
-/// the others are blamed too. A job that would become a letter at its next crash is therefore the
-/// only suspect in its process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Suspicion {
-    /// It has lost no worker.
-    #[default]
-    None,
-    /// It has lost a worker, and may lose another one.
-    Suspect,
-    /// The next crash makes it a letter.
-    LastChance,
+/// Suspects, which are jobs that lost a worker, have a lease each and run in parallel, because most of them are innocent. If
+/// one of them crashes the process, the others are blamed too. A job that would become a letter at its next crash is
+/// therefore the only suspect in its process.
+pub(crate) fn max_crashes_beside(crashes: u32) -> i32 {
+    match crashes {
+        0 => i32::MAX,
+        1..LAST_CHANCE => LAST_CHANCE.cast_signed() - 1,
+        LAST_CHANCE.. => 0,
+    }
 }
 
 /// A claimed job. Its payload is decoded in the slot.
@@ -126,14 +101,6 @@ impl ClaimedJob {
     /// Returns the rank and the id, which are the place of the job in the claim order.
     pub(crate) fn place(&self) -> (i32, JobId) {
         (rank(self.meta.priority, self.meta.generation), self.meta.id)
-    }
-
-    pub(crate) fn suspicion(&self) -> Suspicion {
-        match self.crashes {
-            0 => Suspicion::None,
-            1..LAST_CHANCE => Suspicion::Suspect,
-            LAST_CHANCE.. => Suspicion::LastChance,
-        }
     }
 }
 
@@ -166,7 +133,7 @@ pub(crate) fn claim(session: &mut dyn Run, claim: &ClaimRequest) -> Result<Vec<C
             &&*claim.alone,
             &limit,
             &MAX_CLAIM_BYTES,
-            &claim.suspects.max_crashes(),
+            &claim.max_crashes,
             &Uuid::new_v4(),
             &claim.worker.0,
             &from_ranks,

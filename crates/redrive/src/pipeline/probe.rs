@@ -63,7 +63,7 @@ pub(crate) fn take_probe(
             &&*claim.queue,
             &claim.kinds.as_deref(),
             &claim.except.as_deref(),
-            &claim.suspects.max_crashes(),
+            &claim.max_crashes,
             &from_ranks,
             &from_ids,
             &to_ranks,

@@ -17,32 +17,12 @@ use crate::job::death_cause::DeathCause;
 use crate::job::milliseconds::milliseconds;
 use crate::pipeline::claim::{MAX_CRASHES, WorkerId};
 
-/// The maximum number of leases, jobs and bytes reaped by one statement, but at least one lease.
+/// The maximum number of leases, jobs and bytes, compressed as stored, reaped by one statement, but at least one lease.
 const MAX_REAPED_LEASES: i32 = 100;
 const MAX_REAPED_JOBS: i32 = 10_000;
 const MAX_REAPED_BYTES: i32 = 16 * 1024 * 1024;
 /// The longest delay per crash, from the second one on. The actual delay is random.
 const CRASH_DELAY: Duration = Duration::from_secs(5);
-
-/// The bounds of one statement.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReapBounds {
-    pub(crate) leases: i32,
-    pub(crate) jobs: i32,
-    /// Compressed, as stored.
-    pub(crate) bytes: i32,
-}
-
-impl ReapBounds {
-    /// Returns the bounds that `bound` makes of the usual ones.
-    pub(crate) fn of(bound: impl Fn(i32) -> i32) -> ReapBounds {
-        ReapBounds {
-            leases: bound(MAX_REAPED_LEASES),
-            jobs: bound(MAX_REAPED_JOBS),
-            bytes: bound(MAX_REAPED_BYTES),
-        }
-    }
-}
 
 /// The result of one or more statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,12 +43,12 @@ impl AddAssign for Reaped {
     }
 }
 
-/// Reaps expired leases for a worker, as many as the bounds allow.
+/// Reaps expired leases for a worker, up to what `bound` makes of the usual maximum.
 pub(crate) fn reap(
     session: &mut Session,
     worker: &[WorkerId],
     lease: Duration,
-    bounds: ReapBounds,
+    bound: impl Fn(i32) -> i32,
 ) -> Result<Reaped> {
     let lease_ms = i32::try_from(milliseconds(lease)).unwrap_or(i32::MAX);
     let delay_ms = i32::try_from(milliseconds(CRASH_DELAY)).unwrap_or(i32::MAX);
@@ -78,12 +58,12 @@ pub(crate) fn reap(
         &sql::REAP,
         &[
             &lease_ms,
-            &i64::from(bounds.leases),
+            &i64::from(bound(MAX_REAPED_LEASES)),
             &MAX_CRASHES.cast_signed(),
             &delay_ms,
             &DeathCause::Manual.as_str(),
-            &i64::from(bounds.jobs),
-            &i64::from(bounds.bytes),
+            &i64::from(bound(MAX_REAPED_JOBS)),
+            &i64::from(bound(MAX_REAPED_BYTES)),
             &ids,
         ],
     )?;

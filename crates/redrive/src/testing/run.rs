@@ -18,7 +18,7 @@ use crate::pipeline::breaker::MIN_PROBE_WAIT;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::mark::IndexRange;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, WorkerId, claim};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WorkerId, claim};
 use crate::pipeline::follow_up::settle_in;
 use crate::pipeline::judge::JudgeContext;
 use crate::pipeline::outcome::Outcome;
@@ -91,7 +91,7 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
             alone: Arc::default(),
             single: Arc::default(),
             limit: 1,
-            suspects: Suspects::Any,
+            max_crashes: i32::MAX,
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         };
         let claimed = match claim(transaction, &request)?.pop() {

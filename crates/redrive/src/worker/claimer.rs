@@ -13,7 +13,7 @@ use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::{Claimable, measure, store_marks};
 use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, claim_one};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, claim_one};
 use crate::pipeline::group_tokens::{ChargedJobs, GroupRate, claim_with_group_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
@@ -29,8 +29,8 @@ pub(crate) struct Claimer {
     db_caller: Arc<Mutex<DbCaller>>,
     /// Where it looks for jobs without a limit.
     pub(crate) source: Source,
-    /// The suspects that it may claim at most.
-    suspects: Suspects,
+    /// How many crashes its jobs may have at most.
+    max_crashes: i32,
     /// The scan with which the last claim ended.
     pub(crate) last_look: Scan,
     /// When the first of the jobs is due again that lacked a token of their group.
@@ -42,13 +42,13 @@ impl Claimer {
         state: &Arc<State>,
         db_caller: Arc<Mutex<DbCaller>>,
         source: Source,
-        suspects: Suspects,
+        max_crashes: i32,
     ) -> Claimer {
         Claimer {
             state: Arc::clone(state),
             db_caller,
             source,
-            suspects,
+            max_crashes,
             last_look: Scan::Full,
             due_at: None,
         }
@@ -253,7 +253,7 @@ impl Claimer {
             alone: Arc::clone(&self.state.config.alone),
             single: Arc::clone(&self.state.config.single),
             limit,
-            suspects: self.suspects.min(self.state.suspects()),
+            max_crashes: self.max_crashes.min(self.state.max_crashes()),
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         }
     }

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::db::caller::DbCaller;
 use crate::error::Result;
+use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::pipeline::claim::side_walk::SideWalk;
-use crate::pipeline::claim::{ClaimedJob, Suspects};
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Instant, Mutex};
@@ -115,7 +115,7 @@ impl Helped {
     ) -> Result<(), SlotsGone> {
         let mut source = self.source.clone();
         source.except = except;
-        let mut claimer = Claimer::new(&self.state, db_caller, source, Suspects::Leave);
+        let mut claimer = Claimer::new(&self.state, db_caller, source, 0);
         let claimed = match from {
             ClaimFrom::Groups => claim_groups(&self.state, &mut claimer, &mut self.walk),
             ClaimFrom::Ring => claimer.claim(MAX_BATCH),

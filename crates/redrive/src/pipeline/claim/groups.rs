@@ -90,7 +90,7 @@ pub(crate) fn claim_groups(
             &(look.tokens == TokenUse::Take),
             &i32::try_from(look.in_a_row).unwrap_or(i32::MAX),
             &&*claim.single,
-            &claim.suspects.max_crashes(),
+            &claim.max_crashes,
         ],
     )?;
     let Some(first) = rows.first() else {

@@ -8,8 +8,8 @@ use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::db::caller::DbCaller;
 use crate::db::database::Database;
 use crate::error::Result;
+use crate::pipeline::claim::WorkerId;
 use crate::pipeline::claim::side_walk::SideWalk;
-use crate::pipeline::claim::{Suspects, WorkerId};
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
 use crate::sync::channel::{Sender, bounded, unbounded};
@@ -282,7 +282,7 @@ fn fetchers(
             &one.state,
             Arc::clone(&db_caller),
             one.source.clone(),
-            Suspects::Any,
+            i32::MAX,
         );
         (Arc::clone(&one.state), claimer, one.dispatcher.clone())
     };

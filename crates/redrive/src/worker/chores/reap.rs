@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{CHORE_BUDGET, Chores};
 use crate::error::Result;
 use crate::pipeline::claim::WorkerId;
-use crate::pipeline::reap::{ReapBounds, Reaped, reap};
+use crate::pipeline::reap::{Reaped, reap};
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
 
@@ -16,14 +16,13 @@ impl Chores<'_> {
             return Ok(());
         }
         let health = *self.health(Chore::Reap);
-        let bounds = ReapBounds::of(|most| health.bound(most));
         let ids = self.queues.iter().map(|state| state.identity.id);
         let (me, lease): (Arc<[WorkerId]>, _) = (ids.collect(), self.queues.lease());
         let mut all = Reaped::default();
         let reaped = loop {
             let me = Arc::clone(&me);
             match self.call("reap the jobs of lost workers", move |session| {
-                reap(session, &me, lease, bounds)
+                reap(session, &me, lease, |most| health.bound(most))
             }) {
                 Ok(reaped) => all += reaped,
                 Err(error) => break Err(error),

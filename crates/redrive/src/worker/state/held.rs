@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::State;
 use crate::job::job::JobId;
-use crate::pipeline::claim::{ClaimedJob, LeaseId, Suspects, Suspicion};
+use crate::pipeline::claim::{ClaimedJob, LeaseId, max_crashes_beside};
 use crate::sync::atomic::Ordering;
 use crate::worker::latch::lock;
 
@@ -17,7 +17,7 @@ impl State {
             let lease = held.entry(first.lease).or_default();
             lease.jobs += jobs.len();
             // Each suspect has a separate lease.
-            lease.suspicion = first.suspicion();
+            lease.crashes = first.crashes;
         }
     }
 
@@ -26,22 +26,18 @@ impl State {
         lock(&self.held).get(&lease).map(|held| held.jobs)
     }
 
-    /// Returns the suspects that may be claimed next to those held. Those held count until their
-    /// outcomes are stored, because a crash counts against them until then.
-    pub(crate) fn suspects(&self) -> Suspects {
-        match highest(&lock(&self.held)) {
-            Suspicion::None => Suspects::Any,
-            Suspicion::Suspect => Suspects::Several,
-            Suspicion::LastChance => Suspects::Leave,
-        }
+    /// Returns how many crashes a job may have that is claimed next to those held. Those held count until
+    /// their outcomes are stored, because a crash counts against them until then.
+    pub(crate) fn max_crashes(&self) -> i32 {
+        max_crashes_beside(highest(&lock(&self.held)))
     }
 
     /// Forgets leases. Returns whether the last suspect was among them.
     pub(crate) fn forget(&self, leases: &[LeaseId]) -> bool {
         let mut held = lock(&self.held);
         let forgotten = leases.iter().filter_map(|lease| held.remove(lease));
-        let forgotten = forgotten.map(|lease| lease.suspicion).max();
-        forgotten > Some(Suspicion::None) && highest(&held) == Suspicion::None
+        let forgotten = forgotten.map(|lease| lease.crashes).max();
+        forgotten > Some(0) && highest(&held) == 0
     }
 
     /// Whether an operator cancelled a leased job.
@@ -80,11 +76,12 @@ impl State {
 pub(crate) struct HeldLease {
     /// The number of jobs that were claimed with it.
     jobs: usize,
-    suspicion: Suspicion,
+    /// The crashes of its jobs.
+    crashes: u32,
 }
 
-/// Returns the highest suspicion against a held lease.
-fn highest(held: &HashMap<LeaseId, HeldLease>) -> Suspicion {
-    let suspicions = held.values().map(|lease| lease.suspicion);
-    suspicions.max().unwrap_or_default()
+/// Returns the most crashes of a job of a held lease.
+fn highest(held: &HashMap<LeaseId, HeldLease>) -> u32 {
+    let crashes = held.values().map(|lease| lease.crashes);
+    crashes.max().unwrap_or_default()
 }
