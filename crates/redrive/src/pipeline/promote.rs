@@ -7,18 +7,10 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use due::{After, Pages, Place, Promotion, Swept};
+use due::{After, Pages, Place, Promoted, Swept};
 
 /// The maximum number of jobs promoted by one call.
 pub(crate) const MAX_PROMOTED: u32 = 1000;
-
-/// The result of a promotion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Promoted {
-    pub(crate) found: Promotion,
-    /// The time until the next job is due. `None`: none is due within the time asked for.
-    pub(crate) next_due: Option<Duration>,
-}
 
 /// Promotes due jobs after a mark, and looks for the next job that is due within this time.
 pub(crate) fn promote(
@@ -47,16 +39,14 @@ pub(crate) fn promote(
     };
     let next_due_ms: Option<i64> = row.get("next_due_ms");
     Ok(Promoted {
-        found: Promotion {
-            moved,
-            last,
-            after: Place {
-                micros: row.get("mark_micros"),
-                id: row.get("mark_id"),
-            },
-            now: row.get("now_micros"),
-            pages: row.get("pages"),
+        moved,
+        last,
+        after: Place {
+            micros: row.get("mark_micros"),
+            id: row.get("mark_id"),
         },
+        now: row.get("now_micros"),
+        pages: row.get("pages"),
         next_due: next_due_ms.map(|ms| Duration::from_millis(ms.cast_unsigned())),
     })
 }

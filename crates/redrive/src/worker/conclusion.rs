@@ -23,10 +23,6 @@ pub(crate) struct EndedAttempt {
 }
 
 impl EndedAttempt {
-    pub(crate) fn of(end: JobEnd, run_time: Duration, now: Instant) -> EndedAttempt {
-        EndedAttempt { end, run_time, now }
-    }
-
     /// The end of a job of a running batch that the handler has decided about.
     pub(crate) fn decided(
         signal: &Signal,
@@ -34,7 +30,7 @@ impl EndedAttempt {
         now: Instant,
     ) -> Option<EndedAttempt> {
         let end = signal.decision.last()?.map_err(Outcome::Failed);
-        Some(EndedAttempt::of(end, run_time, now))
+        Some(EndedAttempt { end, run_time, now })
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
-use crate::worker::gathering::{Gathered, Gathering, Record};
+use crate::worker::gathering::Gathering;
 use crate::worker::settler::{Message, ToSettler};
 use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
 use crate::worker::state::State;
@@ -73,13 +73,12 @@ fn add(
     now: Instant,
 ) -> Result<(), SlotsGone> {
     let handler = state.config.handlers.batch(&claimed.meta.kind);
-    let record = Record {
-        attempt: claimed.meta.attempt,
-        crashes: claimed.crashes,
-        is_probe: state.breakers.is_probe(claimed.lease),
-    };
-    let rule = handler.map(|handler| &handler.rule);
-    let Some(rule) = rule.filter(|rule| !rule.runs_alone(record)) else {
+    // The breaker of a probe lets nothing else run.
+    let may_join = !state.breakers.is_probe(claimed.lease);
+    let rule = handler.map(|handler| &handler.rule).filter(|rule| {
+        may_join && !rule.runs_alone(claimed.meta.attempt, claimed.crashes)
+    });
+    let Some(rule) = rule else {
         return context.jobs.send(Chunk::Together(vec![claimed]));
     };
     let rule = match claimed.start_by {
@@ -87,17 +86,9 @@ fn add(
         None => rule.clone(),
     };
     let (kind, bytes) = (Arc::clone(&claimed.meta.kind), claimed.payload.0.len());
-    match gathering.add(&kind, claimed, bytes, &rule, now) {
-        Gathered::Opened => Ok(()),
-        Gathered::Joined => {
-            state.count_joined();
-            Ok(())
-        }
-        Gathered::Filled(batch) => {
-            if batch.len() > 1 {
-                state.count_joined();
-            }
-            context.jobs.send(Chunk::Together(batch))
-        }
+    let (joined, filled) = gathering.add(&kind, claimed, bytes, &rule, now);
+    if joined {
+        state.count_joined();
     }
+    filled.map_or(Ok(()), |batch| context.jobs.send(Chunk::Together(batch)))
 }

@@ -13,21 +13,12 @@ use crate::worker::batch::{BatchOptions, OnFailure};
 /// A batch with this many bytes of payload is full, as is a claim.
 pub(crate) const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// The facts about a claimed job that may make it run alone.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
-    pub(crate) attempt: u32,
-    pub(crate) crashes: u32,
-    pub(crate) is_probe: bool,
-}
-
 impl BatchOptions {
-    /// Whether a job runs without others: a suspect, so that it can crash only itself; a
-    /// probe, because its breaker lets nothing else run; and after a failed attempt, if failures
-    /// split batches.
-    pub(crate) fn runs_alone(&self, job: Record) -> bool {
-        let failed = job.attempt > 1 && self.on_failure == OnFailure::Split;
-        self.size == 1 || job.crashes > 0 || job.is_probe || failed
+    /// Whether a job on this attempt runs without others: a suspect, so that it can crash only itself, and after a failed
+    /// attempt, if failures split batches.
+    pub(crate) fn runs_alone(&self, attempt: u32, crashes: u32) -> bool {
+        let failed = attempt > 1 && self.on_failure == OnFailure::Split;
+        self.size == 1 || crashes > 0 || failed
     }
 
     /// The rule for a job that must start soon, or its token of a rate limit is lost. Its batch starts with
@@ -54,17 +45,6 @@ struct OpenBatch<T> {
     starts_at: Instant,
 }
 
-/// The effect of adding a job.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Gathered<T> {
-    /// It is the first job of a batch.
-    Opened,
-    /// It waits with others.
-    Joined,
-    /// It completed a batch, which starts.
-    Filled(Vec<T>),
-}
-
 impl<T> Gathering<T> {
     pub(crate) fn new() -> Gathering<T> {
         Gathering {
@@ -72,7 +52,7 @@ impl<T> Gathering<T> {
         }
     }
 
-    /// Adds a job with a payload of this many bytes.
+    /// Adds a job with a payload of this many bytes. Returns whether it joined others, and the batch if that is full.
     pub(crate) fn add(
         &mut self,
         kind: &Arc<str>,
@@ -80,7 +60,7 @@ impl<T> Gathering<T> {
         bytes: usize,
         rule: &BatchOptions,
         now: Instant,
-    ) -> Gathered<T> {
+    ) -> (bool, Option<Vec<T>>) {
         let batch = self
             .open
             .entry(Arc::clone(kind))
@@ -93,14 +73,10 @@ impl<T> Gathering<T> {
         batch.starts_at = batch.starts_at.min(now + rule.linger);
         batch.jobs.push(job);
         batch.bytes = batch.bytes.saturating_add(bytes);
-        if batch.jobs.len() >= batch.size || batch.bytes >= MAX_BATCH_BYTES {
-            let filled = self.open.remove(kind);
-            return Gathered::Filled(filled.map(|batch| batch.jobs).unwrap_or_default());
-        }
-        match batch.jobs.len() {
-            1 => Gathered::Opened,
-            _ => Gathered::Joined,
-        }
+        let joined = batch.jobs.len() > 1;
+        let is_full = batch.jobs.len() >= batch.size || batch.bytes >= MAX_BATCH_BYTES;
+        let filled = is_full.then(|| self.open.remove(kind)).flatten();
+        (joined, filled.map(|batch| batch.jobs))
     }
 
     /// When the next batch must start. `None`: none waits.
@@ -149,10 +125,10 @@ mod tests {
     fn a_batch_starts_when_it_is_full() {
         let (mut gathering, now) = (Gathering::new(), Instant::now());
         let mut add = |job: u32| gathering.add(&kind("a"), job, 10, &rule(3), now);
-        assert_eq!(add(1), Gathered::Opened);
-        assert_eq!(add(2), Gathered::Joined);
-        assert_eq!(add(3), Gathered::Filled(vec![1, 2, 3]));
-        assert_eq!(add(4), Gathered::Opened);
+        assert_eq!(add(1), (false, None));
+        assert_eq!(add(2), (true, None));
+        assert_eq!(add(3), (true, Some(vec![1, 2, 3])));
+        assert_eq!(add(4), (false, None));
         assert_eq!(gathering.missing(), 2);
         assert_eq!(gathering.take_all(), [4]);
         assert_eq!((gathering.missing(), gathering.next_due()), (0, None));
@@ -187,44 +163,27 @@ mod tests {
     fn a_batch_starts_when_its_payloads_are_large() {
         let (mut gathering, now) = (Gathering::new(), Instant::now());
         let mut add = |job: u32, bytes| gathering.add(&kind("a"), job, bytes, &rule(10), now);
-        assert_eq!(add(1, MAX_BATCH_BYTES - 1), Gathered::Opened);
-        assert_eq!(add(2, 1), Gathered::Filled(vec![1, 2]));
-        assert_eq!(add(3, usize::MAX), Gathered::Filled(vec![3]));
+        assert_eq!(add(1, MAX_BATCH_BYTES - 1), (false, None));
+        assert_eq!(add(2, 1), (true, Some(vec![1, 2])));
+        assert_eq!(add(3, usize::MAX), (false, Some(vec![3])));
     }
 
     #[test]
-    fn suspects_probes_and_split_jobs_run_alone() {
-        let fresh = Record {
-            attempt: 1,
-            crashes: 0,
-            is_probe: false,
-        };
-        let retried = Record {
-            attempt: 2,
-            ..fresh
-        };
-        let suspect = Record {
-            crashes: 1,
-            ..fresh
-        };
-        let probe = Record {
-            is_probe: true,
-            ..fresh
-        };
+    fn suspects_and_split_jobs_run_alone() {
         let together = BatchOptions {
             on_failure: OnFailure::Together,
             ..rule(9)
         };
-        for (rule, job, alone) in [
-            (&rule(9), fresh, false),
-            (&rule(1), fresh, true),
-            (&rule(9), retried, true),
-            (&together, retried, false),
-            (&together, suspect, true),
-            (&together, probe, true),
-            (&together, fresh, false),
+        for (rule, attempt, crashes, alone) in [
+            (&rule(9), 1, 0, false),
+            (&rule(1), 1, 0, true),
+            (&rule(9), 2, 0, true),
+            (&together, 2, 0, false),
+            (&together, 1, 1, true),
+            (&together, 1, 0, false),
         ] {
-            assert_eq!(rule.runs_alone(job), alone, "{rule:?} {job:?}");
+            let is_alone = rule.runs_alone(attempt, crashes);
+            assert_eq!(is_alone, alone, "{rule:?} {attempt} {crashes}");
         }
     }
 }

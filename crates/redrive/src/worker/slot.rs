@@ -136,7 +136,7 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
                 if !end.as_ref().is_ok_and(Vec::is_empty) {
                     return_followers(context, &slot_state.take_followers());
                 }
-                let ended = EndedAttempt::of(end, run_time, now);
+                let ended = EndedAttempt { end, run_time, now };
                 conclude(context, slot_state, &running, ended);
                 state.count_finished(Some(run_time));
             }
@@ -387,6 +387,6 @@ fn end_unrun(
 ) {
     let running = running(context, claimed, &Arc::default(), now);
     return_followers(context, &slot_state.take_followers());
-    let ended = EndedAttempt::of(Err(outcome), Duration::ZERO, now);
-    conclude(context, slot_state, &running, ended);
+    let (end, run_time) = (Err(outcome), Duration::ZERO);
+    conclude(context, slot_state, &running, EndedAttempt { end, run_time, now });
 }

@@ -227,10 +227,9 @@ impl RunningSlot {
             // The one who takes the first job counts the end of the batch.
             counted.get_or_insert(is_ours);
             if is_ours {
-                let ended = EndedAttempt::decided(&running.signal, run_time, now);
-                let ended = ended.unwrap_or_else(|| {
-                    EndedAttempt::of(Err(Outcome::TimedOut(running.deadline)), run_time, now)
-                });
+                let decided = EndedAttempt::decided(&running.signal, run_time, now);
+                let end = Err(Outcome::TimedOut(running.deadline));
+                let ended = decided.unwrap_or(EndedAttempt { end, run_time, now });
                 slot::conclude(context, &self.slot_state, running, ended);
                 if let Some(open) = running.signal.transaction.get() {
                     _ = context.settle.send(Message::EndTransaction(*open));

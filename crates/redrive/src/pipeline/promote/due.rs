@@ -68,7 +68,7 @@ pub(crate) struct Pages {
 
 /// The result of a promotion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Promotion {
+pub(crate) struct Promoted {
     pub(crate) moved: u32,
     /// The last job, if there may be more.
     pub(crate) last: Option<Place>,
@@ -78,6 +78,8 @@ pub(crate) struct Promotion {
     pub(crate) now: i64,
     /// The size of the table.
     pub(crate) pages: i64,
+    /// The time until the next job is due. `None`: none is due within the time asked for.
+    pub(crate) next_due: Option<Duration>,
 }
 
 /// Whether a sweep moved as many jobs as it may, so that its window may have more.
@@ -144,7 +146,7 @@ impl DueSearch {
 
     /// Records a promotion: when it started, how long it took and what it found. Returns whether the next one should
     /// follow at once.
-    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promotion) -> Left {
+    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promoted) -> Left {
         let is_slow = took > CHEAP + MOVING * found.moved;
         let moment = |micros| Place { micros, id: 0 };
         let passed = match (found.last, took > LONG) {

@@ -44,10 +44,10 @@ impl Fetcher {
                 return Err(error);
             }
         };
-        let left = self.due.note(asked_at, took, promoted.found);
+        let left = self.due.note(asked_at, took, promoted);
         self.promoted_at = now;
         self.due_at = match promoted.next_due {
-            _ if promoted.found.moved >= MAX_PROMOTED || left == Left::BelowMark => Some(now),
+            _ if promoted.moved >= MAX_PROMOTED || left == Left::BelowMark => Some(now),
             Some(next_due) if next_due < PROMOTE_EVERY => Some(now + next_due),
             Some(_) | None => None,
         };

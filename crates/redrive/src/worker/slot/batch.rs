@@ -83,7 +83,7 @@ fn settle(
         // The one who takes the first job counts the end of the batch.
         finished.get_or_insert(is_mine);
         if is_mine {
-            let ended = EndedAttempt::of(end, run_time, now);
+            let ended = EndedAttempt { end, run_time, now };
             let (settlement, more) = conclusion::conclude(state, running, ended);
             settlements.push(settlement);
             reports.extend(more);

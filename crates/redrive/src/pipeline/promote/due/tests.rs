@@ -12,13 +12,14 @@ fn place(micros: i64, id: i64) -> Place {
 }
 
 /// Nothing is due in a table of this size.
-fn nothing(after: Place, pages: i64) -> Promotion {
-    Promotion {
+fn nothing(after: Place, pages: i64) -> Promoted {
+    Promoted {
         moved: 0,
         last: None,
         after,
         now: NOW,
         pages,
+        next_due: None,
     }
 }
 
@@ -50,7 +51,7 @@ fn only_a_slow_promotion_of_a_large_table_starts_at_a_mark() {
         (106 * MS, 1000, LARGE, true),
     ] {
         let mut due = DueSearch::Unknown;
-        let found = Promotion {
+        let found = Promoted {
             moved,
             last: full.filter(|_| moved > 0),
             ..nothing(Place::START, pages)
@@ -92,13 +93,13 @@ fn the_mark_follows_the_jobs_and_never_passes_those_that_may_commit() {
     ] {
         let mut due = marked(now, mark);
         let found = nothing(mark, LARGE);
-        due.note(now, took, Promotion { last, ..found });
+        due.note(now, took, Promoted { last, ..found });
         assert_eq!(due.after(), After::Place(expected));
     }
     // The clock was set back, so the statement replaced the mark.
     let mut due = marked(now, place(NOW + 1, 3));
     let replaced = place(NOW - 3_600_000_000, 3);
-    let found = Promotion {
+    let found = Promoted {
         now: NOW - 3_600_000_000 + SETTLED_MICROS,
         ..nothing(replaced, LARGE)
     };
