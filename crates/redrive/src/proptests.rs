@@ -6,10 +6,8 @@
 mod urls;
 mod edits;
 mod filters;
-mod names;
 mod payloads;
 mod failures;
 mod texts;
-mod times;
 
 use texts::{conditions, config, json, number, text};

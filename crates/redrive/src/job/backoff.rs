@@ -163,6 +163,9 @@ mod tests {
             ("custom", &custom, 4, 4 * SECOND),
             ("custom, broken", &broken, 1, 5 * SECOND),
             ("cut", &Backoff::custom(|_| Duration::MAX), 1, MAX_BACKOFF),
+            ("fixed, cut", &Backoff::fixed(Duration::MAX), 1, MAX_BACKOFF),
+            ("linear, cut", &Backoff::linear(Duration::MAX), u32::MAX, 3600 * SECOND),
+            ("exponential, cut", &Backoff::exponential(Duration::MAX), u32::MAX, 3600 * SECOND),
         ] {
             assert_eq!(backoff.delay(attempt, 1.0), delay, "{name}");
         }
@@ -171,7 +174,14 @@ mod tests {
     #[test]
     fn jitter_is_full() {
         let backoff = Backoff::exponential(SECOND);
-        assert_eq!(backoff.delay(1, 0.0), Duration::ZERO);
-        assert_eq!(backoff.delay(1, 0.25), SECOND / 4);
+        for (random, delay) in [
+            (0.0, Duration::ZERO),
+            (0.25, SECOND / 4),
+            (f64::NAN, Duration::ZERO),
+            (-1.0, Duration::ZERO),
+            (f64::INFINITY, SECOND),
+        ] {
+            assert_eq!(backoff.delay(1, random), delay, "{random}");
+        }
     }
 }

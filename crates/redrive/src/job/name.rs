@@ -90,6 +90,8 @@ mod tests {
         ] {
             let error = check("kind", bad).expect_err(bad);
             error.assert_invalid(why);
+            let shown = error.to_string();
+            assert!(!shown.contains(char::is_control), "{shown:?}");
         }
     }
 }

@@ -267,7 +267,17 @@ mod tests {
     #[test]
     fn options_out_of_range_are_rejected() {
         let job = || NewJob::raw("k", "1").expect("a good job");
-        assert!(job().check("q").is_ok());
+        for good in [
+            job(),
+            job().delay(MAX_DELAY),
+            job().priority(-1000),
+            job().priority(1000),
+            job().max_attempts(1),
+            job().max_attempts(1000),
+            job().unique("x".repeat(200)).group("x".repeat(200)),
+        ] {
+            assert!(good.check("q").is_ok(), "{good:?}");
+        }
         for (bad, why) in [
             (job().delay(Duration::MAX), "the limit is 3650 days"),
             (job().priority(1001), "priority is 1001"),

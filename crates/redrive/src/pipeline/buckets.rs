@@ -40,6 +40,7 @@ mod tests {
             (5.0, 2),
             (5.1, 3),
             (f64::INFINITY, 3),
+            (f64::NAN, 0),
         ] {
             assert_eq!(bucket(&bounds, observed), expected, "{observed}");
         }

@@ -255,4 +255,33 @@ mod tests {
         assert_eq!(outage(Some(day), 2, 1.0), "retry 2s: down", "its backoff");
         assert_eq!(outage(Some(2 * day), 3, 1.0), "dead exhausted");
     }
+
+    #[test]
+    fn no_number_makes_a_delay_longer_than_its_limit() {
+        let context = JudgeContext {
+            attempt: u32::MAX - 1,
+            max_attempts: u32::MAX,
+            cancelled: false,
+            backoff: &Backoff::exponential(Duration::MAX),
+            outage_age: Some(MAX_OUTAGE.saturating_sub(SECOND)),
+            park: Duration::MAX,
+            random: 1.0,
+        };
+        for (failure, longest) in [
+            (Failure::retry("m"), Duration::from_hours(1)),
+            (Failure::retry("m").after(Duration::MAX), MAX_BACKOFF),
+            (Failure::snooze(Duration::MAX), MAX_BACKOFF),
+            // With its jitter.
+            (Failure::outage("down"), MAX_BACKOFF.mul_f64(1.25)),
+        ] {
+            let verdict = judge(Some(Outcome::Failed(failure).classify()), &context);
+            let (Verdict::Retry { delay, .. }
+            | Verdict::Outage { delay, .. }
+            | Verdict::Snooze { delay }) = verdict
+            else {
+                panic!("{verdict:?}")
+            };
+            assert_eq!(delay, longest);
+        }
+    }
 }

@@ -7,14 +7,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{config, text};
-use crate::job::backoff::Backoff;
 use crate::job::error_report::{ErrorReport, MAX_MESSAGE_BYTES};
 use crate::job::failure::Failure;
-use crate::job::name;
-use crate::job::new_job::MAX_ATTEMPTS;
-use crate::pipeline::attempt::run_handler;
-use crate::pipeline::judge::{JudgeContext, Verdict, judge};
-use crate::pipeline::outcome::Outcome;
 
 /// A foreign error whose Display may succeed, fail halfway or panic.
 #[derive(Clone, Debug)]
@@ -141,62 +135,6 @@ proptest! {
             let (head, tail) = report.message.split_once("\n[... cut ...]\n").expect("a cut");
             prop_assert!(whole.starts_with(head) && whole.ends_with(tail));
             prop_assert!(head.len() > 1000 && tail.len() > 1000);
-        }
-    }
-
-    #[test]
-    fn a_handler_never_ends_its_thread(failure in failure(), panics in any::<bool>()) {
-        let ended: Result<(), Outcome> = run_handler(|| match panics {
-            false => Err(failure),
-            true => std::panic::resume_unwind(Box::new(failure)),
-        });
-        match ended {
-            Err(Outcome::Failed(_)) => prop_assert!(!panics),
-            Err(Outcome::Panicked(report)) => prop_assert!(panics && is_writable(&report)),
-            other => prop_assert!(false, "{other:?}"),
-        }
-    }
-
-    #[test]
-    fn attempts_end_and_delays_are_bounded(
-        failure in failure(),
-        attempt in any::<u32>(),
-        max_attempts in 1..=MAX_ATTEMPTS,
-        cancelled in any::<bool>(),
-        base in any::<Duration>(),
-        outage_age in any::<Option<Duration>>(),
-        park in any::<Duration>(),
-        random in any::<f64>(),
-    ) {
-        let backoff = Backoff::exponential(base);
-        let at = JudgeContext {
-            attempt,
-            max_attempts,
-            cancelled,
-            backoff: &backoff,
-            outage_age,
-            park,
-            random: random.abs() % 1.0,
-        };
-        let failed = Outcome::Failed(failure).classify();
-        let (dependency, is_outage) = (failed.dependency.clone(), failed.is_outage());
-        if let Some(dependency) = dependency.filter(|_| is_outage) {
-            prop_assert!(name::check("dependency", &dependency).is_ok());
-        }
-        let day = Duration::from_hours(24);
-        match judge(Some(failed), &at) {
-            Verdict::Done => prop_assert!(false, "a failure is not done"),
-            Verdict::Retry { delay, .. } => {
-                prop_assert!(attempt < max_attempts && !cancelled, "{attempt} of {max_attempts}");
-                prop_assert!(delay <= crate::job::backoff::MAX_BACKOFF);
-            }
-            Verdict::Snooze { delay } => prop_assert!(delay <= crate::job::new_job::MAX_DELAY),
-            Verdict::Outage { delay, .. } => {
-                prop_assert!(is_outage && outage_age.is_none_or(|age| age <= day));
-                prop_assert!(delay <= crate::job::backoff::MAX_BACKOFF.mul_f64(1.25));
-            }
-            Verdict::Refund { .. } => prop_assert!(false, "no handler asks for it"),
-            Verdict::Dead { report, .. } => prop_assert!(is_writable(&report)),
         }
     }
 }
