@@ -201,16 +201,16 @@ fn a_misconfigured_worker_does_not_start() {
         (needs("queue:orders"), "`queue:` is reserved"),
         (one().breaker_threshold(0), "breaker threshold of 0"),
         (one().breaker_threshold(1001), "breaker threshold of 1001"),
-        (one().flood_guard(0, SOON), "flood guard of 0 letters"),
-        (one().flood_guard(1, Duration::ZERO), "within 0ns"),
+        (one().flood_guard(0, SOON), "flood guard of 0;"),
+        (one().flood_guard(1, Duration::ZERO), "guard of 0ns"),
         (one().handle(|_: &Job<Order>| Ok(())), "two handlers"),
         (
             one().handle_any(|_| Ok(())).handle_any(|_| Ok(())),
             "handle_any was called twice",
         ),
         (one().version("a\0b"), "control characters"),
-        (one().slots(0), "0 slots"),
-        (one().slots(10_001), "10001 slots"),
+        (one().slots(0), "slots of 0;"),
+        (one().slots(10_001), "slots of 10001;"),
         (
             worker(&queue)
                 .handle(|_: &Job<Order>| Ok(()))
@@ -235,11 +235,11 @@ fn a_misconfigured_worker_does_not_start() {
                 .options(HandlerOptions::new().concurrency(2)),
             "options follow no handler",
         ),
-        (batch(BatchOptions::new(0)), "batches of 0 jobs"),
-        (batch(BatchOptions::new(1001)), "batches of 1001 jobs"),
+        (batch(BatchOptions::new(0)), "`order` of 0;"),
+        (batch(BatchOptions::new(1001)), "`order` of 1001;"),
         (
             batch(BatchOptions::new(9).linger(Duration::from_secs(61))),
-            "linger for 61s",
+            "linger of kind `order` of 61s",
         ),
         (
             batch(BatchOptions::new(9)).handle(|_: &Job<Order>| Ok(())),

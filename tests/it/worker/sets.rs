@@ -245,8 +245,8 @@ fn a_set_that_cannot_start_names_why_and_runs_nothing() {
     for (builder, why) in [
         (Workers::builder(&db), "the workers have no queue"),
         (builder().queue(" a", 1, &all), "ends with a space"),
-        (builder().queue("b", 0, &all), "queue `b` has 0 slots"),
-        (builder().pool(0).share("b", 1, &all), "`b` has 0 slots"),
+        (builder().queue("b", 0, &all), "slots of 0;"),
+        (builder().pool(0).share("b", 1, &all), "slots of 0;"),
         (builder().share("b", 0, &all), "a weight of 0; it must"),
         (builder().queue("b", 1, &none), "queue `b` has no handler"),
     ] {

@@ -75,10 +75,9 @@ fn add(
     let handler = state.config.handlers.batch(&claimed.meta.kind);
     // The breaker of a probe lets nothing else run.
     let may_join = !state.breakers.is_probe(claimed.lease);
-    let rule = handler.map(|handler| &handler.rule).filter(|rule| {
-        may_join && !rule.runs_alone(claimed.meta.attempt, claimed.crashes)
-    });
-    let Some(rule) = rule else {
+    let rule = handler.map(|handler| &handler.rule).filter(|_| may_join);
+    let (attempt, crashes) = (claimed.meta.attempt, claimed.crashes);
+    let Some(rule) = rule.filter(|rule| !rule.runs_alone(attempt, crashes)) else {
         return context.jobs.send(Chunk::Together(vec![claimed]));
     };
     let rule = match claimed.start_by {

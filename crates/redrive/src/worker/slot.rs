@@ -388,5 +388,6 @@ fn end_unrun(
     let running = running(context, claimed, &Arc::default(), now);
     return_followers(context, &slot_state.take_followers());
     let (end, run_time) = (Err(outcome), Duration::ZERO);
-    conclude(context, slot_state, &running, EndedAttempt { end, run_time, now });
+    let ended = EndedAttempt { end, run_time, now };
+    conclude(context, slot_state, &running, ended);
 }
