@@ -227,6 +227,11 @@ impl Environment {
         stopped
     }
 
+    /// Returns how many handlers run.
+    pub(crate) fn running(&self) -> usize {
+        self.attempts().running
+    }
+
     /// Returns how many handlers ran at once at most.
     pub(crate) fn most_running(&self) -> usize {
         self.attempts().most_running

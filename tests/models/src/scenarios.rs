@@ -84,12 +84,15 @@ fn busy() {
     assert_eq!(counts.lost, 0, "{counts:?}");
 }
 
-/// The worker stops at any moment, with a short grace or none.
+/// The worker stops at any moment, with a short grace or none. It reports each handler that still runs.
 fn stopped() {
     let env = Environment::new(6, 4 * MS);
     let worker = env.worker(any_end).start().expect("a worker");
     thread::sleep(random_time(60 * MS));
-    env.end(worker, random_time(20 * MS));
+    let grace = [Duration::ZERO, random_time(20 * MS)][random(2)];
+    let stopped = env.end(worker, grace);
+    let (reported, running) = (stopped.still_running, env.running());
+    assert!(running <= reported.len(), "{running} run, not {reported:?}");
 }
 
 /// Enqueues start and commit at any moment, for an idle worker that polls once a minute.

@@ -26,6 +26,7 @@ use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
+use crate::sync::atomic::Ordering;
 use crate::sync::{Instant, Transaction};
 use crate::worker::handlers::{Call, Handler, JobEnd, Prepared};
 
@@ -122,6 +123,12 @@ impl OwnAttempt {
             keeps_snapshot: row.get("keeps_snapshot"),
         };
         _ = self.signal.transaction.set(own);
+        // The stop or the watchdog took the job while this thread waited for its session. After this, they end the
+        // transaction.
+        if self.signal.given_away.fetch_or(false, Ordering::AcqRel) {
+            let why = format!("could not begin job {id} in its transaction: it came too late");
+            return Err(not_begun(&Error::unavailable(why)));
+        }
 
         let follow_ups = handler(&mut transaction)?;
 

@@ -118,7 +118,14 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
         };
         let running = Arc::new(running(context, &claimed, &handler.options, started));
         let signal = Arc::clone(&running.signal);
-        show(state, slot_state, std::slice::from_ref(&running));
+        let shown = std::slice::from_ref(&running);
+        show(state, slot_state, shown);
+        if state.stopping.is_set() {
+            match leave_shown(context, slot_state, shown) {
+                SlotEnd::Kept => continue,
+                SlotEnd::Replaced => return,
+            }
+        }
         #[cfg(feature = "tracing")]
         let _span = span::enter(&running.meta, 1);
         let db = state.config.queue.database();
@@ -170,15 +177,11 @@ fn startable<'a>(
 ) -> Result<&'a Handler, Option<Duration>> {
     let (state, kind) = (&context.state, &claimed.meta.kind);
     let is_late = claimed.start_by.is_some_and(|by| now >= by);
-    // Start nothing if the worker stops, its leases may be lost, a breaker is open, the queue is
-    // paused, or the token of the job is lost.
-    if is_late
-        || state.breakers.stops(claimed.lease, kind, now)
-        || state.stopping.is_set()
-        || !state.trust.holds(now)
-    {
+    // Start nothing if the leases may be lost, a breaker is open, the queue is paused, or the token of the
+    // job is lost.
+    if is_late || state.breakers.stops(claimed.lease, kind, now) || !state.trust.holds(now) {
         return_followers(context, &slot_state.take_followers());
-        leave_unrun(context, claimed, now);
+        leave_unrun(context, claimed.lease, kind, now);
         return Err(None);
     }
     let outcome = match (claimed.meta.expired(now), state.config.handlers.of(kind)) {
@@ -216,6 +219,33 @@ fn show(state: &State, slot_state: &SlotState, jobs: &[Arc<RunningJob>]) {
             running.signal.cancel_by_operator();
         }
     }
+}
+
+/// Leaves jobs that were just shown to the release at the end of their lease, because the worker stops.
+///
+/// The slot asks for that after it has shown its jobs, and a stop looks at the jobs that are shown after it has begun. So the
+/// stop sees each job whose handler runs.
+fn leave_shown(
+    context: &SlotContext,
+    slot_state: &SlotState,
+    shown: &[Arc<RunningJob>],
+) -> SlotEnd {
+    return_followers(context, &slot_state.take_followers());
+    let mut finished = None;
+    for running in shown {
+        let is_mine = !running.signal.given_away.swap(true, Ordering::AcqRel);
+        // The one who takes the first job counts the end of the batch.
+        finished.get_or_insert(is_mine);
+        if is_mine {
+            leave_unrun(context, running.lease, &running.meta.kind, Instant::now());
+        }
+    }
+    lock(&slot_state.running).clear();
+    if finished == Some(true) {
+        context.state.count_finished(None);
+    }
+    let first = shown.first();
+    first.map_or(SlotEnd::Kept, |first| keep_slot(first))
 }
 
 /// Keeps the slot for the next job, unless the watchdog has replaced it. The watchdog may still look at the ended job,
@@ -303,8 +333,7 @@ fn end_lease(context: &SlotContext, running: &RunningJob, end: AttemptEnd<'_>, n
 }
 
 /// Leaves a job to the release at the end of its lease.
-fn leave_unrun(context: &SlotContext, claimed: &ClaimedJob, now: Instant) {
-    let (lease, kind) = (claimed.lease, &claimed.meta.kind);
+fn leave_unrun(context: &SlotContext, lease: LeaseId, kind: &str, now: Instant) {
     _ = context.settle.send(Message::Unrun { lease });
     record_end(context, lease, kind, AttemptEnd::Unrun, now);
 }

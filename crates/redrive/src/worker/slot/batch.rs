@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{SlotContext, keep_slot, running, show, startable};
+use super::{SlotContext, keep_slot, leave_shown, running, show, startable};
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -42,9 +42,12 @@ pub(super) fn run_batch(
         .iter()
         .map(|claimed| Arc::new(running(context, claimed, &handler.options, started)));
     let running: Vec<Arc<RunningJob>> = running.collect();
+    show(state, slot_state, &running);
+    if state.stopping.is_set() {
+        return leave_shown(context, slot_state, &running);
+    }
     let signals = running.iter().map(|running| Arc::clone(&running.signal));
     let attempts = jobs.into_iter().zip(signals).collect();
-    show(state, slot_state, &running);
     #[cfg(feature = "tracing")]
     let _span = running
         .first()
