@@ -84,53 +84,33 @@ impl Outcome {
 
     /// Classifies the outcome.
     pub(crate) fn classify(self) -> FailedAttempt {
+        use DeathCause::Exhausted;
+        use Disposition::{Interrupted, Reject, Retry};
         let (cause, disposition, death, report) = match self {
             Outcome::Failed(failure) => return FailedAttempt::from(failure),
-            Outcome::Expired(report) => (None, Disposition::Reject, DeathCause::Expired, report),
-            Outcome::NotBegun(report) => (
-                None,
-                Disposition::Interrupted,
-                DeathCause::Exhausted,
-                report,
-            ),
-            Outcome::Panicked(report) => (
-                Some(FailureCause::Panic),
-                Disposition::Retry,
-                DeathCause::Exhausted,
-                report,
-            ),
-            Outcome::Undecodable { report, may_retry } => (
-                Some(FailureCause::Undecodable),
-                match may_retry {
-                    true => Disposition::Retry,
-                    false => Disposition::Reject,
-                },
-                DeathCause::Undecodable,
-                report,
-            ),
-            Outcome::Unhandled(report) => (
-                Some(FailureCause::Unhandled),
-                Disposition::Reject,
-                DeathCause::Unhandled,
-                report,
-            ),
+            Outcome::Expired(report) => (None, Reject, DeathCause::Expired, report),
+            Outcome::NotBegun(report) => (None, Interrupted, Exhausted, report),
+            Outcome::Panicked(report) => (Some(FailureCause::Panic), Retry, Exhausted, report),
+            Outcome::Undecodable { report, may_retry } => {
+                let next = if may_retry { Retry } else { Reject };
+                let cause = Some(FailureCause::Undecodable);
+                (cause, next, DeathCause::Undecodable, report)
+            }
+            Outcome::Unhandled(report) => {
+                let cause = Some(FailureCause::Unhandled);
+                (cause, Reject, DeathCause::Unhandled, report)
+            }
             Outcome::TimedOut(deadline) => {
                 let message = format!("exceeded its deadline of {deadline:?}");
-                (
-                    Some(FailureCause::Timeout),
-                    Disposition::Retry,
-                    DeathCause::Timeout,
-                    ErrorReport::new("Timeout", message, None),
-                )
+                let report = ErrorReport::new("Timeout", message, None);
+                let cause = Some(FailureCause::Timeout);
+                (cause, Retry, DeathCause::Timeout, report)
             }
         };
         FailedAttempt {
             cause,
-            disposition,
             death,
-            report,
-            dependency: None,
-            error: None,
+            ..FailedAttempt::from(Failure::new(disposition, report))
         }
     }
 }

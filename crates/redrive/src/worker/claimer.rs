@@ -206,7 +206,8 @@ impl Claimer {
             return 0;
         }
         let ids = |jobs: usize| i64::try_from(jobs).unwrap_or(i64::MAX);
-        let of_others = self.state.other_workers().saturating_mul(ids(limit));
+        let others = self.state.other_workers.load(Ordering::Relaxed);
+        let of_others = others.saturating_mul(ids(limit));
         of_others.saturating_add(ids(self.state.requested()))
     }
 

@@ -101,7 +101,8 @@ pub(crate) fn conclude(
 /// Applies the options of the handler to a failure. A stop that asked the handler to end is the reason why
 /// it failed.
 fn ruled(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
-    let outcome = running.options.ruled(outcome, state.sees_other_version());
+    let is_deploy = state.sees_other_version.load(Ordering::Relaxed);
+    let outcome = running.options.ruled(outcome, is_deploy);
     match (outcome, running.signal.by_stop.load(Ordering::Relaxed)) {
         (Outcome::Failed(failure), true) => Outcome::Failed(failure.interrupted()),
         (outcome, _) => outcome,

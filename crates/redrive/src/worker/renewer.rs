@@ -56,25 +56,18 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
         over,
         renew_at: now + lease / RENEWALS_PER_LEASE,
         gates_at: now + check_interval(lease),
-        listening: Listening::No,
+        is_listening: false,
         relisten_at: now + LISTEN_INTERVAL,
     };
     while over.try_recv() == Err(TryRecvError::Empty) {
         if let Err(error) = renewer.run_once() {
             queues.first().report_error(&error, PAUSE);
-            renewer.listening = Listening::No;
+            renewer.is_listening = false;
             // Returns early when the worker ends.
             _ = over.recv_timeout(PAUSE);
         }
     }
     renewer.leave();
-}
-
-/// Whether the connection listens.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Listening {
-    Yes,
-    No,
 }
 
 struct Renewer<'a> {
@@ -83,7 +76,8 @@ struct Renewer<'a> {
     over: &'a LatchReceiver,
     renew_at: Instant,
     gates_at: Instant,
-    listening: Listening,
+    /// Whether the connection listens.
+    is_listening: bool,
     relisten_at: Instant,
 }
 
@@ -93,7 +87,7 @@ impl Renewer<'_> {
         if now >= self.renew_at {
             let trusted = self.queues.iter().all(|state| state.trust.holds(now));
             if now >= self.relisten_at {
-                self.listening = Listening::No;
+                self.is_listening = false;
                 self.relisten_at = now + LISTEN_INTERVAL;
             }
             let renewed = renew(self.queues, &mut self.db_caller)?;
@@ -198,13 +192,13 @@ impl Renewer<'_> {
     /// The call wakes the fetcher before it returns: each thread in between costs a tenth of the time
     /// until a handler starts.
     fn listen(&mut self) -> Result<()> {
-        let listening = self.listening;
+        let is_listening = self.is_listening;
         let (queues, over) = (self.queues.clone(), self.over.clone());
         let received =
             self.db_caller
                 .call("listen", self.timeout() + LISTEN_TIME, move |session| {
                     let until = from_now(LISTEN_TIME);
-                    if listening == Listening::No {
+                    if !is_listening {
                         start_listening(session)?;
                         // Jobs enqueued earlier sent no notification.
                         queues.iter().for_each(|state| state.look_for_jobs());
@@ -219,13 +213,13 @@ impl Renewer<'_> {
                             ));
                         }
                         let ends = over.try_recv() != Err(TryRecvError::Empty);
-                        if received == Received::Gates || ends || Instant::now() >= until {
+                        if received || ends || Instant::now() >= until {
                             return Ok(received);
                         }
                     }
                 })?;
-        self.listening = Listening::Yes;
-        if received == Received::Gates {
+        self.is_listening = true;
+        if received {
             self.gates_at = Instant::now();
         }
         Ok(())
@@ -260,16 +254,10 @@ fn start_listening(session: &mut Session) -> Result<()> {
         .map_err(|error| Error::from_postgres("listen for notifications", error))
 }
 
-/// Whether a breaker, a pause or a limit has changed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Received {
-    Gates,
-    NoGates,
-}
-
-/// Waits for the first notification, takes those that arrived with it, and wakes the threads that they concern.
-fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<Received> {
-    let mut received = Received::NoGates;
+/// Waits for the first notification, takes those that arrived with it, and wakes the threads that they concern. Returns
+/// whether a breaker, a pause or a limit has changed.
+fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<bool> {
+    let mut gates_changed = false;
     let mut notifications = session.client().notifications();
     let mut take = |notification: &Notification| {
         let (channel, payload) = (notification.channel(), notification.payload());
@@ -279,7 +267,7 @@ fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<Rec
                 concerned.for_each(|state| state.notified());
             }
             "redrive_cancel" => cancel(queues, payload),
-            "redrive_breaker" => received = Received::Gates,
+            "redrive_breaker" => gates_changed = true,
             "redrive_schedule" => queues.first().look_for_schedules(),
             _ => {}
         }
@@ -294,7 +282,7 @@ fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<Rec
             take(&next);
         }
     }
-    Ok(received)
+    Ok(gates_changed)
 }
 
 /// Cancels a job if this worker has it. The payload is a row of a worker and a job.
@@ -330,12 +318,13 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
             )));
         };
         state.trust.renewed(sent_at, state.config.lease);
-        state.see_other_version(row.get("sees_other_version"));
+        let is_there = row.get("sees_other_version");
+        state.sees_other_version.store(is_there, Ordering::Relaxed);
         let cancelled: Vec<i64> = row.get("cancelled");
         state.set_cancelled(&cancelled.into_iter().map(JobId::new).collect());
         leases.push(row.get("leases"));
     }
-    queues.first().database_answered();
+    queues.first().outage_log.database_answered();
     Ok(leases)
 }
 

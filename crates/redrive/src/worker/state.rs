@@ -85,7 +85,7 @@ pub(crate) struct State {
     pub(crate) counts: Counters,
     /// Whether the database did not answer a claim during the stop.
     pub(crate) claim_unanswered: AtomicBool,
-    outage_log: Arc<OutageLog>,
+    pub(crate) outage_log: Arc<OutageLog>,
     /// When a stopping worker must have ended. Its calls take no longer.
     pub(crate) end_by: OnceLock<Instant>,
     /// Why the worker stopped on an error.
@@ -102,9 +102,9 @@ pub(crate) struct State {
     pub(crate) user: Arc<SlotUser>,
     pub(crate) ring: Arc<Ring>,
     /// The number of other workers that claim the same jobs, as of the last full batch.
-    other_workers: AtomicI64,
+    pub(crate) other_workers: AtomicI64,
     /// Whether live workers of the queue have another version, as of the last renewal.
-    sees_other_version: AtomicBool,
+    pub(crate) sees_other_version: AtomicBool,
     /// The number of notifications received.
     notifications: AtomicU64,
     /// The groups whose turn has just passed on.
@@ -285,25 +285,6 @@ impl State {
         answer
     }
 
-    /// The number of other workers of the queue, as far as known.
-    pub(crate) fn other_workers(&self) -> i64 {
-        self.other_workers.load(Ordering::Relaxed)
-    }
-
-    /// Records how many other workers claim the same jobs.
-    pub(crate) fn set_other_workers(&self, other_workers: i64) {
-        self.other_workers.store(other_workers, Ordering::Relaxed);
-    }
-
-    /// Whether live workers of the queue have another version, as far as known.
-    pub(crate) fn sees_other_version(&self) -> bool {
-        self.sees_other_version.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn see_other_version(&self, is_there: bool) {
-        self.sees_other_version.store(is_there, Ordering::Relaxed);
-    }
-
     /// Returns the number of notifications received.
     pub(crate) fn notifications(&self) -> u64 {
         self.notifications.load(Ordering::Relaxed)
@@ -408,11 +389,6 @@ impl State {
             has_work: self.has_work.swap(false, Ordering::SeqCst),
             due_at: lock(&self.due_at).take(),
         }
-    }
-
-    /// Forgets the reported errors, because the leases were just renewed.
-    pub(crate) fn database_answered(&self) {
-        self.outage_log.database_answered();
     }
 
     /// Whether a slot is busy. A replaced slot does not count, because it may never end.

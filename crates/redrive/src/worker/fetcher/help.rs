@@ -7,6 +7,7 @@ use crate::db::sql;
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
 use crate::worker::second_fetcher::ClaimFrom;
 
 /// How often to count the other workers while batches are full.
@@ -20,7 +21,7 @@ impl Fetcher {
         }
         self.meet_other_workers();
         // If there are other workers, they take the role of the second fetcher.
-        if self.state.other_workers() == 0 {
+        if self.state.other_workers.load(Ordering::Relaxed) == 0 {
             self.second.ask(from, self.claimer.source.except.clone());
         }
     }
@@ -38,7 +39,7 @@ impl Fetcher {
             Ok(row.get("others"))
         });
         match met {
-            Ok(others) => self.state.set_other_workers(others),
+            Ok(others) => self.state.other_workers.store(others, Ordering::Relaxed),
             // Run what was claimed. The next claim reports a database that does not answer.
             Err(error) => log::debug!("{}: {error}", self.state),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Fetcher, Next, PROMOTE_EVERY};
+use crate::db::row::{FromRow as _, row};
 use crate::db::sql;
 use crate::error::Result;
 use crate::pipeline::claim::windows::LONG;
@@ -17,11 +18,14 @@ pub(super) struct IdleQueues {
     look_at: Instant,
 }
 
-/// What a look found in a queue.
-struct Found {
-    queue: String,
-    has_jobs: bool,
-    next_due: Option<Duration>,
+row! {
+    /// What a look found in a queue.
+    struct Found {
+        queue: String,
+        has_jobs: bool,
+        /// The time until the next delayed job is due.
+        due_ms: Option<Duration>,
+    }
 }
 
 impl IdleQueues {
@@ -54,7 +58,7 @@ impl IdleQueues {
         for fetcher in &mut idle {
             let of_queue = found.iter().find(|one| one.queue == fetcher.state.queue());
             match of_queue {
-                Some(found) if !found.has_jobs => fetcher.stay_idle(asked_at, found.next_due),
+                Some(found) if !found.has_jobs => fetcher.stay_idle(asked_at, found.due_ms),
                 Some(_) | None => fetcher.next = Next::Now,
             }
         }
@@ -65,14 +69,7 @@ fn look(queues: Vec<String>, fetcher: &mut Fetcher) -> Result<Vec<Found>> {
     let doing = "look at the idle queues";
     fetcher.call(doing, move |session| {
         let rows = session.query(doing, &sql::IDLE_QUEUES, &[&queues])?;
-        let found = rows.iter().map(|row| Found {
-            queue: row.get("queue"),
-            has_jobs: row.get("has_jobs"),
-            next_due: row
-                .get::<_, Option<i64>>("due_ms")
-                .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
-        });
-        Ok(found.collect())
+        rows.iter().map(Found::from_row).collect()
     })
 }
 

@@ -22,13 +22,9 @@ use crate::worker::source::Source;
 /// Of how many breakers a worker remembers where their probes look.
 const MAX_SEARCHES: usize = 100;
 
-/// The answer of the database to a request for a probe and its job.
-enum ProbeAnswer {
-    /// The right was not available.
-    NotDue,
-    /// The job, and the right to probe it. No right: there is no job. Only the right: another session holds the job.
-    Searched(Option<Probe>, ChargedJobs),
-}
+/// The answer of the database to a request for a probe: the job, and the right to probe it. No right: there is no job. Only the
+/// right: another session holds the job. `None`: the right was not available.
+type ProbeAnswer = Option<(Option<Probe>, ChargedJobs)>;
 
 /// The result of a search for a probe.
 enum FoundProbe {
@@ -116,10 +112,10 @@ impl Fetcher {
                 let number = match take_probe(session, &name, lasting, request)? {
                     ProbeGrant::Taken(number) => number,
                     ProbeGrant::NoJob => {
-                        return Ok(ProbeAnswer::Searched(None, ChargedJobs::default()));
+                        return Ok(Some((None, ChargedJobs::default())));
                     }
                     // The breaker is closed, or another process has the probe.
-                    ProbeGrant::NotDue => return Ok(ProbeAnswer::NotDue),
+                    ProbeGrant::NotDue => return Ok(None),
                 };
                 let probe = Probe {
                     name,
@@ -132,17 +128,14 @@ impl Fetcher {
                     Some(job) => take_its_token(session, &limits, job)?,
                     None => _ = end_probe(session, &probe, ProbeVerdict::Release)?,
                 }
-                Ok(ProbeAnswer::Searched(Some(probe), charged))
+                Ok(Some((Some(probe), charged)))
             },
-            |answer| match answer {
-                ProbeAnswer::Searched(_, charged) => Some((charged, 1)),
-                ProbeAnswer::NotDue => None,
-            },
+            |answer: &ProbeAnswer| answer.as_ref().map(|(_, charged)| (charged, 1)),
         );
         let (probe, claimed) = match answer? {
-            ProbeAnswer::Searched(Some(probe), charged) => (probe, charged.jobs),
-            ProbeAnswer::Searched(None, _) => return Ok(FoundProbe::NoJob),
-            ProbeAnswer::NotDue => {
+            Some((Some(probe), charged)) => (probe, charged.jobs),
+            Some((None, _)) => return Ok(FoundProbe::NoJob),
+            None => {
                 self.state.note_stale_gates();
                 return Ok(FoundProbe::Nothing);
             }

@@ -9,15 +9,16 @@ fn windows(now: Instant, newest: i64) -> Windows {
     Windows::new(now, newest, BTreeMap::from([(0, 0), (1, 0)]))
 }
 
-fn nothing() -> impl Iterator<Item = (i32, i64)> {
-    std::iter::empty()
+/// Claims these jobs in this time.
+fn claim(windows: &mut Windows, took: Duration, got: Fill, jobs: &[(i32, i64)]) -> Front {
+    let front = windows.front(0);
+    windows.note_front(&front, 0, took, got, jobs.iter().copied());
+    front
 }
 
 /// Claims nothing in this time.
 fn leave(windows: &mut Windows, took: Duration) -> Front {
-    let front = windows.front(0);
-    windows.note_front(&front, 0, took, Fill::Partial, nothing());
-    front
+    claim(windows, took, Fill::Partial, &[])
 }
 
 /// Whether a claim of these parts reads a job.
@@ -53,8 +54,7 @@ fn ranks_without_a_mark_are_read_each_second_and_after_a_partial_claim() {
     assert_eq!(windows.marks()[&-5], 0, "a window of them was not read");
     assert_eq!(windows.gaps()[0].to_rank, -5);
     assert_eq!(windows.gaps_at(), now + GAPS_EVERY);
-    let front = windows.front(0);
-    windows.note_front(&front, 0, MS, Fill::Full, [(0, 5)].into_iter());
+    claim(&mut windows, MS, Fill::Full, &[(0, 5)]);
     assert_eq!(windows.gaps_at(), now + GAPS_EVERY);
     leave(&mut windows, MS);
     assert_eq!(windows.gaps_at(), now);
@@ -102,8 +102,7 @@ fn the_width_of_a_window_follows_the_time_it_takes() {
 #[test]
 fn a_claim_that_returned_jobs_moves_the_mark_to_the_last_one() {
     let mut windows = windows(Instant::now(), 10 * MILLION);
-    let front = windows.front(0);
-    windows.note_front(&front, 0, MS, Fill::Partial, [(0, 70), (0, 60)].into_iter());
+    claim(&mut windows, MS, Fill::Partial, &[(0, 70), (0, 60)]);
     assert_eq!(windows.marks(), &BTreeMap::from([(0, 70), (1, 0)]));
 }
 
@@ -112,7 +111,7 @@ fn a_claim_past_the_batches_of_others_passes_nothing() {
     let mut windows = windows(Instant::now(), 10 * MILLION);
     let front = windows.front(1000);
     assert!(!reads(&front.parts, 0, 1000) && reads(&front.parts, 0, 1001));
-    windows.note_front(&front, 1000, MS, Fill::Partial, nothing());
+    windows.note_front(&front, 1000, MS, Fill::Partial, std::iter::empty());
     assert_eq!(windows.marks()[&0], 0);
 }
 
@@ -125,8 +124,7 @@ fn ids_of_the_last_seconds_are_read_again() {
     let settled = 10_000 - TAIL;
     assert_eq!(windows.marks()[&0], settled);
     // A job at the end of the queue does not hide an older one that commits later.
-    let front = windows.front(0);
-    windows.note_front(&front, 0, MS, Fill::Partial, [(0, 9_999)].into_iter());
+    claim(&mut windows, MS, Fill::Partial, &[(0, 9_999)]);
     assert_eq!(windows.marks()[&0], settled);
     assert!(!windows.is_sample_due(now) && windows.is_sample_due(now + SETTLED));
     windows.sample(now + SETTLED, 30_000);
@@ -151,9 +149,7 @@ fn the_newest_jobs_do_not_wait_for_the_marks() {
     windows.note_front(&front, 0, 20 * MS, Fill::Full, [(0, newest)].into_iter());
     assert_eq!(windows.marks()[&0], 2 * FIRST_WIDTH);
     // Where jobs are found in their order, the newest come last.
-    let front = windows.front(0);
-    let found = [(0, 2 * FIRST_WIDTH + 5)].into_iter();
-    windows.note_front(&front, 0, 20 * MS, Fill::Full, found);
+    claim(&mut windows, 20 * MS, Fill::Full, &[(0, 2 * FIRST_WIDTH + 5)]);
     assert!(!reads(&windows.front(0).parts, 0, newest));
 }
 
@@ -200,9 +196,8 @@ fn marks_that_move_on_do_not_prolong_a_pass() {
         if windows.sweep.at == 0 {
             break;
         }
-        let front = windows.front(0);
         let last = (0, windows.marks()[&0] + 10_000);
-        windows.note_front(&front, 0, MS, Fill::Full, [last].into_iter());
+        claim(&mut windows, MS, Fill::Full, &[last]);
     }
     assert!(claims < 130, "{claims} claims");
     assert!(reads(&windows.window().parts, 0, 1), "the next pass");
