@@ -149,7 +149,8 @@ fn the_newest_jobs_do_not_wait_for_the_marks() {
     windows.note_front(&front, 0, 20 * MS, Fill::Full, [(0, newest)].into_iter());
     assert_eq!(windows.marks()[&0], 2 * FIRST_WIDTH);
     // Where jobs are found in their order, the newest come last.
-    claim(&mut windows, 20 * MS, Fill::Full, &[(0, 2 * FIRST_WIDTH + 5)]);
+    let later = [(0, 2 * FIRST_WIDTH + 5)];
+    claim(&mut windows, 20 * MS, Fill::Full, &later);
     assert!(!reads(&windows.front(0).parts, 0, newest));
 }
 
