@@ -7,23 +7,20 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use due::{After, Pages, Place, Promoted, Swept};
+use due::{Pages, Place, Promoted, Swept};
 
 /// The maximum number of jobs promoted by one call.
 pub(crate) const MAX_PROMOTED: u32 = 1000;
 
-/// Promotes due jobs after a mark, and looks for the next job that is due within this time.
+/// Promotes due jobs after a mark, `None`: the stored one, and looks for the next job that is due within this time.
 pub(crate) fn promote(
     session: &mut Session,
     queue: &str,
-    after: After,
+    after: Option<Place>,
     within: Duration,
 ) -> Result<Promoted> {
     let doing = format!("promote delayed jobs of queue `{queue}`");
-    let (micros, id) = match after {
-        After::Stored => (None, None),
-        After::Place(place) => (Some(place.micros), Some(place.id)),
-    };
+    let (micros, id) = after.map(|place| (place.micros, place.id)).unzip();
     let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
     let row = session.query_one(
         &doing,

@@ -33,7 +33,7 @@ use crate::worker::source::Source;
 use crate::worker::state::{State, Woken};
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakeMode, WakePolicy};
 use idle::IdleQueues;
-use limited::{ClaimTurn, LimitedSearch};
+use limited::LimitedSearch;
 
 /// The longest time between promotions. A promotion also returns when the next job is due.
 const PROMOTE_EVERY: Duration = Duration::from_secs(10);
@@ -150,8 +150,6 @@ pub(crate) struct Fetcher {
     /// Where the claims under each rate limit look, by kind.
     limited: HashMap<Option<String>, LimitedSearch>,
     limited_rounds: usize,
-    /// Which jobs the next round claims first.
-    first: ClaimTurn,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
@@ -189,7 +187,6 @@ impl Fetcher {
             ring_empty_at: None,
             limited: HashMap::new(),
             limited_rounds: 0,
-            first: ClaimTurn::Limited,
             promoted_at: now,
             due_at: Some(now),
             woken: false,

@@ -51,14 +51,6 @@ impl Place {
     };
 }
 
-/// The place after which a promotion reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    /// The mark that another process has stored, if any.
-    Stored,
-    Place(Place),
-}
-
 /// Pages of the table, from one up to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
@@ -135,12 +127,12 @@ impl Marked {
 }
 
 impl DueSearch {
-    /// Returns the place after which the next promotion reads.
-    pub(crate) fn after(&self) -> After {
+    /// Returns the place after which the next promotion reads. `None`: the mark that another process has stored, if any.
+    pub(crate) fn after(&self) -> Option<Place> {
         match self {
-            DueSearch::Unknown => After::Stored,
-            DueSearch::Whole => After::Place(Place::START),
-            DueSearch::Marked(marked) => After::Place(marked.mark),
+            DueSearch::Unknown => None,
+            DueSearch::Whole => Some(Place::START),
+            DueSearch::Marked(marked) => Some(marked.mark),
         }
     }
 

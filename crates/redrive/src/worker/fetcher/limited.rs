@@ -49,13 +49,6 @@ enum NextClaim {
     Jobs(Instant),
 }
 
-/// Which jobs a round claims first, so that neither starve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ClaimTurn {
-    Limited,
-    Others,
-}
-
 impl Fetcher {
     /// Claims jobs with and without a limit. The plan has at least one limit.
     pub(super) fn limited_round(
@@ -69,17 +62,18 @@ impl Fetcher {
             }
         }
         self.share_passed_groups(plan);
-        let turn = self.first;
-        self.first = turn.other();
+        // They take turns at being first, so that neither starve.
+        let is_limited_first = self.limited_rounds.is_multiple_of(2);
+        self.limited_rounds = self.limited_rounds.wrapping_add(1);
         let mut claimed = Vec::new();
-        for part in [turn, turn.other()] {
+        for is_limited in [is_limited_first, !is_limited_first] {
             let room = demand.saturating_sub(claimed.len());
             if room == 0 {
                 break;
             }
-            let more = match part {
-                ClaimTurn::Limited => self.claim_limited(room, plan),
-                ClaimTurn::Others => self.claim_others(room, plan),
+            let more = match is_limited {
+                true => self.claim_limited(room, plan),
+                false => self.claim_others(room, plan),
             };
             add(&self.state, &mut claimed, more)?;
         }
@@ -117,8 +111,7 @@ impl Fetcher {
         let mut limits: Vec<LimitStatus> = targets.cloned().collect();
         // None of several limits always comes first.
         let limits_in_all = limits.len().max(1);
-        limits.rotate_left(self.limited_rounds % limits_in_all);
-        self.limited_rounds = self.limited_rounds.wrapping_add(1);
+        limits.rotate_left(self.limited_rounds / 2 % limits_in_all);
         let mut claimed = Vec::new();
         for limit in limits {
             let room = room - claimed.len();
@@ -155,19 +148,16 @@ impl Fetcher {
         let found = self.search_under(target, scope, room, &mut claimed);
         let now = Instant::now();
         target.next = match found {
-            Ok(LimitedFound::AllTokens) => NextClaim::Tokens(now + GATHER),
-            Ok(LimitedFound::NoToken(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
+            Ok(Some(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
             // The search, or the walk over the groups, continues.
-            Ok(LimitedFound::NoMore) if target.source.search().is_behind() => {
-                NextClaim::Tokens(now)
-            }
-            Ok(LimitedFound::NoMore) if self.state.breakers.has_groups() => {
+            Ok(None) if target.source.search().is_behind() => NextClaim::Tokens(now),
+            Ok(None) if self.state.breakers.has_groups() => {
                 let wait = target.walk.wait(now);
                 wait.map_or(NextClaim::Jobs(now + REST), |wait| {
                     NextClaim::Tokens(now + wait)
                 })
             }
-            Ok(LimitedFound::NoMore) | Err(_) => NextClaim::Jobs(now + REST),
+            Ok(None) | Err(_) => NextClaim::Jobs(now + REST),
         };
         add(&self.state, &mut claimed, found.map(|_| Vec::new()))?;
         Ok(claimed)
@@ -193,17 +183,17 @@ impl Fetcher {
     }
 
     /// Searches the next parts of the queue, until the tokens or the room are used up. Adds the jobs to
-    /// `claimed`.
+    /// `claimed`. Returns how long there are no tokens. `None`: there are more tokens than jobs.
     fn search_under(
         &mut self,
         target: &mut LimitedSearch,
         scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
-    ) -> Result<LimitedFound> {
+    ) -> Result<Option<Duration>> {
         for scan in self.claimer.scans(&target.source)? {
             let found = self.scan_under(scan, target, scope, room - claimed.len(), claimed)?;
-            if found != LimitedFound::NoMore || claimed.len() >= room {
+            if found.is_some() || claimed.len() >= room {
                 return Ok(found);
             }
             // Nothing is left after the marks, but jobs may lie below them.
@@ -212,10 +202,10 @@ impl Fetcher {
                 return self.scan_under(next, target, scope, room - claimed.len(), claimed);
             }
         }
-        Ok(LimitedFound::NoMore)
+        Ok(None)
     }
 
-    /// Claims with one scan.
+    /// Claims with one scan. Returns the same.
     fn scan_under(
         &mut self,
         scan: Scan,
@@ -223,7 +213,7 @@ impl Fetcher {
         scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
-    ) -> Result<LimitedFound> {
+    ) -> Result<Option<Duration>> {
         let (scope, passed, asked_at) = (scope.clone(), target.passed.take(), Instant::now());
         let has_groups = self.state.breakers.has_groups();
         let groups = has_groups.then(|| target.walk.look(room, 1, passed.clone()));
@@ -241,7 +231,7 @@ impl Fetcher {
             Ok(LimitedClaim::Claimed(claim)) => claim,
             Ok(LimitedClaim::NoToken(wait)) => {
                 target.passed.note(passed);
-                return Ok(LimitedFound::NoToken(wait));
+                return Ok(Some(wait));
             }
             Err(error) => {
                 target.passed.note(passed);
@@ -258,20 +248,10 @@ impl Fetcher {
             claimed.extend(answer.claimed);
         }
         Ok(match Fill::of(claimed.len() - before, claim.tokens) {
-            Fill::Full => LimitedFound::AllTokens,
-            Fill::Partial => LimitedFound::NoMore,
+            Fill::Full => Some(Duration::ZERO),
+            Fill::Partial => None,
         })
     }
-}
-
-/// The result of a search under a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LimitedFound {
-    /// A job for each token, or as many as there was room for.
-    AllTokens,
-    NoToken(Duration),
-    /// Fewer jobs than tokens.
-    NoMore,
 }
 
 impl NextClaim {
@@ -286,15 +266,6 @@ impl NextClaim {
         match self {
             NextClaim::Jobs(_) => NextClaim::Jobs(Instant::now()),
             NextClaim::Tokens(_) => self,
-        }
-    }
-}
-
-impl ClaimTurn {
-    fn other(self) -> ClaimTurn {
-        match self {
-            ClaimTurn::Limited => ClaimTurn::Others,
-            ClaimTurn::Others => ClaimTurn::Limited,
         }
     }
 }

@@ -58,10 +58,10 @@ fn only_a_slow_promotion_of_a_large_table_starts_at_a_mark() {
         };
         due.note(Instant::now(), took, found);
         let expected = match (is_marked, moved) {
-            (false, _) => After::Place(Place::START),
-            (true, 0) if took > LONG => After::Place(place(NOW, 0)),
-            (true, 0) => After::Place(place(NOW - SETTLED_MICROS, 0)),
-            (true, _) => After::Place(place(NOW - 9, 7)),
+            (false, _) => Some(Place::START),
+            (true, 0) if took > LONG => Some(place(NOW, 0)),
+            (true, 0) => Some(place(NOW - SETTLED_MICROS, 0)),
+            (true, _) => Some(place(NOW - 9, 7)),
         };
         assert_eq!(due.after(), expected, "{took:?} {moved} {pages}");
         assert_eq!(due.sweep_in(Instant::now()).is_some(), is_marked);
@@ -71,11 +71,11 @@ fn only_a_slow_promotion_of_a_large_table_starts_at_a_mark() {
 #[test]
 fn a_new_process_starts_at_the_stored_mark() {
     let now = Instant::now();
-    assert_eq!(DueSearch::Unknown.after(), After::Stored);
+    assert_eq!(DueSearch::Unknown.after(), None);
     let stored = place(NOW - 60_000_000, 5);
     let due = marked(now, stored);
     let settled = place(NOW - SETTLED_MICROS, 0);
-    assert_eq!(due.after(), After::Place(settled));
+    assert_eq!(due.after(), Some(settled));
     assert_eq!(due.sweep_in(now), Some(Duration::ZERO));
 }
 
@@ -94,7 +94,7 @@ fn the_mark_follows_the_jobs_and_never_passes_those_that_may_commit() {
         let mut due = marked(now, mark);
         let found = nothing(mark, LARGE);
         due.note(now, took, Promoted { last, ..found });
-        assert_eq!(due.after(), After::Place(expected));
+        assert_eq!(due.after(), Some(expected));
     }
     // The clock was set back, so the statement replaced the mark.
     let mut due = marked(now, place(NOW + 1, 3));
@@ -104,7 +104,7 @@ fn the_mark_follows_the_jobs_and_never_passes_those_that_may_commit() {
         ..nothing(replaced, LARGE)
     };
     due.note(now, MS, found);
-    assert_eq!(due.after(), After::Place(replaced));
+    assert_eq!(due.after(), Some(replaced));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_promotion_that_takes_too_long_is_not_the_next_one_again() {
         due.note_failure(now, MS);
         assert_eq!(due.after(), before, "the server was away");
         due.note_failure(now, 10_000 * MS);
-        assert_eq!(due.after(), After::Place(Place::FUTURE));
+        assert_eq!(due.after(), Some(Place::FUTURE));
         assert_eq!(due.mark_to_store(now + 2 * SETTLED), None);
         assert!(due.sweep_in(now).is_some());
     }
@@ -163,7 +163,7 @@ fn after_a_cheap_pass_promotions_read_all_due_rows() {
         let later = now + 100 * MS;
         assert_eq!(sweep(&mut due, later, took, WINDOW + 1), WINDOW);
         assert_eq!(due.sweep_in(later).is_none(), is_whole);
-        assert_eq!(due.after() == After::Place(Place::START), is_whole);
+        assert_eq!(due.after() == Some(Place::START), is_whole);
     }
 }
 
@@ -173,7 +173,7 @@ fn a_small_table_is_read_whole_after_a_mark() {
     for mut due in [DueSearch::Unknown, marked(now, place(NOW - 9, 0))] {
         let found = nothing(place(NOW - 9, 0), 2048);
         assert_eq!(due.note(now, MS, found), Left::BelowMark);
-        assert_eq!(due.after(), After::Place(Place::START));
+        assert_eq!(due.after(), Some(Place::START));
         assert_eq!(due.mark_to_store(now), None);
         let left = due.note(now, MS, nothing(Place::START, 2048));
         assert_eq!(left, Left::Nothing);
