@@ -31,7 +31,6 @@ mod state;
 mod queues;
 mod threads;
 mod retry;
-mod lapses;
 mod wake_mode;
 mod breaker_reports;
 mod ledger;

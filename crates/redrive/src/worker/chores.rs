@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
+use crate::db::durability::lapses;
 use crate::db::row::column;
 use crate::db::session::Session;
 use crate::db::sql;
@@ -32,7 +33,6 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, select};
 use crate::worker::chore::{Chore, ChoreHealth};
 use crate::worker::chore_tallies::ChoreTallies;
-use crate::worker::lapses;
 use crate::worker::latch::LatchReceiver;
 use crate::worker::queues::Queues;
 use crate::worker::recovery_bounds::check_interval;
@@ -71,7 +71,7 @@ pub(crate) fn work(
     schedules: &Receiver<()>,
 ) {
     let mut chores = Chores::new(queues, db_caller);
-    lapses::mention(queues.first(), &mut chores.db_caller);
+    chores.warn_of_lapses();
     loop {
         chores.run_due();
         let pause = chores.next_at().saturating_duration_since(Instant::now());
@@ -137,6 +137,18 @@ impl<'a> Chores<'a> {
             schedules_at: Some(now),
             of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
             runs: VecDeque::new(),
+        }
+    }
+
+    /// Logs the settings that let the server lose committed data. If it cannot read them, the worker goes on.
+    fn warn_of_lapses(&mut self) {
+        match self.call("read the durability settings", lapses) {
+            Ok(lapses) => {
+                for lapse in lapses {
+                    log::warn!("{}: {lapse}", self.state);
+                }
+            }
+            Err(error) => log::debug!("{}: {error:#}", self.state),
         }
     }
 

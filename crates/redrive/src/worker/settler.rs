@@ -4,7 +4,6 @@ mod failure_log;
 mod counts;
 mod rejected;
 mod releases;
-mod statements;
 mod writes;
 
 use std::collections::BTreeMap;

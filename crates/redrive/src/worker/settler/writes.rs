@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::Settler;
 use super::counts::{count, count_lost, pass_turns};
 use super::rejected::{failed, with_plain_report};
-use super::statements::in_statements;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::follow_up::{LockWait, settle_and_store};
@@ -22,6 +21,9 @@ use crate::sync::atomic::Ordering;
 use crate::worker::ledger::{DueLease, DueWrites, Rest};
 use crate::worker::retry::{call_timeout, may_have_committed, retry_unless_locked};
 use crate::worker::state::State;
+
+/// The maximum number of verdicts per statement, except for a single larger lease.
+const VERDICTS: usize = 1000;
 
 /// How many lock timeouts a pass waits for before it postpones the other leases of its statement.
 const MAX_LOCK_WAITS: usize = 2;
@@ -47,24 +49,20 @@ impl Settler<'_> {
         let Err((mut leases, error)) = self.try_write(leases) else {
             return;
         };
-        if leases.len() == 1 && error.is_locked() {
-            if let Err((leases, error)) = self.write_unlocked(leases, error) {
-                self.postpone(leases, &error);
-            }
-            return;
+        if leases.len() == 1 {
+            return match self.write_unlocked(leases, error) {
+                Ok(()) => {}
+                Err((leases, error)) => self.postpone(leases, &error),
+            };
         }
-        if leases.len() == 1 || error.is_unavailable() && !error.is_locked() {
+        if error.is_unavailable() && !error.is_locked() {
             return self.postpone(leases, &error);
         }
         log::warn!("{}: settling lease by lease: {error:#}", self.state);
-        let mut lock_waits = 0;
-        let mut unwritten = Vec::new();
-        let mut cause = error;
+        let (mut lock_waits, mut unwritten, mut cause) = (0, Vec::new(), error);
         while let Some(lease) = leases.pop() {
-            let written = match self.try_write(vec![lease]) {
-                Err((lease, error)) if error.is_locked() => self.write_unlocked(lease, error),
-                written => written,
-            };
+            let written = self.try_write(vec![lease]);
+            let written = written.or_else(|(lease, error)| self.write_unlocked(lease, error));
             if let Err((lease, error)) = written {
                 lock_waits += usize::from(error.is_locked());
                 unwritten.extend(lease);
@@ -87,9 +85,12 @@ impl Settler<'_> {
         }
     }
 
-    /// Writes what it can of a locked lease: only jobs that need what an open transaction has locked wait for it. Returns the
-    /// lease with these.
+    /// Writes what it can of a lease that could not be written because of a lock: only jobs that need what an open transaction
+    /// has locked wait for it. Returns the lease with these.
     fn write_unlocked(&mut self, mut leases: Vec<DueLease>, error: Error) -> Result<(), Unwritten> {
+        if !error.is_locked() {
+            return Err((leases, error));
+        }
         let mut answers = Answers::of(&leases);
         let all = leases
             .iter_mut()
@@ -338,6 +339,23 @@ impl Answers {
         }
         leases
     }
+}
+
+/// Splits verdicts into statements, never within a lease.
+fn in_statements(leases: Vec<DueLease>) -> Vec<Vec<DueLease>> {
+    let (mut statements, mut verdicts): (Vec<Vec<DueLease>>, _) = (Vec::new(), 0);
+    for lease in leases {
+        let more = lease.settlements.len();
+        match statements.last_mut() {
+            Some(statement) if verdicts < VERDICTS => statement.push(lease),
+            Some(_) | None => {
+                statements.push(vec![lease]);
+                verdicts = 0;
+            }
+        }
+        verdicts += more;
+    }
+    statements
 }
 
 fn counted(leases: &[DueLease]) -> usize {
