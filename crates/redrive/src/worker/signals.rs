@@ -1,6 +1,7 @@
 //! Signals that stop a worker: the first one gracefully, the second one the process at once.
 
 use std::ffi::c_int;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,36 +32,12 @@ pub(super) struct StopSignals(Handle);
 impl StopSignals {
     /// Passes the first signal on to the worker.
     pub(super) fn listen(stop: StopHandle) -> Result<StopSignals> {
-        let failed =
-            |error| Error::unavailable("could not install the signal handlers").caused_by(error);
         let mut process = process();
         let process = match &mut *process {
             Some(process) => process,
-            none => none.insert(Process::new().map_err(failed)?),
+            none => none.insert(Process::new().map_err(not_installed)?),
         };
-        if process.listeners == 0 {
-            // Before the handlers, or the first signal could be forgotten and the second one pass for it.
-            process.ends.store(false, Ordering::SeqCst);
-        }
-        let mut signals = Signals::new(&process.stopping).map_err(failed)?;
-        let handle = signals.handle();
-        let unblocked: SigSet = process
-            .stopping
-            .iter()
-            .filter_map(|signal| Signal::try_from(*signal).ok())
-            .collect();
-        spawn("redrive-signals", move || {
-            // The parent may have left them blocked. One thread that takes them is enough.
-            if let Err(error) = unblocked.thread_unblock() {
-                log::warn!("could not unblock the signals that stop a worker: {error}");
-            }
-            // It goes on after the first one, because it may be the only thread that takes the second.
-            for _ in signals.forever() {
-                stop.stop();
-            }
-        })?;
-        process.listeners += 1;
-        Ok(StopSignals(handle))
+        process.listen(stop).map(StopSignals)
     }
 }
 
@@ -68,16 +45,58 @@ impl Drop for StopSignals {
     fn drop(&mut self) {
         self.0.close();
         if let Some(process) = &mut *process() {
-            process.listeners -= 1;
-            if process.listeners == 0 {
-                process.ends.store(true, Ordering::SeqCst);
-            }
+            process.leave();
         }
     }
 }
 
+/// Starts the thread that passes signals on to a worker.
+fn start(stopping: &[c_int], stop: StopHandle) -> Result<Handle> {
+    let mut signals = Signals::new(stopping).map_err(not_installed)?;
+    let handle = signals.handle();
+    let unblocked: SigSet = stopping
+        .iter()
+        .filter_map(|signal| Signal::try_from(*signal).ok())
+        .collect();
+    spawn("redrive-signals", move || {
+        // The parent may have left them blocked. One thread that takes them is enough.
+        if let Err(error) = unblocked.thread_unblock() {
+            log::warn!("could not unblock the signals that stop a worker: {error}");
+        }
+        // It goes on after the first one, because it may be the only thread that takes the second.
+        for _ in signals.forever() {
+            stop.stop();
+        }
+    })?;
+    Ok(handle)
+}
+
+fn not_installed(error: io::Error) -> Error {
+    Error::unavailable("could not install the signal handlers").caused_by(error)
+}
+
 impl Process {
-    fn new() -> std::io::Result<Process> {
+    fn listen(&mut self, stop: StopHandle) -> Result<Handle> {
+        if self.listeners == 0 {
+            // Before the handlers, or the first signal could be forgotten and the second one pass for it.
+            self.ends.store(false, Ordering::SeqCst);
+        }
+        self.listeners += 1;
+        let listening = start(&self.stopping, stop);
+        if listening.is_err() {
+            self.leave();
+        }
+        listening
+    }
+
+    fn leave(&mut self) {
+        self.listeners -= 1;
+        if self.listeners == 0 {
+            self.ends.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn new() -> io::Result<Process> {
         let found = Found::read();
         let is_ours = |signal: &c_int| match *signal {
             SIGTERM | SIGINT => true,
@@ -148,6 +167,20 @@ fn process() -> MutexGuard<'static, Option<Process>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::latch::Latch;
+
+    #[test]
+    fn a_signal_ends_the_process_again_if_no_worker_can_listen() {
+        let mut process = Process {
+            stopping: vec![100],
+            ends: Arc::new(AtomicBool::new(true)),
+            listeners: 0,
+        };
+        let stopping = Arc::new(Latch::new().0);
+        let listening = process.listen(StopHandle { stopping });
+        assert!(listening.is_err(), "there is no such signal");
+        assert!(process.ends.load(Ordering::SeqCst));
+    }
 
     #[test]
     fn the_status_of_a_process_names_the_signals_it_catches_and_ignores() {
