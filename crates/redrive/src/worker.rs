@@ -118,14 +118,6 @@ pub struct Worker {
     _share: PoolShare,
 }
 
-/// What a stop waits for, of one queue.
-struct Stopping {
-    /// The jobs whose handlers it did not wait for.
-    running: Vec<Arc<RunningJob>>,
-    /// Receives the released jobs.
-    released: Receiver<Result<Vec<JobId>>>,
-}
-
 impl Worker {
     /// Returns a builder for a worker of this queue.
     pub fn builder(queue: &Queue) -> WorkerBuilder {
@@ -274,7 +266,7 @@ impl Worker {
             // All are asked before the first answers.
             .collect::<Vec<_>>()
             .into_iter()
-            .map(|stopping| stopping?.wait(until))
+            .map(|stopped| wait(&stopped?, until))
             .collect();
         self.over.set();
         if finished.is_ok() && !is_claiming {
@@ -381,47 +373,35 @@ fn cut_off(queue: &SlotContext) -> CutOff {
 /// The jobs whose handlers still run and that were released, unless the database rejected the release.
 type StoppedQueue = Result<Vec<JobId>>;
 
+/// Waits for the end of a queue.
+fn wait(stopped: &Receiver<StoppedQueue>, until: Instant) -> Result<StoppedQueue> {
+    stopped.recv_deadline(until + END_TIME).map_err(|_| {
+        Error::unavailable("could not stop the worker: the database does not answer its settler")
+    })
+}
+
 impl SlotContext {
     /// Asks the settler to write what is known, and to release the rest.
-    fn finish(&self, cut_off: CutOff, until: Instant) -> Result<Stopping> {
-        let (reply, released) = bounded(1);
+    fn finish(&self, cut_off: CutOff, until: Instant) -> Result<Receiver<StoppedQueue>> {
+        let (reply, stopped) = bounded(1);
         // Fails if it is set already, which only a stop does, once.
         _ = self.state.end_by.set(until);
         let slots = self.state.slots.all();
         let of_queue = |slot: &Arc<SlotState>| slot.take_verdicts_of(self.settle.queue);
         let verdicts = slots.iter().flat_map(of_queue);
-        let transactions = cut_off.running.iter();
         let finish = Finish {
             settlements: verdicts.chain(cut_off.decided).collect(),
             started: cut_off.started,
-            transactions: transactions
-                .filter_map(|running| running.signal.transaction.get().copied())
-                .collect(),
+            running: cut_off.running,
             until,
             reply,
         };
-        let running = cut_off.running;
         match self.settle.send(Message::Finish(finish)) {
-            Ok(()) => Ok(Stopping { running, released }),
+            Ok(()) => Ok(stopped),
             Err(SettlerGone) => Err(Error::unavailable(
                 "could not stop the worker: its settler does not respond",
             )),
         }
-    }
-}
-
-impl Stopping {
-    fn wait(self, until: Instant) -> Result<StoppedQueue> {
-        let released = self.released.recv_deadline(until + END_TIME).map_err(|_| {
-            Error::unavailable(
-                "could not stop the worker: the database does not answer its settler",
-            )
-        })?;
-        // A transaction may have committed before its job was released.
-        Ok(released.map(|released| {
-            let jobs = self.running.iter().map(|running| running.meta.id);
-            jobs.filter(|job| released.contains(job)).collect()
-        }))
     }
 }
 

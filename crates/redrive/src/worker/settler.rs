@@ -20,6 +20,7 @@ use crate::worker::breaker_reports::write_reports;
 use crate::worker::breaker_state::BreakerReport;
 use crate::worker::ledger::{Flush, Ledger};
 use crate::worker::queues::Queues;
+use crate::worker::slot_state::RunningJob;
 use crate::worker::state::State;
 use counts::log_suppressed;
 use failure_log::FailureLog;
@@ -47,13 +48,13 @@ pub(crate) enum Message {
 pub(crate) struct Finish {
     /// Verdicts of slots whose handlers still run.
     pub(crate) settlements: Vec<Settlement>,
-    /// Jobs whose handlers still run. They are released too, with a counted refund.
+    /// Jobs that have started. They are released too, with a counted refund.
     pub(crate) started: Vec<JobId>,
-    /// The transactions of these handlers.
-    pub(crate) transactions: Vec<OpenTransaction>,
+    /// Those of them whose handlers still run. Their transactions end.
+    pub(crate) running: Vec<Arc<RunningJob>>,
     /// How long to retry if the database does not answer.
     pub(crate) until: Instant,
-    /// Receives the released jobs.
+    /// Receives those of the running jobs that were released.
     pub(crate) reply: Sender<Result<Vec<JobId>>>,
 }
 
@@ -206,10 +207,15 @@ impl Settler<'_> {
         started.extend(self.write_all());
         self.write_reports();
         let released = self.release_all(&started);
-        self.kept.transactions.extend(finish.transactions);
+        let running = finish.running;
+        let transactions = running.iter().filter_map(|it| it.signal.transaction.get());
+        self.kept.transactions.extend(transactions);
         self.end_transactions();
+        // A transaction may have committed before its job was released.
+        let running = running.iter().map(|running| running.meta.id);
+        let still = |released: Vec<JobId>| running.filter(|id| released.contains(id)).collect();
         // The caller of `stop` may have given up.
-        _ = finish.reply.send(released);
+        _ = finish.reply.send(released.map(still));
     }
 
     /// Writes all verdicts, and gives up those that cannot be written now. Returns the jobs of these.
