@@ -120,6 +120,10 @@ impl Helped {
             ClaimFrom::Groups => claim_groups(&self.state, &mut claimer, &mut self.walk),
             ClaimFrom::Ring => claimer.claim(MAX_BATCH),
         };
+        // The first fetcher promotes the jobs that lacked a token.
+        if let Some(due_at) = claimer.take_due() {
+            self.state.note_due(due_at);
+        }
         match claimed {
             Ok(claimed) => self.dispatcher.dispatch(&self.state, claimed),
             Err(error) => {

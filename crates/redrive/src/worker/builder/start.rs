@@ -133,7 +133,8 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
 }
 
 /// Lets no more handlers in transactions run at a time than the pool has connections for, beside those of the worker and
-/// one for other calls. They would wait for each other's connections, and for those of the calls in them.
+/// one for other calls. They would wait for each other's connections, and for those of the calls in them. One of each kind
+/// always runs.
 fn limit_transactions(builders: &mut [WorkerBuilder], connections: u32) {
     let (mut kinds, mut slots) = (0, 0);
     for builder in &*builders {
