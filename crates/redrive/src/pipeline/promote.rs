@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use due::{Pages, Place, Promoted, Swept};
+use due::{Place, Promoted, Swept, WINDOW};
 
 /// The maximum number of jobs promoted by one call.
 pub(crate) const MAX_PROMOTED: u32 = 1000;
@@ -48,24 +48,17 @@ pub(crate) fn promote(
     })
 }
 
-/// Promotes due jobs in a window of pages. Returns whether it moved all of them, and the size of the
-/// table in pages.
-pub(crate) fn sweep_delayed(
-    session: &mut Session,
-    queue: &str,
-    window: Pages,
-) -> Result<(Swept, i64)> {
+/// Promotes due jobs in the window that starts with this page.
+pub(crate) fn sweep_delayed(session: &mut Session, queue: &str, first: i64) -> Result<Swept> {
     let row = session.query_one(
         &format!("search the delayed jobs of queue `{queue}`"),
         &sql::SWEEP_DELAYED,
-        &[&queue, &i64::from(MAX_PROMOTED), &window.first, &window.end],
+        &[&queue, &i64::from(MAX_PROMOTED), &first, &(first + WINDOW)],
     )?;
-    let moved: i64 = row.get("moved");
-    let swept = match moved >= i64::from(MAX_PROMOTED) {
-        true => Swept::Part,
-        false => Swept::All,
-    };
-    Ok((swept, row.get("pages")))
+    Ok(Swept {
+        may_have_more: row.get::<_, i64>("moved") >= i64::from(MAX_PROMOTED),
+        pages: row.get("pages"),
+    })
 }
 
 /// Stores the mark of a queue for other processes.

@@ -19,7 +19,7 @@ use crate::sync::Instant;
 /// The size of the table up to which a promotion reads all due rows.
 const SMALL_PAGES: i64 = 2048;
 /// The pages of a window.
-const WINDOW: i64 = 1024;
+pub(crate) const WINDOW: i64 = 1024;
 /// A promotion that took less for what it did not move is cheap.
 const CHEAP: Duration = Duration::from_millis(5);
 /// The time that moving a job takes.
@@ -51,13 +51,6 @@ impl Place {
     };
 }
 
-/// Pages of the table, from one up to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pages {
-    pub(crate) first: i64,
-    pub(crate) end: i64,
-}
-
 /// The result of a promotion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promoted {
@@ -74,20 +67,13 @@ pub(crate) struct Promoted {
     pub(crate) next_due: Option<Duration>,
 }
 
-/// Whether a sweep moved as many jobs as it may, so that its window may have more.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Swept {
-    All,
-    Part,
-}
-
-/// The due rows that a promotion did not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// Nothing, or what sweeps will read.
-    Nothing,
-    /// Due rows below its mark, which a small table does not need.
-    BelowMark,
+pub(crate) struct Swept {
+    /// Whether it moved as many jobs as it may, so that its window may have more.
+    pub(crate) may_have_more: bool,
+    /// The size of the table.
+    pub(crate) pages: i64,
 }
 
 /// Where the promotions of one process look.
@@ -137,8 +123,8 @@ impl DueSearch {
     }
 
     /// Records a promotion: when it started, how long it took and what it found. Returns whether the next one should
-    /// follow at once.
-    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promoted) -> Left {
+    /// follow at once, because no sweep will read the due rows below the mark of this one.
+    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promoted) -> bool {
         let is_slow = took > CHEAP + MOVING * found.moved;
         let moment = |micros| Place { micros, id: 0 };
         let passed = match (found.last, took > LONG) {
@@ -151,10 +137,7 @@ impl DueSearch {
         match self {
             DueSearch::Marked(_) | DueSearch::Unknown if is_small => {
                 *self = DueSearch::Whole;
-                return match found.after == Place::START {
-                    true => Left::Nothing,
-                    false => Left::BelowMark,
-                };
+                return found.after != Place::START;
             }
             DueSearch::Marked(marked) => marked.mark = mark,
             DueSearch::Unknown | DueSearch::Whole
@@ -164,7 +147,7 @@ impl DueSearch {
             }
             DueSearch::Unknown | DueSearch::Whole => *self = DueSearch::Whole,
         }
-        Left::Nothing
+        false
     }
 
     /// Records a promotion that failed. One that exceeds the timeout must not be the next one again.
@@ -183,40 +166,28 @@ impl DueSearch {
         }
     }
 
-    /// Returns the window that a sweep reads now.
-    pub(crate) fn window(&self, now: Instant) -> Option<Pages> {
+    /// Returns the first page of the window that a sweep reads now.
+    pub(crate) fn window(&self, now: Instant) -> Option<i64> {
         match self {
-            DueSearch::Marked(marked) if marked.sweep_at <= now => Some(Pages {
-                first: marked.page,
-                end: marked.page + WINDOW,
-            }),
+            DueSearch::Marked(marked) if marked.sweep_at <= now => Some(marked.page),
             DueSearch::Unknown | DueSearch::Whole | DueSearch::Marked(_) => None,
         }
     }
 
-    /// Records a sweep of a window: when it started, how long it took, and the size of the table. After a pass that was
+    /// Records a sweep of the window: when it started, how long it took, and what it found. After a pass that was
     /// cheap, no mark is needed.
-    pub(crate) fn note_sweep(
-        &mut self,
-        window: Pages,
-        asked_at: Instant,
-        took: Duration,
-        swept: Swept,
-        pages: i64,
-    ) {
+    pub(crate) fn note_sweep(&mut self, asked_at: Instant, took: Duration, found: Swept) {
         let DueSearch::Marked(marked) = self else {
             return;
         };
         marked.pass_took += took;
-        match swept {
-            Swept::Part => {
-                marked.sweep_at = asked_at;
-                return;
-            }
-            Swept::All => marked.sweep_at = asked_at + took * marked.share,
+        if found.may_have_more {
+            marked.sweep_at = asked_at;
+            return;
         }
-        if window.end < pages {
-            marked.page = window.end;
+        marked.sweep_at = asked_at + took * marked.share;
+        if marked.page + WINDOW < found.pages {
+            marked.page += WINDOW;
         } else if marked.pass_took < CHEAP {
             *self = DueSearch::Whole;
         } else {

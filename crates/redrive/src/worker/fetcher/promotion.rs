@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{Fetcher, PROMOTE_EVERY, PROMOTE_EVERY_BUSY};
 use crate::error::Result;
-use crate::pipeline::promote::due::Left;
 use crate::pipeline::promote::{MAX_PROMOTED, promote, store_delayed_mark, sweep_delayed};
 use crate::sync::Instant;
 use crate::worker::wake_mode::WakeMode;
@@ -44,10 +43,10 @@ impl Fetcher {
                 return Err(error);
             }
         };
-        let left = self.due.note(asked_at, took, promoted);
+        let at_once = self.due.note(asked_at, took, promoted);
         self.promoted_at = now;
         self.due_at = match promoted.next_due {
-            _ if promoted.moved >= MAX_PROMOTED || left == Left::BelowMark => Some(now),
+            _ if promoted.moved >= MAX_PROMOTED || at_once => Some(now),
             Some(next_due) if next_due < PROMOTE_EVERY => Some(now + next_due),
             Some(_) | None => None,
         };
@@ -66,7 +65,7 @@ impl Fetcher {
         });
         let took = asked_at.elapsed();
         match swept {
-            Ok((swept, pages)) => self.due.note_sweep(window, asked_at, took, swept, pages),
+            Ok(swept) => self.due.note_sweep(asked_at, took, swept),
             Err(error) => {
                 self.due.note_failed_sweep(asked_at, took);
                 return Err(error);

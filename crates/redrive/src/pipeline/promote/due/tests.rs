@@ -33,9 +33,13 @@ fn marked(now: Instant, mark: Place) -> DueSearch {
 
 /// Sweeps one window. Returns its first page.
 fn sweep(due: &mut DueSearch, now: Instant, took: Duration, pages: i64) -> i64 {
-    let window = due.window(now).expect("a sweep is due");
-    due.note_sweep(window, now, took, Swept::All, pages);
-    window.first
+    let first = due.window(now).expect("a sweep is due");
+    let found = Swept {
+        may_have_more: false,
+        pages,
+    };
+    due.note_sweep(now, took, found);
+    first
 }
 
 #[test]
@@ -146,9 +150,12 @@ fn a_window_with_more_jobs_is_read_again_at_once() {
     let now = Instant::now();
     let mut due = marked(now, place(NOW - 9, 0));
     for _ in 0..3 {
-        let window = due.window(now).expect("a sweep is due");
-        assert_eq!(window.first, 0);
-        due.note_sweep(window, now, 50 * MS, Swept::Part, LARGE);
+        assert_eq!(due.window(now), Some(0));
+        let found = Swept {
+            may_have_more: true,
+            pages: LARGE,
+        };
+        due.note_sweep(now, 50 * MS, found);
     }
     assert_eq!(sweep(&mut due, now, MS, LARGE), 0);
     assert_eq!(sweep(&mut due, now + 100 * MS, MS, LARGE), WINDOW);
@@ -172,11 +179,10 @@ fn a_small_table_is_read_whole_after_a_mark() {
     let now = Instant::now();
     for mut due in [DueSearch::Unknown, marked(now, place(NOW - 9, 0))] {
         let found = nothing(place(NOW - 9, 0), 2048);
-        assert_eq!(due.note(now, MS, found), Left::BelowMark);
+        assert!(due.note(now, MS, found), "the rows below it");
         assert_eq!(due.after(), Some(Place::START));
         assert_eq!(due.mark_to_store(now), None);
-        let left = due.note(now, MS, nothing(Place::START, 2048));
-        assert_eq!(left, Left::Nothing);
+        assert!(!due.note(now, MS, nothing(Place::START, 2048)));
     }
 }
 
