@@ -77,34 +77,25 @@ pub(crate) struct GroupPlace {
     pub(super) token_in: Option<Duration>,
 }
 
-/// How many jobs the last claim found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Supply {
-    /// Less than half of what it asked for.
-    Little,
-    /// At least half, and no more groups follow.
-    Last,
-    /// At least half, and more groups follow.
-    Plenty,
-}
-
 /// The walk of one worker over the groups of its queue.
 ///
 /// A claim looks at a window of groups, and the next one continues after it, so that each group has its
 /// turn even if most of them are blocked.
 #[derive(Debug)]
 pub(crate) struct GroupWalk {
-    after: Option<String>,
+    /// The last of the groups that the last claim looked at. `None`: no other one follows.
+    pub(super) after: Option<String>,
     arrived: Option<i64>,
     /// How many groups the next claim looks at, at least.
     window: usize,
     /// How many jobs the last claim asked for.
     limit: usize,
-    supply: Supply,
+    /// Whether the last claim found at least half of the jobs it asked for.
+    pub(super) finds_many: bool,
+    /// The same, and more groups follow.
+    pub(crate) has_plenty: bool,
     /// Whether no job was found since the walk last passed the first group.
     is_fruitless: bool,
-    /// Whether a group may have a job that the walk has not looked for.
-    is_unfinished: bool,
     /// The groups whose waiting jobs must become letters before the next claim.
     diverting: Vec<String>,
     /// When a walk without a result may be continued at once.
@@ -122,29 +113,14 @@ impl GroupWalk {
             arrived: None,
             window: SPARE_GROUPS,
             limit: 0,
-            supply: Supply::Little,
-            is_fruitless: false,
-            is_unfinished: false,
+            finds_many: false,
+            has_plenty: false,
+            is_fruitless: true,
             diverting: Vec::new(),
             again_at: None,
             token_at: None,
             took: Duration::ZERO,
         }
-    }
-
-    /// Whether the last claim found at least half of the jobs it asked for.
-    pub(super) fn finds_many(&self) -> bool {
-        self.supply != Supply::Little
-    }
-
-    /// Whether groups follow those that the last claim looked at.
-    pub(super) fn more_follow(&self) -> bool {
-        self.after.is_some()
-    }
-
-    /// Whether the last claim found at least half of the jobs it asked for, and more groups follow.
-    pub(crate) fn has_plenty(&self) -> bool {
-        self.supply == Supply::Plenty
     }
 
     /// Returns where the next claim of up to `limit` jobs looks, which takes up to `in_a_row` jobs of a group before
@@ -185,14 +161,9 @@ impl GroupWalk {
         self.took = took;
         self.is_fruitless =
             jobs == 0 && place.diverting.is_empty() && (self.is_fruitless || self.after.is_none());
-        let more_follow = place.more_follow && place.walked_to.is_some();
-        self.supply = match (jobs > 0 && jobs >= self.limit / 2, more_follow) {
-            (false, _) => Supply::Little,
-            (true, false) => Supply::Last,
-            (true, true) => Supply::Plenty,
-        };
+        self.finds_many = jobs > 0 && jobs >= self.limit / 2;
+        self.has_plenty = self.finds_many && place.more_follow && place.walked_to.is_some();
         self.arrived = Some(place.arrived_to);
-        self.is_unfinished = place.walked_to.is_some() || !self.is_fruitless;
         self.window = match (Fill::of(jobs, self.limit), &place.walked_to) {
             // Many groups are blocked or have few jobs.
             (Fill::Partial, Some(_)) => self.window * 2,
@@ -202,24 +173,29 @@ impl GroupWalk {
         let token_at = place.token_in.map(|wait| now + wait.max(GATHER));
         let before = self.token_at.filter(|_| self.after.is_some());
         self.token_at = before.into_iter().chain(token_at).min();
-        if !self.is_unfinished {
+        self.after = place.walked_to;
+        self.diverting = place.diverting;
+        if !self.is_unfinished() {
             let again_at = self.token_at.into_iter().chain([now + WALK_EVERY]);
             self.again_at = again_at.min();
         }
-        self.after = place.walked_to;
-        self.diverting = place.diverting;
+    }
+
+    /// Whether a group may have a job that the walk has not looked for.
+    fn is_unfinished(&self) -> bool {
+        self.after.is_some() || !self.is_fruitless
     }
 
     /// Whether it has looked at all groups and found nothing.
     pub(crate) fn is_over(&self) -> bool {
-        !self.is_unfinished && self.diverting.is_empty()
+        !self.is_unfinished() && self.diverting.is_empty()
     }
 
     /// Returns how long a worker without jobs waits before it continues the walk, at most half of its time.
     /// `None`: until it is woken or polls.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let until = |at: Instant| at.saturating_duration_since(now);
-        let pause = match (self.is_unfinished, self.token_at) {
+        let pause = match (self.is_unfinished(), self.token_at) {
             (true, _) => self.again_at.map_or(Duration::ZERO, until),
             (false, token_at) => until(token_at?),
         };
@@ -314,14 +290,14 @@ mod tests {
             (50, None, true, false),
         ] {
             let mut walk = GroupWalk::new();
-            assert!(!walk.has_plenty());
+            assert!(!walk.has_plenty);
             walk.look(100, 10, Vec::new());
             let place = GroupPlace {
                 more_follow,
                 ..place(walked_to)
             };
             walk.note(Instant::now(), Duration::ZERO, jobs, place);
-            assert_eq!(walk.has_plenty(), expected, "{jobs} {walked_to:?}");
+            assert_eq!(walk.has_plenty, expected, "{jobs} {walked_to:?}");
         }
     }
 

@@ -97,13 +97,11 @@ impl Marks {
     /// just deleted by the others. A lead of one batch per other worker lets them step past each
     /// other. A full scan finds what lies between.
     pub(crate) fn ranges(&self, look: Scan, lead: i64) -> Vec<IndexRange> {
-        match look {
-            Scan::Full => vec![IndexRange::ALL],
-            Scan::FromMarks | Scan::Gaps | Scan::Sweep => {
-                let marks = self.last_id.iter();
-                IndexRange::from_ids(marks.map(|(&rank, &id)| (rank, id.saturating_add(lead))))
-            }
+        if look == Scan::Full {
+            return vec![IndexRange::ALL];
         }
+        let marks = self.last_id.iter();
+        IndexRange::from_ids(marks.map(|(&rank, &id)| (rank, id.saturating_add(lead))))
     }
 
     /// Returns the time until a full scan is affordable.
@@ -130,14 +128,10 @@ impl Marks {
         got: Fill,
         claimed: impl Iterator<Item = (i32, i64)>,
     ) {
+        let is_first = look == Scan::Full && got == Fill::Full;
         for (rank, id) in claimed {
             let last = self.last_id.entry(rank).or_insert(id);
-            *last = match (look, got) {
-                (Scan::Full, Fill::Full) => id,
-                (Scan::Full, Fill::Partial) | (Scan::FromMarks | Scan::Gaps | Scan::Sweep, _) => {
-                    id.max(*last)
-                }
-            };
+            *last = if is_first { id } else { id.max(*last) };
         }
         self.note_time(look, asked_at, took);
     }
@@ -145,12 +139,9 @@ impl Marks {
     /// Records when a claim started and how long it took, also of one that failed: a full scan that
     /// exceeds the timeout must not be the next one again.
     pub(crate) fn note_time(&mut self, look: Scan, asked_at: Instant, took: Duration) {
-        match look {
-            Scan::Full => {
-                self.full_look_at = Some(asked_at);
-                self.full_look_took = took;
-            }
-            Scan::FromMarks | Scan::Gaps | Scan::Sweep => {}
+        if look == Scan::Full {
+            self.full_look_at = Some(asked_at);
+            self.full_look_took = took;
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::pipeline::claim::Parts;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::mark::{IndexRange, Marks, Scan};
-use crate::pipeline::claim::windows::{Front, Need, Window, Windows};
+use crate::pipeline::claim::windows::{Front, Window, Windows};
 use crate::sync::Instant;
 
 /// The size of all ready jobs, with dead rows, up to which a claim reads its whole queue: as much as
@@ -26,8 +26,8 @@ const DEFAULT_RANKS: [i32; 2] = [0, 1];
 /// Where the claims of one process on one queue search.
 #[derive(Debug)]
 pub(crate) enum Search {
-    /// Not measured yet.
-    Unknown { hints: Hints, ranks: Ranks },
+    /// Not measured yet. After a start again, the jobs that this worker left may lie below the marks of other processes.
+    Unknown { again: bool, ranks: Ranks },
     /// In the whole queue, which is short or had this size when all of it was read in a moment.
     Whole {
         marks: Marks,
@@ -40,14 +40,6 @@ pub(crate) enum Search {
         ranks: Ranks,
         bytes: i64,
     },
-}
-
-/// Whether the marks of other processes help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hints {
-    Use,
-    /// Jobs that this worker left until now may lie below them.
-    Ignore,
 }
 
 /// Whether to look for the ranks of ready jobs.
@@ -100,7 +92,7 @@ pub(crate) struct Ended {
 impl Search {
     pub(crate) fn new() -> Search {
         Search::Unknown {
-            hints: Hints::Use,
+            again: false,
             ranks: Ranks::Find,
         }
     }
@@ -108,7 +100,7 @@ impl Search {
     /// Starts again, because the worker now handles jobs that it left until now.
     pub(crate) fn restart(&mut self) {
         *self = Search::Unknown {
-            hints: Hints::Ignore,
+            again: true,
             ranks: Ranks::Find,
         };
     }
@@ -152,13 +144,11 @@ impl Search {
                     bytes: found.bytes,
                 };
             }
-            Search::Unknown { hints, .. } => {
-                let hints = *hints;
+            Search::Unknown { again, .. } => {
+                let of_others = found.marks.into_iter();
+                let of_others = of_others.map(|(rank, id)| (rank, if *again { 0 } else { id }));
                 let mut marks = BTreeMap::from(known);
-                marks.extend(found.marks.into_iter().map(|(rank, id)| match hints {
-                    Hints::Use => (rank, id),
-                    Hints::Ignore => (rank, 0),
-                }));
+                marks.extend(of_others);
                 *self = Search::Windowed {
                     windows: Windows::new(now, found.newest, marks),
                     ranks: Ranks::Known,
@@ -261,12 +251,7 @@ impl Search {
         ended: Ended,
         claimed: impl Iterator<Item = (i32, i64)>,
     ) {
-        let Ended {
-            asked_at,
-            took,
-            lead,
-            fill,
-        } = ended;
+        let (asked_at, took, fill) = (ended.asked_at, ended.took, ended.fill);
         match (&mut *self, look) {
             (Search::Whole { marks, .. }, Look::Whole(scan, _)) => {
                 marks.note(*scan, asked_at, took, fill, claimed);
@@ -275,7 +260,7 @@ impl Search {
                 }
             }
             (Search::Windowed { windows, .. }, Look::Front(front)) => {
-                windows.note_front(front, lead, took, fill, claimed);
+                windows.note_front(front, ended.lead, took, fill, claimed);
             }
             (Search::Windowed { windows, ranks, .. }, Look::Gaps(_)) => {
                 windows.note_gaps(asked_at, claimed);
@@ -284,16 +269,13 @@ impl Search {
                 }
             }
             (Search::Windowed { windows, bytes, .. }, Look::Sweep(window)) => {
-                match windows.note_sweep(window, asked_at, took, fill, claimed.last()) {
-                    Need::Windows => {}
-                    Need::Nothing => {
-                        let bytes = *bytes;
-                        *self = Search::Whole {
-                            marks: Marks::new(),
-                            measured_at: asked_at,
-                            bytes,
-                        };
-                    }
+                if !windows.note_sweep(window, asked_at, took, fill, claimed.last()) {
+                    let bytes = *bytes;
+                    *self = Search::Whole {
+                        marks: Marks::new(),
+                        measured_at: asked_at,
+                        bytes,
+                    };
                 }
             }
             (Search::Unknown { .. } | Search::Whole { .. } | Search::Windowed { .. }, _) => {}

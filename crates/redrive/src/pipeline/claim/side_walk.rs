@@ -63,8 +63,8 @@ impl SideWalk {
     pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
         self.walk.note(now, took, jobs, place);
         // If each group gives a job, the groups are only small, and the next claim looks at more of them.
-        let met = !self.walk.finds_many() && jobs < self.groups;
-        self.is_under_way = self.walk.more_follow() && !met;
+        let met = !self.walk.finds_many && jobs < self.groups;
+        self.is_under_way = self.walk.after.is_some() && !met;
         self.rests_until = met.then(|| now + (took * REST).min(MAX_REST));
     }
 }

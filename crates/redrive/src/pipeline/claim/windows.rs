@@ -71,17 +71,11 @@ pub(crate) struct Windows {
     marks: BTreeMap<i32, i64>,
     newest: NewestIds,
     width: i64,
-    tail: Tail,
+    /// Whether the front reads the newest ids before its marks reach them.
+    reads_tail: bool,
     /// When to read the gaps.
     gaps_at: Instant,
     sweep: Sweep,
-}
-
-/// Whether the front reads the newest ids before its marks reach them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tail {
-    Leave,
-    Read,
 }
 
 /// The place of the sweep. It reads the same ids of all ranks in one window.
@@ -117,14 +111,6 @@ pub(crate) struct Window {
     top: i64,
 }
 
-/// Whether windows are still needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
-    Windows,
-    /// A whole pass was cheap.
-    Nothing,
-}
-
 impl Windows {
     /// Starts with marks by rank; 0: nothing is known about the rank.
     pub(crate) fn new(now: Instant, newest: i64, marks: BTreeMap<i32, i64>) -> Windows {
@@ -140,7 +126,7 @@ impl Windows {
                 sampled_at: now,
             },
             width: FIRST_WIDTH,
-            tail: Tail::Leave,
+            reads_tail: false,
             gaps_at: now,
             sweep: Sweep {
                 at: 0,
@@ -226,7 +212,7 @@ impl Windows {
                 to: end,
             });
             ends.insert(rank, end);
-            if self.tail == Tail::Read {
+            if self.reads_tail {
                 parts.push(IdRange {
                     rank,
                     after: end.max(newest - TAIL),
@@ -271,7 +257,7 @@ impl Windows {
             *mark = passed.max(*mark);
         }
         if !is_empty {
-            self.tail = Tail::Leave;
+            self.reads_tail = false;
             return;
         }
         // The ids before the lead were not read.
@@ -286,17 +272,14 @@ impl Windows {
             }
         }
         self.adapt(took);
-        self.tail = match took * 2 > SHORT && self.is_behind() {
-            true => Tail::Read,
-            false => Tail::Leave,
-        };
+        self.reads_tail = took * 2 > SHORT && self.is_behind();
     }
 
     /// Records a claim that failed after this time.
     pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
         if took > LONG {
             self.width = (self.width / 8).max(MIN_WIDTH);
-            self.tail = Tail::Leave;
+            self.reads_tail = false;
         }
         self.sweep.due_at = Some(asked_at + took * self.sweep.share);
     }
@@ -334,7 +317,8 @@ impl Windows {
     }
 
     /// Records a claim of the sweep: when it started, how long it took, whether it was full, and its
-    /// last job. One that was full left jobs in its window, so the next one continues there at once.
+    /// last job. One that was full left jobs in its window, so the next one continues there at once. Returns whether
+    /// windows are still needed. They are not after a whole pass that was cheap.
     pub(crate) fn note_sweep(
         &mut self,
         window: &Window,
@@ -342,12 +326,12 @@ impl Windows {
         took: Duration,
         got: Fill,
         last: Option<(i32, i64)>,
-    ) -> Need {
+    ) -> bool {
         self.sweep.pass_took += took;
         if let (Fill::Full, Some(last)) = (got, last) {
             self.sweep.rest = Some((window.end, last));
             self.sweep.due_at = Some(asked_at);
-            return Need::Windows;
+            return true;
         }
         self.sweep.due_at = Some(asked_at + took * self.sweep.share);
         self.sweep.rest = None;
@@ -357,16 +341,13 @@ impl Windows {
             self.adapt(took);
         }
         if window.end < window.top {
-            return Need::Windows;
+            return true;
         }
-        let need = match self.sweep.pass_took < LONG && !self.is_behind() {
-            true => Need::Nothing,
-            false => Need::Windows,
-        };
+        let is_needed = self.sweep.pass_took >= LONG || self.is_behind();
         self.sweep.at = 0;
         self.sweep.pass_took = Duration::ZERO;
         self.sweep.share = SHARE;
-        need
+        is_needed
     }
 
     /// Adapts the width to the time that a claim took which returned nothing.

@@ -54,7 +54,7 @@ impl Fetcher {
     /// Whether the groups have many jobs and there were no others recently.
     fn ring_rests(&self) -> bool {
         let is_recent = |at: Instant| at.elapsed() < RING_REST;
-        self.walk.has_plenty() && !self.woken && self.ring_empty_at.is_some_and(is_recent)
+        self.walk.has_plenty && !self.woken && self.ring_empty_at.is_some_and(is_recent)
     }
 
     fn claim_ring_of_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
@@ -66,13 +66,13 @@ impl Fetcher {
     fn claim_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
         // The walk finds enough groups by itself.
-        let passed = match self.walk.has_plenty() {
+        let passed = match self.walk.has_plenty {
             true => Vec::new(),
             false => self.state.passed_groups.take(),
         };
         let in_a_row = self.state.in_a_row(limit);
         let rate = self.state.breakers.group_rate();
-        if rate == GroupRate::Unlimited && self.walk.has_plenty() {
+        if rate == GroupRate::Unlimited && self.walk.has_plenty {
             self.ask_for_help(limit, ClaimFrom::Groups);
         }
         let look = self.walk.look(limit, in_a_row, passed.clone());
