@@ -1,28 +1,17 @@
 //! Failure causes: why an attempt failed, as counted in the metrics.
 
-/// Why an attempt failed. A lost worker is a cause too; the reaper counts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FailureCause {
-    Error,
-    Rejected,
-    Panic,
-    Timeout,
-    Undecodable,
-    Unhandled,
-    Outage,
-}
+use crate::job::words::words;
 
-impl FailureCause {
-    /// Returns the value of the metric label `cause`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            FailureCause::Error => "error",
-            FailureCause::Rejected => "rejected",
-            FailureCause::Panic => "panic",
-            FailureCause::Timeout => "timeout",
-            FailureCause::Undecodable => "undecodable",
-            FailureCause::Unhandled => "unhandled",
-            FailureCause::Outage => "outage",
-        }
+words! {
+    /// Why an attempt failed. A lost worker is a cause too; the reaper counts it. The words are values of the metric label
+    /// `cause`.
+    pub(crate) enum FailureCause is "cause" {
+        Error = "error",
+        Rejected = "rejected",
+        Panic = "panic",
+        Timeout = "timeout",
+        Undecodable = "undecodable",
+        Unhandled = "unhandled",
+        Outage = "outage",
     }
 }
