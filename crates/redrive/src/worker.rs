@@ -13,12 +13,12 @@ mod breaker_state;
 mod batch;
 mod gathering;
 pub(crate) mod handlers;
-pub(crate) mod own_transaction;
 mod batch_handler;
 mod handler_table;
 mod form;
 pub(crate) mod registry;
 mod slot_state;
+pub(crate) mod own_transaction;
 mod slots;
 #[cfg(feature = "tracing")]
 mod span;

@@ -26,7 +26,7 @@ use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
 use crate::sync::Instant;
 use crate::worker::AttemptOutcome;
-use crate::worker::handlers::{Call, HandlerOptions, JobEnd, Prepared};
+use crate::worker::handlers::{HandlerOptions, JobEnd, Prepared};
 use crate::worker::observer::of_verdict;
 use crate::worker::own_transaction::{AttemptResult, not_accepted, not_committed, settle_in_own};
 use crate::worker::registry::Handlers;
@@ -244,21 +244,15 @@ fn attempt(
     let Some(handler) = table.of(&kind) else {
         return Err(Error::invalid(format!("kind `{kind}` has no handler")));
     };
-    let result = match &handler.call {
-        Call::Plain(run) => AttemptResult::Judge(run(claimed, signal)),
-        Call::Batch(batch) => AttemptResult::Judge(batch.attempt_one(claimed, signal)),
-        Call::InTransaction(prepare) => {
-            let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
-            let (started, keep) = (Instant::now(), handler.options.keep_done);
-            match prepare(claimed, signal) {
-                Ok(prepared) => in_savepoint(transaction, prepared, || {
-                    let now = Instant::now();
-                    let ran = now.saturating_duration_since(started);
-                    Settlement::done(lease, &meta, ran, keep, now)
-                })?,
-                Err(outcome) => AttemptResult::Judge(Err(outcome)),
-            }
-        }
+    let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
+    let (started, keep) = (Instant::now(), handler.options.keep_done);
+    let result = match handler.run(claimed, signal) {
+        Ok(end) => AttemptResult::Judge(end),
+        Err(prepared) => in_savepoint(transaction, prepared, || {
+            let now = Instant::now();
+            let ran = now.saturating_duration_since(started);
+            Settlement::done(lease, &meta, ran, keep, now)
+        })?,
     };
     Ok((result, Arc::clone(&handler.options)))
 }

@@ -267,6 +267,18 @@ impl Handler {
         self.options = Arc::new(options.or(&self.options));
     }
 
+    /// Runs the attempt of a job. Of a handler in a transaction, returns what runs it there.
+    pub(crate) fn run(&self, claimed: ClaimedJob, signal: Arc<Signal>) -> Result<JobEnd, Prepared> {
+        match &self.call {
+            Call::Plain(run) => Ok(run(claimed, signal)),
+            Call::Batch(batch) => Ok(batch.attempt_one(claimed, signal)),
+            Call::InTransaction(prepare) => match prepare(claimed, signal) {
+                Ok(prepared) => Err(prepared),
+                Err(outcome) => Ok(Err(outcome)),
+            },
+        }
+    }
+
     pub(crate) fn batch(&self) -> Option<&BatchCall> {
         match &self.call {
             Call::Batch(call) => Some(call),

@@ -8,7 +8,7 @@
 //! session asks for the reason: the attempt also failed if the same server still runs, however the session ended.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use postgres::error::SqlState;
 
@@ -19,16 +19,17 @@ use crate::error::{Error, Result};
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
-use crate::job::job::{JobId, JobMeta, OpenTransaction, Signal};
+use crate::job::job::{JobId, OpenTransaction};
 use crate::pipeline::attempt::run_handler;
-use crate::pipeline::claim::{ClaimedJob, LeaseId};
+use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Instant, Transaction};
-use crate::worker::handlers::{Call, Handler, JobEnd, Prepared};
+use crate::worker::handlers::{Handler, JobEnd, Prepared};
+use crate::worker::slot_state::RunningJob;
 
 /// How a handler ended its job.
 #[derive(Debug)]
@@ -41,29 +42,21 @@ pub(crate) enum AttemptResult {
     Lost,
 }
 
-/// Runs a handler. If it has its own transaction, settles the job in that.
+/// Runs the handler of a job. If it has its own transaction, settles the job in that.
 pub(crate) fn attempt(
     handler: &Handler,
     claimed: ClaimedJob,
-    signal: Arc<Signal>,
+    running: &RunningJob,
     db: &Database,
 ) -> AttemptResult {
-    let prepare = match &handler.call {
-        Call::Plain(run) => return AttemptResult::Judge(run(claimed, signal)),
-        Call::Batch(batch) => return AttemptResult::Judge(batch.attempt_one(claimed, signal)),
-        Call::InTransaction(prepare) => prepare,
+    let prepared = match handler.run(claimed, Arc::clone(&running.signal)) {
+        Ok(end) => return AttemptResult::Judge(end),
+        Err(prepared) => prepared,
     };
     let mut attempt = OwnAttempt {
-        lease: claimed.lease,
-        keep_done: handler.options.keep_done,
-        meta: Arc::clone(&claimed.meta),
-        signal: Arc::clone(&signal),
+        running,
         server_started: None,
         xid: None,
-    };
-    let prepared = match prepare(claimed, signal) {
-        Ok(prepared) => prepared,
-        Err(outcome) => return AttemptResult::Judge(Err(outcome)),
     };
     let mut session = None;
     let ended = run_handler(|| {
@@ -82,22 +75,19 @@ pub(crate) fn attempt(
 }
 
 /// An attempt and what is known of its transaction.
-struct OwnAttempt {
-    lease: LeaseId,
-    meta: Arc<JobMeta>,
-    signal: Arc<Signal>,
-    keep_done: Option<Duration>,
+struct OwnAttempt<'a> {
+    running: &'a RunningJob,
     /// When the server of the transaction started. `None`: it has not begun.
     server_started: Option<SystemTime>,
     /// The id of the transaction that settled the job and commits. `None`: it settled none.
     xid: Option<String>,
 }
 
-impl OwnAttempt {
+impl OwnAttempt<'_> {
     /// Runs the handler, settles the job, stores its follow-ups and commits. Commits nothing if the lease is lost.
     fn run(&mut self, session: &mut Session, handler: Prepared) -> Result<(), Failure> {
-        let started = Instant::now();
-        let id = self.meta.id;
+        let (started, running) = (Instant::now(), self.running);
+        let id = running.meta.id;
         let error = |error| refusal("begin", id, error);
         let client = session.client();
         let begun = client.transaction().and_then(|mut transaction| {
@@ -122,10 +112,10 @@ impl OwnAttempt {
             began,
             keeps_snapshot: row.get("keeps_snapshot"),
         };
-        _ = self.signal.transaction.set(own);
+        _ = running.signal.transaction.set(own);
         // The stop or the watchdog took the job while this thread waited for its session. After this, they end the
         // transaction.
-        if self.signal.given_away.fetch_or(false, Ordering::AcqRel) {
+        if running.signal.given_away.fetch_or(false, Ordering::AcqRel) {
             let why = format!("could not begin job {id} in its transaction: it came too late");
             return Err(not_begun(&Error::unavailable(why)));
         }
@@ -134,7 +124,8 @@ impl OwnAttempt {
 
         let now = Instant::now();
         let ran = now.saturating_duration_since(started);
-        let mut done = Settlement::done(self.lease, &self.meta, ran, self.keep_done, now);
+        let (lease, keep) = (running.lease, running.options.keep_done);
+        let mut done = Settlement::done(lease, &running.meta, ran, keep, now);
         done.follow_ups = follow_ups;
         let Some(xid) = settle_in_own(&mut transaction, &done, began)? else {
             return Ok(());

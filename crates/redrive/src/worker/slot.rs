@@ -117,7 +117,6 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
             }
         };
         let running = Arc::new(running(context, &claimed, &handler.options, started));
-        let signal = Arc::clone(&running.signal);
         let shown = std::slice::from_ref(&running);
         show(state, slot_state, shown);
         if state.stopping.is_set() {
@@ -129,8 +128,8 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
         #[cfg(feature = "tracing")]
         let _span = span::enter(&running.meta, 1);
         let db = state.config.queue.database();
-        let attempted = own_transaction::attempt(handler, claimed, Arc::clone(&signal), db);
-        if signal.given_away.swap(true, Ordering::AcqRel) {
+        let attempted = own_transaction::attempt(handler, claimed, &running, db);
+        if running.signal.given_away.swap(true, Ordering::AcqRel) {
             lock(&slot_state.running).clear();
             note_late(state, &running, &attempted);
             return;
