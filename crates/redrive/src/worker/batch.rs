@@ -115,7 +115,8 @@ impl<P> BatchJob<P> {
     ///
     /// Add its follow-ups before: if the batch exceeds its deadline, later ones are dropped.
     pub fn done(&self) {
-        self.0.signal.decision.done(self.0.follow_ups.list());
+        let follow_ups = self.0.follow_ups.list();
+        self.0.signal.decision.set(Ok(follow_ups));
     }
 
     /// Returns what the handler has decided about the job so far, for tests. `None`: the end of the batch
@@ -149,7 +150,7 @@ impl<P> BatchJob<P> {
     ///
     /// Takes a [`Failure`] or any error, which asks for a retry.
     pub fn fail(&self, failure: impl Into<Failure>) {
-        self.0.signal.decision.failed(failure.into());
+        self.0.signal.decision.set(Err(failure.into()));
     }
 }
 
