@@ -18,14 +18,6 @@ use crate::sync::{Instant, Row};
 /// The longest time for which a job returns to the queue, because the limit may be raised or removed.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// Whether each group of a queue has a rate limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum GroupRate {
-    #[default]
-    Unlimited,
-    Limited,
-}
-
 /// Claimed jobs, after those with a group have taken their tokens.
 #[derive(Debug, Default)]
 pub(crate) struct ChargedJobs {
@@ -50,9 +42,9 @@ impl ChargedJobs {
 pub(crate) fn claim_with_group_tokens(
     session: &mut Session,
     request: &ClaimRequest,
-    groups: GroupRate,
+    each_group: bool,
 ) -> Result<ChargedJobs> {
-    if groups == GroupRate::Unlimited {
+    if !each_group {
         return claim(session, request).map(unlimited);
     }
     let doing = format!(
@@ -61,7 +53,7 @@ pub(crate) fn claim_with_group_tokens(
     );
     session.read_committed(&doing, |session| {
         let claimed = claim(session, request)?;
-        charge_groups(session, claimed, groups)
+        charge_groups(session, claimed)
     })
 }
 
@@ -70,7 +62,6 @@ pub(crate) fn claim_with_group_tokens(
 pub(crate) fn charge_groups(
     session: &mut Session,
     claimed: Vec<ClaimedJob>,
-    groups: GroupRate,
 ) -> Result<ChargedJobs> {
     let grouped = claimed.iter().filter_map(|job| {
         let group = job.meta.group.as_deref()?;
@@ -80,16 +71,13 @@ pub(crate) fn charge_groups(
     let Some(first) = claimed.first().filter(|_| !ids.is_empty()) else {
         return Ok(unlimited(claimed));
     };
-    if groups == GroupRate::Unlimited {
-        return Ok(unlimited(claimed));
-    }
     let asked_at = Instant::now();
     let rows = session.query(
         "take the tokens of groups",
         &sql::TAKE_GROUP_TOKENS,
         &[&&*first.meta.queue, &keys, &ids],
     )?;
-    let mut tokens: HashMap<i64, GroupToken> = rows
+    let mut tokens: HashMap<i64, _> = rows
         .iter()
         .map(|row| (row.get("job_id"), token(row, asked_at)))
         .collect();
@@ -99,12 +87,12 @@ pub(crate) fn charge_groups(
     for mut job in claimed {
         match tokens.remove(&job.meta.id.get()) {
             None => charged.jobs.push(job),
-            Some(GroupToken::Taken { start_by }) => {
+            Some(Ok(start_by)) => {
                 job.start_by = start_by;
                 charged.has_charged = true;
                 charged.jobs.push(job);
             }
-            Some(GroupToken::None { wait }) => {
+            Some(Err(wait)) => {
                 leases.push(job.lease.0);
                 ids.push(job.meta.id.get());
                 waits.push(i64::try_from(wait.as_micros()).unwrap_or(i64::MAX));
@@ -118,25 +106,12 @@ pub(crate) fn charge_groups(
     Ok(charged)
 }
 
-/// The answer to a request for a token.
-enum GroupToken {
-    /// The job must start by this time. `None`: at any time, because the limit was removed.
-    Taken {
-        start_by: Option<Instant>,
-    },
-    None {
-        wait: Duration,
-    },
-}
-
-fn token(row: &Row, asked_at: Instant) -> GroupToken {
+/// Returns by when a job with a token must start, `None`: at any time, because the limit was removed. An error is the
+/// wait for a token.
+fn token(row: &Row, asked_at: Instant) -> Result<Option<Instant>, Duration> {
     match row.get("is_granted") {
-        true => GroupToken::Taken {
-            start_by: start_by(asked_at, row.get("taken_us"), row.get("hold_us")),
-        },
-        false => GroupToken::None {
-            wait: micros(row.get("wait_us")).min(MAX_WAIT),
-        },
+        true => Ok(start_by(asked_at, row.get("taken_us"), row.get("hold_us"))),
+        false => Err(micros(row.get("wait_us")).min(MAX_WAIT)),
     }
 }
 
@@ -151,7 +126,7 @@ fn put_off(session: &mut Session, leases: &[Uuid], ids: &[i64], waits: &[i64]) -
     Ok(())
 }
 
-fn unlimited(jobs: Vec<ClaimedJob>) -> ChargedJobs {
+pub(super) fn unlimited(jobs: Vec<ClaimedJob>) -> ChargedJobs {
     ChargedJobs {
         jobs,
         ..ChargedJobs::default()

@@ -13,7 +13,7 @@ use crate::job::wait::from_now;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
 use crate::pipeline::claim::{ClaimRequest, claim};
-use crate::pipeline::group_tokens::{ChargedJobs, GroupRate, charge_groups};
+use crate::pipeline::group_tokens::{ChargedJobs, charge_groups, unlimited};
 
 /// The kind of the limit of a whole queue.
 pub(crate) const WHOLE_QUEUE: &str = "";
@@ -27,15 +27,7 @@ pub(crate) struct TokenScope {
     /// How soon a job must start once it has its tokens.
     pub(crate) hold: Duration,
     /// Whether a job with a group needs a token of this, too.
-    pub(crate) groups: GroupRate,
-}
-
-/// The result of a claim under limits.
-#[derive(Debug)]
-pub(crate) enum LimitedClaim {
-    /// There was no token; more may come after this time.
-    NoToken(Duration),
-    Claimed(TokenClaim),
+    pub(crate) each_group: bool,
 }
 
 /// What was claimed with tokens.
@@ -50,24 +42,28 @@ pub(crate) struct TokenClaim {
 }
 
 /// Claims at most as many jobs as there are tokens, and takes theirs. The jobs must start soon. With
-/// `groups`, jobs that wait for their group get the tokens that are left.
+/// `groups`, jobs that wait for their group get the tokens that are left. Without a token, returns the time until
+/// there may be one.
 pub(crate) fn claim_with_tokens(
     session: &mut Session,
     scope: &TokenScope,
     request: &ClaimRequest,
     groups: Option<&GroupLook>,
-) -> Result<LimitedClaim> {
+) -> Result<Result<TokenClaim, Duration>> {
     let doing = format!("claim jobs of queue `{}` under a rate limit", scope.queue);
     session.read_committed(&doing, |session| {
         let mut request = request.clone();
         let tokens = match lock_tokens(session, scope)? {
-            Tokens::Some(tokens) => tokens,
-            Tokens::None(wait) => return Ok(LimitedClaim::NoToken(wait)),
+            Ok(tokens) => tokens,
+            Err(wait) => return Ok(Err(wait)),
         };
         request.limit = request.limit.min(tokens);
         let tokens = request.limit;
         let jobs = claim(session, &request)?;
-        let mut ring = charge_groups(session, jobs, scope.groups)?;
+        let mut ring = match scope.each_group {
+            true => charge_groups(session, jobs)?,
+            false => unlimited(jobs),
+        };
         request.limit -= ring.claimed().min(tokens);
         // Two statements that charge buckets in one transaction could deadlock with another one.
         let mut of_groups = match groups.filter(|_| request.limit > 0 && !ring.has_charged) {
@@ -85,7 +81,7 @@ pub(crate) fn claim_with_tokens(
         if claimed > 0 {
             charge_tokens(session, scope, claimed)?;
         }
-        Ok(LimitedClaim::Claimed(TokenClaim {
+        Ok(Ok(TokenClaim {
             tokens,
             ring,
             of_groups,
@@ -98,35 +94,29 @@ pub(crate) fn claim_with_tokens(
 pub(crate) fn take_token(session: &mut Session, scope: &TokenScope) -> Result<bool> {
     session.read_committed("take a token", |session| {
         match lock_tokens(session, scope)? {
-            Tokens::Some(_) => charge_tokens(session, scope, 1).map(|()| true),
-            Tokens::None(_) => Ok(false),
+            Ok(_) => charge_tokens(session, scope, 1).map(|()| true),
+            Err(_) => Ok(false),
         }
     })
-}
-
-/// The tokens that a transaction has locked.
-enum Tokens {
-    Some(usize),
-    /// None for this time.
-    None(Duration),
 }
 
 /// How long a worker waits for a bucket that another one is using.
 const BUSY_WAIT: Duration = Duration::from_millis(5);
 
-fn lock_tokens(session: &mut Session, scope: &TokenScope) -> Result<Tokens> {
+/// Locks tokens for the transaction, and returns how many. Without one, returns the time until there may be one.
+fn lock_tokens(session: &mut Session, scope: &TokenScope) -> Result<Result<usize, Duration>> {
     let row = session.query_one(
         "count the tokens of a rate limit",
         &sql::LOCK_TOKENS,
         &[&&*scope.queue, &scope.kinds],
     )?;
     if !row.get::<_, bool>("is_locked") {
-        return Ok(Tokens::None(BUSY_WAIT));
+        return Ok(Err(BUSY_WAIT));
     }
     let wait = Duration::from_millis(row.get::<_, i64>("wait_ms").unsigned_abs());
     Ok(match usize::try_from(row.get::<_, i64>("tokens")) {
-        Ok(tokens @ 1..) => Tokens::Some(tokens),
-        Ok(0) | Err(_) => Tokens::None(wait.max(Duration::from_millis(1))),
+        Ok(tokens @ 1..) => Ok(tokens),
+        Ok(0) | Err(_) => Err(wait.max(Duration::from_millis(1))),
     })
 }
 

@@ -17,7 +17,6 @@ use crate::pipeline::breaker::{
 };
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::gates::Gates;
-use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::probe::{Probe, ProbeVerdict};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
@@ -42,7 +41,7 @@ pub(crate) struct LocalBreakers {
     /// Whether jobs of the queue may wait for their group.
     grouped: AtomicBool,
     /// Whether each group has a rate limit.
-    group_rate: AtomicBool,
+    limits_groups: AtomicBool,
     known: Mutex<Known>,
 }
 
@@ -121,7 +120,7 @@ impl LocalBreakers {
             dependencies,
             quiet: AtomicBool::new(true),
             grouped: AtomicBool::new(false),
-            group_rate: AtomicBool::new(false),
+            limits_groups: AtomicBool::new(false),
             known: Mutex::new(known),
         }
     }
@@ -268,11 +267,8 @@ impl LocalBreakers {
     }
 
     /// Whether each group of the queue has a rate limit.
-    pub(crate) fn group_rate(&self) -> GroupRate {
-        match self.group_rate.load(Ordering::Relaxed) {
-            true => GroupRate::Limited,
-            false => GroupRate::Unlimited,
-        }
+    pub(crate) fn limits_groups(&self) -> bool {
+        self.limits_groups.load(Ordering::Relaxed)
     }
 
     /// Replaces the known state. Returns whether the worker may claim more than before.
@@ -287,8 +283,8 @@ impl LocalBreakers {
         known.paused_until = lasts.map(|time| now + time);
         let had_limits = known.limits.clone();
         known.limits = LocalLimits::of(&self.queue, gates.limits);
-        let has_group_rate = known.limits.groups == GroupRate::Limited;
-        self.group_rate.store(has_group_rate, Ordering::Relaxed);
+        self.limits_groups
+            .store(known.limits.each_group, Ordering::Relaxed);
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
         known.open.retain(|_, gate| gate.is_news);
         for gated in gates.breakers {

@@ -14,7 +14,7 @@ use crate::pipeline::claim::measure::{Claimable, measure, store_marks};
 use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, claim_one};
-use crate::pipeline::group_tokens::{ChargedJobs, GroupRate, claim_with_group_tokens};
+use crate::pipeline::group_tokens::{ChargedJobs, claim_with_group_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
@@ -102,13 +102,13 @@ impl Claimer {
 
     /// Claims with this scan. One from the marks starts `lead` ids after them.
     fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let (source, groups) = (self.source.clone(), self.state.breakers.group_rate());
+        let (source, each_group) = (self.source.clone(), self.state.breakers.limits_groups());
         let request = self.request_of(&source, limit);
         let charged = self.scan(
             "claim jobs",
             (&source, scan, lead),
             request,
-            move |session, request| claim_with_group_tokens(session, request, groups),
+            move |session, request| claim_with_group_tokens(session, request, each_group),
             |charged| Some((charged, limit)),
         )?;
         Ok(charged.jobs)
@@ -215,8 +215,7 @@ impl Claimer {
     /// this is one, and if each group has a rate limit.
     pub(crate) fn claim_one(&mut self) -> Result<Vec<ClaimedJob>> {
         self.measure(&self.source.clone())?;
-        let has_group_rate = self.state.breakers.group_rate() == GroupRate::Limited;
-        if has_group_rate || self.look() != Scan::Full {
+        if self.state.breakers.limits_groups() || self.look() != Scan::Full {
             return Ok(Vec::new());
         }
         let request = self.request_of(&self.source, 1);

@@ -36,8 +36,9 @@ pub(crate) struct GroupLook {
     pub(super) window: i32,
     /// The groups whose waiting jobs must become letters first.
     pub(super) diverting: Vec<String>,
-    /// The treatment of the tokens of the groups, if each group has a rate limit.
-    pub(super) tokens: TokenUse,
+    /// Whether a job takes the token of its group, which must be there, if each group has a rate limit. Otherwise the claim
+    /// that will start the job takes it.
+    pub(super) takes_tokens: bool,
     /// How many jobs of a group to take before those of the next one. 1: no job has followers.
     pub(super) in_a_row: usize,
 }
@@ -49,15 +50,6 @@ pub(super) enum WalkStart {
     After(String),
     /// Behind any of the groups.
     Anywhere,
-}
-
-/// The treatment of the token of a claimed job, which must be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TokenUse {
-    /// The job takes it.
-    Take,
-    /// It is left for the claim that will start the job.
-    Leave,
 }
 
 /// Where a claim of groups ended.
@@ -143,7 +135,7 @@ impl GroupWalk {
             passed,
             window: i32::try_from(window).unwrap_or(i32::MAX),
             diverting: self.diverting.clone(),
-            tokens: TokenUse::Take,
+            takes_tokens: true,
             in_a_row,
         }
     }
@@ -151,7 +143,7 @@ impl GroupWalk {
     /// Returns where a claim looks for a job to offer to a probe, which takes the token of the job.
     pub(crate) fn look_for_probe(&mut self, limit: usize) -> GroupLook {
         GroupLook {
-            tokens: TokenUse::Leave,
+            takes_tokens: false,
             ..self.look(limit, 1, Vec::new())
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::group_walk::{GroupLook, GroupPlace, TokenUse, WalkStart};
+use super::group_walk::{GroupLook, GroupPlace, WalkStart};
 use super::turns::in_turns;
 use super::{ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, read};
 use crate::db::run::Run;
@@ -87,7 +87,7 @@ pub(crate) fn claim_groups(
             &look.arrived,
             &passed,
             &look.window,
-            &(look.tokens == TokenUse::Take),
+            &look.takes_tokens,
             &i32::try_from(look.in_a_row).unwrap_or(i32::MAX),
             &&*claim.single,
             &claim.max_crashes,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::pipeline::gates::LimitStatus;
-use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::tokens::TokenScope;
 
 /// The rate limits of the queue.
@@ -12,7 +11,7 @@ pub(crate) struct LocalLimits {
     /// Those of the queue and of kinds.
     shared: Arc<[LimitStatus]>,
     /// Whether each group has a limit, too.
-    pub(crate) groups: GroupRate,
+    pub(crate) each_group: bool,
 }
 
 impl LocalLimits {
@@ -22,10 +21,7 @@ impl LocalLimits {
         let (of_groups, shared): (Vec<_>, Vec<_>) = own.partition(|limit| limit.each_group);
         LocalLimits {
             shared: shared.into(),
-            groups: match of_groups.is_empty() {
-                true => GroupRate::Unlimited,
-                false => GroupRate::Limited,
-            },
+            each_group: !of_groups.is_empty(),
         }
     }
 
@@ -70,7 +66,7 @@ impl LocalLimits {
             queue: Arc::clone(queue),
             kinds: kinds.collect(),
             hold,
-            groups: self.groups,
+            each_group: self.each_group,
         })
     }
 }
@@ -125,12 +121,12 @@ mod tests {
         };
         let limits = LocalLimits::of("queue:q", vec![each("queue:q"), limit("queue:p", "", 20)]);
         assert!(limits.is_empty());
-        assert_eq!(limits.groups, GroupRate::Limited);
+        assert!(limits.each_group);
         let limits = LocalLimits::of("queue:p", vec![each("queue:q"), limit("queue:p", "", 20)]);
-        assert_eq!(limits.groups, GroupRate::Unlimited);
+        assert!(!limits.each_group);
         let limits = LocalLimits::of("queue:q", vec![each("queue:q"), limit("queue:q", "a", 20)]);
         let scope = limits.scope(&"q".into(), Some("a")).unwrap();
-        assert_eq!((scope.kinds.len(), scope.groups), (1, GroupRate::Limited));
+        assert_eq!((scope.kinds.len(), scope.each_group), (1, true));
     }
 
     #[test]

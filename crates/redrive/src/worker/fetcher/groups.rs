@@ -6,7 +6,6 @@ use super::Fetcher;
 use crate::error::Result;
 use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
-use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
@@ -71,8 +70,7 @@ impl Fetcher {
             false => self.state.passed_groups.take(),
         };
         let in_a_row = self.state.in_a_row(limit);
-        let rate = self.state.breakers.group_rate();
-        if rate == GroupRate::Unlimited && self.walk.has_plenty {
+        if self.walk.has_plenty && !self.state.breakers.limits_groups() {
             self.ask_for_help(limit, ClaimFrom::Groups);
         }
         let look = self.walk.look(limit, in_a_row, passed.clone());

@@ -13,7 +13,7 @@ use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::gates::LimitStatus;
-use crate::pipeline::tokens::{LimitedClaim, TokenScope, claim_with_tokens};
+use crate::pipeline::tokens::{TokenScope, claim_with_tokens};
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::add;
@@ -222,14 +222,14 @@ impl Fetcher {
             (&target.source, scan, 0),
             self.claimer.request_of(&target.source, room),
             move |session, request| claim_with_tokens(session, &scope, request, groups.as_ref()),
-            |answer| match answer {
-                LimitedClaim::Claimed(claim) => Some((&claim.ring, claim.tokens)),
-                LimitedClaim::NoToken(_) => None,
+            |answer| {
+                let claim = answer.as_ref().ok()?;
+                Some((&claim.ring, claim.tokens))
             },
         );
         let claim = match answer {
-            Ok(LimitedClaim::Claimed(claim)) => claim,
-            Ok(LimitedClaim::NoToken(wait)) => {
+            Ok(Ok(claim)) => claim,
+            Ok(Err(wait)) => {
                 target.passed.note(passed);
                 return Ok(Some(wait));
             }

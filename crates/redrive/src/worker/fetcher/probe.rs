@@ -123,7 +123,7 @@ impl Fetcher {
                     number,
                 };
                 // A job without a token of its group makes room for another one.
-                let mut charged = claim_with_group_tokens(session, request, limits.groups)?;
+                let mut charged = claim_with_group_tokens(session, request, limits.each_group)?;
                 match charged.jobs.first_mut() {
                     Some(job) => take_its_token(session, &limits, job)?,
                     None => _ = end_probe(session, &probe, ProbeVerdict::Release)?,
