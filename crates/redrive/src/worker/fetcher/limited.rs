@@ -37,16 +37,11 @@ pub(super) struct LimitedSearch {
     source: Source,
     walk: GroupWalk,
     pub(super) passed: PassedGroups,
-    next: NextClaim,
-}
-
-/// When to claim again under a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NextClaim {
-    /// When there are tokens.
-    Tokens(Instant),
-    /// At a notification or a poll, and not before this time: there was no job.
-    Jobs(Instant),
+    /// When to claim again.
+    next_at: Instant,
+    /// Whether there are tokens then, or the search goes on. Otherwise there was no job: it claims at a notification or a
+    /// poll, and not before that time.
+    is_expected: bool,
 }
 
 impl Fetcher {
@@ -57,9 +52,9 @@ impl Fetcher {
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
         if self.woken {
-            for target in self.limited.values_mut() {
-                target.next = target.next.woken();
-            }
+            // A notification says that there may be jobs, not that there are tokens.
+            let rest = self.limited.values_mut().filter(|it| !it.is_expected);
+            rest.for_each(|target| target.next_at = Instant::now());
         }
         self.share_passed_groups(plan);
         // They take turns at being first, so that neither starve.
@@ -82,14 +77,11 @@ impl Fetcher {
 
     /// Returns when tokens are expected for a claim that had none, or when a search goes on.
     pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
-        let due = |target: &LimitedSearch| match target.next {
-            NextClaim::Tokens(at) => Some(at),
-            NextClaim::Jobs(_) => None,
-        };
         let handled = self.state.config.kinds.as_deref();
         let targets = plan.limits.targets(handled, &plan.except);
         let searches = targets.filter_map(|limit| self.limited.get(&limit.kind));
-        searches.filter_map(due).min()
+        let expected = searches.filter(|target| target.is_expected);
+        expected.map(|target| target.next_at).min()
     }
 
     /// Claims jobs of kinds without a limit.
@@ -123,7 +115,7 @@ impl Fetcher {
                 continue;
             };
             let mut target = self.limited_search(&limit, plan);
-            let more = match target.next.is_due(Instant::now()) {
+            let more = match target.next_at <= Instant::now() {
                 true => self.claim_under(&mut target, &scope, room),
                 false => Ok(Vec::new()),
             };
@@ -147,18 +139,15 @@ impl Fetcher {
         let mut claimed = Vec::new();
         let found = self.search_under(target, scope, room, &mut claimed);
         let now = Instant::now();
-        target.next = match found {
-            Ok(Some(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
+        let expected_in = match found {
+            Ok(Some(wait)) => Some(wait.max(GATHER)),
             // The search, or the walk over the groups, continues.
-            Ok(None) if target.source.search().is_behind() => NextClaim::Tokens(now),
-            Ok(None) if self.state.breakers.has_groups() => {
-                let wait = target.walk.wait(now);
-                wait.map_or(NextClaim::Jobs(now + REST), |wait| {
-                    NextClaim::Tokens(now + wait)
-                })
-            }
-            Ok(None) | Err(_) => NextClaim::Jobs(now + REST),
+            Ok(None) if target.source.search().is_behind() => Some(Duration::ZERO),
+            Ok(None) if self.state.breakers.has_groups() => target.walk.wait(now),
+            Ok(None) | Err(_) => None,
         };
+        target.is_expected = expected_in.is_some();
+        target.next_at = now + expected_in.unwrap_or(REST);
         add(&self.state, &mut claimed, found.map(|_| Vec::new()))?;
         Ok(claimed)
     }
@@ -178,7 +167,8 @@ impl Fetcher {
             source: Source::new(kinds, &except),
             walk: GroupWalk::new(),
             passed: PassedGroups::default(),
-            next: NextClaim::Jobs(Instant::now()),
+            next_at: Instant::now(),
+            is_expected: false,
         })
     }
 
@@ -254,22 +244,6 @@ impl Fetcher {
     }
 }
 
-impl NextClaim {
-    fn is_due(self, now: Instant) -> bool {
-        match self {
-            NextClaim::Tokens(at) | NextClaim::Jobs(at) => at <= now,
-        }
-    }
-
-    /// A notification says that there may be jobs, not that there are tokens.
-    fn woken(self) -> NextClaim {
-        match self {
-            NextClaim::Jobs(_) => NextClaim::Jobs(Instant::now()),
-            NextClaim::Tokens(_) => self,
-        }
-    }
-}
-
 /// Returns the kinds that claims without a limit leave out.
 fn except(plan: &ClaimPlan) -> Vec<String> {
     let held = plan.except.iter().map(String::as_str);
@@ -293,7 +267,6 @@ fn in_time(room: usize, free: usize, hold: Duration) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::wait::from_now;
 
     #[test]
     fn with_little_time_only_jobs_that_can_start_at_once_are_claimed() {
@@ -310,13 +283,5 @@ mod tests {
             let claimed = in_time(room, free, Duration::from_millis(hold_ms));
             assert_eq!(claimed, expected, "{room} {free} {hold_ms}");
         }
-    }
-
-    #[test]
-    fn a_notification_ends_a_wait_for_jobs_and_not_one_for_tokens() {
-        let later = from_now(Duration::from_hours(1));
-        let now = || from_now(Duration::from_mins(1));
-        assert!(NextClaim::Jobs(later).woken().is_due(now()));
-        assert!(!NextClaim::Tokens(later).woken().is_due(now()));
     }
 }

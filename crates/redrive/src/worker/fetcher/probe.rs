@@ -26,14 +26,9 @@ const MAX_SEARCHES: usize = 100;
 /// right: another session holds the job. `None`: the right was not available.
 type ProbeAnswer = Option<(Option<Probe>, ChargedJobs)>;
 
-/// The result of a search for a probe.
-enum FoundProbe {
-    Job(Vec<ClaimedJob>),
-    /// None: the right was not available, or every job is locked.
-    Nothing,
-    /// None in what was searched.
-    NoJob,
-}
+/// The result of a search for a probe: its job, or none if the right was not available or every job is locked. `None`: there
+/// is no job in what was searched.
+type FoundProbe = Option<Vec<ClaimedJob>>;
 
 impl Fetcher {
     /// Claims one job as a probe, unless another process has the right to it.
@@ -41,22 +36,19 @@ impl Fetcher {
         let asked_at = Instant::now();
         let source = self.probe_source(due, plan);
         let found = self.find_probe(due, &source, &plan.limits);
-        if let Ok(FoundProbe::NoJob) = found
+        if let Ok(None) = found
             && self.state.breakers.has_groups()
         {
             self.offer_probe(self.claimer.request_of(&source, 1))?;
         }
         let wait = match &found {
-            Ok(FoundProbe::Job(_)) => Duration::ZERO,
+            Ok(Some(claimed)) if !claimed.is_empty() => Duration::ZERO,
             // Half of the time is for the jobs of other kinds.
-            Ok(FoundProbe::NoJob) if source.search().is_behind() => asked_at.elapsed(),
-            Ok(FoundProbe::NoJob | FoundProbe::Nothing) | Err(_) => TRY_AGAIN,
+            Ok(None) if source.search().is_behind() => asked_at.elapsed(),
+            Ok(_) | Err(_) => TRY_AGAIN,
         };
         self.state.breakers.put_off(due, Instant::now(), wait);
-        match found? {
-            FoundProbe::Job(claimed) => Ok(claimed),
-            FoundProbe::NoJob | FoundProbe::Nothing => Ok(Vec::new()),
-        }
+        found.map(Option::unwrap_or_default)
     }
 
     /// Returns where to search: where the last probe of the breaker did, unless the kinds have changed.
@@ -86,12 +78,12 @@ impl Fetcher {
     ) -> Result<FoundProbe> {
         self.promote()?;
         for scan in self.claimer.scans(source)? {
-            match self.probe_with(scan, due, source, limits)? {
-                FoundProbe::NoJob => {}
-                found @ (FoundProbe::Job(_) | FoundProbe::Nothing) => return Ok(found),
+            let found = self.probe_with(scan, due, source, limits)?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(FoundProbe::NoJob)
+        Ok(None)
     }
 
     /// Searches what this scan reads for a job to probe.
@@ -134,24 +126,19 @@ impl Fetcher {
         );
         let (probe, claimed) = match answer? {
             Some((Some(probe), charged)) => (probe, charged.jobs),
-            Some((None, _)) => return Ok(FoundProbe::NoJob),
+            Some((None, _)) => return Ok(None),
             None => {
                 self.state.note_stale_gates();
-                return Ok(FoundProbe::Nothing);
+                return Ok(Some(Vec::new()));
             }
         };
-        let Some(job) = claimed.first() else {
-            return Ok(FoundProbe::Nothing);
-        };
-        log::info!(
-            "{} breaker={} job={}: probing",
-            self.state,
-            probe.name,
-            job.meta.id
-        );
-        let breakers = &self.state.breakers;
-        breakers.probing(job.lease, probe, asked_at + lasting);
-        Ok(FoundProbe::Job(claimed))
+        if let Some(job) = claimed.first() {
+            let (state, id, breaker) = (&self.state, job.meta.id, &probe.name);
+            log::info!("{state} breaker={breaker} job={id}: probing");
+            let breakers = &state.breakers;
+            breakers.probing(job.lease, probe, asked_at + lasting);
+        }
+        Ok(Some(claimed))
     }
 }
 
