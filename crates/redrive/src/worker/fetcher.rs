@@ -32,7 +32,6 @@ use crate::worker::slot_state::SlotsGone;
 use crate::worker::source::Source;
 use crate::worker::state::{State, Woken};
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakeMode, WakePolicy};
-use idle::IdleQueues;
 use limited::LimitedSearch;
 
 /// The longest time between promotions. A promotion also returns when the next job is due.
@@ -65,9 +64,9 @@ pub(crate) fn work(
 }
 
 fn claim_in_turns(fetchers: &mut [Fetcher], woken: &Woken, stop: &LatchReceiver) {
-    let mut idle = IdleQueues::new();
+    let mut look_at = Instant::now();
     while stop.try_recv() == Err(TryRecvError::Empty) {
-        idle.poll(fetchers);
+        idle::poll(fetchers, &mut look_at);
         for fetcher in &mut *fetchers {
             if !fetcher.is_due(Instant::now()) || fetcher.state.stopping.is_set() {
                 continue;

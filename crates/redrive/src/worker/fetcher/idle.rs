@@ -13,11 +13,6 @@ use crate::sync::Instant;
 /// and a look does not.
 const SHARE: u32 = 100;
 
-/// The looks at the idle queues of a worker.
-pub(super) struct IdleQueues {
-    look_at: Instant,
-}
-
 row! {
     /// What a look found in a queue.
     struct Found {
@@ -28,39 +23,32 @@ row! {
     }
 }
 
-impl IdleQueues {
-    pub(super) fn new() -> IdleQueues {
-        IdleQueues {
-            look_at: Instant::now(),
-        }
+/// Looks at all idle queues once the first of several polls, not before `look_at`, and lets only those poll that have
+/// jobs.
+pub(super) fn poll(fetchers: &mut [Fetcher], look_at: &mut Instant) {
+    let asked_at = Instant::now();
+    let is_idle = |fetcher: &&mut Fetcher| fetcher.is_idle(asked_at);
+    let mut idle: Vec<&mut Fetcher> = fetchers.iter_mut().filter(is_idle).collect();
+    let is_due = idle.iter().any(|fetcher| fetcher.is_due(asked_at));
+    if idle.len() < 2 || !is_due || asked_at < *look_at {
+        return;
     }
-
-    /// Looks at all idle queues once the first of several polls, and lets only those poll that have jobs.
-    pub(super) fn poll(&mut self, fetchers: &mut [Fetcher]) {
-        let asked_at = Instant::now();
-        let is_idle = |fetcher: &&mut Fetcher| fetcher.is_idle(asked_at);
-        let mut idle: Vec<&mut Fetcher> = fetchers.iter_mut().filter(is_idle).collect();
-        let is_due = idle.iter().any(|fetcher| fetcher.is_due(asked_at));
-        if idle.len() < 2 || !is_due || asked_at < self.look_at {
-            return;
-        }
-        let queues = idle.iter().map(|fetcher| fetcher.state.queue().to_owned());
-        let found = look(queues.collect(), idle[0]);
-        let now = Instant::now();
-        if now.duration_since(asked_at) > LONG {
-            self.look_at = now + now.duration_since(asked_at) * SHARE;
-        }
-        let found = match found {
-            Ok(found) => found,
-            // The queues poll for themselves.
-            Err(error) => return idle[0].state.report_error(&error, Duration::ZERO),
-        };
-        for fetcher in &mut idle {
-            let of_queue = found.iter().find(|one| one.queue == fetcher.state.queue());
-            match of_queue {
-                Some(found) if !found.has_jobs => fetcher.stay_idle(asked_at, found.due_ms),
-                Some(_) | None => fetcher.next = Next::Now,
-            }
+    let queues = idle.iter().map(|fetcher| fetcher.state.queue().to_owned());
+    let found = look(queues.collect(), idle[0]);
+    let now = Instant::now();
+    if now.duration_since(asked_at) > LONG {
+        *look_at = now + now.duration_since(asked_at) * SHARE;
+    }
+    let found = match found {
+        Ok(found) => found,
+        // The queues poll for themselves.
+        Err(error) => return idle[0].state.report_error(&error, Duration::ZERO),
+    };
+    for fetcher in &mut idle {
+        let of_queue = found.iter().find(|one| one.queue == fetcher.state.queue());
+        match of_queue {
+            Some(found) if !found.has_jobs => fetcher.stay_idle(asked_at, found.due_ms),
+            Some(_) | None => fetcher.next = Next::Now,
         }
     }
 }
