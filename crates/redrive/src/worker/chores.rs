@@ -113,6 +113,8 @@ struct Chores<'a> {
     schedules_at: Option<Instant>,
     /// What is remembered of each queue.
     of_queues: Vec<OfQueue>,
+    /// The queue whose own chores come first at the next look.
+    first_queue: usize,
     /// The redrive runs driven here and when the next step of each is due, in the order in which they were found.
     runs: VecDeque<(Steps, Instant)>,
 }
@@ -136,6 +138,7 @@ impl<'a> Chores<'a> {
             // A tick may have been missed while no worker ran.
             schedules_at: Some(now),
             of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
+            first_queue: 0,
             runs: VecDeque::new(),
         }
     }
@@ -222,8 +225,12 @@ impl<'a> Chores<'a> {
 
     /// Attempts the chores that some queues ask for.
     fn attempt_of_queues(&mut self) {
-        let queues = self.queues;
-        for (queue, state) in queues.iter().enumerate() {
+        let all = self.queues;
+        let mut queues: Vec<_> = all.iter().enumerate().collect();
+        // A chore that fails for one of them pauses for all, so each of them comes first at times.
+        queues.rotate_left(self.first_queue);
+        self.first_queue = (self.first_queue + 1) % queues.len();
+        for (queue, state) in queues {
             if let Some(limit) = state.config.unhandled_after {
                 self.attempt(Chore::Unhandled, |chores| {
                     chores.bury_unhandled(queue, state, limit)
