@@ -253,6 +253,10 @@ fn a_set_that_cannot_start_names_why_and_runs_nothing() {
         has(builder.start().expect_err(why), why);
         assert_eq!(test.count("workers"), 0, "{why}");
     }
+    // It must read the limits before others count on it.
+    test.sql("ALTER TABLE redrive.rate_limits RENAME TO held");
+    assert!(builder().start().is_err());
+    assert_eq!(test.count("workers"), 0);
     // The schema is only looked at when the first one starts.
     test.sql("DROP SCHEMA redrive CASCADE");
     assert!(builder().start().is_err());

@@ -41,10 +41,11 @@ const LISTEN_STEP: Duration = Duration::from_millis(60);
 /// The wait after a failed renewal.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Renews for the first time, which creates the worker's rows and its trust in leases.
+/// Reads the breakers, pauses and limits, and renews for the first time, which creates the worker's rows and its trust in
+/// leases. That comes last, because others count on a worker with rows until its lease ends.
 pub(crate) fn register(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
-    renew(queues, db_caller)?;
-    learn_gates(queues, db_caller)
+    learn_gates(queues, db_caller)?;
+    renew(queues, db_caller).map(drop)
 }
 
 /// Runs until the worker ends.
