@@ -27,6 +27,7 @@ use crate::sync::thread::JoinHandle;
 use crate::worker::claimer::{Claimer, Dispatcher, add};
 use crate::worker::latch::LatchReceiver;
 use crate::worker::limits::MAX_PAUSE;
+use crate::worker::passed_groups::PassedGroups;
 use crate::worker::second_fetcher::{ClaimFrom, Help};
 use crate::worker::slot_state::SlotsGone;
 use crate::worker::source::Source;
@@ -66,6 +67,7 @@ pub(crate) fn work(
 fn claim_in_turns(fetchers: &mut [Fetcher], woken: &Woken, stop: &LatchReceiver) {
     let mut look_at = Instant::now();
     while stop.try_recv() == Err(TryRecvError::Empty) {
+        groups::pass_turns(fetchers);
         idle::poll(fetchers, &mut look_at);
         for fetcher in &mut *fetchers {
             if !fetcher.is_due(Instant::now()) || fetcher.state.stopping.is_set() {
@@ -142,6 +144,8 @@ pub(crate) struct Fetcher {
     probes: HashMap<String, Source>,
     /// Where claims look for jobs of groups.
     walk: GroupWalk,
+    /// The groups whose turn has passed on since the last claim.
+    passed: PassedGroups,
     /// Which jobs of a queue with groups the next claim takes first.
     turn: ClaimFrom,
     /// When the last claim found no job that does not wait for a group. `None`: it found some.
@@ -182,6 +186,7 @@ impl Fetcher {
             due: DueSearch::Unknown,
             probes: HashMap::new(),
             walk: GroupWalk::new(),
+            passed: PassedGroups::default(),
             turn: ClaimFrom::Groups,
             ring_empty_at: None,
             limited: HashMap::new(),
