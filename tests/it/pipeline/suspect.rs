@@ -2,7 +2,7 @@
 //! chance.
 
 use redrive::limits::MAX_CRASHES;
-use redrive::{Job, JobId, Queue, Worker};
+use redrive::{Job, JobId, Queue, Worker, Workers};
 use redrive_tests::prelude::*;
 
 #[test]
@@ -44,6 +44,38 @@ fn a_job_on_its_last_chance_is_the_only_suspect() {
         finish(&queue, worker);
         assert_eq!((tally.jobs(), tally.repeated()), (9, vec![]));
     }
+}
+
+#[test]
+fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_worker() {
+    let (test, queue) = TestDatabase::with_orders();
+    let queues = [queue, test.queue("mails")];
+    let suspects = queues.each_ref().map(|queue| put(queue, new_order(1)));
+    test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
+    let (tally, gate) = (Tally::new(), Gate::new());
+    let (begun, held) = (tally.clone(), gate.clone());
+    let handlers = Handlers::new().handle(move |job: &Job<Order>| {
+        begun.count(job.id());
+        held.pass();
+        Ok(())
+    });
+    let workers = Workers::builder(queues[0].database());
+    let workers = workers
+        .queue("orders", 2, &handlers)
+        .queue("mails", 2, &handlers);
+    let worker = workers.start().unwrap();
+    gate.wait_for(1);
+    // The claims that find these would find the suspects before them.
+    let others = queues.each_ref().map(|queue| put(queue, new_order(2)));
+    wait_until("the others to begin", SOON, || {
+        others.iter().all(|id| tally.of(*id) == 1)
+    });
+    let began = suspects.iter().filter(|id| tally.of(**id) == 1);
+    assert_eq!(began.count(), 1);
+    gate.open();
+    assert!(worker.drain(SOON).unwrap());
+    stop(worker);
+    assert_eq!((tally.jobs(), tally.repeated()), (4, vec![]));
 }
 
 /// Starts a worker whose handlers wait at the gate.

@@ -241,12 +241,4 @@ impl Settler<'_> {
             self.until,
         );
     }
-
-    /// Forgets leases. After the last suspect, wakes the fetcher, because a job that waits to be the
-    /// only suspect sends no notification.
-    fn forget(&self, leases: &[LeaseId]) {
-        if self.state.forget(leases) {
-            self.state.look_for_jobs();
-        }
-    }
 }

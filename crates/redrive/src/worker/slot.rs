@@ -319,10 +319,7 @@ fn settle(context: &SlotContext, verdicts: Vec<Settlement>) {
 /// Forgets a lease that its handler's transaction ended, or found lost. The settler never heard of it.
 fn end_lease(context: &SlotContext, running: &RunningJob, end: AttemptEnd<'_>, now: Instant) {
     let (state, lease) = (&context.state, running.lease);
-    if state.forget(&[lease]) {
-        // A job that waits to be the only suspect sends no notification.
-        state.look_for_jobs();
-    }
+    state.forget(&[lease]);
     if let Some(group) = &running.meta.group {
         state.passed_groups.note([Arc::clone(group)]);
         state.look_for_jobs();

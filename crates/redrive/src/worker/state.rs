@@ -27,7 +27,7 @@ use crate::worker::passed_groups::PassedGroups;
 use crate::worker::slot_state::SlotState;
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::stats::Counters;
-use held::HeldLease;
+use held::{HeldLease, Suspects};
 
 /// No job has ended yet. Counts as slow, so that the first claim takes one job per slot.
 const UNKNOWN: u64 = u64::MAX;
@@ -92,6 +92,7 @@ pub(crate) struct State {
     failure: OnceLock<String>,
     /// The leases that this process knows it holds.
     pub(crate) held: Mutex<HashMap<LeaseId, HeldLease>>,
+    suspects: Arc<Suspects>,
     /// The leased jobs that operators cancelled.
     cancelled: Mutex<HashSet<JobId>>,
     /// Whether there are any, so that a slot need not look.
@@ -158,6 +159,7 @@ pub(crate) struct Shared {
     pub(crate) stopping: Arc<Latch>,
     pub(crate) stop: LatchReceiver,
     outage_log: Arc<OutageLog>,
+    suspects: Arc<Suspects>,
     ring: Arc<Ring>,
     bells: Bells,
 }
@@ -181,6 +183,7 @@ impl Shared {
             stopping: Arc::new(stopping),
             stop,
             outage_log: Arc::default(),
+            suspects: Arc::default(),
             ring: Arc::default(),
             bells: Bells {
                 room,
@@ -234,6 +237,7 @@ impl State {
             end_by: OnceLock::new(),
             failure: OnceLock::new(),
             held: Mutex::default(),
+            suspects: shared.suspects,
             cancelled: Mutex::default(),
             has_cancelled: AtomicBool::new(false),
             slots,

@@ -50,7 +50,7 @@ impl Settler<'_> {
         if leases.is_empty() {
             return;
         }
-        self.forget(leases);
+        self.state.forget(leases);
         if let Err(error) = self.release(&ReleaseScope::Leases(leases.to_vec()), Some(&[])) {
             let state = self.state;
             log::warn!("{state}: jobs could not be released; their lease will expire: {error:#}");

@@ -152,7 +152,7 @@ impl Settler<'_> {
             Ok(missing) => missing,
             Err(error) => return Err((answers.mark(leases), error)),
         };
-        self.forget(&ids(&leases));
+        self.state.forget(&ids(&leases));
         state.count_written(counted(&leases));
         for done in &*done {
             if missing.contains(&done.lease) && answers.repeat(state) == Repeat::First {
@@ -267,7 +267,7 @@ impl Settler<'_> {
             let leases = leases.iter().filter(move |lease| lease.rest == rest);
             leases.map(|lease| lease.lease).collect::<Vec<_>>()
         };
-        self.forget(&with(Rest::Nothing));
+        self.state.forget(&with(Rest::Nothing));
         self.release_unrun(&with(Rest::Unrun));
     }
 
@@ -302,7 +302,7 @@ impl Settler<'_> {
         for lease in leases {
             self.kept.ledger.gone(lease.lease);
         }
-        self.forget(&ids(leases));
+        self.state.forget(&ids(leases));
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::State;
 use crate::job::job::JobId;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, max_crashes_beside};
-use crate::sync::atomic::Ordering;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::worker::latch::lock;
 
 impl State {
@@ -18,6 +19,9 @@ impl State {
             lease.jobs += jobs.len();
             // Each suspect has a separate lease.
             lease.crashes = first.crashes;
+            if first.crashes > 0 {
+                lock(&self.suspects.held).insert(first.lease, first.crashes);
+            }
         }
     }
 
@@ -26,18 +30,37 @@ impl State {
         lock(&self.held).get(&lease).map(|held| held.jobs)
     }
 
-    /// Returns how many crashes a job may have that is claimed next to those held. Those held count until
-    /// their outcomes are stored, because a crash counts against them until then.
+    /// Returns how many crashes a job may have that is claimed next to those that the worker holds, of all its queues. Those
+    /// held count until their outcomes are stored, because a crash counts against them until then.
     pub(crate) fn max_crashes(&self) -> i32 {
-        max_crashes_beside(highest(&lock(&self.held)))
+        let crashes = lock(&self.suspects.held).values().copied().max();
+        max_crashes_beside(crashes.unwrap_or_default())
     }
 
-    /// Forgets leases. Returns whether the last suspect was among them.
-    pub(crate) fn forget(&self, leases: &[LeaseId]) -> bool {
+    /// Forgets leases.
+    pub(crate) fn forget(&self, leases: &[LeaseId]) {
         let mut held = lock(&self.held);
-        let forgotten = leases.iter().filter_map(|lease| held.remove(lease));
-        let forgotten = forgotten.map(|lease| lease.crashes).max();
-        forgotten > Some(0) && highest(&held) == 0
+        let forgotten = leases.iter().filter_map(|it| Some((it, held.remove(it)?)));
+        let suspects = forgotten.filter(|(_, held)| held.crashes > 0);
+        let suspects: Vec<&LeaseId> = suspects.map(|(lease, _)| lease).collect();
+        drop(held);
+        if suspects.is_empty() {
+            return;
+        }
+        let mut held = lock(&self.suspects.held);
+        for lease in suspects {
+            held.remove(lease);
+        }
+        if held.is_empty() {
+            self.suspects.have_ended.store(true, Ordering::SeqCst);
+            self.look_for_jobs();
+        }
+    }
+
+    /// Whether the worker has forgotten its last suspect since the last call. A job of any of its queues may have waited
+    /// for that, and sends no notification.
+    pub(crate) fn suspects_have_ended(&self) -> bool {
+        self.suspects.have_ended.swap(false, Ordering::SeqCst)
     }
 
     /// Whether an operator cancelled a leased job.
@@ -80,8 +103,10 @@ pub(crate) struct HeldLease {
     crashes: u32,
 }
 
-/// Returns the most crashes of a job of a held lease.
-fn highest(held: &HashMap<LeaseId, HeldLease>) -> u32 {
-    let crashes = held.values().map(|lease| lease.crashes);
-    crashes.max().unwrap_or_default()
+/// The suspects that a worker holds, of all its queues.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects {
+    /// The crashes of the job of each lease.
+    held: Mutex<HashMap<LeaseId, u32>>,
+    have_ended: AtomicBool,
 }
