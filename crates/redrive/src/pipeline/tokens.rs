@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::job::wait::from_now;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
-use crate::pipeline::claim::{ClaimRequest, claim};
+use crate::pipeline::claim::{ClaimRequest, claim, max_crashes_beside};
 use crate::pipeline::group_tokens::{ChargedJobs, charge_groups, unlimited};
 
 /// The kind of the limit of a whole queue.
@@ -65,6 +65,10 @@ pub(crate) fn claim_with_tokens(
             false => unlimited(jobs),
         };
         request.limit -= ring.claimed().min(tokens);
+        // One of these may have to be the only suspect.
+        let crashes = ring.jobs.iter().map(|job| job.crashes).max();
+        let most = max_crashes_beside(crashes.unwrap_or_default());
+        request.max_crashes = request.max_crashes.min(most);
         // Two statements that charge buckets in one transaction could deadlock with another one.
         let mut of_groups = match groups.filter(|_| request.limit > 0 && !ring.has_charged) {
             Some(look) => Some(claim_groups(session, &request, look)?),
