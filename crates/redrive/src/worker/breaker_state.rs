@@ -25,9 +25,6 @@ use crate::worker::latch::lock;
 pub(crate) use limits::LocalLimits;
 pub(crate) use plan::{ClaimPlan, DueProbe};
 
-/// The longest wait before another attempt to take a probe that is due.
-pub(crate) const TRY_AGAIN: Duration = Duration::from_secs(1);
-
 /// The breakers that affect one queue of a worker.
 pub(crate) struct LocalBreakers {
     /// The breaker of the whole queue.
@@ -338,14 +335,6 @@ impl LocalBreakers {
         }
         known.probes.insert(lease, probe);
         self.quiet.store(false, Ordering::Relaxed);
-    }
-
-    /// Records that a due probe did not start, and when to try again.
-    pub(crate) fn put_off(&self, due: &DueProbe, now: Instant, wait: Duration) {
-        if let Some(gate) = lock(&self.known).open.get_mut(&due.name) {
-            let again = now + wait.min(due.wait).min(TRY_AGAIN);
-            gate.probe_at = gate.probe_at.map(|at| at.max(again));
-        }
     }
 
     fn breaker_of<'a>(&'a self, kind: &str, dependency: Option<&'a str>) -> &'a str {

@@ -145,6 +145,8 @@ pub(crate) struct Fetcher {
     due: DueSearch,
     /// Where the probes of each breaker look.
     probes: HashMap<String, Source>,
+    /// When to look again for the probe of a breaker. Another fetcher of the queue may find a job for it.
+    put_off: HashMap<String, Instant>,
     /// Where claims look for jobs of groups.
     walk: GroupWalk,
     /// The groups whose turn has passed on since the last claim.
@@ -188,6 +190,7 @@ impl Fetcher {
             only_polls: false,
             due: DueSearch::Unknown,
             probes: HashMap::new(),
+            put_off: HashMap::new(),
             walk: GroupWalk::new(),
             passed: PassedGroups::default(),
             turn: ClaimFrom::Groups,
@@ -237,7 +240,8 @@ impl Fetcher {
             return Ok(Next::Room(now + ROOM_NAP));
         }
         let (kinds, left_out) = (&self.state.config.kinds, &self.state.config.left_out);
-        let plan = self.state.breakers.plan(kinds.as_deref(), left_out, now);
+        let breakers = &self.state.breakers;
+        let plan = breakers.plan(kinds.as_deref(), left_out, &self.put_off, now);
         let claimed = match &plan.probe {
             Some(due) => self.probe(due, &plan),
             None if plan.is_shut => {

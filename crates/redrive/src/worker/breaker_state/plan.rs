@@ -1,6 +1,6 @@
 //! Decides what the fetcher may claim.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::{LocalBreakers, LocalLimits};
@@ -36,11 +36,12 @@ pub(crate) struct DueProbe {
 
 impl LocalBreakers {
     /// Returns what the fetcher may claim. `handled` are its kinds, `None`: all, but not those of `left_out`, which other
-    /// fetchers of the queue claim.
+    /// fetchers of the queue claim. It has `put_off` the probes of these breakers until then.
     pub(crate) fn plan(
         &self,
         handled: Option<&[String]>,
         left_out: &[String],
+        put_off: &HashMap<String, Instant>,
         now: Instant,
     ) -> ClaimPlan {
         if self.quiet.load(Ordering::Relaxed) {
@@ -83,7 +84,8 @@ impl LocalBreakers {
             if kinds.as_ref().is_some_and(Vec::is_empty) {
                 continue;
             }
-            match gate.probe_at {
+            let again_at = put_off.get(name).copied();
+            match gate.probe_at.map(|at| again_at.unwrap_or(at).max(at)) {
                 Some(at) if at <= now => {
                     plan.probe = Some(DueProbe {
                         name: name.clone(),

@@ -15,6 +15,11 @@ fn flood(breakers: &LocalBreakers, now: Instant) -> bool {
     breakers.note_letter(now).is_some() || breakers.note_letter(now).is_some()
 }
 
+/// What a fetcher of all kinds may claim that has put off no probe.
+fn planned(breakers: &LocalBreakers, now: Instant) -> ClaimPlan {
+    breakers.plan(None, &[], &HashMap::new(), now)
+}
+
 fn lease() -> LeaseId {
     LeaseId(uuid::Uuid::new_v4())
 }
@@ -121,40 +126,42 @@ fn any_other_end_resets_the_streak() {
 #[test]
 fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     let (breakers, now) = (breakers(), Instant::now());
-    assert_eq!(breakers.plan(None, &[], now), ClaimPlan::default());
+    assert_eq!(planned(&breakers, now), ClaimPlan::default());
     let second = Duration::from_secs(1);
     let payments = |kinds: &[&str]| gated("payments", kinds, Some(second));
     let other = gated("queue:other", &[], None);
     breakers.learn(open([payments(&["old"]), other]), now);
-    let plan = breakers.plan(None, &[], now);
+    let plan = planned(&breakers, now);
     assert!(!plan.is_shut);
     assert_eq!(plan.except, ["old", "pay", "refund"]);
     assert_eq!((plan.probe, plan.next), (None, Some(now + second)));
     let handled = ["pay".to_owned(), "other".to_owned()];
-    let due = breakers.plan(Some(&handled), &[], now + second).probe;
+    let with = |handled: Option<&[String]>, left_out: &[String], again_at: Instant| {
+        let put_off = HashMap::from([("payments".to_owned(), again_at)]);
+        breakers.plan(handled, left_out, &put_off, now + second)
+    };
+    let due = with(Some(&handled), &[], now).probe;
     let due = due.expect("a probe is due");
     assert_eq!(&*due.name, "payments");
     assert_eq!(due.kinds.as_deref(), Some(&handled[..1]));
-    breakers.put_off(&due, now, second / 2);
-    assert_eq!(breakers.plan(None, &[], now).next, Some(now + second));
-    breakers.put_off(&due, now + second, TRY_AGAIN);
-    let next = breakers.plan(None, &[], now + second).next;
-    assert_eq!(next, Some(now + 2 * second));
+    // Another fetcher may have a job for it meanwhile.
+    let late = with(None, &[], now + 2 * second);
+    assert_eq!((late.probe, late.next), (None, Some(now + 2 * second)));
+    assert!(planned(&breakers, now + second).probe.is_some());
     // A worker without an affected kind cannot probe.
-    let unaffected = breakers.plan(Some(&handled[1..]), &[], now + 9 * second);
-    assert_eq!(unaffected.probe, None);
+    assert_eq!(with(Some(&handled[1..]), &[], now).probe, None);
     // A fetcher of all kinds without those that another one claims must not give them to its handler.
     let others = ["old", "pay", "refund"].map(str::to_owned);
-    let rest = breakers.plan(None, &others, now + 9 * second);
+    let rest = with(None, &others, now);
     assert_eq!((rest.probe, rest.except), (None, others.to_vec()));
     // The queue itself comes first.
     let ours = gated("queue:orders", &[], None);
     breakers.learn(open([payments(&[]), ours]), now);
-    let plan = breakers.plan(None, &[], now + 9 * second);
+    let plan = planned(&breakers, now + 9 * second);
     assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, None));
     let claims_more = breakers.learn(Gates::default(), now);
     assert!(claims_more, "there is more to claim");
-    assert_eq!(breakers.plan(None, &[], now), ClaimPlan::default());
+    assert_eq!(planned(&breakers, now), ClaimPlan::default());
 }
 
 #[test]
@@ -183,7 +190,7 @@ fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
         let until = now + Duration::from_mins(1);
         breakers.probing(lease, probe.clone(), until);
         assert!(!breakers.stops(lease, "pay", now));
-        assert_eq!(breakers.plan(None, &[], now).next, Some(until));
+        assert_eq!(planned(&breakers, now).next, Some(until));
         let reports = breakers.note(lease, "pay", attempt, now);
         assert_eq!(reports, [BreakerReport::Probed(probe, ended)], "{cause}");
         let stops = breakers.stops(lease, "pay", now);
@@ -197,13 +204,13 @@ fn a_breaker_not_yet_written_survives_an_update() {
     assert!(flood(&breakers, now));
     assert!(!flood(&breakers, now), "it is open");
     assert!(!breakers.learn(Gates::default(), now));
-    assert!(breakers.plan(None, &[], now).is_shut);
+    assert!(planned(&breakers, now).is_shut);
     breakers.confirm(gated("queue:orders", &[], None), now);
     assert_eq!(breakers.park("other", None), Duration::from_secs(8));
     assert!(breakers.learn(Gates::default(), now));
     assert!(flood(&breakers, now));
     breakers.abandon("queue:orders");
-    assert!(!breakers.plan(None, &[], now).is_shut);
+    assert!(!planned(&breakers, now).is_shut);
 }
 
 #[test]
@@ -212,25 +219,25 @@ fn a_pause_blocks_every_job_until_its_end() {
     let minute = Duration::from_mins(1);
     // Another queue.
     breakers.learn(paused("queue:mail", None), now);
-    assert_eq!(breakers.plan(None, &[], now), ClaimPlan::default());
+    assert_eq!(planned(&breakers, now), ClaimPlan::default());
     for ends_in in [None, Some(minute)] {
         assert!(!breakers.learn(paused("queue:orders", ends_in), now));
         let end = Some(now + ends_in.unwrap_or(MAX_WAIT));
-        let plan = breakers.plan(None, &[], now);
+        let plan = planned(&breakers, now);
         assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, end));
         assert!(breakers.stops(lease(), "pay", now));
     }
     let last = now + Duration::from_millis(59_999);
-    assert!(breakers.plan(None, &[], last).is_shut && breakers.stops(lease(), "pay", last));
+    assert!(planned(&breakers, last).is_shut && breakers.stops(lease(), "pay", last));
     assert!(!breakers.stops(lease(), "pay", now + minute));
-    assert_eq!(breakers.plan(None, &[], now + minute), ClaimPlan::default());
+    assert_eq!(planned(&breakers, now + minute), ClaimPlan::default());
     // It is over, although the database has not been asked again.
     assert!(!breakers.learn(Gates::default(), now + minute));
 
     breakers.learn(paused("queue:orders", None), now);
     let claims_more = breakers.learn(Gates::default(), now);
     assert!(claims_more, "there is more to claim");
-    assert_eq!(breakers.plan(None, &[], now), ClaimPlan::default());
+    assert_eq!(planned(&breakers, now), ClaimPlan::default());
 }
 
 #[test]
@@ -242,7 +249,7 @@ fn a_pause_and_a_breaker_must_both_end() {
     };
     breakers.learn(both.clone(), now);
     // The probe is due, but nothing runs in a pause.
-    assert_eq!(breakers.plan(None, &[], now).probe, None);
+    assert_eq!(planned(&breakers, now).probe, None);
     let lease = lease();
     let probe = Probe {
         name: "queue:orders".to_owned(),
@@ -254,11 +261,11 @@ fn a_pause_and_a_breaker_must_both_end() {
 
     breakers.learn(open(both.breakers.clone()), now);
     assert!(!breakers.stops(lease, "pay", now), "it is a probe");
-    let plan = breakers.plan(None, &[], now);
+    let plan = planned(&breakers, now);
     assert!(plan.is_shut && plan.probe.is_some());
 
     breakers.learn(paused("queue:orders", None), now);
-    let plan = breakers.plan(None, &[], now);
+    let plan = planned(&breakers, now);
     assert!(plan.is_shut && plan.probe.is_none());
 }
 

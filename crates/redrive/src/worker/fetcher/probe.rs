@@ -16,8 +16,11 @@ use crate::pipeline::group_tokens::{ChargedJobs, claim_with_group_tokens};
 use crate::pipeline::probe::{Probe, ProbeGrant, ProbeVerdict, end_probe, take_probe};
 use crate::pipeline::tokens::take_token;
 use crate::sync::Instant;
-use crate::worker::breaker_state::{ClaimPlan, DueProbe, LocalLimits, TRY_AGAIN};
+use crate::worker::breaker_state::{ClaimPlan, DueProbe, LocalLimits};
 use crate::worker::source::Source;
+
+/// The longest wait before another attempt to take a probe that is due.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Of how many breakers a worker remembers where their probes look.
 const MAX_SEARCHES: usize = 100;
@@ -47,7 +50,9 @@ impl Fetcher {
             Ok(None) if source.search().is_behind() => asked_at.elapsed(),
             Ok(_) | Err(_) => TRY_AGAIN,
         };
-        self.state.breakers.put_off(due, Instant::now(), wait);
+        let again_at = Instant::now() + wait.min(due.wait).min(TRY_AGAIN);
+        self.put_off.retain(|_, at| *at > asked_at);
+        self.put_off.insert(due.name.clone(), again_at);
         found.map(Option::unwrap_or_default)
     }
 
