@@ -11,6 +11,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
+use crate::job::words::words;
 use crate::pipeline::breaker::{BreakerCause, MAX_PROBE_WAIT};
 use crate::pipeline::claim::mark::IndexRange;
 use crate::pipeline::claim::windows::IdRange;
@@ -83,28 +84,24 @@ pub(crate) fn take_probe(
     })
 }
 
-/// The effect of a probe on its breaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProbeVerdict {
-    Close,
-    Reopen,
-    Release,
+words! {
+    /// The effect of a probe on its breaker. The words are in `end_probe.sql`.
+    pub(crate) enum ProbeVerdict is "end of a probe" {
+        Close = "close",
+        Reopen = "reopen",
+        Release = "give_back",
+    }
 }
 
 /// Ends a probe. Returns `false` if the right was lost and nothing changed.
 pub(crate) fn end_probe(session: &mut Session, probe: &Probe, ended: ProbeVerdict) -> Result<bool> {
-    let what = match ended {
-        ProbeVerdict::Close => "close",
-        ProbeVerdict::Reopen => "reopen",
-        ProbeVerdict::Release => "give_back",
-    };
     let rows = session.query(
         &format!("end the probe of breaker `{}`", probe.name),
         &sql::END_PROBE,
         &[
             &probe.name,
             &probe.number,
-            &what,
+            &ended.as_str(),
             &milliseconds(MAX_PROBE_WAIT),
         ],
     )?;
