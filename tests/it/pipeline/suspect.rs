@@ -78,30 +78,33 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_worker() {
     assert_eq!((tally.jobs(), tally.repeated()), (4, vec![]));
 }
 
-/// One claim looks for jobs with and without a group there.
 #[test]
-fn a_job_on_its_last_chance_is_the_only_suspect_under_a_rate_limit() {
-    let (test, queue) = TestDatabase::with_orders();
-    queue.set_group_policy(GroupPolicy::Fair, &maria()).unwrap();
-    let limit = RateLimit::per(1000, Duration::from_secs(1));
-    queue
-        .limit_rate(RateLimited::Queue, limit, &maria())
-        .unwrap();
-    let both = |group: &str| [new_order(1), new_order(1).group(group)];
-    let suspects = both("a").map(|job| put(&queue, job));
-    test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
-    let (tally, gate) = (Tally::new(), Gate::new());
-    let worker = at_the_gate(&test, &tally, &gate);
-    gate.wait_for(1);
-    let others = both("b").map(|job| put(&queue, job));
-    wait_until("the others to begin", SOON, || {
-        others.iter().all(|id| tally.of(*id) == 1)
-    });
-    let began = suspects.iter().filter(|id| tally.of(**id) == 1);
-    assert_eq!(began.count(), 1);
-    gate.open();
-    finish(&queue, worker);
-    assert_eq!((tally.jobs(), tally.repeated()), (4, vec![]));
+fn a_job_on_its_last_chance_is_the_only_suspect_of_all_groups() {
+    let of = |group: &str| new_order(1).group(group);
+    // Under a rate limit, one claim looks for jobs with and without a group.
+    for (first, is_limited) in [(new_order(1), true), (of("b"), true), (of("b"), false)] {
+        let (test, queue) = TestDatabase::with_orders();
+        queue.set_group_policy(GroupPolicy::Fair, &maria()).unwrap();
+        if is_limited {
+            let limit = RateLimit::per(1000, Duration::from_secs(1));
+            let limited = queue.limit_rate(RateLimited::Queue, limit, &maria());
+            limited.unwrap();
+        }
+        let suspects = [first, of("a")].map(|job| put(&queue, job));
+        test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
+        let (tally, gate) = (Tally::new(), Gate::new());
+        let worker = at_the_gate(&test, &tally, &gate);
+        gate.wait_for(1);
+        let others = ["c", "d"].map(|group| put(&queue, of(group)));
+        wait_until("the others to begin", SOON, || {
+            others.iter().all(|id| tally.of(*id) == 1)
+        });
+        let began = suspects.iter().filter(|id| tally.of(**id) == 1);
+        assert_eq!(began.count(), 1);
+        gate.open();
+        finish(&queue, worker);
+        assert_eq!((tally.jobs(), tally.repeated()), (4, vec![]));
+    }
 }
 
 /// Starts a worker whose handlers wait at the gate.

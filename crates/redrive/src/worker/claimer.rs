@@ -13,8 +13,9 @@ use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::{Claimable, measure, store_marks};
 use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, claim_one};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WorkerId, claim_one, take_crowded};
 use crate::pipeline::group_tokens::{ChargedJobs, claim_with_group_tokens};
+use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
@@ -236,7 +237,9 @@ impl Claimer {
         let state = Arc::clone(&self.state);
         let answer = state.requesting(limit, || {
             self.call("claim jobs of groups", move |session| {
-                claim_groups(session, &request, &look)
+                let mut answer = claim_groups(session, &request, &look)?;
+                return_crowded(session, request.worker, &mut answer)?;
+                Ok(answer)
             })
         })?;
         self.state.hold(&answer.claimed);
@@ -267,6 +270,21 @@ impl Claimer {
         let deadline = self.state.config.queue.database().call_timeout();
         lock(&self.db_caller).call(doing, deadline, work)
     }
+}
+
+/// Returns the suspects that may not run next to those before them. They wait among the jobs without a group then, where a
+/// claim takes no other suspect with one that must be alone.
+pub(crate) fn return_crowded(
+    session: &mut Session,
+    worker: WorkerId,
+    answer: &mut GroupAnswer,
+) -> Result<()> {
+    let leases = take_crowded(&mut answer.claimed);
+    if !leases.is_empty() {
+        // If this fails, the worker releases the leases as those of a lost claim.
+        release(session, worker, &ReleaseScope::Leases(leases), Some(&[]))?;
+    }
+    Ok(())
 }
 
 /// Adds what a claim returned to the jobs of the claims before it. Those run, even if it failed; the next round
