@@ -9,7 +9,7 @@ use super::show::{gone, live};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found, SAMPLE};
 use crate::left_out::{LeftOut, matching};
-use crate::not_done::{Why, beyond_limit, unknown};
+use crate::not_done::{Why, beyond_limit, locked, unknown};
 use crate::prelude::*;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -152,21 +152,27 @@ impl<'a> Act<'a> {
     /// What became of a live job that did not change at once. One that is as it should be counts as changed.
     fn unchanged(&self, job: &LiveJob, db: &Database) -> std::result::Result<String, Why> {
         let (id, state) = (job.id, job.state);
+        let (jobs, operator) = (db.admin().jobs(), self.selection.operator());
         match self.change {
             JobChange::SetPriority(priority) if job.priority == priority => Ok(self.became.clone()),
-            JobChange::SetPriority(_) => Err((state.as_str(), format!("it is {state}"))),
-            JobChange::RunNow => Err((state.as_str(), format!("it is {state} already"))),
-            // It was running a moment ago.
-            JobChange::Cancel | _ => {
-                let operator = self.selection.operator();
-                match db.admin().jobs().cancel(id, &operator).map_err(unknown)? {
-                    Cancelled::Dead => Ok(self.became.clone()),
-                    Cancelled::Asked => Ok("is running; its handler was asked to stop".to_owned()),
-                    Cancelled::NotLive | _ => {
-                        Err(("gone", format!("it {}", gone(id, db).map_err(unknown)?)))
-                    }
+            // It was running a moment ago, or another session holds it.
+            JobChange::SetPriority(_) | JobChange::RunNow if self.takes.contains(&state) => {
+                let this = self.filter.clone().ids([id]);
+                let again = jobs.change(&this, self.change, &operator);
+                match again.map_err(unknown)?.jobs.is_empty() {
+                    true => Err(locked()),
+                    false => Ok(self.became.clone()),
                 }
             }
+            JobChange::SetPriority(_) => Err((state.as_str(), format!("it is {state}"))),
+            JobChange::RunNow => Err((state.as_str(), format!("it is {state} already"))),
+            JobChange::Cancel | _ => match jobs.cancel(id, &operator).map_err(unknown)? {
+                Cancelled::Dead => Ok(self.became.clone()),
+                Cancelled::Asked => Ok("is running; its handler was asked to stop".to_owned()),
+                Cancelled::NotLive | _ => {
+                    Err(("gone", format!("it {}", gone(id, db).map_err(unknown)?)))
+                }
+            },
         }
     }
 
@@ -211,7 +217,7 @@ impl<'a> Act<'a> {
 
     /// Changes at most so many jobs, and tells what became of each that was given by id.
     fn act(&self, most: u64, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
-        let (mut ids, operator) = (self.selection.ids(), self.selection.operator());
+        let operator = self.selection.operator();
         let mut course = ControlFlow::Continue(());
         // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
         let some = self.filter.clone().limit(most);
@@ -220,18 +226,24 @@ impl<'a> Act<'a> {
             course = go_on(SoFar::of(so_far.jobs.len(), so_far.audit));
             course
         })?;
-        let (limit, mut taken) = (self.selection.limited(u64::MAX), changed.jobs.len() as u64);
-        // After a signal, the others stay as they are.
-        ids.retain(|id| course.is_continue() || changed.jobs.contains(id) || taken >= most);
-        let mut told = Changed::default();
-        for id in ids {
+        let limit = self.selection.limited(u64::MAX);
+        let (mut told, mut others) = (Changed::default(), 0);
+        for id in self.selection.ids() {
             let is_changed = changed.jobs.contains(&id);
+            let taken = (changed.jobs.len() + others) as u64;
+            // After a signal, the others stay as they are.
+            if course.is_break() && !is_changed && taken < most {
+                continue;
+            }
             let outcome = match is_changed {
                 true => Ok(self.became.clone()),
                 false if taken >= limit => Err(beyond_limit()),
                 false => live(id, &self.filter, db).and_then(|job| self.unchanged(&job, db)),
             };
-            taken += u64::from(outcome.is_ok() && !is_changed);
+            if !is_changed {
+                others += usize::from(outcome.is_ok());
+                course = go_on(SoFar::of(changed.jobs.len() + others, changed.audit));
+            }
             match outcome {
                 Ok(became) => told.lines.push(format!("job {id} {became}")),
                 Err(why) => told.not_done.0.push((id, why)),

@@ -103,9 +103,8 @@ impl EditJobs {
         let mut whys: BTreeMap<JobId, Why> =
             done.skipped.iter().map(|id| (*id, changed())).collect();
         // Of jobs that did not change for another reason, only the number is known.
-        let is_limited = done.unchanged == 0
-            && done.refused.is_empty()
-            && self.selection.left(done.edited.len() as u64) == 0;
+        let is_known = done.unchanged == 0 && done.refused.is_empty();
+        let is_limited = is_known && self.selection.left(done.edited.len() as u64) == 0;
         for id in self.selection.ids() {
             if done.edited.contains(&id) {
                 continue;
@@ -116,6 +115,8 @@ impl EditJobs {
                     _ = whys.insert(id, ("leased", "a worker runs it".to_owned()));
                 }
                 Ok(_) if is_limited => _ = whys.insert(id, beyond_limit()),
+                // It was running a moment ago.
+                Ok(_) if is_known => _ = whys.insert(id, changed()),
                 Ok(_) => {}
             }
         }
