@@ -86,6 +86,10 @@ where
         let ending = ended.or_stopped(Ending::of(not_done.0.is_empty()), cx)?;
         match (ending, done, found.matching) {
             (Ending::Done, 0, 0) => (self.none)(cx),
+            (Ending::Done, 0, _) if found.left_out.is_empty() => cx.nothing(format!(
+                "no {noun} was {}: those that matched have changed or are locked",
+                batches.participle
+            )),
             (Ending::Done, 0, _) => Ok(Ending::NothingMatched),
             (ending, ..) => Ok(ending),
         }

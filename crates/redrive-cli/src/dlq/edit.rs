@@ -1,6 +1,10 @@
 //! `redrive dlq edit`: changes payloads and keeps their versions.
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
 use clap::ArgGroup;
+use redrive::JobId;
 use redrive::dlq::{LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
@@ -8,7 +12,7 @@ use super::edit_report::report_edit;
 use super::payload_edit::{GivenEdit, PayloadEdit};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found};
-use crate::not_done::NotDone;
+use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 
 /// Why an edit or a restore changed nothing.
@@ -180,19 +184,11 @@ impl Edit {
             None => "their payload before the last edit".to_owned(),
         };
         let letters = self.editable(filter, db)?;
-        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
-            let (version, operator) = (self.change.restore, selection.operator());
-            let (dlq, editable) = (db.dlq(), filter.within(&EDITABLE));
-            dlq.restore_versions_while(&editable, version, &operator, |so_far| {
-                go_on(SoFar::of(so_far.letters.len(), so_far.audit))
-            })?;
-            Ok(Changed::default())
-        };
         Change {
             batches: RESTORE,
             to_act: selection.is_dry_run().then(|| selection.to_act()),
             found: Found::all(letters, &format!("would get {would}, if they have one.")),
-            act,
+            act: |go_on: GoOn<'_>| self.restore_all(filter, letters, go_on, db),
             none: |cx: &mut Context<'_>| {
                 let is_audited = |condition: &String| condition.starts_with("audit=");
                 let why = match filter.conditions().iter().any(is_audited) {
@@ -206,5 +202,45 @@ impl Edit {
             },
         }
         .run(cx)
+    }
+
+    /// Restores the payloads of letters, of which so many match, and finds out which have no such version.
+    fn restore_all(
+        &self,
+        filter: &LetterFilter,
+        letters: u64,
+        go_on: GoOn<'_>,
+        db: &Database,
+    ) -> redrive::Result<Changed> {
+        let editable = filter.within(&EDITABLE);
+        let (version, operator) = (self.change.restore, self.selection.operator());
+        let mut course = ControlFlow::Continue(());
+        let dlq = db.dlq();
+        let done = dlq.restore_versions_while(&editable, version, &operator, |so_far| {
+            course = go_on(SoFar::of(so_far.letters.len(), so_far.audit));
+            course
+        })?;
+        let restored: BTreeSet<JobId> = done.letters.into_iter().collect();
+        let missing = match course.is_break() {
+            true => 0,
+            false => letters.saturating_sub(restored.len() as u64),
+        };
+        let mut left = Vec::new();
+        if missing > 0 {
+            dlq.for_each(&editable.limit(letters), |letter| -> redrive::Result<()> {
+                left.extend((!restored.contains(&letter.id)).then(|| (letter.id, letter.edits)));
+                Ok(())
+            })?;
+        }
+        // Restored letters may no longer match, and then others follow within the limit.
+        left.truncate(usize::try_from(missing).unwrap_or(usize::MAX));
+        let left = left.into_iter().map(|(id, edits)| match version {
+            None if edits == 0 => (id, ("version", "it has no earlier payload".to_owned())),
+            Some(version) if version >= edits => {
+                (id, ("version", format!("it has no version {version}")))
+            }
+            None | Some(_) => (id, locked()),
+        });
+        Ok(NotDone(left.collect()).into())
     }
 }

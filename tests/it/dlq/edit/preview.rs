@@ -78,6 +78,9 @@ fn a_command_edits_each_letter_by_its_payload() {
     let id = ids[1];
     test.fails(1, format!("dlq edit {id} --undo"))
         .tells(format!("letter {id} was never edited"));
+    test.fails(1, format!("dlq edit id={id} --undo --yes --json"))
+        .holds(&json!({"letters": 0, "skipped": [{"reason": "version", "letters": 1, "ids": [id.get()]}]}))
+        .tells(format!("letter {id} was not restored: it has no earlier payload"));
     for (command, deadline, error) in [
         ("echo '{'", "1m", "JSON"),
         ("head -c 3000000 /dev/zero", "1m", "more than a payload"),
