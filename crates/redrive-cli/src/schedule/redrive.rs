@@ -55,7 +55,7 @@ pub(crate) struct SetPolicy {
     )]
     growth: f64,
     /// Maximum delay with --growth [default: 7d].
-    #[arg(long, help_heading = "Limits", value_name = "TIME", requires = "growth", value_parser = time::parse, allow_hyphen_values = true)]
+    #[arg(long, help_heading = "Limits", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     longest_delay: Option<Duration>,
     /// Redrive letters even if their queue is paused or its breaker is open.
     #[arg(long, help_heading = "Action")]
@@ -75,6 +75,11 @@ impl SetPolicy {
 
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let letters = self.letters()?;
+        if self.longest_delay.is_some() && self.growth <= 1.0 {
+            return Err(Error::new(
+                "--longest-delay limits a delay that grows: it needs --growth above 1",
+            ));
+        }
         let waiting = letters.clone().or_state(LetterState::Open);
         let policy = Policy::new(letters)
             .batch(self.batch)

@@ -53,12 +53,12 @@ pub(crate) struct SetSchedule {
         default_value = "once"
     )]
     missed: Missed,
-    /// Run at most this many missed ticks with --missed all; 1 to 1000.
-    #[arg(long, help_heading = "Rhythm", value_name = "N", default_value_t = 100, requires = "missed", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    missed_ticks: u32,
-    /// Run no missed tick that is older, except the latest; 1m to 366d.
-    #[arg(long, help_heading = "Rhythm", value_name = "TIME", value_parser = time::parse, default_value = "7d", requires = "missed", allow_hyphen_values = true)]
-    missed_age: Duration,
+    /// With --missed all, run at most this many missed ticks; 1 to 1000 [default: 100].
+    #[arg(long, help_heading = "Rhythm", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    missed_ticks: Option<u32>,
+    /// With --missed all, run no missed tick that is older, except the latest; 1m to 366d [default: 7d].
+    #[arg(long, help_heading = "Rhythm", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    missed_age: Option<Duration>,
     /// While an earlier job is live: enqueue another (allow), or skip the tick.
     #[arg(
         long,
@@ -199,6 +199,12 @@ impl SetSchedule {
     }
 
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let is_bounded = self.missed_ticks.is_some() || self.missed_age.is_some();
+        if is_bounded && self.missed != Missed::All {
+            return Err(Error::new(
+                "--missed-ticks and --missed-age limit the ticks of --missed all",
+            ));
+        }
         let job = NewJob::raw(&self.kind, &self.payload)?
             .priority(self.priority)
             .max_attempts(self.max_attempts)
@@ -210,7 +216,10 @@ impl SetSchedule {
             .schedule(&self.name)?
             .job(&*self.queue, job)
             .missed(self.missed)
-            .missed_bounds(self.missed_ticks, self.missed_age)
+            .missed_bounds(
+                self.missed_ticks.unwrap_or(DEFAULT_MISSED_TICKS),
+                self.missed_age.unwrap_or(DEFAULT_MISSED_AGE),
+            )
             .overlap(self.overlap);
         self.action.set(&schedule, &self.rhythm, None, cx)
     }
