@@ -52,8 +52,11 @@ fn groups_are_merged_and_the_rule_is_removed() {
 fn a_change_that_fails_names_the_groups_that_changed() {
     let db = TestDatabase::migrated();
     let [first, second] = ["card declined", "no such customer"].map(|m| group(&db, m, "{}"));
-    // The group with more letters changes first.
+    // By conditions, the group with more letters changes first.
     group(&db, "card declined", "{}");
+    let open = |id: &str| format!("group {id} is open\n");
+    db.run(format!("dlq groups reopen {second} {first} {second}"))
+        .prints(open(&second) + &open(&first));
     let broken = format!(
         "CREATE FUNCTION public.broken() RETURNS trigger LANGUAGE plpgsql
              AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;

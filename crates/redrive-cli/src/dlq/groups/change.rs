@@ -3,7 +3,7 @@
 use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
 use serde_json::Value;
 
-use super::matching::{Counted, MAX_GROUPS, matching};
+use super::matching::{Counted, matching};
 use super::show::not_found;
 use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
 use crate::prelude::*;
@@ -85,13 +85,15 @@ impl ChangeGroup {
     }
 }
 
-/// Those of the groups that exist, with their waiting letters.
+/// Those of the groups that exist, each once and in this order, with their waiting letters.
 fn by_ids(ids: &[GroupId], db: &Database) -> Result<Vec<MatchingGroup>> {
-    let filter = GroupFilter::new()
-        .ids(ids.iter().copied())
-        .limit(MAX_GROUPS);
-    let groups = db.dlq().groups().list(&filter)?.into_iter();
-    Ok(groups.map(MatchingGroup::waiting).collect())
+    let mut groups: Vec<MatchingGroup> = Vec::new();
+    for id in ids {
+        if !groups.iter().any(|known| known.group.id == *id) {
+            groups.extend(db.dlq().groups().get(*id)?.map(MatchingGroup::waiting));
+        }
+    }
+    Ok(groups)
 }
 
 /// Shows the groups that would change.
