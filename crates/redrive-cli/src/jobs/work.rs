@@ -4,6 +4,7 @@ mod options;
 mod room;
 mod left;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -132,14 +133,10 @@ impl Work {
         let is_starting = Arc::new(AtomicBool::new(true));
         stop::end_at_signal(&is_starting, Second::IsPassedOn)?;
         let mut signals = stop::listen()?;
-        let wanted = self.slots.map_or_else(
-            || thread::available_parallelism().map_or(4, |count| count.get() as u64),
-            u64::from,
-        );
-        let room = room::of(wanted, self.exec.is_some())?;
-        if let Some(why) = room.why_fewer {
-            cx.say(why);
-        }
+        let processors = || thread::available_parallelism().map_or(4, NonZeroUsize::get);
+        let wanted = self.slots.and_then(|slots| usize::try_from(slots).ok());
+        let slots = wanted.unwrap_or_else(processors);
+        room::raise(slots);
         let stopper = Stopper::start()?;
         // Without --exec the shell never runs a command.
         let command = self.exec.as_deref().unwrap_or_default();
@@ -152,7 +149,7 @@ impl Work {
         let db = cx.database_for_worker()?;
         let queues = self.queues.iter().map(|name| Queue::new(&db, name));
         let queues = queues.collect::<redrive::Result<Vec<Queue>>>()?;
-        let workers = self.start(&db, room.slots, &shell, cx.registry)?;
+        let workers = self.start(&db, slots, &shell, cx.registry)?;
         is_starting.store(false, Ordering::SeqCst);
         let cause = self.watch(&workers, &queues, &shell, &mut signals, cx);
         if cause == StopCause::Signal {
@@ -176,11 +173,10 @@ impl Work {
     fn start(
         &self,
         db: &Database,
-        slots: u64,
+        slots: usize,
         shell: &Arc<Shell>,
         registry: &Registry,
     ) -> Result<Worker> {
-        let slots = usize::try_from(slots).unwrap_or(usize::MAX);
         let worker = Workers::builder(db).pool(slots);
         let worker = self.queues.iter().fold(worker, |worker, name| {
             worker.share_with(name, 1, |builder| self.configured(builder, shell, registry))
