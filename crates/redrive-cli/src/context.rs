@@ -14,9 +14,8 @@ use crate::error::{Error, Result};
 use crate::global::GlobalArgs;
 use crate::optional::Optional as _;
 use crate::registry::Registry;
-use crate::terminal::{self, Table, clean, columns_of_stdout, command_lines, json_line};
+use crate::terminal::{self, Table, clean, json_line};
 use crate::time::Clock;
-use crate::typed::Typed;
 
 /// The pause between two attempts to connect.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -60,8 +59,6 @@ pub(crate) struct Context<'a> {
     pub(crate) err: &'a mut dyn Write,
     pub(crate) global: &'a GlobalArgs,
     pub(crate) registry: &'a Registry,
-    /// The command line, as one to type again.
-    pub(crate) typed: Typed,
     /// The database, once it is open.
     pub(crate) db: Option<Database>,
 }
@@ -203,17 +200,19 @@ impl Context<'_> {
         }
     }
 
-    /// Prints the command that acts after a dry run: the one that was typed, and these words.
+    /// Says which words make a dry run act.
     pub(crate) fn propose(&mut self, to_act: &[&str]) -> Result<Ending> {
-        let command = self.typed.again(to_act);
-        writeln!(self.out, "Nothing was changed. To act:")?;
-        self.print_command(&command)
+        let act = match to_act {
+            [] => "leave out --dry-run".to_owned(),
+            words => format!("add {}", words.join(" ")),
+        };
+        writeln!(self.out, "Nothing was changed. To act, {act}.")?;
+        Ok(Ending::Done)
     }
 
     /// Prints a command to type next.
     pub(crate) fn print_command(&mut self, command: &str) -> Result<Ending> {
-        let lines = command_lines("  ", command, columns_of_stdout());
-        writeln!(self.out, "{lines}")?;
+        writeln!(self.out, "  {command}")?;
         Ok(Ending::Done)
     }
 

@@ -5,7 +5,6 @@ mod error;
 mod time;
 mod optional;
 mod terminal;
-mod typed;
 mod logging;
 mod global;
 mod pause;
@@ -29,7 +28,6 @@ mod jobs;
 mod schedule;
 mod admin;
 mod command;
-mod suggestion;
 mod program;
 #[cfg(test)]
 mod proptests;

@@ -19,10 +19,8 @@ use crate::logging;
 use crate::name::Me;
 use crate::registry::Registry;
 use crate::stop;
-use crate::suggestion::corrected;
 use crate::terminal::{self, Style, clean, json_line};
 use crate::time::Clock;
-use crate::typed::typed;
 
 /// A command line with every command of `redrive` and the handlers of your program.
 ///
@@ -157,13 +155,12 @@ impl Program {
         Me::run_as(&self.registry.name);
         let args: Vec<OsString> = args.into_iter().collect();
         let is_json = args.iter().any(|arg| arg == "--json");
-        let mut definition = command::definition(&self.registry);
-        let parsed = definition
-            .try_get_matches_from_mut(args)
-            .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
-        let (cli, matches) = match parsed {
-            Ok(parsed) => parsed,
-            Err(message) => return print(&corrected(message), is_json, out, err),
+        let parsed = command::definition(&self.registry)
+            .try_get_matches_from(args)
+            .and_then(|matches| Cli::from_arg_matches(&matches));
+        let cli = match parsed {
+            Ok(cli) => cli,
+            Err(message) => return print(&message, is_json, out, err),
         };
         logging::start(cli.global.verbose);
         let mut cx = Context {
@@ -171,7 +168,6 @@ impl Program {
             err,
             global: &cli.global,
             registry: &self.registry,
-            typed: typed(&definition, &matches),
             db: None,
         };
         let ended = cli.command.run(&mut cx);

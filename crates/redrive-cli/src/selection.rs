@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::operator::Reason;
 use crate::optional::Optional as _;
 
-pub(crate) use crate::typed::WORDS;
+/// The id of the argument that takes conditions.
+pub(crate) const WORDS: &str = "words";
 
 /// Letters or jobs, of all that there are.
 #[derive(Args, Clone, Debug)]

@@ -15,7 +15,7 @@ mod sparkline;
 mod diff;
 mod progress;
 
-pub(crate) use command_line::{command_lines, operand, quoted};
+pub(crate) use command_line::{operand, quoted};
 pub(crate) use details::{Details, write_labelled};
 pub(crate) use diff::diff;
 pub(crate) use escape::{clean, one_line};

@@ -54,12 +54,12 @@ fn bulk_commands_are_dry_runs_without_yes() {
         dry.shows(format!("5 live jobs match; {would}"))
             .shows(left_out);
         if code == 0 {
-            dry.shows(format!("  redrive {command} --yes\n"));
+            dry.shows("Nothing was changed. To act, add --yes.\n");
         }
     }
     db.run(r#"job edit orders --merge '{"currency": "EUR"}'"#)
         .shows("5 jobs would be edited")
-        .shows(r#"  redrive job edit orders --merge '{"currency": "EUR"}' --yes"#);
+        .shows("To act, add --yes.");
     let skipped = json!([{"include": null, "jobs": 3, "reason": "ready", "state": null}]);
     let expected =
         json!({"action": "run-now", "dry_run": true, "jobs": 2, "matching": 5, "skipped": skipped});
@@ -185,7 +185,7 @@ fn a_running_job_shows_its_progress_and_its_checkpoint() {
     db.run(format!("job cancel {id} --dry-run"))
         .shows("1 live job matches; 1 would be cancelled.")
         .shows("leased")
-        .shows(format!("redrive job cancel {id}\n"));
+        .shows("To act, leave out --dry-run.\n");
     db.run(format!("job priority 0 {} --dry-run", other.trim()))
         .shows("1 would be given the priority");
     db.fails(1, format!("job run-now {id} --dry-run"))

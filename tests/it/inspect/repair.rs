@@ -47,7 +47,7 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     assert_eq!(found[4].examples, ["orders live -3"]);
     test.fails(1, "repair --reason 'a restore'")
         .shows("the job is gone")
-        .tells("redrive repair --reason 'a restore' --yes");
+        .tells("to act, add --yes");
     client.sql("SELECT redrive.repair(NULL)");
     assert_eq!(
         db.admin().faults().unwrap(),

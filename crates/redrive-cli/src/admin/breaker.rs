@@ -88,13 +88,9 @@ impl OpenBreaker {
             Some("") => None,
             Some(queue) => missing_queue(queue, &db)?,
             None if is_dependency || missing_queue(name, &db)?.is_some() => None,
-            None => {
-                let queue = quoted(&format!("queue:{name}"));
-                let open = cx.typed.without("name", &[&*queue]);
-                Some(format!(
-                    "there is no dependency `{shown}`, but a queue: {open}"
-                ))
-            }
+            None => Some(format!(
+                "there is no dependency `{shown}`, but a queue; its breaker is `queue:{shown}`"
+            )),
         };
         match problem {
             Some(problem) if !self.any_name => {

@@ -10,7 +10,7 @@ use redrive::{Failure, JobId};
 use serde_json::Value;
 
 use super::letter_table::letter_sample;
-use super::none_matched::NoneMatched;
+use super::none_matched::{no_letter, none_matched};
 use crate::batches::{Batches, GoOn, Undo};
 use crate::bulk::{Change, Changed, Found};
 use crate::left_out::{LeftOut, redacted_include};
@@ -102,7 +102,7 @@ impl Deliver {
             found,
             act: |_: GoOn<'_>| Ok(Changed::default()),
             none: |cx: &mut Context<'_>| {
-                NoneMatched::of(selection.queue(), &letters, &STATES).say(cx)
+                none_matched(&no_letter(&STATES), selection.queue(), &letters, &STATES, cx)
             },
         }
         .run(cx)

@@ -6,7 +6,7 @@ use redrive::dlq::{LetterFilter, LetterProperty};
 use super::counts::counts;
 use super::filter::StateArg;
 use super::letter_table::letter_table;
-use super::none_matched::{Again, NoneMatched};
+use super::none_matched::none_matched;
 use crate::letter::letter_line;
 use crate::prelude::*;
 
@@ -68,9 +68,7 @@ impl ListLetters {
 
     fn none_matched(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let states = filter.named_states().unwrap_or_default();
-        let mut none = NoneMatched::of(self.words.queue(), filter, &states);
-        none.what = format!("no letter matches {filter}");
-        none.again = Again::Typed;
-        none.say(cx)
+        let what = format!("no letter matches {filter}");
+        none_matched(&what, self.words.queue(), filter, &states, cx)
     }
 }

@@ -19,9 +19,7 @@ use serde_json::Value;
 use super::group::{failure, group_json, waiting};
 use crate::pause::pause_json;
 use crate::prelude::*;
-use crate::terminal::{
-    SCREEN, Style, columns_of_stdout, command_lines, cut, sparkline, width, wrap,
-};
+use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, sparkline, width, wrap};
 use activity::{Activity, breakers, held_groups, pauses, runs};
 use failures::{Failure, failures};
 use unhandled::{unhandled, unhandled_kinds};
@@ -118,7 +116,7 @@ impl Screen {
             for activity in activities.iter().take(most) {
                 let line = one_line(&activity.line);
                 writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
-                layout.command(&activity.next, out)?;
+                writeln!(out, "{INDENT}{}", activity.next)?;
             }
             if is_of_sources {
                 sources::write_others(&self.captured, out)?;
@@ -155,7 +153,7 @@ impl Screen {
                         counted(ignored, "letter")
                     );
                     writeln!(out, "\n{}", wrap(&text, layout.columns).join("\n"))?;
-                    layout.command(&format!("{Me} dlq groups --state ignored"), out)?;
+                    writeln!(out, "{INDENT}{Me} dlq groups --state ignored")?;
                 }
             }
             return Ok(());
@@ -241,12 +239,6 @@ impl Layout {
     fn heading(self, text: &str, out: &mut dyn Write) -> Result<()> {
         Ok(writeln!(out, "\n{}", self.style.heading(text))?)
     }
-
-    /// Writes the command to type next.
-    fn command(self, command: &str, out: &mut dyn Write) -> Result<()> {
-        let lines = command_lines(INDENT, command, Some(self.columns));
-        Ok(writeln!(out, "{lines}")?)
-    }
 }
 
 fn write_failure(
@@ -288,7 +280,7 @@ fn write_failure(
     let bars = |shown: usize| sparkline(&hours[hours.len() - shown..]);
     if shown < MIN_HOURS {
         writeln!(out, "{INDENT}|{}| {} h", bars(hours.len()), hours.len())?;
-        return layout.command(&next, out);
+        return Ok(writeln!(out, "{INDENT}{next}")?);
     }
     let label = format!("|{}| {shown} h", bars(shown));
     Ok(writeln!(out, "{INDENT}{label}    {next}")?)

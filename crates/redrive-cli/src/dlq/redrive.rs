@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use super::follow::follow;
-use super::none_matched::{Again, NoneMatched};
+use super::none_matched::{no_letter, none_matched};
 use super::patience::WaitArgs;
 use super::run_report::{run_line, skips};
 use crate::left_out::left_out_json;
@@ -185,11 +185,9 @@ impl Redrive {
 
     /// Says that no letter can be redriven, and why.
     fn nothing_matched(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let letters = self.selection.letters()?;
-        let mut none = NoneMatched::of(self.selection.queue(), &letters, self.states());
-        let reason = self.selection.missing_reason();
-        none.again = Again::Quarantined(["--force"].into_iter().chain(reason).collect());
-        none.say(cx)
+        let (letters, states) = (self.selection.letters()?, self.states());
+        let queue = self.selection.queue();
+        none_matched(&no_letter(states), queue, &letters, states, cx)
     }
 
     fn options(&self) -> RedriveOptions {

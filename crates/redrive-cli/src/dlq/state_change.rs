@@ -6,7 +6,7 @@ use redrive::Operator;
 use redrive::dlq::{Changed as ChangedLetters, Dlq, LetterFilter, LetterState};
 
 use super::letter_table::letter_sample;
-use super::none_matched::{Again, NoneMatched, words};
+use super::none_matched::{no_letter, none_matched, words};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found};
 use crate::left_out::{LeftOut, matching};
@@ -117,17 +117,12 @@ impl MoveLetters {
             },
             act: |go_on: GoOn<'_>| by.act(taken, affected, selection, go_on, db),
             none: |cx: &mut Context<'_>| {
-                let mut none = NoneMatched::of(selection.queue(), &letters, &states);
-                if states.is_empty() {
-                    let participle = by.batches.participle;
-                    none.what = format!("no letter in these states can be {participle}");
-                }
-                if by.takes.contains(&LetterState::Quarantined) {
-                    let words = ["state=quarantined"].into_iter();
-                    none.again =
-                        Again::Quarantined(words.chain(selection.missing_reason()).collect());
-                }
-                none.say(cx)
+                let participle = by.batches.participle;
+                let what = match states.is_empty() {
+                    true => format!("no letter in these states can be {participle}"),
+                    false => no_letter(&states),
+                };
+                none_matched(&what, selection.queue(), &letters, &states, cx)
             },
         }
         .run(cx)

@@ -5,7 +5,7 @@ use std::io::Write;
 use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
 
-use super::none_matched::NoneMatched;
+use super::none_matched::{no_letter, none_matched};
 use super::validators::{ValidatorArgs, error_json, print_errors};
 use crate::not_done::NotDone;
 use crate::prelude::*;
@@ -70,7 +70,8 @@ impl Validate {
         let states = open.named_states().unwrap_or_default();
         let checked = validation.passed + validation.failed + validation.unchecked;
         if checked == 0 {
-            return NoneMatched::of(self.selection.queue(), &open, &states).say(cx);
+            let queue = self.selection.queue();
+            return none_matched(&no_letter(&states), queue, &open, &states, cx);
         }
         let left = self.selection.left(checked);
         let unseen = NotDone::letters(&unseen, &states, &open, left, &db);

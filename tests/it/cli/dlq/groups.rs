@@ -25,7 +25,7 @@ fn groups_can_be_listed_shown_and_annotated() {
     ));
     db.run(format!("dlq groups ack {id} --dry-run"))
         .shows("1 group with 3 letters would be acknowledged.")
-        .shows(format!("redrive dlq groups ack {id}\n"));
+        .shows("To act, leave out --dry-run.\n");
     db.run("dlq groups list --state open");
     db.run(format!("dlq groups ack {id}"))
         .shows("is acknowledged, owned by payments");

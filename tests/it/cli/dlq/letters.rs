@@ -10,12 +10,12 @@ fn bulk_commands_change_nothing_without_yes() {
 
     db.run("dlq redrive orders cause=rejected")
         .shows("12 open letters match; 12 would be redriven")
-        .shows("redrive dlq redrive orders cause=rejected --yes");
+        .shows("To act, add --yes.\n");
     db.run("dlq discard orders --reason tests");
     // Only a dry run needs no reason, and it says what the act needs.
     for line in ["dlq discard orders", "dlq redrive orders --force"] {
         db.run(line)
-            .shows(format!("redrive {line} --reason TEXT --yes\n"));
+            .shows("To act, add --reason TEXT --yes.\n");
         db.fails(2, format!("{line} --yes"))
             .tells("needs --reason TEXT");
     }
@@ -62,8 +62,7 @@ fn the_commands_on_letters_accept_conditions() {
         .hides("redrive dlq list");
 
     db.run("dlq redrive orders payload.order<=2")
-        .shows("2 open letters match")
-        .shows("'payload.order<=2' --yes");
+        .shows("2 open letters match");
     assert_eq!(ready(&orders), 0);
     let discard = format!("dlq discard id>={} payload.order=3", ids[2]);
     db.run(format!("{discard} --reason test --yes"));

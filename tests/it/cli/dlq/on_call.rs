@@ -60,8 +60,7 @@ impl Terminal<'_> {
 
 /// Returns the commands that a screen suggests.
 fn suggested(out: &str) -> Vec<String> {
-    let text = out.replace("\\\n", "");
-    let lines = text.lines().filter_map(|line| {
+    let lines = out.lines().filter_map(|line| {
         let (before, command) = line.split_once("redrive ")?;
         let is_alone = before.trim().is_empty() || before.ends_with(" h    ");
         let words: Vec<&str> = command.split_whitespace().collect();
@@ -163,19 +162,17 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
         "redrive dlq validate class=Timeout --schema {schema}"
     ));
     has(&passed, "598 would pass, 0 fail");
-    let preview = terminal.types("redrive dlq redrive class=Timeout");
-    let act = suggested(&preview);
-    let [act] = &*act else { panic!("{preview}") };
+    let redrive = "redrive dlq redrive class=Timeout";
+    has(terminal.types(redrive), "To act, add --yes.");
     let run = terminal.types(&format!(
-        "{act} --canary 10 --unthrottled --reason 'gateway fixed'"
+        "{redrive} --yes --canary 10 --unthrottled --reason 'gateway fixed'"
     ));
     has(&run, "598 sent, 598 recovered, 0 died again");
     terminal.types("redrive dlq runs list");
     terminal.types("redrive dlq runs show 1");
-    let closing =
-        terminal.types("redrive dlq groups resolve class=Timeout --reason 'gateway fixed'");
-    let close = suggested(&closing);
-    terminal.types(&close[0]);
+    let close = "redrive dlq groups resolve class=Timeout --reason 'gateway fixed'";
+    has(terminal.types(close), "To act, add --yes.");
+    terminal.types(&format!("{close} --yes"));
     let screen = terminal.types("redrive dlq");
     lacks(&screen, "Timeout");
     stop(worker);

@@ -14,10 +14,10 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
     let second = db.run(discard("orders --yes")).json();
     assert_eq!(second["letters"], 4);
 
-    // A dry run lists the letters and the command that acts.
+    // A dry run lists the letters and the words that act.
     db.run("dlq reopen orders")
         .shows("5 discarded letters match; 5 would be reopened.")
-        .shows("redrive dlq reopen orders --yes");
+        .shows("To act, add --yes.");
     db.run("dlq reopen orders --dry-run --json")
         .holds(&json!({"letters": 5}));
     // With a limit, it lists those that would be taken.

@@ -19,22 +19,11 @@ fn quarantine(db: &TestDatabase, open: usize, quarantined: usize) -> Vec<i64> {
     ids
 }
 
-fn group(db: &TestDatabase) -> String {
-    db.run("dlq groups --json").lines()[0]["id"].to_string()
-}
-
-/// Returns the command that a message suggests: the text after the last `: `.
-fn suggested(refused: &Ran) -> String {
-    let mut lines = refused.err.lines();
-    let line = lines.find_map(|line| line.rsplit_once(": redrive "));
-    line.expect(&refused.err).1.to_owned()
-}
-
 #[test]
-fn a_quarantined_group_is_visible_and_each_suggested_command_works() {
+fn a_quarantined_group_is_visible() {
     let db = TestDatabase::migrated();
     quarantine(&db, 0, 4);
-    let group = group(&db);
+    let group = db.run("dlq groups --json").lines()[0]["id"].to_string();
     let of_group = format!("group={group}");
 
     let screen = db.run("dlq");
@@ -44,34 +33,18 @@ fn a_quarantined_group_is_visible_and_each_suggested_command_works() {
         assert!(line.chars().count() <= 80, "{line}");
     }
     db.run(format!("dlq groups show {group}")).shows(&list);
-
-    let listed = db.fails(1, format!("dlq list {of_group}"));
-    listed.tells(format!("0 open, 4 quarantined: {list}"));
-    let found = db.run(suggested(&listed) + " --json");
+    let found = db.run(format!("dlq list {of_group} state=quarantined --json"));
     assert_eq!(found.lines().len(), 4);
-
-    for (options, kept) in [
-        ("", ""),
-        ("--yes", ""),
-        ("--detach --rate 5 --yes", " --rate 5 --detach"),
-        ("state=open", ""),
+    for line in [
+        format!("list {of_group}"),
+        format!("list {of_group} --state open --by kind"),
+        format!("redrive {of_group}"),
+        format!("redrive {of_group} state=open --yes"),
+        format!("discard {of_group} --reason tests"),
+        format!("validate {of_group} --exec true"),
     ] {
-        let refused = db.fails(1, format!("dlq redrive {of_group} {options}").trim_end());
-        refused.tells(format!(
-            "no open letter matches: 0 open, 4 quarantined: \
-             redrive dlq redrive group={group}{kept} --force --reason TEXT"
-        ));
-        db.run(suggested(&refused) + " --json")
-            .holds(&json!({"letters": 4}));
-    }
-    db.fails(1, format!("dlq list {of_group} --state open --by kind"))
-        .tells(format!(
-            "redrive dlq list group={group} --by kind state=quarantined"
-        ));
-    for (verb, option) in [("discard", "--reason tests"), ("validate", "--exec true")] {
-        let refused = db.fails(1, format!("dlq {verb} {of_group} {option}"));
-        refused.tells("0 open, 4 quarantined: redrive dlq ");
-        db.run(suggested(&refused));
+        db.fails(1, format!("dlq {line}"))
+            .tells(": 0 open, 4 quarantined\n");
     }
 }
 
@@ -96,7 +69,7 @@ fn letters_given_by_id_are_named_with_their_state() {
 
     db.run(format!("dlq list {open}"));
     db.run(format!("dlq redrive {open} --dry-run"))
-        .shows(format!("redrive dlq redrive {open}"));
+        .shows("To act, leave out --dry-run.");
     assert_eq!(ready(&db.queue("orders")), 0);
     db.run(format!("dlq redrive {open}"));
     assert_eq!(ready(&db.queue("orders")), 1);
@@ -107,9 +80,7 @@ fn letters_given_by_id_are_named_with_their_state() {
     db.fails(1, "dlq discard queue=7 --reason refunded")
         .tells("no open letter matches");
     db.fails(1, "dlq redrive order")
-        .tells("there is no queue `order`; did you mean `orders`?");
-    db.fails(1, "dlq list bills")
-        .tells("there is no queue `bills`; there are ");
+        .tells("there is no queue `order`; there are ");
 }
 
 #[test]
@@ -154,7 +125,7 @@ fn a_preview_of_other_states_counts_them_and_offers_nothing() {
     db.run("dlq discard orders --limit 2 --reason tests --yes");
     // One open letter and two discarded ones.
     db.fails(1, "dlq redrive orders state=discarded")
-        .tells("0 open, 2 discarded: redrive dlq list")
+        .tells("0 open, 2 discarded\n")
         .hides("--yes");
     let both = "dlq redrive orders state=open,discarded";
     db.run(both)
@@ -175,7 +146,7 @@ fn a_preview_of_other_states_counts_them_and_offers_nothing() {
             1,
             format!("dlq deliver orders state=discarded --exec true {yes}").trim_end(),
         )
-        .tells("0 open, 2 discarded: redrive dlq list");
+        .tells("0 open, 2 discarded\n");
     }
     assert_eq!(in_state(&queue, LetterState::Open), 1);
     let discarded = db.run("dlq export orders state=discarded");

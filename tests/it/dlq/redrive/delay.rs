@@ -43,7 +43,7 @@ fn redriven_letters_become_ready_after_the_delay() {
 fn the_command_line_and_sql_accept_a_delay() {
     let (test, queue, _) = TestDatabase::with_letters(3);
     let delayed = "dlq redrive orders --delay 1h --limit 1";
-    test.run(delayed).shows("--delay 1h");
+    test.run(delayed).shows("add --yes");
     test.run(format!("{delayed} --yes"));
     assert_eq!(in_an_hour(&test), 1);
     test.run("dlq runs show 1").shows("delay            1h");
