@@ -18,7 +18,7 @@ use crate::command::{Cli, definition};
 use crate::error::Error;
 use crate::ndjson::{CaptureLine, Lines};
 use crate::registry::Registry;
-use crate::terminal::{clean, cut, one_line, pretty, width, wrap};
+use crate::terminal::{clean, cut, one_line, pretty, width};
 use crate::time;
 
 fn config() -> Config {
@@ -160,7 +160,6 @@ proptest! {
         prop_assert!(!escaped.contains(is_odd) && !escaped.contains(hidden));
         prop_assert!(!one_line(&text).contains(char::is_control));
         prop_assert!(width(&cut(&one_line(&text), columns)) <= columns);
-        prop_assert!(wrap(&one_line(&text), columns).iter().all(|line| width(line) <= columns));
         if let Err(error) = redrive::NewJob::raw(&text, "1") {
             prop_assert!(!Error::from(error).one_line().contains(is_odd));
         }

@@ -46,7 +46,7 @@ redact list
 audit
 prune --dry-run"#;
 
-/// Commands that print nothing but a table, which fits into a narrow window.
+/// Commands that print nothing but a table, which fits into the window.
 const LISTS: &str = r"
 job list
 dlq list
@@ -57,7 +57,7 @@ dlq protection list
 dlq runs list";
 
 /// The width of that window.
-const COLUMNS: usize = 60;
+const COLUMNS: usize = 80;
 
 fn is_harmful(character: char) -> bool {
     let hides = matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
@@ -166,7 +166,7 @@ fn a_long_error_is_wrapped_on_a_terminal_only() {
     drop(File::from(terminal).read_to_end(&mut shown));
     assert_eq!(
         String::from_utf8_lossy(&shown),
-        "error: no database given: set DATABASE_URL or use\r\n       --database-url\r\n"
+        "error: no database given: set DATABASE_URL or use\r\n--database-url\r\n"
     );
     let piped = failing(Stdio::piped()).output().unwrap();
     assert_eq!(

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::group::{failure, group_json, waiting};
 use crate::pause::pause_json;
 use crate::prelude::*;
-use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, sparkline, width, wrap};
+use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, sparkline, width, wrapped};
 use activity::{Activity, breakers, held_groups, pauses, runs};
 use failures::{Failure, failures};
 use unhandled::{unhandled, unhandled_kinds};
@@ -152,7 +152,7 @@ impl Screen {
                         "No letters are waiting, except {} of ignored groups:",
                         counted(ignored, "letter")
                     );
-                    writeln!(out, "\n{}", wrap(&text, layout.columns).join("\n"))?;
+                    writeln!(out, "\n{}", wrapped(&text, layout.columns))?;
                     writeln!(out, "{INDENT}{Me} dlq groups --state ignored")?;
                 }
             }
@@ -176,12 +176,7 @@ impl Screen {
         }
         layout.heading("Data at risk in a crash", out)?;
         for warning in &self.durability_warnings {
-            let text = one_line(&warning.to_string());
-            let mut indent = "  ";
-            for line in wrap(&text, layout.columns - INDENT.len()) {
-                writeln!(out, "{indent}{line}")?;
-                indent = INDENT;
-            }
+            layout.indented("  ", &one_line(&warning.to_string()), out)?;
         }
         Ok(())
     }
@@ -238,6 +233,14 @@ fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
 impl Layout {
     fn heading(self, text: &str, out: &mut dyn Write) -> Result<()> {
         Ok(writeln!(out, "\n{}", self.style.heading(text))?)
+    }
+
+    /// Writes a text that fits the window beside this indent.
+    fn indented(self, indent: &str, text: &str, out: &mut dyn Write) -> Result<()> {
+        for line in wrapped(text, self.columns - indent.len()).lines() {
+            writeln!(out, "{indent}{line}")?;
+        }
+        Ok(())
     }
 }
 
@@ -306,10 +309,6 @@ fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Re
         owner.unwrap_or_default(),
         ago(failure.newest().last_seen)
     );
-    for line in wrap(&text, layout.columns - INDENT.len()) {
-        let regression = layout.style.error("REGRESSION");
-        let line = line.replacen("REGRESSION", &regression, 1);
-        writeln!(out, "{INDENT}{line}")?;
-    }
-    Ok(())
+    let regression = layout.style.error("REGRESSION");
+    layout.indented(INDENT, &text.replacen("REGRESSION", &regression, 1), out)
 }

@@ -1,11 +1,10 @@
-//! Names and values, one below the other, and texts after a label, in lines that fit the window.
+//! Names and values, one below the other.
 
 use std::fmt::Display;
 use std::io::Write;
 
 use super::escape::one_line;
-use super::width::{width, wrap};
-use super::window::columns_of_stdout;
+use super::wrap::write_labelled;
 use crate::error::Result;
 
 /// Details of something that is shown.
@@ -30,41 +29,5 @@ impl Details {
             write_labelled(out, &label, &one_line(value))?;
         }
         Ok(())
-    }
-}
-
-/// Writes a text after a label. A text that is wider than the window continues below its start.
-pub(crate) fn write_labelled(out: &mut dyn Write, label: &str, text: &str) -> Result<()> {
-    for line in lines(label, text, columns_of_stdout()) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
-}
-
-fn lines(label: &str, text: &str, columns: Option<usize>) -> Vec<String> {
-    let Some(columns) = columns else {
-        return vec![format!("{label}{text}")];
-    };
-    let indent = " ".repeat(width(label));
-    let wrapped = wrap(text, columns.saturating_sub(width(label)));
-    let lines = wrapped.iter().enumerate();
-    let label = |number| if number == 0 { label } else { &*indent };
-    lines
-        .map(|(number, line)| format!("{}{line}", label(number)))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_text_continues_below_its_start() {
-        assert_eq!(
-            lines("  by  ", "one two three", Some(13)),
-            ["  by  one two", "      three"]
-        );
-        assert_eq!(lines("  by  ", "one two", None), ["  by  one two"]);
-        assert_eq!(lines("  by  ", "", Some(40)), ["  by  "]);
     }
 }

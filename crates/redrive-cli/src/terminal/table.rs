@@ -1,7 +1,5 @@
 //! Tables with aligned columns, as wide as the window at most.
 
-mod layout;
-
 use std::io::Write;
 
 use super::escape::one_line;
@@ -9,7 +7,12 @@ use super::style::Style;
 use super::width::{cut, width};
 use super::window::columns_of_stdout;
 use crate::error::Result;
-use layout::{INDENT, Line, layout};
+
+/// The space between two columns.
+const GAP: &str = "  ";
+/// The smallest width of a text, and of bars, that were wider.
+const MIN_TEXT: usize = 6;
+const MIN_BARS: usize = 8;
 
 /// The heading of a column, and how its cells are aligned and cut.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +37,15 @@ impl Column {
             | Column::Word(heading)
             | Column::Number(heading)
             | Column::Bars(heading) => heading,
+        }
+    }
+
+    /// The width to which it may shrink; `None`: it is never cut.
+    fn least(self) -> Option<usize> {
+        match self {
+            Column::Text(_) | Column::Name(_) => Some(MIN_TEXT),
+            Column::Bars(_) => Some(MIN_BARS),
+            Column::Word(_) | Column::Number(_) => None,
         }
     }
 
@@ -99,32 +111,21 @@ impl Table {
     }
 
     fn render(&self, style: Style, window: Option<usize>) -> String {
-        let lines = layout(&self.columns, &self.natural_widths(), window);
-        let headings: Vec<&str> = self.columns.iter().map(|column| column.heading()).collect();
-        let mut text = String::new();
-        for line in self.lines(&headings, &lines) {
-            text.extend([&*style.heading(&line), "\n"]);
-        }
+        let widths = fitted(&self.columns, self.natural_widths(), window);
+        let headings = self.columns.iter().map(|column| column.heading());
+        let mut text = style.heading(&self.line(&widths, headings)) + "\n";
         for row in &self.rows {
-            let cells: Vec<&str> = row.iter().map(String::as_str).collect();
-            for line in self.lines(&cells, &lines) {
-                text.extend([&*line, "\n"]);
-            }
+            let cells = row.iter().map(String::as_str);
+            text.extend([&*self.line(&widths, cells), "\n"]);
         }
         text
     }
 
-    fn lines(&self, cells: &[&str], lines: &[Line]) -> Vec<String> {
-        let line = |(number, line): (usize, &Line)| {
-            let cells: Vec<String> = line
-                .iter()
-                .map(|(place, columns)| self.columns[*place].cell(cells[*place], *columns))
-                .collect();
-            let indent = if number == 0 { 0 } else { INDENT };
-            let text = format!("{:indent$}{}", "", cells.join("  "));
-            text.trim_end().to_owned()
-        };
-        lines.iter().enumerate().map(line).collect()
+    fn line<'c>(&self, widths: &[usize], cells: impl Iterator<Item = &'c str>) -> String {
+        let columns = self.columns.iter().zip(widths).zip(cells);
+        let cells = columns.map(|((column, width), cell)| column.cell(cell, *width));
+        let line = cells.collect::<Vec<_>>().join(GAP);
+        line.trim_end().to_owned()
     }
 
     /// The widths of the headings and of the widest cells.
@@ -141,6 +142,32 @@ impl Table {
         }
         widths
     }
+}
+
+/// Returns the widths of columns in a window: the last one, which holds the message, shrinks to half of the window, then
+/// bars, then the widest text, and then the message. Words and numbers stay, and may exceed the window. Pure.
+fn fitted(columns: &[Column], mut widths: Vec<usize>, window: Option<usize>) -> Vec<usize> {
+    let (Some(window), Some(last)) = (window, widths.len().checked_sub(1)) else {
+        return widths;
+    };
+    while widths.iter().sum::<usize>() + GAP.len() * last > window {
+        let can_shrink = |place: &usize| {
+            let least = columns[*place].least();
+            least.is_some_and(|least| widths[*place] > least)
+        };
+        let order = |place: &usize| match columns[*place] {
+            _ if *place == last && widths[last] > window / 2 => (3, 0),
+            Column::Bars(_) => (2, 0),
+            _ if *place == last => (0, 0),
+            Column::Text(_) | Column::Name(_) | Column::Word(_) | Column::Number(_) => {
+                (1, widths[*place])
+            }
+        };
+        let next = (0..=last).filter(can_shrink).max_by_key(order);
+        let Some(next) = next else { break };
+        widths[next] -= 1;
+    }
+    widths
 }
 
 /// A table of items: `table!(item in items => { Word "STATE" => item.state, })`. A column may have a
@@ -205,6 +232,34 @@ mod tests {
             (Column::Bars("BY HOUR"), "····789", 5, "··789"),
         ] {
             assert_eq!(column.cell(text, columns), cell, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_message_gets_half_of_the_window_and_bars_shrink_first() {
+        let columns = [
+            Column::Number("GROUP"),
+            Column::Text("QUEUE"),
+            Column::Word("STATE"),
+            Column::Bars("BY HOUR"),
+            Column::Text("FAILURE"),
+        ];
+        for (natural, window, widths) in [
+            // A pipe, and a table that fits.
+            ([5, 6, 12, 24, 300], None, [5, 6, 12, 24, 300]),
+            ([5, 6, 12, 24, 20], Some(80), [5, 6, 12, 24, 20]),
+            // All of a short message, with fewer bars.
+            ([5, 6, 12, 24, 30], Some(80), [5, 6, 12, 19, 30]),
+            ([5, 6, 12, 24, 300], Some(200), [5, 6, 12, 24, 145]),
+            ([5, 6, 4, 24, 300], Some(80), [5, 6, 4, 17, 40]),
+            // Texts shrink after the bars, and then the message.
+            ([5, 30, 12, 24, 300], Some(80), [5, 7, 12, 8, 40]),
+            ([5, 30, 12, 24, 300], Some(50), [5, 6, 12, 8, 11]),
+            // Numbers and words are not cut.
+            ([5, 30, 12, 24, 300], Some(20), [5, 6, 12, 8, 6]),
+        ] {
+            let fitted = fitted(&columns, natural.to_vec(), window);
+            assert_eq!(fitted, widths, "{natural:?} in {window:?}");
         }
     }
 

@@ -1,0 +1,46 @@
+//! Breaks texts at spaces, where they would reach the edge of the window.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use textwrap::{Options, WordSplitter, fill};
+
+use super::width::width;
+use super::window::{columns_of_stderr, columns_of_stdout};
+use crate::error::Result;
+
+/// Writes a text after a label. A text that is wider than the window continues below its start.
+pub(crate) fn write_labelled(out: &mut dyn Write, label: &str, text: &str) -> Result<()> {
+    let indent = " ".repeat(width(label));
+    let lines = match columns_of_stdout().filter(|_| !text.is_empty()) {
+        Some(columns) => fill(
+            text,
+            options(columns)
+                .initial_indent(label)
+                .subsequent_indent(&indent),
+        ),
+        None => format!("{label}{text}"),
+    };
+    Ok(writeln!(out, "{lines}")?)
+}
+
+/// Returns a message as it is written to stderr: unchanged if that is no terminal, because a program may read it
+/// line by line.
+pub(crate) fn message(text: &str) -> Cow<'_, str> {
+    match columns_of_stderr() {
+        Some(columns) => Cow::Owned(wrapped(text, columns)),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Returns a text in lines of so many columns.
+pub(crate) fn wrapped(text: &str, columns: usize) -> String {
+    fill(text, options(columns))
+}
+
+/// A longer word stays whole, because it may be an address or a part of a command.
+fn options<'a>(columns: usize) -> Options<'a> {
+    Options::new(columns)
+        .break_words(false)
+        .word_splitter(WordSplitter::NoHyphenation)
+}
