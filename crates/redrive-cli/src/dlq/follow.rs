@@ -8,7 +8,7 @@ use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
 
 use super::patience::{Patience, Stall};
 use super::run_progress::Reports;
-use super::run_report::{print_end, run_line, skips};
+use super::run_report::{print_outcomes, run_line, skips};
 use crate::prelude::*;
 use crate::stop::StopSignal;
 use crate::terminal::Progress;
@@ -133,12 +133,9 @@ fn watch(
     let Some(run) = db.dlq().runs().get(id)? else {
         return Ok(Progression::Ended);
     };
-    let is_awaited = match run.state {
-        RunState::Running => true,
-        RunState::Finished => patience.is_some() && run.still_running > 0,
-        RunState::Paused | RunState::Halted | RunState::Cancelled | _ => false,
-    };
-    if !is_awaited {
+    let has_ended = run.state == RunState::Finished;
+    let is_awaited = has_ended && patience.is_some() && run.still_running > 0;
+    if run.state != RunState::Running && !is_awaited {
         return Ok(Progression::Ended);
     }
     progress.at(run.tried);
@@ -202,11 +199,9 @@ fn interrupted(id: RunId, driver: Option<&RunDriver>, cx: &mut Context<'_>) -> R
 /// Says that no outcome came for too long, and how to continue.
 fn gave_up(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
     let run = print(id, cx)?;
-    let continues = match run.state {
-        RunState::Running => "workers continue the run",
-        RunState::Paused | RunState::Halted | RunState::Cancelled | RunState::Finished | _ => {
-            "the jobs wait in their queue"
-        }
+    let continues = match run.state == RunState::Running {
+        true => "workers continue the run",
+        false => "the jobs wait in their queue",
     };
     let time = short(patience.unwrap_or_default());
     cx.nothing(format!(
@@ -237,12 +232,8 @@ fn report(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending>
         cx.say(next);
     }
     let is_tolerated = patience.is_none() || !run.has_too_many_deaths();
-    Ok(
-        match run.state == RunState::Finished && run.sent > 0 && run.skipped == 0 && is_tolerated {
-            true => Ending::Done,
-            false => Ending::NothingMatched,
-        },
-    )
+    let is_whole = run.state == RunState::Finished && run.sent > 0 && run.skipped == 0;
+    Ok(Ending::of(is_whole && is_tolerated))
 }
 
 /// Prints the outcomes so far.
@@ -255,7 +246,7 @@ fn print(id: RunId, cx: &mut Context<'_>) -> Result<RedriveRun> {
     if cx.global.json {
         json_line(cx.out, &run_line(&run, &skips, None))?;
     } else {
-        print_end(&run, &skips, cx.out)?;
+        print_outcomes(&run, &skips, cx.out)?;
     }
     cx.out.flush()?;
     Ok(run)

@@ -303,14 +303,9 @@ fn report_detached(run: &CreatedRun, cx: &mut Context<'_>) -> Result<Ending> {
     let Some(stored) = db.dlq().runs().get(run.id)? else {
         return Ok(Ending::Done);
     };
-    let (who, verb) = match stored.state {
-        RunState::Unapproved => ("a second operator must approve it", "approve"),
-        RunState::Running
-        | RunState::Paused
-        | RunState::Halted
-        | RunState::Cancelled
-        | RunState::Finished
-        | _ => ("the workers drive it", "watch"),
+    let (who, verb) = match stored.state == RunState::Unapproved {
+        true => ("a second operator must approve it", "approve"),
+        false => ("the workers drive it", "watch"),
     };
     let (id, letters) = (run.id, counted(run.letters, "letter"));
     cx.print(

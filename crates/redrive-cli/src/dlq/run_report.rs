@@ -42,7 +42,7 @@ fn skips_json(skips: &[(Skip, u64)]) -> Vec<Value> {
         .collect()
 }
 
-pub(super) fn per_second(rate: Rate) -> Option<u32> {
+fn per_second(rate: Rate) -> Option<u32> {
     match rate {
         Rate::PerSecond(rate) => Some(rate.get()),
         Rate::Unthrottled => None,
@@ -87,14 +87,11 @@ fn approval(run: &RedriveRun) -> Option<String> {
     })
 }
 
-fn outcomes(run: &RedriveRun) -> String {
-    let state = match run.state {
-        RunState::Finished => String::new(),
-        state @ (RunState::Running
-        | RunState::Paused
-        | RunState::Halted
-        | RunState::Cancelled
-        | _) => format!(" {state}"),
+/// The outcomes of a run so far, in one line.
+pub(super) fn outcomes(run: &RedriveRun) -> String {
+    let state = match run.state == RunState::Finished {
+        true => String::new(),
+        false => format!(" {}", run.state),
     };
     let known = format!(
         "run {}{state}: {} sent, {} recovered, {} died again",
@@ -115,17 +112,12 @@ fn outcomes(run: &RedriveRun) -> String {
 }
 
 /// Prints the outcomes of a run in one line, why it halted, and why letters were skipped.
-pub(super) fn print_end(
+pub(super) fn print_outcomes(
     run: &RedriveRun,
     skips: &[(Skip, u64)],
     out: &mut dyn Write,
 ) -> Result<()> {
     write_labelled(out, "", &outcomes(run))?;
-    print_causes(run, skips, out)
-}
-
-/// Prints why the run halted, and why letters were skipped.
-fn print_causes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
     if let Some(cause) = &run.halted_because {
         write_labelled(out, "  halted because   ", &clean(cause))?;
     }
@@ -134,31 +126,6 @@ fn print_causes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) ->
         write_labelled(out, &label, &skip.to_string())?;
     }
     Ok(())
-}
-
-/// Prints the outcomes of a run, one kind per line.
-fn print_outcomes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) -> Result<()> {
-    writeln!(
-        out,
-        "run {} {}: {} sent of {}",
-        run.id,
-        run.state,
-        grouped(run.sent),
-        grouped(run.total)
-    )?;
-    let mut lines = vec![
-        ("recovered", run.recovered),
-        ("died alike", run.died_alike),
-        ("died differently", run.died_differently),
-        ("still running", run.still_running),
-    ];
-    if run.tried < run.total {
-        lines.push(("not tried", run.total - run.tried));
-    }
-    for (name, letters) in lines {
-        writeln!(out, "  {name:<16} {:>9}", grouped(letters))?;
-    }
-    print_causes(run, skips, out)
 }
 
 /// The queue that the filter of a run names, and its other conditions.
@@ -189,6 +156,10 @@ pub(super) fn print_run(
             counted(run.total, "letter")
         )
     });
+    let deaths = (run.died() > 0).then(|| {
+        let (alike, other) = (grouped(run.died_alike), grouped(run.died_differently));
+        format!("{alike} of the same error, {other} of another one")
+    });
     let driver = is_running.then(|| match run.is_driven {
         true => "active".to_owned(),
         false => format!(
@@ -202,6 +173,7 @@ pub(super) fn print_run(
         .add("pace", pace(run))
         .add("tolerance", tolerance(run))
         .add("created", format!("{} ago", ago(run.created_at)))
+        .some("deaths", deaths)
         .some("filter", conditions)
         .some("by", run.person.as_ref())
         .some("reason", run.reason.as_ref())

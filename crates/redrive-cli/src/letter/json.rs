@@ -75,16 +75,10 @@ fn event_line(event: &LetterEvent) -> impl Serialize {
 
 /// Why a run skipped a letter, in one word.
 pub(crate) fn skip_reason(outcome: RunOutcome) -> Option<&'static str> {
-    match outcome {
-        RunOutcome::Skipped(reason) => Some(reason.as_str()),
-        RunOutcome::Waiting
-        | RunOutcome::NotTried
-        | RunOutcome::Sent
-        | RunOutcome::Recovered
-        | RunOutcome::DiedAlike
-        | RunOutcome::DiedDifferently
-        | _ => None,
-    }
+    let RunOutcome::Skipped(reason) = outcome else {
+        return None;
+    };
+    Some(reason.as_str())
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -74,17 +74,17 @@ fn a_redrive_without_a_worker_says_what_it_waits_for_and_stops_at_its_limit() {
         1,
         "dlq redrive orders --unthrottled --max-wait 0s --yes",
     )
-    .tells(format!("run 1: waiting, {no_worker}\n"))
+    .tells(format!("3 still running; {no_worker}\n"))
     .tells("stopped waiting: no new outcome for 0ms; the jobs wait in their queue")
     .tells("redrive dlq runs watch 1")
     .shows("run 1: 3 sent, 0 recovered, 0 died again, 3 still running\n");
 
     db.run("breaker open queue:orders");
     waiting(&db, 1, "dlq runs watch 1 --max-wait 0s")
-        .tells("run 1: waiting, breaker queue:orders is open ")
+        .tells("3 still running; breaker queue:orders is open ")
         .tells(no_worker);
     db.run("dlq runs show 1")
-        .shows("waiting for      3 running jobs")
+        .shows("3 still running\n")
         .shows("halts if more than 10 % of at least 20 outcomes die again");
 
     db.run("breaker close queue:orders");

@@ -4,7 +4,7 @@ use redrive::admin::{BreakerState, MAX_HELD_COUNT, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunState};
 use serde_json::Value;
 
-use crate::dlq::run_report::{run_line, skips};
+use crate::dlq::run_report::{outcomes, run_line, skips};
 use crate::pause::{breaker_line, ends_in, pause_json};
 use crate::prelude::*;
 
@@ -65,17 +65,8 @@ pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
 }
 
 fn activity(run: &RedriveRun, db: &Database) -> Result<Activity> {
-    let line = format!(
-        "run {} {}: {} of {} sent, {} recovered, {} died again",
-        run.id,
-        run.state,
-        grouped(run.sent),
-        grouped(run.total),
-        grouped(run.recovered),
-        grouped(run.died())
-    );
     Ok(Activity {
-        line,
+        line: outcomes(run),
         next: format!("{Me} dlq runs show {}", run.id),
         json: json!(run_line(run, &skips(run, db)?, None)),
     })

@@ -5,7 +5,6 @@ use redrive::dlq::{Blocked, LetterState};
 
 use super::no_run;
 use crate::dlq::blocked::blocks;
-use crate::dlq::run_progress::own_wait;
 use crate::dlq::run_report::{print_run, run_line, skips};
 use crate::letter::skip_reason;
 use crate::prelude::*;
@@ -91,11 +90,9 @@ pub(super) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
         json_line(cx.out, &run_line(&run, &skips, Some(&blocked)))?;
     } else {
         print_run(&run, &skips, cx.out)?;
-        let blocks = blocks(&blocked);
-        let blocked = blocks.iter().map(|block| ("blocked", block.line()));
-        let own = own_wait(&run).map(|wait| ("waiting for", wait));
-        for (name, wait) in blocked.chain(own) {
-            write_labelled(cx.out, &format!("  {name:<16} "), &clean(&wait))?;
+        for block in blocks(&blocked) {
+            let label = format!("  {:<16} ", "blocked");
+            write_labelled(cx.out, &label, &clean(&block.line()))?;
         }
     }
     Ok(Ending::Done)
