@@ -1,6 +1,5 @@
 //! A dead letter as text and as JSON.
 
-mod backtrace;
 mod timeline;
 mod json;
 mod next;
@@ -19,23 +18,17 @@ pub(crate) use json::{attempt_lines, letter_line, skip_reason, whole_letter_line
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
 
-/// The frames of a backtrace that are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Backtrace {
-    /// The topmost frame of the application.
-    Folded,
-    /// All frames.
-    Full,
-}
+/// The most lines of an error's detail that are printed if not all are asked for.
+pub(crate) const DETAIL_LINES: usize = 12;
 
-/// Prints a letter: details, payload, error and timeline, with its outcome in these runs, the group
-/// of jobs that it holds.
+/// Prints a letter: details, payload, error with so many lines of its detail, and timeline, with its outcome in these
+/// runs and the group of jobs that it holds.
 pub(crate) fn print_letter(
     out: &mut dyn Write,
     letter: &Letter,
     runs: &[LetterRun],
     held: Option<&HeldGroup>,
-    backtrace: Backtrace,
+    detail_lines: usize,
 ) -> Result<()> {
     let style = Style::of_stdout();
     let heading = format!("letter {}: {}, {}", letter.id, letter.state, letter.cause);
@@ -57,13 +50,12 @@ pub(crate) fn print_letter(
             false => "Detail:",
         };
         writeln!(out, "\n{}", style.heading(heading))?;
-        let folded = match backtrace {
-            Backtrace::Folded => backtrace::folded(detail),
-            Backtrace::Full => None,
-        };
-        match folded {
-            Some(lines) => print_indented(out, &lines.join("\n"))?,
-            None => print_indented(out, detail)?,
+        let lines: Vec<&str> = detail.lines().collect();
+        let (shown, others) = lines.split_at(lines.len().min(detail_lines));
+        print_indented(out, &shown.join("\n"))?;
+        if !others.is_empty() {
+            let more = counted(others.len() as u64, "more line");
+            writeln!(out, "  [... {more}; --full prints all ...]")?;
         }
     }
     writeln!(out, "\n{}", style.heading("Timeline:"))?;

@@ -5,7 +5,7 @@ mod change;
 use redrive::JobId;
 use redrive::dlq::{ArchivedLetter, LetterFilter};
 
-use crate::letter::{Backtrace, letter_line, print_letter};
+use crate::letter::{letter_line, print_letter};
 use crate::ndjson::CaptureLine;
 use crate::not_done::{Why, unknown};
 use crate::prelude::*;
@@ -140,7 +140,7 @@ impl ShowArchived {
         if cx.global.json {
             return cx.json(&archived_line(&archived));
         }
-        print_letter(cx.out, &archived.letter, &[], None, Backtrace::Full)?;
+        print_letter(cx.out, &archived.letter, &[], None, usize::MAX)?;
         writeln!(
             cx.out,
             "\nArchived {} ago. To restore it:",

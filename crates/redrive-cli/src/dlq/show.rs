@@ -2,7 +2,7 @@
 
 use redrive::JobId;
 
-use crate::letter::{Backtrace, print_letter, print_next, whole_letter_line};
+use crate::letter::{DETAIL_LINES, print_letter, print_next, whole_letter_line};
 use crate::prelude::*;
 
 /// How many of the newest runs are shown.
@@ -19,7 +19,7 @@ Examples:
 pub(super) struct ShowLetter {
     /// The id of the letter, which is the id of its job.
     id: JobId,
-    /// Print all frames of a backtrace.
+    /// Print all lines of the error's detail.
     #[arg(long)]
     full: bool,
     /// Write only the captured bytes, unchanged. A handler of `redrive work --exec` passes
@@ -68,11 +68,8 @@ impl ShowLetter {
         if cx.global.json {
             json_line(cx.out, &whole_letter_line(&letter, &runs, held.as_ref()))?;
         } else {
-            let backtrace = match self.full {
-                true => Backtrace::Full,
-                false => Backtrace::Folded,
-            };
-            print_letter(cx.out, &letter, &runs, held.as_ref(), backtrace)?;
+            let lines = if self.full { usize::MAX } else { DETAIL_LINES };
+            print_letter(cx.out, &letter, &runs, held.as_ref(), lines)?;
             print_next(&letter, cx)?;
         }
         Ok(Ending::Done)

@@ -113,6 +113,18 @@ fn a_letter_is_shown_as_one_timeline_across_its_generations() {
 }
 
 #[test]
+fn a_long_detail_is_cut_unless_all_of_it_is_asked_for() {
+    let (db, queue) = TestDatabase::with_orders();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    db.run("work orders --exec 'seq 1001 1020 >&2; exit 65' --drain");
+    db.run(format!("dlq show {id}"))
+        .shows("  1012\n  [... 8 more lines; --full prints all ...]\n");
+    db.run(format!("dlq show {id} --full"))
+        .shows("  1012\n  1013\n")
+        .hides("more lines");
+}
+
+#[test]
 fn a_letter_that_a_consumer_has_claimed_says_until_when() {
     let (db, _, ids) = with_letters(1);
     let id = ids[0];
