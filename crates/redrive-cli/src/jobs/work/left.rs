@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use redrive::Queue;
-use redrive::admin::{BreakerState, KindStats, QueueStats};
+use redrive::admin::{KindStats, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunId, RunState};
 use serde_json::Value;
 
 use crate::name::Me;
-use crate::terminal::{counted, grouped, one_line};
+use crate::terminal::counted;
 
 /// How long a run may send nothing before the worker no longer waits for it.
 const RUN_PATIENCE: Duration = Duration::from_secs(15);
@@ -113,39 +113,6 @@ fn behind(queue: &Queue, is_own: impl Fn(&str) -> bool) -> Left {
             Left::default()
         }
     }
-}
-
-/// Says what the jobs of the queues wait for. Empty: nothing is known.
-pub(super) fn waits(queues: &[Queue], runs: &Runs<'_>) -> String {
-    let Some(first) = queues.first() else {
-        return String::new();
-    };
-    let admin = first.database().admin();
-    let stats = queues.iter().map(|queue| admin.stats(Some(queue.name())));
-    let (stats, breakers) = match (stats.collect(), admin.breakers()) {
-        (Ok(stats), Ok(breakers)) => (stats, breakers),
-        (Err(error), _) | (_, Err(error)) => {
-            log::debug!("could not look at the jobs that wait: {error}");
-            (Vec::new(), Vec::new())
-        }
-    };
-    let jobs = stats.iter().flatten().filter_map(|queue| {
-        let paused = queue.pause.as_ref().map_or("", |_| ", paused");
-        let (ready, delayed) = (grouped(queue.ready), grouped(queue.delayed));
-        let name = one_line(&queue.queue);
-        let waits = queue.ready + queue.delayed > 0;
-        waits.then(|| format!("queue {name} ({ready} ready, {delayed} delayed{paused})"))
-    });
-    let breakers = breakers.iter().filter_map(|breaker| {
-        let queue = breaker.name.strip_prefix("queue:");
-        let stops = queue.is_none_or(|name| queues.iter().any(|queue| queue.name() == name));
-        let is_open = stops && breaker.state != BreakerState::Closed;
-        is_open.then(|| format!("breaker {}", one_line(&breaker.name)))
-    });
-    let runs = runs.unsent.iter();
-    let runs = runs.map(|(run, _)| format!("redrive run {run}"));
-    let waits: Vec<String> = jobs.chain(breakers).chain(runs).collect();
-    waits.join(", ")
 }
 
 /// The redrive runs that a drain waits for: the chores of the worker send their letters.
