@@ -6,10 +6,10 @@ use crate::admin::{
     AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand, Repair,
 };
 use crate::context::{Context, Ending};
-use crate::dlq::{CAPTURE_USAGE, DlqCommand, conditions_help};
+use crate::dlq::{DlqCommand, conditions_help};
 use crate::error::Result;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
-use crate::jobs::{ENQUEUE_USAGE, Enqueue, JobCommand, Stats, Work, job_conditions_help};
+use crate::jobs::{Enqueue, JobCommand, Stats, Work, job_conditions_help};
 use crate::optional::Optional as _;
 use crate::registry::Registry;
 use crate::schedule::ScheduleCommand;
@@ -93,54 +93,11 @@ fn connection(cx: &mut Context<'_>) -> Result<Ending> {
 
 /// The command line of a program, ready to parse.
 pub(crate) fn definition(registry: &Registry) -> clap::Command {
-    let usage = |text: &'static str| registry.named(text).into_owned();
-    let command = with_help_layout(Cli::command(), &conditions_help);
-    let command = match registry.has_own_name() {
-        true => command,
-        false => named(command, registry),
-    };
-    let mut command = command
+    let version = registry.version.clone();
+    with_help_layout(Cli::command(), &conditions_help)
         .name(registry.name.clone())
         .bin_name(registry.name.clone())
-        .mut_subcommand("enqueue", |enqueue| {
-            enqueue.override_usage(usage(ENQUEUE_USAGE))
-        })
-        .mut_subcommand("dlq", |dlq| {
-            dlq.mut_subcommand("capture", |capture| {
-                capture.override_usage(usage(CAPTURE_USAGE))
-            })
-        });
-    if let Some(version) = &registry.version {
-        command = command.version(version.clone());
-    }
-    command
-}
-
-/// Gives the commands in help texts the name of the program.
-fn named(command: clap::Command, registry: &Registry) -> clap::Command {
-    let text = |help: Option<&clap::builder::StyledStr>| {
-        help.map(|help| registry.named(&help.to_string()).into_owned())
-    };
-    let template = template(&command);
-    let about = text(command.get_about());
-    let long_about = text(command.get_long_about());
-    let before = text(command.get_before_help());
-    let after = text(command.get_after_help());
-    let after_long = text(command.get_after_long_help());
-    command
-        .help_template(registry.named(template).into_owned())
-        .with(about, clap::Command::about)
-        .with(long_about, clap::Command::long_about)
-        .with(before, clap::Command::before_help)
-        .with(after, clap::Command::after_help)
-        .with(after_long, clap::Command::after_long_help)
-        .mut_args(|argument| {
-            let (help, long) = (text(argument.get_help()), text(argument.get_long_help()));
-            argument
-                .with(help, clap::Arg::help)
-                .with(long, clap::Arg::long_help)
-        })
-        .mut_subcommands(|command| named(command, registry))
+        .with(version, clap::Command::version)
 }
 
 fn template(command: &clap::Command) -> &'static str {
@@ -157,37 +114,9 @@ fn with_help_layout(command: clap::Command, conditions: &dyn Fn() -> String) -> 
         _ => conditions,
     };
     let template = template(&command);
-    reflowed(with_conditions(command, conditions))
+    with_conditions(command, conditions)
         .help_template(template)
         .mut_subcommands(|command| with_help_layout(command, conditions))
-}
-
-/// Joins the lines of each paragraph after the options, so that they break at the width of the terminal only.
-fn reflowed(command: clap::Command) -> clap::Command {
-    let after = command
-        .get_after_help()
-        .map(|help| joined(&help.to_string()));
-    let after_long = command.get_after_long_help();
-    let after_long = after_long.map(|help| joined(&help.to_string()));
-    let command = command.with(after, clap::Command::after_help);
-    command.with(after_long, clap::Command::after_long_help)
-}
-
-/// Indented lines, and those before and after them, stay as they are.
-fn joined(text: &str) -> String {
-    let mut joined = String::with_capacity(text.len());
-    let mut before = "";
-    for line in text.lines() {
-        let ends = |line: &str| line.is_empty() || line.starts_with(' ');
-        match ends(before) || ends(line) {
-            true if joined.is_empty() => {}
-            true => joined.push('\n'),
-            false => joined.push(' '),
-        }
-        joined.push_str(line);
-        before = line;
-    }
-    joined
 }
 
 /// Adds the conditions on letters or jobs to the long help of a command that takes some.
@@ -275,21 +204,16 @@ mod tests {
         let commands = definition.get_subcommands().map(clap::Command::get_name);
         let commands: Vec<&str> = commands.filter(|name| *name != "connection").collect();
         assert_eq!(commands, COMMANDS[..COMMANDS.len() - 1]);
-        let mut shop = super::definition(&Registry::new("shop".to_owned()));
+        let registry = Registry::new("shop".to_owned());
+        let mut shop = super::definition(&registry);
         shop.build();
         for_each_leaf(&shop, &mut |command| {
             let help = command.clone().render_long_help().to_string();
+            let help = registry.named(&help);
             for name in COMMANDS {
                 assert!(!help.contains(&format!("redrive {name} ")), "{help}");
             }
         });
-    }
-
-    #[test]
-    fn the_lines_of_a_paragraph_are_joined() {
-        let text = "Exit codes:\n  0  success\n  1  a check\n\nOne two\nthree.\nFour";
-        let expected = "Exit codes:\n  0  success\n  1  a check\n\nOne two three. Four";
-        assert_eq!(joined(text), expected);
     }
 
     #[test]

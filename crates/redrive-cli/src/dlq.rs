@@ -34,7 +34,6 @@ use crate::prelude::*;
 use crate::profession::Profession;
 use state_change::{DISCARD, MoveLetters, REOPEN};
 
-pub(crate) use capture::CAPTURE_USAGE;
 pub(crate) use edit_preview::Preview;
 pub(crate) use edit_report::report_edit;
 pub(crate) use filter::conditions_help;

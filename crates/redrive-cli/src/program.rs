@@ -160,7 +160,7 @@ impl Program {
             .and_then(|matches| Cli::from_arg_matches(&matches));
         let cli = match parsed {
             Ok(cli) => cli,
-            Err(message) => return print(&message, is_json, out, err),
+            Err(message) => return print(&message, &self.registry, is_json, out, err),
         };
         logging::start(cli.global.verbose);
         let mut cx = Context {
@@ -202,13 +202,17 @@ impl Program {
 /// Prints help and versions to `out`, and usage errors to `err`.
 fn print(
     message: &clap::Error,
+    registry: &Registry,
     is_json: bool,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> ExitCode {
-    let text = |style: &Style| match style.has_colors() {
-        true => message.render().ansi().to_string(),
-        false => message.render().to_string(),
+    let text = |style: &Style| {
+        let text = match style.has_colors() {
+            true => message.render().ansi().to_string(),
+            false => message.render().to_string(),
+        };
+        registry.named(&text).into_owned()
     };
     let written = if message.use_stderr() && is_json {
         let text = message.render().to_string();

@@ -36,14 +36,9 @@ impl Registry {
         }
     }
 
-    /// Whether the program is called as this one.
-    pub(crate) fn has_own_name(&self) -> bool {
-        self.name == OWN_NAME
-    }
-
     /// Returns a help text whose commands have the name of the program: `redrive stats` becomes `shop stats`.
     pub(crate) fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if self.has_own_name() {
+        if self.name == OWN_NAME {
             return Cow::Borrowed(text);
         }
         let mut parts = text.split("redrive ");

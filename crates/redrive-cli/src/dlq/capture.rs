@@ -17,11 +17,6 @@ const MAX_LINE_BYTES: usize = MAX_CAPTURE_BYTES / 3 * 4 + 1024 * 1024;
 /// The most lines, and about the most bytes, captured in one statement.
 const MAX_CHUNK: (usize, u64) = (1000, 4 * 1024 * 1024);
 
-/// The usage of `redrive dlq capture`.
-pub(crate) const CAPTURE_USAGE: &str =
-    "redrive dlq capture [OPTIONS] <SOURCE> <POSITION> <QUEUE> <KIND> [FILE]
-       redrive dlq capture [OPTIONS] --file <F.ndjson>";
-
 /// Record failures of other systems as dead letters
 ///
 /// The bytes are stored unchanged. A letter whose bytes are JSON can be redriven into its queue. Of
@@ -31,6 +26,9 @@ pub(crate) const CAPTURE_USAGE: &str =
 /// letter of a position was recovered or discarded, it opens again with the new failure.
 #[derive(Args, Debug)]
 #[command(
+    override_usage = "\
+redrive dlq capture [OPTIONS] <SOURCE> <POSITION> <QUEUE> <KIND> [FILE]
+       redrive dlq capture [OPTIONS] --file <F.ndjson>",
     before_help = "\
 Examples:
   kcat -C -t orders -p 3 -o 1842 -c 1 |

@@ -15,10 +15,6 @@ use crate::prelude::*;
 use crate::terminal::Progress;
 use file::{EnqueuedFile, JobFile};
 
-/// The usage of `redrive enqueue`.
-pub(crate) const ENQUEUE_USAGE: &str =
-    "redrive enqueue [OPTIONS] <QUEUE> <KIND> <PAYLOAD | - | --file F.ndjson>";
-
 /// Enqueue a job, or a file of jobs in one transaction
 ///
 /// Prints the id of the job. A file is enqueued in one transaction, with memory use that does not
@@ -27,6 +23,7 @@ pub(crate) const ENQUEUE_USAGE: &str =
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("what").required(true)),
+    override_usage = "redrive enqueue [OPTIONS] <QUEUE> <KIND> <PAYLOAD | - | --file F.ndjson>",
     before_help = "\
 Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'
