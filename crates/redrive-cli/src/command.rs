@@ -57,32 +57,32 @@ pub(crate) struct Cli {
 
 subcommands! {
     pub(crate) enum Command {
-        Migrate(Migrate) = Owner,
-        Enqueue(Enqueue) = Enqueuer,
-        Work(Work) = Worker,
-        Stats(Stats) = Reader,
+        Migrate(Migrate),
+        Enqueue(Enqueue),
+        Work(Work),
+        Stats(Stats),
         #[command(subcommand)]
-        Job(JobCommand) = _,
+        Job(JobCommand),
         #[command(subcommand)]
-        Schedule(ScheduleCommand) = _,
-        Dlq(DlqCommand) = _,
+        Schedule(ScheduleCommand),
+        Dlq(DlqCommand),
         #[command(subcommand)]
-        Queue(QueueCommand) = _,
+        Queue(QueueCommand),
         #[command(subcommand)]
-        Breaker(BreakerCommand) = _,
-        Prune(Prune) = Operator,
+        Breaker(BreakerCommand),
+        Prune(Prune),
         #[command(subcommand)]
-        Redact(RedactCommand) = _,
-        Erase(Erase) = Operator,
-        Audit(AuditCommand) = _,
-        Repair(Repair) = Operator,
+        Redact(RedactCommand),
+        Erase(Erase),
+        Audit(AuditCommand),
+        Repair(Repair),
         /// Options that select the database and limit the wait for it
         #[command(
             hide = true,
             after_help = CONNECTION_HELP,
             before_help = "Examples:\n  redrive help connection"
         )]
-        Connection(Plain).run(connection) = Reader,
+        Connection(Plain).run(connection),
     }
 }
 

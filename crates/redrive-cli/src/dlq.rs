@@ -31,7 +31,6 @@ mod archive;
 mod overview;
 
 use crate::prelude::*;
-use crate::profession::Profession;
 use state_change::{DISCARD, MoveLetters, REOPEN};
 
 pub(crate) use edit_preview::Preview;
@@ -66,11 +65,11 @@ was done. The exit code is 1 then, and if nothing matches.";
 
 subcommands! {
     enum DlqSubcommand {
-        List(list::ListLetters) = Reader,
-        Groups(groups::GroupsCommand) = _,
-        Show(show::ShowLetter) = Reader,
+        List(list::ListLetters),
+        Groups(groups::GroupsCommand),
+        Show(show::ShowLetter),
         // Boxed, because it has many more options than the others.
-        Redrive(Box<redrive::Redrive>) = Operator,
+        Redrive(Box<redrive::Redrive>),
         /// Close open letters without redriving them
         ///
         /// Without --yes this is a dry run; only that needs no --reason. Letters given by id are closed at
@@ -84,7 +83,7 @@ Examples:
 ",
             after_help = AFTER_HELP
         )]
-        Discard(MoveLetters).run(&DISCARD) = Operator,
+        Discard(MoveLetters).run(&DISCARD),
         /// Open discarded letters again
         ///
         /// Without --yes this is a dry run. Letters given by id are reopened at once. A letter keeps its
@@ -99,30 +98,24 @@ Examples:
 ",
             after_help = AFTER_HELP
         )]
-        Reopen(MoveLetters).run(&REOPEN) = Operator,
-        Capture(capture::CaptureFailures) = Capturer,
+        Reopen(MoveLetters).run(&REOPEN),
+        Capture(capture::CaptureFailures),
         #[command(subcommand)]
-        Runs(runs::RunsCommand) = _,
+        Runs(runs::RunsCommand),
         #[command(subcommand)]
-        Protection(protection::ProtectionCommand) = _,
-        Validate(validate::Validate) = Reader,
-        Edit(edit::Edit) = Operator,
-        Deliver(deliver::Deliver) = Operator,
-        Export(export::ExportLetters) = Reader,
+        Protection(protection::ProtectionCommand),
+        Validate(validate::Validate),
+        Edit(edit::Edit),
+        Deliver(deliver::Deliver),
+        Export(export::ExportLetters),
         #[command(subcommand)]
-        Retention(retention::RetentionCommand) = _,
+        Retention(retention::RetentionCommand),
         #[command(subcommand)]
-        Archive(archive::ArchiveCommand) = _,
+        Archive(archive::ArchiveCommand),
     }
 }
 
 impl DlqCommand {
-    /// The role that the command needs.
-    pub(crate) fn profession(&self) -> Profession {
-        let subcommand = self.subcommand.as_ref();
-        subcommand.map_or(Profession::Reader, DlqSubcommand::profession)
-    }
-
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.subcommand {
             Some(subcommand) => subcommand.run(cx),

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 
-use redrive::postgres::error::{DbError, SqlState};
+use redrive::postgres::error::DbError;
 
 use crate::name::Me;
 
@@ -15,8 +15,6 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Error {
     /// The reader of the output closed the pipe. The command exits with 0.
     BrokenPipe,
-    /// The role of the connection may not do this.
-    Denied(String),
     /// A message that names the operation and its subject, and the source of the error.
     Failed(String, Option<Box<dyn StdError + Send + Sync>>),
 }
@@ -39,7 +37,6 @@ impl Error {
     pub(crate) fn one_line(&self) -> String {
         match self {
             Error::BrokenPipe => "the reader closed the output".to_owned(),
-            Error::Denied(message) => message.clone(),
             Error::Failed(message, source) => chain(
                 message.clone(),
                 source
@@ -78,12 +75,6 @@ impl From<redrive::Error> for Error {
         if error.is_migration_required() {
             let here = format!("`{Me} migrate`");
             return Error::new(error.to_string().replace("`redrive migrate`", &here));
-        }
-        let lacks_role = error.source().is_some_and(|said| said.source().is_some());
-        if error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) && lacks_role {
-            // The source of the server's message says how a role gets its privileges, and so does the command.
-            let said = error.source().map(ToString::to_string).unwrap_or_default();
-            return Error::Denied(format!("{error}: {said}"));
         }
         Error::Failed(chain(error.to_string(), error.source()), None)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use redrive::{ConnectOptions, Pooler};
+use redrive::Pooler;
 
 use crate::time;
 
@@ -71,16 +71,6 @@ pub(crate) struct GlobalArgs {
     /// Log more: -v for progress, -vv for details.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
-}
-
-impl GlobalArgs {
-    /// The role of the database in the URL.
-    pub(crate) fn role(&self) -> String {
-        let url = self.database_url.as_deref().unwrap_or_default();
-        let options = url.parse::<ConnectOptions>().ok();
-        let role = options.as_ref().and_then(|known| known.config().get_user());
-        role.unwrap_or("…").replace('\'', "''")
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ mod terminal;
 mod logging;
 mod global;
 mod pause;
-mod profession;
 mod registry;
 mod context;
 mod subcommands;

@@ -177,13 +177,7 @@ impl Program {
             Ok(Ending::Done) | Err(Error::BrokenPipe) => ExitCode::SUCCESS,
             Ok(Ending::NothingMatched) => ExitCode::from(1),
             Err(error) => {
-                let message = match &error {
-                    Error::Denied(message) => {
-                        let role = cli.global.role();
-                        format!("{message}; {}", cli.command.profession().needed(&role))
-                    }
-                    Error::BrokenPipe | Error::Failed(..) => error.one_line(),
-                };
+                let message = error.one_line();
                 // If stderr is closed too, the exit code still reports the error.
                 _ = match cli.global.json {
                     true => json_line(cx.err, &json!({ "error": message })),

@@ -24,10 +24,10 @@ Examples:
 ",
             after_help = "The exit code is 1 if there are no schedules."
         )]
-        List(Plain).run(list::list) = Reader,
-        Show(show::ShowSchedule) = Reader,
-        Set(Box<set::SetSchedule>) = _,
-        Redrive(Box<redrive::SetPolicy>) = _,
+        List(Plain).run(list::list),
+        Show(show::ShowSchedule),
+        Set(Box<set::SetSchedule>),
+        Redrive(Box<redrive::SetPolicy>),
         /// Pause a schedule; it keeps its next tick
         #[command(
             before_help = "\
@@ -38,7 +38,7 @@ Example:
 After `schedule resume`, the ticks of the pause count as missed. The exit code is 1 if
 the schedule does not exist."
         )]
-        Pause(change::ChangeSchedule).run(|of, name, by| of.pause(name, by), "paused", ("paused", true)) = Operator,
+        Pause(change::ChangeSchedule).run(|of, name, by| of.pause(name, by), "paused", ("paused", true)),
         /// Resume a paused schedule
         #[command(
             before_help = "\
@@ -49,7 +49,7 @@ Example:
 The ticks of the pause follow the policy for missed ticks. The exit code is 1 if the
 schedule does not exist."
         )]
-        Resume(change::ChangeSchedule).run(|of, name, by| of.resume(name, by), "resumed", ("paused", false)) = Operator,
+        Resume(change::ChangeSchedule).run(|of, name, by| of.resume(name, by), "resumed", ("paused", false)),
         /// Enqueue the job of a schedule, or redrive the letters of its policy, now, paused or not
         #[command(
             before_help = "\
@@ -60,7 +60,7 @@ Example:
 Prints the id of the job, or the number of letters. The next tick stays the same. The exit code is 1 if the
 schedule does not exist, or if its overlap is `skip` and an earlier job is live."
         )]
-        Trigger(change::ChangeSchedule).trigger() = Operator,
+        Trigger(change::ChangeSchedule).trigger(),
         /// Remove a schedule and its history; its jobs and letters are not affected
         #[command(
             before_help = "\
@@ -69,7 +69,7 @@ Example:
 ",
             after_help = "The exit code is 1 if the schedule does not exist."
         )]
-        Remove(change::ChangeSchedule).run(|of, name, by| of.remove(name, by), "removed", ("removed", true)) = Operator,
-        History(history::ShowHistory) = Reader,
+        Remove(change::ChangeSchedule).run(|of, name, by| of.remove(name, by), "removed", ("removed", true)),
+        History(history::ShowHistory),
     }
 }

@@ -21,11 +21,11 @@ impl Plain {
     }
 }
 
-/// The subcommands of a command: `Pause(Arguments).change(true) = Operator`. The arguments have the
-/// method that is named, or `run`. The role of a command that has subcommands itself is `_`.
+/// The subcommands of a command: `Pause(Arguments).change(true)`. The arguments have the method that is named, or
+/// `run`.
 macro_rules! subcommands {
     ($(#[$command:meta])* $vis:vis enum $name:ident {
-        $($(#[$about:meta])* $variant:ident($arguments:ty) $(.$run:ident($($more:expr),*))? = $role:tt,)*
+        $($(#[$about:meta])* $variant:ident($arguments:ty) $(.$run:ident($($more:expr),*))?,)*
     }) => {
         #[derive(Debug, clap::Subcommand)]
         $(#[$command])*
@@ -34,13 +34,6 @@ macro_rules! subcommands {
         }
 
         impl $name {
-            /// The role that the command needs.
-            $vis fn profession(&self) -> $crate::profession::Profession {
-                match self {
-                    $($name::$variant(_command) => $crate::subcommands::role!($role _command),)*
-                }
-            }
-
             #[allow(
                 clippy::redundant_closure_for_method_calls,
                 reason = "a method of a type with a lifetime is less general than a closure"
@@ -53,14 +46,6 @@ macro_rules! subcommands {
         }
     };
 }
-macro_rules! role {
-    (_ $command:ident) => {
-        $command.profession()
-    };
-    ($role:ident $command:ident) => {
-        $crate::profession::Profession::$role
-    };
-}
 macro_rules! run {
     ($command:ident $cx:ident) => {
         $command.run($cx)
@@ -69,4 +54,4 @@ macro_rules! run {
         $command.$run($($more,)* $cx)
     };
 }
-pub(crate) use {role, run, subcommands};
+pub(crate) use {run, subcommands};

@@ -10,7 +10,6 @@ use redrive::dlq::runs::RunId;
 
 use super::findings::{Finding, report};
 use crate::prelude::*;
-use crate::profession::Profession;
 use lines::{AuditLine, Whole, lines};
 
 /// Show the audit log: operations on letters and jobs with their operator and reason, newest first
@@ -60,14 +59,6 @@ older version of a program that did not count."
 }
 
 impl AuditCommand {
-    /// The role that the command needs.
-    pub(crate) fn profession(&self) -> Profession {
-        match self.subcommand {
-            Some(AuditSubcommand::Counters) => Profession::Operator,
-            None => Profession::Reader,
-        }
-    }
-
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         if let Some(AuditSubcommand::Counters) = self.subcommand {
             return check_counters(cx);

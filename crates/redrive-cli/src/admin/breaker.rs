@@ -16,9 +16,9 @@ subcommands! {
     /// dependency, and the breaker closes after the first success. To stop a queue on purpose, use
     /// `redrive queue pause`, which makes no probe.
     pub(crate) enum BreakerCommand {
-        List(ListBreakers) = Reader,
-        Open(OpenBreaker) = Operator,
-        Close(CloseBreaker) = Operator,
+        List(ListBreakers),
+        Open(OpenBreaker),
+        Close(CloseBreaker),
     }
 }
 

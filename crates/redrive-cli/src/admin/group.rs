@@ -12,10 +12,10 @@ const MAX_LISTED: u64 = 10_000;
 subcommands! {
     /// Order, limit or take turns between the groups of a queue
     pub(crate) enum QueueGroupsCommand {
-        Set(SetPolicy) = Operator,
-        Show(ShowPolicy) = Reader,
-        Held(ListHeld) = Reader,
-        Release(ReleaseGroup) = Operator,
+        Set(SetPolicy),
+        Show(ShowPolicy),
+        Held(ListHeld),
+        Release(ReleaseGroup),
     }
 }
 

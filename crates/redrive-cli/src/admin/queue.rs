@@ -16,14 +16,14 @@ subcommands! {
     /// No job of a paused queue starts in any process until the pause ends. Running jobs finish, and
     /// enqueues continue. A pause is not an outage: no job probes it, and breakers have no effect on it.
     pub(crate) enum QueueCommand {
-        List(ListQueues) = Reader,
-        Pause(PauseQueue) = Operator,
-        Resume(ResumeQueue) = Operator,
+        List(ListQueues),
+        Pause(PauseQueue),
+        Resume(ResumeQueue),
         #[command(subcommand)]
-        Groups(QueueGroupsCommand) = _,
-        Limit(SetLimit) = Operator,
-        Unlimit(RemoveLimit) = Operator,
-        Limits(ListLimits) = Reader,
+        Groups(QueueGroupsCommand),
+        Limit(SetLimit),
+        Unlimit(RemoveLimit),
+        Limits(ListLimits),
     }
 }
 

@@ -16,10 +16,10 @@ subcommands! {
     pub(crate) enum RedactCommand {
         /// List the redactions
         #[command(before_help = "Example:\n  redrive redact list\n")]
-        List(Plain).run(list) = Reader,
-        Add(AddRedaction) = Operator,
-        Apply(ApplyRedactions) = Operator,
-        Remove(RemoveRedaction) = Operator,
+        List(Plain).run(list),
+        Add(AddRedaction),
+        Apply(ApplyRedactions),
+        Remove(RemoveRedaction),
     }
 }
 

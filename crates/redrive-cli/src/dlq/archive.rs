@@ -16,11 +16,11 @@ const PAGE: u64 = 500;
 subcommands! {
     /// List, show, restore, delete and export archived letters
     pub(super) enum ArchiveCommand {
-        List(ListArchive) = Reader,
-        Show(ShowArchived) = Reader,
-        Restore(change::RestoreArchived) = Operator,
-        Delete(change::DeleteArchived) = Operator,
-        Export(ExportArchive) = Reader,
+        List(ListArchive),
+        Show(ShowArchived),
+        Restore(change::RestoreArchived),
+        Delete(change::DeleteArchived),
+        Export(ExportArchive),
     }
 }
 

@@ -11,7 +11,6 @@ mod split;
 use redrive::dlq::GroupState;
 
 use crate::prelude::*;
-use crate::profession::Profession;
 
 /// List failure groups, set their state, owner and note, merge and split them
 ///
@@ -30,35 +29,29 @@ pub(super) struct GroupsCommand {
 
 subcommands! {
     enum GroupsSubcommand {
-        List(list::ListGroups) = Reader,
-        Show(show::ShowGroup) = Reader,
+        List(list::ListGroups),
+        Show(show::ShowGroup),
         /// Mark groups as being worked on
         #[command(before_help = "Examples:\n  redrive dlq groups ack 12\n  redrive dlq groups ack class=Timeout --yes\n")]
-        Ack(change::ChangeGroup).run(GroupState::Acknowledged) = Operator,
+        Ack(change::ChangeGroup).run(GroupState::Acknowledged),
         /// Mark groups as fixed; a new death is a regression
         #[command(before_help = "Example:\n  redrive dlq groups resolve 12 --reason 'fixed in 1.4.3'\n")]
-        Resolve(change::ChangeGroup).run(GroupState::Resolved) = Operator,
+        Resolve(change::ChangeGroup).run(GroupState::Resolved),
         /// Mark groups as known and harmless; a new death does not change that
         #[command(before_help = "Example:\n  redrive dlq groups ignore 12 --reason 'test data'\n")]
-        Ignore(change::ChangeGroup).run(GroupState::Ignored) = Operator,
+        Ignore(change::ChangeGroup).run(GroupState::Ignored),
         /// Mark groups as open again
         #[command(before_help = "Example:\n  redrive dlq groups reopen 12\n")]
-        Reopen(change::ChangeGroup).run(GroupState::Open) = Operator,
-        Set(change::SetGroup) = Operator,
-        Merge(merge::MergeGroups) = Operator,
-        Split(split::SplitGroup) = Operator,
+        Reopen(change::ChangeGroup).run(GroupState::Open),
+        Set(change::SetGroup),
+        Merge(merge::MergeGroups),
+        Split(split::SplitGroup),
         #[command(subcommand)]
-        Rules(rules::GroupRules) = _,
+        Rules(rules::GroupRules),
     }
 }
 
 impl GroupsCommand {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        let subcommand = self.subcommand.as_ref();
-        subcommand.map_or(Profession::Reader, GroupsSubcommand::profession)
-    }
-
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         match &self.subcommand {
             Some(subcommand) => subcommand.run(cx),

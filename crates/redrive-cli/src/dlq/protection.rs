@@ -13,9 +13,9 @@ subcommands! {
     pub(super) enum ProtectionCommand {
         /// List the protected queues
         #[command(before_help = "Example:\n  redrive dlq protection list\n")]
-        List(Plain).run(list) = Reader,
-        Set(SetProtection) = Owner,
-        Remove(RemoveProtection) = Owner,
+        List(Plain).run(list),
+        Set(SetProtection),
+        Remove(RemoveProtection),
     }
 }
 

@@ -13,9 +13,9 @@ subcommands! {
     pub(super) enum RetentionCommand {
         /// List the rules; `redrive prune --dry-run` counts the letters that they affect now
         #[command(before_help = "Example:\n  redrive dlq retention list\n")]
-        List(Plain).run(list) = Reader,
-        Set(SetRule) = Operator,
-        Remove(RemoveRule) = Operator,
+        List(Plain).run(list),
+        Set(SetRule),
+        Remove(RemoveRule),
     }
 }
 

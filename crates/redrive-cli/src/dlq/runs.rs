@@ -14,19 +14,19 @@ use show::show;
 subcommands! {
     /// List, show, watch, approve, pause, resume and cancel redrive runs
     pub(super) enum RunsCommand {
-        List(ListRuns) = Reader,
-        Show(show::ShowRun) = Reader,
+        List(ListRuns),
+        Show(show::ShowRun),
         /// Pause a run; letters that have not been sent wait
         #[command(before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n")]
-        Pause(ChangeRun).run(|runs, id, by| runs.pause(id, by)) = Operator,
+        Pause(ChangeRun).run(|runs, id, by| runs.pause(id, by)),
         /// Approve a run of another operator that is too large for one; the workers drive it
         #[command(before_help = "Example:\n  redrive dlq runs approve 7 --reason 'checked the sample'\n")]
-        Approve(ChangeRun).run(|runs, id, by| runs.approve(id, by)) = Operator,
-        Resume(ResumeRun) = Operator,
-        Watch(WatchRun) = Reader,
+        Approve(ChangeRun).run(|runs, id, by| runs.approve(id, by)),
+        Resume(ResumeRun),
+        Watch(WatchRun),
         /// End a run; letters that have not been sent stay open
         #[command(before_help = "Example:\n  redrive dlq runs cancel 7 --reason 'wrong filter'\n")]
-        Cancel(ChangeRun).run(|runs, id, by| runs.cancel(id, by)) = Operator,
+        Cancel(ChangeRun).run(|runs, id, by| runs.cancel(id, by)),
     }
 }
 

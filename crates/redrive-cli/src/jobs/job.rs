@@ -28,8 +28,8 @@ subcommands! {
     /// List, show, cancel and change jobs that have not ended
     #[command(after_help = job_conditions_help())]
     pub(crate) enum JobCommand {
-        List(list::ListJobs) = Reader,
-        Show(show::ShowJob) = Reader,
+        List(list::ListJobs),
+        Show(show::ShowJob),
         /// Cancel jobs
         ///
         /// Waiting jobs become dead letters, with the cause `manual`. Without --yes this is a dry run; jobs
@@ -43,8 +43,8 @@ Examples:
 ",
             after_help = change::AFTER_HELP
         )]
-        Cancel(change::ChangeJobs).run(JobChange::Cancel) = Operator,
-        Priority(change::Priority) = Operator,
+        Cancel(change::ChangeJobs).run(JobChange::Cancel),
+        Priority(change::Priority),
         /// Make delayed jobs ready now
         ///
         /// Without --yes this is a dry run; jobs given by id become ready at once. Scheduled, snoozed and
@@ -57,7 +57,7 @@ Examples:
 ",
             after_help = change::AFTER_HELP
         )]
-        RunNow(change::ChangeJobs).run(JobChange::RunNow) = Operator,
-        Edit(edit::EditJobs) = Operator,
+        RunNow(change::ChangeJobs).run(JobChange::RunNow),
+        Edit(edit::EditJobs),
     }
 }

@@ -8,7 +8,6 @@ use redrive::schedule::Schedule;
 
 use super::set::{RhythmArgs, SetArgs};
 use crate::prelude::*;
-use crate::profession::Profession;
 
 /// The most ticks of which the time of the last one is computed.
 const MAX_TICKS: usize = 1000;
@@ -68,11 +67,6 @@ pub(crate) struct SetPolicy {
 }
 
 impl SetPolicy {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        self.action.profession()
-    }
-
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let letters = self.letters()?;
         if self.longest_delay.is_some() && self.growth <= 1.0 {

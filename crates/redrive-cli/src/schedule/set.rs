@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::jobs::header;
 use crate::prelude::*;
-use crate::profession::Profession;
 use crate::time::zoned;
 
 /// How many ticks to print.
@@ -131,14 +130,6 @@ impl RhythmArgs {
 }
 
 impl SetArgs {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        match self.dry_run {
-            true => Profession::Reader,
-            false => Profession::Operator,
-        }
-    }
-
     /// Prints the next ticks and sets the schedule, unless this is a dry run. Adds the result to `backlog`,
     /// which a policy has.
     pub(super) fn set(
@@ -193,11 +184,6 @@ fn refuse_other_kind(name: &str, is_policy: bool, db: &Database) -> Result<()> {
 }
 
 impl SetSchedule {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        self.action.profession()
-    }
-
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let is_bounded = self.missed_ticks.is_some() || self.missed_age.is_some();
         if is_bounded && self.missed != Missed::All {

@@ -9,9 +9,9 @@ subcommands! {
     pub(super) enum GroupRules {
         /// List the rules, in the order in which they apply
         #[command(before_help = "Example:\n  redrive dlq groups rules list\n")]
-        List(Plain).run(list) = Reader,
-        Apply(ApplyRule) = Operator,
-        Remove(RemoveRule) = Operator,
+        List(Plain).run(list),
+        Apply(ApplyRule),
+        Remove(RemoveRule),
     }
 }
 
