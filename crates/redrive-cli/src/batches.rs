@@ -165,31 +165,3 @@ impl<T> Ended<T> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stop_names_its_progress_and_the_undo() {
-        let reopen = Undo::OfAudit(|audit| format!("undo: redrive dlq reopen audit={audit} --yes"));
-        for (done, audit, undo, message) in [
-            (
-                10_500,
-                Some(412),
-                reopen,
-                "stopped: 10,500 of 200,001 letters discarded; undo: redrive dlq reopen audit=412 --yes",
-            ),
-            (0, None, reopen, "stopped: 0 of 200,001 letters discarded"),
-        ] {
-            let batches = Batches {
-                noun: "letter",
-                action: "discard",
-                progressive: "discarding",
-                participle: "discarded",
-                undo,
-            };
-            assert_eq!(batches.stopped(SoFar::of(done, audit), 200_001), message);
-        }
-    }
-}

@@ -216,28 +216,6 @@ mod tests {
         });
     }
 
-    #[test]
-    fn no_command_takes_a_blank_reason() {
-        let mut definition = definition(&Registry::new("redrive".to_owned()));
-        definition.build();
-        for_each_leaf(&definition, &mut |command| {
-            if command
-                .get_arguments()
-                .any(|argument| argument.get_id() == "reason")
-            {
-                let refused = command
-                    .clone()
-                    .try_get_matches_from(["redrive", "--reason", " "]);
-                let refused = refused.expect_err(command.get_name());
-                assert_eq!(
-                    refused.kind(),
-                    clap::error::ErrorKind::ValueValidation,
-                    "{refused}"
-                );
-            }
-        });
-    }
-
     /// Help wraps at the width of the terminal, and a command that is wrapped cannot be copied.
     #[test]
     fn every_line_of_an_example_fits_on_a_narrow_terminal() {

@@ -240,21 +240,4 @@ mod tests {
                 .ends_with("5904 more bytes; `redrive dlq show --raw` prints all ...]")
         );
     }
-
-    #[test]
-    fn an_attempt_is_one_escaped_line() {
-        let mut record = AttemptRecord::default();
-        record.attempt = 2;
-        record.outcome = "failed".to_owned();
-        record.run_ms = Some(1_500);
-        record.ended_at = Some("2025-01-02T03:04:05.678901+00:00".to_owned());
-        record.error_class = Some("exit:1".to_owned());
-        record.error_message = Some("bad\u{1b}\nnews".to_owned());
-        let mut out = Vec::new();
-        print_attempts(&mut out, &[record]).expect("memory can be written");
-        assert_eq!(
-            String::from_utf8_lossy(&out),
-            "  2025-01-02T03:04:05.678Z  attempt 2: failed after 1s: exit:1: bad\\u{1b} news\n"
-        );
-    }
 }

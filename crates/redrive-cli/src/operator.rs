@@ -13,8 +13,23 @@ pub(crate) struct Reason {
     reason: Option<String>,
 }
 
+/// Why the operator acts, if that must be told.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct NeededReason {
+    /// The reason, for other operators and the audit log.
+    #[arg(long, value_name = "TEXT", value_parser = not_blank)]
+    reason: String,
+}
+
+impl NeededReason {
+    pub(crate) fn operator(&self) -> Operator {
+        current(Some(&self.reason))
+    }
+}
+
 /// Parses the value of `--reason`.
-pub(crate) fn not_blank(reason: &str) -> Result<String, String> {
+fn not_blank(reason: &str) -> Result<String, String> {
     match reason.trim().is_empty() {
         true => Err("a reason cannot be empty".to_owned()),
         false => Ok(reason.to_owned()),

@@ -5,7 +5,6 @@ use std::fmt;
 use std::io::{self, LineWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::{panic, thread};
 
 use clap::FromArgMatches as _;
 use redrive::dlq::{Sink, Validators};
@@ -123,23 +122,9 @@ impl Program {
     /// Runs the command line of the process. Call this in `main`.
     pub fn main(&self) -> ExitCode {
         stop::unblock();
-        let run = || {
-            let mut out = LineWriter::new(io::stdout());
-            // Stderr is not locked, because log lines and progress bars write to it from other threads.
-            self.run(std::env::args_os(), &mut out, &mut io::stderr())
-        };
-        // The host may limit the stack of the first thread (ulimit -s), but not that of others.
-        thread::scope(|scope| {
-            let begun = thread::Builder::new().spawn_scoped(scope, run);
-            begun.map_or_else(
-                |_| run(),
-                |running| {
-                    running
-                        .join()
-                        .unwrap_or_else(|panic| panic::resume_unwind(panic))
-                },
-            )
-        })
+        let mut out = LineWriter::new(io::stdout());
+        // Stderr is not locked, because log lines and progress bars write to it from other threads.
+        self.run(std::env::args_os(), &mut out, &mut io::stderr())
     }
 
     /// Runs one command line, whose first argument is the program name, and returns the exit code.

@@ -27,7 +27,7 @@ enqueue q k 1 --replace both =>
 enqueue q k 1 --unique 7 --replace all =>
 enqueue q k 1 --header trace => NAME=VALUE
 enqueue q k 1 --header redrive-x=1 => reserved
-enqueue q k 1 --expires-in 0s => 1 ms to ten years
+enqueue q k 1 --expires-in 0s => 1 ms to 3650 days
 enqueue q k 1 --delay 1h --expires-in 1h => before its delay
 enqueue q k 1 --at 9000-01-01T00:00:00Z => the limit is 3650 days
 enqueue q k 1 --at tomorrow =>
@@ -81,13 +81,13 @@ dlq runs show 2 --limit 1 =>
 dlq protection set orders =>
 breaker open queue: =>
 breaker open x --for 0s =>
-queue limit q --reason x --rate fast => at character 5: expected `/` and a time
+queue limit q --reason x --rate fast => such as 100/1s, 5/m or 1000/30m
 queue limit q --reason x --rate 0/s => 0 starts; it must allow 1 to 1000000
 queue limit q --reason x --rate 1/90d => from 1 millisecond to 31 days
 queue limit q --reason x --rate 1/h --each-group --kind k => --each-group
 queue groups set q --reason x limit=0 => must be between 1 and 1000
-queue groups set q --reason x limit => at character 1: expected ordered, limit=N, fair or none
-queue groups set q --reason x limit=x => at character 7: expected a number of jobs
+queue groups set q --reason x limit => expected ordered, limit=N
+queue groups set q --reason x limit=x => expected ordered, limit=N
 queue groups set q --reason x fair --on-death hold => only an ordered group can be held
 queue pause q =>
 queue pause '' --reason x =>

@@ -159,7 +159,7 @@ fn commands_wait_for_the_descriptors_of_a_host_and_each_gets_its_input() {
         "40",
         "--drain",
     ];
-    let limits = "ulimit -n 60; ulimit -s 64; exec \"$@\"";
+    let limits = "ulimit -n 60; exec \"$@\"";
     let (status, error) = worked(&db, &folder, limits, &work);
     assert!(status.success(), "{error}");
     let inputs: Vec<String> = fs::read_dir(&folder.0)

@@ -44,9 +44,8 @@ pub(crate) struct SetPolicy {
     /// the jobs behind it to the dead letters [default: continue].
     #[arg(long, value_name = "EFFECT")]
     on_death: Option<OnDeath>,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT", value_parser = operator::not_blank)]
-    reason: String,
+    #[command(flatten)]
+    reason: NeededReason,
 }
 
 /// Show the policy of a queue
@@ -87,9 +86,8 @@ pub(crate) struct ReleaseGroup {
     queue: String,
     /// Group.
     group: String,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT", value_parser = operator::not_blank)]
-    reason: String,
+    #[command(flatten)]
+    reason: NeededReason,
 }
 
 /// The value of `--on-death`.
@@ -107,10 +105,7 @@ fn policy(text: &str) -> std::result::Result<GroupPolicy, String> {
         ("ordered", _) => Ok(GroupPolicy::Ordered(GroupDeath::Continue)),
         ("fair", _) => Ok(GroupPolicy::Fair),
         (_, Some(Ok(limit))) => Ok(GroupPolicy::Limit(limit)),
-        (_, Some(Err(_))) => {
-            Err("at character 7: expected a number of jobs, as in limit=3".to_owned())
-        }
-        _ => Err("at character 1: expected ordered, limit=N, fair or none".to_owned()),
+        _ => Err("expected ordered, limit=N such as limit=3, fair or none".to_owned()),
     }
 }
 
@@ -132,7 +127,7 @@ impl SetPolicy {
                 "only an ordered group can be held or diverted: --on-death hold and divert need the policy ordered",
             ));
         };
-        queue.set_group_policy(policy, &operator::current(Some(&self.reason)))?;
+        queue.set_group_policy(policy, &self.reason.operator())?;
         let undo = |name: &str| format!("groups set {name} none --reason TEXT");
         warn_if_unknown(&queue, undo, cx)?;
         show(&queue, policy, cx)
@@ -203,7 +198,7 @@ fn group_json(group: &HeldGroup) -> impl Serialize {
 impl ReleaseGroup {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (queue, group) = (cx.queue(&self.queue)?, one_line(&self.group));
-        let operator = operator::current(Some(&self.reason));
+        let operator = self.reason.operator();
         let Some(letter) = queue.release_group(&self.group, &operator)? else {
             let name = one_line(queue.name());
             return cx.nothing(format!("no letter holds group {group} of queue {name}"));

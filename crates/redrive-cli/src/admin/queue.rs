@@ -66,9 +66,8 @@ pub(crate) struct PauseQueue {
     /// Time until the pause ends, such as 30m or 2d.
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true, conflicts_with = "until")]
     duration: Option<Duration>,
-    /// The reason, for other operators and the audit log.
-    #[arg(long, value_name = "TEXT", value_parser = operator::not_blank)]
-    reason: String,
+    #[command(flatten)]
+    reason: NeededReason,
 }
 
 /// Resume a paused queue
@@ -92,7 +91,7 @@ impl PauseQueue {
             (None, None) => (PauseEnd::Resumed, "until it is resumed".to_owned()),
         };
         let queue = cx.queue(&self.queue)?;
-        queue.pause(end, &operator::current(Some(&self.reason)))?;
+        queue.pause(end, &self.reason.operator())?;
         warn_if_unknown(&queue, |name| format!("resume {name}"), cx)?;
         cx.print(
             &json!({ "queue": queue.name(), "state": "paused" }),

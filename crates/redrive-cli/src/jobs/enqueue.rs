@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::{ArgGroup, ValueEnum};
-use redrive::limits::{MAX_DELAY, MAX_PAYLOAD_BYTES, MAX_UNIQUE_KEY_BYTES};
+use redrive::limits::MAX_PAYLOAD_BYTES;
 use redrive::{Enqueued, NewJob, Replace};
 
 use crate::ndjson::{self, without_mark};
@@ -48,7 +48,7 @@ pub(crate) struct Enqueue {
     #[arg(long, value_name = "F.ndjson", group = "what")]
     file: Option<PathBuf>,
     /// Earliest start from now, such as 500ms, 90s, 1h30m or 2d.
-    #[arg(long, value_name = "TIME", value_parser = delay, default_value = "0s", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = time::parse, default_value = "0s", allow_hyphen_values = true)]
     delay: Duration,
     /// Earliest start as a time, such as 2027-03-01T08:00, in UTC unless it has an offset. A time in
     /// the past is now.
@@ -61,7 +61,7 @@ pub(crate) struct Enqueue {
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
     max_attempts: u32,
     /// Latest start from now: a job that starts later becomes a dead letter instead.
-    #[arg(long, value_name = "TIME", value_parser = expiry)]
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
     expires_in: Option<Duration>,
     /// Header of the job, such as trace=4bf92f35; repeatable.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
@@ -72,7 +72,7 @@ pub(crate) struct Enqueue {
     group: Option<String>,
     /// Enqueue the job only if no unfinished job of the queue has this key (1 to 200 bytes).
     /// Otherwise print the id of that job and exit with 1.
-    #[arg(long, value_name = "KEY", conflicts_with = "file", value_parser = unique_key)]
+    #[arg(long, value_name = "KEY", conflicts_with = "file")]
     unique: Option<String>,
     /// Free the key when a worker takes the job, instead of when the job is done.
     #[arg(long, requires = "unique")]
@@ -82,7 +82,7 @@ pub(crate) struct Enqueue {
     replace: Option<Replaced>,
     /// Also enqueue nothing within this time after the last job with this key and a window, even if
     /// that job is done.
-    #[arg(long, value_name = "TIME", requires = "unique", value_parser = window)]
+    #[arg(long, value_name = "TIME", requires = "unique", value_parser = time::parse)]
     unique_window: Option<Duration>,
     /// Report and skip bad lines instead of rejecting the file.
     #[arg(long, requires = "file")]
@@ -119,35 +119,6 @@ impl Start {
     fn delay(&self) -> Duration {
         let passed = self.since.map(|since| since.elapsed());
         self.delay.saturating_sub(passed.unwrap_or_default())
-    }
-}
-
-fn unique_key(text: &str) -> Result<String, String> {
-    if !(1..=MAX_UNIQUE_KEY_BYTES).contains(&text.len()) {
-        return Err(format!(
-            "a unique key has 1 to {MAX_UNIQUE_KEY_BYTES} bytes"
-        ));
-    }
-    Ok(text.to_owned())
-}
-
-fn delay(text: &str) -> Result<Duration, String> {
-    bounded(text, 0, "a delay is at most ten years (3650d)")
-}
-
-fn expiry(text: &str) -> Result<Duration, String> {
-    bounded(text, 1, "a job expires in 1 ms to ten years (3650d)")
-}
-
-fn window(text: &str) -> Result<Duration, String> {
-    bounded(text, 1, "a unique window is 1 ms to ten years (3650d)")
-}
-
-fn bounded(text: &str, least_ms: u64, otherwise: &str) -> Result<Duration, String> {
-    let time = time::parse(text).map_err(|error| error.to_string())?;
-    match (Duration::from_millis(least_ms)..=MAX_DELAY).contains(&time) {
-        true => Ok(time),
-        false => Err(otherwise.to_owned()),
     }
 }
 

@@ -94,24 +94,3 @@ pub(super) fn schedule_json(schedule: &ScheduleStatus) -> impl Serialize {
         last_error = &schedule.last_trouble, paused_at, created_at, changed_at,
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_letters_of_a_policy_are_shown_as_conditions() {
-        let text = |stored: &str| {
-            let policy = format!(
-                r#"{{"letters": {stored}, "batch": 50, "generations": 10, "growth": 1, "longest_delay_ms": 1,
-                    "ignores_breakers": false, "counts_only": false}}"#
-            );
-            letters(&serde_json::from_str(&policy).expect("a policy"))
-        };
-        assert_eq!(text("{}"), "all letters");
-        assert_eq!(
-            text(r#"{"queue":"orders","generation_to":3}"#),
-            "queue=orders generation<=3"
-        );
-    }
-}

@@ -43,24 +43,3 @@ fn percent(text: &str) -> std::result::Result<u8, String> {
         _ => Err("expected a percentage from 0% to 100%".to_owned()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percentage_has_an_optional_sign() {
-        for (text, expected) in [
-            ("0", Some(0)),
-            ("10%", Some(10)),
-            ("100%", Some(100)),
-            ("101", None),
-            ("-1%", None),
-            ("5%%", None),
-            ("0.5", None),
-            ("", None),
-        ] {
-            assert_eq!(percent(text).ok(), expected, "{text}");
-        }
-    }
-}
