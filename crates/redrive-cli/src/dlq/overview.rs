@@ -30,8 +30,6 @@ const FAILURES: usize = 5;
 const GROUPS: u64 = 1000;
 /// The indentation of details and commands.
 const INDENT: &str = "        ";
-/// The fewest hours of which bars are shown beside a command.
-const MIN_HOURS: usize = 8;
 
 /// The style and the width of the screen.
 #[derive(Clone, Copy)]
@@ -264,29 +262,12 @@ fn write_failure(
         others => format!(" (+{} alike)", grouped(others)),
     };
     let room = layout.columns.saturating_sub(width(&id) + width(&others));
-    let beside = room.saturating_sub(width(&place) + 1);
-    // A message that would get less than half of the window has the next line.
-    if width(&message) <= beside || beside >= layout.columns / 2 {
-        writeln!(out, "{id}{place} {}{others}", cut(&message, beside))?;
-    } else {
-        writeln!(out, "{id}{}{others}", cut(&place, room))?;
-        let message = cut(&message, layout.columns - INDENT.len());
-        writeln!(out, "{INDENT}{message}")?;
-    }
+    let line = cut(&format!("{place} {message}"), room);
+    writeln!(out, "{id}{line}{others}")?;
     write_state(failure, out, layout)?;
     let hours = failure.hours();
-    let next = failure.next(all);
-    // The bars shrink to leave room for the command, unless there is not enough.
-    let around = INDENT.len() + width("|| 24 h    ");
-    let room = layout.columns.saturating_sub(around + width(&next));
-    let shown = hours.len().min(room);
-    let bars = |shown: usize| sparkline(&hours[hours.len() - shown..]);
-    if shown < MIN_HOURS {
-        writeln!(out, "{INDENT}|{}| {} h", bars(hours.len()), hours.len())?;
-        return Ok(writeln!(out, "{INDENT}{next}")?);
-    }
-    let label = format!("|{}| {shown} h", bars(shown));
-    Ok(writeln!(out, "{INDENT}{label}    {next}")?)
+    writeln!(out, "{INDENT}|{}| {} h", sparkline(&hours), hours.len())?;
+    Ok(writeln!(out, "{INDENT}{}", failure.next(all))?)
 }
 
 /// Writes the states, owner, letters and the last death of a failure.

@@ -62,7 +62,7 @@ impl Terminal<'_> {
 fn suggested(out: &str) -> Vec<String> {
     let lines = out.lines().filter_map(|line| {
         let (before, command) = line.split_once("redrive ")?;
-        let is_alone = before.trim().is_empty() || before.ends_with(" h    ");
+        let is_alone = before.trim().is_empty();
         let words: Vec<&str> = command.split_whitespace().collect();
         (is_alone || before.trim() == "more:").then(|| format!("redrive {}", words.join(" ")))
     });
