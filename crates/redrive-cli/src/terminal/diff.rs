@@ -1,9 +1,7 @@
 //! Differences between two payloads, line by line, with `-` and `+`.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
-use serde_json::value::RawValue;
 use similar::{ChangeTag, TextDiff};
 
 use super::escape::clean;
@@ -34,36 +32,13 @@ pub(crate) fn diff(out: &mut dyn Write, style: Style, before: &str, after: &str)
     Ok(())
 }
 
-/// JSON as lines that differ only where a value differs: members sorted and commas removed.
+/// JSON as lines that differ only where a value differs, without commas.
 fn lines(json: &str) -> String {
-    let shown = pretty(&sorted(json));
+    let shown = pretty(json);
     let bare = shown
         .lines()
         .map(|line| line.strip_suffix(',').unwrap_or(line));
     bare.flat_map(|line| [line, "\n"]).collect()
-}
-
-/// Sorts the members of objects. Numbers and strings stay as written.
-fn sorted(json: &str) -> String {
-    let enclosed =
-        |open: char, parts: Vec<String>, close: char| format!("{open}{}{close}", parts.join(","));
-    if let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json) {
-        let member = |name: &String, value: &RawValue| {
-            // Serializing a string cannot fail.
-            let name = serde_json::to_string(name).unwrap_or_default();
-            format!("{name}:{}", sorted(value.get()))
-        };
-        let written = members.iter().map(|(name, value)| member(name, value));
-        enclosed('{', written.collect(), '}')
-    } else if let Ok(items) = serde_json::from_str::<Vec<Box<RawValue>>>(json) {
-        enclosed(
-            '[',
-            items.iter().map(|item| sorted(item.get())).collect(),
-            ']',
-        )
-    } else {
-        json.to_owned()
-    }
 }
 
 #[cfg(test)]

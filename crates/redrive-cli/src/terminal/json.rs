@@ -1,9 +1,11 @@
 //! JSON for programs, one object per line, and for people, indented.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::escape::is_dangerous;
 use crate::error::Result;
@@ -26,60 +28,50 @@ pub(crate) fn as_line(mut json: Vec<u8>) -> Vec<u8> {
     json
 }
 
-/// Indents JSON. Numbers and strings stay as written, except for dangerous characters.
+/// Indents JSON and sorts the members of objects. Numbers and strings stay as written, except for dangerous
+/// characters.
 pub(crate) fn pretty(json: &str) -> String {
-    let mut text = String::with_capacity(json.len() * 2);
-    let mut depth = 0_usize;
-    let mut in_string = false;
-    let mut escaped = false;
-    let mut characters = json.chars().peekable();
-    let new_line = |text: &mut String, depth: usize| {
-        text.push('\n');
-        text.extend(std::iter::repeat_n("  ", depth.min(20)));
+    indented(json.trim(), "\n")
+}
+
+/// Indents a value below a line that begins like this.
+fn indented(json: &str, line: &str) -> String {
+    let inner = format!("{line}  ");
+    let enclosed = |open: char, parts: Vec<String>, close: char| match parts.is_empty() {
+        true => format!("{open}{close}"),
+        false => format!(
+            "{open}{inner}{}{line}{close}",
+            parts.join(&format!(",{inner}"))
+        ),
     };
-    while let Some(character) = characters.next() {
-        if in_string {
-            in_string = escaped || character != '"';
-            escaped = character == '\\' && !escaped;
-            match is_dangerous(character) {
-                // JSON escapes are UTF-16: a character may need two.
-                true => {
-                    for unit in character.encode_utf16(&mut [0; 2]) {
-                        // Writing to a String cannot fail.
-                        _ = write!(text, "\\u{unit:04x}");
-                    }
-                }
-                false => text.push(character),
-            }
-            continue;
-        }
-        match character {
-            space if space.is_whitespace() => {}
-            '"' => {
-                in_string = true;
-                text.push('"');
-            }
-            '{' | '[' => {
-                text.push(character);
-                while characters.next_if(|next| next.is_whitespace()).is_some() {}
-                if let Some(end) = characters.next_if(|next| matches!(next, '}' | ']')) {
-                    text.push(end);
-                } else {
-                    depth += 1;
-                    new_line(&mut text, depth);
+    if let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json) {
+        let members = members.iter().map(|(name, value)| {
+            // Serializing a string cannot fail.
+            let name = escaped(&serde_json::to_string(name).unwrap_or_default());
+            format!("{name}: {}", indented(value.get(), &inner))
+        });
+        enclosed('{', members.collect(), '}')
+    } else if let Ok(items) = serde_json::from_str::<Vec<Box<RawValue>>>(json) {
+        let items = items.iter().map(|item| indented(item.get(), &inner));
+        enclosed('[', items.collect(), ']')
+    } else {
+        escaped(json)
+    }
+}
+
+/// Escapes dangerous characters, which are in strings if this is JSON.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match is_dangerous(character) {
+            // JSON escapes are UTF-16: a character may need two.
+            true => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    // Writing to a String cannot fail.
+                    _ = write!(text, "\\u{unit:04x}");
                 }
             }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                new_line(&mut text, depth);
-                text.push(character);
-            }
-            ',' => {
-                text.push(',');
-                new_line(&mut text, depth);
-            }
-            ':' => text.push_str(": "),
-            other => text.push(other),
+            false => text.push(character),
         }
     }
     text
