@@ -5,16 +5,14 @@ use clap::{CommandFactory as _, Parser};
 use crate::admin::{
     AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand, Repair,
 };
-use crate::context::{Context, Ending};
 use crate::dlq::{DlqCommand, conditions_help};
-use crate::error::Result;
-use crate::global::{CONNECTION_HELP, GlobalArgs};
+use crate::global::GlobalArgs;
 use crate::jobs::{Enqueue, JobCommand, Stats, Work, job_conditions_help};
 use crate::optional::Optional as _;
 use crate::registry::Registry;
 use crate::schedule::ScheduleCommand;
 use crate::selection::WORDS;
-use crate::subcommands::{Plain, subcommands};
+use crate::subcommands::subcommands;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -25,7 +23,8 @@ Exit codes:
 
 Text from the database is printed with control characters escaped; --json
 prints it unchanged. Log lines go to stderr; RUST_LOG selects them, for
-example RUST_LOG=redrive=debug.";
+example RUST_LOG=redrive=debug. The database URL is never printed. The audit
+knows the operator as USER@HOST, from $USER, $LOGNAME or /etc/passwd.";
 
 /// Examples come first, then the options in groups.
 const HELP: &str = "\
@@ -33,12 +32,6 @@ const HELP: &str = "\
 {usage-heading} {usage}
 
 {before-help}{all-args}{after-help}
-
-Connection options: see `redrive help connection`
-";
-
-const HELP_WITHOUT_OPTIONS: &str = "\
-{about-with-newline}{after-help}
 ";
 
 /// Job queue and dead letter queue on PostgreSQL
@@ -76,19 +69,7 @@ subcommands! {
         Erase(Erase),
         Audit(AuditCommand),
         Repair(Repair),
-        /// Options that select the database and limit the wait for it
-        #[command(
-            hide = true,
-            after_help = CONNECTION_HELP,
-            before_help = "Examples:\n  redrive help connection"
-        )]
-        Connection(Plain).run(connection),
     }
-}
-
-fn connection(cx: &mut Context<'_>) -> Result<Ending> {
-    writeln!(cx.out, "{CONNECTION_HELP}")?;
-    Ok(Ending::Done)
 }
 
 /// The command line of a program, ready to parse.
@@ -100,22 +81,14 @@ pub(crate) fn definition(registry: &Registry) -> clap::Command {
         .with(version, clap::Command::version)
 }
 
-fn template(command: &clap::Command) -> &'static str {
-    match command.get_name() {
-        "connection" => HELP_WITHOUT_OPTIONS,
-        _ => HELP,
-    }
-}
-
 /// Applies the help layout to a command and its subcommands.
 fn with_help_layout(command: clap::Command, conditions: &dyn Fn() -> String) -> clap::Command {
     let conditions = match command.get_name() {
         "job" => &job_conditions_help,
         _ => conditions,
     };
-    let template = template(&command);
     with_conditions(command, conditions)
-        .help_template(template)
+        .help_template(HELP)
         .mut_subcommands(|command| with_help_layout(command, conditions))
 }
 
@@ -178,7 +151,7 @@ mod tests {
                 |line: &&str| line.starts_with("  ") && line.trim_start().starts_with('-');
             let last = help.lines().rfind(is_option);
             let is_global = last.is_none_or(|line| line.contains("--verbose"));
-            assert!(is_global || name == "connection", "{help}");
+            assert!(is_global, "{help}");
         });
         assert!(filtering >= 16, "{filtering}");
     }
@@ -202,7 +175,7 @@ mod tests {
     fn every_text_of_a_program_has_its_name() {
         let definition = Cli::command();
         let commands = definition.get_subcommands().map(clap::Command::get_name);
-        let commands: Vec<&str> = commands.filter(|name| *name != "connection").collect();
+        let commands: Vec<&str> = commands.collect();
         assert_eq!(commands, COMMANDS[..COMMANDS.len() - 1]);
         let registry = Registry::new("shop".to_owned());
         let mut shop = super::definition(&registry);

@@ -159,7 +159,7 @@ impl Screen {
         layout.heading("Most frequent failures", out)?;
         let failures = failures(&self.groups);
         for failure in failures.iter().take(FAILURES) {
-            write_failure(failure, &failures, out, layout)?;
+            write_failure(failure, out, layout)?;
         }
         let is_complete = (self.groups.len() as u64) < GROUPS;
         if failures.len() > FAILURES || !is_complete {
@@ -244,7 +244,6 @@ impl Layout {
 
 fn write_failure(
     failure: &Failure<'_>,
-    all: &[Failure<'_>],
     out: &mut dyn Write,
     layout: Layout,
 ) -> Result<()> {
@@ -267,7 +266,7 @@ fn write_failure(
     write_state(failure, out, layout)?;
     let hours = failure.hours();
     writeln!(out, "{INDENT}|{}| {} h", sparkline(&hours), hours.len())?;
-    Ok(writeln!(out, "{INDENT}{}", failure.next(all))?)
+    Ok(writeln!(out, "{INDENT}{}", failure.next())?)
 }
 
 /// Writes the states, owner, letters and the last death of a failure.

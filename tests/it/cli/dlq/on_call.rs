@@ -126,7 +126,7 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
     has(&screen, format!("Timeout: {shown}"));
     let next = suggested(&screen);
     assert!(
-        next.contains(&"redrive dlq list class=Timeout".to_owned()),
+        next.contains(&"redrive dlq groups queue=orders class=Timeout".to_owned()),
         "{next:?}"
     );
     assert!(next.len() >= 6, "{next:?}");

@@ -108,30 +108,27 @@ impl<'a> Failure<'a> {
         (0..hours.max().unwrap_or_default()).map(sum).collect()
     }
 
-    /// The command to type next, by the class if it tells this failure from all others.
-    pub(super) fn next(&self, all: &[Failure<'_>]) -> String {
+    /// The command to type next.
+    pub(super) fn next(&self) -> String {
         if let Some(group) = self.only() {
             return match group.is_regression() {
                 true => format!("{Me} dlq groups show {}", group.id),
                 false => list_of(group),
             };
         }
+        let is_listed = self.groups.len() <= MAX_IDS;
         let newest = self.newest();
-        let shown = |condition: LetterFilter| quoted(&condition.to_string());
-        let class = shown(LetterFilter::new().error_class(&*newest.error_class));
-        let queue = shown(LetterFilter::new().queue(&*newest.queue));
-        let alike = all.iter().map(Failure::newest);
-        let alike = alike.filter(|other| other.error_class == newest.error_class);
-        let in_queue = alike.clone().filter(|other| other.queue == newest.queue);
-        let (is_listed, selection) = match (alike.clone().count(), in_queue.count()) {
-            (_, 2..) if self.groups.len() <= MAX_IDS => {
+        let selection = match is_listed {
+            true => {
                 let ids = self.groups.iter().map(|group| group.id.to_string());
-                let ids: Vec<String> = ids.collect();
-                (true, format!("group={}", ids.join(",")))
+                format!("group={}", ids.collect::<Vec<_>>().join(","))
             }
-            (_, 2..) => (false, format!("{queue} {class}")),
-            (2.., _) => (true, format!("{queue} {class}")),
-            _ => (true, class),
+            false => {
+                let class = LetterFilter::new().error_class(&*newest.error_class);
+                let queue = LetterFilter::new().queue(&*newest.queue);
+                let [queue, class] = [queue, class].map(|of| quoted(&of.to_string()));
+                format!("{queue} {class}")
+            }
         };
         let is_open = self.waiting() > self.quarantined();
         match (is_listed && !self.is_regression(), is_open) {
