@@ -44,10 +44,7 @@ impl ListLetters {
         let filter = StateArg::narrow(self.words.letters()?, self.state)?;
         let db = cx.database()?;
         if let Some(property) = &self.by {
-            let conditions = LetterFilter::conditions(&filter);
-            let conditions: Vec<String> = conditions.iter().map(|of| quoted(of)).collect();
-            let list = format!("{Me} dlq list {}", conditions.join(" "));
-            return match counts(&filter, property, self.limit, &list, cx)? {
+            return match counts(&filter, property, self.limit, cx)? {
                 Some(ending) => Ok(ending),
                 None => self.none_matched(&filter, cx),
             };

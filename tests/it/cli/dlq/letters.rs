@@ -56,10 +56,7 @@ fn the_commands_on_letters_accept_conditions() {
 
     db.fails(1, "dlq list orders payload.order~4")
         .tells("payload.order~\"4\"");
-    db.run("dlq list orders --by kind")
-        .shows("redrive dlq list queue=orders");
-    db.run("dlq list orders --by state")
-        .hides("redrive dlq list");
+    db.run("dlq list orders --by kind").shows("order.placed");
 
     db.run("dlq redrive orders payload.order<=2")
         .shows("2 open letters match");

@@ -72,8 +72,7 @@ impl ShowGroup {
             .group(self.group)
             .states([LetterState::Open, LetterState::Quarantined]);
         let limit = self.limit.unwrap_or(VALUES).into();
-        let list = format!("{Me} dlq list group={}", self.group);
-        match counts(&letters, property, limit, &list, cx)? {
+        match counts(&letters, property, limit, cx)? {
             Some(ending) => Ok(ending),
             None => cx.nothing(format!("no letter of group {} is waiting", self.group)),
         }
