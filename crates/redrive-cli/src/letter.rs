@@ -148,27 +148,15 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
         .write(11, out)
 }
 
-/// Says how many jobs wait in a held group.
-pub(crate) fn waiting(held: &HeldGroup) -> String {
-    match held.waiting {
-        1 => "1 job waits".to_owned(),
-        waiting => format!("{} jobs wait", grouped(waiting)),
-    }
-}
-
 /// Prints the group that the letter holds.
 fn print_held(out: &mut dyn Write, held: Option<&HeldGroup>) -> Result<()> {
     let Some(held) = held else { return Ok(()) };
-    let diverted = match held.diverted {
-        0 => String::new(),
-        1 => ", 1 letter was diverted".to_owned(),
-        diverted => format!(", {} letters were diverted", grouped(diverted)),
-    };
     let line = format!(
-        "group {} for {}: {} behind it{diverted}",
+        "group {} for {}: {} behind it, {} diverted",
         held.group,
         ago(held.held_at),
-        waiting(held)
+        counted(held.waiting, "waiting job"),
+        counted(held.diverted, "letter")
     );
     write_labelled(out, "  holds       ", &one_line(&line))
 }

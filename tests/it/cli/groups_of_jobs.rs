@@ -57,7 +57,7 @@ fn a_held_group_is_listed_and_released() {
     holds(&db.run("dlq --json").json()["held_groups"][0], &brief);
     db.run(format!("dlq show {letter}"))
         .shows("  holds       group customer:42 for ")
-        .shows(": 2 jobs wait behind it\n")
+        .shows(": 2 waiting jobs behind it, 0 letters diverted\n")
         .shows("  job group   customer:42\n");
     let holding = || db.run(format!("dlq show {letter} --json")).json()["holds"].clone();
     let expected = json!({"held_at": held["held_at"], "waiting": 2, "diverted": 0});
@@ -71,7 +71,7 @@ fn a_held_group_is_listed_and_released() {
         &json!({"group_key": "customer:42", "held_by": letter}),
     );
     db.run(format!("job show {}", job["id"])).shows(format!(
-        "  job group   customer:42, held by letter {letter}, 2 jobs wait\n"
+        "  job group   customer:42, held by letter {letter}, 2 waiting jobs\n"
     ));
     db.fails(1, "job list job_group=customer:4");
     db.run("dlq list job_group=customer:42");

@@ -106,7 +106,13 @@ fn show(
     }
     if !cx.global.json {
         erasure_table(erasure, heading).write(cx.out)?;
-        write_leased(erasure.leased, cx)?;
+        if erasure.leased > 0 {
+            let jobs = counted(erasure.leased, "running job");
+            writeln!(
+                cx.out,
+                "\n{jobs} not erased: repeat the command once they have ended, or cancel them"
+            )?;
+        }
     }
     if locked > 0 {
         return cx.nothing(format!(
@@ -139,20 +145,6 @@ fn erasure_table(erasure: &Erasure, heading: &'static str) -> Table {
         Word "PLACE" => place,
         Number heading => grouped(*entries),
     })
-}
-
-fn write_leased(leased: u64, cx: &mut Context<'_>) -> Result<()> {
-    if leased > 0 {
-        writeln!(
-            cx.out,
-            "\n{} running now and not erased: repeat the command once they have ended, or cancel them",
-            match leased {
-                1 => "1 job is".to_owned(),
-                many => format!("{} jobs are", grouped(many)),
-            }
-        )?;
-    }
-    Ok(())
 }
 
 fn erasure_json(erasure: &Erasure, locked: u64) -> Value {

@@ -4,13 +4,9 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use redrive::dlq::{LetterFilter, LetterState, Policy};
-use redrive::schedule::Schedule;
 
 use super::set::{RhythmArgs, SetArgs};
 use crate::prelude::*;
-
-/// The most ticks of which the time of the last one is computed.
-const MAX_TICKS: usize = 1000;
 
 /// Create a schedule that redrives letters, or replace the schedule of this name
 ///
@@ -87,8 +83,8 @@ impl SetPolicy {
         let letters = db.dlq().count(&waiting)?.redrivable;
         let ticks = letters.div_ceil(u64::from(self.batch));
         if !cx.global.json {
-            let text = self.backlog(letters, ticks, &schedule, &db)?;
-            writeln!(cx.out, "{text}\n")?;
+            let (waiting, ticks) = (counted(letters, "letter"), counted(ticks, "tick"));
+            writeln!(cx.out, "{waiting} to redrive now, in {ticks}.\n")?;
         }
         let line = json!({ "letters": letters, "ticks": ticks });
         self.action.set(&schedule, &self.rhythm, Some(line), cx)
@@ -107,30 +103,5 @@ impl SetPolicy {
             )),
             (true, true) | (false, false) => Ok(filter),
         }
-    }
-
-    /// How long the letters that wait now take.
-    fn backlog(
-        &self,
-        letters: u64,
-        ticks: u64,
-        schedule: &Schedule,
-        db: &Database,
-    ) -> Result<String> {
-        let waiting = counted(letters, "letter");
-        let last = match usize::try_from(ticks) {
-            Ok(count @ 2..=MAX_TICKS) => db.schedules().preview(schedule, count)?.pop(),
-            _ => None,
-        };
-        let until = last.map(|at| format!(", until {}", self.rhythm.zoned(at)));
-        Ok(match ticks {
-            0 => "No letter is waiting for it now.".to_owned(),
-            1 => format!("Its first tick redrives what waits now: {waiting}."),
-            _ => format!(
-                "The {waiting} that wait now take {} ticks{}, if no more die.",
-                grouped(ticks),
-                until.unwrap_or_default()
-            ),
-        })
     }
 }

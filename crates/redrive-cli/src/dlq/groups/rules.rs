@@ -84,8 +84,8 @@ pub(super) fn report(
         return Ok(Ending::Done);
     }
     cx.nothing(format!(
-        "{} locked by another operation. To move the rest:\n  {Me} dlq groups rules apply {}",
-        locked(done.locked),
+        "not moved, because another operation locks it: {}. To move the rest:\n  {Me} dlq groups rules apply {}",
+        counted(done.locked, "letter"),
         done.rule
     ))
 }
@@ -118,11 +118,4 @@ fn rule_json(rule: &GroupRule) -> impl Serialize {
         id = rule.id.get(), group, title, into = into, by = by, created_at = rule.at.json(),
         person = &rule.by, reason,
     )
-}
-
-fn locked(letters: u64) -> String {
-    match letters {
-        1 => "1 letter was".to_owned(),
-        _ => format!("{} letters were", grouped(letters)),
-    }
 }

@@ -3,7 +3,7 @@
 use redrive::admin::{JobFilter, JobState, LiveJob};
 use redrive::{HeldGroup, JobId};
 
-use crate::letter::{attempt_lines, print_attempts, waiting};
+use crate::letter::{attempt_lines, print_attempts};
 use crate::not_done::{ID, Why, unknown};
 use crate::prelude::*;
 
@@ -57,7 +57,10 @@ fn details(job: &LiveJob, held: Option<&HeldGroup>) -> Details {
         format!("{worker} on {host}")
     });
     let group = job.group_key.as_ref().map(|group| match held {
-        Some(held) => format!("{group}, held by letter {}, {}", held.letter, waiting(held)),
+        Some(held) => {
+            let waiting = counted(held.waiting, "waiting job");
+            format!("{group}, held by letter {}, {waiting}", held.letter)
+        }
         None => group.clone(),
     });
     let mut details = Details::default();
