@@ -218,7 +218,10 @@ fn a_job_that_was_running_a_moment_ago_is_changed() {
     let mut holder = holder.transaction().unwrap();
     let lock = "SELECT id FROM redrive.jobs WHERE id = $1 FOR UPDATE";
     holder.ask::<i64>(lock, &[&first]);
-    for command in [format!("priority 8 {first}"), format!("edit {first} --set 8")] {
+    for command in [
+        format!("priority 8 {first}"),
+        format!("edit {first} --set 8"),
+    ] {
         db.fails(1, format!("job {command}")).tells("another");
     }
 }

@@ -153,11 +153,7 @@ impl SetLimit {
         let queue = cx.queue(&self.queue)?;
         let limit = RateLimit::per(rate.starts, rate.period);
         let limit = burst.map_or(limit, |burst| limit.burst(burst));
-        queue.limit_rate(
-            jobs.limited(),
-            limit,
-            &self.reason.operator(),
-        )?;
+        queue.limit_rate(jobs.limited(), limit, &self.reason.operator())?;
         let of = match (&jobs.kind, jobs.each_group) {
             (Some(kind), _) => format!(" --kind {}", quoted(kind)),
             (None, true) => " --each-group".to_owned(),

@@ -66,7 +66,10 @@ pub(crate) fn missing_queue(queue: &str, db: &Database) -> Result<Option<String>
         more if more > names.len() => ("are", " and others"),
         _ => ("are", ""),
     };
-    Ok(Some(format!("{missing}; there {verb} {}{others}", names.join(", "))))
+    Ok(Some(format!(
+        "{missing}; there {verb} {}{others}",
+        names.join(", ")
+    )))
 }
 
 /// The states as words: `open or quarantined`.

@@ -242,11 +242,7 @@ impl Layout {
     }
 }
 
-fn write_failure(
-    failure: &Failure<'_>,
-    out: &mut dyn Write,
-    layout: Layout,
-) -> Result<()> {
+fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
     let newest = failure.newest();
     let (id, kind) = match failure.only() {
         Some(group) => (group.id.to_string(), group.kind.clone()),

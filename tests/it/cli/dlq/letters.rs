@@ -14,8 +14,7 @@ fn bulk_commands_change_nothing_without_yes() {
     db.run("dlq discard orders --reason tests");
     // Only a dry run needs no reason, and it says what the act needs.
     for line in ["dlq discard orders", "dlq redrive orders --force"] {
-        db.run(line)
-            .shows("To act, add --reason TEXT --yes.\n");
+        db.run(line).shows("To act, add --reason TEXT --yes.\n");
         db.fails(2, format!("{line} --yes"))
             .tells("needs --reason TEXT");
     }
