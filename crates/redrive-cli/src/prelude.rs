@@ -10,7 +10,7 @@ pub(crate) use crate::error::{Error, Result};
 pub(crate) use crate::name::Me;
 pub(crate) use crate::operator::{self, NeededReason, Reason};
 pub(crate) use crate::optional::Optional;
-pub(crate) use crate::selection::{Bulk, Confirm, Selection, Words};
+pub(crate) use crate::selection::{Bulk, Confirm, Page, Selection, Words};
 pub(crate) use crate::subcommands::{Plain, subcommands};
 pub(crate) use crate::terminal::{
     Details, Json, Table, clean, counted, grouped, json_line, object, one_line, operand, pretty,

@@ -24,6 +24,18 @@ pub(crate) struct Words {
     words: Vec<String>,
 }
 
+/// A page of a list.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Page {
+    /// At most this many; up to 10,000.
+    #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) limit: u64,
+    /// Only those after this one: the next page.
+    #[arg(long, value_name = "ID", help_heading = "Selection")]
+    pub(crate) after: Option<JobId>,
+}
+
 /// Letters or jobs, at most some of them.
 #[derive(Args, Debug)]
 #[group(skip)]
@@ -120,6 +132,14 @@ impl Words {
     /// Whether there is nothing but a queue, or nothing at all.
     pub(crate) fn is_queue(&self) -> bool {
         self.words.len() == usize::from(self.queue().is_some())
+    }
+}
+
+impl Page {
+    /// What the page shows, and one more if there is one.
+    pub(crate) fn of<F: Fields>(&self, filter: Filter<F>) -> Filter<F> {
+        let filter = filter.limit(self.limit + 1);
+        filter.with(self.after, Filter::after)
     }
 }
 

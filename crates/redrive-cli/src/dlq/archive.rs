@@ -34,12 +34,8 @@ Examples:
 pub(crate) struct ListArchive {
     #[command(flatten)]
     words: Words,
-    /// At most this many letters.
-    #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    limit: u64,
-    /// Only letters after this one: the next page.
-    #[arg(long, value_name = "ID", help_heading = "Selection")]
-    after: Option<JobId>,
+    #[command(flatten)]
+    page: Page,
 }
 
 /// Show an archived letter: details, timeline, error and payload
@@ -101,13 +97,12 @@ fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
 impl ListArchive {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let matching = self.words.letters()?;
-        let filter = matching.clone().limit(self.limit + 1);
-        let filter = filter.with(self.after, LetterFilter::after);
+        let filter = self.page.of(matching.clone());
         let mut found = cx.database()?.dlq().archived(&filter)?;
         if found.is_empty() {
             return nothing_matched(&matching, cx);
         }
-        let more = More::after(self.limit, "letters", &mut found, |last| {
+        let more = More::after(self.page.limit, "letters", &mut found, |last| {
             format!("--after {}", last.letter.id)
         });
         cx.list_some(&more, "", &found, archived_line, &table(&found))

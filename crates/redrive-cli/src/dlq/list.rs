@@ -1,6 +1,5 @@
 //! `redrive dlq list`: letters, one line each, or their numbers.
 
-use redrive::JobId;
 use redrive::dlq::{LetterFilter, LetterProperty};
 
 use super::counts::counts;
@@ -27,16 +26,12 @@ pub(super) struct ListLetters {
     /// waiting, which is open or quarantined [default: open].
     #[arg(long, help_heading = "Selection")]
     state: Option<StateArg>,
-    /// Count the letters by this property instead: class, kind, queue, payload.PATH, host, version,
+    /// Count the letters by this property instead, at most --limit values: class, kind, queue, payload.PATH, host, version,
     /// cause, state, source or group.
     #[arg(long, value_name = "PROPERTY", conflicts_with = "after")]
     by: Option<LetterProperty>,
-    /// At most this many letters, or values with --by; up to 10,000.
-    #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    limit: u64,
-    /// Only letters after this one: the next page.
-    #[arg(long, value_name = "ID", help_heading = "Selection")]
-    after: Option<JobId>,
+    #[command(flatten)]
+    page: Page,
 }
 
 impl ListLetters {
@@ -44,18 +39,17 @@ impl ListLetters {
         let filter = StateArg::narrow(self.words.letters()?, self.state)?;
         let db = cx.database()?;
         if let Some(property) = &self.by {
-            return match counts(&filter, property, self.limit, cx)? {
+            return match counts(&filter, property, self.page.limit, cx)? {
                 Some(ending) => Ok(ending),
                 None => self.none_matched(&filter, cx),
             };
         }
-        let filter = filter.limit(self.limit + 1);
-        let filter = filter.with(self.after, LetterFilter::after);
+        let filter = self.page.of(filter);
         let mut letters = db.dlq().list(&filter)?;
-        let more = More::after(self.limit, "letters", &mut letters, |last| {
+        let more = More::after(self.page.limit, "letters", &mut letters, |last| {
             format!("--after {}", last.id)
         });
-        match (letters.is_empty(), self.after) {
+        match (letters.is_empty(), self.page.after) {
             // The page after the last letter says nothing about other states.
             (true, Some(_)) => cx.nothing(format!("no letter matches {filter}")),
             (true, None) => self.none_matched(&filter, cx),

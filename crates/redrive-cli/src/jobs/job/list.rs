@@ -1,7 +1,6 @@
 //! `redrive job list`: live jobs, one line each.
 
-use redrive::JobId;
-use redrive::admin::{JobFilter, LiveJob};
+use redrive::admin::LiveJob;
 
 use super::show::job_line;
 use crate::dlq::none_in;
@@ -19,20 +18,15 @@ Examples:
 pub(crate) struct ListJobs {
     #[command(flatten)]
     words: Words,
-    /// At most this many jobs.
-    #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    limit: u64,
-    /// Only jobs after this one: the next page.
-    #[arg(long, value_name = "ID", help_heading = "Selection")]
-    after: Option<JobId>,
+    #[command(flatten)]
+    page: Page,
 }
 
 impl ListJobs {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.words.jobs()?.limit(self.limit + 1);
-        let filter = filter.with(self.after, JobFilter::after);
+        let filter = self.page.of(self.words.jobs()?);
         let mut jobs = cx.database()?.admin().jobs().list(&filter)?;
-        let more = More::after(self.limit, "jobs", &mut jobs, |last| {
+        let more = More::after(self.page.limit, "jobs", &mut jobs, |last| {
             format!("--after {}", last.id)
         });
         if jobs.is_empty() {
