@@ -104,28 +104,3 @@ fn words(json: &Value) -> String {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => json.to_string(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_filter_reads_as_conditions() {
-        for (json, text) in [
-            (json!({}), ""),
-            (
-                json!({"group": [5, 6], "queue": "orders"}),
-                "group=5,6 queue=orders",
-            ),
-            (json!({"run": 4}), "run=4"),
-            (
-                json!({"forced": true, "to": {"a": 1}}),
-                r#"forced=true to={"a":1}"#,
-            ),
-        ] {
-            assert_eq!(conditions(&json), text);
-        }
-    }
-}
