@@ -1,8 +1,9 @@
 //! `redrive dlq export`: letters as lines for `dlq capture --file` or `enqueue --file`.
 
 use redrive::JobId;
+use redrive::dlq::LetterFilter;
 
-use super::filter::StateArg;
+use super::filter::{narrow, state};
 use crate::ndjson::CaptureLine;
 use crate::prelude::*;
 
@@ -28,8 +29,8 @@ pub(super) struct ExportLetters {
     selection: Selection,
     /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any, or
     /// waiting, which is open or quarantined [default: open].
-    #[arg(long, help_heading = "Selection")]
-    state: Option<StateArg>,
+    #[arg(long, help_heading = "Selection", value_parser = state)]
+    state: Option<LetterFilter>,
     /// Write only the payloads, for `enqueue --file`. Letters that are not JSON, and those whose payload was
     /// redacted, are reported and skipped.
     #[arg(long, help_heading = "Output")]
@@ -39,7 +40,7 @@ pub(super) struct ExportLetters {
 impl ExportLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        let filter = StateArg::narrow(self.selection.letters()?, self.state)?;
+        let filter = narrow(self.selection.letters()?, self.state.as_ref())?;
         let (mut no_json, mut redacted) = (Skipped::default(), Skipped::default());
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {

@@ -21,49 +21,22 @@ single quotes if it contains spaces or <, > or \".",
     )
 }
 
-/// A state of letters, or any state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StateArg {
-    Only(LetterState),
-    /// Open or quarantined.
-    Waiting,
-    Any,
+/// Parses the value of `--state`: what a condition on the state takes, or `waiting`.
+pub(super) fn state(text: &str) -> Result<LetterFilter, redrive::Error> {
+    let states = match text {
+        "waiting" => "open,quarantined",
+        states => states,
+    };
+    LetterFilter::parse_condition(&format!("state={states}"))
 }
 
-impl StateArg {
-    /// The letters in the given state, or else in those that their conditions name, or else the open ones.
-    pub(super) fn narrow(
-        letters: LetterFilter,
-        given: Option<StateArg>,
-    ) -> redrive::Result<LetterFilter> {
-        match given {
-            None => Ok(letters.or_state(LetterState::Open)),
-            Some(state) => letters.and(state.filter()),
-        }
-    }
-
-    fn filter(self) -> LetterFilter {
-        match self {
-            StateArg::Only(state) => LetterFilter::new().state(state),
-            StateArg::Waiting => {
-                LetterFilter::new().states([LetterState::Open, LetterState::Quarantined])
-            }
-            StateArg::Any => LetterFilter::new().any_state(),
-        }
-    }
-}
-
-impl FromStr for StateArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<StateArg, String> {
-        match text {
-            "any" => Ok(StateArg::Any),
-            "waiting" => Ok(StateArg::Waiting),
-            state => state
-                .parse()
-                .map(StateArg::Only)
-                .map_err(|error: redrive::Error| format!("{error}, waiting and any")),
-        }
+/// The letters in the given state, or else in those that their conditions name, or else the open ones.
+pub(super) fn narrow(
+    letters: LetterFilter,
+    given: Option<&LetterFilter>,
+) -> redrive::Result<LetterFilter> {
+    match given {
+        None => Ok(letters.or_state(LetterState::Open)),
+        Some(state) => letters.and(state.clone()),
     }
 }

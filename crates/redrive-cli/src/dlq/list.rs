@@ -3,7 +3,7 @@
 use redrive::dlq::{LetterFilter, LetterProperty};
 
 use super::counts::counts;
-use super::filter::StateArg;
+use super::filter::{narrow, state};
 use super::letter_table::letter_table;
 use super::none_matched::none_matched;
 use crate::letter::letter_line;
@@ -24,8 +24,8 @@ pub(super) struct ListLetters {
     words: Words,
     /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any, or
     /// waiting, which is open or quarantined [default: open].
-    #[arg(long, help_heading = "Selection")]
-    state: Option<StateArg>,
+    #[arg(long, help_heading = "Selection", value_parser = state)]
+    state: Option<LetterFilter>,
     /// Count the letters by this property instead, at most --limit values: class, kind, queue, payload.PATH, host, version,
     /// cause, state, source or group.
     #[arg(long, value_name = "PROPERTY", conflicts_with = "after")]
@@ -36,7 +36,7 @@ pub(super) struct ListLetters {
 
 impl ListLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = StateArg::narrow(self.words.letters()?, self.state)?;
+        let filter = narrow(self.words.letters()?, self.state.as_ref())?;
         let db = cx.database()?;
         if let Some(property) = &self.by {
             return match counts(&filter, property, self.page.limit, cx)? {
