@@ -1,6 +1,7 @@
 //! Durations and timestamps on the command line.
 
 use std::cell::RefCell;
+use std::str::FromStr;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
@@ -48,6 +49,17 @@ fn now() -> SystemTime {
 /// Parses a duration such as `500ms`, `90s`, `1h30m` or `7d`, as conditions on letters do.
 pub(crate) fn parse(text: &str) -> Result<Duration, redrive::Error> {
     redrive::parse_duration(text)
+}
+
+/// Parses a number per time, such as `100/1s`, `5/m` or `10000/1h30m`.
+pub(crate) fn per<N: FromStr>(text: &str) -> Option<(N, Duration)> {
+    let (number, period) = text.split_once('/')?;
+    let period = period.trim();
+    let period = match period.starts_with(|first: char| first.is_ascii_digit()) {
+        true => parse(period),
+        false => parse(&format!("1{period}")),
+    };
+    Some((number.trim().parse().ok()?, period.ok()?))
 }
 
 /// Parses a timestamp such as `2026-11-20T10:00`, as conditions on letters do: in UTC unless it has
@@ -186,6 +198,22 @@ mod tests {
         ] {
             assert_eq!(exact(Duration::from_millis(ms)), text);
             assert_eq!(parse(text).expect(text), Duration::from_millis(ms));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_a_number_per_time() {
+        for (text, number, seconds) in [
+            ("100/1s", 100, 1),
+            ("100/s", 100, 1),
+            ("5/m", 5, 60),
+            ("7 / 1h30m", 7, 5400),
+        ] {
+            let period = Duration::from_secs(seconds);
+            assert_eq!(per::<u32>(text), Some((number, period)), "{text}");
+        }
+        for text in "|100|/s|100/|-1/s|1.5/s|100/x|99999999999/s|1/s/s".split('|') {
+            assert_eq!(per::<u32>(text), None, "{text}");
         }
     }
 

@@ -27,11 +27,8 @@ pub(super) fn backoff(text: &str) -> Result<Backoff, String> {
 }
 
 /// Parses a flood guard: `LETTERS/TIME`.
-pub(super) fn flood_guard(text: &str) -> Result<(usize, Duration), String> {
-    let parts = text.split_once('/');
-    let parts = parts.and_then(|(letters, per)| Some((letters.parse().ok()?, per)));
-    let (letters, per) = parts.ok_or("expected LETTERS/TIME, such as 100/1m")?;
-    Ok((letters, duration(per)?))
+pub(super) fn flood_guard(text: &str) -> Result<(usize, Duration), &'static str> {
+    time::per(text).ok_or("expected LETTERS/TIME, such as 100/1m")
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
