@@ -6,26 +6,25 @@
 
 mod activity;
 mod failures;
-mod sources;
-mod unhandled;
 
 use std::io::Write;
-use std::time::Duration;
 
 use redrive::admin::{DurabilityWarning, QueueStats};
-use redrive::dlq::{CapturedSources, FailureGroup, GroupFilter, GroupState, LetterFilter};
+use redrive::dlq::{FailureGroup, GroupFilter, GroupState};
 use serde_json::Value;
 
 use super::group::{failure, group_json, waiting};
 use crate::pause::pause_json;
 use crate::prelude::*;
 use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, sparkline, width, wrapped};
-use activity::{Activity, breakers, held_groups, pauses, runs};
+use activity::{
+    Activity, breakers, held_groups, oldest_letter, pauses, runs, sources, unhandled,
+    unhandled_kinds,
+};
 use failures::{Failure, failures};
-use unhandled::{unhandled, unhandled_kinds};
 
-/// How many failures are shown.
-const FAILURES: usize = 5;
+/// How many failures are shown, and how many entries of each other part.
+const SHOWN: usize = 5;
 /// The most groups of which failures are made.
 const GROUPS: u64 = 1000;
 /// The indentation of details and commands.
@@ -42,7 +41,8 @@ struct Layout {
 struct Screen {
     queues: Vec<QueueStats>,
     groups: Vec<FailureGroup>,
-    captured: CapturedSources,
+    /// Whether all captured letters were counted by source.
+    sources_complete: bool,
     /// The other parts: their headings, their names in JSON, and what they show.
     sections: Vec<(&'static str, &'static str, Vec<Activity>)>,
     durability_warnings: Vec<DurabilityWarning>,
@@ -61,11 +61,15 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
         .limit(GROUPS);
     let (halted_runs, runs) = runs(db)?;
     let (queues, captured) = (db.admin().stats(None)?, db.dlq().captured_sources()?);
+    let source_heading = match captured.is_complete {
+        true => "Captured failures by source",
+        false => "Captured failures by source (of the newest 10,000)",
+    };
     let screen = Screen {
         groups: db.dlq().groups().list(&filter)?,
         sections: vec![
             ("Oldest letter", "", oldest_letter(&queues)),
-            (sources::HEADING, "sources", sources::activities(&captured)),
+            (source_heading, "sources", sources(&captured)),
             (
                 "Ready jobs without a worker",
                 "",
@@ -78,7 +82,7 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
             ("Open breakers", "breakers", breakers(db)?),
         ],
         queues,
-        captured,
+        sources_complete: captured.is_complete,
         // The screen is useful without the durability check, so its error is ignored.
         durability_warnings: db.admin().durability_warnings().unwrap_or_default(),
     };
@@ -102,22 +106,17 @@ impl Screen {
             self.write_failures(out, layout)?;
         }
         for (heading, _, activities) in &self.sections {
-            let is_of_sources = *heading == sources::HEADING;
-            let most = if is_of_sources {
-                sources::SHOWN
-            } else {
-                usize::MAX
-            };
             if !activities.is_empty() {
                 layout.heading(heading, out)?;
             }
-            for activity in activities.iter().take(most) {
+            for activity in activities.iter().take(SHOWN) {
                 let line = one_line(&activity.line);
                 writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
                 writeln!(out, "{INDENT}{}", activity.next)?;
             }
-            if is_of_sources {
-                sources::write_others(&self.captured, out)?;
+            let more = activities.len().saturating_sub(SHOWN);
+            if more > 0 {
+                writeln!(out, "  and {more} more")?;
             }
         }
         self.write_durability_warnings(out, layout)
@@ -158,11 +157,11 @@ impl Screen {
         }
         layout.heading("Most frequent failures", out)?;
         let failures = failures(&self.groups);
-        for failure in failures.iter().take(FAILURES) {
+        for failure in failures.iter().take(SHOWN) {
             write_failure(failure, out, layout)?;
         }
         let is_complete = (self.groups.len() as u64) < GROUPS;
-        if failures.len() > FAILURES || !is_complete {
+        if failures.len() > SHOWN || !is_complete {
             writeln!(out, "  more:  {Me} dlq groups")?;
         }
         Ok(())
@@ -190,12 +189,12 @@ impl Screen {
             )
         });
         let warnings = self.durability_warnings.iter().map(ToString::to_string);
-        let groups = self.groups.iter().take(FAILURES);
+        let groups = self.groups.iter().take(SHOWN);
         let mut json = json!({
             "queues": queues.collect::<Vec<_>>(),
-            "failures": failures(&self.groups).iter().take(FAILURES).map(Failure::json).collect::<Vec<_>>(),
+            "failures": failures(&self.groups).iter().take(SHOWN).map(Failure::json).collect::<Vec<_>>(),
             "groups": groups.map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
-            "sources_complete": self.captured.is_complete,
+            "sources_complete": self.sources_complete,
             "durability_warnings": warnings.collect::<Vec<_>>(),
         });
         for (_, name, activities) in self.sections.iter().filter(|(_, name, _)| !name.is_empty()) {
@@ -206,26 +205,6 @@ impl Screen {
         }
         json
     }
-}
-
-fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
-    let died = queues.iter();
-    let died = died.filter_map(|queue| Some((&queue.queue, queue.oldest_open?)));
-    let oldest = died.min_by_key(|(_, died_at)| *died_at);
-    let activity = oldest.map(|(queue, died_at)| {
-        let is_plain = Words::of(vec![queue.clone()]).queue().is_some() && !queue.starts_with('-');
-        let selection = match is_plain {
-            true => queue.clone(),
-            false => LetterFilter::new().queue(queue).to_string(),
-        };
-        let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
-        Activity {
-            line: format!("died {} ago in {queue}", ago(died_at)),
-            next: format!("{Me} dlq list {} {}", quoted(&selection), quoted(&died)),
-            json: json!(null),
-        }
-    });
-    activity.into_iter().collect()
 }
 
 impl Layout {

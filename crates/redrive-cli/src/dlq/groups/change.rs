@@ -3,7 +3,7 @@
 use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
 use serde_json::Value;
 
-use super::matching::{Counted, matching};
+use super::matching::{self, matching};
 use super::show::not_found;
 use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
 use crate::prelude::*;
@@ -75,11 +75,9 @@ impl ChangeGroup {
             letters = letters.and(LetterFilter::parse_condition(condition)?)?;
         }
         // A group is resolved when its letters no longer wait.
-        let counted = match state {
-            GroupState::Acknowledged => Counted::Waiting,
-            GroupState::Open | GroupState::Resolved | GroupState::Ignored | _ => Counted::All,
-        };
-        let mut groups = matching(letters, counted, GroupFilter::new(), db)?;
+        let is_worked_on = state == GroupState::Acknowledged;
+        let letters = letters.with_flag(is_worked_on, matching::waiting);
+        let mut groups = matching(&letters, GroupFilter::new(), db)?;
         groups.retain(|matching| matching.group.state != state);
         Ok(groups)
     }

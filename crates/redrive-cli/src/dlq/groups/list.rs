@@ -2,7 +2,7 @@
 
 use redrive::dlq::{GroupFilter, GroupState};
 
-use super::matching::{Counted, MAX_GROUPS, matching};
+use super::matching::{MAX_GROUPS, matching, waiting};
 use crate::dlq::group::{MatchingGroup, group_json, group_table};
 use crate::dlq::none_in;
 use crate::prelude::*;
@@ -58,11 +58,9 @@ impl ListGroups {
         let filter = GroupFilter::new().limit(self.limit + 1);
         let filter = filter.with(states, GroupFilter::states);
         if !self.words.is_queue() {
-            let counted = match self.all {
-                true => Counted::All,
-                false => Counted::Waiting,
-            };
-            return matching(self.words.letters()?, counted, filter, db);
+            let letters = self.words.letters()?;
+            let letters = letters.with_flag(!self.all, waiting);
+            return matching(&letters, filter, db);
         }
         let filter = filter
             .with(self.words.queue(), GroupFilter::queue)

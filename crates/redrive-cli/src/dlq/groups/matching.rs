@@ -11,28 +11,22 @@ use crate::error::Result;
 /// The most groups that conditions select.
 pub(super) const MAX_GROUPS: u64 = 10_000;
 
-/// The letters that count if no condition names their state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
-    /// Open and quarantined letters.
-    Waiting,
-    /// Letters in any state.
-    All,
+/// Those of the letters that wait, unless their conditions name a state.
+pub(super) fn waiting(letters: LetterFilter) -> LetterFilter {
+    match letters.named_states() {
+        Some(_) => letters,
+        None => letters.states([LetterState::Open, LetterState::Quarantined]),
+    }
 }
 
 /// Returns the groups that match `groups` and have letters that match `letters`, most letters
 /// first.
 pub(super) fn matching(
-    letters: LetterFilter,
-    counted: Counted,
+    letters: &LetterFilter,
     groups: GroupFilter,
     db: &Database,
 ) -> Result<Vec<MatchingGroup>> {
-    let letters = match (letters.named_states(), counted) {
-        (Some(_), _) | (None, Counted::All) => letters,
-        (None, Counted::Waiting) => letters.states([LetterState::Open, LetterState::Quarantined]),
-    };
-    let counts = db.dlq().count_by(&letters, &LetterProperty::GROUP)?;
+    let counts = db.dlq().count_by(letters, &LetterProperty::GROUP)?;
     let counts: Vec<(GroupId, u64)> = counts
         .iter()
         .filter_map(|count| Some((count.value.as_ref()?.parse().ok()?, count.letters)))

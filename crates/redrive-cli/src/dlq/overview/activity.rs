@@ -1,7 +1,11 @@
-//! Held groups, active runs, paused queues and open breakers, each with the command to type next.
+//! The entries of the screen below its failures, each with the command to type next.
 
-use redrive::admin::{BreakerState, MAX_HELD_COUNT, QueueStats};
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use redrive::admin::{BreakerState, KindStats, MAX_HELD_COUNT, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunState};
+use redrive::dlq::{CapturedSource, CapturedSources, LetterFilter};
 use serde_json::Value;
 
 use crate::dlq::run_report::{outcomes, run_line, skips};
@@ -11,12 +15,82 @@ use crate::prelude::*;
 /// How many of the newest runs that have not ended are considered.
 const RUNS: u32 = 100;
 
-/// Held groups, a run, a pause or a breaker on the screen.
+/// One entry of the screen.
 pub(super) struct Activity {
     pub(super) line: String,
     /// The command to type next.
     pub(super) next: String,
     pub(super) json: Value,
+}
+
+pub(super) fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
+    let died = queues.iter();
+    let died = died.filter_map(|queue| Some((&queue.queue, queue.oldest_open?)));
+    let oldest = died.min_by_key(|(_, died_at)| *died_at);
+    let activity = oldest.map(|(queue, died_at)| {
+        let is_plain = Words::of(vec![queue.clone()]).queue().is_some() && !queue.starts_with('-');
+        let selection = match is_plain {
+            true => queue.clone(),
+            false => LetterFilter::new().queue(queue).to_string(),
+        };
+        let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
+        Activity {
+            line: format!("died {} ago in {queue}", ago(died_at)),
+            next: format!("{Me} dlq list {} {}", quoted(&selection), quoted(&died)),
+            json: json!(null),
+        }
+    });
+    activity.into_iter().collect()
+}
+
+/// The sources of captured failures that wait, so that a flood names its source.
+pub(super) fn sources(captured: &CapturedSources) -> Vec<Activity> {
+    let activity = |source: &CapturedSource| Activity {
+        line: format!(
+            "{}: {} open, {} captured in the last hour, last {} ago, seen {} times",
+            source.source,
+            grouped(source.open),
+            grouped(source.last_hour),
+            ago(source.last_at),
+            grouped(source.seen)
+        ),
+        next: {
+            let condition = LetterFilter::new().source(&source.source);
+            format!("{Me} dlq list {}", quoted(&condition.to_string()))
+        },
+        json: json!(object!(source =>
+            source, open, captured_last_hour = source.last_hour, seen,
+            last_captured_at = source.last_at.json(),
+        )),
+    };
+    captured.sources.iter().map(activity).collect()
+}
+
+/// The kinds with ready jobs that no live worker handles.
+pub(super) fn unhandled_kinds(queue: &QueueStats) -> impl Iterator<Item = &KindStats> {
+    let kinds = queue.kinds.iter();
+    kinds.filter(|kind| kind.ready > 0 && !kind.is_handled)
+}
+
+/// The ready jobs of a queue that no live worker takes, if there are any.
+pub(super) fn unhandled(queue: &QueueStats) -> Option<Activity> {
+    let mut kinds: Vec<&KindStats> = unhandled_kinds(queue).collect();
+    kinds.sort_by_key(|kind| Reverse(kind.ready));
+    let (name, names) = (&queue.queue, kinds.iter().map(|kind| &*kind.kind));
+    let ready = grouped(kinds.iter().map(|kind| kind.ready).sum());
+    let line = match queue.workers {
+        0 => format!("{name}: no live worker, {ready} ready"),
+        _ => format!(
+            "{name}: no live worker for {} with {ready} ready: {}",
+            counted(kinds.len() as u64, "kind"),
+            names.collect::<Vec<_>>().join(", ")
+        ),
+    };
+    (!kinds.is_empty()).then(|| Activity {
+        line,
+        next: format!("{Me} stats {}", operand(name)),
+        json: json!(null),
+    })
 }
 
 /// The groups of each queue that a letter holds.
