@@ -42,8 +42,8 @@ pub(crate) struct SetPolicy {
     policy: GroupPolicy,
     /// Effect of a death on an ordered group: continue; hold until the letter is dealt with; or divert
     /// the jobs behind it to the dead letters [default: continue].
-    #[arg(long, value_name = "EFFECT")]
-    on_death: Option<OnDeath>,
+    #[arg(long, value_name = "EFFECT", value_parser = effect)]
+    on_death: Option<GroupDeath>,
     #[command(flatten)]
     reason: NeededReason,
 }
@@ -90,14 +90,6 @@ pub(crate) struct ReleaseGroup {
     reason: NeededReason,
 }
 
-/// The value of `--on-death`.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum OnDeath {
-    Continue,
-    Hold,
-    Divert,
-}
-
 /// Parses the value of `POLICY`.
 fn policy(text: &str) -> std::result::Result<GroupPolicy, String> {
     match (text, text.strip_prefix("limit=").map(str::parse)) {
@@ -109,23 +101,27 @@ fn policy(text: &str) -> std::result::Result<GroupPolicy, String> {
     }
 }
 
-/// Returns the policy with the effect of a death. `None`: only an ordered group can be held or diverted.
-fn with_effect(policy: GroupPolicy, on_death: Option<OnDeath>) -> Option<GroupPolicy> {
-    let death = match on_death {
-        None | Some(OnDeath::Continue) => return Some(policy),
-        Some(OnDeath::Hold) => GroupDeath::Hold,
-        Some(OnDeath::Divert) => GroupDeath::Divert,
-    };
-    matches!(policy, GroupPolicy::Ordered(_)).then_some(GroupPolicy::Ordered(death))
+/// Parses the value of `--on-death`.
+fn effect(text: &str) -> std::result::Result<GroupDeath, &'static str> {
+    match text {
+        "continue" => Ok(GroupDeath::Continue),
+        "hold" => Ok(GroupDeath::Hold),
+        "divert" => Ok(GroupDeath::Divert),
+        _ => Err("expected continue, hold or divert"),
+    }
 }
 
 impl SetPolicy {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let queue = cx.queue(&self.queue)?;
-        let Some(policy) = with_effect(self.policy, self.on_death) else {
-            return Err(Error::new(
-                "only an ordered group can be held or diverted: --on-death hold and divert need the policy ordered",
-            ));
+        let policy = match (self.policy, self.on_death) {
+            (policy, None | Some(GroupDeath::Continue)) => policy,
+            (GroupPolicy::Ordered(_), Some(death)) => GroupPolicy::Ordered(death),
+            _ => {
+                return Err(Error::new(
+                    "only an ordered group can be held or diverted: --on-death hold and divert need the policy ordered",
+                ));
+            }
         };
         queue.set_group_policy(policy, &self.reason.operator())?;
         let undo = |name: &str| format!("groups set {name} none --reason TEXT");

@@ -6,7 +6,7 @@ mod file;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::{ArgGroup, ValueEnum};
+use clap::ArgGroup;
 use redrive::limits::MAX_PAYLOAD_BYTES;
 use redrive::{Enqueued, NewJob, Replace};
 
@@ -78,8 +78,8 @@ pub(crate) struct Enqueue {
     #[arg(long, requires = "unique")]
     until_started: bool,
     /// Change the job with this key if it still waits: its payload, its time or both.
-    #[arg(long, value_name = "WHAT", requires = "unique")]
-    replace: Option<Replaced>,
+    #[arg(long, value_name = "payload|time|both", requires = "unique", value_parser = replace)]
+    replace: Option<Replace>,
     /// Also enqueue nothing within this time after the last job with this key and a window, even if
     /// that job is done.
     #[arg(long, value_name = "TIME", requires = "unique", value_parser = time::parse)]
@@ -87,24 +87,6 @@ pub(crate) struct Enqueue {
     /// Report and skip bad lines instead of rejecting the file.
     #[arg(long, requires = "file")]
     skip_bad_lines: bool,
-}
-
-/// The value of `--replace`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Replaced {
-    Payload,
-    Time,
-    Both,
-}
-
-impl Replaced {
-    fn change(self) -> Replace {
-        match self {
-            Replaced::Payload => Replace::Payload,
-            Replaced::Time => Replace::Time,
-            Replaced::Both => Replace::Both,
-        }
-    }
 }
 
 /// When jobs start, by the clock of the database.
@@ -119,6 +101,16 @@ impl Start {
     fn delay(&self) -> Duration {
         let passed = self.since.map(|since| since.elapsed());
         self.delay.saturating_sub(passed.unwrap_or_default())
+    }
+}
+
+/// Parses the value of `--replace`.
+fn replace(text: &str) -> Result<Replace, &'static str> {
+    match text {
+        "payload" => Ok(Replace::Payload),
+        "time" => Ok(Replace::Time),
+        "both" => Ok(Replace::Both),
+        _ => Err("expected payload, time or both"),
     }
 }
 
@@ -199,7 +191,7 @@ impl Enqueue {
             .with(self.expires_in, NewJob::expires_in)
             .with(self.unique.as_ref(), NewJob::unique)
             .with_flag(self.until_started, NewJob::until_started)
-            .with(self.replace.map(Replaced::change), NewJob::replace)
+            .with(self.replace, NewJob::replace)
             .with(self.unique_window, NewJob::unique_window);
         let headers = self.headers.iter();
         headers.fold(job, |job, (name, value)| job.header(name, value))
