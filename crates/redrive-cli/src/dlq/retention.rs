@@ -92,6 +92,12 @@ pub(crate) fn rule_json(rule: &Rule) -> serde_json::Value {
 
 impl SetRule {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let is_waiting = matches!(self.state, LetterState::Open | LetterState::Quarantined);
+        if self.even_open && !(is_waiting && self.action == RetentionAction::Delete) {
+            return Err(Error::new(
+                "--even-open is for a rule that deletes open or quarantined letters",
+            ));
+        }
         let rule = match self.action {
             RetentionAction::Archive => Rule::archive(self.state, self.keep),
             RetentionAction::Delete | _ => Rule::delete(self.state, self.keep),
