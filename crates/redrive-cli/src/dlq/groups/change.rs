@@ -3,7 +3,7 @@
 use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
 use serde_json::Value;
 
-use super::matching::{self, matching};
+use super::matching::{self, MAX_GROUPS, matching};
 use super::show::not_found;
 use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
 use crate::prelude::*;
@@ -39,6 +39,12 @@ impl ChangeGroup {
             }
             return cx.nothing(format!(
                 "no group that is not {state} has letters that match"
+            ));
+        }
+        if !by_id && groups.len() as u64 >= MAX_GROUPS {
+            let most = grouped(MAX_GROUPS);
+            cx.say(format!(
+                "{most} groups at a time; repeat the command for the others"
             ));
         }
         let mut ending = Ending::Done;
@@ -77,9 +83,8 @@ impl ChangeGroup {
         // A group is resolved when its letters no longer wait.
         let is_worked_on = state == GroupState::Acknowledged;
         let letters = letters.with_flag(is_worked_on, matching::waiting);
-        let mut groups = matching(&letters, GroupFilter::new(), db)?;
-        groups.retain(|matching| matching.group.state != state);
-        Ok(groups)
+        let others = GroupState::ALL.into_iter().filter(|other| *other != state);
+        matching(&letters, GroupFilter::new().states(others), db)
     }
 }
 

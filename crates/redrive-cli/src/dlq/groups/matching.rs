@@ -1,6 +1,7 @@
 //! Groups by conditions on their letters.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use redrive::Database;
 use redrive::dlq::{GroupFilter, GroupId, LetterFilter, LetterProperty, LetterState};
@@ -27,21 +28,18 @@ pub(super) fn matching(
     db: &Database,
 ) -> Result<Vec<MatchingGroup>> {
     let counts = db.dlq().count_by(letters, &LetterProperty::GROUP)?;
-    let counts: Vec<(GroupId, u64)> = counts
+    let counts: BTreeMap<GroupId, u64> = counts
         .iter()
         .filter_map(|count| Some((count.value.as_ref()?.parse().ok()?, count.letters)))
         .collect();
-    let groups = groups
-        .ids(counts.iter().map(|(id, _)| *id))
-        .limit(MAX_GROUPS);
-    let of = |id| counts.iter().find(|(counted, _)| *counted == id);
+    let groups = groups.ids(counts.keys().copied()).limit(MAX_GROUPS);
     let mut matching: Vec<MatchingGroup> = db
         .dlq()
         .groups()
         .list(&groups)?
         .into_iter()
         .map(|group| MatchingGroup {
-            letters: of(group.id).map_or(0, |(_, letters)| *letters),
+            letters: counts.get(&group.id).copied().unwrap_or_default(),
             group,
         })
         .collect();
