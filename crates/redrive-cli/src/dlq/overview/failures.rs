@@ -9,9 +9,6 @@ use serde_json::Value;
 use crate::dlq::group::{list_of, state, waiting};
 use crate::prelude::*;
 
-/// The most groups that a command names by id.
-const MAX_IDS: usize = 8;
-
 /// A failure: one group, or the groups of several kinds.
 #[derive(Debug)]
 pub(super) struct Failure<'a> {
@@ -116,26 +113,10 @@ impl<'a> Failure<'a> {
                 false => list_of(group),
             };
         }
-        let is_listed = self.groups.len() <= MAX_IDS;
-        let newest = self.newest();
-        let selection = match is_listed {
-            true => {
-                let ids = self.groups.iter().map(|group| group.id.to_string());
-                format!("group={}", ids.collect::<Vec<_>>().join(","))
-            }
-            false => {
-                let class = LetterFilter::new().error_class(&*newest.error_class);
-                let queue = LetterFilter::new().queue(&*newest.queue);
-                let [queue, class] = [queue, class].map(|of| quoted(&of.to_string()));
-                format!("{queue} {class}")
-            }
-        };
-        let is_open = self.waiting() > self.quarantined();
-        match (is_listed && !self.is_regression(), is_open) {
-            (false, _) => format!("{Me} dlq groups {selection}"),
-            (true, true) => format!("{Me} dlq list {selection}"),
-            (true, false) => format!("{Me} dlq list {selection} state=quarantined"),
-        }
+        let class = LetterFilter::new().error_class(&*self.newest().error_class);
+        let queue = LetterFilter::new().queue(&*self.newest().queue);
+        let [queue, class] = [queue, class].map(|of| quoted(&of.to_string()));
+        format!("{Me} dlq groups {queue} {class}")
     }
 
     pub(super) fn json(&self) -> Value {
