@@ -74,10 +74,6 @@ pub(crate) struct Confirm {
 }
 
 impl Words {
-    pub(crate) fn of(words: Vec<String>) -> Words {
-        Words { words }
-    }
-
     /// The letters in any state.
     pub(crate) fn letters(&self) -> Result<LetterFilter> {
         self.filter(
@@ -243,7 +239,8 @@ mod tests {
     use super::*;
 
     fn words(words: &[&str]) -> Words {
-        Words::of(words.iter().map(ToString::to_string).collect())
+        let words = words.iter().map(ToString::to_string).collect();
+        Words { words }
     }
 
     #[test]

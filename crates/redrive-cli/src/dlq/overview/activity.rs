@@ -28,15 +28,11 @@ pub(super) fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
     let died = died.filter_map(|queue| Some((&queue.queue, queue.oldest_open?)));
     let oldest = died.min_by_key(|(_, died_at)| *died_at);
     let activity = oldest.map(|(queue, died_at)| {
-        let is_plain = Words::of(vec![queue.clone()]).queue().is_some() && !queue.starts_with('-');
-        let selection = match is_plain {
-            true => queue.clone(),
-            false => LetterFilter::new().queue(queue).to_string(),
-        };
+        let queue_is = LetterFilter::new().queue(queue).to_string();
         let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
         Activity {
             line: format!("died {} ago in {queue}", ago(died_at)),
-            next: format!("{Me} dlq list {} {}", quoted(&selection), quoted(&died)),
+            next: format!("{Me} dlq list {} {}", quoted(&queue_is), quoted(&died)),
             json: json!(null),
         }
     });
