@@ -89,21 +89,6 @@ pub(crate) struct Enqueue {
     skip_bad_lines: bool,
 }
 
-/// When jobs start, by the clock of the database.
-struct Start {
-    delay: Duration,
-    /// When the delay began, if it leads to a time.
-    since: Option<Instant>,
-}
-
-impl Start {
-    /// The delay of a job that is sent now.
-    fn delay(&self) -> Duration {
-        let passed = self.since.map(|since| since.elapsed());
-        self.delay.saturating_sub(passed.unwrap_or_default())
-    }
-}
-
 /// Parses the value of `--replace`.
 fn replace(text: &str) -> Result<Replace, &'static str> {
     match text {
@@ -137,7 +122,7 @@ impl Enqueue {
         };
         let queue = cx.queue(&self.queue)?;
         let start = self.start(|| queue.database().admin().now())?;
-        let enqueued = queue.enqueue_job(self.with_options(job, &start))?;
+        let enqueued = queue.enqueue_job(self.with_options(job, start()))?;
         let id = enqueued.id();
         // The job that has the key may be of another kind.
         let is_own = !matches!(enqueued, Enqueued::Existing(_));
@@ -169,22 +154,28 @@ impl Enqueue {
         Ok(Ending::Done)
     }
 
-    fn start(&self, now: impl FnOnce() -> redrive::Result<SystemTime>) -> Result<Start> {
-        let Some(at) = self.at else {
-            return Ok(Start {
-                delay: self.delay,
-                since: None,
-            });
+    /// Tells the delay of a job that is sent at that moment. `now` is the time of the database.
+    fn start(
+        &self,
+        now: impl FnOnce() -> redrive::Result<SystemTime>,
+    ) -> Result<impl Fn() -> Duration> {
+        let (delay, since) = match self.at {
+            // It may have passed.
+            Some(at) => {
+                let delay = at.duration_since(now()?).unwrap_or_default();
+                (delay, Some(Instant::now()))
+            }
+            None => (self.delay, None),
         };
-        // It may have passed.
-        let delay = at.duration_since(now()?).unwrap_or_default();
-        let since = Some(Instant::now());
-        Ok(Start { delay, since })
+        Ok(move || {
+            let passed = since.map(|since| since.elapsed());
+            delay.saturating_sub(passed.unwrap_or_default())
+        })
     }
 
-    fn with_options(&self, job: NewJob, start: &Start) -> NewJob {
+    fn with_options(&self, job: NewJob, delay: Duration) -> NewJob {
         let job = job
-            .delay(start.delay())
+            .delay(delay)
             .priority(self.priority)
             .max_attempts(self.max_attempts)
             .with(self.group.as_ref(), NewJob::group)
@@ -211,7 +202,7 @@ impl Enqueue {
             None => Progress::unknown("enqueuing"),
         };
         let start = self.start(|| queue.database().admin().now())?;
-        let with_options = |job| self.with_options(job, &start);
+        let with_options = |job| self.with_options(job, start());
         let enqueued = file.enqueue(&queue, with_options, &progress, cx)?;
         drop(progress);
         self.report(&enqueued, begin.elapsed(), cx)?;
@@ -288,7 +279,7 @@ mod tests {
             let Command::Enqueue(enqueue) = cli.command else {
                 panic!("{option}")
             };
-            let delay = enqueue.start(|| Ok(now)).expect(option).delay();
+            let delay = enqueue.start(|| Ok(now)).expect(option)();
             assert!((least..=most).contains(&delay), "{option}: {delay:?}");
         }
     }
