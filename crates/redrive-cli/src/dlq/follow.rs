@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
 
-use super::patience::{Patience, Stall};
+use super::patience::Patience;
 use super::run_progress::Reports;
 use super::run_report::{print_outcomes, run_line, skips};
 use crate::prelude::*;
@@ -46,7 +46,8 @@ pub(super) fn follow(
     let mut driver = driver;
     let mut is_outage_reported = false;
     let mut reports = Reports::default();
-    let mut stall = Stall::default();
+    // The letters sent and outcomes, and since when the number has not grown.
+    let mut latest = (u64::MAX, Instant::now());
     loop {
         let step = match &mut driver {
             Some(driver) => drive(driver, &reports, &progress),
@@ -61,13 +62,15 @@ pub(super) fn follow(
             Ok(step)
         });
         let pause = match step {
-            Ok(Progression::Continue { done, .. })
-                if stall.is_over(done, patience, Instant::now()) =>
-            {
-                drop(progress);
-                return gave_up(id, patience, cx);
+            Ok(Progression::Continue { pause, done }) => {
+                if done != latest.0 {
+                    latest = (done, Instant::now());
+                } else if patience.is_some_and(|most| latest.1.elapsed() >= most) {
+                    drop(progress);
+                    return gave_up(id, patience, cx);
+                }
+                pause
             }
-            Ok(Progression::Continue { pause, .. }) => pause,
             Ok(Progression::DriverLost) => {
                 driver = None;
                 progress

@@ -1,6 +1,6 @@
 //! How long a command waits for the outcomes of a run.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::prelude::*;
 
@@ -52,52 +52,3 @@ impl MaxWait {
 
 /// How long to wait without a new outcome; `None`: not at all.
 pub(super) type Patience = Option<Duration>;
-
-/// The number of letters sent and outcomes, and since when it has not grown.
-#[derive(Default)]
-pub(super) struct Stall(Option<(u64, Instant)>);
-
-impl Stall {
-    /// Notes the number. Returns whether it has not grown for too long.
-    pub(super) fn is_over(&mut self, done: u64, patience: Patience, now: Instant) -> bool {
-        match self.0 {
-            Some((before, since)) if before == done => {
-                patience.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
-            }
-            _ => {
-                self.0 = Some((done, now));
-                false
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_ends_after_the_limit_without_a_new_outcome() {
-        let begin = Instant::now();
-        let at = |seconds| begin + Duration::from_secs(seconds);
-        let (mut stall, limit) = (Stall::default(), Some(Duration::from_secs(10)));
-        for (done, seconds, is_over) in [
-            (0, 0, false),
-            (0, 9, false),
-            (1, 10, false),
-            (1, 19, false),
-            (1, 20, true),
-            (2, 30, false),
-        ] {
-            assert_eq!(
-                stall.is_over(done, limit, at(seconds)),
-                is_over,
-                "{seconds} s"
-            );
-        }
-        let (mut none, zero) = (Stall::default(), Some(Duration::ZERO));
-        assert!(!none.is_over(5, zero, at(0)));
-        assert!(none.is_over(5, zero, at(0)));
-        assert!(!none.is_over(5, None, at(1_000_000)));
-    }
-}
