@@ -10,6 +10,9 @@ use serde_json::value::RawValue;
 use super::escape::is_dangerous;
 use crate::error::Result;
 
+/// The levels that are indented. A value that is nested deeper stays as it is written.
+const MAX_DEPTH: usize = 20;
+
 /// Writes an object as one line of JSON.
 pub(crate) fn json_line(out: &mut dyn Write, object: &impl Serialize) -> Result<()> {
     let line = serde_json::to_vec(object).map_err(io::Error::from)?;
@@ -31,11 +34,15 @@ pub(crate) fn as_line(mut json: Vec<u8>) -> Vec<u8> {
 /// Indents JSON and sorts the members of objects. Numbers and strings stay as written, except for dangerous
 /// characters.
 pub(crate) fn pretty(json: &str) -> String {
-    indented(json.trim(), "\n")
+    indented(json.trim(), 0)
 }
 
-/// Indents a value below a line that begins like this.
-fn indented(json: &str, line: &str) -> String {
+/// Indents a value that is so deep in others.
+fn indented(json: &str, depth: usize) -> String {
+    if depth == MAX_DEPTH {
+        return escaped(json);
+    }
+    let line = format!("\n{}", "  ".repeat(depth));
     let inner = format!("{line}  ");
     let enclosed = |open: char, parts: Vec<String>, close: char| match parts.is_empty() {
         true => format!("{open}{close}"),
@@ -48,11 +55,11 @@ fn indented(json: &str, line: &str) -> String {
         let members = members.iter().map(|(name, value)| {
             // Serializing a string cannot fail.
             let name = escaped(&serde_json::to_string(name).unwrap_or_default());
-            format!("{name}: {}", indented(value.get(), &inner))
+            format!("{name}: {}", indented(value.get(), depth + 1))
         });
         enclosed('{', members.collect(), '}')
     } else if let Ok(items) = serde_json::from_str::<Vec<Box<RawValue>>>(json) {
-        let items = items.iter().map(|item| indented(item.get(), &inner));
+        let items = items.iter().map(|item| indented(item.get(), depth + 1));
         enclosed('[', items.collect(), ']')
     } else {
         escaped(json)
@@ -90,5 +97,7 @@ mod tests {
         );
         assert_eq!(pretty("\"a\u{9b}\\\\\""), "\"a\\u009b\\\\\"");
         assert_eq!(pretty("17"), "17");
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        assert_eq!(pretty(&deep).lines().count(), 2 * MAX_DEPTH + 1);
     }
 }
