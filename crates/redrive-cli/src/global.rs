@@ -10,7 +10,7 @@ use crate::time;
 /// The options that every command accepts.
 #[derive(Args, Debug)]
 pub(crate) struct GlobalArgs {
-    /// PostgreSQL database, such as postgres://me@host/shop.
+    /// PostgreSQL database, such as `postgres://me@host/shop`.
     #[arg(
         long,
         global = true,
