@@ -209,23 +209,11 @@ impl Bulk {
     }
 
     /// The words that make the command of a dry run act.
-    pub(crate) fn to_act(&self) -> Vec<&'static str> {
+    pub(crate) fn to_act(&self, needs_reason: bool) -> Vec<&'static str> {
+        let lacks_reason = needs_reason && self.confirm.reason.text().is_none();
+        let reason = lacks_reason.then_some("--reason TEXT");
         let yes = self.ids().is_empty().then_some("--yes");
-        yes.into_iter().collect()
-    }
-
-    /// The words that make a command act that needs a reason.
-    pub(crate) fn to_act_with_reason(&self) -> Vec<&'static str> {
-        self.missing_reason()
-            .into_iter()
-            .chain(self.to_act())
-            .collect()
-    }
-
-    /// The option of the reason, if there is none.
-    pub(crate) fn missing_reason(&self) -> Option<&'static str> {
-        let is_given = self.confirm.reason.text().is_some();
-        (!is_given).then_some("--reason TEXT")
+        reason.into_iter().chain(yes).collect()
     }
 }
 

@@ -95,10 +95,7 @@ impl Deliver {
         }
         Change {
             batches: DELIVER,
-            to_act: selection.is_dry_run().then(|| match self.force {
-                true => selection.to_act_with_reason(),
-                false => selection.to_act(),
-            }),
+            to_act: selection.is_dry_run().then(|| selection.to_act(self.force)),
             found,
             act: |_: GoOn<'_>| Ok(Changed::default()),
             none: |cx: &mut Context<'_>| {

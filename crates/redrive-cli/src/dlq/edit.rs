@@ -110,7 +110,7 @@ impl Edit {
         let _interrupt = given.end_at_signal()?;
         db.dlq()
             .preview_edit(filter, &given.edit, |letter| preview.add(letter, cx))?;
-        preview.end(NONE_EDITABLE, &self.selection.to_act(), cx)
+        preview.end(NONE_EDITABLE, &self.selection.to_act(false), cx)
     }
 
     /// Edits the letters in batches, until a signal arrives.
@@ -186,7 +186,7 @@ impl Edit {
         let letters = self.editable(filter, db)?;
         Change {
             batches: RESTORE,
-            to_act: selection.is_dry_run().then(|| selection.to_act()),
+            to_act: selection.is_dry_run().then(|| selection.to_act(false)),
             found: Found::all(letters, &format!("would get {would}, if they have one.")),
             act: |go_on: GoOn<'_>| self.restore_all(filter, letters, go_on, db),
             none: |cx: &mut Context<'_>| {

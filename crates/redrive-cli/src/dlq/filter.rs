@@ -1,7 +1,5 @@
 //! Conditions on letters.
 
-use std::str::FromStr;
-
 use redrive::dlq::{LetterFilter, LetterState};
 
 /// The conditions, for the help of every command that takes them.

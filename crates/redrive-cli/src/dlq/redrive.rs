@@ -129,10 +129,7 @@ impl Redrive {
                     options: self.options(),
                     states: self.states(),
                     validated: validated.as_ref(),
-                    to_act: match self.job.force {
-                        true => self.selection.to_act_with_reason(),
-                        false => self.selection.to_act(),
-                    },
+                    to_act: self.selection.to_act(self.job.force),
                 };
                 match preview(&dry_run, cx)? {
                     Some(ending) => Ok(ending),

@@ -93,10 +93,9 @@ impl MoveLetters {
         let affected = selection.limited(matches);
         Change {
             batches: by.batches,
-            to_act: selection.is_dry_run().then(|| match by.needs_reason {
-                Some(_) => selection.to_act_with_reason(),
-                None => selection.to_act(),
-            }),
+            to_act: selection
+                .is_dry_run()
+                .then(|| selection.to_act(by.needs_reason.is_some())),
             found: Found {
                 matching: matches,
                 affected,

@@ -59,7 +59,7 @@ impl EditJobs {
         if !cx.global.json {
             write_left_out("job", &self.left_out(&db)?, cx)?;
         }
-        preview.end(NONE_WAITING, &self.selection.to_act(), cx)
+        preview.end(NONE_WAITING, &self.selection.to_act(false), cx)
     }
 
     /// Matching jobs that cannot be edited because they run.
