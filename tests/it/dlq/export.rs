@@ -119,10 +119,10 @@ fn letters_without_a_whole_payload_are_reported_when_exported_as_jobs() {
     let odd = db.captures_new(&event);
     let exported = test.fails(1, "dlq export orders --as-jobs");
     exported.tells(format!(
-        "1 letter skipped: the captured bytes are not JSON ({odd})"
+        "letter {odd} skipped: the captured bytes are not JSON"
     ));
     exported.tells(format!(
-        "1 letter skipped: the payload was redacted ({redacted})"
+        "letter {redacted} skipped: the payload was redacted"
     ));
     exported.tells("119 jobs exported");
     let other = TestDatabase::migrated();
