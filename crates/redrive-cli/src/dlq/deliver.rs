@@ -19,9 +19,6 @@ use crate::prelude::*;
 use crate::shell::{Interrupt, Shell, Stdout};
 use crate::terminal::Progress;
 
-/// How many failed letters are listed.
-const MAX_NAMED: usize = 20;
-
 /// The states of the letters that are delivered.
 const STATES: [LetterState; 1] = [LetterState::Open];
 
@@ -331,16 +328,11 @@ fn report(done: &Deliveries, mut not_done: NotDone, cx: &mut Context<'_>) -> Res
         "{} delivered",
         counted(done.delivered.len() as u64, "letter")
     )?;
-    for failed in done.failed.iter().take(MAX_NAMED) {
-        cx.say(format!(
-            "letter {} was not delivered: {}: {}",
-            failed.id, failed.error_class, failed.error_message
-        ));
-    }
-    if done.failed.len() > MAX_NAMED {
-        let more = (done.failed.len() - MAX_NAMED) as u64;
-        cx.say(format!("{} more were not delivered", grouped(more)));
-    }
-    not_done.say("letter", "delivered", cx);
+    let failed = done.failed.iter().map(|failed| {
+        let cause = format!("{}: {}", failed.error_class, failed.error_message);
+        (failed.id, ("failed", cause))
+    });
+    NotDone(failed.collect()).say("letter", DELIVER.participle, cx);
+    not_done.say("letter", DELIVER.participle, cx);
     Ok(ending)
 }
