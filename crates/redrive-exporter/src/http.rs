@@ -5,9 +5,9 @@
 //! (no free descriptor, a client that has already hung up), starts an unlimited number of threads,
 //! waits without a timeout for requests, and accepts headers of any length.
 //!
-//! * [`Listener`] accepts connections up to a limit and survives every error. A connection gets a
-//!   thread when its client has sent something. Addresses [share](admission) the threads and the
-//!   connections that wait, so a flood from one address keeps no scrape from another out.
+//! * [`Listener`] accepts connections up to a limit and survives every error. It reads their requests
+//!   itself, so a client that sends slowly holds no thread. Addresses [share](admission) the threads
+//!   and the connections without one, so a flood from one address keeps no scrape from another out.
 //! * A connection carries one request, which has 5 seconds and 16 KiB.
 //!
 //! Responses are HTTP/1.0 and close the connection. There is no keep-alive and no chunked encoding,
@@ -18,7 +18,6 @@ mod capacity;
 mod admission;
 mod request;
 mod response;
-mod connections;
 mod connection;
 mod listener;
 

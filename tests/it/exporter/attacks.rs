@@ -40,13 +40,15 @@ fn a_flood_from_one_address_keeps_no_other_out() {
     let (_test, exporter) = serving();
     let attacker = Ipv4Addr::new(127, 0, 0, 2);
     let mut slow: Vec<TcpStream> = (0..600).map(|_| exporter.connect_from(attacker)).collect();
-    for stream in &mut slow {
+    for (number, stream) in slow.iter_mut().enumerate() {
+        let request = match number % 2 {
+            0 => &b"GET /metrics HT"[..],
+            // It never reads the response.
+            _ => b"GET /metrics HTTP/1.1\r\n\r\n",
+        };
         // Some were disconnected.
-        drop(stream.write_all(b"GET /metrics HT"));
+        drop(stream.write_all(request));
     }
-    wait_until("the flood to have its share", SOON, || {
-        exporter.threads("connection") == 32
-    });
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -110,13 +112,13 @@ fn a_client_that_sends_byte_by_byte_does_not_block_a_scrape() {
         }
         unharmed(&exporter);
     }
-    // The others receive a timeout.
+    // They receive a timeout, unless others needed the place of the response.
     let mut timeouts = 0;
     for mut stream in slow {
         let mut answer = String::new();
         drop(stream.read_to_string(&mut answer));
         timeouts += usize::from(answer.starts_with("HTTP/1.0 408 "));
     }
-    assert!(timeouts > 0 && timeouts <= 64, "{timeouts}");
+    assert!(timeouts > 0);
     unharmed(&exporter);
 }

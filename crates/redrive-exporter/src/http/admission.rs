@@ -1,90 +1,60 @@
-//! Decides which connections stay, which one is served next and which one is evicted. Pure: no
-//! sockets, no threads, no clock.
+//! Decides which connections stay and which request is served next. Pure: no sockets, no threads, no
+//! clock.
 //!
-//! A connection first *waits* and then holds one of the *places*, each of which is a thread. A client
-//! that has sent nothing never gets a place. Both are shared by address:
+//! A connection has one of the *places*, each of which is a thread, only from its complete request to
+//! the end of its response. A client that sends nothing, or slowly, never has one. Addresses share
+//! what there is, so a flood from one keeps no scrape from another out:
 //!
-//! * If too many connections wait, the address with the most of them loses one: the oldest that has
-//!   sent nothing, otherwise the newest.
-//! * Addresses take turns at free places. An address takes another place only while it holds fewer
-//!   than are free. One address alone therefore gets half of the places, and the next one half of
-//!   the rest.
-//! * If no address can take a place, the one with the most places loses the connection with the
-//!   least progress, after a grace period.
+//! * If too many connections have no place, the address with the most of them loses its oldest.
+//! * The next place goes to the address with the fewest places, and there to the oldest request.
+//! * If no place is free, the address with the most places loses its oldest response that its client
+//!   has not read yet, but never to an address that has more places.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::{Duration, Instant};
 
 use super::capacity::Capacity;
 
-/// How long a connection keeps its place without progress while others wait.
-pub(super) const EVICTION_GRACE: Duration = Duration::from_millis(200);
-/// How long a client may send nothing.
-pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The number of a connection, in the order of arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ConnectionId(u64);
+pub(super) struct ConnectionId(u64);
 
-/// The phase of a connection with a place, in the order of eviction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// The response is sent; the client has not closed yet.
-    Closing,
-    /// The request is not complete.
-    ReadingRequest,
-    /// The client reads the response.
-    WritingResponse,
-    /// The handler works on the response. Never evicted: its thread ends only after the handler
-    /// returns, so an eviction frees nothing sooner.
-    Handling,
-}
-
+/// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Waits, and the client has sent nothing yet.
-    Silent,
-    /// Waits for a place.
+pub(super) enum Stage {
+    /// Its request is not complete.
+    Asking,
+    /// Its request waits for a place.
     Waiting,
-    /// Holds a place.
-    Served(Phase),
-    /// Is shut down, but holds its place until its thread ends.
-    Evicted,
+    /// The handler works on the response. Never closed: its thread ends only after the handler
+    /// returns, so that would free nothing sooner.
+    Handled,
+    /// The client reads the response.
+    Answered,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Connection {
-    client: IpAddr,
-    stage: Stage,
-    /// When the stage or phase began.
-    since: Instant,
-}
+impl Stage {
+    fn has_place(self) -> bool {
+        matches!(self, Stage::Handled | Stage::Answered)
+    }
 
-/// What the accept loop does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Start a thread for this connection, which now holds a place.
-    Serve(ConnectionId),
-    /// Close this connection, which held no place and is forgotten.
-    Close(ConnectionId),
-    /// Shut this connection down so that its thread ends.
-    Evict(ConnectionId),
-    /// Wait for an event, at most for this time.
-    Wait(Option<Duration>),
+    fn has_no_place(self) -> bool {
+        !self.has_place()
+    }
+
+    fn is_answered(self) -> bool {
+        self == Stage::Answered
+    }
 }
 
 /// All open connections.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Admission {
     capacity: Capacity,
     /// In the order of arrival.
-    connections: BTreeMap<ConnectionId, Connection>,
+    connections: BTreeMap<ConnectionId, (IpAddr, Stage)>,
     last: ConnectionId,
-    /// The address that took the last place.
-    last_turn: Option<IpAddr>,
-    is_closing: bool,
 }
 
 impl Admission {
@@ -94,244 +64,104 @@ impl Admission {
             capacity,
             connections: BTreeMap::new(),
             last: ConnectionId::default(),
-            last_turn: None,
-            is_closing: false,
         }
     }
 
-    /// Adds a silent connection. Returns its number, and the connection to close if too many wait.
-    pub(super) fn arrive(
-        &mut self,
-        client: IpAddr,
-        now: Instant,
-    ) -> (ConnectionId, Option<ConnectionId>) {
+    /// Adds a connection. Returns its number, and the connection to close if too many have no place.
+    pub(super) fn arrive(&mut self, client: IpAddr) -> (ConnectionId, Option<ConnectionId>) {
         self.last.0 += 1;
-        let arrived = Connection {
-            client: network(client),
-            stage: Stage::Silent,
-            since: now,
-        };
+        let arrived = (network(client), Stage::Asking);
         self.connections.insert(self.last, arrived);
-        let is_full = self.waiting().count() > self.capacity.waiting;
-        let closed = is_full.then(|| self.drop_waiting()).flatten();
+        let without: usize = self.counts(Stage::has_no_place).values().sum();
+        let is_full = without > self.capacity.waiting;
+        let closed = is_full.then(|| self.close(Stage::has_no_place)).flatten();
         (self.last, closed)
     }
 
-    /// Records that a silent client has sent something.
-    pub(super) fn received(&mut self, id: ConnectionId, now: Instant) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && connection.stage == Stage::Silent
-        {
-            connection.stage = Stage::Waiting;
-            connection.since = now;
+    /// Records what a connection does now.
+    pub(super) fn enter(&mut self, id: ConnectionId, stage: Stage) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.1 = stage;
         }
     }
 
-    /// Records that a served connection enters a phase.
-    pub(super) fn enter(&mut self, id: ConnectionId, phase: Phase, now: Instant) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && connection.stage != Stage::Evicted
-        {
-            connection.stage = Stage::Served(phase);
-            connection.since = now;
-        }
-    }
-
-    /// Forgets a connection whose client or thread has ended.
+    /// Forgets a connection that has ended.
     pub(super) fn end(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
     }
 
-    /// Accepts no further connections: silent ones are closed, and those that wait for no response
-    /// lose their places after the grace period.
-    pub(super) fn close(&mut self) {
-        self.is_closing = true;
-    }
-
-    /// Makes room at once, because descriptors have run out. Returns `None` if only handlers work.
-    pub(super) fn make_room(&mut self) -> Option<Step> {
-        if let Some(id) = self.drop_waiting() {
-            return Some(Step::Close(id));
-        }
-        let held = self.places_by_client();
-        let victim = self.least_progress(&held, self.connections.keys().copied())?;
-        Some(self.evict(victim))
-    }
-
-    /// Returns the silent connections.
-    pub(super) fn silent(&self) -> impl Iterator<Item = ConnectionId> {
-        let silent = |connection: &Connection| connection.stage == Stage::Silent;
+    /// Gives a place to a request that waits. Returns it, and the connection to close for it.
+    pub(super) fn next(&mut self) -> Option<(ConnectionId, Option<ConnectionId>)> {
+        let held = self.counts(Stage::has_place);
         let all = self.connections.iter();
-        all.filter(move |(_, connection)| silent(connection))
-            .map(|(id, _)| *id)
-    }
-
-    /// Whether connections wait for a place, or for the end of the others.
-    pub(super) fn awaits_a_place(&self) -> bool {
-        let mut all = self.connections.values();
-        self.is_closing || all.any(|connection| connection.stage == Stage::Waiting)
-    }
-
-    /// Whether there is no connection.
-    pub(super) fn is_empty(&self) -> bool {
-        self.connections.is_empty()
-    }
-
-    /// Returns the next step. Call it again after each one until it is [`Step::Wait`].
-    pub(super) fn next(&mut self, now: Instant) -> Step {
-        let silence = match self.is_closing {
-            true => Duration::ZERO,
-            false => SILENCE_TIMEOUT,
-        };
-        // The first one is the oldest.
-        let first = self.silent().next();
-        let silence_left = first.map(|id| (id, silence.saturating_sub(self.age(id, now))));
-        if let Some((id, Duration::ZERO)) = silence_left {
-            self.end(id);
-            return Step::Close(id);
-        }
-        let held = self.places_by_client();
-        if let Some(id) = self.next_turn(&held) {
-            self.serve(id, now);
-            return Step::Serve(id);
-        }
-        let evictable = self.evictable(&held);
-        let overdue = |id: &ConnectionId| self.age(*id, now) >= EVICTION_GRACE;
-        if let Some(victim) = self.least_progress(&held, evictable.iter().copied().filter(overdue))
-        {
-            return self.evict(victim);
-        }
-        let grace_left = evictable
-            .iter()
-            .map(|id| EVICTION_GRACE.saturating_sub(self.age(*id, now)));
-        let limits = silence_left.map(|(_, left)| left).into_iter();
-        Step::Wait(limits.chain(grace_left).min())
-    }
-
-    /// Returns the oldest connection of the address whose turn it is.
-    fn next_turn(&self, held: &BTreeMap<IpAddr, usize>) -> Option<ConnectionId> {
-        let free = self.capacity.places.saturating_sub(held.values().sum());
-        let mut turns: BTreeMap<IpAddr, ConnectionId> = BTreeMap::new();
-        for (id, connection) in &self.connections {
-            if connection.stage == Stage::Waiting && places(held, connection.client) < free {
-                turns.entry(connection.client).or_insert(*id);
+        let waiting = all.filter(|(_, (_, stage))| *stage == Stage::Waiting);
+        let (has, id) = waiting
+            .map(|(id, (client, _))| (count(&held, client), *id))
+            .min()?;
+        let is_full = held.values().sum::<usize>() >= self.capacity.places;
+        let closed = if is_full {
+            let (most, closed) = self.first_to_go(Stage::is_answered)?;
+            if most < has {
+                return None;
             }
-        }
-        let after = turns
-            .iter()
-            .find(|(client, _)| Some(**client) > self.last_turn);
-        after.or(turns.first_key_value()).map(|(_, id)| *id)
+            self.end(closed);
+            Some(closed)
+        } else {
+            None
+        };
+        self.enter(id, Stage::Handled);
+        Some((id, closed))
     }
 
-    fn serve(&mut self, id: ConnectionId, now: Instant) {
-        self.enter(id, Phase::ReadingRequest, now);
-        self.last_turn = self.connections.get(&id).map(|served| served.client);
-    }
-
-    /// Returns the connections that make room for those that wait, after their grace period.
-    ///
-    /// An address makes room for itself, and for one that holds fewer places. At most as many
-    /// connections are evicted at once as wait.
-    fn evictable(&self, held: &BTreeMap<IpAddr, usize>) -> Vec<ConnectionId> {
-        let all = self.connections.values();
-        let evicted = all
-            .clone()
-            .filter(|one| one.stage == Stage::Evicted)
-            .count();
-        let waiting: Vec<IpAddr> = all
-            .filter(|one| one.stage == Stage::Waiting)
-            .map(|one| one.client)
-            .collect();
-        let fewest = waiting.iter().map(|client| places(held, *client)).min();
-        let fewest = fewest.filter(|_| evicted < waiting.len());
-        let makes_room = |client| {
-            fewest.is_some_and(|fewest| {
-                let its = places(held, client);
-                its > fewest || its == fewest && waiting.contains(&client)
-            })
-        };
-        let is_evictable = |connection: &Connection| match connection.stage {
-            Stage::Served(Phase::Closing | Phase::ReadingRequest) => {
-                self.is_closing || makes_room(connection.client)
-            }
-            Stage::Served(Phase::WritingResponse) => makes_room(connection.client),
-            Stage::Served(Phase::Handling) => false,
-            Stage::Silent | Stage::Waiting | Stage::Evicted => false,
-        };
+    /// Returns the connections whose requests are not complete, in the order of arrival.
+    pub(super) fn asking(&self) -> Vec<ConnectionId> {
         let all = self.connections.iter();
-        all.filter(|(_, connection)| is_evictable(connection))
+        all.filter(|(_, (_, stage))| *stage == Stage::Asking)
             .map(|(id, _)| *id)
             .collect()
     }
 
-    /// Returns the first in the order of eviction: of the address with the most places, in the
-    /// earliest phase, the oldest.
-    fn least_progress(
-        &self,
-        held: &BTreeMap<IpAddr, usize>,
-        candidates: impl Iterator<Item = ConnectionId>,
-    ) -> Option<ConnectionId> {
-        let ordered = candidates.filter_map(|id| {
-            let connection = self.connections.get(&id)?;
-            let Stage::Served(phase) = connection.stage else {
-                return None;
-            };
-            let places = places(held, connection.client);
-            (phase != Phase::Handling).then_some(((Reverse(places), phase, id), id))
-        });
-        ordered.min().map(|(_, id)| id)
+    /// Returns the connection to close because descriptors have run out; `None` if only handlers work.
+    pub(super) fn make_room(&mut self) -> Option<ConnectionId> {
+        self.close(Stage::has_no_place)
+            .or_else(|| self.close(Stage::is_answered))
     }
 
-    fn evict(&mut self, id: ConnectionId) -> Step {
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.stage = Stage::Evicted;
-        }
-        Step::Evict(id)
-    }
-
-    /// Forgets a connection without a place, of the address that has the most of them.
-    fn drop_waiting(&mut self) -> Option<ConnectionId> {
-        let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        for (_, connection) in self.waiting() {
-            *counts.entry(connection.client).or_default() += 1;
-        }
-        let most = *counts.values().max()?;
-        let of_most = || {
-            let all = self.waiting();
-            all.filter(|(_, connection)| counts.get(&connection.client) == Some(&most))
-        };
-        let oldest_silent = of_most().find(|(_, connection)| connection.stage == Stage::Silent);
-        let (id, _) = oldest_silent.or_else(|| of_most().last())?;
+    fn close(&mut self, of: fn(Stage) -> bool) -> Option<ConnectionId> {
+        let (_, id) = self.first_to_go(of)?;
         self.end(id);
         Some(id)
     }
 
-    /// Returns the connections without a place.
-    fn waiting(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
-        let waits = |stage| matches!(stage, Stage::Silent | Stage::Waiting);
-        let all = self.connections.iter().map(|(id, one)| (*id, one));
-        all.filter(move |(_, connection)| waits(connection.stage))
+    /// Returns the oldest connection in these stages of the address with the most connections, with
+    /// or without a place as theirs. Also returns how many those are.
+    fn first_to_go(&self, of: fn(Stage) -> bool) -> Option<(usize, ConnectionId)> {
+        let all = self.connections.iter();
+        let candidates = all.filter(|(_, (_, stage))| of(*stage));
+        let counts = match of(Stage::Answered) {
+            true => self.counts(Stage::has_place),
+            false => self.counts(Stage::has_no_place),
+        };
+        candidates
+            .map(|(id, (client, _))| (count(&counts, client), Reverse(*id)))
+            .max()
+            .map(|(most, Reverse(id))| (most, id))
     }
 
-    /// Returns how many places each address holds.
-    fn places_by_client(&self) -> BTreeMap<IpAddr, usize> {
-        let mut held = BTreeMap::new();
-        for connection in self.connections.values() {
-            if matches!(connection.stage, Stage::Served(_) | Stage::Evicted) {
-                *held.entry(connection.client).or_default() += 1;
+    /// Counts the connections in these stages, by address.
+    fn counts(&self, of: fn(Stage) -> bool) -> BTreeMap<IpAddr, usize> {
+        let mut counts = BTreeMap::new();
+        for (client, stage) in self.connections.values() {
+            if of(*stage) {
+                *counts.entry(*client).or_default() += 1;
             }
         }
-        held
-    }
-
-    fn age(&self, id: ConnectionId, now: Instant) -> Duration {
-        let since = self.connections.get(&id).map(|connection| connection.since);
-        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        counts
     }
 }
 
-fn places(held: &BTreeMap<IpAddr, usize>, client: IpAddr) -> usize {
-    held.get(&client).copied().unwrap_or(0)
+fn count(counts: &BTreeMap<IpAddr, usize>, client: &IpAddr) -> usize {
+    counts.get(client).copied().unwrap_or(0)
 }
 
 /// Returns the address that counts as one client: of IPv6 the network of 64 bits, because one host
@@ -347,6 +177,142 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-mod proptests;
-#[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn admission(places: usize, waiting: usize) -> Admission {
+        Admission::new(Capacity { places, waiting })
+    }
+
+    impl Admission {
+        /// Adds a connection of an address, which closes none.
+        fn ask(&mut self, number: u8) -> ConnectionId {
+            let (id, closed) = self.arrive(IpAddr::from([192, 0, 2, number]));
+            assert_eq!(closed, None);
+            id
+        }
+
+        /// Adds a connection with a complete request.
+        fn request(&mut self, number: u8) -> ConnectionId {
+            let id = self.ask(number);
+            self.enter(id, Stage::Waiting);
+            id
+        }
+
+        /// Adds a connection in a stage with a place.
+        fn place(&mut self, number: u8, stage: Stage) -> ConnectionId {
+            let id = self.request(number);
+            assert_eq!(self.next(), Some((id, None)));
+            self.enter(id, stage);
+            id
+        }
+    }
+
+    #[test]
+    fn a_client_gets_a_place_when_its_request_is_complete() {
+        let mut admission = admission(1, 2);
+        let id = admission.ask(1);
+        assert_eq!(admission.next(), None);
+        admission.enter(id, Stage::Waiting);
+        assert_eq!(admission.next(), Some((id, None)));
+        let second = admission.request(1);
+        assert_eq!(admission.next(), None, "the handler keeps the place");
+        admission.end(id);
+        assert_eq!(admission.next(), Some((second, None)));
+    }
+
+    #[test]
+    fn the_address_with_the_most_connections_without_a_place_loses_the_oldest() {
+        let mut admission = admission(2, 3);
+        let served = admission.place(1, Stage::Handled);
+        let first = admission.request(1);
+        admission.ask(2);
+        let second = admission.ask(1);
+        let of = |number| IpAddr::from([192, 0, 2, number]);
+        assert_eq!(admission.arrive(of(1)).1, Some(first));
+        assert_eq!(admission.arrive(of(3)).1, Some(second));
+        // One each: the oldest of all.
+        let (newest, closed) = admission.arrive(of(4));
+        assert!(closed.is_some_and(|closed| closed > served && closed < newest));
+    }
+
+    #[test]
+    fn addresses_take_turns_at_the_places() {
+        let mut admission = admission(4, 20);
+        let ids = [3, 3, 3, 1, 1, 2].map(|number| admission.request(number));
+        let order: Vec<_> = std::iter::from_fn(|| admission.next()).collect();
+        let expected = [0, 3, 5, 1].map(|index| (ids[index], None::<ConnectionId>));
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn a_response_that_is_not_read_makes_room() {
+        let mut admission = admission(4, 20);
+        let handled = admission.place(1, Stage::Handled);
+        let [first, second] = [1, 1].map(|number| admission.place(number, Stage::Answered));
+        let other = admission.place(2, Stage::Answered);
+        let [own, of_the_other] = [1, 2].map(|number| admission.request(number));
+        let of_another = admission.request(3);
+        // The address with the most places loses its oldest response, for itself too.
+        assert_eq!(admission.next(), Some((of_another, Some(first))));
+        assert_eq!(admission.next(), Some((of_the_other, Some(second))));
+        // Address 2 has more places than address 1 now, which only works on a response.
+        assert_eq!(admission.next(), Some((own, Some(other))));
+        assert_eq!(admission.next(), None);
+        admission.enter(own, Stage::Answered);
+        let next = admission.request(1);
+        assert_eq!(admission.next(), Some((next, Some(own))));
+        assert!(admission.connections.contains_key(&handled));
+    }
+
+    #[test]
+    fn an_address_takes_no_place_from_one_with_fewer() {
+        let mut admission = admission(3, 20);
+        admission.place(1, Stage::Handled);
+        admission.place(1, Stage::Handled);
+        let other = admission.place(2, Stage::Answered);
+        admission.request(1);
+        assert_eq!(admission.next(), None);
+        let own = admission.request(2);
+        assert_eq!(admission.next(), Some((own, Some(other))));
+    }
+
+    #[test]
+    fn no_flood_from_one_address_delays_a_request_from_another() {
+        for stage in [Stage::Asking, Stage::Waiting] {
+            let mut admission = admission(4, 8);
+            for _ in 0..100 {
+                let (id, _) = admission.arrive(IpAddr::from([192, 0, 2, 1]));
+                admission.enter(id, stage);
+                while let Some((id, _)) = admission.next() {
+                    admission.enter(id, Stage::Answered);
+                }
+            }
+            let (scrape, closed) = admission.arrive(IpAddr::from([192, 0, 2, 2]));
+            assert_ne!(closed, Some(scrape));
+            admission.enter(scrape, Stage::Waiting);
+            let served = admission.next().map(|(id, _)| id);
+            assert_eq!(served, Some(scrape), "{stage:?}");
+        }
+    }
+
+    #[test]
+    fn descriptors_that_run_out_take_connections_without_a_place_first() {
+        let mut admission = admission(8, 100);
+        admission.place(1, Stage::Handled);
+        let answered = admission.place(1, Stage::Answered);
+        let asking = admission.ask(2);
+        for closed in [Some(asking), Some(answered), None] {
+            assert_eq!(admission.make_room(), closed);
+        }
+    }
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one_client() {
+        let of = |address: &str| network(address.parse().expect("an address"));
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
+}

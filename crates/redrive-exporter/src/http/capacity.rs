@@ -17,7 +17,7 @@ const RESERVED_DESCRIPTORS: u64 = 32;
 pub(crate) struct Capacity {
     /// How many connections are served at once.
     pub(crate) places: usize,
-    /// How many more may wait.
+    /// How many more may send their requests, or wait for a place.
     pub(crate) waiting: usize,
 }
 
@@ -30,7 +30,7 @@ impl Capacity {
 
     /// Returns how many scrapes may wait for the database.
     ///
-    /// A single address gets half of the places, so this is a third: the others answer at once.
+    /// A third of the places: the others answer at once, whatever the database does.
     pub(crate) fn waiting_scrapes(self) -> usize {
         (self.places / 3).max(1)
     }
@@ -70,7 +70,7 @@ mod tests {
         ] {
             let capacity = Capacity::for_descriptors(descriptors);
             assert_eq!(capacity, Capacity { places, waiting }, "{descriptors:?}");
-            assert!(capacity.waiting_scrapes() <= places.div_ceil(2));
+            assert!(capacity.waiting_scrapes() <= places / 2);
         }
     }
 }

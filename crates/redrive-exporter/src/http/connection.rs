@@ -2,12 +2,11 @@
 
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tiny_http::Method;
 
-use super::admission::Phase;
-use super::connections::ConnectionGuard;
 use super::request::{Invalid, Request};
 use super::response::Response;
 
@@ -19,62 +18,87 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// the client may then lose the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Serves one request. An error means that the client has gone away.
-pub(super) fn serve(
-    connection: &ConnectionGuard,
-    handler: impl FnOnce(&Request) -> Response,
-) -> io::Result<()> {
-    let (response, method) = match read_request(connection.stream()) {
-        Ok(request) => {
-            connection.enter(Phase::Handling);
-            (handler(&request), request.method)
-        }
-        Err(Unanswerable::Disconnected) => return Ok(()),
-        Err(Unanswerable::Rejected(status, line)) => (Response::line(status, line), Method::Get),
-    };
-    connection.enter(Phase::WritingResponse);
-    write_response(connection.stream(), &response, &method)?;
-    connection.enter(Phase::Closing);
-    drain(connection.stream())
-}
+/// A complete request, or the response to one that is refused.
+pub(super) type Asked = Result<Request, Response>;
 
-/// Why there is no request to handle.
+/// A connection whose request is read without waiting for the client.
 #[derive(Debug)]
-enum Unanswerable {
-    /// The client has closed the connection or never sent a byte.
-    Disconnected,
-    /// The request is refused with this status and text.
-    Rejected(u16, &'static str),
+pub(super) struct Connection {
+    /// The socket.
+    pub(super) stream: Arc<TcpStream>,
+    arrived: Instant,
+    received: Vec<u8>,
+    asked: Option<Asked>,
 }
 
-fn read_request(stream: &TcpStream) -> Result<Request, Unanswerable> {
-    let mut stream = DeadlineStream::new(stream, REQUEST_TIMEOUT);
-    let mut received = Vec::with_capacity(1024);
-    let mut buffer = [0; 1024];
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) => return Err(Unanswerable::Disconnected),
-            Ok(count) => received.extend_from_slice(&buffer[..count]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) if error.kind() == ErrorKind::TimedOut && !received.is_empty() => {
-                return Err(Unanswerable::Rejected(408, "Request timed out."));
-            }
-            Err(_) => return Err(Unanswerable::Disconnected),
-        }
-        match Request::parse(&received) {
-            Ok(Some(request)) => return Ok(request),
-            Ok(None) => {}
-            Err(Invalid::Malformed) => {
-                return Err(Unanswerable::Rejected(400, "Malformed HTTP request."));
-            }
-            Err(Invalid::TooLarge) => {
-                return Err(Unanswerable::Rejected(
-                    431,
-                    "Request headers are too large.",
-                ));
-            }
+impl Connection {
+    /// Starts with a socket that does not block.
+    pub(super) fn new(stream: TcpStream) -> Connection {
+        Connection {
+            stream: Arc::new(stream),
+            arrived: Instant::now(),
+            received: Vec::new(),
+            asked: None,
         }
     }
+
+    /// Reads what the client has sent. Returns whether its request is complete. An error means that
+    /// the client has gone away.
+    pub(super) fn receive(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; 4096];
+        match (&*self.stream).read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => self.received.extend_from_slice(&buffer[..count]),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+        let refusal = |status, line| Some(Err(Response::line(status, line)));
+        self.asked = match Request::parse(&self.received) {
+            Ok(request) => request.map(Ok),
+            Err(Invalid::Malformed) => refusal(400, "Malformed HTTP request."),
+            Err(Invalid::TooLarge) => refusal(431, "Request headers are too large."),
+        };
+        Ok(self.asked.is_some())
+    }
+
+    /// Returns how long the client may still take to send its request.
+    pub(super) fn time_left(&self) -> Duration {
+        REQUEST_TIMEOUT.saturating_sub(self.arrived.elapsed())
+    }
+
+    /// Refuses a request that has taken too long. Returns false if the client has not begun one.
+    pub(super) fn time_out(&mut self) -> bool {
+        self.asked = Some(Err(Response::line(408, "Request timed out.")));
+        !self.received.is_empty()
+    }
+
+    /// Takes the request out, once it is complete.
+    pub(super) fn take_request(&mut self) -> Option<Asked> {
+        self.received = Vec::new();
+        self.asked.take()
+    }
+}
+
+/// Answers a request: calls the handler, and `answered` when its response is there. An error means
+/// that the client has gone away.
+pub(super) fn serve(
+    stream: &TcpStream,
+    asked: Asked,
+    handler: impl FnOnce(&Request) -> Response,
+    answered: impl FnOnce(),
+) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    let (response, method) = match asked {
+        Ok(request) => (handler(&request), request.method),
+        Err(refusal) => (refusal, Method::Get),
+    };
+    answered();
+    write_response(stream, &response, &method)?;
+    drain(stream)
 }
 
 fn write_response(stream: &TcpStream, response: &Response, method: &Method) -> io::Result<()> {
@@ -117,25 +141,17 @@ impl DeadlineStream<'_> {
     }
 }
 
-/// Maps "would block", which sockets return after a timeout on Linux, to "timed out".
-fn normalize_timeout(result: io::Result<usize>) -> io::Result<usize> {
-    result.map_err(|error| match error.kind() == ErrorKind::WouldBlock {
-        true => ErrorKind::TimedOut.into(),
-        false => error,
-    })
-}
-
 impl Read for DeadlineStream<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.time_left()?)?;
-        normalize_timeout(self.stream.read(bytes))
+        self.stream.read(bytes)
     }
 }
 
 impl Write for DeadlineStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.time_left()?)?;
-        normalize_timeout(self.stream.write(bytes))
+        self.stream.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
