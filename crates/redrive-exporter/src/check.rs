@@ -4,7 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use anyhow::{Result, anyhow, bail};
+
 use crate::handler::READY;
 use crate::http::client_addresses;
 
@@ -33,8 +34,8 @@ pub(crate) fn check(address: &str) -> Result<CheckResult> {
     }
     let message = format!("no answer from {address}");
     Err(match last_error {
-        Some(error) => Error::caused_by(message, error),
-        None => Error::new(message),
+        Some(error) => anyhow!(error).context(message),
+        None => anyhow!(message),
     })
 }
 
@@ -57,9 +58,7 @@ fn parse(response: &str, address: &str) -> Result<CheckResult> {
             is_ready: status == "200",
             message: response.lines().last().unwrap_or_default().to_owned(),
         }),
-        _ => Err(Error::new(format!(
-            "the server at {address} is not a redrive-exporter"
-        ))),
+        _ => bail!("the server at {address} is not a redrive-exporter"),
     }
 }
 

@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, bail};
 use redrive::ConnectOptions;
 use redrive::postgres::Client;
 
 use crate::args::Arguments;
-use crate::error::{Error, Result};
 
 /// The environment variable that may contain the URL.
 const VARIABLE: &str = "DATABASE_URL";
@@ -42,21 +42,18 @@ impl DatabaseUrl {
                     .get_password()
                     .is_some()
                 {
-                    return Err(Error::new(
+                    bail!(
                         "--database-url contains a password, which every user of this machine can \
                          read in the process list; set DATABASE_URL or use --database-url-file \
-                         instead",
-                    ));
+                         instead"
+                    );
                 }
                 DatabaseUrl::Inline(url.clone())
             }
             (None, Some(file)) => DatabaseUrl::File(file.clone()),
-            (None, None) => DatabaseUrl::Inline(from_environment().ok_or_else(|| {
-                Error::new(
-                    "no database URL; set DATABASE_URL, or use --database-url-file or \
-                     --database-url",
-                )
-            })?),
+            (None, None) => DatabaseUrl::Inline(from_environment().context(
+                "no database URL; set DATABASE_URL, or use --database-url-file or --database-url",
+            )?),
         };
         database_url.options().map(|_| database_url)
     }
@@ -66,9 +63,7 @@ impl DatabaseUrl {
     /// It sets nothing on the session, because a pooler may share the session with other clients.
     /// Each reading sets what it needs in its transaction.
     pub(crate) fn connect(&self) -> Result<Client> {
-        self.options()?
-            .connect()
-            .map_err(|error| Error::caused_by("could not connect to the database", error))
+        Ok(self.options()?.connect()?)
     }
 
     fn options(&self) -> Result<ConnectOptions> {
@@ -76,9 +71,8 @@ impl DatabaseUrl {
             DatabaseUrl::Inline(url) => parse(url, "the database URL"),
             DatabaseUrl::File(file) => {
                 let name = file.display();
-                let text = std::fs::read_to_string(file).map_err(|error| {
-                    Error::caused_by(format!("could not read the database URL in {name}"), error)
-                })?;
+                let text = std::fs::read_to_string(file)
+                    .with_context(|| format!("could not read the database URL in {name}"))?;
                 parse(&text, &format!("the database URL in {name}"))
             }
         }
@@ -97,9 +91,9 @@ impl fmt::Debug for DatabaseUrl {
 
 /// Parses a URL. The error does not quote the URL, because it may contain a password.
 fn parse(url: &str, name: &str) -> Result<ConnectOptions> {
-    let mut options: ConnectOptions = url
-        .parse()
-        .map_err(|error| Error::caused_by(format!("{name} is invalid"), error))?;
+    let mut options = url
+        .parse::<ConnectOptions>()
+        .with_context(|| format!("{name} is invalid"))?;
     let config = options.config_mut();
     if config.get_application_name().is_none() {
         config.application_name(APPLICATION_NAME);
@@ -130,9 +124,8 @@ mod tests {
         let program = ["redrive-exporter"];
         let arguments = program.iter().chain(arguments);
         let arguments = Arguments::try_parse_from(arguments).expect("arguments");
-        DatabaseUrl::from_arguments(&arguments)
-            .expect_err("an invalid URL")
-            .to_string()
+        let error = DatabaseUrl::from_arguments(&arguments).expect_err("an invalid URL");
+        format!("{error:#}")
     }
 
     #[test]

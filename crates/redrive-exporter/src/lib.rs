@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod error;
 mod logging;
 mod args;
 mod database_url;
@@ -19,6 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -26,7 +26,6 @@ use signal_hook::low_level::pipe;
 use crate::args::Arguments;
 use crate::collector::Collector;
 use crate::database_url::DatabaseUrl;
-use crate::error::{Error, Result};
 use crate::http::{Capacity, Listener};
 
 /// How long a shutdown waits for requests in flight.
@@ -66,7 +65,7 @@ pub fn run(
         false => serve(&arguments, out).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
-        _ = writeln!(err, "error: {error}");
+        _ = writeln!(err, "error: {error:#}");
         match arguments.check {
             true => ExitCode::from(1),
             false => ExitCode::from(2),
@@ -90,8 +89,8 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let stop = stop_signals()?;
     let capacity = Capacity::of_process();
     let socket = http::bind(&arguments.listen_address)?;
-    let failed = |error| Error::caused_by("could not open the listening socket", error);
-    let address = socket.local_addr().map_err(failed)?;
+    let failed = "could not open the listening socket";
+    let address = socket.local_addr().context(failed)?;
 
     let collector = Arc::new(Collector::start(database_url, capacity.waiting_scrapes()));
     let listener = Listener::new(socket, capacity, {
@@ -99,7 +98,7 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
         let path = arguments.telemetry_path.clone();
         move |request| handler::handle(request, &path, &collector)
     })
-    .map_err(failed)?;
+    .context(failed)?;
     let path = &arguments.telemetry_path;
     // Tests let the system choose the port and read it here.
     _ = writeln!(out, "listening on http://{address}{path}");
@@ -121,11 +120,11 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
 
 /// Returns a stream that becomes readable on SIGTERM and SIGINT.
 fn stop_signals() -> Result<UnixStream> {
-    let failed = |error| Error::caused_by("could not listen for signals", error);
-    let (sender, receiver) = UnixStream::pair().map_err(failed)?;
+    let failed = "could not listen for signals";
+    let (sender, receiver) = UnixStream::pair().context(failed)?;
     for signal in [SIGTERM, SIGINT] {
-        let sender = sender.try_clone().map_err(failed)?;
-        pipe::register(signal, sender).map_err(failed)?;
+        let sender = sender.try_clone().context(failed)?;
+        pipe::register(signal, sender).context(failed)?;
     }
     Ok(receiver)
 }

@@ -3,9 +3,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, ToSocketAddrs};
 
+use anyhow::{Context as _, Result, anyhow};
 use rustix::net::{AddressFamily, SocketType, sockopt};
-
-use crate::error::{Error, Result};
 
 /// Listens on `host:port`, or on `:port` for every address of the machine.
 pub(crate) fn bind(address: &str) -> Result<TcpListener> {
@@ -14,11 +13,11 @@ pub(crate) fn bind(address: &str) -> Result<TcpListener> {
         None => TcpListener::bind(address),
     };
     bound.map_err(|error| match error.kind() == io::ErrorKind::AddrInUse {
-        true => Error::new(format!(
+        true => anyhow!(
             "could not listen on {address}: the port is in use, perhaps by another exporter; \
              choose another one with --web.listen-address"
-        )),
-        false => Error::caused_by(format!("could not listen on {address}"), error),
+        ),
+        false => anyhow!(error).context(format!("could not listen on {address}")),
     })
 }
 
@@ -44,7 +43,7 @@ pub(crate) fn client_addresses(address: &str) -> Result<Vec<SocketAddr>> {
     for one in all {
         let resolved = one
             .to_socket_addrs()
-            .map_err(|error| Error::caused_by(format!("could not resolve {address}"), error))?;
+            .with_context(|| format!("could not resolve {address}"))?;
         addresses.extend(resolved.map(unspecified_to_loopback));
     }
     Ok(addresses)
