@@ -9,13 +9,14 @@ CREATE OR REPLACE VIEW redrive.paused_queues AS
 COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with the person and the reason.';
 
 -- The rows of live workers and their free slots. A worker has a row for each of its queues, and one for each kind of which
--- few jobs run at a time. A slot that runs a job of one row is busy for all that share it.
+-- few jobs run at a time. A slot that runs a job of one row is busy for all that share it. Batches count as full ones.
 CREATE OR REPLACE VIEW redrive.live_workers AS
-    SELECT w.queue, w.pool, w.kinds, w.slots, w.pool_slots, greatest(0, w.slots - w.jobs) AS free,
-           greatest(0, w.pool_slots - sum(w.jobs) OVER (PARTITION BY w.pool)) AS pool_free
+    SELECT w.queue, w.pool, w.kinds, w.slots, w.pool_slots, greatest(0, w.slots - w.busy) AS free,
+           greatest(0, w.pool_slots - sum(w.busy) OVER (PARTITION BY w.pool)) AS pool_free
     FROM (
         SELECT o.queue::text AS queue, coalesce(o.pool, o.worker_id) AS pool, o.kinds, o.slots,
-               coalesce(o.pool_slots, o.slots) AS pool_slots, coalesce(l.jobs, 0) AS jobs
+               coalesce(o.pool_slots, o.slots) AS pool_slots,
+               coalesce((l.jobs + o.slot_jobs - 1) / o.slot_jobs, 0) AS busy
         FROM redrive.workers o
         LEFT JOIN (
             SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs

@@ -69,7 +69,7 @@ fn ended(worker: &Worker, done: u64, dead: u64) {
 fn full_batches_start_at_once_in_the_order_of_the_claim() {
     // A worker with another handler first has to learn that the queue has jobs for batches.
     for with_others in [false, true] {
-        let (_test, queue) = TestDatabase::with_orders();
+        let (test, queue) = TestDatabase::with_orders();
         queue.enqueue_many(&Order::up_to(300)).unwrap();
         let batches = Batches::default();
         let options = BatchOptions::new(100).linger(LONG);
@@ -79,6 +79,9 @@ fn full_batches_start_at_once_in_the_order_of_the_claim() {
             false => builder.started(),
         };
         done(&worker, 300);
+        let of_a_slot = "SELECT slot_jobs FROM redrive.workers";
+        let of_a_slot: Vec<i32> = test.client().column(of_a_slot, &[]);
+        assert_eq!(of_a_slot, [if with_others { 1 } else { 100 }]);
         assert_eq!(finish(&queue, worker).stats.retried, 0);
         let expected: Vec<Vec<i64>> = [1..=100, 101..=200, 201..=300].map(Vec::from_iter).into();
         assert_eq!(batches.all(), expected, "with others: {with_others}");

@@ -122,7 +122,7 @@ pub const CATALOGUE: &[Metric] = &[
     gauge("redrive_worker_slots", &[QUEUE], Source::Operations,
         "Slots of live workers, which is the number of jobs that can run at once. Slots that queues share count for each of them."),
     gauge("redrive_worker_slots_busy", &[QUEUE], Source::Operations,
-        "Slots that run a handler, of this queue or of another one that shares them: the leased jobs of each worker, up to its slots."),
+        "Slots that run a handler, of this queue or of another one that shares them: the leased jobs of each worker, or full batches of them if it has only those, up to its slots."),
     gauge("redrive_breakers", &[QUEUE, BREAKER_STATE], Source::Operations,
         "Breakers that hold back jobs. The breaker of a dependency counts once per queue with workers for its kinds."),
     gauge("redrive_queue_paused", &[QUEUE, PAUSE_END], Source::Operations,

@@ -130,9 +130,12 @@ impl HandlerTable {
         handlers.filter_map(|(kind, handler)| Some((kind.as_str(), &handler.batch()?.rule)))
     }
 
-    /// Whether all handlers are those of batches.
-    pub(crate) fn is_batches_only(&self) -> bool {
-        self.entries().all(|(_, handler)| handler.batch().is_some())
+    /// The size of the largest batches. `None`: other handlers than those of batches.
+    pub(crate) fn only_batches_of(&self) -> Option<usize> {
+        let mut entries = self.entries();
+        let is_only = entries.all(|(_, handler)| handler.batch().is_some());
+        let sizes = self.rules().map(|(_, rule)| rule.size);
+        sizes.max().filter(|_| is_only)
     }
 
     /// The kinds to claim. `None`: all.

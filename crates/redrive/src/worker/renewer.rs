@@ -332,7 +332,7 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
 fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
     let identity = &queues.first().identity;
     let (mut names, mut slots, mut kinds, mut leases) = (vec![], vec![], vec![], vec![]);
-    let (mut pools, mut pool_slots) = (vec![], vec![]);
+    let (mut pools, mut pool_slots, mut slot_jobs) = (vec![], vec![], vec![]);
     let number = |slots: usize| i32::try_from(slots).unwrap_or(i32::MAX);
     for state in queues.iter() {
         let shares = |other: &&Arc<State>| Arc::ptr_eq(&other.slots, &state.slots);
@@ -342,6 +342,7 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
         let config = &state.config;
         names.push(config.queue.name());
         slots.push(number(state.user.most));
+        slot_jobs.push(number(config.handlers.only_batches_of().unwrap_or(1)));
         kinds.push(config.kinds.as_deref().map(Json));
         leases.push(milliseconds(config.lease));
     }
@@ -359,6 +360,7 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
             &leases,
             &pools,
             &pool_slots,
+            &slot_jobs,
         ],
     )
 }

@@ -220,11 +220,7 @@ impl State {
         (slots, user): (Arc<Slots>, Arc<SlotUser>),
     ) -> State {
         // With other handlers, the first claim shows whether the queue has jobs for batches.
-        let batch_size = match config.handlers.is_batches_only() {
-            true => config.handlers.rules().map(|(_, rule)| rule.size).max(),
-            false => None,
-        };
-        let batch_size = batch_size.unwrap_or(0);
+        let batch_size = config.handlers.only_batches_of().unwrap_or(0);
         State {
             config,
             identity,

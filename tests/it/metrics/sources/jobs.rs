@@ -69,7 +69,8 @@ fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
              ('room', 3, 2, 2, '{slow}'), ('room', 4, 2, 1, '{slow}'), \
              ('unlimited', 5, 2, 2, '{slow}'), ('unlimited', 6, 4, 3, NULL), \
              ('full', 7, 4, 2, '{other}'), ('full', 7, 2, 2, '{slow}'), \
-             ('partly', 8, 4, 4, '{other}'), ('partly', 8, 2, 0, '{slow}'), ('partly', 9, 2, 2, '{slow}') \
+             ('partly', 8, 4, 4, '{other}'), ('partly', 8, 2, 0, '{slow}'), ('partly', 9, 2, 2, '{slow}'), \
+             ('batch', 10, 2, 3, '{slow}'), ('batches', 11, 2, 3, '{slow}') \
          ) r (queue, pool, slots, jobs, kinds); \
          INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, pool, pool_slots, expires_at) \
          SELECT r.worker_id, r.queue, 'h', 1, '1', r.slots, r.kinds::text[], md5(r.pool::text)::uuid, 4, now() + interval '1 hour' \
@@ -78,7 +79,8 @@ fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
          SELECT gen_random_uuid(), r.worker_id, r.queue, ARRAY[n], '{slow}', ARRAY['{}'::json], ARRAY[now()] \
          FROM rows r, generate_series(1, r.jobs) n; \
          INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-         SELECT 0, q.queue, k, '{}' FROM (SELECT DISTINCT queue FROM rows) q, unnest('{slow,slow,slow,other}'::text[]) k",
+         SELECT 0, q.queue, k, '{}' FROM (SELECT DISTINCT queue FROM rows) q, unnest('{slow,slow,slow,other}'::text[]) k; \
+         UPDATE redrive.workers SET slot_jobs = CASE queue WHEN 'batch' THEN 3 ELSE 2 END WHERE queue LIKE 'batch%'",
     );
     let reading = reading(&mut client);
     for (queue, blocked) in [
@@ -89,6 +91,9 @@ fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
         // No slot is free, whatever the limit.
         ("full", 0.0),
         ("partly", 3.0),
+        // Of two batches, one runs, or both.
+        ("batch", 0.0),
+        ("batches", 3.0),
     ] {
         reads(&reading, "redrive_queue_blocked_jobs", &[queue], blocked);
         reads(&reading, "redrive_group_waiting_jobs", &[queue], 0.0);
