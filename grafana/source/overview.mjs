@@ -39,8 +39,8 @@ export const overview = (others) => dashboard({
         unit: 's',
         thresholds: above(60, 600),
         help: {
-          about: 'How long the oldest ready job has waited, in the slowest of the selected queues.',
-          healthy: 'below a minute. 0 means that no job is waiting.',
+          about: 'How long the oldest ready job has waited, in the slowest of the selected queues. Jobs of unhandled kinds and those behind another job do not count.',
+          healthy: 'below a minute. 0 means that no such job waits.',
           otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker, a pause or a slow database. Alerts: RedriveQueueLatencyHigh, RedriveQueueStarved.',
           type: ['redrive stats', 'redrive breaker list'],
         },
@@ -75,8 +75,8 @@ export const overview = (others) => dashboard({
         thresholds: below(1),
         none: '0',
         help: {
-          about: 'Live workers: those that renewed in time.',
-          healthy: 'as many as you deployed.',
+          about: 'Live workers: those that renewed in time, each once for each of its queues.',
+          healthy: 'as many as you deployed, if each serves one queue.',
           otherwise: 'check whether the processes were killed, ran out of memory or cannot reach the database. Other workers retry their jobs. Alert: RedriveNoWorkers.',
           type: 'redrive stats',
         },

@@ -21,8 +21,8 @@ export const queue = dashboard({
         unit: 's',
         thresholds: above(60, 600),
         help: {
-          about: 'How long the oldest ready job has waited, of any priority.',
-          healthy: 'below a minute. 0 means that no job is waiting.',
+          about: 'How long the oldest ready job has waited, of any priority. Jobs of unhandled kinds and those behind another job do not count.',
+          healthy: 'below a minute. 0 means that no such job waits.',
           otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker or a pause. Alerts: RedriveQueueLatencyHigh, RedriveQueueStarved.',
           type: ['redrive stats QUEUE', 'redrive queue list', 'redrive breaker list'],
         },

@@ -77,6 +77,9 @@ RETURN greatest(100, 10000 / greatest(queues, 1))::bigint;
 -- by index skip scan. Within a rank the order is that of ids. A job keeps its id when it returns from a delay, so
 -- the first 10 are compared; those behind them were enqueued later.
 --
+-- Ages are those of jobs that a worker may take. A job without a handler, or one that waits for the end of another one,
+-- may stay for days while the jobs around it come and go.
+--
 -- As in metrics_operations, tables that compaction rewrites are locked before they are read.
 -- Index: jobs_for_claim and jobs_delayed_for_promote, about 10000 rows in total, and for the oldest jobs of queues with
 -- more ones up to 320 priorities in total, 2 per queue at least, with 10 rows each; leases is small.
@@ -111,14 +114,6 @@ BEGIN
             ORDER BY j.rank, j.id LIMIT cap + 1
         ) few
     ),
-    by_kind AS MATERIALIZED (
-        -- The job behind the cap only shows that there are more.
-        SELECT f.queue, f.kind, count(*) FILTER (WHERE f.place <= cap) AS jobs,
-               count(*) FILTER (WHERE f.place > cap) AS beyond, min(f.ready_at) AS oldest_at,
-               min(f.ready_at) FILTER (WHERE f.place = 1) AS next_at
-        FROM first_jobs f
-        GROUP BY f.queue, f.kind
-    ),
     serving AS MATERIALIZED (
         SELECT w.queue, w.pool, w.kinds, w.free, w.pool_free, least(w.free, w.pool_free) > 0 AS has_room
         FROM redrive.live_workers w
@@ -139,9 +134,11 @@ BEGIN
                     AND (o.queue, o.pool, l.kind) NOT IN (SELECT n.queue, n.pool, n.kind FROM by_name n))
     ),
     waiting AS MATERIALIZED (
-        SELECT f.queue, f.kind, f.group_key, count(*) AS jobs
+        -- The job behind the cap only shows that there are more.
+        SELECT f.queue, f.kind, f.group_key, count(*) FILTER (WHERE f.place <= cap) AS jobs,
+               count(*) FILTER (WHERE f.place > cap) AS beyond, min(f.ready_at) AS oldest_at,
+               min(f.place) AS place, (array_agg(f.ready_at ORDER BY f.place))[1] AS next_at
         FROM first_jobs f
-        WHERE f.place <= cap
         GROUP BY f.queue, f.kind, f.group_key
     ),
     -- Groups without a turn left. Live jobs and letters have taken them.
@@ -152,16 +149,35 @@ BEGIN
         WHERE p.job_limit <= (
             SELECT count(*) FROM redrive.group_slots s WHERE s.queue = g.queue AND s.group_key = g.group_key)
     ),
-    blocked AS MATERIALIZED (
-        SELECT b.queue, sum(b.jobs) FILTER (WHERE b.has_no_turn) AS by_group,
-               sum(b.jobs) FILTER (WHERE b.has_no_turn OR b.is_limited) AS by_any
-        FROM (
-            SELECT w.queue, w.jobs,
-                   (w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g) AS has_no_turn,
-                   (w.queue, w.kind) IN (SELECT l.queue, l.kind FROM limited l) AS is_limited
-            FROM waiting w
-        ) b
-        GROUP BY b.queue
+    -- The kinds that live workers handle.
+    handled AS MATERIALIZED (
+        SELECT k.queue, count(w.worker_id) > 0 AS is_served, coalesce(bool_or(w.kinds IS NULL), false) AS takes_all,
+               coalesce(array_agg(DISTINCT n.kind) FILTER (WHERE n.kind IS NOT NULL), '{}') AS kinds
+        FROM unnest(queues) AS k (queue)
+        LEFT JOIN redrive.workers w ON w.queue = k.queue AND w.expires_at > statement_timestamp()
+        LEFT JOIN LATERAL unnest(w.kinds) AS n (kind) ON true
+        GROUP BY k.queue
+    ),
+    -- The jobs of a queue without a worker wait for any.
+    judged AS MATERIALIZED (
+        SELECT w.*, h.takes_all OR w.kind = ANY (h.kinds) AS is_handled,
+               NOT h.is_served OR h.takes_all OR w.kind = ANY (h.kinds) AS is_wanted,
+               coalesce((w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g), false)
+                   AS has_no_turn,
+               (w.queue, w.kind) IN (SELECT l.queue, l.kind FROM limited l) AS is_limited
+        FROM waiting w
+        JOIN handled h ON h.queue = w.queue
+    ),
+    ready AS MATERIALIZED (
+        SELECT j.queue, sum(j.jobs) AS jobs, sum(j.beyond) > 0 AS is_capped,
+               sum(j.jobs) FILTER (WHERE NOT j.is_handled) AS unhandled,
+               sum(j.jobs) FILTER (WHERE j.has_no_turn) AS without_turn,
+               sum(j.jobs) FILTER (WHERE j.is_wanted AND (j.has_no_turn OR j.is_limited)) AS blocked,
+               min(j.oldest_at) FILTER (WHERE j.is_wanted AND NOT j.has_no_turn AND NOT j.is_limited) AS oldest_at,
+               (array_agg(j.next_at ORDER BY j.place)
+                   FILTER (WHERE j.is_wanted AND NOT j.has_no_turn AND NOT j.is_limited))[1] AS next_at
+        FROM judged j
+        GROUP BY j.queue
     ),
     -- Kinds with a slot keep their names. The most frequent others take the places that are left.
     named AS (
@@ -171,23 +187,15 @@ BEGIN
                            + (SELECT count(*) FROM redrive.metric_slots o WHERE o.label = 'kind' AND o.queue = r.queue)
                            <= 20
                     THEN r.kind ELSE '__other__' END AS kind
-        FROM by_kind r
+        FROM (SELECT w.queue, w.kind, sum(w.jobs) AS jobs FROM waiting w GROUP BY w.queue, w.kind) r
         LEFT JOIN redrive.metric_slots s ON s.label = 'kind' AND s.queue = r.queue AND s.name = r.kind
         WHERE r.jobs > 0
     ),
     counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, ready.is_capped, ready.unhandled, late.jobs AS delayed, late.due_at,
-               ready.next_at,
-               least(ready.oldest_at, oldest.ready_at) AS oldest_at
-        FROM unnest(queues) AS k (queue)
-        CROSS JOIN LATERAL (
-            SELECT coalesce(sum(r.jobs), 0) AS jobs, coalesce(sum(r.beyond), 0) > 0 AS is_capped,
-                   coalesce(sum(r.jobs) FILTER (
-                       WHERE r.queue NOT IN (SELECT s.queue FROM serving s WHERE s.kinds IS NULL)
-                           AND (r.queue, r.kind) NOT IN (SELECT n.queue, n.kind FROM by_name n)), 0) AS unhandled,
-                   min(r.oldest_at) AS oldest_at, min(r.next_at) AS next_at
-            FROM by_kind r WHERE r.queue = k.queue
-        ) ready
+        SELECT k.queue, ready.jobs AS ready, ready.is_capped, ready.unhandled, ready.without_turn, ready.blocked,
+               late.jobs AS delayed, late.due_at, ready.next_at, least(ready.oldest_at, oldest.ready_at) AS oldest_at
+        FROM handled k
+        LEFT JOIN ready ON ready.queue = k.queue
         LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
         -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
         CROSS JOIN LATERAL (
@@ -216,10 +224,19 @@ BEGIN
             SELECT min(few.ready_at) AS ready_at
             FROM known n
             CROSS JOIN LATERAL (
-                SELECT coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at FROM redrive.jobs j
+                SELECT coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at, j.kind,
+                       CASE WHEN j.segment = 8 THEN (j.meta).group_key END AS group_key
+                FROM redrive.jobs j
                 WHERE j.queue = k.queue AND j.rank = n.rank
                 ORDER BY j.id LIMIT 10
             ) few
+            WHERE (NOT k.is_served OR k.takes_all OR few.kind = ANY (k.kinds))
+                AND (k.queue, few.kind) NOT IN (SELECT l.queue, l.kind FROM limited l)
+                AND NOT EXISTS (
+                    SELECT FROM redrive.group_policies p
+                    WHERE p.queue = k.queue AND p.mode IN ('ordered', 'limit') AND p.job_limit <= (
+                        SELECT count(*) FROM redrive.group_slots s
+                        WHERE s.queue = k.queue AND s.group_key = few.group_key))
         ) oldest ON true
     ),
     -- Uses the columns beside `jobs`, which is not unpacked.
@@ -252,14 +269,10 @@ BEGIN
             greatest(0, extract(epoch FROM clock_timestamp() - c.due_at))),
         ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
-        ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))
+        ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0)),
+        ('redrive_group_waiting_jobs', ARRAY[q.queue], coalesce(c.without_turn, 0)),
+        ('redrive_queue_blocked_jobs', ARRAY[q.queue], coalesce(c.blocked, 0))
     ) v (metric, labels, value)
-    UNION ALL
-    SELECT v.metric, ARRAY[b.queue], coalesce(v.jobs, 0)
-    FROM blocked b
-    CROSS JOIN LATERAL (VALUES
-        ('redrive_group_waiting_jobs', b.by_group), ('redrive_queue_blocked_jobs', b.by_any)
-    ) v (metric, jobs)
     UNION ALL
     SELECT 'redrive_queue_ready_jobs_by_kind', ARRAY[n.queue, n.kind], sum(n.jobs)
     FROM named n

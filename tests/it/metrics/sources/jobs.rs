@@ -101,6 +101,45 @@ fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
 }
 
 #[test]
+fn ages_are_those_of_jobs_that_a_worker_may_take() {
+    let (_test, mut client) = TestDatabase::with_client();
+    // The first job of each queue has waited for 9 hours, and the second one for one. No worker takes the first one, because
+    // of its kind, its group or the limit of its kind, or there is none.
+    client.sql(
+        "SELECT redrive.set_group_policy('grouped', 'ordered', on_death => 'hold'); \
+         INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at) VALUES ('grouped', 'g', 1, -1, now()); \
+         INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key, meta.ready_at) \
+         SELECT CASE WHEN r.key IS NULL THEN 0 ELSE 8 END, r.queue, r.kind, '{}', r.key, now() - r.hours * interval '1 hour' \
+         FROM (VALUES ('unhandled', 'x', NULL, 9), ('grouped', 'a', 'g', 9), ('limited', 'slow', NULL, 9), ('unserved', 'x', NULL, 9), \
+                      ('unhandled', 'a', NULL, 1), ('grouped', 'a', NULL, 1), ('limited', 'a', NULL, 1), ('unserved', 'a', NULL, 1)) \
+              r (queue, kind, key, hours) ORDER BY r.hours DESC; \
+         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, pool, pool_slots, expires_at) \
+         SELECT md5(w.queue || w.kind)::uuid, w.queue, 'h', 1, '1', w.slots, ARRAY[w.kind], md5(w.queue)::uuid, 4, now() + interval '1 hour' \
+         FROM (VALUES ('unhandled', 'a', 4), ('grouped', 'a', 4), ('limited', 'a', 4), ('limited', 'slow', 1)) w (queue, kind, slots); \
+         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+         VALUES (gen_random_uuid(), md5('limitedslow')::uuid, 'limited', '{1}', '{slow}', ARRAY['{}'::json], ARRAY[now()])",
+    );
+    // More jobs than are counted, behind the first ones.
+    for more in [0_i32, 3000] {
+        let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+                     SELECT 0, q, 'a', '{}' FROM unnest('{unhandled,grouped,limited,unserved}'::text[]) q, generate_series(1, $1) n";
+        client.change(added, &[&more]);
+        let reading = reading(&mut client);
+        for (queue, hours) in [
+            ("unhandled", 1.0),
+            ("grouped", 1.0),
+            ("limited", 1.0),
+            ("unserved", 9.0),
+        ] {
+            for age in ["oldest", "next"] {
+                let name = format!("queue_{age}_ready_age_seconds{{{queue}}}");
+                about(&reading, &name, hours * 3600.0);
+            }
+        }
+    }
+}
+
+#[test]
 fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
     let (_test, mut client) = TestDatabase::with_client();
     // Kind `kN` has N jobs. Two kinds without many jobs have succeeded before.
