@@ -8,9 +8,8 @@ import { metricOf } from './metrics.mjs';
 import { groupedBy, parse, selectorsOf } from './promql.mjs';
 
 const RATES = new Set(['rate', 'irate', 'increase']);
-// May read a counter without a rate, to test whether a series exists.
-const EXISTENCE = 'max_over_time';
-const WINDOWS = new Set(['$__rate_interval', '$__range']);
+// A day is for a comparison with the day before.
+const WINDOWS = new Set(['$__rate_interval', '$__range', '1d']);
 const FILLED = /\$\{?datasource\}?/;
 const WIDTH = 24;
 const DESCRIPTION_PARTS = ['**Healthy:**', '**Otherwise:**', '**Type:** `'];
@@ -80,11 +79,10 @@ const rules = {
   'target-queue': forSelectors(({ name, matchers }, { catalogue }) =>
     labelsOf(name, catalogue)?.includes('queue') ? matcherRule(name, matchers, 'queue') : []),
   'target-rate-interval': forSelectors(({ name, functions, range }) =>
-    range !== null && RATES.has(functions.at(-1)) && !WINDOWS.has(range) ? [`${name}[${range}] must be over $__rate_interval or $__range`] : []),
+    range !== null && RATES.has(functions.at(-1)) && !WINDOWS.has(range) ? [`${name}[${range}] must be over $__rate_interval, $__range or 1d`] : []),
   'target-counter-agg': forSelectors(({ name, functions }, { catalogue }) => {
     const isCounter = /_(total|bucket|count|sum)$/.test(name) && typeOf(name, catalogue) !== 'gauge';
-    const isRead = RATES.has(functions.at(-1)) || functions.at(-1) === EXISTENCE;
-    return isCounter && !isRead ? [`${name} is a counter and needs rate or increase`] : [];
+    return isCounter && !RATES.has(functions.at(-1)) ? [`${name} is a counter and needs rate or increase`] : [];
   }),
   'target-gauge': forSelectors(({ name, functions }, { catalogue }) =>
     typeOf(name, catalogue) === 'gauge' && RATES.has(functions.at(-1)) ? [`${name} is a gauge and has no rate`] : []),

@@ -218,9 +218,9 @@ export const deadLetters = dashboard({
         columns: [
           {
             name: 'Deaths',
-            // The first death of a class creates its series, so `increase` does not see it.
-            expr: `sum by (queue, error_class) (max_over_time(redrive_dlq_errors_total{@q}[$__range]))
-              unless on (queue, error_class) sum by (queue, error_class) (max_over_time(redrive_dlq_errors_total{@q}[1d] offset $__range))`,
+            // A class appears with 0, so `increase` sees its first death.
+            expr: `sum by (queue, error_class) (increase(redrive_dlq_errors_total{@q}[$__range])) > 0
+              unless on (queue, error_class) sum by (queue, error_class) (increase(redrive_dlq_errors_total{@q}[1d] offset $__range)) > 0`,
             unit: 'locale',
             decimals: 0,
           },

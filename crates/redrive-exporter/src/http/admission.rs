@@ -228,7 +228,7 @@ mod tests {
         let first = admission.request(1);
         admission.ask(2);
         let second = admission.ask(1);
-        let of = |number| IpAddr::from([192, 0, 2, number]);
+        let of = |number: u8| IpAddr::from([192, 0, 2, number]);
         assert_eq!(admission.arrive(of(1)).1, Some(first));
         assert_eq!(admission.arrive(of(3)).1, Some(second));
         // One each: the oldest of all.
