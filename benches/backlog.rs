@@ -8,7 +8,7 @@ use redrive::worker::WorkerStats;
 use redrive::{Queue, Worker};
 use redrive_benches::{
     Bench, BenchPayload, Measurement, Outcome, Ran, Recorder, Samples, Scenario, Target, Waits,
-    fill_kinds, handle_kinds, record_waits, steps, until_ended,
+    fill_kinds, handle_kinds, insert_rows, record_waits, until_ended,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -73,9 +73,7 @@ enum Ready {
 }
 
 fn write(client: &mut Client, statement: &str, jobs: i64) -> Outcome {
-    for (from, to) in steps(jobs, 1_000_000) {
-        client.execute(statement, &[&(to - from + 1)])?;
-    }
+    insert_rows(client, statement, jobs)?;
     client.batch_execute("VACUUM ANALYZE redrive.jobs, redrive.jobs_delayed")?;
     Ok(client.batch_execute("CHECKPOINT")?)
 }

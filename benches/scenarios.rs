@@ -17,13 +17,12 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    bulk single drain fail_once transactions latency idle notify free_slots cost counters priorities queues groups
-    tenants rates processes held held_statements steady backlog unhandled death redrive letters million scrape flood
-    rivals
+    bulk single drain fail_once latency idle notify cost priorities queues groups processes held steady backlog unhandled
+    death redrive rivals
 }
 
 /// The child processes of scenarios.
-const CHILDREN: &[Child] = &[WORKER_PROCESS, idle::CHILD, free_slots::CHILD];
+const CHILDREN: &[Child] = &[WORKER_PROCESS, idle::CHILD];
 
 fn main() -> ExitCode {
     redrive_benches::main(SCENARIOS, CHILDREN)

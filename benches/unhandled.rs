@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
-use redrive_benches::{Bench, Kind, Measurement, Outcome, Samples, Scenario, Target, steps};
+use redrive_benches::{Bench, Kind, Measurement, Outcome, Samples, Scenario, Target, insert_rows};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "unhandled",
@@ -41,9 +41,7 @@ fn run(bench: &mut Bench) -> Outcome {
     let queue = Queue::new(bench.db(), "unhandled")?;
     let mut client = bench.client()?;
     client.batch_execute(STRAGGLER)?;
-    for (from, to) in steps(jobs, 1_000_000) {
-        client.execute(AHEAD, &[&(to - from + 1)])?;
-    }
+    insert_rows(&mut client, AHEAD, jobs)?;
     client.batch_execute("VACUUM ANALYZE redrive.jobs")?;
     measure(bench, &queue, &mut client, jobs, Ahead::Unhandled)?;
     let operator = Operator::default();

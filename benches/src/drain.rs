@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use redrive::postgres::Client;
 use redrive::worker::WorkerStats;
 use redrive::{Backoff, Failure, Job, NewJob, Payload, Queue, Worker, WorkerBuilder};
 
@@ -87,6 +88,17 @@ pub fn fill_kinds(queue: &Queue, jobs: usize) -> Outcome {
         ] {
             one(queue)?;
         }
+    }
+    Ok(())
+}
+
+/// Inserts rows, a million a statement. The statement gets their number.
+pub fn insert_rows(client: &mut Client, statement: &str, rows: i64) -> Outcome {
+    let mut left = rows;
+    while left > 0 {
+        let some = left.min(1_000_000);
+        client.execute(statement, &[&some])?;
+        left -= some;
     }
     Ok(())
 }

@@ -15,23 +15,21 @@ mod meter;
 mod threads;
 mod drain;
 mod baseline;
-mod letters;
 mod worker_process;
 
 pub use baseline::Baseline;
 pub use bench::{Bench, Child, Scenario, main, print_error};
 pub use drain::{
     Drained, Ran, assert_empty, drain, drain_failing_once, drain_metered, drain_one_kind,
-    drain_with, fill, fill_kinds, fill_with, handle_kinds, handle_kinds_at, until_drained,
-    until_ended,
+    drain_with, fill, fill_kinds, fill_with, handle_kinds, handle_kinds_at, insert_rows,
+    until_drained, until_ended,
 };
-pub use letters::{fill_letters, steps};
 pub use measurement::{Figure, Measurement, Samples, Target, shown};
 pub use meter::{Meter, Usage, enqueue_each_metered, enqueue_metered};
 pub use payload::{BenchPayload, KINDS, Kind};
 pub use process::Process;
 pub use threads::in_threads;
-pub use waits::{Recorder, Waits, record_waits, timed};
+pub use waits::{Recorder, Waits, record_waits};
 pub use worker_process::{PausedQueue, WORKER_PROCESS, drain_with_processes};
 
 /// The result of a scenario or a part of it.

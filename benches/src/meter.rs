@@ -1,7 +1,7 @@
-//! Time, processor time of this process and of the server, and WAL.
+//! Processor time of this process and of the server, and WAL.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redrive::postgres::Client;
 
@@ -15,8 +15,6 @@ const TICKS: f64 = 100.0;
 /// The resources that a piece of work used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Elapsed time.
-    pub wall: Duration,
     /// Processor time of this process.
     pub client: Duration,
     /// Processor time of the server for this database; 0 if the server is on another machine.
@@ -29,7 +27,6 @@ pub struct Usage {
 #[expect(missing_debug_implementations, reason = "a connection has none")]
 pub struct Meter {
     server: Client,
-    started: Instant,
     client: f64,
     backends: HashMap<i32, f64>,
     wal: i64,
@@ -47,20 +44,17 @@ impl Meter {
             client: own()?,
             backends,
             wal,
-            started: Instant::now(),
         })
     }
 
     /// Returns the resources used since the start.
     pub fn stop(mut self) -> Outcome<Usage> {
-        let wall = self.started.elapsed();
         let client = own()? - self.client;
         let since = |(process, seconds): (&i32, &f64)| {
             seconds - self.backends.get(process).copied().unwrap_or_default()
         };
         let server: f64 = backends(&mut self.server)?.iter().map(since).sum();
         Ok(Usage {
-            wall,
             client: Duration::from_secs_f64(client.max(0.0)),
             server: Duration::from_secs_f64(server.max(0.0)),
             wal: (wal(&mut self.server)? - self.wal).unsigned_abs(),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use redrive::{Failure, Job};
 
-use crate::{BenchPayload, Outcome, Samples};
+use crate::{BenchPayload, Samples};
 
 /// The times of several rounds.
 #[derive(Clone, Debug, Default)]
@@ -71,14 +71,4 @@ pub fn record_waits(
         waits.push(wait.as_secs_f64() * 1e3);
         Ok(())
     }
-}
-
-/// Measures some work several times.
-pub fn timed(times: usize, mut work: impl FnMut() -> Outcome) -> Outcome<Samples> {
-    let once = |_| {
-        let start = Instant::now();
-        work()?;
-        Ok(start.elapsed().as_secs_f64() * 1e3)
-    };
-    (0..times).map(once).collect()
 }
