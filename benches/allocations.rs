@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use dhat::{HeapStats, Profiler};
 use redrive::Queue;
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Scenario, drain, drain_failing_once, fill,
-    fill_kinds,
+    Bench, BenchPayload, Measurement, Outcome, Scenario, drain, drain_one_kind, fill, fill_kinds,
 };
 
 #[global_allocator]
@@ -75,13 +74,13 @@ fn counted(work: impl FnOnce() -> Outcome) -> Outcome<Allocated> {
 fn drained(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
     let queue = Queue::new(bench.db(), "drained")?;
     fill_kinds(&queue, jobs)?;
-    counted(|| drain(bench, &queue, jobs).map(drop))
+    counted(|| drain(bench, &queue, jobs, 1).map(drop))
 }
 
 fn failed(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
     let queue = Queue::new(bench.db(), "failed")?;
     fill(&queue, jobs)?;
-    counted(|| drain_failing_once(bench, &queue, jobs).map(drop))
+    counted(|| drain_one_kind(bench, &queue, jobs, 2).map(drop))
 }
 
 fn bulk(bench: &Bench, jobs: usize) -> Outcome<Allocated> {

@@ -7,17 +7,13 @@ use redrive::postgres::Client;
 use redrive::worker::WorkerStats;
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Ran, Recorder, Samples, Scenario, Target, Waits,
-    fill_kinds, handle_kinds, insert_rows, record_waits, until_ended,
+    Bench, BenchPayload, Measurement, Outcome, Ran, Recorder, Samples, Target, Waits, fill_kinds,
+    handle_kinds, insert_rows, rate_of, record_waits, until_ended,
 };
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "backlog",
-    what: "With 10,000,000 delayed jobs in the queue, and then 10,000,000 ready ones: the rate \
-           of 200,000 jobs, and the wait of a job that wakes an idle worker (of another queue \
-           for ready jobs), compared with an empty queue.",
-    run,
-};
+pub(crate) const WHAT: &str = "With 10,000,000 delayed jobs in the queue, and then 10,000,000 \
+    ready ones: the rate of 200,000 jobs, and the wait of a job that wakes an idle worker (of \
+    another queue for ready jobs), compared with an empty queue.";
 
 /// Writes the same rows as an enqueue, ten million in a minute.
 const READY: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload)
@@ -37,7 +33,7 @@ struct Measured {
     waits: Waits,
 }
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let backlog = bench.sized(10_000_000_i64, 20_000);
     let queue = Queue::new(bench.db(), "backlog")?;
     let mut client = bench.client()?;
@@ -98,18 +94,15 @@ fn measured(bench: &Bench, queue: &Queue, ready: Ready) -> Outcome<Measured> {
 }
 
 /// Drains the first jobs of the backlog, and returns the jobs a second.
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 fn rate(queue: &Queue, jobs: usize) -> Outcome<f64> {
     let ran = Ran::default();
-    let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
+    let worker = handle_kinds(Worker::builder(queue).slots(2), &ran, 1).start()?;
     until_ended(&worker, jobs)?;
     let start = ran.began().ok_or("no handler ran")?;
     let (done, took) = (worker.stats().done, start.elapsed());
     let counts: WorkerStats = worker.stop(Duration::from_secs(10))?.stats;
-    match counts.done == ran.count() as u64 {
-        true => Ok(done as f64 / took.as_secs_f64()),
-        false => Err(format!("{} handlers ran, {} are done", ran.count(), counts.done).into()),
-    }
+    ran.check(usize::try_from(counts.done)?)?;
+    Ok(rate_of(usize::try_from(done)?, took))
 }
 
 /// Measures how long jobs wait for an idle worker, in milliseconds.

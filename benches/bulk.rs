@@ -1,17 +1,12 @@
 //! Bulk enqueue, compared with COPY.
 
 use redrive::Queue;
-use redrive_benches::{
-    Baseline, Bench, BenchPayload, Measurement, Outcome, Scenario, Target, rate,
-};
+use redrive_benches::{Baseline, Bench, BenchPayload, Measurement, Outcome, Target, rate};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "bulk",
-    what: "Bulk enqueue of 200,000 jobs by one connection, compared with COPY of the same rows.",
-    run,
-};
+pub(crate) const WHAT: &str =
+    "Bulk enqueue of 200,000 jobs by one connection, compared with COPY of the same rows.";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
     let baseline = Baseline::new(bench)?;
     for (name, by) in [

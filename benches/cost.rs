@@ -2,17 +2,13 @@
 
 use redrive::Queue;
 use redrive_benches::{
-    Baseline, Bench, Measurement, Meter, Outcome, Samples, Scenario, Target, Usage, drain_metered,
-    enqueue_each_metered, enqueue_metered, fill_kinds,
+    Baseline, Bench, BenchPayload, Measurement, Outcome, Samples, Target, Usage, drain, fill_kinds,
+    metered,
 };
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "cost",
-    what: "Bytes of WAL and microseconds of processor time a job, for bulk enqueue, single enqueue \
-           and drain of ten kinds, compared with COPY, INSERT and DELETE of the same rows. The processor \
-           time of a short-lived connection is not counted.",
-    run,
-};
+pub(crate) const WHAT: &str = "Bytes of WAL and microseconds of processor time a job, for bulk \
+    enqueue, single enqueue and drain of ten kinds, compared with COPY, INSERT and DELETE of the \
+    same rows. The processor time of a short-lived connection is not counted.";
 
 /// The cost of one job, round by round.
 #[derive(Default)]
@@ -32,14 +28,14 @@ impl Cost {
     }
 }
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
     let few = bench.sized(5_000, 200);
     let baseline = Baseline::new(bench)?;
     let queue = Queue::new(bench.db(), "cost")?;
+    let payloads = BenchPayload::many(jobs);
     let (mut bulk, mut single, mut drained) = (Cost::default(), Cost::default(), Cost::default());
-    let (mut copied, mut inserted, mut deleted) =
-        (Samples::default(), Samples::default(), Samples::default());
+    let [mut copied, mut inserted, mut deleted] = [(); 3].map(|()| Samples::default());
     for _ in 0..bench.sized(5, 1) {
         copied.push(wal(bench, jobs, || baseline.copy(jobs).map(drop))?);
         // Without the copy before the deletes.
@@ -48,12 +44,19 @@ fn run(bench: &mut Bench) -> Outcome {
         inserted.push(wal(bench, few, || baseline.insert(few, 1).map(drop))?);
 
         empty(bench)?;
-        single.push(enqueue_each_metered(bench, &queue, few)?, few);
+        let enqueued = metered(bench, || {
+            for payload in payloads.iter().take(few) {
+                queue.enqueue(payload)?;
+            }
+            Ok(())
+        })?;
+        single.push(enqueued, few);
         empty(bench)?;
-        bulk.push(enqueue_metered(bench, &queue, jobs)?, jobs);
+        let enqueued = metered(bench, || Ok(queue.enqueue_many(&payloads).map(drop)?))?;
+        bulk.push(enqueued, jobs);
         empty(bench)?;
         fill_kinds(&queue, jobs)?;
-        drained.push(drain_metered(bench, &queue, jobs)?, jobs);
+        drained.push(drain(bench, &queue, jobs, 1)?.used, jobs);
     }
     let row = Measurement::compared("WAL of a drained job", "bytes", &deleted, &drained.wal);
     let note = "includes full pages, because a checkpoint comes just before";
@@ -84,7 +87,5 @@ fn empty(bench: &Bench) -> Outcome {
 /// Returns the bytes of WAL per row.
 #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
 fn wal(bench: &Bench, rows: usize, work: impl FnOnce() -> Outcome) -> Outcome<f64> {
-    let meter = Meter::start(bench)?;
-    work()?;
-    Ok(meter.stop()?.wal as f64 / rows as f64)
+    Ok(metered(bench, work)?.wal as f64 / rows as f64)
 }

@@ -1,20 +1,14 @@
 //! The cost of a death, compared with a retry.
 
 use redrive::{Failure, Job, Queue};
-use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, drain_with, fill,
-};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, drain_with, fill};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "death",
-    what: "50,000 jobs that die, compared with as many that fail once and succeed on retry, \
-           each minus the time of jobs that succeed.",
-    run,
-};
+pub(crate) const WHAT: &str = "50,000 jobs that die, compared with as many that fail once and \
+    succeed on retry, each minus the time of jobs that succeed.";
 
 type Handler = fn(&Job<BenchPayload>) -> Result<(), Failure>;
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let died = [
         ("of one failure", alike as Handler),
         ("of ten failures", ten),
@@ -75,14 +69,13 @@ fn detailed(job: &Job<BenchPayload>) -> Result<(), Failure> {
 }
 
 /// Returns the microseconds per job.
-fn once(bench: &Bench, name: &str, runs: usize, handler: Handler) -> Outcome<f64> {
+fn once(bench: &Bench, name: &str, attempts: u32, handler: Handler) -> Outcome<f64> {
     let jobs = bench.sized(50_000, 1_000);
     let queue = Queue::new(bench.db(), name)?;
     fill(&queue, jobs)?;
-    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
-    let drained = drain_with(bench, &queue, jobs, runs * jobs, |builder, ran| {
+    let drained = drain_with(bench, &queue, jobs, attempts, |builder, ran| {
         let ran = ran.clone();
-        builder.slots(2).handle(move |job: &Job<BenchPayload>| {
+        builder.handle(move |job: &Job<BenchPayload>| {
             ran.one();
             handler(job)
         })

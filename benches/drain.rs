@@ -1,18 +1,12 @@
 //! Drain, compared with a bare DELETE.
 
 use redrive::Queue;
-use redrive_benches::{
-    Baseline, Bench, Measurement, Outcome, Samples, Scenario, Target, drain, fill_kinds,
-};
+use redrive_benches::{Baseline, Bench, Measurement, Outcome, Samples, Target, drain, fill_kinds};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "drain",
-    what: "Drain of 200,000 no-op jobs of ten typed kinds with two slots and default settings, \
-           compared with DELETE … RETURNING of 500 rows a statement.",
-    run,
-};
+pub(crate) const WHAT: &str = "Drain of 200,000 no-op jobs of ten typed kinds with two slots and \
+    default settings, compared with DELETE … RETURNING of 500 rows a statement.";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
     let [mut one, mut two, mut redrive, mut start] = [(); 4].map(|()| Samples::default());
     for round in 0..bench.sized(5, 1) {
@@ -44,6 +38,5 @@ fn run(bench: &mut Bench) -> Outcome {
 fn once(bench: &Bench, jobs: usize) -> Outcome<redrive_benches::Drained> {
     let queue = Queue::new(bench.db(), "drain")?;
     fill_kinds(&queue, jobs)?;
-    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
-    drain(bench, &queue, jobs)
+    drain(bench, &queue, jobs, 1)
 }

@@ -1,18 +1,13 @@
 //! Drain of jobs that fail once.
 
 use redrive::Queue;
-use redrive_benches::{
-    Baseline, Bench, Measurement, Outcome, Scenario, Target, drain_failing_once, fill,
-};
+use redrive_benches::{Baseline, Bench, Measurement, Outcome, Target, drain_one_kind, fill};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "fail_once",
-    what: "Drain of 50,000 jobs that fail at the first attempt and succeed at the second, which \
-           is due at once, compared with DELETE … RETURNING of 500 rows a statement by one connection.",
-    run,
-};
+pub(crate) const WHAT: &str = "Drain of 50,000 jobs that fail at the first attempt and succeed at \
+    the second, which is due at once, compared with DELETE … RETURNING of 500 rows a statement by \
+    one connection.";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(50_000, 1_000);
     let baseline = Baseline::new(bench)?;
     let (baselines, redrive) =
@@ -24,6 +19,5 @@ fn run(bench: &mut Bench) -> Outcome {
 fn once(bench: &Bench, jobs: usize) -> Outcome<f64> {
     let queue = Queue::new(bench.db(), "fail-once")?;
     fill(&queue, jobs)?;
-    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
-    Ok(drain_failing_once(bench, &queue, jobs)?.rate)
+    Ok(drain_one_kind(bench, &queue, jobs, 2)?.rate)
 }

@@ -1,17 +1,12 @@
 //! Drain of jobs in groups.
 
 use redrive::{GroupDeath, GroupPolicy, Operator, Queue};
-use redrive_benches::{
-    Bench, Measurement, Outcome, Samples, Scenario, Target, drain_one_kind, fill_with,
-};
+use redrive_benches::{Bench, Measurement, Outcome, Samples, Target, drain_one_kind, fill_with};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "groups",
-    what: "Drain of no-op jobs in groups under each policy for groups, compared with the same number without groups. \
-           In groups of two jobs, a claim takes a turn for every second job. In a single group, which has no target, \
-           one job runs at a time if it is ordered.",
-    run,
-};
+pub(crate) const WHAT: &str = "Drain of no-op jobs in groups under each policy for groups, \
+    compared with the same number without groups. In groups of two jobs, a claim takes a turn for \
+    every second job. In a single group, which has no target, one job runs at a time if it is \
+    ordered.";
 
 /// The policies, with their names.
 const POLICIES: [(&str, GroupPolicy); 3] = [
@@ -20,7 +15,7 @@ const POLICIES: [(&str, GroupPolicy); 3] = [
     ("fair", GroupPolicy::Fair),
 ];
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let many = bench.sized(100_000, 1_000);
     let jobs = bench.sized(200_000, 2_000);
     for (all, groups) in [
@@ -63,7 +58,7 @@ fn once(bench: &Bench, policy: GroupPolicy, jobs: usize, groups: Option<usize>) 
         Some(groups) => job.group(format!("group-{:06}", id % groups as u64)),
         None => job,
     })?;
-    let drained = drain_one_kind(bench, &queue, jobs)?;
+    let drained = drain_one_kind(bench, &queue, jobs, 1)?;
     bench.expect_rows("redrive.group_slots", 0)?;
     Ok(drained.rate)
 }

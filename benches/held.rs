@@ -5,17 +5,13 @@ use std::time::Instant;
 use redrive::postgres::Client;
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, Measurement, Outcome, PausedQueue, Ran, Samples, Scenario, Target, drain, fill_kinds,
-    handle_kinds, until_ended,
+    Bench, Measurement, Outcome, PausedQueue, Ran, Samples, Target, drain, fill_kinds,
+    handle_kinds, rate_of, until_ended,
 };
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "held",
-    what: "Ten cycles of filling 50,000 jobs, VACUUM and draining them, while another session holds \
-           a REPEATABLE READ snapshot from before the first, compared with ten cycles without; by a worker \
-           started for each cycle, and by one worker for all cycles.",
-    run,
-};
+pub(crate) const WHAT: &str = "Ten cycles of filling 50,000 jobs, VACUUM and draining them, while \
+    another session holds a REPEATABLE READ snapshot from before the first, compared with ten \
+    cycles without; by a worker started for each cycle, and by one worker for all cycles.";
 
 /// The number of cycles.
 fn how_many(bench: &Bench) -> usize {
@@ -37,7 +33,7 @@ struct Cycles {
 
 type Drainer = fn(&Bench, &Queue, usize, Horizon) -> Outcome<Cycles>;
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(50_000, 1_000);
     let rounds = bench.sized(3, 1);
     for (what, drainer) in [
@@ -90,7 +86,7 @@ fn new_worker_per_cycle(
         for _ in 0..how_many(bench) {
             fill_kinds(queue, jobs)?;
             vacuum_and_checkpoint(client)?;
-            cycles.rates.push(drain(bench, queue, jobs)?.rate);
+            cycles.rates.push(drain(bench, queue, jobs, 1)?.rate);
             cycles.megabytes.push(megabytes(client)?);
         }
         Ok(())
@@ -98,29 +94,22 @@ fn new_worker_per_cycle(
 }
 
 /// Uses one worker for all cycles. The queue is paused while jobs are enqueued.
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 fn one_worker(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outcome<Cycles> {
     holding(bench, horizon, |client, cycles| {
         let ran = Ran::default();
         let mut paused = PausedQueue::pause(bench, queue.name())?;
-        let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
+        let worker = handle_kinds(Worker::builder(queue).slots(2), &ran, 1).start()?;
         for cycle in 1..=how_many(bench) {
             fill_kinds(queue, jobs)?;
             vacuum_and_checkpoint(client)?;
-            if ran.count() != (cycle - 1) * jobs {
-                return Err("the worker claimed from the paused queue".into());
-            }
+            // The worker has claimed nothing from the paused queue.
+            ran.check((cycle - 1) * jobs)?;
             let start = Instant::now();
             paused.resume()?;
             until_ended(&worker, cycle * jobs)?;
-            cycles
-                .rates
-                .push(jobs as f64 / start.elapsed().as_secs_f64());
+            cycles.rates.push(rate_of(jobs, start.elapsed()));
             cycles.megabytes.push(megabytes(client)?);
-            if ran.count() != cycle * jobs {
-                let count = ran.count();
-                return Err(format!("{count} handlers ran instead of {}", cycle * jobs).into());
-            }
+            ran.check(cycle * jobs)?;
             paused = PausedQueue::pause(bench, queue.name())?;
             // The worker sees the breaker by notification or by its next check.
             std::thread::sleep(std::time::Duration::from_secs(1));

@@ -5,16 +5,10 @@ use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 use redrive::{Job, Queue, Worker};
-use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Process, Samples, Scenario, Target,
-};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Process, Samples, Target};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "idle",
-    what: "An idle worker in its own process, with a breaker, a policy, retention and counters; \
-           and the time from the start of the process to the first job.",
-    run,
-};
+pub(crate) const WHAT: &str = "An idle worker in its own process, with a breaker, a policy, \
+    retention and counters; and the time from the start of the process to the first job.";
 
 /// The measured process.
 pub(crate) const CHILD: redrive_benches::Child = redrive_benches::Child {
@@ -28,7 +22,7 @@ const EVERYTHING: &str = "
     SELECT redrive.set_policy('nightly', '{\"queue\": \"idle\"}', '6 hours');
     SELECT redrive.set_retention(NULL, 'recovered', '30 days')";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let queue = Queue::new(bench.db(), "idle")?;
     let mut client = bench.client()?;
     let mut starts = Samples::default();

@@ -6,21 +6,18 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, unbounded};
 use redrive::postgres::fallible_iterator::FallibleIterator as _;
 use redrive::{Job, Queue, Worker};
-use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Scenario, Target, Waits};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Target, Waits};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "latency",
-    what: "From the answer of an enqueue to the start of its handler: idle, one every 20 ms, compared with a \
-           listening connection that asks one thing; and at half of what the slots can do.",
-    run,
-};
+pub(crate) const WHAT: &str = "From the answer of an enqueue to the start of its handler: idle, \
+    one every 20 ms, compared with a listening connection that asks one thing; and at half of what \
+    the slots can do.";
 
 /// How long any step may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The reported percentiles.
 const PARTS: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let each = bench.sized(500, 10);
     let rounds = bench.sized(4, 1);
     let [mut baselines, mut redrive, mut calls] = [(); 3].map(|()| Waits::default());

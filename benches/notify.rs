@@ -5,16 +5,11 @@ use std::time::Duration;
 
 use redrive::{Job, Queue, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, in_threads, rate,
-    until_drained,
+    Bench, BenchPayload, Measurement, Outcome, Samples, Target, in_threads, rate, until_drained,
 };
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "notify",
-    what: "Enqueue of single jobs from 16 threads with a worker that drains them, compared with the same \
-           with NOTIFY switched off.",
-    run,
-};
+pub(crate) const WHAT: &str = "Enqueue of single jobs from 16 threads with a worker that drains \
+    them, compared with the same with NOTIFY switched off.";
 
 const THREADS: usize = 16;
 
@@ -30,7 +25,7 @@ fn trigger(waits: bool) -> String {
     )
 }
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(24_000, 320);
     let db = redrive::Database::builder(bench.url())
         .connections(u32::try_from(THREADS)?)

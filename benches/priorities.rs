@@ -1,16 +1,12 @@
 //! Drain of mixed priorities.
 
 use redrive::Queue;
-use redrive_benches::{Bench, Measurement, Outcome, Scenario, drain_one_kind, fill_with};
+use redrive_benches::{Bench, Measurement, Outcome, drain_one_kind, fill_with};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "priorities",
-    what: "Drain of 200,000 no-op jobs of one kind with ten priorities, in no order, compared with the \
-           same with one priority.",
-    run,
-};
+pub(crate) const WHAT: &str = "Drain of 200,000 no-op jobs of one kind with ten priorities, in no \
+    order, compared with the same with one priority.";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
     let (alike, mixed) = bench.by_turns(
         5,
@@ -29,5 +25,5 @@ fn run(bench: &mut Bench) -> Outcome {
 fn once(bench: &Bench, jobs: usize, priority: fn(u64) -> i16) -> Outcome<f64> {
     let queue = Queue::new(bench.db(), "priorities")?;
     fill_with(&queue, jobs, |job, id| job.priority(priority(id)))?;
-    Ok(drain_one_kind(bench, &queue, jobs)?.rate)
+    Ok(drain_one_kind(bench, &queue, jobs, 1)?.rate)
 }

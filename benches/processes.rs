@@ -2,18 +2,14 @@
 
 use redrive::Queue;
 use redrive_benches::{
-    Bench, Measurement, Outcome, Samples, Scenario, Target, drain_with_processes, fill_kinds,
+    Bench, Measurement, Outcome, Samples, Target, drain_with_processes, fill_kinds,
 };
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "processes",
-    what: "Drain of 200,000 no-op jobs of ten kinds in one queue by 1, 2, 4 and 8 worker processes \
-           of two slots, compared with the best single one (of 2 or 8 slots); the server's log is read \
-           for deadlocks.",
-    run,
-};
+pub(crate) const WHAT: &str = "Drain of 200,000 no-op jobs of ten kinds in one queue by 1, 2, 4 \
+    and 8 worker processes of two slots, compared with the best single one (of 2 or 8 slots); the \
+    server's log is read for deadlocks.";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
     let queue = Queue::new(bench.db(), "processes")?;
     // Skip the log of earlier scenarios.

@@ -4,18 +4,15 @@ use std::time::Duration;
 
 use redrive::{Database, Queue, Workers};
 use redrive_benches::{
-    Bench, Measurement, Outcome, Ran, Samples, Scenario, Target, assert_empty, fill_kinds,
-    handle_kinds, until_ended,
+    Bench, Measurement, Outcome, Ran, Samples, Target, assert_empty, fill_kinds, handle_kinds,
+    rate_of, until_ended,
 };
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "queues",
-    what: "1,000,000 no-op jobs of ten kinds in 100 queues that share the two slots of one worker, compared with the \
-           same number in one queue; and one queue of a hundred that are full, compared with the same queue alone.",
-    run,
-};
+pub(crate) const WHAT: &str = "1,000,000 no-op jobs of ten kinds in 100 queues that share the two \
+    slots of one worker, compared with the same number in one queue; and one queue of a hundred \
+    that are full, compared with the same queue alone.";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(1_000_000, 20_000);
     let count = bench.sized(100, 10);
     let [mut single, mut all, mut alone, mut among] = [(); 4].map(|()| Samples::default());
@@ -55,20 +52,17 @@ fn fill(queues: &[Queue], jobs: usize) -> Outcome {
 }
 
 /// Drains the queues with one worker of two slots, and returns the jobs a second since the first handler.
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 fn drained(bench: &Bench, queues: &[Queue], jobs: usize) -> Outcome<f64> {
     bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
     let ran = Ran::default();
     let mut workers = Workers::builder(bench.db()).pool(2);
     for queue in queues {
-        workers = workers.share_with(queue.name(), 1, |worker| handle_kinds(worker, &ran));
+        workers = workers.share_with(queue.name(), 1, |worker| handle_kinds(worker, &ran, 1));
     }
     let worker = workers.start()?;
     until_ended(&worker, jobs)?;
     let took = ran.began().map_or(Duration::ZERO, |began| began.elapsed());
     worker.stop(Duration::from_secs(10))?;
-    match ran.count() == jobs {
-        true => Ok(jobs as f64 / took.as_secs_f64()),
-        false => Err(format!("{} handlers ran instead of {jobs}", ran.count()).into()),
-    }
+    ran.check(jobs)?;
+    Ok(rate_of(jobs, took))
 }

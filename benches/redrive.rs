@@ -9,16 +9,12 @@ use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunOptions};
 use redrive::postgres::Client;
 use redrive::{Database, Job, Operator, Queue, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Recorder, Samples, Scenario, Target, Waits, rate,
+    Bench, BenchPayload, Measurement, Outcome, Recorder, Samples, Target, Waits, rate,
 };
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "redrive",
-    what: "Redrive of 100,000 letters compared with the bare UPDATE and INSERT of the same rows, 5,000 at a \
-           time; and how long 200 live jobs a second wait in the same queue meanwhile, compared with when \
-           nothing is redriven.",
-    run,
-};
+pub(crate) const WHAT: &str = "Redrive of 100,000 letters compared with the bare UPDATE and INSERT \
+    of the same rows, 5,000 at a time; and how long 200 live jobs a second wait in the same queue \
+    meanwhile, compared with when nothing is redriven.";
 
 /// The interval of live jobs.
 const EVERY: Duration = Duration::from_millis(5);
@@ -54,7 +50,7 @@ const BASELINE_MOVE: &str = "WITH moved AS (
         RETURNING l.*)
     INSERT INTO baseline_jobs SELECT id, queue, payload, history, priority, enqueued_at FROM moved";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     moved(bench)?;
     waits(bench)
 }

@@ -3,36 +3,31 @@
 mod graphile;
 
 use redrive::Queue;
-use redrive_benches::{
-    Bench, Measurement, Outcome, Scenario, Target, Waits, drain_with, fill_kinds, handle_kinds_at,
-};
+use redrive_benches::{Bench, Measurement, Outcome, Target, Waits, drain, fill_kinds};
 
 use self::graphile::Graphile;
 use crate::{bulk, latency, single};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "rivals",
-    what: "graphile-worker 0.18.0 on Node 22 as the baseline: two processes with the configuration of its \
-           performance page, compared with one redrive worker of two slots with default settings. On both \
-           sides, jobs have ten kinds, and each job is checked to have run exactly once.",
-    run,
-};
+pub(crate) const WHAT: &str = "graphile-worker 0.18.0 on Node 22 as the baseline: two processes \
+    with the configuration of its performance page, compared with one redrive worker of two slots \
+    with default settings. On both sides, jobs have ten kinds, and each job is checked to have run \
+    exactly once.";
 
 /// How many jobs one call of the bulk enqueue stores.
 const PER_CALL: usize = 10_000;
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let rival = Graphile::new(bench)?;
-    drain(bench, &rival, 5, bench.sized(200_000, 2_000))?;
+    drain_both(bench, &rival, 5, bench.sized(200_000, 2_000))?;
     if bench.sized(true, false) {
-        drain(bench, &rival, 3, 1_000_000)?;
+        drain_both(bench, &rival, 3, 1_000_000)?;
     }
     fail_once(bench, &rival)?;
     enqueue(bench, &rival)?;
     wake_up(bench, &rival)
 }
 
-fn drain(bench: &mut Bench, rival: &Graphile, rounds: usize, jobs: usize) -> Outcome {
+fn drain_both(bench: &mut Bench, rival: &Graphile, rounds: usize, jobs: usize) -> Outcome {
     let (rivals, redrive) = bench.by_turns(
         rounds,
         || rival.drain(bench, jobs, 1),
@@ -105,10 +100,5 @@ fn emptied(bench: &Bench, rate: f64) -> Outcome<f64> {
 fn once(bench: &Bench, jobs: usize, attempts: u32) -> Outcome<f64> {
     let queue = Queue::new(bench.db(), "rivals")?;
     fill_kinds(&queue, jobs)?;
-    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
-    let runs = jobs * attempts as usize;
-    let drained = drain_with(bench, &queue, jobs, runs, |builder, ran| {
-        handle_kinds_at(builder.slots(2), ran, attempts)
-    })?;
-    Ok(drained.rate)
+    Ok(drain(bench, &queue, jobs, attempts)?.rate)
 }

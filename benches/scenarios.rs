@@ -12,7 +12,11 @@ macro_rules! scenarios {
     ($($name:ident)+) => {
         $(mod $name;)+
 
-        const SCENARIOS: &[Scenario] = &[$($name::SCENARIO),+];
+        const SCENARIOS: &[Scenario] = &[$(Scenario {
+            name: stringify!($name),
+            what: $name::WHAT,
+            run: $name::run,
+        }),+];
     };
 }
 

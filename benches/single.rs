@@ -2,17 +2,13 @@
 
 use redrive::Queue;
 use redrive_benches::{
-    Baseline, Bench, BenchPayload, Measurement, Outcome, Scenario, Target, in_threads, rate,
+    Baseline, Bench, BenchPayload, Measurement, Outcome, Target, in_threads, rate,
 };
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "single",
-    what: "Enqueue of single jobs, each its own commit, compared with a prepared INSERT … RETURNING id \
-           from as many connections.",
-    run,
-};
+pub(crate) const WHAT: &str = "Enqueue of single jobs, each its own commit, compared with a \
+    prepared INSERT … RETURNING id from as many connections.";
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     for (threads, jobs) in [(1, 3_000), (10, 20_000), (32, 20_000)] {
         let jobs = bench.sized(jobs, 320);
         let baseline = Baseline::new(bench)?;

@@ -6,18 +6,15 @@ use std::time::{Duration, Instant};
 
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Recorder, Scenario, Target, Waits, assert_empty,
-    record_waits, until_drained,
+    Bench, BenchPayload, Measurement, Outcome, Recorder, Target, Waits, assert_empty, record_waits,
+    until_drained,
 };
 
 use crate::held::megabytes;
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "steady",
-    what: "2,000 jobs a second for five minutes while three sessions hold REPEATABLE READ snapshots \
-           of 60 s that overlap, so that the horizon is never free; compared with one minute without.",
-    run,
-};
+pub(crate) const WHAT: &str = "2,000 jobs a second for five minutes while three sessions hold \
+    REPEATABLE READ snapshots of 60 s that overlap, so that the horizon is never free; compared \
+    with one minute without.";
 
 /// Jobs per batch, and batches a second.
 const BATCH: u64 = 20;
@@ -30,7 +27,7 @@ struct Seen {
     megabytes: Vec<f64>,
 }
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let minute = bench.sized(Duration::from_mins(1), Duration::from_secs(1));
     let free = watch(bench, minute, None)?;
     let held = watch(bench, bench.sized(5, 2) * minute, Some(minute))?;

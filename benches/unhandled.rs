@@ -5,15 +5,12 @@ use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
-use redrive_benches::{Bench, Kind, Measurement, Outcome, Samples, Scenario, Target, insert_rows};
+use redrive_benches::{Bench, Kind, Measurement, Outcome, Samples, Target, insert_rows};
 
-pub(crate) const SCENARIO: Scenario = Scenario {
-    name: "unhandled",
-    what: "A job behind 10,000,000 ready jobs of a kind that its worker does not handle, of a kind that a \
-           breaker holds back, and behind 10,000,000 dead rows that a snapshot keeps: from the start of a new worker \
-           to the handler, and from the enqueue to the handler of a worker that runs.",
-    run,
-};
+pub(crate) const WHAT: &str = "A job behind 10,000,000 ready jobs of a kind that its worker does \
+    not handle, of a kind that a breaker holds back, and behind 10,000,000 dead rows that a \
+    snapshot keeps: from the start of a new worker to the handler, and from the enqueue to the \
+    handler of a worker that runs.";
 
 /// Writes the same rows as an enqueue.
 const AHEAD: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload)
@@ -36,7 +33,7 @@ enum Ahead {
     Dead,
 }
 
-fn run(bench: &mut Bench) -> Outcome {
+pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(10_000_000_i64, 300_000);
     let queue = Queue::new(bench.db(), "unhandled")?;
     let mut client = bench.client()?;
@@ -109,7 +106,9 @@ fn work(queue: &Queue, ahead: Ahead) -> Outcome<(Worker, Receiver<Instant>)> {
         .handle(report::<1>(sender.clone()));
     let builder = match ahead {
         Ahead::Unhandled => builder,
-        Ahead::HeldBack | Ahead::Dead => builder.handle(report::<0>(sender)).options(HandlerOptions::new().dependency(GATEWAY)),
+        Ahead::HeldBack | Ahead::Dead => builder
+            .handle(report::<0>(sender))
+            .options(HandlerOptions::new().dependency(GATEWAY)),
     };
     Ok((builder.start()?, ran))
 }

@@ -41,7 +41,6 @@ pub struct Bench {
     scale: Scale,
     rows: Option<File>,
     log: Option<File>,
-    title: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +108,7 @@ fn run(scenarios: &[Scenario], children: &[Child], arguments: &[String]) -> Outc
         })?;
     let mut bench = Bench::open(scale)?;
     bench.db.migrate()?;
-    println!("\n{}: {}", scenario.name, scenario.what);
+    println!("\n{}: {}\n{}", scenario.name, scenario.what, head());
     (scenario.run)(&mut bench)
 }
 
@@ -132,7 +131,6 @@ impl Bench {
             scale,
             rows,
             log,
-            title: false,
         })
     }
 
@@ -214,10 +212,6 @@ impl Bench {
         reason = "a row is made to be printed"
     )]
     pub fn report(&mut self, row: Measurement) -> Outcome {
-        if !self.title {
-            self.title = true;
-            println!("{}", head());
-        }
         println!("{}", row.line());
         if let Some(note) = &row.note {
             println!("    {note}");

@@ -9,7 +9,9 @@ use redrive::postgres::Client;
 use redrive::worker::WorkerStats;
 use redrive::{Backoff, Failure, Job, NewJob, Payload, Queue, Worker, WorkerBuilder};
 
-use crate::{Bench, BenchPayload, KINDS, Kind, Meter, Outcome, Usage};
+use crate::meter::Meter;
+use crate::payload::KINDS;
+use crate::{Bench, BenchPayload, Kind, Outcome, Usage, rate_of};
 
 /// How long a drain may make no progress.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -24,10 +26,10 @@ pub struct Drained {
     /// Jobs a second, from the first handler until the last job is settled. As for the baseline,
     /// connections are open and statements prepared by then.
     pub rate: f64,
-    /// The time for that.
-    pub took: Duration,
     /// The time from the start of the worker to the first handler.
     pub started_in: Duration,
+    /// The resources used until the last job is settled.
+    pub used: Usage,
 }
 
 /// Counts handlers, and records when the first started.
@@ -51,6 +53,14 @@ impl Ran {
     pub fn count(&self) -> usize {
         self.0.0.load(Ordering::Relaxed)
     }
+
+    /// Checks that this many handlers ran.
+    pub fn check(&self, runs: usize) -> Outcome {
+        match self.count() {
+            count if count == runs => Ok(()),
+            count => Err(format!("{count} handlers ran instead of {runs}").into()),
+        }
+    }
 }
 
 /// Enqueues jobs of one kind.
@@ -73,21 +83,15 @@ pub fn fill_with(queue: &Queue, jobs: usize, options: impl Fn(NewJob, u64) -> Ne
 
 /// Enqueues jobs of ten kinds, a hundred of each in turn. `jobs` is a multiple of a thousand.
 pub fn fill_kinds(queue: &Queue, jobs: usize) -> Outcome {
-    fn some<const N: usize>(queue: &Queue) -> Outcome {
-        let payloads: Vec<Kind<N>> = BenchPayload::many(IN_A_ROW).into_iter().map(Kind).collect();
-        queue.enqueue_many(&payloads)?;
-        Ok(())
+    if !jobs.is_multiple_of(KINDS.len() * IN_A_ROW) {
+        return Err(format!("{jobs} jobs are not a multiple of a thousand").into());
     }
-    if !jobs.is_multiple_of(KINDS * IN_A_ROW) {
-        return Err(format!("{jobs} jobs are not a multiple of {}", KINDS * IN_A_ROW).into());
-    }
-    for _ in 0..jobs / (KINDS * IN_A_ROW) {
-        for one in [
-            some::<0>, some::<1>, some::<2>, some::<3>, some::<4>, some::<5>, some::<6>, some::<7>,
-            some::<8>, some::<9>,
-        ] {
-            one(queue)?;
-        }
+    for kind in KINDS.iter().cycle().take(jobs / IN_A_ROW) {
+        let jobs = BenchPayload::many(IN_A_ROW)
+            .iter()
+            .map(|payload| Ok(NewJob::raw(kind, &serde_json::to_string(payload)?)?))
+            .collect::<Outcome<Vec<_>>>()?;
+        queue.enqueue_jobs(&jobs)?;
     }
     Ok(())
 }
@@ -103,13 +107,8 @@ pub fn insert_rows(client: &mut Client, statement: &str, rows: i64) -> Outcome {
     Ok(())
 }
 
-/// Registers a typed handler for each of the ten kinds.
-pub fn handle_kinds(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
-    handle_kinds_at(builder, ran, 1)
-}
-
-/// The same, where a job succeeds at this attempt and fails before.
-pub fn handle_kinds_at(builder: WorkerBuilder, ran: &Ran, attempt: u32) -> WorkerBuilder {
+/// Registers a typed handler for each of the ten kinds. A job succeeds at this attempt and fails before.
+pub fn handle_kinds(builder: WorkerBuilder, ran: &Ran, attempt: u32) -> WorkerBuilder {
     [
         handle_at::<Kind<0>>,
         handle_at::<Kind<1>>,
@@ -142,53 +141,51 @@ fn handle_at<P: Payload + 'static>(
     })
 }
 
-/// Drains `jobs` jobs of ten kinds with two slots and otherwise default settings.
-pub fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
-    drain_with(bench, queue, jobs, jobs, |builder, ran| {
-        handle_kinds(builder.slots(2), ran)
+/// Drains `jobs` jobs of ten kinds, each of which succeeds at this attempt.
+pub fn drain(bench: &Bench, queue: &Queue, jobs: usize, attempts: u32) -> Outcome<Drained> {
+    drain_with(bench, queue, jobs, attempts, |builder, ran| {
+        handle_kinds(builder, ran, attempts)
     })
 }
 
-/// Drains `jobs` jobs of one kind with two slots, after an analysis of the table and a checkpoint.
-pub fn drain_one_kind(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
-    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
-    drain_with(bench, queue, jobs, jobs, |builder, ran| {
-        handle_at::<BenchPayload>(builder.slots(2), ran, 1)
+/// Drains `jobs` jobs of one kind, each of which succeeds at this attempt.
+pub fn drain_one_kind(
+    bench: &Bench,
+    queue: &Queue,
+    jobs: usize,
+    attempts: u32,
+) -> Outcome<Drained> {
+    drain_with(bench, queue, jobs, attempts, |builder, ran| {
+        handle_at::<BenchPayload>(builder, ran, attempts)
     })
 }
 
-/// Drains `jobs` jobs of one kind with two slots. Each fails at the first attempt.
-pub fn drain_failing_once(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
-    drain_with(bench, queue, jobs, 2 * jobs, |builder, ran| {
-        handle_at::<BenchPayload>(builder.slots(2), ran, 2)
-    })
-}
-
-/// Drains `jobs` jobs with this worker. `runs` handlers must run. Retries have no delay.
+/// Drains `jobs` jobs with two slots and these handlers, after an analysis of the table and a checkpoint. Each job must
+/// run this often. Retries have no delay.
 pub fn drain_with(
     bench: &Bench,
     queue: &Queue,
     jobs: usize,
-    runs: usize,
-    worker: impl FnOnce(WorkerBuilder, &Ran) -> WorkerBuilder,
+    attempts: u32,
+    handlers: impl FnOnce(WorkerBuilder, &Ran) -> WorkerBuilder,
 ) -> Outcome<Drained> {
+    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
     let ran = Ran::default();
     let builder = Worker::builder(queue).backoff(Backoff::fixed(Duration::ZERO));
+    let meter = Meter::start(bench)?;
     let start = Instant::now();
-    let worker = worker(builder, &ran).start()?;
+    let worker = handlers(builder.slots(2), &ran).start()?;
     until_ended(&worker, jobs)?;
     let end = Instant::now();
+    let used = meter.stop()?;
     worker.stop(Duration::from_secs(10))?;
-    if ran.count() != runs {
-        return Err(format!("{} handlers ran instead of {runs}", ran.count()).into());
-    }
+    ran.check(jobs * attempts as usize)?;
     assert_empty(bench)?;
     let first = ran.began().ok_or("no handler ran")?;
-    let took = end.duration_since(first);
     Ok(Drained {
-        rate: rate_of(jobs, took),
-        took,
+        rate: rate_of(jobs, end.duration_since(first)),
         started_in: first.duration_since(start),
+        used,
     })
 }
 
@@ -211,22 +208,6 @@ pub fn until_ended(worker: &Worker, jobs: usize) -> Outcome {
     }
 }
 
-/// Drains `jobs` jobs of ten kinds as [`drain`] does, and returns the resources used until the last one is done.
-pub fn drain_metered(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
-    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
-    let ran = Ran::default();
-    let meter = Meter::start(bench)?;
-    let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
-    until_ended(&worker, jobs)?;
-    let took = meter.stop()?;
-    worker.stop(Duration::from_secs(10))?;
-    assert_empty(bench)?;
-    match ran.count() == jobs {
-        true => Ok(took),
-        false => Err(format!("{} handlers ran instead of {jobs}", ran.count()).into()),
-    }
-}
-
 /// Waits until no job of a queue is ready, delayed or leased, for three minutes at most.
 pub fn until_drained(queue: &Queue) -> Outcome {
     let start = Instant::now();
@@ -246,9 +227,4 @@ pub fn assert_empty(bench: &Bench) -> Outcome {
         bench.expect_rows(&format!("redrive.{table}"), 0)?;
     }
     Ok(())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-fn rate_of(jobs: usize, took: Duration) -> f64 {
-    jobs as f64 / took.as_secs_f64()
 }

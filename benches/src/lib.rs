@@ -17,16 +17,17 @@ mod drain;
 mod baseline;
 mod worker_process;
 
+use std::time::{Duration, Instant};
+
 pub use baseline::Baseline;
 pub use bench::{Bench, Child, Scenario, main, print_error};
 pub use drain::{
-    Drained, Ran, assert_empty, drain, drain_failing_once, drain_metered, drain_one_kind,
-    drain_with, fill, fill_kinds, fill_with, handle_kinds, handle_kinds_at, insert_rows,
-    until_drained, until_ended,
+    Drained, Ran, assert_empty, drain, drain_one_kind, drain_with, fill, fill_kinds, fill_with,
+    handle_kinds, insert_rows, until_drained, until_ended,
 };
 pub use measurement::{Figure, Measurement, Samples, Target, shown};
-pub use meter::{Meter, Usage, enqueue_each_metered, enqueue_metered};
-pub use payload::{BenchPayload, KINDS, Kind};
+pub use meter::{Usage, metered};
+pub use payload::{BenchPayload, Kind};
 pub use process::Process;
 pub use threads::in_threads;
 pub use waits::{Recorder, Waits, record_waits};
@@ -36,9 +37,14 @@ pub use worker_process::{PausedQueue, WORKER_PROCESS, drain_with_processes};
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Times work on `count` items and returns the rate per second.
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 pub fn rate(count: usize, work: impl FnOnce() -> Outcome) -> Outcome<f64> {
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     work()?;
-    Ok(count as f64 / start.elapsed().as_secs_f64())
+    Ok(rate_of(count, start.elapsed()))
+}
+
+/// Returns the items per second.
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+pub fn rate_of(count: usize, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64()
 }

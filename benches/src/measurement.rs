@@ -182,26 +182,16 @@ impl Measurement {
         }
     }
 
-    /// Returns the share of the target that is reached; 1 or more meets it. `None` without a target.
-    pub fn reached(&self) -> Option<f64> {
-        let ratio = self.ratio.map_or(f64::NAN, |ratio| ratio.median);
-        let redrive = self.redrive.median;
-        let below = |limit: f64, number: f64| match number {
-            zero if zero <= 0.0 => f64::INFINITY,
-            number => limit / number,
-        };
-        let reached = match self.target? {
-            Target::RatioAtLeast(target) => ratio / target,
-            Target::RatioAtMost(target) => below(target, ratio),
-            Target::AtLeast(target) => redrive / target,
-            Target::AtMost(target) => below(target, redrive),
-        };
-        Some(if reached.is_nan() { 0.0 } else { reached })
-    }
-
     /// Returns whether the target is met, or `None` without a target.
     pub fn is_met(&self) -> Option<bool> {
-        self.reached().map(|reached| reached >= 1.0)
+        let ratio = self.ratio.map_or(f64::NAN, |ratio| ratio.median);
+        let redrive = self.redrive.median;
+        Some(match self.target? {
+            Target::RatioAtLeast(target) => ratio >= target,
+            Target::RatioAtMost(target) => ratio <= target,
+            Target::AtLeast(target) => redrive >= target,
+            Target::AtMost(target) => redrive <= target,
+        })
     }
 
     /// Returns a line for a terminal.

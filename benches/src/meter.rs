@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use redrive::postgres::Client;
 
-use redrive::Queue;
-
-use crate::{Bench, BenchPayload, Outcome};
+use crate::{Bench, Outcome};
 
 /// Linux counts processor time in /proc in ticks of 1/100 s.
 const TICKS: f64 = 100.0;
@@ -24,8 +22,7 @@ pub struct Usage {
 }
 
 /// Measures the resources used since its start.
-#[expect(missing_debug_implementations, reason = "a connection has none")]
-pub struct Meter {
+pub(crate) struct Meter {
     server: Client,
     client: f64,
     backends: HashMap<i32, f64>,
@@ -35,7 +32,7 @@ pub struct Meter {
 impl Meter {
     /// Starts to measure. Backends that end before [`stop`](Meter::stop) do not count, so call it
     /// before the worker stops.
-    pub fn start(bench: &Bench) -> Outcome<Meter> {
+    pub(crate) fn start(bench: &Bench) -> Outcome<Meter> {
         let mut server = bench.client()?;
         let wal = wal(&mut server)?;
         let backends = backends(&mut server)?;
@@ -48,7 +45,7 @@ impl Meter {
     }
 
     /// Returns the resources used since the start.
-    pub fn stop(mut self) -> Outcome<Usage> {
+    pub(crate) fn stop(mut self) -> Outcome<Usage> {
         let client = own()? - self.client;
         let since = |(process, seconds): (&i32, &f64)| {
             seconds - self.backends.get(process).copied().unwrap_or_default()
@@ -62,21 +59,10 @@ impl Meter {
     }
 }
 
-/// Enqueues jobs with one call, and returns the resources used.
-pub fn enqueue_metered(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
-    let payloads = BenchPayload::many(jobs);
+/// Returns the resources that some work uses.
+pub fn metered(bench: &Bench, work: impl FnOnce() -> Outcome) -> Outcome<Usage> {
     let meter = Meter::start(bench)?;
-    queue.enqueue_many(&payloads)?;
-    meter.stop()
-}
-
-/// Enqueues jobs one by one, and returns the resources used.
-pub fn enqueue_each_metered(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
-    let payloads = BenchPayload::many(jobs);
-    let meter = Meter::start(bench)?;
-    for payload in &payloads {
-        queue.enqueue(payload)?;
-    }
+    work()?;
     meter.stop()
 }
 

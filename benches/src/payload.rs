@@ -36,10 +36,8 @@ impl BenchPayload {
     }
 }
 
-/// The number of kinds.
-pub const KINDS: usize = 10;
-
-const NAMES: [&str; KINDS] = [
+/// The ten kinds.
+pub(crate) const KINDS: [&str; 10] = [
     "kind-0", "kind-1", "kind-2", "kind-3", "kind-4", "kind-5", "kind-6", "kind-7", "kind-8",
     "kind-9",
 ];
@@ -49,5 +47,5 @@ const NAMES: [&str; KINDS] = [
 pub struct Kind<const N: usize>(pub BenchPayload);
 
 impl<const N: usize> Payload for Kind<N> {
-    const KIND: &'static str = NAMES[N];
+    const KIND: &'static str = KINDS[N];
 }

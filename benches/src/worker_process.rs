@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use redrive::{Operator, Queue, Worker};
 
-use crate::{Bench, Child, Outcome, Process, Ran, assert_empty, handle_kinds, until_drained};
+use crate::{
+    Bench, Child, Outcome, Process, Ran, assert_empty, handle_kinds, rate_of, until_drained,
+};
 
 /// A queue that is paused by its breaker.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ fn worker_process(bench: &Bench, arguments: &[String]) -> Outcome {
     };
     let queue = Queue::new(bench.db(), queue)?;
     let ran = Ran::default();
-    let worker = handle_kinds(Worker::builder(&queue), &ran)
+    let worker = handle_kinds(Worker::builder(&queue), &ran, 1)
         .slots(slots.parse()?)
         .start()?;
     println!("ready");
@@ -65,7 +67,6 @@ fn worker_process(bench: &Bench, arguments: &[String]) -> Outcome {
 /// second.
 ///
 /// The clock runs from resuming the queue until no job is ready or leased.
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 pub fn drain_with_processes(
     bench: &Bench,
     queue: &Queue,
@@ -95,5 +96,5 @@ pub fn drain_with_processes(
         return Err(format!("{ran} handlers ran instead of {jobs}").into());
     }
     assert_empty(bench)?;
-    Ok(jobs as f64 / took.as_secs_f64())
+    Ok(rate_of(jobs, took))
 }

@@ -150,7 +150,7 @@ fn summary(measured: &[ScenarioResult]) {
         measured.len(),
         rows().count()
     );
-    for (one, row) in rows().filter(|(_, row)| row.reached().is_some_and(|reached| reached < 1.0)) {
+    for (one, row) in rows().filter(|(_, row)| row.is_met() == Some(false)) {
         println!("    missed: {}: {}", one.name, row.name);
     }
 }
