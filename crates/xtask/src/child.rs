@@ -1,7 +1,7 @@
 //! A child process with its own process group.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 /// How long a dropped child may take to stop after each signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A running child process. Dropping it stops its process group.
+/// A running child process. Dropping it stops its process group, also what the program left behind.
 #[derive(Debug)]
 pub(crate) struct ChildGuard {
     child: Child,
@@ -31,11 +31,6 @@ impl ChildGuard {
             .spawn()
             .with_context(|| format!("cannot start `{name}`"))?;
         Ok(ChildGuard { child, name })
-    }
-
-    /// Takes the piped output streams.
-    pub(crate) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
-        (self.child.stdout.take(), self.child.stderr.take())
     }
 
     /// Returns the exit status if the program has ended.
@@ -72,6 +67,8 @@ impl ChildGuard {
 impl Drop for ChildGuard {
     fn drop(&mut self) {
         if self.has_ended() {
+            // Fails if no process is left.
+            _ = self.signal(Signal::SIGKILL);
             return;
         }
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {

@@ -2,25 +2,31 @@
 //!
 //! Children run in their own process groups. A Ctrl-C therefore reaches only this process, which
 //! stops its children, their children included, and then its clusters.
+//!
+//! Children print to files. A pipe would need threads that read it, and would stay open in what a child leaves behind.
 
-use std::io::{self, IsTerminal as _, Read};
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _, Seek as _, Write as _};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tempfile::NamedTempFile;
 
 use crate::cargo::typed;
 use crate::child::ChildGuard;
-use crate::echo::{Telling, pass_on};
 
 /// How often a wait checks its condition and the flag.
 const TICK: Duration = Duration::from_millis(20);
-/// How long after its end the output of a program may take to arrive.
-const LINGER: Duration = Duration::from_secs(5);
+/// What a line with an error contains, and how many such lines and how many last ones an error repeats.
+const SIGNS: [&str; 3] = ["error", "FAILED", "panicked at"];
+const ERRORS: usize = 30;
+const LAST: usize = 10;
 
 /// The error of every wait once the user asked to stop.
 #[derive(Debug)]
@@ -82,103 +88,113 @@ impl Interrupt {
     /// Runs a program to its end. It inherits the output streams.
     pub(crate) fn run(&self, command: &mut Command) -> Result<ExitStatus> {
         let mut child = ChildGuard::start(command)?;
-        self.status(&mut child)
-    }
-
-    /// Waits for the end of a program.
-    fn status(&self, child: &mut ChildGuard) -> Result<ExitStatus> {
         let ended = self.wait_for(Duration::MAX, || child.status())?;
         ended.context("the end of time")
     }
 
-    /// Prints a command and runs it. It must succeed. Outside a terminal, the error repeats what the
-    /// program said.
+    /// Prints a command and runs it. It must succeed.
+    ///
+    /// Outside a terminal, the error repeats what the program said: a log of the gate is long, and whoever shows it
+    /// may cut its middle.
     pub(crate) fn succeed(&self, command: &mut Command) -> Result<()> {
         println!("    $ {}", typed(command));
-        let telling: Arc<Mutex<Telling>> = Arc::default();
+        let mut said = Vec::new();
         let status = if io::stdout().is_terminal() {
             self.run(command)?
         } else {
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let output = NamedTempFile::new()?;
+            // With a position of its own.
+            let mut new = output.reopen()?;
+            let output = output.into_file();
+            command.stdout(output.try_clone()?).stderr(output);
             let mut child = ChildGuard::start(command)?;
-            let (stdout, stderr) = child.take_output();
-            let echoes = [
-                stdout.map(|from| pass_on(from, io::stdout(), &telling)),
-                stderr.map(|from| pass_on(from, io::stderr(), &telling)),
-            ];
-            let status = self.status(&mut child)?;
-            // What the program left running may hold its streams open.
-            self.wait_for(LINGER, || {
-                let mut echoes = echoes.iter().flatten();
-                Ok(echoes.all(JoinHandle::is_finished).then_some(()))
+            let ended = self.wait_for(Duration::MAX, || {
+                let status = child.status()?;
+                let from = said.len();
+                new.read_to_end(&mut said)?;
+                // Nobody may be left to read it. The program goes on.
+                let mut stdout = io::stdout();
+                _ = stdout
+                    .write_all(&said[from..])
+                    .and_then(|()| stdout.flush());
+                Ok(status)
             })?;
-            status
+            ended.context("the end of time")?
         };
-        let telling = telling.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(
             status.success(),
             "`{}` ended with {status}{}",
             typed(command),
-            telling.text()
+            telling(&String::from_utf8_lossy(&said))
         );
         Ok(())
     }
 
-    /// Runs a program for at most `limit` and returns what it printed, or `None` when it took
-    /// longer and was stopped.
-    pub(crate) fn output(&self, command: &mut Command, limit: Duration) -> Result<Option<Output>> {
-        self.wait_with_output(command.stdout(Stdio::piped()).stderr(Stdio::piped()), limit)
-    }
-
-    /// Like [`output`](Interrupt::output), but collects only the streams that are piped.
-    fn wait_with_output(&self, command: &mut Command, limit: Duration) -> Result<Option<Output>> {
-        let mut child = ChildGuard::start(command)?;
-        let (stdout, stderr) = child.take_output();
-        let (stdout, stderr) = (reader(stdout), reader(stderr));
-        let Some(status) = self.wait_for(limit, || child.status())? else {
-            return Ok(None);
-        };
-        let collect = |reader: JoinHandle<Vec<u8>>| reader.join().unwrap_or_default();
-        Ok(Some(Output {
-            status,
-            stdout: collect(stdout),
-            stderr: collect(stderr),
-        }))
+    /// Runs a program for at most `limit`. Returns how it ended and its standard output, or `None` if it took longer
+    /// and was stopped.
+    pub(crate) fn ended(
+        &self,
+        command: &mut Command,
+        limit: Duration,
+    ) -> Result<Option<(ExitStatus, String)>> {
+        let output = tempfile::tempfile()?;
+        let mut child = ChildGuard::start(command.stdout(output.try_clone()?))?;
+        let status = self.wait_for(limit, || child.status())?;
+        status.map(|status| Ok((status, text(output)?))).transpose()
     }
 
     /// Runs a program that must succeed within `limit`, and returns its standard output.
     pub(crate) fn stdout(&self, command: &mut Command, limit: Duration) -> Result<String> {
-        self.stdout_only(command.stderr(Stdio::piped()), limit)
+        let errors = tempfile::tempfile()?;
+        command.stderr(errors.try_clone()?);
+        self.stdout_or(command, limit, Some(errors))
     }
 
     /// Like [`stdout`](Interrupt::stdout), but leaves standard error as the command has it.
     pub(crate) fn stdout_only(&self, command: &mut Command, limit: Duration) -> Result<String> {
-        match self.wait_with_output(command.stdout(Stdio::piped()), limit)? {
-            Some(output) if output.status.success() => {
-                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-            }
-            Some(output) => bail!(
-                "`{}` ended with {}\n{}{}",
-                typed(command),
-                output.status,
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr).trim_end(),
-            ),
-            None => bail!("`{}` did not end within {limit:?}", typed(command)),
-        }
+        self.stdout_or(command, limit, None)
+    }
+
+    fn stdout_or(
+        &self,
+        command: &mut Command,
+        limit: Duration,
+        errors: Option<File>,
+    ) -> Result<String> {
+        let (status, output) = self
+            .ended(command, limit)?
+            .with_context(|| format!("`{}` did not end within {limit:?}", typed(command)))?;
+        let errors = errors.map(text).transpose()?.unwrap_or_default();
+        ensure!(
+            status.success(),
+            "`{}` ended with {status}\n{output}{}",
+            typed(command),
+            errors.trim_end()
+        );
+        Ok(output)
     }
 }
 
-/// Reads a pipe to its end on a thread, so that the child never blocks on a full pipe.
-fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // Output before an error is still worth showing.
-            _ = pipe.read_to_end(&mut bytes);
-        }
-        bytes
-    })
+/// Returns what a program wrote to a file.
+fn text(mut file: File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns the lines of an output that show an error or follow one, and the last lines, each after a line break and
+/// indented.
+fn telling(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().map(str::trim_end).collect();
+    let is_error = |at: usize| SIGNS.iter().any(|sign| lines[at].contains(sign));
+    let errors = (0..lines.len()).filter(|at| is_error(*at) || *at > 0 && is_error(*at - 1));
+    let last = lines.len().saturating_sub(LAST)..lines.len();
+    let shown: BTreeSet<usize> = errors.take(ERRORS).chain(last).collect();
+    shown
+        .into_iter()
+        .flat_map(|at| ["\n        ", lines[at]])
+        .collect()
 }
 
 #[cfg(test)]
@@ -201,7 +217,12 @@ mod tests {
         let error = quiet().succeed(&mut shell(script)).expect_err("exit 3");
         let error = error.to_string();
         if !io::stdout().is_terminal() {
-            assert!(error.contains("test a ... FAILED"), "{error}");
+            let last: Vec<String> = (11..=20).map(|number| number.to_string()).collect();
+            let expected = ["test a ... FAILED", "why"]
+                .into_iter()
+                .chain(last.iter().map(|line| &**line));
+            let expected: String = expected.map(|line| format!("\n        {line}")).collect();
+            assert!(error.ends_with(&expected), "{error}");
         }
     }
 

@@ -17,7 +17,6 @@ mod child;
 mod cluster;
 mod dashboards;
 mod demo;
-mod echo;
 mod fuzz;
 mod generate;
 mod interrupt;

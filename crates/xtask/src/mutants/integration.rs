@@ -1,17 +1,14 @@
 //! The integration tests, their server, and the templates of their databases.
 
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use nix::sys::signal::Signal;
 use postgres::{Client, NoTls};
 
 use super::operators::Types;
 use crate::cargo::{Artifacts, cargo, workspace};
-use crate::child::ChildGuard;
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
@@ -140,23 +137,12 @@ impl<'a> Integration<'a> {
             .env("REDRIVE_TEST_TEMPLATE", template)
             .env("TMPDIR", scratch::folder())
             .envs(self.programs.iter().cloned());
-        // Not a pipe, which would stay open in processes that a failed test leaves behind.
-        let mut output = tempfile::tempfile()?;
-        command.stdout(output.try_clone()?).stderr(Stdio::null());
-        let mut child = ChildGuard::start(&mut command)?;
-        let status = self.interrupt.wait_for(limit, || child.status())?;
-        // Fails if no process is left.
-        _ = child.signal(Signal::SIGKILL);
-        match status {
-            None => Ok(Ended::TimedOut),
-            Some(status) if status.success() => Ok(Ended::Passed),
-            Some(_) => {
-                let mut bytes = Vec::new();
-                output.seek(SeekFrom::Start(0))?;
-                output.read_to_end(&mut bytes)?;
-                Ok(Ended::Failed(message(&String::from_utf8_lossy(&bytes))))
-            }
-        }
+        let ended = self.interrupt.ended(command.stderr(Stdio::null()), limit)?;
+        Ok(match ended {
+            None => Ended::TimedOut,
+            Some((status, _)) if status.success() => Ended::Passed,
+            Some((_, output)) => Ended::Failed(message(&output)),
+        })
     }
 
     /// Drops databases that tests created and left behind.
