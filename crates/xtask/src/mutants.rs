@@ -4,7 +4,6 @@
 //! No mutant is compiled. A proxy between the tests and the server replaces the text of a statement,
 //! and a changed function is created in the database that the tests copy.
 
-mod lexer;
 mod code;
 mod operators;
 mod source;
@@ -57,7 +56,7 @@ pub(crate) fn run(options: &MutantOptions, interrupt: &Interrupt) -> Result<()> 
     let integration = Integration::start(interrupt)?;
     let sources = source::sources(&integration.root)?;
     source::check_functions(&sources, &integration.functions()?)?;
-    let all = mutants(&sources, &integration.types()?);
+    let all = mutants(&sources);
     let accepted = Accepted::read(&integration.root, &all)?;
     let generated = all.len();
     let selected = options.select(all, &accepted, &integration.root, interrupt)?;

@@ -1,9 +1,29 @@
-//! SQL as nested groups of tokens: brackets, and `CASE` with its `END`.
+//! SQL and PL/pgSQL as nested groups of tokens: brackets, and `CASE` with its `END`.
+//!
+//! The body of a function is code, too: its dollar quotes are tokens, and so is what is between
+//! them. Keywords of this repository are in capitals.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use super::lexer::{Kind, Token, tokens};
+use regex::Regex;
+
+/// Blanks and comments, which are left out, and tokens: texts, names in quotes, parameters, dollar quotes, numbers, words,
+/// operators and marks. The first alternative that fits counts. As in PostgreSQL, a sign at the end of an operator
+/// belongs to the operand unless the operator has certain characters.
+const TOKEN: &str = r#"(?sx)
+    \s+ | --[^\n]* | /\*.*?\*/
+  | (?<token>
+        '(?:''|[^'])*' | [Ee]'(?:\\.|''|[^'\\])*'
+      | "(?:""|[^"])*"
+      | \$[0-9]+ | \$\w*\$
+      | [0-9]\w*(?:\.\w+)? | \w+
+      | [-+*/<>=]*[~!@\#%^&|`?][-+*/<>=~!@\#%^&|`?]* | [-+*/<>=]*[*/<>=] | [-+]
+      | :: | := | \.\. | .
+    )
+"#;
+static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(TOKEN).ok());
 
 /// Keywords that end a condition.
 pub(super) const AFTER_CONDITION: &[&str] = &[
@@ -26,6 +46,36 @@ pub(super) const AFTER_CONDITION: &[&str] = &[
     "LOOP",
     "THEN",
 ];
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token<'a> {
+    pub(super) text: &'a str,
+    /// Its first byte.
+    at: usize,
+}
+
+impl Token<'_> {
+    /// Returns where it ends, in bytes.
+    fn end(self) -> usize {
+        self.at + self.text.len()
+    }
+
+    /// Whether it is `$$` or `$tag$`.
+    fn is_dollar_quote(self) -> bool {
+        self.text.len() > 1 && self.text.starts_with('$') && self.text.ends_with('$')
+    }
+}
+
+/// Returns the tokens of a text.
+fn tokens(sql: &str) -> Vec<Token<'_>> {
+    let found = TOKENS.iter().flat_map(|token| token.captures_iter(sql));
+    let found = found.filter_map(|found| found.name("token"));
+    let token = |found: regex::Match<'_>| Token {
+        text: &sql[found.range()],
+        at: found.start(),
+    };
+    found.map(token).collect()
+}
 
 /// A statement or a function.
 #[derive(Debug)]
@@ -91,8 +141,7 @@ impl<'a> Code<'a> {
     pub(super) fn end(&self, from: usize, keywords: &[&str]) -> usize {
         let mut at = from;
         while let Some(token) = self.tokens.get(at) {
-            let is_last =
-                token.kind == Kind::Dollar || [")", "]", ";", "END"].contains(&token.text);
+            let is_last = token.is_dollar_quote() || [")", "]", ";", "END"].contains(&token.text);
             let is_keyword = keywords.contains(&token.text)
                 && match token.text {
                     "ON" => self.is(at + 1, "CONFLICT"),
@@ -144,7 +193,30 @@ impl<'a> Code<'a> {
         let Some(before) = at.checked_sub(1).map(|before| self.tokens[before]) else {
             return true;
         };
-        before.kind == Kind::Dollar
+        before.is_dollar_quote()
             || [";", "THEN", "ELSE", "BEGIN", "LOOP", ">>"].contains(&before.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_these_tokens() {
+        for (sql, expected) in [
+            ("a -- b\n /* c */ d", "a d"),
+            ("'it''s' x", "'it''s' x"),
+            (r"E'a\'b' c", r"E'a\'b' c"),
+            (r#""a""b".c"#, r#""a""b" . c"#),
+            ("$$BEGIN $1$$", "$$ BEGIN $1 $$"),
+            ("a<=-1.5e3", "a <= - 1.5e3"),
+            ("1..10", "1 .. 10"),
+            ("a::text := b->>'c'", "a :: text := b ->> 'c'"),
+            ("a @- b=--c\nd", "a @- b = d"),
+        ] {
+            let found: Vec<&str> = tokens(sql).iter().map(|token| token.text).collect();
+            assert_eq!(found.join(" "), expected, "{sql}");
+        }
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use postgres::{Client, NoTls};
 
-use super::operators::Types;
 use crate::cargo::{Artifacts, cargo, workspace};
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
@@ -94,19 +93,6 @@ impl<'a> Integration<'a> {
             "SELECT proname::text FROM pg_proc WHERE pronamespace = 'redrive'::regnamespace";
         let rows = self.client(MIGRATED)?.query(asked, &[])?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
-    }
-
-    /// Returns the types of the columns of the schema's tables.
-    pub(super) fn types(&self) -> Result<Types> {
-        let asked = "
-            SELECT format('%s.%s', n.nspname, c.relname), a.attname::text, a.atttypid::regtype::text
-            FROM pg_attribute a
-            JOIN pg_class c ON c.oid = a.attrelid
-            JOIN pg_namespace n ON n.oid = c.relnamespace
-            WHERE n.nspname = 'redrive' AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0";
-        let rows = self.client(MIGRATED)?.query(asked, &[])?;
-        let column = |row: &postgres::Row| ((row.get(0), row.get(1)), row.get(2));
-        Ok(rows.iter().map(column).collect())
     }
 
     /// Returns the names of the tests that use the server.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::operators::{Change, Operator, Types, changes};
+use super::operators::{Change, apply, changes};
 use super::source::Source;
 
 /// A statement or a function with one change.
 #[derive(Clone, Debug)]
 pub(super) struct SqlMutant<'a> {
     pub(super) source: &'a Source,
-    pub(super) operator: Operator,
+    pub(super) operator: &'static str,
     /// Stays the same while the line and the change do.
     pub(super) id: String,
     /// The line in the file.
@@ -30,10 +30,10 @@ impl SqlMutant<'_> {
 }
 
 /// Returns all mutants of the sources, in the order of files and lines.
-pub(super) fn mutants<'a>(sources: &'a [Source], types: &Types) -> Vec<SqlMutant<'a>> {
+pub(super) fn mutants(sources: &[Source]) -> Vec<SqlMutant<'_>> {
     let mut known = BTreeMap::new();
     let all = sources.iter().flat_map(|source| {
-        let changes = changes(&source.text, source.body, types);
+        let changes = changes(&source.text, source.body);
         changes.into_iter().map(move |change| (source, change))
     });
     all.map(|(source, change)| mutant(source, &change, &mut known))
@@ -64,8 +64,8 @@ fn mutant<'a>(
         .unwrap_or_default()
         .trim();
     let described = described(&source.text, change);
-    let name = change.operator.name();
-    let key = [&*source.path, &*source.name, &*name, code, &*described].join("\n");
+    let name = change.operator;
+    let key = [&*source.path, &*source.name, name, code, &*described].join("\n");
     let count = known.entry(key.clone()).or_default();
     *count += 1;
     let id = hash(&[&key, &count.to_string()]);
@@ -76,7 +76,7 @@ fn mutant<'a>(
         line: source.line + source.text[..start].matches('\n').count(),
         code: code.to_owned(),
         change: described,
-        text: change.apply(&source.text),
+        text: apply(&source.text, &change.edits),
     }
 }
 

@@ -12,12 +12,7 @@ use super::trial::Outcome;
 pub(super) fn described(mutant: &SqlMutant<'_>) -> String {
     format!(
         "{} {}:{} {} {}\n               {}",
-        mutant.id,
-        mutant.source.path,
-        mutant.line,
-        mutant.operator.name(),
-        mutant.change,
-        mutant.code,
+        mutant.id, mutant.source.path, mutant.line, mutant.operator, mutant.change, mutant.code,
     )
 }
 
@@ -84,13 +79,12 @@ mod tests {
 
     use super::*;
     use crate::mutants::mutant::mutants;
-    use crate::mutants::operators::Types;
     use crate::mutants::source::Source;
 
     #[test]
     fn a_survivor_needs_a_reason_and_a_reason_needs_a_survivor() {
         let sources = [Source::statement("s", "SELECT a < b,\n c > d")];
-        let mutants = mutants(&sources, &Types::new());
+        let mutants = mutants(&sources);
         let entry = json!([{
             "id": mutants[0].id, "name": "s", "change": mutants[0].change, "reason": "equal",
         }]);

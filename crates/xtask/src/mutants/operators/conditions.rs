@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Change, Operator};
+use super::{Edit, Edits};
 use crate::mutants::code::{AFTER_CONDITION, Code};
 
 /// Further keywords that end the condition of a join.
@@ -11,16 +11,16 @@ const AFTER_JOIN: [&str; 8] = [
 ];
 
 /// Turns each conjunct of WHERE, ON and HAVING into `true`.
-pub(super) fn dropped(code: &Code<'_>) -> Vec<Change> {
+pub(super) fn dropped(code: &Code<'_>) -> Vec<Edits> {
     (0..code.tokens.len())
         .filter_map(|at| clause(code, at))
         .flat_map(|clause| conjuncts(code, clause))
-        .map(|part| Change::replace(Operator::DropCondition, code, &part, "true"))
+        .map(|part| vec![Edit::new(code, &part, "true")])
         .collect()
 }
 
 /// Negates the conditions of IF, ELSIF, WHILE, EXIT WHEN and CASE WHEN.
-pub(super) fn negated(code: &Code<'_>) -> Vec<Change> {
+pub(super) fn negated(code: &Code<'_>) -> Vec<Edits> {
     let condition = |at: usize| {
         let is_if = code.is(at, "IF") && code.begins_a_statement(at);
         let is_when = code.is(at, "WHEN")
@@ -37,7 +37,7 @@ pub(super) fn negated(code: &Code<'_>) -> Vec<Change> {
         .filter_map(condition)
         .map(|condition| {
             let not = format!("NOT ({})", code.source(&condition));
-            Change::replace(Operator::NegateCondition, code, &condition, &not)
+            vec![Edit::new(code, &condition, &not)]
         })
         .collect()
 }

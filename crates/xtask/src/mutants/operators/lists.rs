@@ -2,73 +2,38 @@
 
 use std::ops::Range;
 
-use super::{Change, Edit, Operator, Types};
+use super::{Edit, Edits};
 use crate::mutants::code::Code;
 
 /// The largest distance of SET from UPDATE: a name with its schema, AS and an alias.
 const NAME: usize = 6;
 
-/// The columns of an INSERT, and the value of each.
-struct Insert {
-    table: String,
-    columns: Vec<Range<usize>>,
-    values: Vec<Range<usize>>,
-}
+/// Items of a list, as ranges of tokens.
+type Items = Vec<Range<usize>>;
 
 /// Drops each column of each INSERT with its value.
-pub(super) fn dropped_columns(code: &Code<'_>) -> Vec<Change> {
-    let dropped = |insert: Insert| {
-        let lists = [&*insert.columns, &*insert.values];
-        dropped(code, Operator::DropColumn, &lists)
-    };
-    inserts(code).into_iter().flat_map(dropped).collect()
-}
-
-/// Drops each item of lists that belong together, unless it is the only one.
-fn dropped(code: &Code<'_>, operator: Operator, lists: &[&[Range<usize>]]) -> Vec<Change> {
-    let items = (0..lists[0].len()).filter(|_| lists[0].len() > 1);
-    let one = |item| Change {
-        operator,
-        edits: lists.iter().map(|list| without(code, list, item)).collect(),
-    };
-    items.map(one).collect()
-}
-
-/// Swaps the value of each column with that of the next column of the same type.
-pub(super) fn swapped_columns(code: &Code<'_>, types: &Types) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for insert in inserts(code) {
-        let type_of = |column: &Range<usize>| {
-            let column = code.source(column).trim_matches('"').to_owned();
-            types.get(&(insert.table.clone(), column))
-        };
-        for (one, column) in insert.columns.iter().enumerate() {
-            let rest = insert.columns.iter().enumerate().skip(one + 1);
-            let mut same = rest.filter(|(_, other)| {
-                type_of(column).is_some() && type_of(column) == type_of(other)
-            });
-            let Some((other, _)) = same.next() else {
-                continue;
-            };
-            let values = [&insert.values[one], &insert.values[other]];
-            let edit = |value, with| Edit::new(code, value, code.source(with));
-            changes.push(Change {
-                operator: Operator::SwapColumns,
-                edits: vec![edit(values[0], values[1]), edit(values[1], values[0])],
-            });
-        }
-    }
-    changes
+pub(super) fn dropped_columns(code: &Code<'_>) -> Vec<Edits> {
+    (0..code.tokens.len())
+        .filter_map(|at| insert(code, at))
+        .flat_map(|lists| dropped(code, &lists))
+        .collect()
 }
 
 /// Drops each assignment of each UPDATE that has several.
-pub(super) fn dropped_assignments(code: &Code<'_>) -> Vec<Change> {
-    let dropped = |items: Vec<_>| dropped(code, Operator::DropAssignment, &[&*items]);
+pub(super) fn dropped_assignments(code: &Code<'_>) -> Vec<Edits> {
+    let dropped = |items| dropped(code, &[items]);
     assignments(code).into_iter().flat_map(dropped).collect()
 }
 
+/// Drops each item of lists that belong together, unless it is the only one.
+fn dropped(code: &Code<'_>, lists: &[Items]) -> Vec<Edits> {
+    let items = (0..lists[0].len()).filter(|_| lists[0].len() > 1);
+    let one = |item| lists.iter().map(|list| without(code, list, item)).collect();
+    items.map(one).collect()
+}
+
 /// Returns the assignments of each UPDATE, also those of ON CONFLICT DO UPDATE.
-pub(super) fn assignments(code: &Code<'_>) -> Vec<Vec<Range<usize>>> {
+pub(super) fn assignments(code: &Code<'_>) -> Vec<Items> {
     let set = |update: usize| {
         let may_follow = update + 1..=update + NAME;
         let is_write = code.is(update, "UPDATE")
@@ -87,15 +52,11 @@ pub(super) fn assignments(code: &Code<'_>) -> Vec<Vec<Range<usize>>> {
         .collect()
 }
 
-fn inserts(code: &Code<'_>) -> Vec<Insert> {
-    (0..code.tokens.len())
-        .filter(|at| code.is(*at, "INSERT") && code.is(*at + 1, "INTO"))
-        .filter_map(|at| insert(code, at))
-        .collect()
-}
-
-/// Returns the INSERT at this token if each of its columns has a value.
-fn insert(code: &Code<'_>, at: usize) -> Option<Insert> {
+/// Returns the columns and the values of the INSERT at this token if each of its columns has a value.
+fn insert(code: &Code<'_>, at: usize) -> Option<[Items; 2]> {
+    if !(code.is(at, "INSERT") && code.is(at + 1, "INTO")) {
+        return None;
+    }
     let open = (at + 2..code.tokens.len()).find(|at| code.is(*at, "(") || code.is(*at, ";"))?;
     let close = code.close(open);
     let columns = code.items(open + 1..close);
@@ -129,13 +90,7 @@ fn insert(code: &Code<'_>, at: usize) -> Option<Insert> {
         }
         _ => return None,
     };
-    let alias = (at + 2..open).find(|at| code.is(*at, "AS")).unwrap_or(open);
-    let table = code.source(&(at + 2..alias)).to_owned();
-    (columns.len() == values.len()).then_some(Insert {
-        table,
-        columns,
-        values,
-    })
+    (columns.len() == values.len()).then_some([columns, values])
 }
 
 /// Removes an item of a list that has several, with one of its commas.
@@ -175,20 +130,6 @@ mod tests {
                 => INSERT INTO t (a) SELECT DISTINCT ON (x) 1
             ",
         );
-    }
-
-    #[test]
-    fn values_of_columns_of_one_type_are_swapped() {
-        let column = |name: &str, of: &str| (("s.t".to_owned(), name.to_owned()), of.to_owned());
-        let types = Types::from([
-            column("a", "text"),
-            column("b", "bigint"),
-            column("c", "text"),
-        ]);
-        let text = "INSERT INTO s.t (a, b, c) VALUES (1, 2, 3)";
-        let changes = swapped_columns(&Code::new(text), &types);
-        let changed: Vec<String> = changes.iter().map(|change| change.apply(text)).collect();
-        assert_eq!(changed, ["INSERT INTO s.t (a, b, c) VALUES (3, 2, 1)"]);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Operators that change one token: comparisons, steps by one and states.
 
 use super::lists::assignments;
-use super::{Change, Operator};
+use super::{Edit, Edits};
 use crate::mutants::code::Code;
-use crate::mutants::lexer::{Kind, Token};
 
 const COMPARISONS: [(&str, &str); 6] = [
     ("<", "<="),
@@ -43,46 +42,44 @@ const STATES: [(&str, &str); 23] = [
 ];
 
 /// Turns `<` into `<=`, and `=` into `<>`. The `=` of an assignment stays.
-pub(super) fn comparisons(code: &Code<'_>) -> Vec<Change> {
+pub(super) fn comparisons(code: &Code<'_>) -> Vec<Edits> {
     let assigned: Vec<usize> = assignments(code)
         .into_iter()
         .flatten()
         .filter_map(|item| item.clone().find(|at| code.is(*at, "=")))
         .collect();
-    let flip = |at: usize, token: &Token<'_>| {
-        let (_, other) = COMPARISONS.iter().find(|(one, _)| *one == token.text)?;
-        let change = Change::replace(Operator::FlipComparison, code, &(at..at + 1), other);
-        (token.kind == Kind::Operator && !assigned.contains(&at)).then_some(change)
-    };
-    let tokens = code.tokens.iter().enumerate();
-    tokens.filter_map(|(at, token)| flip(at, token)).collect()
+    replaced(code, |at| {
+        let (_, other) = COMPARISONS.iter().find(|(one, _)| code.is(at, one))?;
+        (!assigned.contains(&at)).then(|| (*other).to_owned())
+    })
 }
 
 /// Turns `a + 1` and `a - 1` into `a + 0` and `a - 0`.
-pub(super) fn steps(code: &Code<'_>) -> Vec<Change> {
-    let is_step = |at: &usize| {
-        let is_operand = code.tokens[*at - 1].kind != Kind::Operator
-            && !["(", "[", ","].contains(&code.tokens[*at - 1].text);
-        is_operand && (code.is(*at, "+") || code.is(*at, "-")) && code.is(*at + 1, "1")
-    };
-    (1..code.tokens.len())
-        .filter(is_step)
-        .map(|at| Change::replace(Operator::OffByOne, code, &(at + 1..at + 2), "0"))
-        .collect()
+pub(super) fn steps(code: &Code<'_>) -> Vec<Edits> {
+    let is_end = |c: char| c.is_alphanumeric() || "_)]'\"".contains(c);
+    replaced(code, |at| {
+        let operand = code.tokens.get(at.checked_sub(2)?)?;
+        let is_step = operand.text.ends_with(is_end)
+            && (code.is_before(at, "+") || code.is_before(at, "-"))
+            && code.is(at, "1");
+        is_step.then(|| "0".to_owned())
+    })
 }
 
 /// Turns a state into another one.
-pub(super) fn states(code: &Code<'_>) -> Vec<Change> {
-    let other = |token: &Token<'_>| {
-        let word = token.text.strip_prefix('\'')?.strip_suffix('\'')?;
+pub(super) fn states(code: &Code<'_>) -> Vec<Edits> {
+    replaced(code, |at| {
+        let word = code.tokens.get(at)?.text;
+        let word = word.strip_prefix('\'')?.strip_suffix('\'')?;
         let (_, other) = STATES.iter().find(|(state, _)| *state == word)?;
         Some(format!("'{other}'"))
-    };
-    let tokens = code.tokens.iter().enumerate();
-    tokens
-        .filter_map(|(at, token)| Some((at, other(token)?)))
-        .map(|(at, other)| Change::replace(Operator::ChangeState, code, &(at..at + 1), &other))
-        .collect()
+    })
+}
+
+/// Replaces each token for which there is another text.
+fn replaced(code: &Code<'_>, other: impl Fn(usize) -> Option<String>) -> Vec<Edits> {
+    let edit = |at| Some(vec![Edit::new(code, &(at..at + 1), &other(at)?)]);
+    (0..code.tokens.len()).filter_map(edit).collect()
 }
 
 #[cfg(test)]
@@ -117,7 +114,7 @@ mod tests {
                 => a + 0
             f(a) - 1
                 => f(a) - 0
-            f(-1), a * -1, a + 10
+            f(-1), a * -1, b := -1, a + 10
             ",
         );
     }

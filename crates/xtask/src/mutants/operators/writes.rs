@@ -1,10 +1,10 @@
 //! Operators on what a statement writes and locks.
 
-use super::{Change, Edit, Operator};
+use super::{Edit, Edits};
 use crate::mutants::code::{AFTER_CONDITION, Code};
 
 /// Makes each INSERT, UPDATE, DELETE and PERFORM affect no rows.
-pub(super) fn skipped(code: &Code<'_>) -> Vec<Change> {
+pub(super) fn skipped(code: &Code<'_>) -> Vec<Edits> {
     let skip = |at: usize| {
         let is_update = code.is(at, "UPDATE")
             && !["FOR", "KEY", "DO", "ON", "OR", "BEFORE", "AFTER"]
@@ -21,17 +21,11 @@ pub(super) fn skipped(code: &Code<'_>) -> Vec<Change> {
             None
         }
     };
-    let changes = (0..code.tokens.len()).filter_map(skip);
-    changes
-        .map(|edits| Change {
-            operator: Operator::SkipWrite,
-            edits,
-        })
-        .collect()
+    (0..code.tokens.len()).filter_map(skip).collect()
 }
 
 /// Drops each FOR UPDATE and FOR SHARE, and each SKIP LOCKED alone.
-pub(super) fn without_locks(code: &Code<'_>) -> Vec<Change> {
+pub(super) fn without_locks(code: &Code<'_>) -> Vec<Edits> {
     let mut changes = Vec::new();
     for at in (0..code.tokens.len()).filter(|at| code.is(*at, "FOR")) {
         let mut end = at + 1;
@@ -52,16 +46,16 @@ pub(super) fn without_locks(code: &Code<'_>) -> Vec<Change> {
             true => end + 2,
             false => end + usize::from(code.is(end, "NOWAIT")),
         };
-        changes.push(Change::replace(Operator::DropLock, code, &(at..last), ""));
+        changes.push(vec![Edit::new(code, &(at..last), "")]);
         if is_skipping {
-            changes.push(Change::replace(Operator::DropLock, code, &(end..last), ""));
+            changes.push(vec![Edit::new(code, &(end..last), "")]);
         }
     }
     changes
 }
 
 /// Returns the edits that make an INSERT store nothing, if it has one SELECT or one row of VALUES.
-fn insert_nothing(code: &Code<'_>, at: usize) -> Option<Vec<Edit>> {
+fn insert_nothing(code: &Code<'_>, at: usize) -> Option<Edits> {
     let source = code.end(at + 2, &["SELECT", "VALUES"]);
     if code.is(source, "SELECT") {
         return Some(vec![never(code, source + 1)]);
