@@ -11,6 +11,7 @@ use crate::pipeline::pause::QueuePause;
 
 row! {
     /// The statistics of one queue.
+    #[derive(Default)]
     pub struct QueueStats {
         /// The queue.
         pub queue: String,

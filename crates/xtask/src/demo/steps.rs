@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use indicatif::HumanCount;
 use redrive::Database;
-use redrive::admin::{FailureCount, QueueStats};
+use redrive::admin::QueueStats;
 
 use super::binaries::Session;
 use super::gateway::Gateway;
 use super::orders::Forecast;
-use super::reconciliation::Reconciliation;
+use super::reconciliation::{live, open, reconcile};
 use super::screen::{Progress, Screen};
 use crate::cargo::typed;
 use crate::child::ChildGuard;
@@ -100,7 +100,7 @@ impl<'a> Steps<'a> {
 
     fn redrive_letters(&mut self) -> Result<()> {
         self.screen.heading("18:31", "The letters are redriven");
-        if self.totals()?.open == 0 {
+        if open(&self.stats()?) == 0 {
             self.screen.print("There are none.");
             return Ok(());
         }
@@ -121,8 +121,8 @@ impl<'a> Steps<'a> {
             "--yes",
         ])?;
         self.wait_until_settled()?;
-        let totals = self.totals()?;
-        let (recovered, open) = (HumanCount(totals.recovered), HumanCount(totals.open));
+        let stats = self.stats()?;
+        let (recovered, open) = (HumanCount(stats.recovered), HumanCount(open(&stats)));
         self.screen
             .print(format!("{recovered} recovered, {open} died again."));
         Ok(())
@@ -131,7 +131,7 @@ impl<'a> Steps<'a> {
     fn discard_refunds(&mut self) -> Result<()> {
         self.screen
             .heading("18:40", "An operator decides about the rest");
-        let failures = self.totals()?.failures;
+        let failures = self.stats()?.failures;
         if failures.is_empty() {
             self.screen.print("No letter is left.");
             return Ok(());
@@ -151,17 +151,11 @@ impl<'a> Steps<'a> {
     /// Compares the orders with the queue and the gateway.
     fn reconcile(mut self) -> Result<()> {
         self.stop_service()?;
-        let totals = self.totals()?;
-        let reconciliation = Reconciliation {
-            live: totals.waiting + totals.backing_off,
-            recovered: totals.recovered,
-            discarded: totals.discarded,
-            letters: totals.open,
-            ..Reconciliation::of(self.forecast, &self.gateway)
-        };
+        let stats = self.stats()?;
+        let (report, verdict) = reconcile(self.forecast, &self.gateway, &stats);
         self.screen.heading("19:00", "Reconciliation");
-        self.screen.print(reconciliation.to_string());
-        reconciliation.check()?;
+        self.screen.print(report);
+        verdict?;
         let events = HumanCount(self.forecast.events);
         self.screen
             .heading("     ", &format!("{events} in, {events} accounted for."));
@@ -217,49 +211,21 @@ impl<'a> Steps<'a> {
     }
 
     fn progress(&self) -> Result<Progress> {
-        let totals = self.totals()?;
+        let stats = self.stats()?;
         Ok(Progress {
             events: self.forecast.events,
             delivered: self.gateway.charged(),
-            live: totals.waiting + totals.backing_off,
-            backing_off: totals.backing_off,
-            letters: totals.open,
+            live: live(&stats),
+            backing_off: stats.delayed,
+            letters: open(&stats),
         })
     }
 
-    fn totals(&self) -> Result<Totals> {
+    fn stats(&self) -> Result<QueueStats> {
         let queue = self.session.queue;
         let stats = self.db.admin().stats(Some(queue));
         let stats = stats.with_context(|| format!("cannot read the statistics of `{queue}`"))?;
         // An empty queue has no row.
-        Ok(stats
-            .into_iter()
-            .next()
-            .map(Totals::from)
-            .unwrap_or_default())
-    }
-}
-
-/// The totals of the queue.
-#[derive(Debug, Default)]
-struct Totals {
-    waiting: u64,
-    backing_off: u64,
-    open: u64,
-    recovered: u64,
-    discarded: u64,
-    failures: Vec<FailureCount>,
-}
-
-impl From<QueueStats> for Totals {
-    fn from(stats: QueueStats) -> Totals {
-        Totals {
-            waiting: stats.ready + stats.leased,
-            backing_off: stats.delayed,
-            open: stats.open + stats.quarantined,
-            recovered: stats.recovered,
-            discarded: stats.discarded,
-            failures: stats.failures,
-        }
+        Ok(stats.into_iter().next().unwrap_or_default())
     }
 }
