@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::Signal;
-use redrive::JobId;
 use redrive::dlq::runs::{Rate, RunId, RunOptions};
-use redrive::dlq::{ForeignFailure, GroupFilter, GroupState, LetterFilter, LetterState};
+use redrive::dlq::{ForeignFailure, LetterFilter};
 
 use super::context::{Context, TIMEOUT, connect, operator, run, say};
 use super::workload::{self, Workload};
@@ -291,24 +290,13 @@ impl Context<'_> {
 
     fn operators_decide(&mut self) -> Result<()> {
         say("operators decide about the rest");
-        let groups = self.db.dlq().groups().list(&GroupFilter::new())?;
-        let of = |class: &str| {
-            groups
-                .iter()
-                .find(|group| group.error_class == class)
-                .map(|group| group.id)
-        };
-        for (class, state) in [
-            ("UnknownCustomer", GroupState::Acknowledged),
-            ("InvalidCurrency", GroupState::Resolved),
-            ("BadAddress", GroupState::Ignored),
-            ("GatewayTrouble", GroupState::Resolved),
+        for (decision, class) in [
+            ("ack", "UnknownCustomer"),
+            ("resolve", "InvalidCurrency"),
+            ("ignore", "BadAddress"),
+            ("resolve", "GatewayTrouble"),
         ] {
-            let id = of(class).ok_or_else(|| anyhow!("no failure group of `{class}`"))?;
-            self.db
-                .dlq()
-                .groups()
-                .set_state(id, state, &operator().reason("seen"))?;
+            self.redrive(&format!("dlq groups {decision} class={class} --yes"))?;
         }
         // The fix is lost: a regression.
         self.set(|now| &now.is_fixed, false);
@@ -318,21 +306,7 @@ impl Context<'_> {
             "SELECT count(*) > 0 FROM redrive.failure_groups WHERE error_class = 'InvalidCurrency' AND regressions > 0",
         )?;
         self.set(|now| &now.is_fixed, true);
-        let ids: Vec<JobId> = self
-            .db
-            .dlq()
-            .list(
-                &LetterFilter::new()
-                    .queue("invoices")
-                    .state(LetterState::Open),
-            )?
-            .iter()
-            .map(|letter| letter.id)
-            .collect();
-        self.db.dlq().discard(
-            &LetterFilter::new().ids(ids),
-            &operator().reason("test data"),
-        )?;
+        self.redrive("dlq discard invoices --reason=test --yes")?;
         self.redrive("dlq retention set open 30d archive --queue orders")?;
         self.pause()
     }
