@@ -14,8 +14,8 @@ use crate::scratch;
 
 /// How many lines of the server's log an error shows.
 const LOG_LINES: usize = 20;
-/// How many ports to try. A free port may be taken a moment later.
-const PORTS: usize = 3;
+/// How often to try. A free port may be taken a moment later.
+const TRIES: usize = 3;
 const SETTINGS: &str =
     "max_connections = 400\nmax_prepared_transactions = 8\nshared_buffers = '256MB'\n";
 
@@ -57,30 +57,29 @@ impl Cluster {
             Durability::Throwaway => scratch::folder(),
             Durability::Durable | Durability::Measured => env::temp_dir(),
         };
-        let mut server = Server::below(&place, binaries.folder());
         let settings = format!("{SETTINGS}{}", durability.settings());
-        server.initialize(&[], &settings).map_err(|error| {
+        let start = || {
+            let server = Server::below(&place, binaries.folder());
+            server.initialize(&[], &settings)?;
+            server.try_start().map_err(|error| {
+                let log = fs::read_to_string(server.log()).unwrap_or_default();
+                format!("{error}\nThe end of its log:\n{}", tail(&log, LOG_LINES))
+            })?;
+            Ok::<_, String>(server)
+        };
+        let mut started = start();
+        for _ in 1..TRIES {
+            interrupt.check()?;
+            started = started.or_else(|_| start());
+        }
+        let started = started.map_err(|error| {
             anyhow!(
-                "{error}\ncannot initialize a cluster below {}; set TMPDIR to another folder",
+                "cannot start PostgreSQL {} below {}; set TMPDIR for another folder: {error}",
+                binaries.version(),
                 place.display()
             )
-        })?;
-        for _ in 1..PORTS {
-            interrupt.check()?;
-            if server.try_start().is_ok() {
-                return Ok(Cluster(server));
-            }
-            server.change_port();
-        }
-        server.try_start().map_err(|error| {
-            let log = fs::read_to_string(server.log()).unwrap_or_default();
-            anyhow!(
-                "cannot start PostgreSQL {}: {error}\nThe end of its log:\n{}",
-                binaries.version(),
-                tail(&log, LOG_LINES),
-            )
-        })?;
-        Ok(Cluster(server))
+        });
+        Ok(Cluster(started?))
     }
 
     /// Returns the URL of one of its databases, as superuser. Connections from this machine need no password.

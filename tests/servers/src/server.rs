@@ -63,12 +63,6 @@ impl Server {
         self.set(&format!("port = {}\n", self.port));
     }
 
-    /// Takes another port, because another process may have taken the one before the start.
-    pub fn change_port(&mut self) {
-        self.port = free_port();
-        self.set_port();
-    }
-
     /// Adds settings for the next start; the last value of a name applies.
     pub fn set(&self, settings: &str) {
         let file = self.data().join("postgresql.conf");
