@@ -4,7 +4,6 @@ mod changes;
 mod deny;
 mod package;
 mod results;
-mod spelling;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,6 +22,7 @@ use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
 use crate::programs::{FAKETIME, NODE, NPM, PGBOUNCER, PROMTOOL};
+use crate::tools::TYPOS;
 use crate::{alerts, chaos, dashboards, generate, scratch};
 
 /// How many schedules each light scenario of the models gets in the gate. Without this variable the
@@ -346,7 +346,9 @@ impl Runner<'_> {
         match step {
             Step::Tools => self.install_tools()?,
             Step::Format => self.succeed(&mut cargo(["fmt", "--all", "--check"]))?,
-            Step::Spelling => spelling::check(self)?,
+            Step::Spelling => {
+                self.succeed(&mut Command::new(TYPOS.find(&self.root, self.interrupt)?))?;
+            }
             Step::Lint => self.succeed(
                 cargo(["clippy", "--locked", "--workspace", "--all-targets"]).args([
                     "--all-features",
@@ -390,7 +392,7 @@ impl Runner<'_> {
         let programs = [PROMTOOL, PGBOUNCER, FAKETIME, NODE, NPM];
         let found = programs.map(|program| program.find(self.interrupt).map(drop));
         let others = [
-            spelling::install(self),
+            TYPOS.find(&self.root, self.interrupt).map(drop),
             dashboards::install(&self.root, self.interrupt),
             require_nextest(self.interrupt),
         ];

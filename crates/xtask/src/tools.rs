@@ -9,12 +9,18 @@ use anyhow::{Result, bail};
 use crate::interrupt::Interrupt;
 use crate::programs::TRIES;
 
+/// Finds mistakes in spelling. Its words are in `typos.toml`.
+pub(crate) const TYPOS: Tool = Tool {
+    name: "typos",
+    version: "1.52.0",
+};
+
 /// A program with its version, which is pinned: a newer one may report more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
     /// The name of the program and of its package.
-    pub(crate) name: &'static str,
-    pub(crate) version: &'static str,
+    name: &'static str,
+    version: &'static str,
 }
 
 impl Tool {
