@@ -20,12 +20,10 @@ const PARTS: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let each = bench.sized(500, 10);
     let rounds = bench.sized(4, 1);
-    let [mut baselines, mut redrive, mut calls] = [(); 3].map(|()| Waits::default());
+    let (mut baselines, mut redrive) = (Waits::default(), Waits::default());
     for _ in 0..rounds {
         baselines.push(baseline(bench, each)?);
-        let (idle, call) = idle(bench, each)?;
-        redrive.push(idle);
-        calls.push(call);
+        redrive.push(idle(bench, each)?);
     }
     for (name, part) in PARTS {
         let (baseline, redrive) = (baselines.at(part), redrive.at(part));
@@ -36,7 +34,6 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
             _ => row.note("of each round it is nearly the slowest"),
         })?;
     }
-    report(bench, "idle, from the call of the enqueue", &calls)?;
     // Two slots, 4 ms a job: 500 a second at most.
     for (load, every) in [("a quarter", 8_000), ("half", 4_000)] {
         let (jobs, every) = (bench.sized(2_000, 20), Duration::from_micros(every));
@@ -44,15 +41,10 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
         for _ in 0..bench.sized(3, 1) {
             waits.push(steady(bench, jobs, every)?);
         }
-        report(bench, &format!("{load} of what two slots can do"), &waits)?;
-    }
-    Ok(())
-}
-
-fn report(bench: &mut Bench, what: &str, waits: &Waits) -> Outcome {
-    for (name, part) in PARTS {
-        let name = format!("{what}, {name}");
-        bench.report(Measurement::new(name, "ms", &waits.at(part)))?;
+        for (name, part) in PARTS {
+            let name = format!("{load} of what two slots can do, {name}");
+            bench.report(Measurement::new(name, "ms", &waits.at(part)))?;
+        }
     }
     Ok(())
 }
@@ -95,11 +87,11 @@ fn baseline(bench: &Bench, count: usize) -> Outcome<Vec<f64>> {
         Ok(())
     })?;
     listening.join().map_err(|_| "the listener panicked")??;
-    Ok(waits.into_iter().map(|(wait, _)| wait).collect())
+    Ok(waits)
 }
 
-/// Enqueues each job after the previous one has started. Measures from the return and from the call.
-pub(crate) fn idle(bench: &Bench, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)> {
+/// Enqueues each job after the previous one has started.
+pub(crate) fn idle(bench: &Bench, count: usize) -> Outcome<Vec<f64>> {
     let queue = Queue::new(bench.db(), "idle")?;
     let (begun, starts) = unbounded();
     let worker = Worker::builder(&queue)
@@ -117,23 +109,22 @@ pub(crate) fn idle(bench: &Bench, count: usize) -> Outcome<(Vec<f64>, Vec<f64>)>
     paced(20, Duration::from_millis(100), &starts, enqueue)?;
     let waits = paced(count, Duration::from_millis(20), &starts, enqueue)?;
     worker.stop(TIMEOUT)?;
-    Ok(waits.into_iter().unzip())
+    Ok(waits)
 }
 
-/// Enqueues at intervals, and measures the time to each start, from the return and from the call.
+/// Enqueues at intervals, and measures the time from each answer to the start.
 fn paced(
     count: usize,
     every: Duration,
     starts: &Receiver<Instant>,
     mut go: impl FnMut() -> Outcome,
-) -> Outcome<Vec<(f64, f64)>> {
+) -> Outcome<Vec<f64>> {
     let mut waits = Vec::with_capacity(count);
     for _ in 0..count {
         let called = Instant::now();
         go()?;
         let answered = Instant::now();
-        let began = starts.recv_timeout(TIMEOUT)?;
-        waits.push((milliseconds(answered, began), milliseconds(called, began)));
+        waits.push(milliseconds(answered, starts.recv_timeout(TIMEOUT)?));
         thread::sleep(every.saturating_sub(called.elapsed()));
     }
     Ok(waits)

@@ -77,7 +77,7 @@ fn wake_up(bench: &mut Bench, rival: &Graphile) -> Outcome {
     let (mut rivals, mut redrive) = (Waits::default(), Waits::default());
     for _ in 0..bench.sized(4, 1) {
         rivals.push(rival.wakeups(bench, jobs)?);
-        redrive.push(latency::idle(bench, jobs)?.0);
+        redrive.push(latency::idle(bench, jobs)?);
     }
     for (name, part) in [("p50", 0.5), ("p99", 0.99)] {
         let (name, rivals) = (

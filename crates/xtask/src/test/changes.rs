@@ -1,6 +1,6 @@
 //! What a change needs: the files that differ from main, and the tests that they add or touch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -36,13 +36,9 @@ const PACKAGES: [(&str, &str); 6] = [
     ("tests/servers/", "redrive-servers"),
 ];
 
-/// The files of the workspace that differ from main.
+/// The files of the workspace that differ from main, with the lines that are new.
 #[derive(Debug)]
-pub(super) struct Changes {
-    files: Vec<String>,
-    /// Lines of the new files, by the index of the file.
-    lines: Vec<Vec<RangeInclusive<usize>>>,
-}
+pub(super) struct Changes(BTreeMap<String, Vec<RangeInclusive<usize>>>);
 
 impl Changes {
     /// Returns what differs from main, or `None` if this is main or no checkout of git.
@@ -58,44 +54,39 @@ impl Changes {
         // New files that git does not know yet.
         let new = git(&["ls-files", "--others", "--exclude-standard"])?;
         for file in new.lines() {
-            changes.files.push(file.to_owned());
-            changes.lines.push(vec![1..=usize::MAX]);
+            changes.0.insert(file.to_owned(), vec![1..=usize::MAX]);
         }
         Some(changes)
     }
 
     fn of(diff: &str) -> Changes {
-        let (mut files, mut lines) = (Vec::new(), Vec::<Vec<_>>::new());
+        let (mut files, mut file) = (BTreeMap::<_, Vec<_>>::new(), String::new());
         for line in diff.lines() {
-            if let Some(file) = line.strip_prefix("+++ b/") {
-                files.push(file.to_owned());
-                lines.push(Vec::new());
-            } else if let Some(file) = line.strip_prefix("--- a/")
-                && diff.contains(&format!("--- a/{file}\n+++ /dev/null"))
+            // A deleted file needs tests, too.
+            if let Some(name) = ["--- a/", "+++ b/"]
+                .iter()
+                .find_map(|begin| line.strip_prefix(begin))
             {
-                // A deleted file needs tests, too.
-                files.push(file.to_owned());
-                lines.push(Vec::new());
-            } else if let Some(place) = line.strip_prefix("@@ ")
-                && let Some(new) = place.split(' ').nth(1).and_then(range)
-                && let Some(of_file) = lines.last_mut()
-            {
-                of_file.push(new);
+                name.clone_into(&mut file);
+                files.entry(file.clone()).or_default();
+            } else if let Some(place) = line.strip_prefix("@@ ") {
+                let new = place.split(' ').nth(1).and_then(range);
+                files.entry(file.clone()).or_default().extend(new);
             }
         }
-        Changes { files, lines }
+        Changes(files)
     }
 
     /// Whether a file below one of the folders changed.
     pub(super) fn touches(&self, prefixes: &[&str]) -> bool {
         let is_below = |file: &String| prefixes.iter().any(|prefix| file.starts_with(prefix));
-        self.files.iter().any(is_below)
+        self.0.keys().any(is_below)
     }
 
     /// Returns the names of the test functions that the change adds or touches.
     pub(super) fn tests(&self, root: &Path) -> Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
-        for (file, lines) in self.files.iter().zip(&self.lines) {
+        for (file, lines) in &self.0 {
             let path = root.join(file);
             if path.extension().is_none_or(|end| end != "rs") || !path.is_file() {
                 continue;
@@ -109,7 +100,7 @@ impl Changes {
     pub(super) fn filter(&self, root: &Path) -> Result<String> {
         let mut parts: BTreeSet<String> =
             self.tests(root)?.iter().map(|name| exactly(name)).collect();
-        for file in &self.files {
+        for file in self.0.keys() {
             let any = file.replacen("redrive/src/", "redrive/PART/", 1);
             let any = any.replacen("redrive/sql/", "redrive/PART/", 1);
             let needed = NEEDED.iter().find(|(prefix, _)| any.starts_with(prefix));
@@ -189,11 +180,9 @@ diff --git a/crates/redrive/src/dlq/gone.rs b/crates/redrive/src/dlq/gone.rs
     #[test]
     fn a_diff_names_files_and_lines() {
         let changes = Changes::of(DIFF);
-        assert_eq!(
-            changes.files,
-            ["tests/it/a.rs", "crates/redrive/src/dlq/gone.rs"]
-        );
-        assert_eq!(changes.lines[0], [4..=5, 11..=11]);
+        let files: Vec<&String> = changes.0.keys().collect();
+        assert_eq!(files, ["crates/redrive/src/dlq/gone.rs", "tests/it/a.rs"]);
+        assert_eq!(changes.0["tests/it/a.rs"], [4..=5, 11..=11]);
         assert!(changes.touches(&["alerts/", "crates/redrive/"]));
         assert!(!changes.touches(&["alerts/", "grafana/"]));
         let filter = changes.filter(Path::new("/nonexistent")).expect("a filter");
