@@ -26,7 +26,6 @@ use self::accepted::Accepted;
 use self::coverage::Coverage;
 use self::integration::Integration;
 use self::mutant::{SqlMutant, mutants, sample};
-use self::report::Report;
 pub(crate) use self::source::files as sql_files;
 use crate::cargo::git;
 use crate::interrupt::Interrupt;
@@ -77,12 +76,9 @@ pub(crate) fn run(options: &MutantOptions, interrupt: &Interrupt) -> Result<()> 
     let print =
         |mutant: &SqlMutant<'_>, outcome: &_| println!("{}", report::outcome(mutant, outcome));
     let outcomes = trial::outcomes(&integration, &coverage, &selected, places, print)?;
-    let report = Report {
-        trials: selected.into_iter().zip(outcomes).collect(),
-        accepted,
-    };
-    println!("\n{}", report.counts());
-    report.verdict()
+    let trials: Vec<_> = selected.into_iter().zip(outcomes).collect();
+    println!("\n{}", report::counts(&trials));
+    report::verdict(&trials, &accepted)
 }
 
 impl MutantOptions {
@@ -107,7 +103,7 @@ impl MutantOptions {
             // So that the run can be repeated.
             let seed = seed.trim();
             println!("    --sample {size} --seed {seed}");
-            mutants.retain(|mutant| accepted.reason(mutant).is_none());
+            mutants.retain(|mutant| !accepted.has(mutant));
             mutants = sample(mutants, size, seed);
         }
         ensure!(!mutants.is_empty(), "no mutant matches --only");

@@ -1,6 +1,6 @@
 //! The mutants that no test can notice, each with its reason.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -23,9 +23,9 @@ struct Entry {
     reason: String,
 }
 
-/// The accepted mutants: the reason of each identity.
+/// The identities of the accepted mutants.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Accepted(BTreeMap<String, String>);
+pub(super) struct Accepted(BTreeSet<String>);
 
 impl Accepted {
     /// Reads the file and checks that each of its mutants exists.
@@ -39,31 +39,30 @@ impl Accepted {
         let entries: Vec<Entry> = serde_json::from_str(text)
             .with_context(|| format!("{FILE} is not a list of mutants"))?;
         let mut accepted = Accepted::default();
-        for entry in entries {
-            let (id, name) = (&entry.id, &entry.name);
-            let same = |mutant: &&SqlMutant<'_>| mutant.id == *id;
-            let mutant = mutants.iter().find(same).with_context(|| {
-                format!("{FILE}: the mutant {id} of `{name}` does not exist any more; remove it")
-            })?;
+        for Entry {
+            id,
+            name,
+            change,
+            reason,
+        } in entries
+        {
+            let is_it = |mutant: &SqlMutant<'_>| {
+                mutant.id == id && mutant.source.name == name && mutant.change == change
+            };
             ensure!(
-                mutant.source.name == *name && mutant.change == entry.change,
-                "{FILE}: the mutant {id} is `{}` with {}",
-                mutant.source.name,
-                mutant.change
+                mutants.iter().any(is_it),
+                "{FILE}: there is no mutant {id} of `{name}` with {change} any more; remove it"
             );
-            ensure!(
-                !entry.reason.trim().is_empty(),
-                "{FILE}: {id} has no reason"
-            );
-            let twice = accepted.0.insert(entry.id.clone(), entry.reason);
-            ensure!(twice.is_none(), "{FILE}: {id} is listed twice");
+            ensure!(!reason.trim().is_empty(), "{FILE}: {id} has no reason");
+            let is_new = accepted.0.insert(id.clone());
+            ensure!(is_new, "{FILE}: {id} is listed twice");
         }
         Ok(accepted)
     }
 
-    /// Returns the reason of a mutant.
-    pub(super) fn reason(&self, mutant: &SqlMutant<'_>) -> Option<&str> {
-        self.0.get(&mutant.id).map(|reason| &**reason)
+    /// Whether a mutant may survive.
+    pub(super) fn has(&self, mutant: &SqlMutant<'_>) -> bool {
+        self.0.contains(&mutant.id)
     }
 
     pub(super) fn len(&self) -> usize {

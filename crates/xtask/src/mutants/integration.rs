@@ -25,15 +25,6 @@ const MESSAGE: usize = 160;
 /// A migrated database.
 pub(super) const MIGRATED: &str = "redrive_mutants_migrated";
 
-/// How a test ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    Passed,
-    /// With its first message.
-    Failed(String),
-    TimedOut,
-}
-
 /// The built tests and a running server.
 #[derive(Debug)]
 pub(super) struct Integration<'a> {
@@ -106,14 +97,14 @@ impl<'a> Integration<'a> {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// Runs one test through a proxy, on copies of a template.
+    /// Runs one test through a proxy, on copies of a template. Returns why it failed, or `None` if it passed.
     pub(super) fn run(
         &self,
         test: &str,
         proxy: u16,
         template: &str,
         limit: Duration,
-    ) -> Result<Ended> {
+    ) -> Result<Option<String>> {
         let url = format!("postgres://postgres@127.0.0.1:{proxy}/postgres");
         let mut command = Command::new(&self.program);
         command
@@ -125,9 +116,9 @@ impl<'a> Integration<'a> {
             .envs(self.programs.iter().cloned());
         let ended = self.interrupt.ended(command.stderr(Stdio::null()), limit)?;
         Ok(match ended {
-            None => Ended::TimedOut,
-            Some((status, _)) if status.success() => Ended::Passed,
-            Some((_, output)) => Ended::Failed(message(&output)),
+            None => Some(format!("no end within {limit:?}")),
+            Some((status, _)) if status.success() => None,
+            Some((_, output)) => Some(message(&output)),
         })
     }
 

@@ -33,44 +33,37 @@ pub(super) fn outcome(mutant: &SqlMutant<'_>, outcome: &Outcome) -> String {
     }
 }
 
-/// The mutants of a run with their outcomes.
-#[derive(Debug)]
-pub(super) struct Report<'a> {
-    pub(super) trials: Vec<(SqlMutant<'a>, Outcome)>,
-    pub(super) accepted: Accepted,
+/// A mutant with its outcome.
+type Trial<'a> = (SqlMutant<'a>, Outcome);
+
+/// Returns how many mutants had each outcome.
+pub(super) fn counts(trials: &[Trial<'_>]) -> String {
+    let (mut invalid, mut killed, mut survived) = (0, 0, 0);
+    for (_, outcome) in trials {
+        match outcome {
+            Outcome::Invalid { .. } => invalid += 1,
+            Outcome::Killed { .. } => killed += 1,
+            Outcome::Survived { .. } => survived += 1,
+        }
+    }
+    format!("{invalid} invalid, {killed} killed, {survived} survived")
 }
 
-impl Report<'_> {
-    /// Returns how many mutants had each outcome.
-    pub(super) fn counts(&self) -> String {
-        let (mut invalid, mut killed, mut survived) = (0, 0, 0);
-        for (_, outcome) in &self.trials {
-            match outcome {
-                Outcome::Invalid { .. } => invalid += 1,
-                Outcome::Killed { .. } => killed += 1,
-                Outcome::Survived { .. } => survived += 1,
+/// Returns an error if a mutant survived without a reason, or if one with a reason did not.
+pub(super) fn verdict(trials: &[Trial<'_>], accepted: &Accepted) -> Result<()> {
+    let mut wrong = String::new();
+    for (mutant, outcome) in trials {
+        let what = match (outcome, accepted.has(mutant)) {
+            (Outcome::Survived { .. }, false) => {
+                format!("write the missing test, or a reason in {FILE}")
             }
-        }
-        format!("{invalid} invalid, {killed} killed, {survived} survived")
+            (Outcome::Survived { .. }, true) | (_, false) => continue,
+            (_, true) => format!("it does not survive; remove it from {FILE}"),
+        };
+        _ = write!(wrong, "\n{}\n               {what}", described(mutant));
     }
-
-    /// Returns an error if a mutant survived without a reason, or if one with a reason did not.
-    pub(super) fn verdict(&self) -> Result<()> {
-        let mut wrong = String::new();
-        for (mutant, outcome) in &self.trials {
-            let is_accepted = self.accepted.reason(mutant).is_some();
-            let what = match (outcome, is_accepted) {
-                (Outcome::Survived { .. }, false) => {
-                    format!("write the missing test, or a reason in {FILE}")
-                }
-                (Outcome::Survived { .. }, true) | (_, false) => continue,
-                (_, true) => format!("it does not survive; remove it from {FILE}"),
-            };
-            _ = write!(wrong, "\n{}\n               {what}", described(mutant));
-        }
-        ensure!(wrong.is_empty(), "mutants need attention:{wrong}");
-        Ok(())
-    }
+    ensure!(wrong.is_empty(), "mutants need attention:{wrong}");
+    Ok(())
 }
 
 #[cfg(test)]
@@ -96,11 +89,8 @@ mod tests {
         };
         let verdict = |first: &Outcome, second: &Outcome| {
             let outcomes = [first.clone(), second.clone()];
-            let report = Report {
-                trials: mutants.clone().into_iter().zip(outcomes).collect(),
-                accepted: accepted.clone(),
-            };
-            report.verdict().map_err(|error| error.to_string())
+            let trials: Vec<_> = mutants.clone().into_iter().zip(outcomes).collect();
+            verdict(&trials, &accepted).map_err(|error| error.to_string())
         };
         verdict(&survived, &killed).expect("as it should be");
         let error = verdict(&survived, &survived).expect_err("no reason");

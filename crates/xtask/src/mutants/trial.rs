@@ -9,7 +9,7 @@ use postgres::Client;
 use postgres::types::Type;
 
 use super::coverage::Coverage;
-use super::integration::{Ended, Integration, MIGRATED};
+use super::integration::{Integration, MIGRATED};
 use super::mutant::SqlMutant;
 use super::parallel::{in_parallel, lock};
 use super::proxy::{Proxy, database};
@@ -103,13 +103,9 @@ impl Place {
         for (test, time) in &tests {
             let limit = *time * PATIENCE.0 + PATIENCE.1;
             self.proxy.patch(patch.clone());
-            let ended = integration.run(test, self.proxy.port(), template, limit)?;
+            let failure = integration.run(test, self.proxy.port(), template, limit)?;
             let sent = self.proxy.take_sent();
-            let message = match ended {
-                Ended::Passed => continue,
-                Ended::Failed(message) => message,
-                Ended::TimedOut => format!("no end within {limit:?}"),
-            };
+            let Some(message) = failure else { continue };
             let created = sent.iter().filter_map(|text| database(text, CREATE));
             let created: Vec<&str> = created.collect();
             integration.drop_databases(&created)?;
@@ -130,17 +126,20 @@ struct Witnesses(Mutex<BTreeMap<String, bool>>);
 
 impl Witnesses {
     /// Returns whether a test passes without a mutant. Runs it once.
-    fn is_reliable(&self, test: &str, run: impl FnOnce() -> Result<Ended>) -> Result<bool> {
+    fn is_reliable(
+        &self,
+        test: &str,
+        run: impl FnOnce() -> Result<Option<String>>,
+    ) -> Result<bool> {
         let known = lock(&self.0).get(test).copied();
         if let Some(known) = known {
             return Ok(known);
         }
-        let ended = run()?;
-        if ended != Ended::Passed {
-            println!("    left out, because it fails without a mutant: {test}: {ended:?}");
+        let failure = run()?;
+        if let Some(failure) = &failure {
+            println!("    left out, because it fails without a mutant: {test}: {failure}");
         }
-        let is_reliable = ended == Ended::Passed;
-        lock(&self.0).insert(test.to_owned(), is_reliable);
-        Ok(is_reliable)
+        lock(&self.0).insert(test.to_owned(), failure.is_none());
+        Ok(failure.is_none())
     }
 }
