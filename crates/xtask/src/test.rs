@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -119,14 +120,14 @@ pub(crate) fn run(options: &TestOptions, interrupt: &Interrupt) -> Result<()> {
     let evidence = target_folder(&root).join("gate");
     fs::create_dir_all(&evidence)
         .with_context(|| format!("cannot create {}", evidence.display()))?;
-    let mut runner = Runner {
+    let runner = Runner {
         interrupt,
         changes: Changes::since_main(&root, interrupt),
         root,
         suite,
         only_changed: options.changed,
         arguments: &options.runner,
-        server: None,
+        server: OnceLock::new(),
         evidence,
     };
     let tasks = runner.tasks(options)?;
@@ -234,7 +235,8 @@ struct Runner<'a> {
     /// Whether to run only what these changes need.
     only_changed: bool,
     arguments: &'a [String],
-    server: Option<Server>,
+    /// Started by the first command that needs it.
+    server: OnceLock<Result<Server>>,
     /// The folder for reports and logs.
     evidence: PathBuf,
 }
@@ -305,7 +307,7 @@ impl Runner<'_> {
 
     /// Runs tasks, several of them side by side. Returns for each its time and a remark for the report,
     /// which may be empty.
-    fn run_group(&mut self, group: &[Task]) -> Vec<(Duration, Result<String>)> {
+    fn run_group(&self, group: &[Task]) -> Vec<(Duration, Result<String>)> {
         let end = |task: Task, start: Instant, result: Result<String>| {
             let time = start.elapsed();
             let how = if result.is_ok() { "ok" } else { "FAILED" };
@@ -313,24 +315,13 @@ impl Runner<'_> {
             (time, result)
         };
         let start = Instant::now();
-        // Several of those that share the machine need it.
-        let needs_server = |task: &Task| {
-            group.len() > 1 || matches!(task, Task::Step(Step::Tests | Step::DocTests))
-        };
-        if group.iter().any(needs_server)
-            && let Err(error) = self.start_server()
-        {
-            let failed = |task: &Task| end(*task, start, Err(anyhow!("{error:#}")));
-            return group.iter().map(failed).collect();
-        }
-        let runner = &*self;
         thread::scope(|scope| {
             let runs: Vec<_> = group
                 .iter()
                 .map(|task| {
                     scope.spawn(move || match *task {
-                        Task::Step(step) => end(*task, start, runner.run_step(step)),
-                        Task::Version(major) => end(*task, start, runner.run_on(major)),
+                        Task::Step(step) => end(*task, start, self.run_step(step)),
+                        Task::Version(major) => end(*task, start, self.run_on(major)),
                     })
                 })
                 .collect();
@@ -577,23 +568,18 @@ impl Runner<'_> {
         Results::read(&self.report())
     }
 
-    fn start_server(&mut self) -> Result<()> {
-        if self.server.is_none() {
-            let binaries = Binaries::find(self.interrupt)?;
-            self.server = Some(Server::start(&binaries, self.interrupt)?);
-        }
-        Ok(())
-    }
-
     /// Makes a command use the server of the tests.
     fn served<'c>(&self, command: &'c mut Command) -> Result<&'c mut Command> {
-        let server = self.server.as_ref().context("the server was not started")?;
-        Ok(server.serve(command))
+        let start = || Server::start(&Binaries::find(self.interrupt)?, self.interrupt);
+        match self.server.get_or_init(start) {
+            Ok(server) => Ok(server.serve(command)),
+            Err(error) => bail!("{error:#}"),
+        }
     }
 
     /// Copies the server's log to the evidence after a failure. Returns the folder.
     fn keep_log(&self, has_failed: bool) -> PathBuf {
-        if let Some(server) = self.server.as_ref().filter(|_| has_failed) {
+        if let (true, Some(Ok(server))) = (has_failed, self.server.get()) {
             let kept = self.evidence.join("postgresql.log");
             if let Err(error) = fs::copy(server.cluster.log(), &kept) {
                 println!("    cannot keep the server's log: {error}");
@@ -604,12 +590,14 @@ impl Runner<'_> {
 
     /// A number that the commit decides.
     fn seed(&self) -> u64 {
-        let commit = git(&self.root, &["rev-parse", "HEAD"], self.interrupt);
-        let number = commit.ok().and_then(|commit| {
-            let digits = commit.get(..8)?;
-            u64::from_str_radix(digits, 16).ok()
-        });
-        number.unwrap_or(1)
+        let commit = git(
+            &self.root,
+            &["rev-parse", "--short=8", "HEAD"],
+            self.interrupt,
+        );
+        commit
+            .and_then(|commit| Ok(u64::from_str_radix(commit.trim(), 16)?))
+            .unwrap_or(1)
     }
 
     /// Runs a command in the root of the workspace. It must succeed.
