@@ -52,12 +52,10 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
     // One of them is this query.
     let transactions = a_second(before.transactions + 1.0, after.transactions);
     let processor = a_second(before.processor, after.processor) * 100.0;
-    let switches = a_second(before.switches, after.switches);
     for row in [
         Measurement::new("connections", "", after.connections).target(Target::AtMost(3.0)),
         Measurement::new("transactions", "1/s", transactions).target(Target::AtMost(1.0)),
         Measurement::new("processor", "%", processor).target(Target::AtMost(0.1)),
-        Measurement::new("wake-ups", "1/s", switches),
         Measurement::new("resident memory", "MB", after.memory / 1024.0),
         Measurement::new("threads", "", after.threads).note("two of them are slots"),
     ] {
@@ -78,7 +76,6 @@ struct IdleCost {
     connections: f64,
     transactions: f64,
     processor: f64,
-    switches: f64,
     memory: f64,
     threads: f64,
 }
@@ -101,22 +98,15 @@ impl IdleCost {
                 line.and_then(|line| line.trim_start_matches(':').split_whitespace().next());
             Ok(number.ok_or_else(|| format!("no `{name}`"))?.parse()?)
         };
-        let (mut switches, mut nanoseconds) = (0.0, 0.0);
+        let mut nanoseconds = 0.0;
         for thread in std::fs::read_dir(format!("{process}/task"))? {
-            let thread = thread?.path();
-            let ran = std::fs::read_to_string(thread.join("schedstat"))?;
+            let ran = std::fs::read_to_string(thread?.path().join("schedstat"))?;
             nanoseconds += ran.split(' ').next().unwrap_or("0").parse::<f64>()?;
-            let status = std::fs::read_to_string(thread.join("status"))?;
-            let line = status
-                .lines()
-                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-            switches += line.unwrap_or("0").trim().parse::<f64>()?;
         }
         Ok(IdleCost {
             connections: of_server.get(0),
             transactions: of_server.get(1),
             processor: nanoseconds / 1e9,
-            switches,
             memory: field("VmRSS")?,
             threads: field("Threads")?,
         })

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use hdrhistogram::Histogram;
+use redrive::admin::QueueStats;
 use redrive::limits::WORKER_CONNECTIONS;
 use redrive::{Database, Failure, Handlers, Job, NewJob, Payload, Queue, Workers};
 use redrive_benches::{Outcome, print_error};
@@ -214,8 +215,9 @@ fn produce(queues: &[Queue], db: &Database, tally: &Tally) -> Outcome {
         ("depth-target", _) => {
             let target: u64 = setting("TARGET_DEPTH", 1000)?;
             loop {
-                let missing = target.saturating_sub(until_answered(|| depths(db)).ready);
-                enqueue(usize::try_from(missing)?)?;
+                let stats = until_answered(|| db.admin().stats(None));
+                let ready: u64 = stats.iter().map(|queue| queue.ready).sum();
+                enqueue(usize::try_from(target.saturating_sub(ready))?)?;
                 thread::sleep(Duration::from_millis(5));
             }
         }
@@ -282,35 +284,27 @@ fn sample(db: &Database, tally: &Tally, stopped: &Receiver<()>) -> Outcome {
         let mut values = Vec::new();
         for ((metric, counter), before) in counters.iter().zip(&mut before) {
             let count = counter.load(Ordering::Relaxed);
-            values.push((*metric, number(count - *before) / took, every));
+            values.push(((*metric).to_owned(), number(count - *before) / took, every));
             *before = count;
         }
-        for (latencies, names) in [
-            (
-                &tally.claims,
-                ["claim_p50_ms", "claim_p95_ms", "claim_p99_ms"],
-            ),
-            (
-                &tally.ends,
-                [
-                    "end_to_end_p50_ms",
-                    "end_to_end_p95_ms",
-                    "end_to_end_p99_ms",
-                ],
-            ),
-        ] {
-            let percentiles = latencies.percentiles(samples)?;
-            let named = percentiles
-                .into_iter()
-                .flat_map(|them| names.into_iter().zip(them));
-            values.extend(named.map(|(name, value)| (name, value, window / 1000)));
+        for (what, latencies) in [("claim", &tally.claims), ("end_to_end", &tally.ends)] {
+            let percentiles = latencies.percentiles(samples)?.into_iter().flatten();
+            let named = ["p50", "p95", "p99"].into_iter().zip(percentiles);
+            values.extend(
+                named.map(|(part, value)| (format!("{what}_{part}_ms"), value, window / 1000)),
+            );
         }
-        match depths(db) {
-            Ok(depths) => values.extend([
-                ("queue_depth", number(depths.ready), 0),
-                ("running_depth", number(depths.leased), 0),
-                ("retryable_depth", number(depths.delayed), 0),
-            ]),
+        match db.admin().stats(None) {
+            Ok(stats) => {
+                let sum = |of: fn(&QueueStats) -> u64| number(stats.iter().map(of).sum());
+                for (metric, depth) in [
+                    ("queue_depth", sum(|queue| queue.ready)),
+                    ("running_depth", sum(|queue| queue.leased)),
+                    ("retryable_depth", sum(|queue| queue.delayed)),
+                ] {
+                    values.push((metric.to_owned(), depth, 0));
+                }
+            }
             Err(error) => print_error(&error),
         }
         let (at, instance): (_, u32) = (timestamp(), setting("BENCH_INSTANCE_ID", 0)?);
@@ -326,22 +320,6 @@ fn sample(db: &Database, tally: &Tally, stopped: &Receiver<()>) -> Outcome {
             return Ok(());
         }
     }
-}
-
-#[derive(Default)]
-struct Depths {
-    ready: u64,
-    leased: u64,
-    delayed: u64,
-}
-
-fn depths(db: &Database) -> redrive::Result<Depths> {
-    let queues = db.admin().stats(None)?;
-    Ok(queues.iter().fold(Depths::default(), |all, queue| Depths {
-        ready: all.ready + queue.ready,
-        leased: all.leased + queue.leased,
-        delayed: all.delayed + queue.delayed,
-    }))
 }
 
 /// Returns a setting from the environment.

@@ -2,8 +2,7 @@
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::PathBuf;
+use std::io::Write as _;
 use std::process::{Command, ExitCode};
 
 use redrive::Database;
@@ -40,7 +39,6 @@ pub struct Bench {
     url: String,
     scale: Scale,
     rows: Option<File>,
-    log: Option<File>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +50,7 @@ enum Scale {
 /// Runs the scenario in the arguments, `NAME [--quick]`, or lists all scenarios.
 ///
 /// `DATABASE_URL` names an empty database. Measurements are printed, and appended as lines of JSON
-/// to the file `REDRIVE_BENCH_ROWS`. `REDRIVE_BENCH_LOG` is the log of the server.
+/// to the file `REDRIVE_BENCH_ROWS`.
 pub fn main(scenarios: &[Scenario], children: &[Child]) -> ExitCode {
     let arguments: Vec<String> = std::env::args()
         .skip(1)
@@ -117,20 +115,14 @@ impl Bench {
         let url = std::env::var("DATABASE_URL").map_err(
             |_| "set DATABASE_URL to an empty database; the benchmark creates its tables there",
         )?;
-        let file = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
-        let rows = file("REDRIVE_BENCH_ROWS")
+        let rows = std::env::var_os("REDRIVE_BENCH_ROWS")
             .map(|path| OpenOptions::new().create(true).append(true).open(path))
             .transpose()?;
-        let mut log = file("REDRIVE_BENCH_LOG").map(File::open).transpose()?;
-        if let Some(log) = &mut log {
-            log.seek(SeekFrom::End(0))?;
-        }
         Ok(Bench {
             db: redrive::connect(&url)?,
             url,
             scale,
             rows,
-            log,
         })
     }
 
@@ -222,16 +214,6 @@ impl Bench {
             rows.write_all(line.as_bytes())?;
         }
         Ok(())
-    }
-
-    /// Returns the lines that the server logged since the last call, or `None` without a log.
-    pub fn server_log(&mut self) -> Outcome<Option<String>> {
-        let Some(log) = &mut self.log else {
-            return Ok(None);
-        };
-        let mut bytes = Vec::new();
-        log.read_to_end(&mut bytes)?;
-        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Returns a command that runs a [`Child`] on the same database.

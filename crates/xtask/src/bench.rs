@@ -111,8 +111,7 @@ fn measure(
     let start = Instant::now();
     command
         .env("DATABASE_URL", cluster.create_database(&database)?)
-        .env("REDRIVE_BENCH_ROWS", &file)
-        .env("REDRIVE_BENCH_LOG", cluster.log());
+        .env("REDRIVE_BENCH_ROWS", &file);
     interrupt.succeed(command).with_context(|| {
         format!("scenario `{name}` failed; to repeat it: cargo xtask bench {name}")
     })?;

@@ -10,13 +10,6 @@ use serde_json::{Deserializer, Map, Value};
 
 use super::gateway::{name_of, validate};
 
-/// How many of a thousand generated orders have a currency with a trailing space, on average.
-const SPACED_CURRENCY: u64 = 3;
-/// How many of a thousand are refunds, with a negative amount.
-const NEGATIVE_AMOUNT: u64 = 1;
-/// How many of a thousand have an amount as text, with a decimal comma.
-const AMOUNT_AS_TEXT: u64 = 1;
-
 /// Writes generated orders to a file, one JSON object a line. The same number always generates the
 /// same orders.
 pub(crate) fn write(path: &Path, events: u64) -> Result<()> {
@@ -35,19 +28,13 @@ fn order(number: u64) -> String {
     let cents = random.u32(490..20_490);
     let customer = random.u32(..5_000);
     let second = random.u32(..3_600);
-    let permille = random.u64(..1_000);
-
-    let currency = if permille < SPACED_CURRENCY {
-        "USD "
-    } else {
-        currency
-    };
-    let amount = match permille.checked_sub(SPACED_CURRENCY) {
-        Some(permille) if permille < NEGATIVE_AMOUNT => format!("-{cents}"),
-        Some(permille) if permille < NEGATIVE_AMOUNT + AMOUNT_AS_TEXT => {
-            format!("\"{},{:02}\"", cents / 100, cents % 100)
-        }
-        Some(_) | None => cents.to_string(),
+    // Of a thousand orders, about three have a currency with a trailing space, one is a refund, and one has an amount as
+    // text with a decimal comma.
+    let (currency, amount) = match random.u64(..1_000) {
+        0..3 => ("USD ", cents.to_string()),
+        3 => (currency, format!("-{cents}")),
+        4 => (currency, format!("\"{},{:02}\"", cents / 100, cents % 100)),
+        _ => (currency, cents.to_string()),
     };
     format!(
         r#"{{"order":"F-{number:06}","customer":"C-{customer:04}","amount":{amount},"currency":"{currency}","placed_at":"2025-11-21T17:{:02}:{:02}Z"}}"#,
