@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use self::checks::Checks;
+pub(crate) use self::checks::Checks;
 use self::environment::Environment;
 use crate::cargo::workspace;
 use crate::interrupt::Interrupt;
@@ -40,7 +40,7 @@ pub(crate) struct DashboardOptions {
 }
 
 /// How the dashboards are drawn.
-struct Drawing<'a> {
+pub(crate) struct Drawing<'a> {
     themes: &'a [&'a str],
     folder: PathBuf,
 }
@@ -59,21 +59,6 @@ pub(crate) fn run(options: &DashboardOptions, interrupt: &Interrupt) -> Result<(
     check_and_draw(&root, pause, &drawing, interrupt)?;
     println!("\nThe screenshots are in {}.", drawing.folder.display());
     Ok(())
-}
-
-/// Writes the dashboards from their source.
-pub(crate) fn write(root: &Path, interrupt: &Interrupt) -> Result<()> {
-    Checks::write(root, interrupt)
-}
-
-/// Checks that the dashboards are what their source writes.
-pub(crate) fn check_written(root: &Path, interrupt: &Interrupt) -> Result<()> {
-    Checks::prepare(root, interrupt)?.check_written()
-}
-
-/// Installs what the checks of the files need.
-pub(crate) fn install(root: &Path, interrupt: &Interrupt) -> Result<()> {
-    Checks::prepare(root, interrupt).map(drop)
 }
 
 /// The step of `cargo xtask test`. Only the deep suite starts a system and draws.

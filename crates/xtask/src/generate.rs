@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
 use crate::cargo::workspace;
-use crate::dashboards;
+use crate::dashboards::Checks;
 use crate::interrupt::Interrupt;
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &GenerateOptions, interrupt: &Interrupt) -> Result<()
     }
     write(&root)?;
     // They read the page of metrics.
-    dashboards::write(&root, interrupt)
+    Checks::write(&root, interrupt)
 }
 
 /// Writes all but the dashboards.
@@ -62,7 +62,7 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
         "out of date: {}; to update them: cargo xtask generate",
         stale.join(", ")
     );
-    dashboards::check_written(root, interrupt)
+    Checks::prepare(root, interrupt)?.check_written()
 }
 
 fn generated(root: &Path) -> Result<Vec<Generated>> {

@@ -20,6 +20,7 @@ use self::changes::{Changes, exactly};
 use self::results::{Failure, Results};
 use crate::cargo::{cargo, git, target_folder, workspace};
 use crate::cluster::{Cluster, Durability};
+use crate::dashboards::Checks;
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
 use crate::programs::{FAKETIME, NODE, NPM, PGBOUNCER, PROMTOOL};
@@ -384,7 +385,7 @@ impl Runner<'_> {
         let found = programs.map(|program| program.find(self.interrupt).map(drop));
         let others = [
             TYPOS.find(&self.root, self.interrupt).map(drop),
-            dashboards::install(&self.root, self.interrupt),
+            Checks::prepare(&self.root, self.interrupt).map(drop),
             require_nextest(self.interrupt),
         ];
         let missing: Vec<String> = found

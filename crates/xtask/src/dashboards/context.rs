@@ -59,19 +59,25 @@ impl Context<'_> {
         self.interrupt.pause(self.pause)
     }
 
-    pub(super) fn is_true(&mut self, question: &str) -> Result<bool> {
+    /// Returns the number of rows of a table that meet a condition.
+    pub(super) fn count(&mut self, rows: &str) -> Result<i64> {
         self.admin
-            .query_one(question, &[])
+            .query_one(&format!("SELECT count(*) FROM {rows}"), &[])
             .map(|row| row.get(0))
-            .with_context(|| format!("`{question}` failed"))
+            .with_context(|| format!("cannot count {rows}"))
     }
 
-    /// Waits until a query returns true.
-    pub(super) fn wait_for(&mut self, what: &str, question: &str) -> Result<()> {
+    /// Waits until there are at least as many such rows.
+    pub(super) fn wait_for(&mut self, least: i64, rows: &str) -> Result<()> {
+        self.wait_until(rows, |count| count >= least)
+    }
+
+    /// Waits until the number of such rows meets a condition.
+    pub(super) fn wait_until(&mut self, rows: &str, is_met: impl Fn(i64) -> bool) -> Result<()> {
         let interrupt = self.interrupt.clone();
         interrupt
-            .wait_for(TIMEOUT, || Ok(self.is_true(question)?.then_some(())))?
-            .with_context(|| format!("waited {TIMEOUT:?} for {what}"))
+            .wait_for(TIMEOUT, || Ok(is_met(self.count(rows)?).then_some(())))?
+            .with_context(|| format!("waited {TIMEOUT:?} for {rows}"))
     }
 
     /// Runs the command line to its end. Exit code 1 is fine: some letters were refused.

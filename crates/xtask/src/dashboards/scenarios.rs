@@ -82,8 +82,8 @@ impl Context<'_> {
         self.pause()?;
         self.set(|now| &now.is_peak, false);
         self.wait_for(
-            "letters of the gateway",
-            "SELECT count(*) >= 40 FROM redrive.dead_letters WHERE error_class = 'GatewayTrouble'",
+            40,
+            "redrive.dead_letters WHERE error_class = 'GatewayTrouble'",
         )?;
         self.pause()?;
         self.set(|now| &now.is_gateway_broken, false);
@@ -93,10 +93,7 @@ impl Context<'_> {
     fn tax_service_is_down(&mut self) -> Result<()> {
         say("the tax service is down");
         self.set(|now| &now.is_tax_service_down, true);
-        self.wait_for(
-            "the breaker to open",
-            "SELECT count(*) > 0 FROM redrive.breakers WHERE state <> 'closed'",
-        )?;
+        self.wait_for(1, "redrive.breakers WHERE state <> 'closed'")?;
         self.pause_mails()?;
         self.set(|now| &now.is_tax_service_down, false);
         // The operator knows that the service is back and does not wait for the probe.
@@ -146,9 +143,8 @@ impl Context<'_> {
             "captured",
             "manual",
         ] {
-            let question =
-                format!("SELECT count(*) > 0 FROM redrive.dead_letters WHERE cause = '{cause}'");
-            self.wait_for(&format!("a letter with the cause `{cause}`"), &question)?;
+            let letters = format!("redrive.dead_letters WHERE cause = '{cause}'");
+            self.wait_for(1, &letters)?;
         }
         self.hold_a_group()?;
         self.pause()?;
@@ -160,9 +156,7 @@ impl Context<'_> {
         self.enqueue("imports", "import.file", "succeed", 1, 5)?;
         let start = Instant::now();
         // The job kills its worker, and is dead-lettered after three.
-        while !self
-            .is_true("SELECT count(*) > 0 FROM redrive.dead_letters WHERE cause = 'worker_lost'")?
-        {
+        while self.count("redrive.dead_letters WHERE cause = 'worker_lost'")? == 0 {
             if start.elapsed() > 2 * TIMEOUT {
                 return Err(anyhow!(
                     "a job that kills its workers was not dead-lettered"
@@ -183,21 +177,13 @@ impl Context<'_> {
             .with_context(|| format!("waited {TIMEOUT:?} for a handler to start"))?;
         paused.signal(Signal::SIGSTOP)?;
         // Other workers see that the lease expired and reap it.
-        self.wait_for(
-            "the lease to be lost",
-            "SELECT count(*) = 0 FROM redrive.leases WHERE queue = 'imports'",
-        )?;
+        self.wait_until("redrive.leases WHERE queue = 'imports'", |count| count == 0)?;
         paused.signal(Signal::SIGCONT)?;
-        self.wait_for(
-            "a refused result",
-            "SELECT count(*) > 0 FROM redrive.metric_totals() \
-             WHERE metric = 'redrive_results_refused_total' AND value > 0",
-        )?;
-        self.wait_for(
-            "a counted reap",
-            "SELECT count(*) > 0 FROM redrive.metric_totals() \
-             WHERE metric = 'redrive_chore_seconds' AND labels @> '{reap}'",
-        )?;
+        let refused = "metric = 'redrive_results_refused_total' AND value > 0";
+        let reaped = "metric = 'redrive_chore_seconds' AND labels @> '{reap}'";
+        for counted in [refused, reaped] {
+            self.wait_for(1, &format!("redrive.metric_totals() WHERE {counted}"))?;
+        }
         self.pause()
     }
 
@@ -219,10 +205,7 @@ impl Context<'_> {
                 run(&mut client, "UPDATE accounts SET balance = 2 WHERE id = 1")
             })
         });
-        self.wait_for(
-            "a backend that waits",
-            "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-        )?;
+        self.wait_for(1, "pg_stat_activity WHERE wait_event_type = 'Lock'")?;
         self.pause()?;
         run(&mut self.admin, "ROLLBACK PREPARED 'payout-7'")?;
         waiting
@@ -251,14 +234,8 @@ impl Context<'_> {
         runs.approve(unapproved, &redrive::Operator::new("anna"))?;
         let unprotect = "SELECT redrive.remove_protection('mails')";
         run(&mut self.admin, unprotect)?;
-        self.wait_for(
-            "letters that recovered",
-            "SELECT count(*) >= 20 FROM redrive.dead_letters WHERE state = 'recovered'",
-        )?;
-        self.wait_for(
-            "a run that halts",
-            "SELECT count(*) > 0 FROM redrive.redrive_runs WHERE state = 'halted'",
-        )?;
+        self.wait_for(20, "redrive.dead_letters WHERE state = 'recovered'")?;
+        self.wait_for(1, "redrive.redrive_runs WHERE state = 'halted'")?;
         self.pause()
     }
 
@@ -276,14 +253,13 @@ impl Context<'_> {
             .queue("orders")
             .error_class("UnknownCustomer");
         let start = Instant::now();
-        while !self
-            .is_true("SELECT count(*) > 0 FROM redrive.dead_letters WHERE state = 'quarantined'")?
-        {
+        while self.count("redrive.dead_letters WHERE state = 'quarantined'")? == 0 {
             if start.elapsed() > TIMEOUT {
                 return Err(anyhow!("no letter was quarantined"));
             }
             self.db.dlq().redrive(&doomed, &operator())?;
-            self.wait_for("the redriven jobs to die", "SELECT count(*) = 0 FROM redrive.dead_letters WHERE error_class = 'UnknownCustomer' AND state = 'redriving'")?;
+            let running = "redrive.dead_letters WHERE error_class = 'UnknownCustomer' AND state = 'redriving'";
+            self.wait_until(running, |count| count == 0)?;
         }
         self.pause()
     }
@@ -302,8 +278,8 @@ impl Context<'_> {
         self.set(|now| &now.is_fixed, false);
         self.enqueue("orders", "order.placed", "currency", 2, 5)?;
         self.wait_for(
-            "the regression",
-            "SELECT count(*) > 0 FROM redrive.failure_groups WHERE error_class = 'InvalidCurrency' AND regressions > 0",
+            1,
+            "redrive.failure_groups WHERE error_class = 'InvalidCurrency' AND regressions > 0",
         )?;
         self.set(|now| &now.is_fixed, true);
         self.redrive("dlq discard invoices --reason=test --yes")?;
@@ -330,10 +306,11 @@ impl Context<'_> {
         ] {
             run(&mut self.admin, statement)?;
         }
+        // A segment is truncated by this call or by an earlier one of a worker.
         self.wait_for(
-            "a segment that is truncated",
-            // By this call or by an earlier one of a worker.
-            "SELECT redrive.turn_ring(1024, 1000) IS NOT NULL AND (SELECT max(s.truncated_at) FROM redrive.ring_segments s) IS NOT NULL",
+            1,
+            "generate_series(1, 1) WHERE CASE WHEN redrive.turn_ring(1024, 1000) IS NOT NULL THEN \
+             EXISTS (SELECT FROM redrive.ring_segments s WHERE s.truncated_at IS NOT NULL) END",
         )?;
         self.pause()
     }

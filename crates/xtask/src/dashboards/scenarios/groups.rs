@@ -14,10 +14,7 @@ impl Context<'_> {
             let old = redrive::NewJob::raw("invoice.send", r#"{"total": "1 EUR"}"#)?;
             invoices.enqueue_job(old.group("customer:42"))?;
         }
-        self.wait_for(
-            "a letter to hold its group",
-            "SELECT count(*) > 0 FROM redrive.held_groups WHERE waiting = 1",
-        )
+        self.wait_for(1, "redrive.held_groups WHERE waiting = 1")
     }
 
     /// Releases the group.

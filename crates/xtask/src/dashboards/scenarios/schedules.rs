@@ -29,11 +29,11 @@ impl Context<'_> {
     pub(super) fn pause_mails(&mut self) -> Result<()> {
         self.redrive("schedule pause heartbeat --reason=x")?;
         self.redrive("queue pause mails --for=1h --reason=x")?;
-        self.wait_for_outcome("overlapped")?;
+        self.wait_for(1, "redrive.schedule_ticks WHERE outcome = 'overlapped'")?;
         self.pause()?;
         self.redrive("queue resume mails")?;
         self.redrive("schedule resume heartbeat")?;
-        self.wait_for_outcome("missed")?;
+        self.wait_for(1, "redrive.schedule_ticks WHERE outcome = 'missed'")?;
         self.redrive("schedule trigger heartbeat")
     }
 
@@ -41,11 +41,5 @@ impl Context<'_> {
     fn limit_mails(&mut self) -> Result<()> {
         self.redrive("queue limit mails --rate=50/1s --reason=x")?;
         self.redrive("queue limit mails --kind=mail.welcome --rate=20/1s --reason=x")
-    }
-
-    fn wait_for_outcome(&mut self, outcome: &str) -> Result<()> {
-        let question =
-            format!("SELECT count(*) > 0 FROM redrive.schedule_ticks WHERE outcome = '{outcome}'");
-        self.wait_for(&format!("a tick with the outcome `{outcome}`"), &question)
     }
 }
