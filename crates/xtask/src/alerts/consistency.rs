@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use redrive::metrics::{CATALOGUE, Metric, MetricKind};
 use regex::Regex;
 
-use super::rules::{RULES, Rule, rules, tests};
+use super::rules::{RULES, Rule, rules, scenarios, tests};
 
 pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -92,7 +92,10 @@ fn every_bucket_in_the_rules_is_one_of_its_histogram() {
 fn every_alert_fires_in_a_test() {
     let names: BTreeSet<String> = alerts().into_iter().map(|rule| rule.name).collect();
     let (mut firing, mut quiet) = (BTreeSet::new(), BTreeSet::new());
-    for test in tests(&root()).expect("the tests") {
+    let mut tests = tests(&root()).expect("the tests");
+    let scenarios = scenarios(&root()).expect("the scenarios");
+    tests.extend(scenarios["tests"].as_array().expect("tests").clone());
+    for test in tests {
         for entry in test["alert_rule_test"].as_array().into_iter().flatten() {
             let name = entry["alertname"].as_str().unwrap_or_default().to_owned();
             let alerts = entry["exp_alerts"].as_array().expect("what is expected");

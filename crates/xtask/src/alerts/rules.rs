@@ -1,7 +1,7 @@
 //! The alert rules and their tests, read from their files.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
@@ -12,8 +12,8 @@ use super::yaml;
 pub(crate) const RULES: &str = "alerts/redrive.rules.yml";
 /// The tests of all rules together.
 const SCENARIOS: &str = "alerts/scenarios.yml";
-/// The folder of all tests.
-pub(crate) const TESTS: &str = "alerts/tests";
+/// The folder of the tests of single rules.
+const TESTS: &str = "alerts/tests";
 
 /// An alert or a recording rule.
 #[derive(Clone, Debug)]
@@ -41,12 +41,11 @@ impl Rule {
     pub(crate) fn annotation(&self, name: &str) -> &str {
         self.value["annotations"][name].as_str().unwrap_or_default()
     }
+}
 
-    /// Returns the words of the expression. Its metrics and recorded series are among them.
-    pub(crate) fn reads(&self) -> impl Iterator<Item = &str> {
-        let is_between = |c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':';
-        self.text("expr").split(is_between)
-    }
+/// Returns the words of a text. The metrics and recorded series of an expression are among them.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':')
 }
 
 /// Reads the rules in order.
@@ -76,19 +75,25 @@ pub(super) fn rule(value: &Value) -> Result<Rule> {
     })
 }
 
-fn test_files(root: &Path) -> Result<Vec<String>> {
+/// Reads the tests of single rules.
+pub(super) fn tests(root: &Path) -> Result<Vec<Value>> {
     let folder = root.join(TESTS);
-    let entries =
+    let files =
         fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
-    let mut files: Vec<String> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.rsplit_once('.').is_some_and(|(_, end)| end == "yml"))
-        .map(|name| format!("{TESTS}/{name}"))
-        .collect();
-    files.push(SCENARIOS.to_owned());
-    files.sort();
-    Ok(files)
+    let mut tests = Vec::new();
+    for file in files {
+        let file = yaml::read(&file?.path())?;
+        tests.extend(file["tests"].as_array().cloned().unwrap_or_default());
+    }
+    Ok(tests)
+}
+
+/// Reads the tests of all rules together, as promtool reads them.
+pub(super) fn scenarios(root: &Path) -> Result<Value> {
+    let mut file = yaml::read(&root.join(SCENARIOS))?;
+    file["tests"] = Value::Array(tests_of(&file)?);
+    file["rule_files"] = json!([root.join(RULES)]);
+    Ok(file)
 }
 
 /// Returns the tests of a file. One that is `like` another one also has the series of that one that it does not list.
@@ -111,27 +116,6 @@ fn tests_of(file: &Value) -> Result<Vec<Value>> {
         Ok(test)
     };
     tests.iter().map(whole).collect()
-}
-
-/// Writes the tests of all rules together as promtool reads them, and returns the file.
-pub(super) fn write_scenarios(root: &Path, folder: &Path) -> Result<PathBuf> {
-    let mut file = yaml::read(&root.join(SCENARIOS))?;
-    file["tests"] = Value::Array(tests_of(&file)?);
-    file["rule_files"] = json!([root.join(RULES)]);
-    let path = folder.join("scenarios.json");
-    fs::write(&path, file.to_string())
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
-}
-
-/// Reads the tests of all files.
-pub(crate) fn tests(root: &Path) -> Result<Vec<Value>> {
-    let mut tests = Vec::new();
-    for file in test_files(root)? {
-        let found = tests_of(&yaml::read(&root.join(&file))?);
-        tests.extend(found.with_context(|| format!("cannot read {file}"))?);
-    }
-    Ok(tests)
 }
 
 #[cfg(test)]
