@@ -25,12 +25,8 @@ fn main() -> ExitCode {
 
 type Work = fn(&Bench, usize) -> Outcome<Allocated>;
 
-/// The heap use of a piece of work.
-#[derive(Clone, Copy)]
-struct Allocated {
-    blocks: u64,
-    bytes: u64,
-}
+/// The blocks and bytes that some work allocates.
+type Allocated = [u64; 2];
 
 fn run(bench: &mut Bench) -> Outcome {
     let few = bench.sized(10_000, 1_000);
@@ -44,17 +40,11 @@ fn run(bench: &mut Bench) -> Outcome {
     ] {
         let once = work(bench, few)?;
         let twice = work(bench, 2 * few)?;
-        // Background threads may allocate more in the first, shorter run.
-        let a_job = |twice: u64, once: u64| -> Outcome<f64> {
-            Ok(f64::from(i32::try_from(twice.saturating_sub(once))?)
-                / f64::from(i32::try_from(few)?))
-        };
-        for (what, twice, once) in [
-            ("allocations", twice.blocks, once.blocks),
-            ("bytes allocated", twice.bytes, once.bytes),
-        ] {
-            let name = format!("{name}, {what}");
-            bench.report(Measurement::new(name, "a job", a_job(twice, once)?))?;
+        for (at, what) in ["allocations", "bytes allocated"].iter().enumerate() {
+            // Background threads may allocate more in the first, shorter run.
+            let more = i32::try_from(twice[at].saturating_sub(once[at]))?;
+            let a_job = f64::from(more) / f64::from(i32::try_from(few)?);
+            bench.report(Measurement::new(format!("{name}, {what}"), "a job", a_job))?;
         }
     }
     Ok(())
@@ -65,10 +55,10 @@ fn counted(work: impl FnOnce() -> Outcome) -> Outcome<Allocated> {
     let before = HeapStats::get();
     work()?;
     let after = HeapStats::get();
-    Ok(Allocated {
-        blocks: after.total_blocks - before.total_blocks,
-        bytes: after.total_bytes - before.total_bytes,
-    })
+    Ok([
+        after.total_blocks - before.total_blocks,
+        after.total_bytes - before.total_bytes,
+    ])
 }
 
 fn drained(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
@@ -102,8 +92,5 @@ fn single(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
         Ok(())
     })?;
     // A tenth of the jobs, because this is slow.
-    Ok(Allocated {
-        blocks: all.blocks * 10,
-        bytes: all.bytes * 10,
-    })
+    Ok(all.map(|number| number * 10))
 }

@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::unbounded;
 use redrive::postgres::Client;
 use redrive::worker::WorkerStats;
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Ran, Recorder, Samples, Target, Waits, fill_kinds,
-    handle_kinds, insert_rows, rate_of, record_waits, until_ended,
+    Bench, BenchPayload, Measurement, Outcome, Ran, Samples, Target, Waits, fill_kinds,
+    handle_kinds, insert_rows, rate_of, send_waits, until_ended,
 };
 
 pub(crate) const WHAT: &str = "With 10,000,000 delayed jobs in the queue, and then 10,000,000 \
@@ -108,10 +109,10 @@ fn rate(queue: &Queue, jobs: usize) -> Outcome<f64> {
 /// Measures how long jobs wait for an idle worker, in milliseconds.
 fn waits(queue: &Queue, times: usize) -> Outcome<Vec<f64>> {
     let start = Instant::now();
-    let waits = Recorder::default();
+    let (waits, waited) = unbounded();
     let worker = Worker::builder(queue)
         .slots(1)
-        .handle(record_waits(start, &waits))
+        .handle(send_waits(start, waits))
         .start()?;
     thread::sleep(Duration::from_secs(1));
     for _ in 0..times {
@@ -121,5 +122,5 @@ fn waits(queue: &Queue, times: usize) -> Outcome<Vec<f64>> {
     }
     until_ended(&worker, times)?;
     worker.stop(Duration::from_secs(10))?;
-    Ok(waits.take())
+    Ok(waited.try_iter().collect())
 }

@@ -4,13 +4,12 @@ use std::num::NonZeroU32;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::unbounded;
 use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunOptions};
 use redrive::postgres::Client;
 use redrive::{Database, Job, Operator, Queue, Worker};
-use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Recorder, Samples, Target, Waits, rate,
-};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Target, Waits, rate};
 
 pub(crate) const WHAT: &str = "Redrive of 100,000 letters compared with the bare UPDATE and INSERT \
     of the same rows, 5,000 at a time; and how long 200 live jobs a second wait in the same queue \
@@ -126,14 +125,13 @@ fn waits(bench: &mut Bench) -> Outcome {
 fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcome<(Waits, u64)> {
     let queue = Queue::new(db, "payloads")?;
     let origin = Instant::now();
-    let waits = Recorder::default();
-    let recorder = waits.clone();
+    let (waits, waited) = unbounded();
     let worker = Worker::builder(&queue)
         .slots(2)
         .handle(move |job: &Job<BenchPayload>| {
             // Redriven payloads have no time.
             if let Ok(sent) = job.payload().pad.parse::<f64>() {
-                recorder.push((origin.elapsed().as_secs_f64() - sent) * 1e3);
+                _ = waits.send((origin.elapsed().as_secs_f64() - sent) * 1e3);
             }
             Ok(())
         })
@@ -164,11 +162,11 @@ fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcom
         Some(driving) => driving.join().map_err(|_| "a thread panicked")??,
         None => 0,
     };
-    while (waits.count() as u64) < jobs {
+    while (waited.len() as u64) < jobs {
         thread::sleep(Duration::from_millis(10));
     }
     worker.stop(Duration::from_secs(5))?;
-    Ok((waits.take().into(), sent))
+    Ok((waited.try_iter().collect::<Vec<f64>>().into(), sent))
 }
 
 /// Empties the schema and inserts letters.

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::unbounded;
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Recorder, Target, Waits, assert_empty, record_waits,
+    Bench, BenchPayload, Measurement, Outcome, Target, Waits, assert_empty, send_waits,
     until_drained,
 };
 
@@ -63,10 +64,10 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
 fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome<Seen> {
     let queue = Queue::new(bench.db(), "steady")?;
     let start = Instant::now();
-    let waits = Recorder::default();
+    let (waits, waited) = unbounded();
     let worker = Worker::builder(&queue)
         .slots(2)
-        .handle(record_waits(start, &waits))
+        .handle(send_waits(start, waits))
         .start()?;
     let over = AtomicBool::new(false);
     let (sent, sizes) = thread::scope(|scope| -> Outcome<(u64, Vec<f64>)> {
@@ -98,7 +99,7 @@ fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome
     let took = start.elapsed();
     worker.stop(Duration::from_secs(10))?;
     assert_empty(bench)?;
-    let waits = waits.take();
+    let waits: Vec<f64> = waited.try_iter().collect();
     if waits.len() as u64 != sent {
         return Err(format!("{} handlers ran instead of {sent}", waits.len()).into());
     }

@@ -30,7 +30,7 @@ pub use meter::{Usage, metered};
 pub use payload::{BenchPayload, Kind};
 pub use process::Process;
 pub use threads::in_threads;
-pub use waits::{Recorder, Waits, record_waits};
+pub use waits::{Waits, send_waits};
 pub use worker_process::{PausedQueue, WORKER_PROCESS, drain_with_processes};
 
 /// The result of a scenario or a part of it.

@@ -92,26 +92,18 @@ impl Artifacts {
 
     /// Returns the path of an executable by the name of its target.
     pub(crate) fn executable(&self, target: &str) -> Result<PathBuf> {
-        let is_program = |message: &Value| {
-            let is_bench = message["target"]["kind"][0] == "bench";
-            // A test harness has the name of its target, too.
-            message["profile"]["test"] != true || is_bench
+        let is_wanted = |message: &&Value| {
+            // The test harness of a program has the name of its target, too.
+            let kind = &message["target"]["kind"][0];
+            let is_harness =
+                message["profile"]["test"] == true && kind != "bench" && kind != "test";
+            message["target"]["name"] == target && !is_harness
         };
-        self.find(target, is_program)
-            .with_context(|| format!("cargo built no executable of the target `{target}`"))
-    }
-
-    /// Returns the path of the test harness of a target.
-    pub(crate) fn harness(&self, target: &str) -> Result<PathBuf> {
-        self.find(target, |message| message["profile"]["test"] == true)
-            .with_context(|| format!("cargo built no tests of the target `{target}`"))
-    }
-
-    fn find(&self, target: &str, is_wanted: impl Fn(&Value) -> bool) -> Option<PathBuf> {
         self.0
             .iter()
-            .filter(|message| message["target"]["name"] == target && is_wanted(message))
+            .filter(is_wanted)
             .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+            .with_context(|| format!("cargo built no executable of the target `{target}`"))
     }
 }
 

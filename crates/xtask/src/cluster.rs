@@ -98,12 +98,13 @@ impl Cluster {
         Ok(self.url(name))
     }
 
-    /// Drops a database and disconnects its sessions.
+    /// Drops a database, if there is one, and disconnects its sessions.
     pub(crate) fn drop_database(&self, name: &str) -> Result<()> {
-        self.execute(&format!("DROP DATABASE {name} WITH (FORCE)"))
+        self.execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
     }
 
-    fn execute(&self, statement: &str) -> Result<()> {
+    /// Runs a statement as superuser.
+    pub(crate) fn execute(&self, statement: &str) -> Result<()> {
         Client::connect(&self.url("postgres"), NoTls)
             .and_then(|mut client| client.batch_execute(statement))
             .with_context(|| format!("`{statement}` failed on the temporary cluster"))

@@ -148,11 +148,10 @@ fn record(
     places: usize,
 ) -> Result<Vec<Covered>> {
     integration.copy(MIGRATED, COUNTED)?;
-    let mut server = integration.client(COUNTED)?;
-    server.batch_execute(COUNT)?;
-    server.batch_execute("ALTER SYSTEM SET track_functions = 'all'")?;
-    server.batch_execute("SELECT pg_reload_conf()")?;
-    drop(server);
+    integration.client(COUNTED)?.batch_execute(COUNT)?;
+    let cluster = &integration.cluster;
+    cluster.execute("ALTER SYSTEM SET track_functions = 'all'")?;
+    cluster.execute("SELECT pg_reload_conf()")?;
     let place = |_: usize| {
         let functions = Functions::default();
         let (port, counted) = (integration.port(), Arc::clone(&functions));
@@ -185,9 +184,8 @@ fn record(
             functions: std::mem::take(&mut *lock(functions)),
         })
     });
-    let mut server = integration.client("postgres")?;
-    server.batch_execute("ALTER SYSTEM RESET track_functions")?;
-    server.batch_execute("SELECT pg_reload_conf()")?;
+    cluster.execute("ALTER SYSTEM RESET track_functions")?;
+    cluster.execute("SELECT pg_reload_conf()")?;
     recorded
 }
 

@@ -30,7 +30,7 @@ pub(super) const MIGRATED: &str = "redrive_mutants_migrated";
 pub(super) struct Integration<'a> {
     pub(super) root: PathBuf,
     pub(super) program: PathBuf,
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     interrupt: &'a Interrupt,
     /// Programs for the tests, by variable.
     programs: [(&'static str, PathBuf); 2],
@@ -40,7 +40,7 @@ impl<'a> Integration<'a> {
     /// Builds the tests, and starts a server with a migrated database.
     pub(super) fn start(interrupt: &'a Interrupt) -> Result<Integration<'a>> {
         let mut build = cargo(["test", "--no-run", "--test", TARGET]);
-        let program = Artifacts::of(&mut build, interrupt)?.harness(TARGET)?;
+        let program = Artifacts::of(&mut build, interrupt)?.executable(TARGET)?;
         let binaries = Binaries::find(interrupt)?;
         let integration = Integration {
             root: workspace()?,
@@ -71,11 +71,9 @@ impl<'a> Integration<'a> {
 
     /// Replaces a database with a copy of another one.
     pub(super) fn copy(&self, from: &str, to: &str) -> Result<()> {
-        let mut server = self.client("postgres")?;
-        server
-            .batch_execute(&format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)"))
-            .and_then(|()| server.batch_execute(&format!("CREATE DATABASE {to} TEMPLATE {from}")))
-            .with_context(|| format!("cannot copy the database {from}"))
+        self.cluster.drop_database(to)?;
+        let copy = format!("CREATE DATABASE {to} TEMPLATE {from}");
+        self.cluster.execute(&copy)
     }
 
     /// Returns the names of the schema's functions.
@@ -120,15 +118,6 @@ impl<'a> Integration<'a> {
             Some((status, _)) if status.success() => None,
             Some((_, output)) => Some(message(&output)),
         })
-    }
-
-    /// Drops databases that tests created and left behind.
-    pub(super) fn drop_databases(&self, names: &[&str]) -> Result<()> {
-        let mut server = self.client("postgres")?;
-        for name in names {
-            server.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"))?;
-        }
-        Ok(())
     }
 }
 

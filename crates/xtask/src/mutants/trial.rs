@@ -106,9 +106,9 @@ impl Place {
             let failure = integration.run(test, self.proxy.port(), template, limit)?;
             let sent = self.proxy.take_sent();
             let Some(message) = failure else { continue };
-            let created = sent.iter().filter_map(|text| database(text, CREATE));
-            let created: Vec<&str> = created.collect();
-            integration.drop_databases(&created)?;
+            for left in sent.iter().filter_map(|text| database(text, CREATE)) {
+                integration.cluster.drop_database(left)?;
+            }
             self.proxy.patch(None);
             let run = || integration.run(test, self.proxy.port(), MIGRATED, limit);
             if witnesses.is_reliable(test, run)? {
