@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cargo::workspace;
+use crate::cargo::{Artifacts, workspace};
 use crate::child::ChildGuard;
 use crate::interrupt::Interrupt;
 use crate::programs::PROMETHEUS;
@@ -56,12 +56,24 @@ pub(crate) fn start(
     Ok(server)
 }
 
-/// Waits until a server answers `/-/ready` with 200.
-pub(crate) fn wait_until_ready(
-    server: &mut ChildGuard,
+/// Starts the exporter of a database on `address` and waits until it is ready.
+pub(crate) fn start_exporter(
+    programs: &Artifacts,
+    url: &str,
     address: &str,
     interrupt: &Interrupt,
-) -> Result<()> {
+) -> Result<ChildGuard> {
+    let mut exporter = ChildGuard::start(
+        Command::new(programs.executable("redrive-exporter")?)
+            .args(["--web.listen-address", address, "--log-level", "error"])
+            .env("DATABASE_URL", url),
+    )?;
+    wait_until_ready(&mut exporter, address, interrupt)?;
+    Ok(exporter)
+}
+
+/// Waits until a server answers `/-/ready` with 200.
+fn wait_until_ready(server: &mut ChildGuard, address: &str, interrupt: &Interrupt) -> Result<()> {
     interrupt
         .wait_for(START, || {
             if let Some(status) = server.status()? {

@@ -14,7 +14,7 @@ use crate::child::ChildGuard;
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
-use crate::prometheus::{self, Intervals, free_address, wait_until_ready};
+use crate::prometheus::{self, Intervals, free_address, start_exporter};
 
 /// Prometheus scrapes often, so that a minute has many samples.
 const INTERVALS: Intervals = Intervals {
@@ -142,21 +142,6 @@ fn prepare(url: &str) -> Result<()> {
         run(&mut admin, &age)?;
     }
     Ok(())
-}
-
-fn start_exporter(
-    programs: &Artifacts,
-    url: &str,
-    address: &str,
-    interrupt: &Interrupt,
-) -> Result<ChildGuard> {
-    let mut exporter = ChildGuard::start(
-        Command::new(programs.executable("redrive-exporter")?)
-            .args(["--web.listen-address", address, "--log-level", "error"])
-            .env("DATABASE_URL", url),
-    )?;
-    wait_until_ready(&mut exporter, address, interrupt)?;
-    Ok(exporter)
 }
 
 fn now() -> u64 {

@@ -1,19 +1,15 @@
 //! The exporter on the demo's database, and with `--watch` a Prometheus.
 
-use std::fs::File;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::binaries::Session;
 use super::screen::Screen;
 use crate::child::ChildGuard;
 use crate::interrupt::Interrupted;
-use crate::prometheus::{self, Intervals, free_address, get};
+use crate::prometheus::{self, Intervals, free_address, get, start_exporter};
 
-/// How long the exporter may take to see the database.
-const START: Duration = Duration::from_secs(30);
 /// The default addresses of the exporter and of Prometheus.
 const EXPORTER: &str = "127.0.0.1:9898";
 const PROMETHEUS: &str = "127.0.0.1:9090";
@@ -39,32 +35,18 @@ impl Metrics {
     /// Starts the exporter and shows three lines of its first page.
     pub(super) fn start(session: Session<'_>, screen: &mut Screen) -> Result<Metrics> {
         let address = free_address(EXPORTER)?;
-        let file = session.log("exporter");
-        let log =
-            File::create(&file).with_context(|| format!("cannot write {}", file.display()))?;
-        let exporter = ChildGuard::start(
-            Command::new(session.programs.executable("redrive-exporter")?)
-                .args(["--web.listen-address", &address])
-                .env("DATABASE_URL", session.url)
-                .stdout(Stdio::null())
-                .stderr(log),
-        )?;
-        let mut metrics = Metrics { exporter, address };
         screen.heading("     ", "Metrics");
-        screen.command(&format!(
-            "redrive-exporter --web.listen-address {}",
-            metrics.address
-        ));
-        let page = metrics.first_page(session)?;
+        screen.command(&format!("redrive-exporter --web.listen-address {address}"));
+        let exporter = start_exporter(session.programs, session.url, &address, session.interrupt)?;
+        let page = get(&address, "/metrics")?;
         for line in shown(&page, session.queue) {
             screen.print(line);
         }
         let others = series(&page).count().saturating_sub(SHOWN.len());
-        let address = &metrics.address;
         screen.print(format!(
             "and {others} more series at http://{address}/metrics"
         ));
-        Ok(metrics)
+        Ok(Metrics { exporter, address })
     }
 
     /// Runs Prometheus until Ctrl-C.
@@ -87,20 +69,6 @@ impl Metrics {
                 result => result?,
             }
         }
-    }
-
-    fn first_page(&mut self, session: Session<'_>) -> Result<String> {
-        let page = session.interrupt.wait_for(START, || {
-            session.check_running(&mut self.exporter, "exporter")?;
-            let page = get(&self.address, "/metrics").ok();
-            Ok(page.filter(|page| page.lines().any(|line| line == "redrive_up 1")))
-        })?;
-        page.with_context(|| {
-            format!(
-                "the exporter at {} did not see the database within {START:?}",
-                self.address
-            )
-        })
     }
 }
 

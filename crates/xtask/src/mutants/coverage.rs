@@ -50,14 +50,12 @@ const COUNT: &str = "
 /// The coverage of one test.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Covered {
-    /// The message if it fails without a mutant.
-    failure: Option<String>,
     millis: u64,
     statements: BTreeSet<String>,
     functions: BTreeSet<String>,
 }
 
-/// The coverage of each test.
+/// The coverage of each test that passes without a mutant.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Coverage {
     /// The build of the tests.
@@ -79,24 +77,14 @@ impl Coverage {
         let known = known.filter(|known| known.build == build);
         let mut coverage = known.unwrap_or_default();
         coverage.build = build;
-        let tests = integration.tests()?;
         // A test that failed is tried again.
-        let is_known = |name: &String, covered: &mut Covered| {
-            covered.failure.is_none() && tests.contains(name)
-        };
-        coverage.tests.retain(is_known);
-        let is_new = |test: &String| !coverage.tests.contains_key(test);
-        let new: Vec<String> = tests.into_iter().filter(is_new).collect();
+        let mut new = integration.tests()?;
+        new.retain(|test| !coverage.tests.contains_key(test));
         if !new.is_empty() {
             println!("    recording what {} tests run", new.len());
             let recorded = record(integration, sources, &new, places)?;
-            coverage.tests.extend(new.into_iter().zip(recorded));
+            coverage.tests.extend(recorded.into_iter().flatten());
             write(&file, &coverage)?;
-        }
-        for (test, covered) in &coverage.tests {
-            if let Some(failure) = &covered.failure {
-                println!("    left out, because it fails without a mutant: {test}: {failure}");
-            }
         }
         Ok(coverage)
     }
@@ -107,7 +95,7 @@ impl Coverage {
         let mut tests: Vec<_> = self
             .tests
             .iter()
-            .filter(|(_, covered)| covered.failure.is_none() && covered.runs(source))
+            .filter(|(_, covered)| covered.runs(source))
             .map(|(name, covered)| (&**name, Duration::from_millis(covered.millis)))
             .collect();
         tests.sort_by_key(|(name, time)| (!name.contains(&*source.name), *time));
@@ -141,12 +129,13 @@ fn write(file: &Path, coverage: &Coverage) -> Result<()> {
 /// The functions that were counted in a test.
 type Functions = Arc<Mutex<BTreeSet<String>>>;
 
+/// Returns the coverage of tests, or `None` for each that fails.
 fn record(
     integration: &Integration<'_>,
     sources: &[Source],
     tests: &[String],
     places: usize,
-) -> Result<Vec<Covered>> {
+) -> Result<Vec<Option<(String, Covered)>>> {
     integration.copy(MIGRATED, COUNTED)?;
     integration.client(COUNTED)?.batch_execute(COUNT)?;
     let cluster = &integration.cluster;
@@ -177,12 +166,16 @@ fn record(
             source.origin == Origin::Statement
                 && sent.iter().any(|text| text.contains(&source.text))
         });
-        Ok(Covered {
-            failure,
+        let covered = Covered {
             millis,
             statements: statements.map(|source| source.name.clone()).collect(),
             functions: std::mem::take(&mut *lock(functions)),
-        })
+        };
+        if let Some(failure) = failure {
+            println!("    left out, because it fails without a mutant: {test}: {failure}");
+            return Ok(None);
+        }
+        Ok(Some((test.clone(), covered)))
     });
     cluster.execute("ALTER SYSTEM RESET track_functions")?;
     cluster.execute("SELECT pg_reload_conf()")?;
