@@ -40,8 +40,7 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
         ("a worker a cycle", new_worker_per_cycle as Drainer),
         ("one worker", one_worker),
     ] {
-        let [mut free, mut tenth, mut last, mut bytes, mut free_bytes] =
-            [(); 5].map(|()| Samples::default());
+        let [mut free, mut tenth, mut bytes, mut free_bytes] = [(); 4].map(|()| Samples::default());
         let mut cycles = Cycles::default();
         for round in 0..rounds {
             let queue = Queue::new(bench.db(), &format!("held-{round}"))?;
@@ -49,7 +48,6 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
             cycles = drainer(bench, &queue, jobs, Horizon::Held)?;
             free.push(median(&unheld.rates));
             tenth.push(cycles.rates.last().copied().unwrap_or_default());
-            last.push(median(cycles.rates.last_chunk::<3>().ok_or("no cycles")?));
             bytes.push(cycles.megabytes.iter().copied().fold(0.0, f64::max));
             free_bytes.push(unheld.megabytes.iter().copied().fold(0.0, f64::max));
         }
@@ -65,8 +63,6 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
         let rates = listed(&cycles.rates, 1e3);
         let note = format!("held, the last round: {rates} thousand jobs/s");
         bench.report(row.target(Target::RatioAtLeast(0.9)).note(note))?;
-        let name = format!("{what}: the median of held cycles 8 to 10, compared with the same");
-        bench.report(Measurement::compared(name, "jobs/s", &free, &last))?;
         let name = format!("{what}: the most disk space of the schema, held compared with free");
         let row = Measurement::compared(name, "MB", &free_bytes, &bytes);
         let sizes = listed(&cycles.megabytes, 1.0);

@@ -44,18 +44,9 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
     // The size is bounded: the last third needs no more than the first two.
     let most = |megabytes: &[f64]| megabytes.iter().copied().fold(0.0, f64::max);
     let (early, late) = held.megabytes.split_at(held.megabytes.len() * 2 / 3);
-    let sizes: Vec<String> = held
-        .megabytes
-        .chunks(held.megabytes.len().div_ceil(15))
-        .map(|chunk| format!("{:.0}", most(chunk)))
-        .collect();
     let name = "disk space of the schema: the last third compared with the first two";
     let row = Measurement::compared(name, "MB", &most(early).into(), &most(late).into());
-    let note = format!(
-        "the most in each fifteenth of the time: {} MB; without readers at most {:.0} MB",
-        sizes.join(" "),
-        most(&free.megabytes)
-    );
+    let note = format!("without readers at most {:.0} MB", most(&free.megabytes));
     bench.report(row.target(Target::RatioAtMost(1.1)).note(note))
 }
 

@@ -50,8 +50,7 @@ impl Binaries {
     pub(crate) fn find(interrupt: &Interrupt) -> Result<Binaries> {
         let mut folder = search()?;
         if folder.is_none() && can_install() {
-            let missing = || Ok(search()?.map_or_else(|| vec![PACKAGE], |_| Vec::new()));
-            install(missing, interrupt)?;
+            install(PACKAGE, || Ok(search()?.is_none()), interrupt)?;
             folder = search()?;
         }
         let folder = match folder {

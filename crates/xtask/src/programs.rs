@@ -92,13 +92,10 @@ impl Program {
             return Ok(found);
         }
         if can_install() {
-            let missing = || match self.look()? {
-                Some(_) => Ok(Vec::new()),
-                None => Ok(vec![self.package]),
-            };
-            let installed = install(missing, interrupt)?;
+            let is_missing = || Ok(self.look()?.is_none());
+            let is_new = install(self.package, is_missing, interrupt)?;
             // Installing a server also starts it, where systemd runs.
-            if !installed.is_empty() && Path::new("/run/systemd/system").is_dir() {
+            if is_new && Path::new("/run/systemd/system").is_dir() {
                 let stop = ["disable", "--now", self.package];
                 interrupt.run(Command::new("systemctl").args(stop))?;
             }
@@ -147,22 +144,22 @@ pub(crate) fn can_install() -> bool {
     geteuid().is_root() && found("apt-get").is_some()
 }
 
-/// Installs the packages that `missing` lists, and returns the list.
+/// Installs a package if it is still missing then, and returns whether it was.
 pub(crate) fn install(
-    missing: impl FnOnce() -> Result<Vec<&'static str>>,
+    package: &str,
+    is_missing: impl FnOnce() -> Result<bool>,
     interrupt: &Interrupt,
-) -> Result<Vec<&'static str>> {
+) -> Result<bool> {
     // Two xtasks at once would collide on apt's package lists. The second waits here, and then
     // finds what the first installed.
     let lock = env::temp_dir().join("redrive-apt.lock");
     let held = File::create(&lock).with_context(|| format!("cannot write {}", lock.display()))?;
     held.lock()
         .with_context(|| format!("cannot lock {}", lock.display()))?;
-    let packages = missing()?;
-    if packages.is_empty() {
-        return Ok(packages);
+    if !is_missing()? {
+        return Ok(false);
     }
-    println!("    installing Debian packages: {}", packages.join(", "));
+    println!("    installing the Debian package {package}");
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command
@@ -171,18 +168,16 @@ pub(crate) fn install(
             .env("DEBIAN_FRONTEND", "noninteractive");
         interrupt.run(&mut command)
     };
-    let install = [&["install", "-y", "--no-install-recommends"], &*packages].concat();
     // A fresh container has no package lists; elsewhere they are usually recent enough.
     for number in 0..TRIES {
         if number > 0 {
             apt(&["update"])?;
         }
-        if apt(&install)?.success() {
-            return Ok(packages);
+        if apt(&["install", "-y", "--no-install-recommends", package])?.success() {
+            return Ok(true);
         }
     }
     bail!(
-        "could not install {} with `apt-get install` in {TRIES} tries; see its output above",
-        packages.join(" ")
+        "could not install {package} with `apt-get install` in {TRIES} tries; see its output above"
     )
 }

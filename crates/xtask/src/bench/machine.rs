@@ -2,16 +2,12 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use postgres::{Client, NoTls};
 use serde::{Deserialize, Serialize};
 
-use crate::cargo::git;
-use crate::interrupt::Interrupt;
-
-/// The machine, the server and the version of redrive.
+/// The machine and the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     /// The model of the processor.
@@ -25,14 +21,11 @@ pub(crate) struct Machine {
     pub(crate) postgresql: String,
     /// Settings that differ from the defaults, except paths and ports.
     pub(crate) settings: Vec<String>,
-    /// The commit of redrive.
-    #[serde(skip)]
-    commit: String,
 }
 
 impl Machine {
     /// Describes this machine and the server.
-    pub(crate) fn detect(root: &Path, url: &str, interrupt: &Interrupt) -> Result<Machine> {
+    pub(crate) fn detect(url: &str) -> Result<Machine> {
         let mut client = connect(url)?;
         let mut ask = |sql: &str| -> Result<Vec<String>> {
             let rows = client
@@ -46,7 +39,6 @@ impl Machine {
              ORDER BY name",
         )?;
         let version = ask("SHOW server_version")?.join("");
-        let commit = git(root, &["describe", "--always", "--dirty"], interrupt);
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Ok(Machine {
             processor: field(&read("/proc/cpuinfo"), "model name"),
@@ -55,13 +47,7 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             postgresql: version.split(' ').next().unwrap_or_default().to_owned(),
             settings,
-            commit: commit.map_or_else(|_| "unknown".to_owned(), |commit| commit.trim().to_owned()),
         })
-    }
-
-    /// Returns the measured commit of redrive.
-    pub(crate) fn commit(&self) -> &str {
-        &self.commit
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result, ensure};
 use regex::Regex;
@@ -16,7 +15,6 @@ const MIGRATIONS: &str = "migrations";
 const FUNCTION: &str = r"(?xms)^CREATE\ (?:OR\ REPLACE\ )?(?<function>
     FUNCTION\ redrive\.(?<name>\w+)\(.*?
     ^\ *(?<body>(?:AS\ )?\$\$.*?\$\$ | BEGIN\ ATOMIC\n.*?^END | RETURN\ [^;]*));";
-static FUNCTIONS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(FUNCTION).ok());
 
 /// The place where a text is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +69,9 @@ pub(super) fn sources(root: &Path) -> Result<Vec<Source>> {
             body: 0,
         });
     }
+    let pattern = Regex::new(FUNCTION)?;
     for path in files(&root.join(MIGRATIONS))? {
-        sources.extend(functions(&below(root, &path), &read(&path)?));
+        sources.extend(functions(&pattern, &below(root, &path), &read(&path)?));
     }
     Ok(sources)
 }
@@ -94,10 +93,9 @@ pub(super) fn check_functions(sources: &[Source], database: &[String]) -> Result
 }
 
 /// Returns the functions that a migration creates. Each replaces itself when its text runs.
-fn functions(path: &str, text: &str) -> Vec<Source> {
+fn functions(pattern: &Regex, path: &str, text: &str) -> Vec<Source> {
     let create = "CREATE OR REPLACE ";
-    let found = FUNCTIONS.iter().flat_map(|all| all.captures_iter(text));
-    let functions = found.filter_map(|found| {
+    let functions = pattern.captures_iter(text).filter_map(|found| {
         let [function, name, body] = ["function", "name", "body"].map(|part| found.name(part));
         let (function, name, body) = (function?, name?, body?);
         Some(Source {
