@@ -5,8 +5,8 @@ use std::time::Instant;
 use redrive::postgres::Client;
 use redrive::{Queue, Worker};
 use redrive_benches::{
-    Bench, Measurement, Outcome, PausedQueue, Ran, Samples, Target, drain, fill_kinds,
-    handle_kinds, rate_of, until_ended,
+    Bench, Measurement, Outcome, Ran, Samples, Target, drain, fill_kinds, handle_kinds, pause,
+    rate_of, resume, until_ended,
 };
 
 pub(crate) const WHAT: &str = "Ten cycles of filling 50,000 jobs, VACUUM and draining them, while \
@@ -93,7 +93,7 @@ fn new_worker_per_cycle(
 fn one_worker(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Outcome<Cycles> {
     holding(bench, horizon, |client, cycles| {
         let ran = Ran::default();
-        let mut paused = PausedQueue::pause(bench, queue.name())?;
+        pause(bench, queue)?;
         let worker = handle_kinds(Worker::builder(queue).slots(2), &ran, 1).start()?;
         for cycle in 1..=how_many(bench) {
             fill_kinds(queue, jobs)?;
@@ -101,17 +101,17 @@ fn one_worker(bench: &Bench, queue: &Queue, jobs: usize, horizon: Horizon) -> Ou
             // The worker has claimed nothing from the paused queue.
             ran.check((cycle - 1) * jobs)?;
             let start = Instant::now();
-            paused.resume()?;
+            resume(bench, queue)?;
             until_ended(&worker, cycle * jobs)?;
             cycles.rates.push(rate_of(jobs, start.elapsed()));
             cycles.megabytes.push(megabytes(client)?);
             ran.check(cycle * jobs)?;
-            paused = PausedQueue::pause(bench, queue.name())?;
+            pause(bench, queue)?;
             // The worker sees the breaker by notification or by its next check.
             std::thread::sleep(std::time::Duration::from_secs(1));
         }
         worker.stop(std::time::Duration::from_secs(10))?;
-        paused.resume()
+        resume(bench, queue)
     })
 }
 

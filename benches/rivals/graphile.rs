@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive_benches::{Bench, Outcome, Process};
+use redrive_benches::{Bench, Outcome, Process, rate_of};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,8 +15,8 @@ use serde_json::Value;
 const PROCESSES: usize = 2;
 /// How long a drain may take.
 const TIMEOUT: Duration = Duration::from_mins(5);
-/// A bucket of the timeline in `driver.mjs`, in seconds.
-const BUCKET: f64 = 0.01;
+/// A bucket of the timeline in `driver.mjs`.
+const BUCKET: Duration = Duration::from_millis(10);
 /// A longer gap, in buckets, is a wait for retries to be due.
 const MAX_GAP: usize = 20;
 
@@ -62,7 +62,7 @@ impl Graphile {
         empty(bench)?;
         let answer = self.run("bulk", &[jobs, per_call])?;
         check_stored(bench, jobs)?;
-        Ok(per_second(jobs, number(&answer, "seconds")?))
+        Ok(rate_of(jobs, seconds(&answer)?))
     }
 
     /// Adds single jobs on several connections. Returns the jobs a second.
@@ -71,7 +71,7 @@ impl Graphile {
         let answer = self.run("single", &[jobs, connections])?;
         check_stored(bench, jobs)?;
         empty(bench)?;
-        Ok(per_second(jobs, number(&answer, "seconds")?))
+        Ok(rate_of(jobs, seconds(&answer)?))
     }
 
     /// Adds a job to an idle worker every 20 ms. Returns the milliseconds from the return of each
@@ -118,8 +118,7 @@ impl Graphile {
             })
             .collect::<Outcome<Vec<Report>>>()?;
         check_stored(bench, 0)?;
-        let seconds = checked(&reports, jobs, attempts)?;
-        Ok(per_second(jobs, seconds))
+        Ok(rate_of(jobs, checked(&reports, jobs, attempts)?))
     }
 
     fn run(&self, command: &str, arguments: &[usize]) -> Outcome<Value> {
@@ -146,6 +145,10 @@ fn answer(process: &mut Process) -> Outcome<Value> {
     Ok(serde_json::from_str(&process.line()?)?)
 }
 
+fn seconds(answer: &Value) -> Outcome<Duration> {
+    Ok(Duration::try_from_secs_f64(number(answer, "seconds")?)?)
+}
+
 fn number(answer: &Value, name: &str) -> Outcome<f64> {
     let number = answer[name].as_f64();
     Ok(number.ok_or_else(|| format!("no `{name}` in {answer}"))?)
@@ -155,12 +158,12 @@ fn number(answer: &Value, name: &str) -> Outcome<f64> {
 fn until_ran(processes: &mut [Process], runs: usize) -> Outcome {
     let start = Instant::now();
     loop {
-        let mut ran = 0.0;
+        let mut ran = 0;
         for process in &mut *processes {
             process.tell("count")?;
-            ran += number(&answer(process)?, "ran")?;
+            ran += answer(process)?["ran"].as_u64().ok_or("no count")?;
         }
-        if ran >= count(runs) {
+        if ran >= runs as u64 {
             return Ok(());
         }
         if start.elapsed() > TIMEOUT {
@@ -170,22 +173,23 @@ fn until_ran(processes: &mut [Process], runs: usize) -> Outcome {
     }
 }
 
-/// Checks that each job ran exactly once per attempt. Returns the seconds of the drain.
+/// Checks that each job ran exactly once per attempt. Returns how long the drain took.
 ///
 /// No job is left, so each ran at least this often, and the sum is that of as many runs.
-fn checked(reports: &[Report], jobs: usize, attempts: usize) -> Outcome<f64> {
+fn checked(reports: &[Report], jobs: usize, attempts: usize) -> Outcome<Duration> {
     let ran: usize = reports.iter().map(|report| report.ran).sum();
     if ran != jobs * attempts {
         return Err(format!("{ran} handlers ran instead of {}", jobs * attempts).into());
     }
     if attempts > 1 {
         let busy: BTreeSet<usize> = reports.iter().flat_map(|one| &one.busy).copied().collect();
-        return Ok(BUCKET * count(without_gaps(&busy)));
+        return Ok(BUCKET * u32::try_from(without_gaps(&busy))?);
     }
     let first = reports.iter().filter_map(|report| report.first);
     let first = first.fold(f64::INFINITY, f64::min);
     let settled = reports.iter().map(|report| report.settled);
-    Ok((settled.fold(0.0, f64::max) - first) / 1000.0)
+    let took = (settled.fold(0.0, f64::max) - first) / 1000.0;
+    Ok(Duration::try_from_secs_f64(took)?)
 }
 
 /// Returns the number of buckets from the first to the last of these, without long gaps.
@@ -204,13 +208,4 @@ fn empty(bench: &Bench) -> Outcome {
 
 fn check_stored(bench: &Bench, jobs: usize) -> Outcome {
     bench.expect_rows("graphile_worker._private_jobs", jobs)
-}
-
-fn per_second(jobs: usize, seconds: f64) -> f64 {
-    count(jobs) / seconds
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-fn count(number: usize) -> f64 {
-    number as f64
 }

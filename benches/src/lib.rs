@@ -12,7 +12,6 @@ mod waits;
 mod bench;
 mod process;
 mod meter;
-mod threads;
 mod drain;
 mod baseline;
 mod worker_process;
@@ -29,9 +28,8 @@ pub use measurement::{Figure, Measurement, Samples, Target, shown};
 pub use meter::{Usage, metered};
 pub use payload::{BenchPayload, Kind};
 pub use process::Process;
-pub use threads::in_threads;
 pub use waits::{Waits, send_waits};
-pub use worker_process::{PausedQueue, WORKER_PROCESS, drain_with_processes};
+pub use worker_process::{WORKER_PROCESS, drain_with_processes, pause, resume};
 
 /// The result of a scenario or a part of it.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -47,4 +45,21 @@ pub fn rate(count: usize, work: impl FnOnce() -> Outcome) -> Outcome<f64> {
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 pub fn rate_of(count: usize, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
+}
+
+/// Works on all items at once, with one thread for each.
+pub fn in_threads<T: Send>(
+    items: impl IntoIterator<Item = T>,
+    work: impl Fn(T) -> Outcome + Sync,
+) -> Outcome {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = items
+            .into_iter()
+            .map(|item| scope.spawn(move || work(item)))
+            .collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
+    })
 }

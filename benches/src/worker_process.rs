@@ -10,32 +10,18 @@ use crate::{
     Bench, Child, Outcome, Process, Ran, assert_empty, handle_kinds, rate_of, until_drained,
 };
 
-/// A queue that is paused by its breaker.
-#[derive(Debug)]
-pub struct PausedQueue<'a> {
-    bench: &'a Bench,
-    name: String,
+/// Pauses a queue by its breaker. Workers stop claiming when they see it.
+pub fn pause(bench: &Bench, queue: &Queue) -> Outcome {
+    let (admin, breaker) = (bench.db().admin(), format!("queue:{}", queue.name()));
+    admin.open_breaker(&breaker, None, &Operator::default())?;
+    Ok(())
 }
 
-impl<'a> PausedQueue<'a> {
-    /// Pauses the queue. Workers stop claiming when they see the breaker.
-    pub fn pause(bench: &'a Bench, queue: &str) -> Outcome<PausedQueue<'a>> {
-        let name = format!("queue:{queue}");
-        bench
-            .db()
-            .admin()
-            .open_breaker(&name, None, &Operator::default())?;
-        Ok(PausedQueue { bench, name })
-    }
-
-    /// Resumes the queue and notifies its workers.
-    pub fn resume(self) -> Outcome {
-        self.bench
-            .db()
-            .admin()
-            .close_breaker(&self.name, &Operator::default())?;
-        Ok(())
-    }
+/// Resumes a queue and notifies its workers.
+pub fn resume(bench: &Bench, queue: &Queue) -> Outcome {
+    let (admin, breaker) = (bench.db().admin(), format!("queue:{}", queue.name()));
+    admin.close_breaker(&breaker, &Operator::default())?;
+    Ok(())
 }
 
 /// The child process of [`drain_with_processes`].
@@ -74,7 +60,7 @@ pub fn drain_with_processes(
     processes: usize,
     slots: usize,
 ) -> Outcome<f64> {
-    let paused = PausedQueue::pause(bench, queue.name())?;
+    pause(bench, queue)?;
     let start = |_| {
         let mut process =
             Process::start(&mut bench.child(WORKER_PROCESS.name, &[&queue.name(), &slots])?)?;
@@ -85,7 +71,7 @@ pub fn drain_with_processes(
     // Their connections are open after the first round of chores.
     thread::sleep(Duration::from_millis(500));
     let start = Instant::now();
-    paused.resume()?;
+    resume(bench, queue)?;
     until_drained(queue)?;
     let took = start.elapsed();
     let ran = processes
