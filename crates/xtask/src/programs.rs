@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use nix::unistd::geteuid;
 
 use crate::interrupt::Interrupt;
+use crate::scratch;
 
 /// Debian keeps servers here, which is not in everybody's `PATH`.
 const SERVERS: &str = "/usr/sbin";
@@ -128,6 +129,15 @@ impl Program {
         );
         Ok(Some(named))
     }
+}
+
+/// Returns the variables that tell the tests where their programs are, and where their servers keep data.
+pub(crate) fn for_tests(interrupt: &Interrupt) -> Result<[(&'static str, PathBuf); 3]> {
+    Ok([
+        ("TMPDIR", scratch::folder()),
+        (PROMTOOL.variable, PROMTOOL.find(interrupt)?),
+        (PGBOUNCER.variable, PGBOUNCER.find(interrupt)?),
+    ])
 }
 
 /// Looks for a program in `PATH`.

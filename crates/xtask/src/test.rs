@@ -23,9 +23,9 @@ use crate::cluster::{Cluster, Durability};
 use crate::dashboards::Checks;
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
-use crate::programs::{FAKETIME, NODE, NPM, PGBOUNCER, PROMTOOL};
+use crate::programs::{FAKETIME, NODE, NPM, PGBOUNCER, PROMTOOL, for_tests};
 use crate::tools::TYPOS;
-use crate::{alerts, chaos, dashboards, generate, scratch};
+use crate::{alerts, chaos, dashboards, generate};
 
 /// How many schedules each light scenario of the models gets in the gate. Without this variable the
 /// models have their own default, which is higher.
@@ -543,10 +543,7 @@ impl Runner<'_> {
         // Tests wait for the server for a third of their time.
         let threads = thread::available_parallelism()?.get() * TEST_THREADS_PER_CORE;
         tests.env("NEXTEST_TEST_THREADS", threads.to_string());
-        // Some tests start their own server.
-        tests.env("TMPDIR", scratch::folder());
-        tests.env(PROMTOOL.variable, PROMTOOL.find(self.interrupt)?);
-        tests.env(PGBOUNCER.variable, PGBOUNCER.find(self.interrupt)?);
+        tests.envs(for_tests(self.interrupt)?);
         Ok(tests)
     }
 

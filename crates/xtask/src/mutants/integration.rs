@@ -11,8 +11,7 @@ use crate::cargo::{Artifacts, cargo, workspace};
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
-use crate::programs::{PGBOUNCER, PROMTOOL};
-use crate::scratch;
+use crate::programs::for_tests;
 
 /// The target of the integration tests.
 const TARGET: &str = "it";
@@ -32,8 +31,8 @@ pub(super) struct Integration<'a> {
     pub(super) program: PathBuf,
     pub(super) cluster: Cluster,
     interrupt: &'a Interrupt,
-    /// Programs for the tests, by variable.
-    programs: [(&'static str, PathBuf); 2],
+    /// Where the tests find their programs, by variable.
+    programs: [(&'static str, PathBuf); 3],
 }
 
 impl<'a> Integration<'a> {
@@ -47,10 +46,7 @@ impl<'a> Integration<'a> {
             program,
             cluster: Cluster::start(&binaries, Durability::Throwaway, interrupt)?,
             interrupt,
-            programs: [
-                (PROMTOOL.variable, PROMTOOL.find(interrupt)?),
-                (PGBOUNCER.variable, PGBOUNCER.find(interrupt)?),
-            ],
+            programs: for_tests(interrupt)?,
         };
         let url = integration.cluster.create_database(MIGRATED)?;
         redrive::connect(&url)
@@ -110,7 +106,6 @@ impl<'a> Integration<'a> {
             .current_dir(self.root.join("tests"))
             .env("REDRIVE_TEST_DATABASE_URL", url)
             .env("REDRIVE_TEST_TEMPLATE", template)
-            .env("TMPDIR", scratch::folder())
             .envs(self.programs.iter().cloned());
         let ended = self.interrupt.ended(command.stderr(Stdio::null()), limit)?;
         Ok(match ended {
