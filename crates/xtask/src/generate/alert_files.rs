@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use regex::Regex;
 
 use super::{Generated, between};
 use crate::alerts::rules::{RULES, Rule, rules};
@@ -26,7 +27,7 @@ pub(super) fn generated(root: &Path) -> Result<[Generated; 2]> {
             file: MANIFEST,
             text: manifest,
         },
-        between(root, README, MARKS, &table(&rules(root)?))?,
+        between(root, README, MARKS, &table(&rules(root)?)?)?,
     ])
 }
 
@@ -52,8 +53,9 @@ fn manifest(rules: &str) -> String {
     text
 }
 
-/// One line per alert.
-fn table(rules: &[Rule]) -> String {
+/// One line per alert, with an ellipsis for each placeholder of a summary.
+fn table(rules: &[Rule]) -> Result<String> {
+    let placeholder = Regex::new(r"\{\{.*?\}\}")?;
     let line = |rule: &Rule| {
         let after = match rule.text("for") {
             "0s" => "at once",
@@ -63,24 +65,10 @@ fn table(rules: &[Rule]) -> String {
         let (severity, summary) = (rule.severity(), rule.annotation("summary"));
         format!(
             "| [{name}](runbooks.md#{anchor}) | {severity} | {after} | {} |\n",
-            bare(summary)
+            placeholder.replace_all(summary, "…")
         )
     };
     let alerts = rules.iter().filter(|rule| rule.is_alert);
     let head = "| Alert | Severity | After | Summary |\n|---|---|---|---|\n";
-    std::iter::once(head.to_owned())
-        .chain(alerts.map(line))
-        .collect()
-}
-
-/// Replaces each placeholder of a template with an ellipsis.
-fn bare(template: &str) -> String {
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("{{") {
-        text.push_str(before);
-        text.push('…');
-        rest = after.split_once("}}").map_or("", |(_, rest)| rest);
-    }
-    text + rest
+    Ok(head.to_owned() + &alerts.map(line).collect::<String>())
 }
