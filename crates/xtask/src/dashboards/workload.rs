@@ -7,11 +7,20 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use redrive::{Backoff, Failure, Job, NewJob, Payload, Queue, Worker, WorkerBuilder};
+use redrive::{Backoff, Failure, Job, NewJob, Payload, Queue, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 const QUEUES: [&str; 3] = ["orders", "mails", "invoices"];
+/// The kinds whose payload is any JSON.
+const KINDS: [&str; 6] = [
+    "order.placed",
+    "order.paid",
+    "order.cancelled",
+    "mail.welcome",
+    "mail.receipt",
+    "invoice.remind",
+];
 /// How often traffic arrives.
 const TICK: Duration = Duration::from_millis(250);
 /// How long a handler may run.
@@ -100,46 +109,28 @@ fn queue(url: &str, name: &str) -> Result<Queue> {
         .with_context(|| format!("cannot open the queue `{name}`"))
 }
 
+/// Starts a worker of a queue. It handles the kinds of all queues.
 fn worker(url: &str, name: &str, conditions: &Arc<Conditions>) -> Result<Worker> {
-    let builder = Worker::builder(&queue(url, name)?)
+    let mut builder = Worker::builder(&queue(url, name)?)
         .slots(8)
         .poll_interval(Duration::from_millis(200))
         .lease(Duration::from_secs(4))
         .deadline(DEADLINE)
         .version("2.3.1")
         .backoff(Backoff::exponential(Duration::from_millis(500)).max(Duration::from_secs(20)));
-    with_handlers(name, builder, conditions)
-        .start()
-        .with_context(|| format!("cannot start a worker of `{name}`"))
-}
-
-fn with_handlers(
-    name: &str,
-    mut builder: WorkerBuilder,
-    conditions: &Arc<Conditions>,
-) -> WorkerBuilder {
-    let kinds: &[&str] = match name {
-        "orders" => &["order.placed", "order.paid", "order.cancelled"],
-        "mails" => &["mail.welcome", "mail.receipt"],
-        _ => &["invoice.remind"],
-    };
-    for kind in kinds {
+    for kind in KINDS {
         let conditions = Arc::clone(conditions);
         builder = builder.handle_kind(kind, move |job| {
             let payload: Value = serde_json::from_str(job.payload().get())?;
-            handle(
-                payload["behavior"].as_str().unwrap_or_default(),
-                job,
-                &conditions,
-            )
+            let behavior = payload["behavior"].as_str().unwrap_or_default();
+            handle(behavior, job, &conditions)
         });
     }
-    if name == "invoices" {
-        let conditions = Arc::clone(conditions);
-        builder = builder
-            .handle(move |job: &Job<Invoice>| handle(&job.payload().behavior, job, &conditions));
-    }
+    let conditions = Arc::clone(conditions);
     builder
+        .handle(move |job: &Job<Invoice>| handle(&job.payload().behavior, job, &conditions))
+        .start()
+        .with_context(|| format!("cannot start a worker of `{name}`"))
 }
 
 /// Handles a job by the behavior in its payload and the current conditions.
