@@ -16,7 +16,7 @@ use crate::cargo::Artifacts;
 use crate::interrupt::Interrupt;
 
 /// How many pauses [`run_all`] takes.
-pub(crate) const PAUSES: u32 = 13;
+pub(crate) const PAUSES: u32 = 15;
 /// The last pause, at least: panels sample every 15 s and must show the last scenario.
 const LAST_PAUSE: Duration = Duration::from_secs(20);
 
