@@ -18,7 +18,7 @@ macro_rules! faults {
             }
 
             /// Returns its frequency relative to other faults.
-            pub(crate) fn weight(self) -> u32 {
+            pub(crate) fn weight(self) -> usize {
                 match self { $(Fault::$name => $weight,)+ }
             }
         }

@@ -103,6 +103,11 @@ impl Programs {
                 server::can_mount(),
                 "only root can mount a disk",
             ),
+            (
+                Fault::FakeClock,
+                processes::faketime().is_some(),
+                "there is no libfaketime",
+            ),
         ] {
             if !is_possible {
                 println!("without the fault `{fault}`: {why}");

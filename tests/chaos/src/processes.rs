@@ -326,7 +326,7 @@ impl Drop for Processes {
 }
 
 /// Finds the library of Debian's package `faketime`.
-fn faketime() -> Option<PathBuf> {
+pub(crate) fn faketime() -> Option<PathBuf> {
     let places = std::fs::read_dir(Path::new("/usr/lib")).ok()?.flatten();
     let mut libraries = places.map(|place| place.path().join("faketime/libfaketimeMT.so.1"));
     libraries.find(|library| library.exists())

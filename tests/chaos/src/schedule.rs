@@ -19,29 +19,25 @@ pub(crate) struct ScheduledFault {
     pub(crate) target: u32,
 }
 
-/// Plans the faults of a round. Faults never overlap, and all end before the round does.
+/// Rounds whose seeds follow each other: together they inject each fault, also within a minute each.
+pub(crate) const ROUNDS: u64 = 3;
+
+/// Plans the faults of a round: first its share of the kinds, then any by their weights. Faults never overlap, and all
+/// end before the round does.
 pub(crate) fn schedule(seed: u64, length: Duration, faults: &[Fault]) -> Vec<ScheduledFault> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let total: u32 = faults.iter().map(|fault| fault.weight()).sum();
     let end = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    let of_round = (seed..).zip(faults);
+    let of_round = of_round.filter(|(place, _)| place % ROUNDS == 0);
+    let mut share = of_round.map(|(_, fault)| *fault);
+    let of_weight = |fault: &Fault| std::iter::repeat_n(*fault, fault.weight());
+    let weighted: Vec<Fault> = faults.iter().flat_map(of_weight).collect();
     let mut faults_at = Vec::new();
     let mut at = QUIET_START;
-    if total == 0 {
-        return faults_at;
-    }
     loop {
         at += random.u64(GAP);
-        let mut left = random.u32(0..total);
-        let fault = faults
-            .iter()
-            .find(|fault| match left.checked_sub(fault.weight()) {
-                Some(rest) => {
-                    left = rest;
-                    false
-                }
-                None => true,
-            });
-        let Some(&fault) = fault else {
+        let next = share.next().or_else(|| random.choice(&weighted).copied());
+        let Some(fault) = next else {
             return faults_at;
         };
         let duration = random.u64(fault.duration());
@@ -49,14 +45,13 @@ pub(crate) fn schedule(seed: u64, length: Duration, faults: &[Fault]) -> Vec<Sch
         if at + duration > end {
             return faults_at;
         }
-        let (from, duration) = (Duration::from_millis(at), Duration::from_millis(duration));
         faults_at.push(ScheduledFault {
-            at: from,
-            duration,
+            at: Duration::from_millis(at),
+            duration: Duration::from_millis(duration),
             fault,
             target,
         });
-        at += u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        at += duration;
     }
 }
 
@@ -67,8 +62,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_occurs_within_an_hour() {
-        let planned = schedule(1, Duration::from_hours(1), Fault::value_variants());
+    fn every_fault_occurs_in_the_rounds_of_the_suite() {
+        let minute = |seed| schedule(seed, Duration::from_mins(1), Fault::value_variants());
+        let planned: Vec<_> = (1..=ROUNDS).flat_map(minute).collect();
         for fault in Fault::value_variants() {
             assert!(
                 planned.iter().any(|step| step.fault == *fault),

@@ -11,11 +11,11 @@ use crate::mutation_run::{self, Selection};
 use crate::poison;
 use crate::round::Round;
 use crate::scenario::Scenario;
+use crate::schedule::ROUNDS;
 use crate::scheduler::Task;
 use crate::verdict::play;
 
-/// The rounds of the deep suite, and their length.
-const ROUNDS: u64 = 3;
+/// The length of the rounds of the deep suite.
 const ROUND: Duration = Duration::from_mins(1);
 /// The weight of a round beside a scenario's 1: it keeps two cores busy.
 const ROUND_WEIGHT: usize = 3;
