@@ -17,7 +17,7 @@ use crate::Programs;
 use crate::checker::Records;
 use crate::db_trace;
 use crate::gate;
-use crate::history::{self, ClientEvent, ClientLog, HandlerEvent, HistoryLine};
+use crate::history::{self, ClientEvent, ClientLog, HandlerEvent, HistoryLine, handler_log};
 use crate::interrupt;
 use crate::mutant::{Patch, edit};
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
@@ -244,13 +244,14 @@ impl Environment {
 
     /// Waits until handlers of this life of the process run these attempts at these jobs, or any attempt.
     pub(crate) fn wait_for_held(&mut self, process: usize, attempts: &[(i64, i32)]) {
-        let log = self.folder.path().join("handlers.jsonl");
         self.wait_for("the handlers hold their jobs", |env| {
-            let name = env.processes.name(process);
-            let events = history::read::<HandlerEvent>(&log);
-            let own = || events.iter().filter(|event| event.process == name);
-            let runs = |attempt| own().any(|event| (event.job, event.attempt) == attempt);
-            own().next().is_some() && attempts.iter().all(|attempt| runs(*attempt))
+            let log = handler_log(env.folder(), &env.processes.name(process));
+            let events: Vec<HandlerEvent> = history::read(&log);
+            let runs = |attempt: &(i64, i32)| {
+                let mut events = events.iter();
+                events.any(|event| (event.job, event.attempt) == *attempt)
+            };
+            !events.is_empty() && attempts.iter().all(runs)
         });
     }
 

@@ -1,11 +1,11 @@
 //! The two records that processes write, one JSON object per line: the client history (what each
 //! client asked for and which answer it got) and the handler log (what handlers did).
 //!
-//! Each line is a single write, so a record survives a SIGKILL of its writer.
+//! Each line is a single write, and each process has files of its own, so a record survives a SIGKILL of its writer.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -167,7 +167,7 @@ pub(crate) enum Phase {
     Outage,
 }
 
-/// A file that several processes may append lines to.
+/// A file to which a process appends lines.
 #[derive(Debug)]
 pub(crate) struct JsonLines(Mutex<File>);
 
@@ -189,11 +189,18 @@ impl JsonLines {
     }
 }
 
-/// Reads a record. Skips a line that a kill cut short; a missing file has no lines.
+/// Returns the path of the handler log of a process.
+pub(crate) fn handler_log(folder: &Path, process: &str) -> PathBuf {
+    folder.join(format!("handlers-{process}.jsonl"))
+}
+
+/// Reads a record of a process. A kill may have cut its last line short; a missing file has no lines.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Vec<T> {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
+    let bytes = fs::read(path).unwrap_or_default();
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    lines
+        .filter(|line| line.ends_with(b"\n"))
+        .map(|line| serde_json::from_slice(line).expect("a line of a record"))
         .collect()
 }
 

@@ -123,6 +123,7 @@ impl Environment {
     fn records(&self) -> Records {
         let mut client = self.server.client();
         let mut history: Vec<HistoryLine> = Vec::new();
+        let mut handlers: Vec<HandlerEvent> = Vec::new();
         let mut was_late = false;
         let entries = std::fs::read_dir(self.folder.path()).expect("read the records");
         for entry in entries.flatten() {
@@ -130,6 +131,8 @@ impl Environment {
             let name = name.to_string_lossy();
             if name.starts_with("client-") {
                 history.extend(history::read::<HistoryLine>(&path));
+            } else if name.starts_with("handlers-") {
+                handlers.extend(history::read::<HandlerEvent>(&path));
             } else if name.ends_with(".err") {
                 let text = std::fs::read(path).expect("read the log of a process");
                 let text = String::from_utf8_lossy(&text);
@@ -137,8 +140,6 @@ impl Environment {
             }
         }
         history.sort_by_key(|line| line.at);
-        let log = self.folder.path().join("handlers.jsonl");
-        let mut handlers: Vec<HandlerEvent> = history::read(&log);
         handlers.sort_by_key(|event| (event.job, event.at));
         let (checkpoints, handlers) = handlers
             .into_iter()

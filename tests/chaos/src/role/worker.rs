@@ -18,7 +18,7 @@ use crate::role::{
     UNHANDLED, Work, insist,
 };
 
-use handlers::{Failed, Handlers, RunningAttempt};
+use handlers::{Failed, Handlers};
 
 /// How often a worker looks for jobs without a notification, which a fault may lose.
 const POLL: Duration = Duration::from_millis(200);
@@ -49,21 +49,18 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
             .age_priorities(AGED, AGED_PRIORITY)
             .unhandled_after(UNHANDLED)
             .handle(move |job: &Job<Work>| {
-                let attempt = RunningAttempt::of(job);
-                plain.write(&attempt, Phase::Begin);
+                let attempt = plain.begins(job, None);
                 plain.finish(job, &attempt, job.payload())
             })
             .handle(move |job: &Job<DependentWork>| {
-                let attempt = RunningAttempt::of(job);
-                dependent.write(&attempt, Phase::Begin);
+                let attempt = dependent.begins(job, None);
                 dependent.call_gateway(&attempt)?;
                 dependent.finish(job, &attempt, &job.payload().0)
             })
             .options(HandlerOptions::new().dependency(GATEWAY))
             .handle(
                 move |job: &Job<TransactionalWork>, transaction: &mut postgres::Transaction<'_>| {
-                    let attempt = RunningAttempt::of(job);
-                    transactional.write(&attempt, Phase::Begin);
+                    let attempt = transactional.begins(job, None);
                     let written = transaction.execute(
                         "INSERT INTO chaos.effects (job, generation) VALUES ($1, $2)",
                         &[&attempt.job, &attempt.generation],

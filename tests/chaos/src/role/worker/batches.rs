@@ -3,15 +3,15 @@
 
 use redrive::{Batch, BatchJob, Failure, NewJob};
 
-use super::handlers::{Ending, Handlers, RunningAttempt};
-use crate::history::{InBatch, Phase};
+use super::handlers::{Ending, Handlers};
+use crate::history::{HandlerEvent, InBatch, Phase};
 use crate::role::BatchWork;
 use crate::role::batch::{fails_batch, is_decided};
 
 /// A job of a batch that runs.
 struct RunningMember<'a> {
     job: &'a BatchJob<BatchWork>,
-    attempt: RunningAttempt,
+    attempt: HandlerEvent,
     /// Whether the end of the batch decides about it.
     is_open: bool,
 }
@@ -54,14 +54,10 @@ impl Handlers {
             number: self.next_batch(),
             jobs: batch.jobs().len(),
         };
-        let members = batch.iter().map(|job| {
-            let attempt = RunningAttempt::in_batch(job, place);
-            self.write(&attempt, Phase::Begin);
-            RunningMember {
-                job,
-                attempt,
-                is_open: true,
-            }
+        let members = batch.iter().map(|job| RunningMember {
+            job,
+            attempt: self.begins(job, Some(place)),
+            is_open: true,
         });
         members.collect()
     }

@@ -11,7 +11,7 @@ use redrive::{Failure, Job, NewJob, Payload as _};
 
 use crate::clock;
 use crate::gate;
-use crate::history::{HandlerEvent, InBatch, JsonLines, Phase};
+use crate::history::{HandlerEvent, InBatch, JsonLines, Phase, handler_log};
 use crate::role::gateway::{self, OTHER_GATEWAY};
 use crate::role::{Gateway, Options, Plan, SNOOZE, TransactionalWork, Work};
 
@@ -35,8 +35,8 @@ pub(super) struct Failed {
 
 impl Failed {
     /// Gives a failure the class that the plan of an attempt asks for.
-    fn planned(phase: Phase, failure: Failure, attempt: &RunningAttempt, work: &Work) -> Failed {
-        match work.error_class(attempt.number) {
+    fn planned(phase: Phase, failure: Failure, attempt: &HandlerEvent, work: &Work) -> Failed {
+        match work.error_class(attempt.attempt) {
             Some(class) => Failed {
                 phase,
                 failure: failure.class(class),
@@ -62,42 +62,6 @@ impl Failed {
     }
 }
 
-/// How many handlers this process has called.
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-/// An attempt at a job.
-pub(super) struct RunningAttempt {
-    call: u64,
-    pub(super) job: i64,
-    pub(super) generation: i32,
-    number: i32,
-    is_transactional: bool,
-    /// The checkpoint with which it began.
-    checkpoint: Option<u64>,
-    batch: Option<InBatch>,
-}
-
-impl RunningAttempt {
-    pub(super) fn of<P>(job: &Job<P>) -> RunningAttempt {
-        RunningAttempt {
-            call: CALLS.fetch_add(1, Ordering::Relaxed) + 1,
-            job: job.id().get(),
-            generation: job.generation().cast_signed(),
-            number: job.attempt().cast_signed(),
-            is_transactional: job.kind() == TransactionalWork::KIND,
-            checkpoint: job.last_checkpoint().expect("a checkpoint is a number"),
-            batch: None,
-        }
-    }
-
-    pub(super) fn in_batch<P>(job: &Job<P>, batch: InBatch) -> RunningAttempt {
-        RunningAttempt {
-            batch: Some(batch),
-            ..RunningAttempt::of(job)
-        }
-    }
-}
-
 /// The handlers of a process, and their log.
 pub(super) struct Handlers {
     log: JsonLines,
@@ -107,58 +71,66 @@ pub(super) struct Handlers {
     longest_run: u64,
     /// The jobs that this process attempted.
     seen: Mutex<HashSet<i64>>,
-    /// How many batches this process ran.
+    /// How many handlers this process has called, and how many batches it ran.
+    calls: AtomicU64,
     batches: AtomicU64,
 }
 
 impl Handlers {
     pub(super) fn new(options: &Options) -> Handlers {
         Handlers {
-            log: JsonLines::open(&options.run.folder.join("handlers.jsonl")),
+            log: JsonLines::open(&handler_log(&options.run.folder, &options.name)),
             process: options.name.clone(),
             folder: options.run.folder.clone(),
             gateway: options.spec.gateway,
             longest_run: options.spec.longest_run,
             seen: Mutex::default(),
+            calls: AtomicU64::new(0),
             batches: AtomicU64::new(0),
         }
     }
 
-    pub(super) fn write(&self, attempt: &RunningAttempt, phase: Phase) {
-        self.log.write(&self.event(attempt, phase));
+    /// Writes that an attempt begins. Returns what its later events have in common.
+    pub(super) fn begins<P>(&self, job: &Job<P>, batch: Option<InBatch>) -> HandlerEvent {
+        let begin = HandlerEvent {
+            at: clock::now(),
+            process: self.process.clone(),
+            job: job.id().get(),
+            generation: job.generation().cast_signed(),
+            attempt: job.attempt().cast_signed(),
+            call: self.calls.fetch_add(1, Ordering::Relaxed) + 1,
+            is_transactional: job.kind() == TransactionalWork::KIND,
+            phase: Phase::Begin,
+            error: None,
+            class: None,
+            checkpoint: job.last_checkpoint().expect("a checkpoint is a number"),
+            batch,
+        };
+        self.log.write(&begin);
+        HandlerEvent {
+            checkpoint: None,
+            ..begin
+        }
     }
 
-    pub(super) fn write_failed(&self, attempt: &RunningAttempt, failed: &Failed) {
+    pub(super) fn write(&self, attempt: &HandlerEvent, phase: Phase) {
+        self.log.write(&event(attempt, phase));
+    }
+
+    pub(super) fn write_failed(&self, attempt: &HandlerEvent, failed: &Failed) {
         self.log.write(&HandlerEvent {
             error: Some(failed.failure.message().to_owned()),
             class: Some(failed.class.to_owned()),
-            ..self.event(attempt, failed.phase)
+            ..event(attempt, failed.phase)
         });
     }
 
-    pub(super) fn write_panicked(&self, attempt: &RunningAttempt, message: &str) {
+    pub(super) fn write_panicked(&self, attempt: &HandlerEvent, message: &str) {
         self.log.write(&HandlerEvent {
             error: Some(message.to_owned()),
             class: Some(PANIC.to_owned()),
-            ..self.event(attempt, Phase::Retry)
+            ..event(attempt, Phase::Retry)
         });
-    }
-
-    fn event(&self, attempt: &RunningAttempt, phase: Phase) -> HandlerEvent {
-        HandlerEvent {
-            at: clock::now(),
-            process: self.process.clone(),
-            job: attempt.job,
-            generation: attempt.generation,
-            attempt: attempt.number,
-            call: attempt.call,
-            is_transactional: attempt.is_transactional,
-            phase,
-            error: None,
-            class: None,
-            checkpoint: attempt.checkpoint.filter(|_| phase == Phase::Begin),
-            batch: attempt.batch,
-        }
     }
 
     /// Returns the number of the next batch, counted from 1.
@@ -177,14 +149,14 @@ impl Handlers {
     pub(super) fn write_checkpoints<P>(
         &self,
         job: &Job<P>,
-        attempt: &RunningAttempt,
+        attempt: &HandlerEvent,
         steps: u32,
     ) -> redrive::Result<()> {
         for _ in 0..steps {
             let value = job.last_checkpoint()?.unwrap_or(0_u64) + 1;
             self.log.write(&HandlerEvent {
                 checkpoint: Some(value),
-                ..self.event(attempt, Phase::Checkpoint)
+                ..event(attempt, Phase::Checkpoint)
             });
             job.checkpoint(&value)?;
         }
@@ -192,7 +164,7 @@ impl Handlers {
     }
 
     /// Fails if the gateway is down.
-    pub(super) fn call_gateway(&self, attempt: &RunningAttempt) -> Result<(), Failure> {
+    pub(super) fn call_gateway(&self, attempt: &HandlerEvent) -> Result<(), Failure> {
         if !gateway::is_down(self.gateway, &self.folder) {
             return Ok(());
         }
@@ -204,7 +176,7 @@ impl Handlers {
     pub(super) fn finish<P>(
         &self,
         job: &Job<P>,
-        attempt: &RunningAttempt,
+        attempt: &HandlerEvent,
         work: &Work,
     ) -> Result<(), Failure> {
         self.write_checkpoints(job, attempt, work.steps)?;
@@ -234,9 +206,9 @@ impl Handlers {
     }
 
     /// Returns how an attempt must end. It waits at a gate or aborts the process before.
-    pub(super) fn ending(&self, attempt: &RunningAttempt, work: &Work) -> Ending {
+    pub(super) fn ending(&self, attempt: &HandlerEvent, work: &Work) -> Ending {
         let is_redriven = attempt.generation > 0;
-        let fails = attempt.number.cast_unsigned() <= work.times && !is_redriven;
+        let fails = attempt.attempt.cast_unsigned() <= work.times && !is_redriven;
         let is_first = self.is_first_in_process(attempt.job) && !is_redriven;
         let failed =
             |phase, failure| Ending::Failed(Failed::planned(phase, failure, attempt, work));
@@ -247,7 +219,7 @@ impl Handlers {
                 failed(Phase::Reject, Failure::reject(work.error()))
             }
             Plan::RejectAlways => failed(Phase::Reject, Failure::reject("always invalid")),
-            Plan::HoldThenRetry if attempt.number == 1 => {
+            Plan::HoldThenRetry if attempt.attempt == 1 => {
                 gate::wait(&self.folder, &self.process);
                 failed(Phase::Retry, Failure::retry("held attempt"))
             }
@@ -258,7 +230,7 @@ impl Handlers {
                 failed(Phase::Outage, failure.dependency(OTHER_GATEWAY))
             }
             Plan::Abort if !is_redriven => std::process::abort(),
-            Plan::RetryThenHold if attempt.number == 1 => {
+            Plan::RetryThenHold if attempt.attempt == 1 => {
                 failed(Phase::Retry, Failure::retry("first attempt"))
             }
             Plan::Hold | Plan::RetryThenHold => {
@@ -267,5 +239,14 @@ impl Handlers {
             }
             _ => Ending::Done,
         }
+    }
+}
+
+/// Returns the event of an attempt that comes now.
+fn event(attempt: &HandlerEvent, phase: Phase) -> HandlerEvent {
+    HandlerEvent {
+        at: clock::now(),
+        phase,
+        ..attempt.clone()
     }
 }
