@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::{Database, Operator, Pooler};
-use redrive_servers::{PgBouncer, Proxy, free_port};
+use redrive_servers::{PgBouncer, Proxy};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -78,8 +78,6 @@ pub(crate) struct Environment {
     lossy_windows: Vec<(i64, i64)>,
     server_starts: Vec<i64>,
     began: Instant,
-    /// The port of the exporter.
-    metrics_port: Option<u16>,
     /// States that a scenario waited for and that did not come.
     missing: Vec<String>,
     /// The flaw of its enqueuers.
@@ -123,7 +121,6 @@ impl Environment {
             lossy_windows: Vec::new(),
             server_starts: Vec::new(),
             began: Instant::now(),
-            metrics_port: None,
             missing: Vec::new(),
             flaw: setup.flaw,
             redacts: false,
@@ -177,13 +174,6 @@ impl Environment {
         let proxy = self.open_proxy();
         self.processes.add(spec, proxy);
         self.processes.supervise();
-    }
-
-    /// Adds an exporter, whose counters the checker compares with the history.
-    pub(crate) fn add_exporter(&mut self) {
-        let port = free_port();
-        self.metrics_port = Some(port);
-        self.add(ProcessSpec::exporter(port));
     }
 
     /// Opens a proxy that applies the patches of this run.

@@ -25,7 +25,6 @@ mod fault;
 mod gate;
 mod history;
 mod interrupt;
-mod metrics_page;
 mod mutant;
 mod mutation_run;
 mod poison;

@@ -30,8 +30,6 @@ pub(crate) struct ProcessSpec {
     pub(crate) slots: usize,
     /// The longest time that a worker's handler runs, in milliseconds.
     pub(crate) longest_run: u64,
-    /// The port of an exporter.
-    pub(crate) port: u16,
 }
 
 impl ProcessSpec {
@@ -51,13 +49,6 @@ impl ProcessSpec {
         }
     }
 
-    pub(crate) fn exporter(port: u16) -> ProcessSpec {
-        ProcessSpec {
-            port,
-            ..ProcessSpec::of(Role::Exporter)
-        }
-    }
-
     fn of(role: Role) -> ProcessSpec {
         ProcessSpec {
             role,
@@ -70,7 +61,6 @@ impl ProcessSpec {
             serves: Serves::Main,
             slots: 4,
             longest_run: u64::MAX,
-            port: 0,
         }
     }
 }

@@ -3,7 +3,6 @@
 
 pub(crate) mod batch;
 mod enqueuer;
-mod exporter;
 pub(crate) mod gateway;
 pub(crate) mod groups;
 pub(crate) mod keeping;
@@ -48,7 +47,6 @@ pub(crate) enum Role {
     Worker,
     Enqueuer,
     Operator,
-    Exporter,
 }
 
 impl fmt::Display for Role {
@@ -164,9 +162,6 @@ impl Options {
 
 /// Runs a process until SIGTERM.
 pub(crate) fn run(options: &Options) {
-    if options.spec.role == Role::Exporter {
-        return exporter::run(options);
-    }
     env_logger::Builder::new()
         .filter_level(log::LevelFilter::Warn)
         .format_target(false)
@@ -178,7 +173,6 @@ pub(crate) fn run(options: &Options) {
         Role::Worker => worker::run(options, &stop),
         Role::Enqueuer => enqueuer::run(options, &stop),
         Role::Operator => operator::run(options, &stop),
-        Role::Exporter => {}
     }
 }
 

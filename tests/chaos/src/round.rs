@@ -67,7 +67,6 @@ impl Round<'_> {
         for _ in 0..OPERATORS {
             env.add(ProcessSpec::operator());
         }
-        env.add_exporter();
         env.begin();
         let steps = schedule(self.seed, self.length, &self.faults);
         for step in &steps {

@@ -10,7 +10,6 @@ use crate::clock::micros;
 use crate::db_trace::{ask, query, read};
 use crate::gate;
 use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine, Phase};
-use crate::metrics_page;
 use crate::processes::ProcessSpec;
 use crate::role::groups::HELD;
 use crate::role::operator::Operations;
@@ -67,17 +66,7 @@ impl Environment {
         self.processes.stop(Role::Worker, STOP);
         self.drain(timeout);
         self.processes.stop(Role::Worker, STOP);
-        let mut records = self.records();
-        // After a failover the exporter may show counts that the database lost.
-        if let Some(port) = self.metrics_port.filter(|_| self.lossy_windows.is_empty()) {
-            match metrics_page::settled(port) {
-                Some(counters) => records.counters = counters,
-                None => self
-                    .missing
-                    .push("the exporter reads the counters".to_owned()),
-            }
-        }
-        self.processes.stop(Role::Exporter, STOP);
+        let records = self.records();
         self.server.keep_log(&self.folder.path().join("server.log"));
         Finished {
             records,
@@ -153,7 +142,7 @@ impl Environment {
             .expect("audit the counters");
         let off = audits.iter().filter(|audit| audit.drift != 0);
         let effects = "SELECT job, generation, count(*) FROM chaos.effects GROUP BY 1, 2";
-        // Those that the exporter publishes.
+        // Those that an exporter publishes.
         let counters = "SELECT metric, sum(value)::bigint FROM redrive.metric_totals()
                         WHERE metric LIKE '%\\_total' GROUP BY 1 HAVING sum(value) IS NOT NULL";
         let client = &mut client;

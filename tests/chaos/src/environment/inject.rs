@@ -31,8 +31,7 @@ impl Environment {
                 let killed = [Role::Enqueuer, Role::Operator][target as usize % 2];
                 self.processes.pick(|role| role == killed, target / 2)
             }
-            // An exporter uses its connections only while it is scraped.
-            _ => self.processes.pick(|role| role != Role::Exporter, target),
+            _ => self.processes.pick(|_| true, target),
         };
         let Some(process) = process else { return };
         self.supervise_until(RESTART, |env| env.processes.pid(process).is_some());
