@@ -29,7 +29,7 @@ use std::hash::Hash;
 use uuid::Uuid;
 
 use crate::db_trace::{
-    BreakerRow, Change, FinalRow, LetterRow, PauseChange, Place, PolicyTick, RateLimit, Renewal,
+    BreakerRow, Change, LetterRow, PauseChange, Place, PolicyTick, RateLimit, Renewal,
     RowChange, RowUpdate, SlotChange, Tick,
 };
 use crate::history::{HandlerEvent, HistoryLine};
@@ -69,7 +69,6 @@ pub(crate) struct Records {
     pub(crate) breakers: Vec<BreakerRow>,
     /// In order.
     pub(crate) updates: Vec<RowUpdate>,
-    pub(crate) final_rows: Vec<FinalRow>,
     /// How often transactional handlers wrote, by job and generation.
     pub(crate) effects: BTreeMap<(i64, i32), i64>,
     /// The published counters at the end, by name, summed over their labels.

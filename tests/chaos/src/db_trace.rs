@@ -179,16 +179,6 @@ traced! {
         per_second: f64,
     }
 
-    /// A job at the end.
-    FinalRow from "SELECT id AS job, 'r' AS place FROM redrive.jobs
-                   UNION ALL SELECT id, 'd' FROM redrive.jobs_delayed
-                   UNION ALL SELECT j.id, 'l' FROM redrive.leases l
-                       CROSS JOIN LATERAL unnest(l.ids) AS j (id) WHERE j.id <> ALL (l.done)
-                   UNION ALL SELECT id, 'x' FROM redrive.dead_letters" {
-        job: i64,
-        place: Place,
-    }
-
     /// An update of a row of a job or a lease.
     RowUpdate from "SELECT * FROM chaos.updates ORDER BY seq" {
         at: i64,

@@ -291,7 +291,8 @@ fn check_effects(
         .effects
         .range((job.job, i32::MIN)..=(job.job, i32::MAX));
     for (&(_, generation), &times) in written {
-        if times != 1 || !job.done.contains(&generation) {
+        let has_succeeded = job.done.iter().any(|(done, _)| *done == generation);
+        if times != 1 || !has_succeeded {
             let text = format!(
                 "generation {generation} wrote {times} effects, but generations {:?} succeeded",
                 job.done
@@ -304,7 +305,7 @@ fn check_effects(
         event.is_transactional && !records.terms.claim_may_be_lost(event.at)
     };
     if events.iter().any(is_transactional) {
-        for generation in &job.done {
+        for (generation, _) in &job.done {
             if !records.effects.contains_key(&(job.job, *generation)) {
                 let text = format!("generation {generation} succeeded without an effect");
                 findings.add(Rule::OneTransaction, job.job, 0, text);

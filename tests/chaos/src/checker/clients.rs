@@ -82,10 +82,11 @@ fn check_changes(run: &Run<'_>, findings: &mut Findings) {
                 }
             }
         }
-        for gone in &job.vanished {
-            if !run.calls.covers(&gone.by, Operation::Erase, gone.at) {
-                findings.add(gone.rule, job.job, gone.at, &*gone.what);
-            }
+        if let Some((at, by, place)) = &job.vanished
+            && !run.calls.covers(by, Operation::Erase, *at)
+        {
+            let text = format!("it vanished from {place:?}");
+            findings.add(Rule::Kept, job.job, *at, text);
         }
     }
 }
@@ -134,7 +135,7 @@ fn check_follow_ups(run: &Run<'_>, findings: &mut Findings) {
     let keyed = run.jobs().filter_map(|job| Some((job.key?, job)));
     let mut stored = grouped(keyed.filter(|(key, _)| *key < 0));
     for job in run.jobs().filter(|job| job.follow_ups > 0) {
-        for (generation, tx) in &job.succeeded_in {
+        for (generation, tx) in &job.done {
             let key = job.key.map(|key| follow_up_key(key, *generation));
             let children = key.and_then(|key| stored.remove(&key)).unwrap_or_default();
             if children.len() != 1 || children[0].stored_by != *tx {

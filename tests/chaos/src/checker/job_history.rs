@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::checker::Rule;
 use crate::checker::entries::Entry;
 use crate::db_trace::Place;
 use crate::facts::Facts;
@@ -21,14 +20,12 @@ pub(crate) struct JobHistory {
     pub(crate) keys: Vec<KeySpan>,
     /// When it was redriven, and by which process.
     pub(crate) redriven: Vec<(i64, Arc<str>)>,
-    /// Where it is at the end.
+    /// Where it is at the end, if it is live.
     pub(crate) end: Option<Place>,
-    pub(crate) is_letter: bool,
-    pub(crate) done: Vec<i32>,
+    /// The generations that succeeded, with the transaction.
+    pub(crate) done: Vec<(i32, i64)>,
     /// The transaction that stored it.
     pub(crate) stored_by: i64,
-    /// The generations that succeeded, with the transaction.
-    pub(crate) succeeded_in: Vec<(i32, i64)>,
     /// How many follow-ups a success has.
     pub(crate) follow_ups: i64,
     pub(crate) deaths: i64,
@@ -46,17 +43,8 @@ pub(crate) struct JobHistory {
     pub(crate) enqueued: (i64, i64),
     /// When it died because an operator cancelled it.
     pub(crate) cancelled: Option<i64>,
-    /// Where it vanished, which only an erasure may cause.
-    pub(crate) vanished: Vec<Vanished>,
-}
-
-/// The end of a job or letter that violates a rule unless a client erased it.
-#[derive(Clone, Debug)]
-pub(crate) struct Vanished {
-    pub(crate) at: i64,
-    pub(crate) by: Arc<str>,
-    pub(crate) rule: Rule,
-    pub(crate) what: String,
+    /// When, by which process and from where it vanished, which only an erasure may cause.
+    pub(crate) vanished: Option<(i64, Arc<str>, Place)>,
 }
 
 /// A change of a waiting job that no worker makes.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use content::Content;
 
-use crate::checker::job_history::{JobHistory, LeaseSpan, Vanished};
+use crate::checker::job_history::{JobHistory, LeaseSpan};
 use crate::checker::{Findings, Grant, Rule, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
 use crate::facts::Facts;
@@ -25,8 +25,6 @@ struct Current<'a> {
     row: Option<&'a RowChange>,
     /// The state and generation of its letter.
     letter: Option<(Arc<str>, i32)>,
-    /// The generation that succeeded last.
-    done: Option<i32>,
     was_enqueued: bool,
     content: Content<'a>,
     letter_content: Content<'a>,
@@ -68,12 +66,7 @@ pub(super) fn replay(
             }
         }
     }
-    replay.history.end = match (&replay.now.row, &replay.now.letter) {
-        (Some(row), _) => Some(row.place),
-        (None, Some(_)) => Some(Place::Letter),
-        (None, None) => None,
-    };
-    replay.history.is_letter = replay.now.letter.is_some();
+    replay.history.end = replay.now.row.map(|row| row.place);
     replay.history
 }
 
@@ -113,16 +106,6 @@ impl<'a> Replay<'a, '_> {
         if !holds {
             self.violation(rule, at, what());
         }
-    }
-
-    /// Records an end that only an erasure excuses.
-    fn vanished(&mut self, rule: Rule, change: &RowChange, what: String) {
-        self.history.vanished.push(Vanished {
-            at: change.at,
-            by: Arc::clone(&change.process),
-            rule,
-            what,
-        });
     }
 
     /// Applies the changes of one transaction.

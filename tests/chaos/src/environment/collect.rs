@@ -163,7 +163,6 @@ impl Environment {
             policy_ticks: read(client),
             breakers: read(client),
             updates: read(client),
-            final_rows: read(client),
             effects: query(client, effects, |row| {
                 ((row.get(0), row.get(1)), row.get(2))
             })

@@ -7,7 +7,7 @@ use crate::checker::Rule;
 use crate::db_trace::{Change, RowChange};
 
 impl Replay<'_, '_> {
-    /// Checks a change of only the letter. The rules of rows check which columns it may change.
+    /// Checks a change of only the letter.
     pub(super) fn letter_changes(&mut self, letter: Option<&RowChange>, at: i64) {
         let Some(letter) = letter else { return };
         let before = self.now.letter.clone();
@@ -20,8 +20,6 @@ impl Replay<'_, '_> {
                 let by = Arc::clone(&letter.process);
                 self.history.delivered.push((at, by));
             }
-            // It goes to the archive, whose rows are checked on their own.
-            (Some(_), None) if letter.is_archived => {}
             (None, Some("open" | "quarantined")) if letter.is_archived => {
                 self.history.captured = (letter.seq, letter.at);
                 self.history.gone = None;
@@ -37,13 +35,12 @@ impl Replay<'_, '_> {
             {
                 self.findings.count("deaths");
             }
-            (Some("open" | "quarantined"), Some("discarded" | "open" | "quarantined"))
-            | (Some("discarded"), Some("open" | "quarantined"))
-            | (Some("recovered" | "discarded"), None) => {}
-            (Some(state), None) => {
-                let text = format!("its letter was deleted while {state}");
-                self.vanished(Rule::LawfulPrune, letter, text);
-            }
+            // The rules of rows check these.
+            (
+                Some("open" | "quarantined" | "discarded"),
+                Some("open" | "quarantined" | "discarded"),
+            )
+            | (Some(_), None) => {}
             (before, after) => {
                 let text =
                     format!("its letter changed from {before:?} to {after:?} without its job");

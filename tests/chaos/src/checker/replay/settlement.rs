@@ -30,10 +30,7 @@ impl Replay<'_, '_> {
         match (entered, died) {
             (Some(entered), None) => self.returned(left, entered, is_reap),
             (None, Some(letter)) => self.dead_lettered(left, letter, is_reap),
-            (None, None) => {
-                self.history.succeeded_in.push((left.generation, first.tx));
-                self.succeeded(left, letter, first.at)
-            }
+            (None, None) => self.succeeded(left, letter, first),
             (Some(_), Some(_)) => {
                 self.violation(Rule::OnePlace, first.at, "it returned and died at once");
                 LeaseEnd::Held
@@ -117,30 +114,24 @@ impl Replay<'_, '_> {
     }
 
     /// Checks a job that ends without a letter.
-    fn succeeded(&mut self, left: &RowChange, letter: Option<&RowChange>, at: i64) -> LeaseEnd {
+    fn succeeded(
+        &mut self,
+        left: &RowChange,
+        letter: Option<&RowChange>,
+        first: &RowChange,
+    ) -> LeaseEnd {
         self.findings.count("done");
-        let generation = left.generation;
-        self.demand(
-            self.now.done != Some(generation),
-            Rule::OneSuccess,
-            at,
-            || format!("generation {generation} had succeeded before"),
-        );
-        self.now.done = Some(left.generation);
-        self.history.done.push(left.generation);
+        self.history.done.push((left.generation, first.tx));
         let is_recovered =
             letter.is_some_and(|letter| letter.state.as_deref() == Some("recovered"));
         // Its letter may have been discarded, and a job that was never redriven has none.
         let is_awaited = matches!(&self.now.letter, Some((state, _)) if &**state == "redriving");
-        self.demand(
-            is_awaited == is_recovered,
-            Rule::Lineage,
-            at,
-            || match is_awaited {
+        self.demand(is_awaited == is_recovered, Rule::Lineage, first.at, || {
+            match is_awaited {
                 true => "its letter is still redriving".to_owned(),
                 false => "its letter recovered without a redrive".to_owned(),
-            },
-        );
+            }
+        });
         LeaseEnd::Done
     }
 

@@ -1,5 +1,7 @@
 //! Checks a job that waits: how it becomes ready, is raised, is cancelled, or has no worker.
 
+use std::sync::Arc;
+
 use redrive::Payload as _;
 
 use super::Replay;
@@ -50,8 +52,9 @@ impl Replay<'_, '_> {
         change: &RowChange,
     ) {
         let Some(letter) = died else {
-            let text = format!("it vanished from {:?}", left.place);
-            return self.vanished(Rule::Kept, change, text);
+            let by = Arc::clone(&change.process);
+            self.history.vanished = Some((change.at, by, left.place));
+            return;
         };
         let kind = self.now.content.facts().map(|facts| &*facts.kind);
         let is_right = match letter.cause.as_deref() {

@@ -61,9 +61,6 @@ pub(super) const BROKEN: &[Case] = cases! {
     "never enqueued": succeeded, |r| r.history.clear() => NotInvented;
     "in two places": succeeded, |r| drop(r.trace.remove(1)) => OnePlace;
     "succeeded twice": succeeded, |r| r.trace.extend_from_within(1..) => OnePlace;
-    "succeeded twice in a generation": succeeded, |r| {
-        r.add("5 50 r+\n6 60 r-\n6 60 l+ attempt=1 lease=2\n7 70 l- attempt=1 lease=2");
-    } => OneSuccess;
     "too many attempts": succeeded, |r| r.set([2], "max=0") => Attempts;
     "run without a claim": succeeded, |r| r.handlers[0].attempt = 3 => Attempts;
     "run twice": succeeded, |r| r.handlers.insert(1, handled(16, Phase::Begin)) => NoOverlap;
@@ -227,7 +224,6 @@ pub(super) const BROKEN: &[Case] = cases! {
         |r| r.history[3].event = ClientEvent::Ok { ids: vec![-OTHER, OTHER] } => UniqueModes;
     "reported as the holder after the start": stored_after_start, |r| {
         r.trace.truncate(4);
-        r.final_rows.clear();
         (r.history[2].at, r.history[3].at) = (900_000, 900_001);
         r.history[3].event = ClientEvent::Ok { ids: vec![-7] };
     } => OneOfAKey;

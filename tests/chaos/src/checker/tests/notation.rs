@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::checker::Records;
-use crate::db_trace::{FinalRow, RowChange};
+use crate::db_trace::RowChange;
 use crate::facts::Facts;
 use crate::history::{ClientEvent, HandlerEvent, HistoryLine, Phase};
 
@@ -158,20 +158,11 @@ impl Records {
     ///   `-` for one that goes, `~` for another content and `*` for another state
     /// - `begin 15`, `done 25 attempt=2`: what a handler did, and when
     /// - `cancel 6 12..13 ids=7 got=-7`: an operation with its number, its time, and perhaps the time of its answer
-    /// - `final r`: where the job is at the end
     pub(crate) fn add(&mut self, text: &str) {
         for line in lines(text) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let phase = serde_json::from_value(Value::from(words[0]));
             match (words[0], phase) {
-                ("final", _) => {
-                    let (job, place) = (JOB, format!("place={}", words[1..].join(" ")));
-                    let row = FinalRow {
-                        job,
-                        ..FinalRow::default()
-                    };
-                    self.final_rows.push(with(&row, &place));
-                }
                 (_, Ok(phase)) => {
                     let event = handled(words[1].parse().expect(line), phase);
                     let event = with(&event, &words[2..].join(" "));

@@ -63,15 +63,14 @@ lives! {
         records.add(
             "3 31 d+ attempt=1 due=150031 history=failed
              4 150036 d- attempt=1 due=150031
-             4 150036 r+ attempt=1 history=failed
-             final r",
+             4 150036 r+ attempt=1 history=failed",
         );
     }
 
     /// Its handler rejects it.
     rejected from succeeded(), |records| {
         records.handlers[1].phase = Phase::Reject;
-        records.add(&format!("3 31 x+ {LETTER}; final x"));
+        records.add(&format!("3 31 x+ {LETTER}"));
     }
 
     /// It is cancelled while leased, and its worker releases it without an attempt.
@@ -96,17 +95,15 @@ lives! {
 
     /// Another worker reaps its lease, and the first one claims it again.
     claimed_by_the_lost_worker from reaped(), |records| {
-        records.final_rows.clear();
         records.add(
             "9 1000120 r- crashes=1
-             9 1000120 l+ crashes=1 attempt=1 lease=2 history=worker_lost
-             final l",
+             9 1000120 l+ crashes=1 attempt=1 lease=2 history=worker_lost",
         );
     }
 
     /// Its letter is redriven.
     redriven from rejected(), |records| {
-        records.add(&format!("9 50 x* {LETTER} state=redriving; 9 50 r+ generation=1; final r"));
+        records.add(&format!("9 50 x* {LETTER} state=redriving; 9 50 r+ generation=1"));
     }
 
     /// An operator edits its letter, and it is redriven.
@@ -126,21 +123,19 @@ lives! {
     /// Its success stores a follow-up.
     followed_up from succeeded(), |records| {
         records.set([0, 2], r#"payload={"key":70,"follow_ups":1}"#);
-        records.add("3 31 r+ job=8 key=-560; final r job=8");
+        records.add("3 31 r+ job=8 key=-560");
     }
 
     /// It is claimed once more, after its retry was promoted.
     claimed_again from retried(), |records| {
-        records.final_rows.clear();
-        records.add("12 200031 r- attempt=1; 12 200031 l+ attempt=2 lease=2 history=failed; final l");
+        records.add("12 200031 r- attempt=1; 12 200031 l+ attempt=2 lease=2 history=failed");
     }
 
     /// A letter of the position 3 is captured.
     captured from empty(), |records| {
         records.add(
             "3 31 x+ state=open cause=captured error=no position=3 history=[]
-             capture 1 30..32 keys=3 got=7
-             final x",
+             capture 1 30..32 keys=3 got=7",
         );
     }
 
@@ -194,8 +189,7 @@ lives! {
         records.add(
             "1 0 d+ key=70 due=5000000 by=enqueuer-1.1 unique=r1
              2 40 d~ due=6000000 by=enqueuer-1.1 unique=r1
-             replace 2 39..41 keys=71 got=-7,7
-             final d",
+             replace 2 39..41 keys=71 got=-7,7",
         );
     }
 
@@ -203,8 +197,7 @@ lives! {
     stored_after_start from succeeded(), |records| {
         records.add(
             "20 20 r+ job=8 key=71 by=enqueuer-1.1
-             enqueue 2 19..21 keys=71 got=8
-             final r job=8",
+             enqueue 2 19..21 keys=71 got=8",
         );
         records.set(0..5, "unique=s1");
         records.set([0, 2], r#"headers={"redrive-unique-until":"started"}"#);
@@ -224,8 +217,7 @@ lives! {
         records.trace.truncate(1);
         records.add(
             r#"2 2000000 r-
-               2 2000000 r+ priority=20 headers={"a":"b","redrive-priority":"3"}
-               final r"#,
+               2 2000000 r+ priority=20 headers={"a":"b","redrive-priority":"3"}"#,
         );
     }
 
@@ -262,8 +254,7 @@ lives! {
             "2 10 l- attempt=1 seq=102
              2 10 d+ due=400000 seq=103
              4 400005 d- due=400000
-             4 400005 r+
-             final r",
+             4 400005 r+",
         );
     }
 
@@ -288,7 +279,6 @@ lives! {
              begin 1000132 call=2; done 1000133 call=2
              10 1000140 l- crashes=1 attempt=1 lease=2",
         );
-        records.final_rows.clear();
         records.terms.is_calm = false;
     }
 }
@@ -299,7 +289,7 @@ pub(crate) fn reaped_at(at: i64) -> Records {
     records.handlers.pop();
     records.set([3], &format!("at={at} by=worker-2.1"));
     records.add(&format!(
-        "3 {at} r+ by=worker-2.1 crashes=1 history=worker_lost; final r"
+        "3 {at} r+ by=worker-2.1 crashes=1 history=worker_lost"
     ));
     records
 }
@@ -356,23 +346,23 @@ fn selected(change: LiveChange, entered: &str) -> Records {
 }
 
 pub(crate) fn run_now() -> Records {
-    selected(LiveChange::RunNow, "r+ ready=40; final r")
+    selected(LiveChange::RunNow, "r+ ready=40")
 }
 
 pub(crate) fn reordered_in_bulk() -> Records {
     selected(
         LiveChange::Priority(5),
-        "d+ due=5000000 priority=5; final d",
+        "d+ due=5000000 priority=5",
     )
 }
 
 pub(crate) fn edited_in_bulk() -> Records {
-    let entered = r#"d+ due=5000000 payload={"key":70,"edited":4}; final d"#;
+    let entered = r#"d+ due=5000000 payload={"key":70,"edited":4}"#;
     selected(LiveChange::Edit(4), entered)
 }
 
 pub(crate) fn cancelled_in_bulk() -> Records {
-    let entered = "x+ history=[] state=open cause=manual; final x";
+    let entered = "x+ history=[] state=open cause=manual";
     selected(LiveChange::Cancel, entered)
 }
 
