@@ -16,11 +16,10 @@ pub(crate) const JOB: i64 = 7;
 pub(crate) const CLIENT: &str = "enqueuer-1.1";
 
 /// Short names of fields.
-const SHORT: [(&str, &str); 5] = [
+const SHORT: [(&str, &str); 4] = [
     ("by", "process"),
     ("max", "max_attempts"),
     ("group", "group_key"),
-    ("unique", "unique_key"),
     ("ready", "ready_at"),
 ];
 
@@ -219,17 +218,5 @@ impl Records {
         let carrying = rows.filter(|at| self.trace[*at].facts.is_some());
         let carrying: Vec<usize> = carrying.collect();
         self.set(carrying, changes);
-    }
-
-    /// An operator cancels the job at this time, while it runs.
-    pub(crate) fn cancel_running(&mut self, at: i64) {
-        self.add(&format!("cancel 6 {at}..{} ids=7 got=-7", at + 1));
-    }
-
-    /// Changes how many jobs the batches of some events have.
-    pub(crate) fn set_jobs(&mut self, events: std::ops::Range<usize>, jobs: usize) {
-        for event in &mut self.handlers[events] {
-            event.batch.as_mut().expect("an event of a batch").jobs = jobs;
-        }
     }
 }

@@ -80,27 +80,6 @@ lives! {
         records.add("cancel 1 12 ids=7");
     }
 
-    /// It is cancelled while leased, and the transaction of its handler cannot begin.
-    cancelled_before_it_began from cancelled(), |records| {
-        records.set([4], "attempt=1");
-        records.terms.is_calm = false;
-    }
-
-    /// It has a unique key, and its end commits so slowly that another enqueue still sees it live.
-    slowly_committed from succeeded(), |records| {
-        records.set(0..4, "unique=k");
-        records.set([3], "committed=900000");
-        records.add("enqueue 2 800000..800001 keys=71 got=-7");
-    }
-
-    /// Another worker reaps its lease, and the first one claims it again.
-    claimed_by_the_lost_worker from reaped(), |records| {
-        records.add(
-            "9 1000120 r- crashes=1
-             9 1000120 l+ crashes=1 attempt=1 lease=2 history=worker_lost",
-        );
-    }
-
     /// Its letter is redriven.
     redriven from rejected(), |records| {
         records.add(&format!("9 50 x* {LETTER} state=redriving; 9 50 r+ generation=1"));
@@ -139,18 +118,6 @@ lives! {
         );
     }
 
-    /// It is redriven and erased, and its position is captured again.
-    captured_after_an_erasure from captured(), |records| {
-        let letter = "state=redriving cause=captured error=no position=3 history=[]";
-        records.add(&format!(
-            "9 40 x* {letter}
-             9 40 r+ generation=1
-             10 50 r- generation=1
-             10 50 x- state=redriving
-             11 60 x+ job=8 {letter} state=open"
-        ));
-    }
-
     /// A schedule ticks, and then misses two ticks. Its job succeeds.
     ticked from succeeded(), |records| {
         records.history.clear();
@@ -161,46 +128,19 @@ lives! {
         ];
     }
 
-    /// A job of a batch succeeds. The other one fails, runs again alone, and succeeds.
-    split from succeeded(), |records| {
-        for row in claimed_again().trace {
-            let key = row.key.map_or_else(String::new, |key| (key + 1).to_string());
-            records.trace.push(with(&row, &format!("job=8 key={key}")));
+    /// Another job succeeds in the same batch.
+    in_batch from succeeded(), |records| {
+        records.add(
+            "1 0 r+ job=8 by=enqueuer-1.1 key=71
+             2 10 r- job=8
+             2 10 l+ job=8 attempt=1
+             3 30 l- job=8 attempt=1
+             begin 15 job=8; done 25 job=8
+             enqueue 2 -1..1 keys=71 got=8",
+        );
+        for event in &mut records.handlers {
+            event.batch = Some(InBatch { number: 1, jobs: 2 });
         }
-        records.history.clear();
-        records.handlers.clear();
-        records.add(
-            "13 200071 l- job=8 attempt=2 lease=2
-             enqueue 1 -1..1 keys=70,71 got=7,8
-             begin 15; done 25
-             begin 15 job=8; retry 25 job=8
-             begin 200041 job=8 attempt=2; done 200051 job=8 attempt=2",
-        );
-        for (at, event) in (0..).zip(&mut records.handlers) {
-            let (number, jobs) = if at < 4 { (1, 2) } else { (2, 1) };
-            event.batch = Some(InBatch { number, jobs });
-        }
-    }
-
-    /// A delayed job is replaced: the next enqueue of its key changes when it is due.
-    replaced from succeeded(), |records| {
-        records.handlers.clear();
-        records.trace.clear();
-        records.add(
-            "1 0 d+ key=70 due=5000000 by=enqueuer-1.1 unique=r1
-             2 40 d~ due=6000000 by=enqueuer-1.1 unique=r1
-             replace 2 39..41 keys=71 got=-7,7",
-        );
-    }
-
-    /// Its key is enqueued again while it runs, which its header allows.
-    stored_after_start from succeeded(), |records| {
-        records.add(
-            "20 20 r+ job=8 key=71 by=enqueuer-1.1
-             enqueue 2 19..21 keys=71 got=8",
-        );
-        records.set(0..5, "unique=s1");
-        records.set([0, 2], r#"headers={"redrive-unique-until":"started"}"#);
     }
 
     /// Its only attempt would begin after it expired.
@@ -209,16 +149,6 @@ lives! {
         records.carry(0, r#"headers={"redrive-expires-in-ms":"1"}"#);
         records.set(3..5, "at=1100");
         records.set([4], "attempt=0 cause=expired error=");
-    }
-
-    /// A worker raises it after two seconds.
-    raised from succeeded(), |records| {
-        records.handlers.clear();
-        records.trace.truncate(1);
-        records.add(
-            r#"2 2000000 r-
-               2 2000000 r+ priority=20 headers={"a":"b","redrive-priority":"3"}"#,
-        );
     }
 
     /// No worker handles its kind.
@@ -238,75 +168,34 @@ lives! {
         records.set([4], r#"payload={"key":70,"secret":"[redacted]"} error=with-[redacted]"#);
     }
 
-    /// A client erases it while it waits.
-    erased from succeeded(), |records| {
-        records.handlers.clear();
-        records.trace.truncate(2);
-        records.set([1], "by=enqueuer-1.1");
-        records.add("erase 9 5");
+    /// Another worker reaps its lease.
+    reaped from succeeded(), |records| {
+        records.handlers.pop();
+        records.set([3], "at=1000006 by=worker-2.1");
+        records.add("3 1000006 r+ by=worker-2.1 crashes=1 history=worker_lost");
     }
 
-    /// Its group has no token, so that the transaction of the claim returns the job until its group may have one.
-    put_off from succeeded(), |records| {
-        records.trace.truncate(3);
+    /// An operation makes a delayed job ready.
+    run_now from succeeded(), |records| {
         records.handlers.clear();
+        records.trace.clear();
         records.add(
-            "2 10 l- attempt=1 seq=102
-             2 10 d+ due=400000 seq=103
-             4 400005 d- due=400000
-             4 400005 r+",
+            "1 0 d+ key=70 due=5000000
+             2 40 d- due=5000000
+             2 40 r+ ready=40
+             change_jobs 2 39..41 got=7",
         );
+        records.set(0..3, "by=enqueuer-1.1");
+        let selection = JobSelection {
+            change: LiveChange::RunNow,
+            queue: "chaos".to_owned(),
+            kind: Some("work".to_owned()),
+            least_priority: Some(3),
+            limit: 1,
+        };
+        let selects = line(CLIENT, 2, 39, ClientEvent::Selects(selection));
+        records.history.insert(3, selects);
     }
-
-    /// A transactional handler of a lost job ends after a job with the same id has begun.
-    ended_after_its_successor_began from succeeded(), |records| {
-        records.handlers.clear();
-        records.add(
-            "begin -2000000 call=1 is_transactional=true
-             begin 15
-             done 25
-             done 25 call=1 is_transactional=true",
-        );
-        records.terms.is_calm = false;
-        records.terms.lossy_windows = vec![(-3 * SECOND, -5 * SECOND / 2)];
-    }
-
-    /// An attempt under a lost lease meets an outage, and the one under the next lease succeeds.
-    judged_by_the_next_lease from claimed_by_the_lost_worker(), |records| {
-        records.handlers.clear();
-        records.add(
-            "begin 1000130 call=1; outage 1000131 call=1
-             begin 1000132 call=2; done 1000133 call=2
-             10 1000140 l- crashes=1 attempt=1 lease=2",
-        );
-        records.terms.is_calm = false;
-    }
-}
-
-/// Another worker reaps its lease at this time.
-pub(crate) fn reaped_at(at: i64) -> Records {
-    let mut records = succeeded();
-    records.handlers.pop();
-    records.set([3], &format!("at={at} by=worker-2.1"));
-    records.add(&format!(
-        "3 {at} r+ by=worker-2.1 crashes=1 history=worker_lost"
-    ));
-    records
-}
-
-pub(crate) fn reaped() -> Records {
-    reaped_at(1_000_006)
-}
-
-/// The lost worker claims it again, and attempts begin at these times under faults.
-pub(crate) fn begun_at(at: &[i64]) -> Records {
-    let mut records = claimed_by_the_lost_worker();
-    records.terms.is_calm = false;
-    records.handlers.clear();
-    for at in at {
-        records.add(&format!("begin {at}"));
-    }
-    records
 }
 
 pub(crate) fn tick(outcome: TickOutcome, at: i64, job: Option<i64>, ticks: i64) -> Tick {
@@ -319,51 +208,6 @@ pub(crate) fn tick(outcome: TickOutcome, at: i64, job: Option<i64>, ticks: i64) 
         job,
         ticks,
     }
-}
-
-/// An operation selects a delayed job, which enters a place.
-fn selected(change: LiveChange, entered: &str) -> Records {
-    let mut records = succeeded();
-    records.handlers.clear();
-    records.trace.clear();
-    records.add(&format!(
-        "1 0 d+ key=70 due=5000000
-         2 40 d- due=5000000
-         2 40 {entered}
-         change_jobs 2 39..41 got=7"
-    ));
-    records.set(0..3, "by=enqueuer-1.1");
-    let selection = JobSelection {
-        change,
-        queue: "chaos".to_owned(),
-        kind: Some("work".to_owned()),
-        least_priority: Some(3),
-        limit: 1,
-    };
-    let selects = line(CLIENT, 2, 39, ClientEvent::Selects(selection));
-    records.history.insert(3, selects);
-    records
-}
-
-pub(crate) fn run_now() -> Records {
-    selected(LiveChange::RunNow, "r+ ready=40")
-}
-
-pub(crate) fn reordered_in_bulk() -> Records {
-    selected(
-        LiveChange::Priority(5),
-        "d+ due=5000000 priority=5",
-    )
-}
-
-pub(crate) fn edited_in_bulk() -> Records {
-    let entered = r#"d+ due=5000000 payload={"key":70,"edited":4}"#;
-    selected(LiveChange::Edit(4), entered)
-}
-
-pub(crate) fn cancelled_in_bulk() -> Records {
-    let entered = "x+ history=[] state=open cause=manual";
-    selected(LiveChange::Cancel, entered)
 }
 
 /// The filter of the operation that selects jobs.
