@@ -29,8 +29,8 @@ use std::hash::Hash;
 use uuid::Uuid;
 
 use crate::db_trace::{
-    BreakerRow, Change, LetterRow, PauseChange, Place, PolicyTick, RateLimit, Renewal,
-    RowChange, RowUpdate, SlotChange, Tick,
+    BreakerRow, Change, LetterRow, PauseChange, Place, PolicyTick, RateLimit, Renewal, RowChange,
+    RowUpdate, SlotChange, Tick,
 };
 use crate::history::{HandlerEvent, HistoryLine};
 
@@ -181,6 +181,25 @@ impl<'a> Run<'a> {
     fn lease_of(&self, attempt: &Attempt<'_>) -> Option<&LeaseSpan> {
         Some(&self.job_of(attempt).leases[attempt.lease?])
     }
+
+    /// Returns a job under each of its leases.
+    fn leases_of<'r>(&'r self, job: &'r JobHistory) -> Vec<Leased<'r>> {
+        let attempts = &self.attempts[&job.job];
+        let leases = job.leases.iter().enumerate();
+        let leased = leases.map(|(lease, span)| Leased {
+            job,
+            span,
+            attempt: attempts.iter().rfind(|one| one.lease == Some(lease)),
+        });
+        leased.collect()
+    }
+}
+
+/// A job under one of its leases, and the attempt under that.
+struct Leased<'a> {
+    job: &'a JobHistory,
+    span: &'a LeaseSpan,
+    attempt: Option<&'a Attempt<'a>>,
 }
 
 /// Checks all rules.

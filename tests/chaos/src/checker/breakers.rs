@@ -4,9 +4,10 @@
 mod change;
 mod starts;
 
+use crate::checker::job_history::JobHistory;
 use crate::checker::requests::Calls;
-use crate::checker::{Findings, Records, Rule, Run, grouped};
-use crate::db_trace::{BreakerRow, Change, Place, RowChange};
+use crate::checker::{Findings, Leased, Rule, Run};
+use crate::db_trace::BreakerRow;
 use crate::history::{HandlerEvent, Operation, Phase};
 use crate::role::gateway::dependency_of;
 
@@ -14,7 +15,10 @@ use change::BreakerChange;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let (records, calls) = (run.records, &run.calls);
-    let claims = claims(records);
+    let mut jobs: Vec<&JobHistory> = run.jobs().collect();
+    jobs.sort_by_key(|job| job.job);
+    let claims = jobs.into_iter().flat_map(|job| run.leases_of(job));
+    let claims: Vec<Leased<'_>> = claims.collect();
     for rows in records
         .breakers
         .chunk_by(|one, other| one.name == other.name)
@@ -42,65 +46,12 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     }
 }
 
-/// A claim, and what its handler did.
-struct Claim<'a> {
-    row: &'a RowChange,
-    begin: Option<&'a HandlerEvent>,
-    end: Option<&'a HandlerEvent>,
-}
-
-impl Claim<'_> {
-    fn kind(&self) -> &str {
-        self.row.facts.as_deref().map_or("", |facts| &*facts.kind)
-    }
-
-    fn queue(&self) -> &str {
-        self.row.facts.as_deref().map_or("", |facts| &*facts.queue)
-    }
-}
-
 /// Whether a breaker holds back the job of a claim.
-fn concerns(row: &BreakerRow, claim: &Claim<'_>) -> bool {
+fn concerns(row: &BreakerRow, claim: &Leased<'_>) -> bool {
     match row.name.strip_prefix("queue:") {
-        Some(queue) => queue == claim.queue(),
-        None => row.kinds.iter().any(|held| held == claim.kind()),
+        Some(queue) => *queue == *claim.job.queue,
+        None => row.kinds.iter().any(|held| **held == *claim.job.kind),
     }
-}
-
-fn claims(records: &Records) -> Vec<Claim<'_>> {
-    let events = grouped(records.handlers.iter().map(|event| {
-        let HandlerEvent {
-            job,
-            generation,
-            attempt,
-            process,
-            ..
-        } = event;
-        ((*job, *generation, *attempt, process.as_str()), event)
-    }));
-    let claimed = records
-        .trace
-        .iter()
-        .filter(|row| row.place == Place::Leased && row.change == Change::In);
-    claimed
-        .map(|row| {
-            let attempt = (row.job, row.generation, row.attempt, &*row.process);
-            let own = events.get(&attempt).map_or(&[][..], Vec::as_slice);
-            let mut later = own.iter().filter(|event| event.at >= row.began);
-            let begin = later
-                .clone()
-                .find(|event| event.phase == Phase::Begin)
-                .copied();
-            let is_end = |event: &&&HandlerEvent| {
-                event.phase != Phase::Begin && begin.is_none_or(|begin| begin.call == event.call)
-            };
-            Claim {
-                row,
-                begin,
-                end: later.find(is_end).copied(),
-            }
-        })
-        .collect()
 }
 
 /// Checks that a change is one that redrive makes, and that the right process made it.
@@ -130,7 +81,7 @@ fn check_verdict(
     grant: &BreakerRow,
     row: &BreakerRow,
     change: Option<BreakerChange>,
-    claims: &[Claim<'_>],
+    claims: &[Leased<'_>],
     findings: &mut Findings,
 ) {
     if grant.process != row.process {
@@ -138,12 +89,12 @@ fn check_verdict(
         findings.add(Rule::Breaker, None, row.at, text);
     }
     let probe = claims.iter().find(|claim| {
-        claim.row.worker == grant.prober
-            && (grant.at..=row.at).contains(&claim.row.at)
+        claim.span.worker == grant.prober
+            && (grant.at..=row.at).contains(&claim.span.from)
             && concerns(grant, claim)
     });
     let end = probe
-        .and_then(|claim| claim.end)
+        .and_then(|claim| claim.attempt?.end)
         .filter(|end| end.at <= row.at);
     // An outage of another dependency shows that this one works.
     let is_outage = |end: &HandlerEvent| {
@@ -154,11 +105,11 @@ fn check_verdict(
         (Some(BreakerChange::Reopened), Some(end)) => is_outage(end),
         (Some(BreakerChange::GivenBack), None) => true,
         // A handler may end without a line in its log, by a panic of another job or a lost transaction.
-        (Some(BreakerChange::Closed), None) => probe.is_some_and(|claim| claim.begin.is_some()),
+        (Some(BreakerChange::Closed), None) => probe.is_some_and(|claim| claim.attempt.is_some()),
         _ => false,
     };
     if !is_right {
-        let job = probe.map(|claim| claim.row.job);
+        let job = probe.map(|claim| claim.job.job);
         let text = format!(
             "probe {} ended as {change:?}, but its handler as {:?}",
             grant.probes,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::checker::entries::Entry;
 use crate::db_trace::Place;
 use crate::facts::Facts;
@@ -11,6 +13,7 @@ use crate::facts::Facts;
 pub(crate) struct JobHistory {
     pub(crate) job: i64,
     pub(crate) queue: Arc<str>,
+    pub(crate) kind: Arc<str>,
     pub(crate) group: Option<Arc<str>>,
     /// The key in its payload.
     pub(crate) key: Option<i64>,
@@ -76,6 +79,9 @@ pub(crate) struct KeySpan {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeaseSpan {
     pub(crate) process: Arc<str>,
+    pub(crate) worker: Option<Uuid>,
+    /// When the statement of its claim began.
+    pub(crate) began: i64,
     pub(crate) from: i64,
     pub(crate) to: i64,
     pub(crate) attempt: i32,

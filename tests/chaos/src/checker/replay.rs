@@ -45,6 +45,7 @@ pub(super) fn replay(
         history: JobHistory {
             job: changes[0].job,
             queue: facts.map_or_else(Arc::default, |facts| Arc::clone(&facts.queue)),
+            kind: facts.map_or_else(Arc::default, |facts| Arc::clone(&facts.kind)),
             group: facts.and_then(|facts| facts.group_key.clone()),
             cancelled: changes
                 .iter()
@@ -313,6 +314,8 @@ impl<'a> Replay<'a, '_> {
         });
         self.history.leases.push(LeaseSpan {
             process: Arc::clone(&entered.process),
+            worker: entered.worker,
+            began: entered.began,
             from: at,
             to: i64::MAX,
             attempt: entered.attempt,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::{Claim, concerns};
-use crate::checker::{Findings, Records, Rule, grouped};
+use super::concerns;
+use crate::checker::{Findings, Leased, Records, Rule, grouped};
 use crate::db_trace::BreakerRow;
 
 /// Renewals after which a worker has certainly read the breakers. It reads them as often as it renews.
@@ -15,7 +15,7 @@ const READS_WITH_FAULTS: usize = 9;
 
 pub(super) fn check(
     rows: &[BreakerRow],
-    claims: &[Claim<'_>],
+    claims: &[Leased<'_>],
     records: &Records,
     findings: &mut Findings,
 ) {
@@ -27,26 +27,28 @@ pub(super) fn check(
     let renewals = grouped(renewals.map(|renewal| (renewal.worker, renewal.at)));
     let mut probes: HashMap<i64, i64> = HashMap::new();
     for claim in claims.iter().filter(|claim| concerns_any(rows, claim)) {
-        let job = claim.row.job;
-        let Some(worker) = claim.row.worker else {
+        let (job, from) = (claim.job.job, claim.span.from);
+        let Some(worker) = claim.span.worker else {
             continue;
         };
-        let at = rows.partition_point(|row| row.at <= claim.row.at);
+        let at = rows.partition_point(|row| row.at <= from);
         if let Some(row) = rows[..at].last()
             && *row.state == *"half_open"
             && row.prober == Some(worker)
-            && claim.row.began >= row.began
+            && claim.span.began >= row.began
             && concerns(row, claim)
         {
             // A claim that was on its way returns its jobs.
-            let is_start = claim.begin.is_some();
-            if is_start && let Some(first) = probes.insert(row.probes, job) {
+            if claim.attempt.is_some()
+                && let Some(first) = probes.insert(row.probes, job)
+            {
                 let text = format!("probe {} started job {first} already", row.probes);
-                findings.add(Rule::Breaker, job, claim.row.at, text);
+                findings.add(Rule::Breaker, job, from, text);
             }
             continue;
         }
-        let start = claim.begin.map_or(claim.row.began, |begin| begin.at);
+        let begin = claim.attempt.map(|attempt| attempt.begin.at);
+        let start = begin.unwrap_or(claim.span.began);
         let Some(since) = held_since(rows, claim, worker, start) else {
             continue;
         };
@@ -57,7 +59,7 @@ pub(super) fn check(
         if reads.count() > enough {
             let text = format!(
                 "{} started it {} µs after the breaker {} had opened",
-                claim.row.process,
+                claim.span.process,
                 start - since,
                 rows[0].name
             );
@@ -66,13 +68,13 @@ pub(super) fn check(
     }
 }
 
-fn concerns_any(rows: &[BreakerRow], claim: &Claim<'_>) -> bool {
+fn concerns_any(rows: &[BreakerRow], claim: &Leased<'_>) -> bool {
     rows.iter().any(|row| concerns(row, claim))
 }
 
 /// Returns since when the breaker has held back the job of a claim, at a time at which it does. A worker that loses
 /// the right to a probe, because an operator opens the breaker again, must learn that first.
-fn held_since(rows: &[BreakerRow], claim: &Claim<'_>, worker: Uuid, at: i64) -> Option<i64> {
+fn held_since(rows: &[BreakerRow], claim: &Leased<'_>, worker: Uuid, at: i64) -> Option<i64> {
     let known = rows.partition_point(|row| row.committed < at);
     let last = known.checked_sub(1)?;
     let is_lost_probe = |row: &BreakerRow| *row.state == *"half_open" && row.prober == Some(worker);

@@ -4,21 +4,11 @@
 
 use redrive::GroupPolicy;
 
-use crate::checker::attempts::Attempt;
-use crate::checker::job_history::{JobHistory, LeaseSpan};
-use crate::checker::{Findings, Rule, Run, grouped};
+use crate::checker::{Findings, Leased, Rule, Run, grouped};
 use crate::history::Phase;
 use crate::role::groups::policy_of;
 
-/// A job of a group under one lease, and the attempt at it.
-struct GroupRun<'a> {
-    group: &'a str,
-    job: i64,
-    span: &'a LeaseSpan,
-    attempt: Option<&'a Attempt<'a>>,
-}
-
-impl GroupRun<'_> {
+impl Leased<'_> {
     /// Whether it had its lease at this time.
     fn is_leased(&self, at: i64) -> bool {
         (self.span.from..self.span.to).contains(&at)
@@ -42,18 +32,6 @@ impl GroupRun<'_> {
     }
 }
 
-/// Returns the runs of a job of a group.
-fn runs_of<'a>(run: &'a Run<'_>, group: &'a str, job: &'a JobHistory) -> Vec<GroupRun<'a>> {
-    let attempts = &run.attempts[&job.job];
-    let spans = job.leases.iter().enumerate().map(|(lease, span)| GroupRun {
-        group,
-        job: job.job,
-        span,
-        attempt: attempts.iter().rfind(|one| one.lease == Some(lease)),
-    });
-    spans.collect()
-}
-
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let jobs = run
         .jobs()
@@ -64,8 +42,8 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             Some(GroupPolicy::Limit(limit)) => Some(limit as usize),
             _ => continue,
         };
-        let runs = jobs.into_iter().flat_map(|job| runs_of(run, group, job));
-        let mut runs: Vec<GroupRun<'_>> = runs.collect();
+        let runs = jobs.into_iter().flat_map(|job| run.leases_of(job));
+        let mut runs: Vec<Leased<'_>> = runs.collect();
         runs.sort_by_key(|run| run.span.from);
         for (at, run) in runs.iter().enumerate() {
             let Some(begin) = run.begin() else {
@@ -74,10 +52,14 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             // A later lease than these cannot cover the begin.
             let claimed =
                 &runs[..at + runs[at..].partition_point(|other| other.span.from <= begin)];
-            let others = claimed.iter().filter(|other| other.job != run.job);
-            match limit {
-                None => check_order(run, begin, others, findings),
-                Some(limit) => check_limit(run, begin, limit, others, findings),
+            let others = claimed.iter().filter(|other| other.job.job != run.job.job);
+            let broken = match limit {
+                None => check_order(run, begin, others),
+                Some(limit) => check_limit(begin, limit, others),
+            };
+            if let Some((rule, what)) = broken {
+                let text = format!("it began in the group {group}, {what}");
+                findings.add(rule, run.job.job, begin, text);
             }
         }
     }
@@ -85,35 +67,27 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
 
 /// A job that was leased with earlier ones of its group starts after they succeeded.
 fn check_order<'a>(
-    run: &GroupRun<'_>,
+    run: &Leased<'_>,
     begin: i64,
-    others: impl Iterator<Item = &'a GroupRun<'a>>,
-    findings: &mut Findings,
-) {
-    for other in others.filter(|other| other.is_leased(begin)) {
-        if other.runs(begin) || other.job < run.job && other.end(begin) != Some(Phase::Done) {
-            let text = format!(
-                "it began in the group {} while job {} had a lease and had not succeeded",
-                run.group, other.job
-            );
-            findings.add(Rule::GroupOrder, run.job, begin, text);
-        }
-    }
+    others: impl Iterator<Item = &'a Leased<'a>>,
+) -> Option<(Rule, String)> {
+    let mut others = others.filter(|other| other.is_leased(begin));
+    let other = others.find(|other| {
+        let is_earlier = other.job.job < run.job.job;
+        other.runs(begin) || is_earlier && other.end(begin) != Some(Phase::Done)
+    })?;
+    let text = format!(
+        "but job {} had a lease and had not succeeded",
+        other.job.job
+    );
+    Some((Rule::GroupOrder, text))
 }
 
 fn check_limit<'a>(
-    run: &GroupRun<'_>,
     begin: i64,
     limit: usize,
-    others: impl Iterator<Item = &'a GroupRun<'a>>,
-    findings: &mut Findings,
-) {
+    others: impl Iterator<Item = &'a Leased<'a>>,
+) -> Option<(Rule, String)> {
     let running = others.filter(|other| other.runs(begin)).count();
-    if running >= limit {
-        let text = format!(
-            "it began in the group {}, of which {running} jobs ran",
-            run.group
-        );
-        findings.add(Rule::GroupLimit, run.job, begin, text);
-    }
+    (running >= limit).then(|| (Rule::GroupLimit, format!("of which {running} jobs ran")))
 }

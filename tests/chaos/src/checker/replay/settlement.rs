@@ -126,12 +126,15 @@ impl Replay<'_, '_> {
             letter.is_some_and(|letter| letter.state.as_deref() == Some("recovered"));
         // Its letter may have been discarded, and a job that was never redriven has none.
         let is_awaited = matches!(&self.now.letter, Some((state, _)) if &**state == "redriving");
-        self.demand(is_awaited == is_recovered, Rule::Lineage, first.at, || {
-            match is_awaited {
+        self.demand(
+            is_awaited == is_recovered,
+            Rule::Lineage,
+            first.at,
+            || match is_awaited {
                 true => "its letter is still redriving".to_owned(),
                 false => "its letter recovered without a redrive".to_owned(),
-            }
-        });
+            },
+        );
         LeaseEnd::Done
     }
 

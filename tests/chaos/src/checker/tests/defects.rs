@@ -61,8 +61,8 @@ pub(super) const BROKEN: &[Case] = cases! {
         |r| r.breakers[2].process = Arc::from("worker-2.1") => Breaker;
     "a failed probe with the same delay": closed, |r| r.breakers[2].delay_ms = 1000 => Breaker;
     "two jobs of one probe": closed, |r| {
-        r.trace.push(r.trace[0].clone());
-        r.set([2], "job=8 at=3000011");
+        r.add("1 0 r+ job=8 kind=dependent; 3000000 3000011 r- job=8");
+        r.add("3000000 3000011 l+ job=8 kind=dependent attempt=1");
         r.handlers.push(HandlerEvent { job: OTHER, ..r.handlers[0].clone() });
     } => Breaker;
     // What jobs carry; checkpoints, follow-ups and captures.

@@ -110,8 +110,13 @@ pub(super) fn closed() -> Records {
         ..Records::default()
     };
     records.add(
-        "3000000 3000010 l+ kind=dependent attempt=1 lease=1
+        "1 0 r+ kind=dependent
+         3000000 3000010 r-
+         3000000 3000010 l+ kind=dependent attempt=1
          begin 3000020; outage 3000030
+         3000001 3000040 l- attempt=1
+         3000001 3000041 r+ kind=dependent attempt=1
+         7000000 7000010 r- attempt=1
          7000000 7000010 l+ kind=dependent attempt=2 lease=2
          begin 7000020 attempt=2; done 7000030 attempt=2",
     );
