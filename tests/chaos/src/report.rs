@@ -1,14 +1,14 @@
 //! The report: totals, violations by rule, and the timeline of the simplest affected job.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 
 use crate::checker::{Findings, Records, Rule, Violation};
-use crate::db_trace::RowChange;
-use crate::history::{ClientEvent, HandlerEvent, HistoryLine};
+use crate::history::{ClientEvent, HistoryLine};
 
-/// The maximum number of lines of a timeline.
+/// The maximum number of lines of a timeline, and of characters of a line.
 const MAX_LINES: usize = 80;
+const WIDTH: usize = 400;
 
 /// Describes the findings.
 pub(crate) fn describe(records: &Records, findings: &Findings) -> String {
@@ -54,41 +54,7 @@ fn simplest(records: &Records, findings: &Findings) -> Option<i64> {
 
 /// Merges all records of a job by time, with the faults.
 fn timeline(records: &Records, job: i64) -> String {
-    let mut lines: Vec<(i64, String)> = Vec::new();
     let changes = || records.trace.iter().filter(|change| change.job == job);
-    for change in changes() {
-        let RowChange {
-            place,
-            change: kind,
-            state,
-            cause,
-            attempt,
-            max_attempts,
-            generation,
-            crashes,
-            refunds,
-            lease,
-            tx,
-            process,
-            ..
-        } = change;
-        lines.push((change.at, format!(
-            "database  {place:?} {kind:?} {state:?} {cause:?} attempt {attempt}/{max_attempts} generation {generation} \
-             crashes {crashes} refunds {refunds} lease {lease:?} tx {tx} by {process}"
-        )));
-    }
-    for event in records.handlers.iter().filter(|event| event.job == job) {
-        let HandlerEvent {
-            phase,
-            attempt,
-            generation,
-            process,
-            ..
-        } = event;
-        let text =
-            format!("handler   {phase:?} attempt {attempt} generation {generation} in {process}");
-        lines.push((event.at, text));
-    }
     let key = changes().find_map(|change| change.key);
     let concerns_job = |line: &&HistoryLine| match &line.event {
         ClientEvent::Invoked { keys, ids, .. } => {
@@ -100,22 +66,23 @@ fn timeline(records: &Records, job: i64) -> String {
     };
     let ops = records.history.iter().filter(concerns_job);
     let ops: HashSet<(&str, u64)> = ops.map(|line| (line.process.as_str(), line.op)).collect();
-    let from = lines.iter().map(|(at, _)| *at).min().unwrap_or_default();
-    let until = changes()
-        .next_back()
-        .map_or(i64::MAX, |change| change.at + 5_000_000);
-    for line in &records.history {
-        let is_shown = match line.event {
-            ClientEvent::Fault { .. } => line.at >= from - 10_000_000,
-            ClientEvent::Exited { .. } => line.at >= from,
-            _ => ops.contains(&(line.process.as_str(), line.op)),
-        };
-        if is_shown {
-            // A bulk operation has thousands of jobs.
-            let text: String = format!("{:?}", line.event).chars().take(200).collect();
-            lines.push((line.at, format!("client    {} {text}", line.process)));
-        }
-    }
+    let from = changes().next().map_or(0, |change| change.at);
+    let last = changes().next_back();
+    let until = last.map_or(i64::MAX, |change| change.at + 5_000_000);
+    let is_shown = |line: &&HistoryLine| match line.event {
+        ClientEvent::Fault { .. } => line.at >= from - 10_000_000,
+        ClientEvent::Exited { .. } => line.at >= from,
+        _ => ops.contains(&(line.process.as_str(), line.op)),
+    };
+    // A bulk operation has thousands of jobs.
+    let cut = |what: &dyn Debug| -> String { format!("{what:?}").chars().take(WIDTH).collect() };
+    let handled = records.handlers.iter().filter(|event| event.job == job);
+    let asked = records.history.iter().filter(is_shown);
+    let mut lines: Vec<(i64, String)> = changes()
+        .map(|change| (change.at, cut(change)))
+        .chain(handled.map(|event| (event.at, cut(event))))
+        .chain(asked.map(|line| (line.at, cut(line))))
+        .collect();
     lines.sort();
     lines.retain(|(at, _)| *at <= until);
     let cut = lines.len().saturating_sub(MAX_LINES);
