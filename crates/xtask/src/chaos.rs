@@ -14,7 +14,7 @@ use crate::test::Suite;
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct ChaosOptions {
-    /// Options of a run; `--help` lists them. After `--mutants` or `--poison`, those of the mutants or of the poison test
+    /// Options of a run; `--help` lists them. After `--mutants`, those of the mutants
     #[arg(
         allow_hyphen_values = true,
         trailing_var_arg = true,
@@ -27,7 +27,6 @@ pub(crate) fn run(options: &ChaosOptions, interrupt: &Interrupt) -> Result<()> {
     let chaos = Chaos::build(Binaries::find(interrupt)?, interrupt)?;
     let (command, options) = match &*options.options {
         [first, rest @ ..] if first == "--mutants" => ("mutants", rest),
-        [first, rest @ ..] if first == "--poison" => ("poison", rest),
         all => ("run", all),
     };
     chaos.run(&[&[command.to_owned()], options].concat())

@@ -100,11 +100,17 @@ impl Facts {
 
     /// Returns the number of follow-ups that the payload asks for.
     pub(crate) fn follow_ups(&self) -> i64 {
-        let payload = serde_json::from_str::<Value>(&self.payload).unwrap_or_default();
-        payload
-            .get("follow_ups")
-            .and_then(Value::as_i64)
-            .unwrap_or_default()
+        self.of_payload("follow_ups").as_i64().unwrap_or_default()
+    }
+
+    /// Whether its handler aborts the process.
+    pub(crate) fn aborts(&self) -> bool {
+        self.of_payload("plan") == "abort"
+    }
+
+    fn of_payload(&self, field: &str) -> Value {
+        let payload: Value = serde_json::from_str(&self.payload).unwrap_or_default();
+        payload.get(field).cloned().unwrap_or_default()
     }
 
     /// Returns what differs, apart from the history.

@@ -27,7 +27,6 @@ mod history;
 mod interrupt;
 mod mutant;
 mod mutation_run;
-mod poison;
 mod processes;
 mod report;
 mod role;
@@ -50,7 +49,6 @@ use crate::fault::Fault;
 use crate::mutation_run::Selection;
 use crate::round::Round;
 use crate::scheduler::Task;
-use crate::verdict::Verdict;
 
 /// Injects faults and checks what redrive did.
 #[derive(Debug, Parser)]
@@ -65,9 +63,7 @@ enum Command {
     Run(RunOptions),
     /// Run mutants of redrive, each of which its scenario must reveal
     Mutants(MutantOptions),
-    /// Run one job that kills its workers among ten thousand that succeed
-    Poison(Programs),
-    /// Run the suite of `cargo xtask test`: rounds, scenarios, mutants and the poison test
+    /// Run the suite of `cargo xtask test`: rounds, scenarios and mutants
     Suite(SuiteOptions),
     /// Run a client process
     #[command(hide = true)]
@@ -154,8 +150,7 @@ struct MutantOptions {
 struct SuiteOptions {
     #[command(flatten)]
     programs: Programs,
-    /// Run five scenarios that the seed chooses, instead of three rounds, all scenarios, a third of the mutants and
-    /// the poison test
+    /// Run five scenarios that the seed chooses, instead of three rounds, all scenarios and a third of the mutants
     #[arg(long, value_name = "SEED", conflicts_with = "part")]
     smoke: Option<u64>,
     /// Which third of the mutants to run [default: the days since 1970 modulo 3]
@@ -177,7 +172,6 @@ fn main() -> ExitCode {
             };
             mutation_run::run(&options.programs, &selection)
         }
-        Command::Poison(programs) => poison::run(&programs) == Verdict::Held,
         Command::Suite(options) => {
             let programs = &options.programs;
             match options.smoke {

@@ -55,6 +55,8 @@ scenarios! {
     Kill leases::kill,
     /// A job aborts its process again and again
     Poison leases::poison,
+    /// The same among ten thousand jobs that succeed
+    Crowd leases::crowd,
     /// The server restarts while a worker is stopped
     Restart leases::restart,
     /// A worker is terminated 13 times during the same attempt

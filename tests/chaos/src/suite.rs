@@ -1,5 +1,4 @@
-//! The suites that check a change: rounds with faults, scenarios, mutants and the poison test, side
-//! by side.
+//! The suites that check a change: rounds with faults, scenarios and mutants, side by side.
 
 use std::time::Duration;
 
@@ -8,7 +7,6 @@ use redrive::Pooler;
 
 use crate::Programs;
 use crate::mutation_run::{self, Selection};
-use crate::poison;
 use crate::round::Round;
 use crate::scenario::Scenario;
 use crate::schedule::ROUNDS;
@@ -35,7 +33,7 @@ pub(crate) fn run_smoke(programs: &Programs, seed: u64) -> bool {
     play(|| mutation_run::scenarios(programs, &scenarios), PARALLEL)
 }
 
-/// Runs rounds, all scenarios, this part of the mutants, and the poison test.
+/// Runs rounds, all scenarios and this part of the mutants.
 pub(crate) fn run_deep(programs: &Programs, part: u64) -> bool {
     println!("part {part} of the mutants; to run it again: {PART}={part}");
     mutation_run::is_current() && play(|| deep(programs, part), PARALLEL)
@@ -50,10 +48,7 @@ fn smoke(seed: u64) -> Vec<Scenario> {
 
 /// The longest tasks come first, so that the last ones to end are short.
 fn deep(programs: &Programs, part: u64) -> Vec<Task<'_>> {
-    let mut tasks = vec![Task::new("poison", ROUND_WEIGHT, move || {
-        poison::run(programs)
-    })];
-    tasks.extend((1..=ROUNDS).map(|seed| {
+    let rounds = (1..=ROUNDS).map(|seed| {
         let round = Round {
             programs,
             seed,
@@ -63,7 +58,8 @@ fn deep(programs: &Programs, part: u64) -> Vec<Task<'_>> {
             pooler: Pooler::Session,
         };
         Task::new(format!("seed {seed}"), ROUND_WEIGHT, move || round.run())
-    }));
+    });
+    let mut tasks: Vec<Task<'_>> = rounds.collect();
     tasks.extend(mutation_run::tasks(programs, &Selection::Part(part)));
     tasks
 }

@@ -22,6 +22,8 @@ const RENEWALS: u32 = 4;
 const RENEWALS_UNTIL_REAP: u32 = 12;
 /// One more than the refunds a job may have, and two that are charged.
 const TERMINATIONS: u32 = 13;
+/// The jobs beside the one that aborts its workers.
+const HARMLESS: usize = 10_000;
 /// The segments of the ring.
 const SEGMENTS: usize = 8;
 /// Deaths of the same error after a redrive that quarantine a letter.
@@ -91,6 +93,16 @@ pub(super) fn poison(env: &mut Environment) {
         is_claimed_times(&[killer], redrive::limits::MAX_CRASHES + 1)
     );
     env.wait_for_sql("the killer dies", &condition);
+}
+
+/// A job aborts its workers among jobs that succeed, in a queue that four workers drain.
+pub(super) fn crowd(env: &mut Environment) {
+    let mut client = Client::open(env, "client");
+    let mut plans = vec![Plan::Done; HARMLESS + 1];
+    plans[HARMLESS / 2] = Plan::Abort;
+    client.enqueue(&plans);
+    add_workers(env, 4);
+    env.wait_for_sql("the killer dies", &letters_are(1, "open"));
 }
 
 /// A worker that is older than a lease and has renewed. Beside it, a new worker reaps at once.

@@ -81,7 +81,12 @@ impl Replay<'_, '_> {
         let cause = letter.cause.clone().unwrap_or_else(|| Arc::from(""));
         let is_proven = match &*cause {
             "exhausted" => !is_reap && left.attempt >= left.max_attempts,
-            "worker_lost" => is_reap && left.crashes + 1 >= self.terms.max_crashes,
+            // Without a fault, only a job that aborts its process can lose that many workers.
+            "worker_lost" => {
+                let facts = self.now.content.facts();
+                let is_killer = !self.terms.is_calm || facts.is_some_and(Facts::aborts);
+                is_reap && left.crashes + 1 >= self.terms.max_crashes && is_killer
+            }
             "rejected" | "undecodable" | "unhandled" | "timeout" => !is_reap,
             "manual" => true,
             "expired" => {
