@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 use crate::db_trace::{
     BreakerRow, Change, LetterRow, PauseChange, Place, PolicyTick, RateLimit, Renewal, RowChange,
-    RowUpdate, SlotChange, Tick,
+    SlotChange, Tick,
 };
 use crate::history::{HandlerEvent, HistoryLine};
 
@@ -67,8 +67,6 @@ pub(crate) struct Records {
     pub(crate) policy_ticks: Vec<PolicyTick>,
     /// By breaker, then in order.
     pub(crate) breakers: Vec<BreakerRow>,
-    /// In order.
-    pub(crate) updates: Vec<RowUpdate>,
     /// How often transactional handlers wrote, by job and generation.
     pub(crate) effects: BTreeMap<(i64, i32), i64>,
     /// The published counters at the end, by name, summed over their labels.

@@ -179,16 +179,6 @@ traced! {
         per_second: f64,
     }
 
-    /// An update of a row of a job or a lease.
-    RowUpdate from "SELECT * FROM chaos.updates ORDER BY seq" {
-        at: i64,
-        process: Arc<str>,
-        relation: String,
-        /// The job; of a lease, its first one.
-        job: Option<i64>,
-        changed: Vec<String>,
-    }
-
     /// A breaker after a change.
     BreakerRow from "SELECT *, chaos.committed(tx, at) AS committed FROM chaos.breakers ORDER BY name, seq" {
         at: i64,
@@ -305,7 +295,6 @@ pub(crate) fn install(client: &mut Client) {
         include_str!("db_trace.sql"),
         include_str!("db_trace/changes.sql"),
         include_str!("db_trace/policies.sql"),
-        include_str!("db_trace/updates.sql"),
     ] {
         client.batch_execute(triggers).expect("install the trace");
     }

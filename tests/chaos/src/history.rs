@@ -46,8 +46,6 @@ pub(crate) enum ClientEvent {
     Failed { error: String },
     /// No answer: it may have taken effect.
     Unknown { error: String },
-    /// The process started.
-    Started { pid: u32 },
     /// The process ended; without a code, a signal killed it.
     Exited { code: Option<i32> },
     /// A fault was injected.

@@ -19,7 +19,7 @@ use redrive::worker::WORKER_CONNECTIONS;
 use redrive::{Database, Payload};
 use serde::{Deserialize, Serialize};
 
-use crate::history::{ClientEvent, ClientLog};
+use crate::history::ClientLog;
 use crate::processes::{ProcessDefaults, ProcessSpec};
 use groups::OTHER_QUEUES;
 
@@ -143,13 +143,10 @@ impl Options {
         format!("{}&application_name={}", self.url, self.name)
     }
 
-    /// Opens the history of the process, which starts.
-    fn start_log(&self) -> ClientLog {
+    /// Opens the history of the process.
+    fn log(&self) -> ClientLog {
         let path = self.run.folder.join(format!("client-{}.jsonl", self.name));
-        let log = ClientLog::open(&path, &self.name);
-        let pid = std::process::id();
-        log.write(0, ClientEvent::Started { pid });
-        log
+        ClientLog::open(&path, &self.name)
     }
 
     fn random(&self) -> fastrand::Rng {

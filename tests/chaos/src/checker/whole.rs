@@ -1,10 +1,10 @@
-//! Rules about the run as a whole: the ends of jobs, clean stops, cancellations, suspects, updates in place and counters.
+//! Rules about the run as a whole: the ends of jobs, clean stops, cancellations, suspects and counters.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::checker::job_history::LeaseSpan;
 use crate::checker::{Findings, Rule, Run};
-use crate::db_trace::{Place, RowUpdate};
+use crate::db_trace::Place;
 use crate::history::{ClientEvent, HandlerEvent, Operation};
 use crate::role::operator::reason_of;
 
@@ -14,7 +14,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     check_cancellations(run, findings);
     check_suspects(run, findings);
     check_validations(run, findings);
-    check_updates(run, findings);
     for what in &run.records.leftovers {
         findings.add(Rule::Leftover, None, 0, what.clone());
     }
@@ -115,40 +114,6 @@ fn check_validations(run: &Run<'_>, findings: &mut Findings) {
             let text = "a run sent it, although it had not passed the validation";
             findings.add(Rule::Validated, row.letter, row.at, text);
         }
-    }
-}
-
-/// Checks that rows of jobs and leases are updated only as a few operations do. All others delete and insert rows.
-fn check_updates(run: &Run<'_>, findings: &mut Findings) {
-    let is_known = |update: &RowUpdate| {
-        let asked = |operation| run.calls.covers(&update.process, operation, update.at);
-        let columns: Vec<&str> = update.changed.iter().map(String::as_str).collect();
-        match (&*update.relation, &*columns) {
-            // A settle and a return of some jobs, and a checkpoint, which may be the same as before.
-            ("leases", ["done" | "metas"] | []) => update.process.starts_with("worker"),
-            ("leases", ["cancelled"]) => asked(Operation::Cancel),
-            ("jobs_delayed", ["meta"]) => asked(Operation::Priority),
-            ("jobs_delayed", ["payload" | "run_at"] | ["payload", "run_at"]) => {
-                asked(Operation::Replace)
-            }
-            ("jobs_delayed", []) => asked(Operation::Priority) || asked(Operation::Replace),
-            _ => false,
-        }
-    };
-    for update in run
-        .records
-        .updates
-        .iter()
-        .filter(|update| !is_known(update))
-    {
-        let RowUpdate {
-            process,
-            changed,
-            relation,
-            ..
-        } = update;
-        let text = format!("{process} updated the columns {changed:?} of {relation}");
-        findings.add(Rule::Unpredicted, update.job, update.at, text);
     }
 }
 

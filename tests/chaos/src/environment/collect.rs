@@ -162,7 +162,6 @@ impl Environment {
             letters: read(client),
             policy_ticks: read(client),
             breakers: read(client),
-            updates: read(client),
             effects: query(client, effects, |row| {
                 ((row.get(0), row.get(1)), row.get(2))
             })

@@ -47,7 +47,7 @@ const IN_BATCHES: Weights = ([45, 15, 21, 10, 8, 1], 300);
 const IN_GROUPS: Weights = ([8, 2, 6, 3, 2, 0], 100);
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
-    let log = options.start_log();
+    let log = options.log();
     let Some(db) = insist(stop, || options.open()) else {
         return;
     };

@@ -251,7 +251,7 @@ operations! { db, operator:
 }
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
-    let log = options.start_log();
+    let log = options.log();
     let Some(db) = insist(stop, || options.open()) else {
         return;
     };

@@ -28,7 +28,7 @@ const OTHER_POLL: Duration = Duration::from_secs(1);
 const OTHER_SLOTS: usize = 4;
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
-    let log = options.start_log();
+    let log = options.log();
     let Some(db) = insist(stop, || options.open()) else {
         return;
     };

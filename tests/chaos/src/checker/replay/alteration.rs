@@ -16,6 +16,7 @@ impl<'a> Replay<'a, '_> {
         if let (Some(before), Some(after)) = (self.now.content.facts, change.facts.as_deref()) {
             self.alter(here, change, before, after);
         }
+        self.unchanged(here, change);
         self.now.row = Some(change);
     }
 

@@ -97,12 +97,12 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// Checks a move that must change nothing else.
-    fn unchanged(&mut self, left: &RowChange, entered: &RowChange) {
+    /// Checks a change that must leave the counts of a job as they are.
+    pub(super) fn unchanged(&mut self, left: &RowChange, entered: &RowChange) {
         let limits = |row: &RowChange| (row.attempt, row.max_attempts, row.generation);
         let counts = |row: &RowChange| (limits(row), row.crashes, row.refunds);
         if counts(left) != counts(entered) {
-            let text = "a move changed its attempts, generation, crashes or refunds";
+            let text = "it changed its attempts, generation, crashes or refunds while it waited";
             self.violation(Rule::Attempts, entered.at, text);
         }
     }

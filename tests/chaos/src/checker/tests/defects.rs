@@ -100,11 +100,7 @@ pub(super) const BROKEN: &[Case] = cases! {
     "a trigger that is not in the history": ticked, |r| {
         r.add("trigger 1 40..40 by=operator-1.1 got=8");
     } => Schedule;
-    // Updates in place, statements and policies.
-    "a lease with other jobs": updated_rows, |r| r.updates[0].changed = vec!["ids".to_owned()] => Unpredicted;
-    "a lease that an operator settles": updated_rows,
-        |r| r.updates[0].process = Arc::from(OPERATOR) => Unpredicted;
-    "a cancellation that nobody asked for": updated_rows, |r| r.history.clear() => Unpredicted;
+    // Statements and policies.
     "a missing operator": succeeded, |r| r.wrong_statements.push("json = json".to_owned()) => ValidSql;
     "a redrive without a tick": redriven_by_policy, |r| r.policy_ticks.clear() => PolicyTick;
     "an early tick": redriven_by_policy, |r| r.policy_ticks[0].began = SECOND - 6 => PolicyTick;

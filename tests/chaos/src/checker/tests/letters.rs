@@ -3,10 +3,8 @@
 use super::notation::with;
 use super::samples::{SECOND, renewal};
 use crate::checker::{Records, Terms};
-use crate::db_trace::{BreakerRow, LetterRow, PolicyTick, RowUpdate};
+use crate::db_trace::{BreakerRow, LetterRow, PolicyTick};
 use crate::role::gateway::NO_ANSWER;
-
-pub(super) const OPERATOR: &str = "operator-1.1";
 
 const SENT: &str = "state,changed_at,events";
 const DIED: &str = "state,generation,died_at,changed_at,deaths,events";
@@ -53,23 +51,6 @@ pub(super) fn redriven_by_policy() -> Records {
         policy_ticks: vec![tick, later],
         ..records(vec![died(), with(&sent, "policy=3")])
     }
-}
-
-/// A worker settles a part of a lease, and an operator cancels a job of it.
-pub(super) fn updated_rows() -> Records {
-    let update = |changes: &str| {
-        let update = with(&RowUpdate::default(), "at=10 relation=leases job=7");
-        with(&update, changes)
-    };
-    let mut records = Records {
-        updates: vec![
-            update("by=worker-1.1 changed=done"),
-            update(&format!("by={OPERATOR} changed=cancelled")),
-        ],
-        ..Records::default()
-    };
-    records.add(&format!("cancel 1 0 by={OPERATOR}"));
-    records
 }
 
 fn breaker(seconds: i64, state: &str, probes: i64) -> BreakerRow {
