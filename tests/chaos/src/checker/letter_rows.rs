@@ -4,9 +4,12 @@
 mod act;
 mod removal;
 
-use crate::checker::requests::Calls;
+use std::collections::HashSet;
+
+use crate::checker::requests::{Call, Calls};
 use crate::checker::{Findings, Rule, Run};
 use crate::db_trace::{Change, LetterRow, LetterTable};
+use crate::history::Operation;
 
 use act::Act;
 
@@ -17,6 +20,7 @@ const FAILED: i32 = 10;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let (records, calls) = (run.records, &run.calls);
+    let mut acts = HashSet::new();
     for rows in records
         .letters
         .chunk_by(|one, other| one.letter == other.letter)
@@ -25,12 +29,19 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             row: None,
             archived: None,
             was_quarantined: false,
+            acts: &mut acts,
             calls,
             findings,
         };
         for transaction in rows.chunk_by(|one, other| one.tx == other.tx) {
             letter.transaction(transaction);
         }
+    }
+    for operation in [Operation::Discard, Operation::Reopen, Operation::Restore] {
+        let has_effect = |call: &Call<'_>, id: i64| acts.contains(&(operation, call.process, id));
+        let what = "got it as changed, but did not change it";
+        let demanded = (operation, Rule::Unpredicted, what);
+        run.check_answers(demanded, has_effect, findings);
     }
     for row in records.letters.iter().filter(|row| row.has_secret) {
         if records.terms.redacts && row.change != Change::Out {
@@ -47,6 +58,8 @@ struct Letter<'a, 'f> {
     archived: Option<&'a LetterRow>,
     /// Whether it was quarantined before it was discarded.
     was_quarantined: bool,
+    /// The operations whose answers tell the letter, and the processes that made them.
+    acts: &'f mut HashSet<(Operation, &'a str, i64)>,
     calls: &'a Calls<'a>,
     findings: &'f mut Findings,
 }
@@ -54,6 +67,10 @@ struct Letter<'a, 'f> {
 impl<'a> Letter<'a, '_> {
     fn violation(&mut self, rule: Rule, row: &LetterRow, what: impl Into<String>) {
         self.findings.add(rule, row.letter, row.at, what);
+    }
+
+    fn acted(&mut self, operation: Operation, row: &'a LetterRow) {
+        self.acts.insert((operation, &*row.process, row.letter));
     }
 
     fn transaction(&mut self, rows: &'a [LetterRow]) {
@@ -99,9 +116,10 @@ impl<'a> Letter<'a, '_> {
     }
 
     /// Checks a new row: of a job that died, of a capture, or from the archive.
-    fn enters(&mut self, row: &LetterRow, archived: Option<&LetterRow>) {
+    fn enters(&mut self, row: &'a LetterRow, archived: Option<&LetterRow>) {
         let counts = row.counts;
         if let Some(archived) = archived {
+            self.acted(Operation::Restore, row);
             if archived.content != row.content {
                 self.violation(Rule::Retention, row, "its restored row has another content");
             }
@@ -126,7 +144,7 @@ impl<'a> Letter<'a, '_> {
     }
 
     /// Checks an update of its row.
-    fn changes(&mut self, row: &LetterRow) {
+    fn changes(&mut self, row: &'a LetterRow) {
         let Some(before) = self.row else {
             return self.violation(Rule::Unpredicted, row, "a row changed that does not exist");
         };
@@ -160,8 +178,12 @@ impl<'a> Letter<'a, '_> {
                 self.check_error(row);
                 self.check_times(row, &[row.changed_at, row.died_at]);
             }
-            Act::Discarded => self.was_quarantined = *before.state == *"quarantined",
+            Act::Discarded => {
+                self.was_quarantined = *before.state == *"quarantined";
+                self.acted(Operation::Discard, row);
+            }
             Act::Reopened => {
+                self.acted(Operation::Reopen, row);
                 if self.was_quarantined != (*row.state == *"quarantined") {
                     let text = format!("it was reopened as {}", row.state);
                     self.violation(Rule::LetterCounts, row, text);
