@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,12 +12,13 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::at_once::at_once;
-use crate::wait::{SOON, wait_until};
+use crate::process::Process;
+use crate::wait::SOON;
 
 /// A running exporter; killed when dropped.
 #[derive(Debug)]
 pub struct Exporter {
-    child: Child,
+    process: Process,
     address: String,
     log: Arc<Mutex<String>>,
 }
@@ -70,12 +71,8 @@ impl Exporter {
 
     /// Starts a prepared command with an address added.
     pub fn of(mut command: Command) -> Exporter {
-        let mut child = command
-            .args(["--web.listen-address", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start the exporter");
+        let mut process = Process::start(command.args(["--web.listen-address", "127.0.0.1:0"]));
+        let child = process.child();
         let log = Arc::new(Mutex::new(String::new()));
         let stderr = BufReader::new(child.stderr.take().expect("piped"));
         thread::spawn({
@@ -97,7 +94,7 @@ impl Exporter {
             .unwrap_or_else(|| panic!("{line:?}: {}", log.lock().expect("the log")))
             .to_owned();
         Exporter {
-            child,
+            process,
             address,
             log,
         }
@@ -169,19 +166,14 @@ impl Exporter {
     }
 
     fn pid(&self) -> Pid {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
         pid.expect("a process")
     }
 
     /// Waits for the process to end.
     #[track_caller]
     pub fn ended(&mut self) -> ExitStatus {
-        let mut status = None;
-        wait_until("the exporter to end", SOON, || {
-            status = self.child.try_wait().expect("ask for its end");
-            status.is_some()
-        });
-        status.expect("it has ended")
+        self.process.ends()
     }
 
     /// Returns the current and the peak memory in megabytes.
@@ -198,7 +190,7 @@ impl Exporter {
 
     /// Returns the number of threads with this name.
     pub fn threads(&self, name: &str) -> usize {
-        fs::read_dir(format!("/proc/{}/task", self.child.id()))
+        fs::read_dir(format!("/proc/{}/task", self.process.id()))
             .expect("it runs")
             .flatten()
             .filter(|task| {
@@ -210,7 +202,7 @@ impl Exporter {
 
     /// Returns the number of connections to a local port, as the kernel counts them.
     pub fn connections_to(&self, port: u16) -> usize {
-        let sockets: Vec<String> = fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+        let sockets: Vec<String> = fs::read_dir(format!("/proc/{}/fd", self.process.id()))
             .expect("it runs")
             .flatten()
             .filter_map(|fd| fs::read_link(fd.path()).ok())
@@ -226,7 +218,7 @@ impl Exporter {
     }
 
     fn proc(&self, file: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("it runs")
+        fs::read_to_string(format!("/proc/{}/{file}", self.process.id())).expect("it runs")
     }
 }
 
@@ -243,11 +235,4 @@ pub(crate) fn heard(mut stream: TcpStream, begin: Instant) -> Option<Asked> {
         text: text.to_owned(),
         took: begin.elapsed(),
     })
-}
-
-impl Drop for Exporter {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
 }

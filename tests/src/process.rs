@@ -33,6 +33,11 @@ impl Process {
         assert!(sent.expect("send a signal").success());
     }
 
+    /// The running process.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        self.0.as_mut().expect("a process")
+    }
+
     /// Kills it and waits for its end.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.0.take() {
@@ -44,8 +49,7 @@ impl Process {
 
     /// Returns how it ended, if it did.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        let child = self.0.as_mut().expect("a process");
-        child.try_wait().expect("ask for its end")
+        self.child().try_wait().expect("ask for its end")
     }
 
     /// Waits for its end.
