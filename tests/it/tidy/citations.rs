@@ -22,11 +22,10 @@ pub(crate) fn tests() -> BTreeSet<String> {
     }
     // The scenarios of the models are listed in a macro, which makes each of them a test.
     let models = read(&root().join("tests/models/tests/schedules.rs"));
-    let (_, scenarios) = models.split_once("s!(\n").expect("the scenarios");
-    let (scenarios, _) = scenarios.split_once(");").expect("their end");
-    for scenario in scenarios.split(',').map(str::trim) {
-        tests.insert(format!("schedules::{scenario}"));
-    }
+    let (_, scenarios) = models.split_once("s! {\n").expect("the scenarios");
+    let (scenarios, _) = scenarios.split_once('}').expect("their end");
+    let names = scenarios.lines().filter_map(|line| line.split_whitespace().next());
+    tests.extend(names.map(|scenario| format!("schedules::{scenario}")));
     tests
 }
 

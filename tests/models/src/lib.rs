@@ -128,4 +128,5 @@ mod session;
 mod statements;
 mod stubs;
 
+pub use scenario::run;
 pub(crate) use stubs::{dlq, schedule};

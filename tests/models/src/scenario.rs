@@ -33,7 +33,7 @@ pub(crate) fn random_time(max: Duration) -> Duration {
 /// # Panics
 /// At the first schedule that breaks a rule, deadlocks or never ends. The message has its seed and
 /// what the server did.
-pub(crate) fn run(scenario: fn(), schedules: u64, seed: u64) {
+pub fn run(scenario: fn(), schedules: u64, seed: u64) {
     for seed in seed..seed + schedules {
         let failed = catch_unwind(AssertUnwindSafe(|| run_schedule(scenario, seed))).err();
         let Some(failed) = failed else { continue };

@@ -1,4 +1,4 @@
-//! The scenarios, each a function that runs in many schedules.
+//! The scenarios, each a function that runs in many schedules. `tests/schedules.rs` lists them.
 
 mod deadlines;
 
@@ -6,60 +6,14 @@ use std::time::Duration;
 
 use crate::breakers::BreakerState;
 use crate::environment::{End, Environment, LAST_CHANCE};
-use crate::scenario::{random, random_time, run};
+use crate::scenario::{random, random_time};
 use crate::server::Health;
 use crate::sync::{Instant, thread};
-use deadlines::{end_at_deadline, overrun, overrun_after_rest};
+
+pub use deadlines::{end_at_deadline, overrun, overrun_after_rest};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-
-/// A scenario.
-#[derive(Clone, Copy, Debug)]
-pub struct Scenario {
-    /// Its name.
-    pub name: &'static str,
-    /// The cost of one schedule relative to the cheapest scenario.
-    pub weight: u64,
-    run: fn(),
-}
-
-/// Each scenario with its weight.
-macro_rules! scenarios {
-    ($($name:ident $weight:literal)+) => {
-        /// All scenarios.
-        pub const SCENARIOS: &[Scenario] = &[
-            $(Scenario { name: stringify!($name), weight: $weight, run: $name },)+
-        ];
-    };
-}
-
-scenarios! {
-    busy 1
-    stopped 1
-    woken 1
-    suspects 1
-    consecutive_suspects 1
-    overrun 1
-    overrun_after_rest 1
-    end_at_deadline 1
-    blocked_slot 1
-    dropped 1
-    outage 4
-    breaker 4
-    lost_trust 10
-    flood 20
-}
-
-impl Scenario {
-    /// Runs it in this many schedules, with seeds from `seed` on.
-    ///
-    /// # Panics
-    /// When a schedule breaks a rule. The message has its seed and what the server did.
-    pub fn run(&self, schedules: u64, seed: u64) {
-        run(self.run, schedules, seed);
-    }
-}
 
 /// Runs for up to 30 ms and retries, is rejected or succeeds.
 fn any_end(_: i64) -> (Duration, End) {
@@ -72,7 +26,7 @@ fn any_end(_: i64) -> (Duration, End) {
 }
 
 /// Jobs succeed, fail and die until all have ended. Then the worker stops.
-fn busy() {
+pub fn busy() {
     let env = Environment::new(5, 4 * MS);
     let worker = env.worker(any_end).start().expect("a worker");
     env.wait_until_drained();
@@ -96,7 +50,7 @@ fn stopped() {
 }
 
 /// Enqueues start and commit at any moment, for an idle worker that polls once a minute.
-fn woken() {
+pub fn woken() {
     let env = Environment::new(0, 4 * MS);
     let worker = env
         .worker(|_| (Duration::ZERO, End::Done))
@@ -131,7 +85,7 @@ fn woken() {
 ///
 /// Most jobs are suspects, every other one on its last chance. The server is slow, so that a round
 /// with two claims sometimes finds only suspects.
-fn suspects() {
+pub fn suspects() {
     let jobs = 12;
     let env = Environment::new(jobs, 8 * MS);
     let suspects = |rest| (1..=jobs).filter(move |id| id % 2 == rest && *id != 3 && *id != 8);
@@ -143,7 +97,7 @@ fn suspects() {
 }
 
 /// Only suspects on their last chance, which succeed at once. Each one must follow the previous without a poll.
-fn consecutive_suspects() {
+pub fn consecutive_suspects() {
     let jobs = 10;
     let env = Environment::new(jobs, 4 * MS);
     env.make_suspects(1..=jobs, LAST_CHANCE);
@@ -160,7 +114,7 @@ fn consecutive_suspects() {
 
 /// One job is slow. The others run in the other slot, and their verdicts are written, whichever slot
 /// ran them. The worker stops before or after the slow job ends.
-fn blocked_slot() {
+pub fn blocked_slot() {
     let env = Environment::new(12, 4 * MS);
     let slow = 1 + i64::try_from(random(12)).unwrap_or(0);
     let worker = env
@@ -178,7 +132,7 @@ fn blocked_slot() {
 }
 
 /// A worker is dropped without a stop, and another one takes over.
-fn dropped() {
+pub fn dropped() {
     let env = Environment::new(4, 4 * MS);
     let worker = env.worker(any_end).start().expect("a worker");
     thread::sleep(random_time(60 * MS));
@@ -191,7 +145,7 @@ fn dropped() {
 
 /// The server is slow, unreachable, silent or mute at any moment, some of the time for longer than a
 /// lease, under two workers.
-fn outage() {
+pub fn outage() {
     let env = Environment::new(5, 4 * MS);
     let plan = |_| (random_time(400 * MS), End::Done);
     let workers = [(); 2].map(|()| env.worker(plan).start().expect("a worker"));
@@ -223,7 +177,7 @@ fn outage() {
 
 /// A dependency of all jobs is down for the first seconds, under two workers. Each one may open the
 /// breaker, probe, and close it.
-fn breaker() {
+pub fn breaker() {
     let env = Environment::new(6, 4 * MS);
     let down_for = random_time(6 * SECOND);
     let until = Instant::now() + down_for;
@@ -252,7 +206,7 @@ fn breaker() {
 }
 
 /// A large claim waits behind two slow jobs while the server is silent for longer than a lease.
-fn lost_trust() {
+pub fn lost_trust() {
     let env = Environment::new(24, 2 * MS);
     let worker = env
         .worker(|id| match id {
@@ -274,7 +228,7 @@ fn lost_trust() {
 }
 
 /// More jobs than one claim takes, so that the second fetcher starts. The worker stops at any moment.
-fn flood() {
+pub fn flood() {
     let env = Environment::new(1300, 2 * MS);
     let worker = env
         .worker(|_| (Duration::ZERO, End::Done))

@@ -7,51 +7,42 @@
     reason = "a test that prints its parameters"
 )]
 
-use redrive_models::scenarios::SCENARIOS;
+use redrive_models::scenarios;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-fn run(name: &str) {
-    let scenario = SCENARIOS
-        .iter()
-        .find(|scenario| scenario.name == name)
-        .expect("a scenario");
-    let schedules = (number("REDRIVE_SCHEDULES", 500) / scenario.weight).max(1);
+fn run(scenario: fn(), weight: u64) {
+    let schedules = (number("REDRIVE_SCHEDULES", 500) / weight).max(1);
     let seed = number("REDRIVE_SEED", 1);
-    println!("scenario `{name}`: {schedules} schedules, seeds from {seed} on");
-    scenario.run(schedules, seed);
+    println!("{schedules} schedules, seeds from {seed} on");
+    redrive_models::run(scenario, schedules, seed);
 }
 
+/// Each scenario with the cost of one of its schedules, relative to the cheapest scenario.
 macro_rules! scenarios {
-    ($($name:ident),*) => {
+    ($($name:ident $weight:literal)+) => {
         $(#[test]
         fn $name() {
-            run(stringify!($name));
-        })*
-
-        #[test]
-        fn every_scenario_is_a_test() {
-            let names = [$(stringify!($name)),*];
-            assert!(SCENARIOS.iter().map(|scenario| scenario.name).eq(names));
-        }
+            run(scenarios::$name, $weight);
+        })+
     };
 }
 
-scenarios!(
-    busy,
-    stopped,
-    woken,
-    suspects,
-    consecutive_suspects,
-    overrun,
-    overrun_after_rest,
-    end_at_deadline,
-    blocked_slot,
-    dropped,
-    outage,
-    breaker,
-    lost_trust,
-    flood
-);
+scenarios! {
+    busy 1
+    stopped 1
+    woken 1
+    suspects 1
+    consecutive_suspects 1
+    overrun 1
+    overrun_after_rest 1
+    end_at_deadline 1
+    blocked_slot 1
+    dropped 1
+    outage 4
+    breaker 4
+    lost_trust 10
+    flood 20
+}

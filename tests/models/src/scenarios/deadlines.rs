@@ -9,7 +9,7 @@ use crate::scenario::random_time;
 use crate::sync::thread;
 
 /// A handler exceeds its deadline, and the stop does not wait for it.
-pub(super) fn overrun() {
+pub fn overrun() {
     let env = Environment::new(4, 4 * MS);
     let worker = env
         .worker(|id| match id {
@@ -24,7 +24,7 @@ pub(super) fn overrun() {
 }
 
 /// A handler exceeds its deadline after the worker was idle, and its watchdog perhaps rested.
-pub(super) fn overrun_after_rest() {
+pub fn overrun_after_rest() {
     let env = Environment::new(0, 4 * MS);
     let worker = env
         .worker(|_| (3 * SECOND, End::Done))
@@ -42,7 +42,7 @@ pub(super) fn overrun_after_rest() {
 
 /// A handler ends at its deadline, while the watchdog replaces the other slot. Its slot either
 /// continues or is replaced.
-pub(super) fn end_at_deadline() {
+pub fn end_at_deadline() {
     // A quick job first, so that the worker claims more jobs than it has slots.
     let env = Environment::new(1, 4 * MS);
     let worker = env
