@@ -5,7 +5,6 @@
 
 mod events;
 mod fair;
-mod limited;
 mod ordered;
 mod runs;
 mod slots;
@@ -30,7 +29,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             Some(GroupPolicy::Ordered(death)) => {
                 ordered::check(events, death, &run.calls, findings);
             }
-            Some(GroupPolicy::Limit(limit)) => limited::check(events, limit, findings),
             Some(GroupPolicy::Fair) => fair.entry(queue).or_default().extend(events),
             _ => {}
         }

@@ -1,4 +1,5 @@
-//! Checks that each turn belongs to a live job or to an open letter. Rule C47 checks that none is left at the end.
+//! Checks that each turn belongs to a live job or to an open letter, and that a group never has more than it may.
+//! Followers run in the turn of the job before them. Rule C47 checks that no turn is left at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +22,11 @@ enum State {
 
 pub(super) fn check(run: &Run<'_>, groups: &Groups<'_>, findings: &mut Findings) {
     for (&(queue, group), events) in groups {
-        let is_bounded = matches!(
-            policy_of(queue),
-            Some(GroupPolicy::Ordered(_) | GroupPolicy::Limit(_))
-        );
+        let limit = match policy_of(queue) {
+            Some(GroupPolicy::Ordered(_)) => Some(1),
+            Some(GroupPolicy::Limit(limit)) => Some(limit as usize),
+            _ => None,
+        };
         let mut states: BTreeMap<i64, State> = BTreeMap::new();
         let mut turns: BTreeMap<i64, Turn> = BTreeMap::new();
         let mut leased: BTreeSet<i64> = BTreeSet::new();
@@ -42,7 +44,13 @@ pub(super) fn check(run: &Run<'_>, groups: &Groups<'_>, findings: &mut Findings)
                 let text = format!("it runs in the group {group}, which has no turn any more");
                 findings.add(Rule::TurnOwned, *job, freed.at, text);
             }
-            check_transaction(transaction, is_bounded, &states, &turns, findings);
+            let last = &transaction[transaction.len() - 1];
+            if limit.is_some_and(|limit| turns.len() > limit) {
+                let others = turns.len() - 1;
+                let text = format!("{others} other jobs of the group {group} had a turn");
+                findings.add(Rule::GroupLimit, last.job, last.at, text);
+            }
+            check_transaction(transaction, limit.is_some(), &states, &turns, findings);
         }
     }
     check_releases(run, findings);

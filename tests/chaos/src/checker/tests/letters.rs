@@ -53,36 +53,25 @@ pub(super) fn redriven_by_policy() -> Records {
     }
 }
 
-fn breaker(seconds: i64, state: &str, probes: i64) -> BreakerRow {
-    let at = seconds * SECOND;
-    let (outages, delay) = if seconds < 4 { (5, 1000) } else { (6, 2000) };
-    let (prober, probe_at) = match state {
-        "half_open" => ("9", (at + SECOND).to_string()),
-        "open" => ("", (at + SECOND).to_string()),
-        _ => ("", String::new()),
-    };
-    let row = format!(
-        "at={at} began={} committed={} by=worker-1.1 state={state} probes={probes}",
-        at - 1,
-        at + 1
-    );
-    let what = format!(
-        "name=gateway cause=outage kinds=dependent outages={outages} openings=1 delay_ms={delay}"
-    );
-    let row = with(&with(&BreakerRow::default(), &row), &what);
-    with(&row, &format!("prober={prober} probe_at={probe_at}"))
+fn breaker(changes: &str) -> BreakerRow {
+    let usual = "by=worker-1.1 name=gateway cause=outage kinds=dependent openings=1";
+    let mut row = with(&with(&BreakerRow::default(), usual), changes);
+    row.committed = row.at;
+    row
 }
 
 /// A breaker opens, a probe fails, and the next one closes it. Another worker renews.
 pub(super) fn closed() -> Records {
     let mut records = Records {
-        breakers: vec![
-            breaker(1, "open", 0),
-            breaker(3, "half_open", 1),
-            breaker(4, "open", 1),
-            breaker(7, "half_open", 2),
-            breaker(8, "closed", 2),
-        ],
+        breakers: [
+            "at=1000000 state=open outages=5 delay_ms=1000 probe_at=2000000",
+            "at=3000000 state=half_open probes=1 outages=5 delay_ms=1000 prober=9 probe_at=4000000",
+            "at=4000000 state=open probes=1 outages=6 delay_ms=2000 probe_at=5000000",
+            "at=7000000 state=half_open probes=2 outages=6 delay_ms=2000 prober=9 probe_at=8000000",
+            "at=8000000 state=closed probes=2 outages=6 delay_ms=2000",
+        ]
+        .map(breaker)
+        .to_vec(),
         terms: Terms {
             lease: SECOND,
             is_calm: true,
