@@ -8,7 +8,7 @@ use crate::checker::entries::Entry;
 use crate::facts::Facts;
 
 /// The replacement of a value.
-const REDACTED: &str = "[redacted]";
+pub(super) const REDACTED: &str = "[redacted]";
 /// How each secret begins; digits follow.
 const SECRET: &str = "secret-";
 

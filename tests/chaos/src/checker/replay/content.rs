@@ -147,8 +147,15 @@ impl<'a> Replay<'a, '_> {
         let (Some(before), Some(after)) = (before, after.facts) else {
             return;
         };
-        for fact in before.differences(after) {
+        let differences = before.differences(after);
+        for fact in &differences {
             self.violation(Rule::Content, at, format!("{what} changed its {fact:?}"));
+        }
+        // A redaction writes the payload anew.
+        let is_redacted = after.payload.contains(redaction::REDACTED);
+        let is_rewritten = before.payload != after.payload && !is_redacted;
+        if is_rewritten && !differences.contains(&Fact::Payload) {
+            self.violation(Rule::Content, at, format!("{what} rewrote its payload"));
         }
     }
 
@@ -165,12 +172,6 @@ impl<'a> Replay<'a, '_> {
         let before = altered.as_ref().or(raised.as_ref());
         let before = before.or(self.now.content.facts);
         self.compare(before, content, row.at, &what);
-        let texts = (before, content.facts);
-        if let (Some(before), Some(after)) = texts
-            && before.payload != after.payload
-        {
-            self.violation(Rule::Content, row.at, format!("{what} rewrote its payload"));
-        }
         self.grown(left, content, row.at, &what)
     }
 

@@ -68,6 +68,8 @@ pub(super) const BROKEN: &[Case] = cases! {
     // What jobs carry; checkpoints, follow-ups and captures.
     "a promotion that rewrites the payload": retried,
         |r| r.set([6], r#"payload={"key":70}"#) => Content;
+    "a redrive that rewrites the payload": redriven,
+        |r| r.set([6], r#"payload={"key":70}"#) => Content;
     "an edit that nobody asked for": edited, |r| r.history.truncate(2) => Content;
     "an attempt that begins with another checkpoint": checkpointed,
         |r| r.handlers[0].checkpoint = Some(1) => Checkpoint;
