@@ -8,18 +8,20 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use redrive::limits::MAX_CRASHES;
 use redrive::{Database, Operator, Pooler};
 use redrive_servers::{PgBouncer, Proxy};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::Programs;
-use crate::checker::Records;
+use crate::checker::{Records, Terms};
+use crate::clock::micros;
 use crate::db_trace;
 use crate::gate;
 use crate::history::{self, ClientEvent, ClientLog, HandlerEvent, HistoryLine, handler_log};
 use crate::interrupt;
-use crate::mutant::{Patch, edit};
+use crate::mutant::{Patch, SPEED_UP, edit};
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
 use crate::role::groups::{set_policies, set_rate_limits};
 use crate::role::{ClientFlaw, keeping};
@@ -35,28 +37,27 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// How to set up an environment.
 #[derive(Debug)]
-pub(crate) struct Setup<'a> {
-    pub(crate) programs: &'a Programs,
+pub(crate) struct Setup {
     pub(crate) pooler: Pooler,
     pub(crate) disk: Disk,
     pub(crate) seed: u64,
     pub(crate) lease: Duration,
-    pub(crate) patches: &'a [Patch],
+    pub(crate) patches: Vec<Patch>,
     /// How long to wait for a state that a scenario needs.
     pub(crate) state_timeout: Duration,
+    /// The flaw of its enqueuers.
     pub(crate) flaw: ClientFlaw,
 }
 
-impl<'a> Setup<'a> {
-    /// Without a pooler, a small disk, changes or flaws, and without waiting for states.
-    pub(crate) fn of(programs: &'a Programs) -> Setup<'a> {
+impl Default for Setup {
+    /// Without a pooler, a small disk or flaws, and without waiting for states. The events that are rare are frequent.
+    fn default() -> Setup {
         Setup {
-            programs,
             pooler: Pooler::Session,
             disk: Disk::Plain,
             seed: 1,
             lease: LEASE,
-            patches: &[],
+            patches: SPEED_UP.to_vec(),
             state_timeout: Duration::ZERO,
             flaw: ClientFlaw::None,
         }
@@ -71,25 +72,18 @@ pub(crate) struct Environment {
     server: Server,
     folder: TempDir,
     pub(crate) processes: Processes,
-    patches: Vec<Patch>,
-    lease: Duration,
-    state_timeout: Duration,
-    /// When failovers may have lost commits.
-    lossy_windows: Vec<(i64, i64)>,
-    server_starts: Vec<i64>,
+    pub(crate) setup: Setup,
+    /// What the checker must know of the run, so far.
+    terms: Terms,
     began: Instant,
     /// States that a scenario waited for and that did not come.
     missing: Vec<String>,
-    /// The flaw of its enqueuers.
-    pub(crate) flaw: ClientFlaw,
-    /// Whether the redaction rule is set.
-    redacts: bool,
 }
 
 impl Environment {
     /// Starts a server with the schema and the trace, and no processes.
-    pub(crate) fn start(setup: &Setup<'_>) -> Environment {
-        let server = Server::start_new(&setup.programs.postgres, setup.disk);
+    pub(crate) fn start(programs: &Programs, setup: Setup) -> Environment {
+        let server = Server::start_new(&programs.postgres, setup.disk);
         let db = redrive::connect(&server.url()).expect("connect to the new server");
         db.migrate().expect("migrate");
         db_trace::install(&mut server.client());
@@ -115,15 +109,15 @@ impl Environment {
             server,
             folder,
             processes,
-            patches: setup.patches.to_vec(),
-            lease: setup.lease,
-            state_timeout: setup.state_timeout,
-            lossy_windows: Vec::new(),
-            server_starts: Vec::new(),
+            terms: Terms {
+                lease: micros(setup.lease),
+                max_crashes: MAX_CRASHES.cast_signed(),
+                max_refunds: 10,
+                ..Terms::default()
+            },
+            setup,
             began: Instant::now(),
             missing: Vec::new(),
-            flaw: setup.flaw,
-            redacts: false,
         };
         env.record_server_start();
         env
@@ -137,7 +131,7 @@ impl Environment {
     /// Sets the redaction rule. Call it before a job dies.
     pub(crate) fn redact(&mut self) {
         keeping::set_redaction(&self.database(), &harness()).expect("set the redaction rule");
-        self.redacts = true;
+        self.terms.redacts = true;
     }
 
     /// Changes the definition of a function in the database.
@@ -180,7 +174,7 @@ impl Environment {
     pub(crate) fn open_proxy(&self) -> Proxy {
         let direct = self.server.url();
         let url = self.bouncer.as_ref().map_or(&*direct, PgBouncer::url);
-        Proxy::editing(url, edit(&self.patches))
+        Proxy::editing(url, edit(&self.setup.patches))
     }
 
     /// Starts the clock of [`pass_until`](Environment::pass_until).
@@ -220,7 +214,7 @@ impl Environment {
     /// Waits for a state. Without a mutant, a state that does not come fails the run. A mutant may
     /// prevent a state; the scenario then ends without waiting for the next ones.
     pub(crate) fn wait_for(&mut self, what: &str, condition: impl FnMut(&mut Environment) -> bool) {
-        if self.missing.is_empty() && !self.supervise_until(self.state_timeout, condition) {
+        if self.missing.is_empty() && !self.supervise_until(self.setup.state_timeout, condition) {
             self.missing.push(what.to_owned());
         }
     }

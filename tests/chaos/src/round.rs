@@ -8,7 +8,6 @@ use crate::Programs;
 use crate::checker;
 use crate::environment::{Environment, Setup};
 use crate::fault::Fault;
-use crate::mutant::SPEED_UP;
 use crate::processes::ProcessSpec;
 use crate::role::{JobMix, Serves, gateway};
 use crate::schedule::schedule;
@@ -39,16 +38,16 @@ impl Round<'_> {
     /// Runs it and prints what the checker found.
     pub(crate) fn run(&self) -> Verdict {
         let begin = Instant::now();
-        let mut env = Environment::start(&Setup {
+        let setup = Setup {
             pooler: self.pooler,
             disk: match self.faults.contains(&Fault::DiskFull) {
                 true => Disk::Small,
                 false => Disk::Plain,
             },
             seed: self.seed,
-            patches: SPEED_UP,
-            ..Setup::of(self.programs)
-        });
+            ..Setup::default()
+        };
+        let mut env = Environment::start(self.programs, setup);
         env.set_group_policies();
         env.set_rate_limits(self.rate);
         env.redact();

@@ -18,7 +18,7 @@ use redrive::Pooler;
 use crate::Programs;
 use crate::checker::{self, Findings};
 use crate::environment::{Environment, Finished, Setup};
-use crate::mutant::{Kind, Mutant, Patch, SPEED_UP};
+use crate::mutant::{Kind, Mutant};
 use crate::processes::ProcessSpec;
 use crate::role::{JobMix, Serves};
 
@@ -110,16 +110,14 @@ impl Scenario {
     pub(crate) fn run(self, programs: &Programs, mutant: Option<&Mutant>) -> (Finished, Findings) {
         let kind = mutant.map(|mutant| mutant.kind);
         let changes = mutant.map_or(&[][..], |mutant| mutant.patches);
-        let mut patches: Vec<Patch> = SPEED_UP.to_vec();
-        if kind == Some(Kind::Statement) {
-            patches.extend(changes);
-        }
         let (state_timeout, drain) = if mutant.is_some() { IMPATIENT } else { PATIENT };
         let mut setup = Setup {
-            patches: &patches,
             state_timeout,
-            ..Setup::of(programs)
+            ..Setup::default()
         };
+        if kind == Some(Kind::Statement) {
+            setup.patches.extend(changes);
+        }
         if self == Scenario::Pooler {
             setup.pooler = Pooler::Transaction;
         }
@@ -131,7 +129,7 @@ impl Scenario {
         if let Some(Kind::Client(flaw)) = kind {
             setup.flaw = flaw;
         }
-        let mut env = Environment::start(&setup);
+        let mut env = Environment::start(programs, setup);
         if self == Scenario::Operators {
             env.patch_function(&letters::BARRIER);
         }
@@ -164,7 +162,7 @@ fn add_workers(env: &mut Environment, count: usize) {
 /// An enqueuer with the flaw of the run.
 fn enqueuer(env: &Environment, rate: u32, mix: JobMix) -> ProcessSpec {
     ProcessSpec {
-        flaw: env.flaw,
+        flaw: env.setup.flaw,
         ..ProcessSpec::enqueuer(rate, mix)
     }
 }

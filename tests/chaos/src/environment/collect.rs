@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use redrive::limits::MAX_CRASHES;
-
 use super::{Environment, Finished, harness};
 use crate::checker::{Records, Terms};
-use crate::clock::micros;
 use crate::db_trace::{ask, query, read};
 use crate::gate;
 use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine, Phase};
@@ -147,7 +144,7 @@ impl Environment {
                         WHERE metric LIKE '%\\_total' GROUP BY 1 HAVING sum(value) IS NOT NULL";
         let client = &mut client;
         // Whether a rule was set before the first job died, so that no text has a secret.
-        let redacts = &self.redacts.to_string();
+        let redacts = &self.terms.redacts.to_string();
         let leftovers = include_str!("../db_trace/leftovers.sql").replace("$1", redacts);
         Records {
             history,
@@ -176,13 +173,8 @@ impl Environment {
             }),
             wrong_statements: self.server.wrong_statements(),
             terms: Terms {
-                lease: micros(self.lease),
-                max_crashes: MAX_CRASHES.cast_signed(),
-                max_refunds: 10,
-                server_starts: self.server_starts.clone(),
-                lossy_windows: self.lossy_windows.clone(),
                 is_calm,
-                redacts: self.redacts,
+                ..self.terms.clone()
             },
         }
     }

@@ -127,8 +127,8 @@ impl Environment {
 
     pub(super) fn record_server_start(&mut self) {
         let query = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
-        self.server_starts
-            .push(ask(&mut self.server.client(), query));
+        let start = ask(&mut self.server.client(), query);
+        self.terms.server_starts.push(start);
     }
 
     fn kill_backend(&mut self) {
@@ -202,7 +202,7 @@ impl Environment {
         let to = clock::now();
         receiver.terminate();
         standby.promote();
-        self.lossy_windows.push((from, to));
+        self.terms.lossy_windows.push((from, to));
         // The standby was running before, so this is not a start that must grant a grace period.
         self.server = standby;
         let url = self.server.url();
