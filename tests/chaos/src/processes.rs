@@ -216,19 +216,9 @@ impl Processes {
 
     /// Returns the processes with this role.
     pub(crate) fn with_role(&self, role: Role) -> Vec<usize> {
-        self.with_roles(|of| of == role)
-    }
-
-    fn with_roles(&self, is: impl Fn(Role) -> bool) -> Vec<usize> {
         let mut all = self.all();
-        all.retain(|at| is(self.all[*at].spec.role));
+        all.retain(|at| self.all[*at].spec.role == role);
         all
-    }
-
-    /// Returns the process with one of some roles that a random number selects.
-    pub(crate) fn pick(&self, is: impl Fn(Role) -> bool, random: u32) -> Option<usize> {
-        let all = self.with_roles(is);
-        all.get(random as usize % all.len().max(1)).copied()
     }
 
     /// Whether a process with a number of jobs has stored them and exited.

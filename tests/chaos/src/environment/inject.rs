@@ -23,17 +23,20 @@ const TABLES: [&str; 4] = ["jobs", "leases", "dead_letters", "workers"];
 impl Environment {
     /// Injects a fault, waits for this long, and ends it. `target` selects what it affects.
     pub(crate) fn inject(&mut self, fault: Fault, duration: Duration, target: u32) {
-        let process = match fault {
+        let (candidates, target) = match fault {
             Fault::Kill | Fault::Pause | Fault::Terminate | Fault::FakeClock => {
-                self.processes.pick(|role| role == Role::Worker, target)
+                (self.processes.with_role(Role::Worker), target)
             }
             Fault::KillClient => {
                 let killed = [Role::Enqueuer, Role::Operator][target as usize % 2];
-                self.processes.pick(|role| role == killed, target / 2)
+                (self.processes.with_role(killed), target / 2)
             }
-            _ => self.processes.pick(|_| true, target),
+            _ => (self.processes.all(), target),
         };
-        let Some(process) = process else { return };
+        let place = target as usize % candidates.len().max(1);
+        let Some(&process) = candidates.get(place) else {
+            return;
+        };
         self.supervise_until(RESTART, |env| env.processes.pid(process).is_some());
         let (name, ms) = (self.processes.name(process), duration.as_millis());
         self.processes

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,11 +43,13 @@ impl Drop for Ballast {
 
 pub(super) fn mount(place: &Path) {
     fs::create_dir(place).expect("create a folder for the small disk");
+    try_mount(place).expect("mount the small disk");
+}
+
+fn try_mount(place: &Path) -> Result<(), String> {
     let mut mount = Command::new("mount");
-    mount
-        .args(["-t", "tmpfs", "-o", "size=400m", "tmpfs"])
-        .arg(place);
-    succeed(&mut mount).expect("mount the small disk");
+    let options = ["-t", "tmpfs", "-o", "size=400m", "tmpfs"];
+    succeed(mount.args(options).arg(place))
 }
 
 pub(super) fn unmount(place: &Path) {
@@ -60,14 +61,10 @@ pub(super) fn unmount(place: &Path) {
 pub(crate) fn can_mount() -> bool {
     geteuid().is_root()
         && tempfile::tempdir().is_ok_and(|place| {
-            let mounted = Command::new("mount")
-                .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-                .arg(place.path())
-                .output();
-            let worked = mounted.is_ok_and(|output| output.status.success());
-            if worked {
-                _ = Command::new("umount").arg(place.path()).output();
+            let has_mounted = try_mount(place.path()).is_ok();
+            if has_mounted {
+                unmount(place.path());
             }
-            worked && fs::metadata(place.path()).is_ok_and(|folder| folder.uid() == 0)
+            has_mounted
         })
 }

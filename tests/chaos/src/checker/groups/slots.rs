@@ -15,7 +15,8 @@ use crate::role::groups::policy_of;
 /// Where the job of a turn is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Live,
+    Waiting,
+    Leased,
     OpenLetter,
     Ended,
 }
@@ -29,16 +30,15 @@ pub(super) fn check(run: &Run<'_>, groups: &Groups<'_>, findings: &mut Findings)
         };
         let mut states: BTreeMap<i64, State> = BTreeMap::new();
         let mut turns: BTreeMap<i64, Turn> = BTreeMap::new();
-        let mut leased: BTreeSet<i64> = BTreeSet::new();
         for transaction in events.chunk_by(|one, other| one.tx == other.tx) {
             for event in transaction {
                 apply(event, &mut states, &mut turns);
-                lease(event, &mut leased);
             }
             let freed = transaction
                 .iter()
                 .find(|event| event.what == What::Turn(Turn::Freed));
-            if let (Some(freed), Some(job)) = (freed, leased.first())
+            let leased = states.iter().find(|(_, state)| **state == State::Leased);
+            if let (Some(freed), Some((job, _))) = (freed, leased)
                 && turns.is_empty()
             {
                 let text = format!("it runs in the group {group}, which has no turn any more");
@@ -77,8 +77,11 @@ fn apply(
 ) {
     let job = event.job;
     match event.what {
-        What::Ready { .. } | What::Delayed | What::Started | What::Returned | What::SentBack => {
-            states.insert(job, State::Live);
+        What::Ready { .. } | What::Delayed | What::Returned | What::SentBack => {
+            states.insert(job, State::Waiting);
+        }
+        What::Started => {
+            states.insert(job, State::Leased);
         }
         What::Died { .. } | What::Opened => {
             states.insert(job, State::OpenLetter);
@@ -95,19 +98,6 @@ fn apply(
     }
 }
 
-/// Records which jobs of the group have a lease.
-fn lease(event: &GroupEvent<'_>, leased: &mut BTreeSet<i64>) {
-    match event.what {
-        What::Started => {
-            leased.insert(event.job);
-        }
-        What::Returned | What::Done | What::Died { .. } => {
-            leased.remove(&event.job);
-        }
-        _ => {}
-    }
-}
-
 fn check_transaction(
     transaction: &[GroupEvent<'_>],
     is_bounded: bool,
@@ -121,17 +111,17 @@ fn check_transaction(
     for event in transaction {
         let (state, turn) = (states.get(&event.job).copied(), turns.get(&event.job));
         let text = match (event.what, state, turn) {
-            (What::Started, Some(State::Live), None) if is_bounded && !follows => {
+            (What::Started, Some(State::Leased), None) if is_bounded && !follows => {
                 "it started without a turn"
             }
             (What::Turn(_), _, None) => continue,
-            (What::Turn(_), Some(State::Live), Some(Turn::Held)) => {
+            (What::Turn(_), Some(State::Waiting | State::Leased), Some(Turn::Held)) => {
                 "it is live, but its letter has the turn"
             }
             (What::Turn(_), Some(State::OpenLetter), Some(Turn::Taken)) => {
                 "its letter has the turn of a live job"
             }
-            (What::Turn(_), Some(State::Live | State::OpenLetter), _) => continue,
+            (What::Turn(_), Some(state), _) if state != State::Ended => continue,
             (What::Turn(_) | What::Done | What::Closed, _, Some(_)) => {
                 "it has ended, but keeps its turn"
             }
