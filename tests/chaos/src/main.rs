@@ -46,7 +46,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum as _};
 use redrive::Pooler;
 
 use crate::fault::Fault;
-use crate::mutation_run::Selection;
 use crate::round::Round;
 use crate::scheduler::Task;
 
@@ -165,25 +164,11 @@ fn main() -> ExitCode {
     }
     let has_passed = match command {
         Command::Run(options) => run(&options),
-        Command::Mutants(options) => {
-            let selection = match options.only.is_empty() {
-                true => Selection::All,
-                false => Selection::Named(options.only),
-            };
-            mutation_run::run(&options.programs, &selection)
-        }
-        Command::Suite(options) => {
-            let programs = &options.programs;
-            match options.smoke {
-                Some(seed) => suite::run_smoke(programs, seed),
-                None => {
-                    let now = clock::now().unsigned_abs() / 1_000_000;
-                    let part = options.part;
-                    let part = part.unwrap_or_else(|| mutation_run::part_of_day(now));
-                    suite::run_deep(programs, part)
-                }
-            }
-        }
+        Command::Mutants(options) => mutation_run::run(&options.programs, &options.only),
+        Command::Suite(options) => match options.smoke {
+            Some(seed) => suite::run_smoke(&options.programs, seed),
+            None => suite::run_deep(&options.programs, options.part),
+        },
         Command::Process { options } => {
             role::run(&serde_json::from_str(&options).expect("the options of a process"));
             true

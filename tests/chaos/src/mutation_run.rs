@@ -22,41 +22,25 @@ pub(crate) fn part_of_day(time: u64) -> u64 {
     time / DAY % PARTS
 }
 
-/// Which mutants and scenarios to run.
-#[derive(Clone, Debug)]
-pub(crate) enum Selection {
-    All,
-    /// Every third mutant, from this place in the list on, and all scenarios.
-    Part(u64),
-    /// Mutants and scenarios with these names, and the scenarios of these mutants.
-    Named(Vec<String>),
+/// Returns every third mutant, from this place in the list on.
+pub(crate) fn of_part(part: u64) -> Vec<&'static Mutant> {
+    let mutants = (0..).zip(MUTANTS);
+    let of_part = mutants.filter(|(place, _)| place % PARTS == part);
+    of_part.map(|(_, mutant)| mutant).collect()
 }
 
-impl Selection {
-    fn mutants(&self) -> Vec<&'static Mutant> {
-        let is_selected = |(at, mutant): &(u64, &Mutant)| match self {
-            Selection::All => true,
-            Selection::Part(part) => at % PARTS == *part,
-            Selection::Named(names) => names.iter().any(|name| name == mutant.name),
-        };
-        let selected = (0..).zip(MUTANTS).filter(is_selected);
-        selected.map(|(_, mutant)| mutant).collect()
-    }
-
-    fn scenarios(&self) -> Vec<Scenario> {
-        let mutants = self.mutants();
-        let is_selected = |scenario: &Scenario| match self {
-            Selection::All | Selection::Part(_) => true,
-            Selection::Named(names) => {
-                let value = scenario.to_possible_value();
-                let is =
-                    |name: &String| value.as_ref().is_some_and(|value| name == value.get_name());
-                names.iter().any(is) || mutants.iter().any(|mutant| mutant.scenario == *scenario)
-            }
-        };
-        let all = Scenario::value_variants().iter().copied();
-        all.filter(is_selected).collect()
-    }
+/// Returns the scenarios and mutants with these names, and the scenarios of these mutants; without names, all.
+fn named(names: &[String]) -> (Vec<Scenario>, Vec<&'static Mutant>) {
+    let is_named = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+    let mutants = MUTANTS.iter().filter(|mutant| is_named(mutant.name));
+    let mutants: Vec<&Mutant> = mutants.collect();
+    let mut scenarios = Scenario::value_variants().to_vec();
+    scenarios.retain(|scenario| {
+        let value = scenario.to_possible_value();
+        value.is_some_and(|value| is_named(value.get_name()))
+            || mutants.iter().any(|mutant| mutant.scenario == *scenario)
+    });
+    (scenarios, mutants)
 }
 
 /// Whether every mutant applies to the code. Prints those that do not.
@@ -68,27 +52,27 @@ pub(crate) fn is_current() -> bool {
     outdated.is_empty()
 }
 
-/// Runs the selection. Returns whether no mutant survived and no rule was broken.
-pub(crate) fn run(programs: &Programs, selection: &Selection) -> bool {
-    is_current() && play(|| tasks(programs, selection), PARALLEL)
+/// Runs what has these names. Returns whether no mutant survived and no rule was broken.
+pub(crate) fn run(programs: &Programs, names: &[String]) -> bool {
+    let (scenarios, mutants) = named(names);
+    is_current() && play(|| tasks(programs, &scenarios, &mutants), PARALLEL)
 }
 
-/// Returns a task for each scenario and each mutant of the selection.
-pub(crate) fn tasks<'a>(programs: &'a Programs, selection: &Selection) -> Vec<Task<'a>> {
-    let mut tasks = scenarios(programs, &selection.scenarios());
-    let mutants = selection.mutants().into_iter();
-    tasks.extend(mutants.map(|mutant| Task::new(mutant.name, 1, move || find(programs, mutant))));
-    tasks
-}
-
-/// Returns a task for each scenario, without a mutant.
-pub(crate) fn scenarios<'a>(programs: &'a Programs, scenarios: &[Scenario]) -> Vec<Task<'a>> {
-    let tasks = scenarios.iter().copied().map(|scenario| {
+/// Returns a task for each scenario, without a mutant, and for each mutant.
+pub(crate) fn tasks<'a>(
+    programs: &'a Programs,
+    scenarios: &[Scenario],
+    mutants: &[&'static Mutant],
+) -> Vec<Task<'a>> {
+    let scenarios = scenarios.iter().map(|&scenario| {
         Task::new(format!("{scenario:?}"), 1, move || {
             check(programs, scenario)
         })
     });
-    tasks.collect()
+    let mutants = mutants
+        .iter()
+        .map(|&mutant| Task::new(mutant.name, 1, move || find(programs, mutant)));
+    scenarios.chain(mutants).collect()
 }
 
 fn check(programs: &Programs, scenario: Scenario) -> Verdict {

@@ -6,7 +6,8 @@ use clap::ValueEnum as _;
 use redrive::Pooler;
 
 use crate::Programs;
-use crate::mutation_run::{self, Selection};
+use crate::clock;
+use crate::mutation_run;
 use crate::round::Round;
 use crate::scenario::Scenario;
 use crate::schedule::ROUNDS;
@@ -30,11 +31,13 @@ const PARALLEL: usize = 2;
 pub(crate) fn run_smoke(programs: &Programs, seed: u64) -> bool {
     let scenarios = smoke(seed);
     println!("seed {seed} chose {scenarios:?}");
-    play(|| mutation_run::scenarios(programs, &scenarios), PARALLEL)
+    play(|| mutation_run::tasks(programs, &scenarios, &[]), PARALLEL)
 }
 
-/// Runs rounds, all scenarios and this part of the mutants.
-pub(crate) fn run_deep(programs: &Programs, part: u64) -> bool {
+/// Runs rounds, all scenarios and a part of the mutants: this one, or that of the day.
+pub(crate) fn run_deep(programs: &Programs, part: Option<u64>) -> bool {
+    let now = clock::now().unsigned_abs() / 1_000_000;
+    let part = part.unwrap_or_else(|| mutation_run::part_of_day(now));
     println!("part {part} of the mutants; to run it again: {PART}={part}");
     mutation_run::is_current() && play(|| deep(programs, part), PARALLEL)
 }
@@ -60,6 +63,8 @@ fn deep(programs: &Programs, part: u64) -> Vec<Task<'_>> {
         Task::new(format!("seed {seed}"), ROUND_WEIGHT, move || round.run())
     });
     let mut tasks: Vec<Task<'_>> = rounds.collect();
-    tasks.extend(mutation_run::tasks(programs, &Selection::Part(part)));
+    let scenarios = Scenario::value_variants();
+    let mutants = mutation_run::of_part(part);
+    tasks.extend(mutation_run::tasks(programs, scenarios, &mutants));
     tasks
 }
