@@ -37,7 +37,12 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             letter.transaction(transaction);
         }
     }
-    for operation in [Operation::Discard, Operation::Reopen, Operation::Restore] {
+    for operation in [
+        Operation::Discard,
+        Operation::Reopen,
+        Operation::Edit,
+        Operation::Restore,
+    ] {
         let has_effect = |call: &Call<'_>, id: i64| acts.contains(&(operation, call.process, id));
         let what = "got it as changed, but did not change it";
         let demanded = (operation, Rule::Unpredicted, what);
@@ -190,6 +195,7 @@ impl<'a> Letter<'a, '_> {
                 }
                 self.was_quarantined = false;
             }
+            Act::Edited => self.acted(Operation::Edit, row),
             Act::CapturedAgain => self.was_quarantined = false,
             _ => {}
         }

@@ -2,7 +2,6 @@
 
 mod notation;
 mod samples;
-mod letters;
 mod defects;
 
 use super::*;

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use super::letters::*;
 use super::notation::{handled, history, line};
 use super::samples::*;
 use super::{Records, Rule};
