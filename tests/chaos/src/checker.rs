@@ -3,7 +3,6 @@
 mod attempts;
 mod batches;
 mod breakers;
-mod captures;
 mod checkpoints;
 mod clients;
 mod entries;
@@ -215,7 +214,6 @@ pub(crate) fn check(records: &Records) -> Findings {
         batches::check,
         groups::check,
         clients::check,
-        captures::check,
         schedules::check,
         pauses::check,
         limits::check,

@@ -34,10 +34,8 @@ pub(crate) struct JobHistory {
     pub(crate) deaths: i64,
     /// When the payload of its letter was edited, and by which process.
     pub(crate) edited: Vec<(i64, Arc<str>)>,
-    /// The position of a captured letter, and the row changes that stored and deleted it.
+    /// The position of a captured letter.
     pub(crate) position: Option<Arc<str>>,
-    pub(crate) captured: (i64, i64),
-    pub(crate) gone: Option<(i64, i64)>,
     /// When its letter was delivered, and by which process.
     pub(crate) delivered: Vec<(i64, Arc<str>)>,
     /// How clients changed it while it waited.

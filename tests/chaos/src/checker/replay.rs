@@ -192,10 +192,7 @@ impl<'a> Replay<'a, '_> {
         }
         if let Some(letter) = letter {
             self.now.letter = match letter.change {
-                Change::Out => {
-                    self.history.gone = Some((letter.seq, letter.at));
-                    None
-                }
+                Change::Out => None,
                 _ => letter.state.clone().map(|state| (state, letter.generation)),
             };
         }

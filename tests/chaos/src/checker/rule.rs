@@ -48,7 +48,7 @@ rules! {
     "C26" FollowUp "the transaction of a success stores its follow-ups once, and nothing else does"
     "C27" Delay "a retry waits for its backoff, and a snooze for as long as its handler asked"
     "C28" Cancelled "a job that was cancelled while it ran is not attempted again"
-    "C29" Capture "a captured position has at most one letter at a time, which its captures return"
+    "C29" Capture "a capture returns a letter of its position"
     "C30" Schedule "each tick of a schedule is exactly one job or recorded as missed"
     "C31" GroupOrder "one job of an ordered group runs at a time, in the order of the ids that were ready, after those before it succeeded, also while it waits for a retry"
     "C32" GroupLimit "a group never has more turns, nor more running handlers, than its limit"

@@ -20,14 +20,10 @@ impl Replay<'_, '_> {
                 let by = Arc::clone(&letter.process);
                 self.history.delivered.push((at, by));
             }
-            (None, Some("open" | "quarantined")) if letter.is_archived => {
-                self.history.captured = (letter.seq, letter.at);
-                self.history.gone = None;
-            }
+            (None, Some("open" | "quarantined")) if letter.is_archived => {}
             (None, Some("open")) if is_captured => {
                 let facts = letter.facts.as_deref();
                 self.history.position = facts.and_then(|facts| facts.position.clone());
-                self.history.captured = (letter.seq, letter.at);
                 self.findings.count("deaths");
             }
             (Some("recovered" | "discarded"), Some("open"))

@@ -78,10 +78,6 @@ pub(super) const BROKEN: &[Case] = cases! {
     "a follow-up of a job that failed": retried, |r| r.add("3 31 r+ job=8 key=-560") => FollowUp;
     "a cancelled job that is claimed again": claimed_again,
         |r| r.add("cancel 6 12..13 ids=7 got=-7") => Cancelled;
-    "two letters of a position": captured, |r| {
-        r.trace.push(r.trace[0].clone());
-        r.set([1], "job=8 at=60 seq=600");
-    } => Capture;
     "a capture that returns a letter of another position": captured,
         |r| r.set([0], "position=4") => Capture;
     // Histories.
