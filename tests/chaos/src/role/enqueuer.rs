@@ -264,8 +264,7 @@ impl Enqueuer<'_> {
             return self.grouped_job(work);
         }
         let job = self.job(work)?;
-        let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.spec.mix);
-        if !is_mixed || batch > 1000 || self.random.u32(0..10) < 3 {
+        if !self.is_mixed() || batch > 1000 || self.random.u32(0..10) < 3 {
             return Ok(job);
         }
         let keys = if self.random.u32(0..4) == 0 {
@@ -276,25 +275,26 @@ impl Enqueuer<'_> {
         Ok(job.unique(format!("u{}", self.random.u32(0..keys))))
     }
 
+    fn is_mixed(&self) -> bool {
+        [JobMix::Mixed, JobMix::Tame].contains(&self.options.spec.mix)
+    }
+
     fn job(&mut self, work: &Work) -> Result<NewJob> {
-        let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.spec.mix);
-        let is_transactional = is_mixed && work.key % 11 == 0;
-        let is_dependent = is_mixed && work.key % 13 == 0;
-        let job = if is_transactional {
+        if !self.is_mixed() {
+            return Ok(NewJob::new(work)?.max_attempts(MAX_ATTEMPTS));
+        }
+        let job = if work.key % 11 == 0 {
             NewJob::new(&TransactionalWork(work.clone()))
-        } else if is_dependent {
+        } else if work.key % 13 == 0 {
             NewJob::new(&DependentWork(work.clone()))
-        } else if is_mixed && work.key % 37 == 0 {
+        } else if work.key % 37 == 0 {
             NewJob::new(&UnhandledWork(work.clone()))
-        } else if is_mixed && is_in_batch(work.key) {
+        } else if is_in_batch(work.key) {
             NewJob::new(&BatchWork(work.clone()))
         } else {
             NewJob::new(work)
         };
         let job = job?.max_attempts(MAX_ATTEMPTS);
-        if !is_mixed {
-            return Ok(job);
-        }
         let job = match self.random.u32(0..10) {
             0 => job.delay(Duration::from_millis(self.random.u64(1..1500))),
             _ => job,
@@ -316,29 +316,21 @@ impl Enqueuer<'_> {
     fn work(&mut self) -> Work {
         self.next_key += 1;
         let key = self.next_key;
-        let times = self.random.u32(1..=MAX_ATTEMPTS);
         let (plan, ms) = match self.options.spec.mix {
-            JobMix::Instant | JobMix::Transactions => (Plan::Done, 0),
+            JobMix::Instant | JobMix::Transactions => return Work::instant(key),
             JobMix::Mixed | JobMix::Tame if is_in_batch(key) => {
                 (self.plan(IN_BATCHES), self.run_time())
             }
             JobMix::Mixed | JobMix::Tame => (self.plan(USUAL), self.run_time()),
             JobMix::Grouped => self.grouped_plan(),
         };
-        let (steps, follow_ups) = match self.options.spec.mix {
-            JobMix::Instant | JobMix::Transactions => (0, 0),
-            JobMix::Mixed | JobMix::Tame | JobMix::Grouped => (
-                self.random.u32(0..8).saturating_sub(5),
-                self.random.u32(0..8).saturating_sub(6),
-            ),
-        };
         Work {
             key,
             plan,
             ms,
-            times,
-            steps,
-            follow_ups,
+            times: self.random.u32(1..=MAX_ATTEMPTS),
+            steps: self.random.u32(0..8).saturating_sub(5),
+            follow_ups: self.random.u32(0..8).saturating_sub(6),
             secret: (key % SECRET_EVERY == 0).then(|| keeping::secret_of(key)),
         }
     }
