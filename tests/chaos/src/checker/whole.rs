@@ -73,16 +73,19 @@ fn check_cancellations(run: &Run<'_>, findings: &mut Findings) {
 
 /// Checks that a job on its last chance is the only suspect in its process.
 fn check_suspects(run: &Run<'_>, findings: &mut Findings) {
-    let attempts = run.attempts();
-    let leased =
-        attempts.filter_map(|attempt| Some((attempt.begin, attempt.end?, run.lease_of(attempt)?)));
+    let leased = run.attempts().filter_map(|attempt| {
+        let span = run.lease_of(attempt)?;
+        // An attempt that kills its process has no end.
+        let until = attempt.end.map_or(span.to, |end| end.at);
+        Some((attempt.begin, until, span))
+    });
     let mut suspects: Vec<_> = leased.filter(|(.., span)| span.crashes > 0).collect();
     suspects.sort_by_key(|(begin, ..)| begin.at);
     let place = |begin: &HandlerEvent| (begin.process.clone(), run.jobs[&begin.job].queue.clone());
     let is_last_chance = |span: &LeaseSpan| span.crashes + 1 >= run.terms.max_crashes;
     for (at, (begin, _, span)) in suspects.iter().enumerate() {
-        let is_beside = suspects[..at].iter().any(|(older, end, of)| {
-            end.at > begin.at
+        let is_beside = suspects[..at].iter().any(|(older, until, of)| {
+            *until > begin.at
                 && (is_last_chance(of) || is_last_chance(span))
                 && place(older) == place(begin)
         });

@@ -53,6 +53,11 @@ pub(super) const BROKEN: &[Case] = cases! {
             event.batch.as_mut().expect("an event of a batch").jobs = 1;
         }
     } => Batch;
+    "two that are on their last chance, and kill their process": in_batch, |r| {
+        r.set([2, 6], "crashes=2");
+        r.set([6, 7], "lease=2");
+        r.handlers.retain(|event| event.phase == Phase::Begin);
+    } => SuspectsAlone;
     "a job of another queue": in_batch, |r| r.carry(4, "queue=other") => Batch;
     // Breakers.
     "opened below the threshold": closed, |r| r.breakers[0].outages = 4 => Breaker;
