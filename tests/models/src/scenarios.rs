@@ -25,6 +25,19 @@ fn any_end(_: i64) -> (Duration, End) {
     (random_time(30 * MS), end)
 }
 
+/// Succeeds at once.
+fn at_once(_: i64) -> (Duration, End) {
+    (Duration::ZERO, End::Done)
+}
+
+/// The server is unreachable, silent or mute for a while.
+fn fail(env: &Environment) {
+    let health = [Health::Unreachable, Health::Silent, Health::Mute][random(3)];
+    env.server.set_health(health);
+    thread::sleep(random_time(8 * SECOND));
+    env.server.set_health(Health::Healthy);
+}
+
 /// Jobs succeed, fail and die until all have ended. Then the worker stops.
 pub fn busy() {
     let env = Environment::new(5, 4 * MS);
@@ -53,7 +66,7 @@ fn stopped() {
 pub fn woken() {
     let env = Environment::new(0, 4 * MS);
     let worker = env
-        .worker(|_| (Duration::ZERO, End::Done))
+        .worker(at_once)
         .poll_interval(60 * SECOND)
         .start()
         .expect("a worker");
@@ -102,10 +115,7 @@ pub fn consecutive_suspects() {
     let env = Environment::new(jobs, 4 * MS);
     env.make_suspects(1..=jobs, LAST_CHANCE);
     let begin = Instant::now();
-    let worker = env
-        .worker(|_| (Duration::ZERO, End::Done))
-        .start()
-        .expect("a worker");
+    let worker = env.worker(at_once).start().expect("a worker");
     env.wait_until_drained();
     let took = begin.elapsed();
     assert!(took < SECOND, "{jobs} suspects took {took:?}");
@@ -155,10 +165,7 @@ pub fn outage() {
             env.server.set_health(Health::Slow);
             thread::sleep(random_time(3 * SECOND));
         }
-        let health = [Health::Unreachable, Health::Silent, Health::Mute][random(3)];
-        env.server.set_health(health);
-        thread::sleep(random_time(8 * SECOND));
-        env.server.set_health(Health::Healthy);
+        fail(&env);
     }
     env.wait_until_drained();
     for worker in workers {
@@ -217,10 +224,7 @@ pub fn lost_trust() {
         .start()
         .expect("a worker");
     thread::sleep(random_time(30 * MS));
-    env.server
-        .set_health([Health::Unreachable, Health::Silent, Health::Mute][random(3)]);
-    thread::sleep(random_time(8 * SECOND));
-    env.server.set_health(Health::Healthy);
+    fail(&env);
     env.wait_until_drained();
     env.stop(worker, 5 * SECOND);
     env.check();
@@ -230,10 +234,7 @@ pub fn lost_trust() {
 /// More jobs than one claim takes, so that the second fetcher starts. The worker stops at any moment.
 pub fn flood() {
     let env = Environment::new(1300, 2 * MS);
-    let worker = env
-        .worker(|_| (Duration::ZERO, End::Done))
-        .start()
-        .expect("a worker");
+    let worker = env.worker(at_once).start().expect("a worker");
     thread::sleep(random_time(60 * MS));
     env.end(worker, random_time(20 * MS));
 }
