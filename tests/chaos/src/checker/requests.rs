@@ -27,7 +27,10 @@ impl<'a> Call<'a> {
 
     /// Whether it may have taken effect at this time. A call without an answer may do so later.
     pub(super) fn covers(&self, at: i64) -> bool {
-        let until = self.answer().map_or(i64::MAX, |(at, _)| at);
+        let until = match self.result {
+            Some((until, ClientEvent::Ok { .. } | ClientEvent::Failed { .. })) => until,
+            _ => i64::MAX,
+        };
         (self.at..=until).contains(&at)
     }
 }

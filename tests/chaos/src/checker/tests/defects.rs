@@ -75,6 +75,10 @@ pub(super) const BROKEN: &[Case] = cases! {
     "a redrive that rewrites the payload": redriven,
         |r| r.set([6], r#"payload={"key":70}"#) => Content;
     "an edit that nobody asked for": edited, |r| r.history.truncate(2) => Content;
+    "an edit after its call had failed": edited, |r| {
+        r.history[3].at = 39;
+        r.history[3].event = ClientEvent::Failed { error: String::new() };
+    } => Content;
     "an attempt that begins with another checkpoint": checkpointed,
         |r| r.handlers[0].checkpoint = Some(1) => Checkpoint;
     "a checkpoint that no attempt wrote": checkpointed, |r| r.checkpoints.clear() => Checkpoint;
