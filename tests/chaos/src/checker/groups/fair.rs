@@ -1,6 +1,6 @@
 //! Checks that groups take turns: a group with a waiting job has its turn before a process gives another one many.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::events::{GroupEvent, What};
 use crate::checker::{Findings, IN_FLIGHT, Rule};
@@ -9,19 +9,11 @@ use crate::checker::{Findings, IN_FLIGHT, Rule};
 /// each one turn; the rest allows for rows that another process has locked.
 const TURNS: usize = 20;
 
-/// A claim that took a job of a group.
-struct FairClaim<'a> {
-    seq: i64,
-    began: i64,
-    process: &'a str,
-    group: &'a str,
-}
-
 /// Checks the events of all groups of a queue.
 pub(super) fn check(events: &[&GroupEvent<'_>], findings: &mut Findings) {
     let claims = claims(events);
     // The waiting jobs of each group, and since when the group waits for its next turn.
-    let mut waiting: BTreeMap<&str, BTreeMap<i64, i64>> = BTreeMap::new();
+    let mut waiting: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
     let mut since: HashMap<&str, i64> = HashMap::new();
     for event in events {
         let of_group = waiting.entry(event.group).or_default();
@@ -30,18 +22,12 @@ pub(super) fn check(events: &[&GroupEvent<'_>], findings: &mut Findings) {
                 if of_group.is_empty() {
                     since.insert(event.group, event.committed);
                 }
-                of_group.insert(event.job, event.committed);
+                of_group.insert(event.job);
             }
-            What::Started if of_group.remove(&event.job).is_some() => {
+            What::Started if of_group.remove(&event.job) => {
                 if let Some(since) = since.insert(event.group, event.committed) {
-                    let waited = (since, event.seq);
-                    check_wait(
-                        &claims,
-                        event.group,
-                        waited,
-                        (event.job, event.at),
-                        findings,
-                    );
+                    let (waited, job) = ((since, event.seq), (event.job, event.at));
+                    check_wait(&claims, event.group, waited, job, findings);
                 }
             }
             // A cancelled job that waited ends without a turn.
@@ -53,29 +39,23 @@ pub(super) fn check(events: &[&GroupEvent<'_>], findings: &mut Findings) {
     }
     // Some groups never had a turn.
     for (group, jobs) in waiting {
-        if let (Some((job, _)), Some(since)) = (jobs.first_key_value(), since.get(group)) {
+        if let (Some(job), Some(since)) = (jobs.first(), since.get(group)) {
             check_wait(&claims, group, (*since, i64::MAX), (*job, *since), findings);
         }
     }
 }
 
-/// The claims of the queue, each once per group, in order.
-fn claims<'a>(events: &[&'a GroupEvent<'a>]) -> Vec<FairClaim<'a>> {
+/// The claims of the queue, by the first start of each group in them, in order.
+fn claims<'a>(events: &[&'a GroupEvent<'a>]) -> Vec<&'a GroupEvent<'a>> {
     let mut seen = HashSet::new();
     let starts = events.iter().filter(|event| event.what == What::Started);
     let first = starts.filter(|event| seen.insert((event.tx, event.group)));
-    let claims = first.map(|event| FairClaim {
-        seq: event.seq,
-        began: event.began,
-        process: event.process,
-        group: event.group,
-    });
-    claims.collect()
+    first.copied().collect()
 }
 
 /// Checks a group that waited since a time until a row change, with one of its jobs.
 fn check_wait(
-    claims: &[FairClaim<'_>],
+    claims: &[&GroupEvent<'_>],
     group: &str,
     (since, until): (i64, i64),
     (job, at): (i64, i64),
