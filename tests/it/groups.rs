@@ -13,10 +13,6 @@ mod races;
 mod rate;
 mod two_claims;
 
-use std::sync::{Arc, Mutex};
-
-use postgres::Client;
-use redrive::{Failure, GroupDeath, GroupPolicy, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::prelude::*;
 
 const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);

@@ -2,14 +2,9 @@
 
 mod database;
 
-use std::time::Duration;
-
 use redrive::testing::{Decision, Ran, drain_in, enqueued, run_next, travel};
 use redrive::worker::AttemptOutcome;
-use redrive::{
-    Backoff, BatchOptions, Failure, GroupDeath, GroupPolicy, HandlerOptions, Handlers, Job, NewJob,
-    Outage, Queue, Rejection,
-};
+use redrive::{Outage, Rejection};
 use redrive_tests::prelude::*;
 
 #[test]

@@ -27,9 +27,6 @@ mod undecodable;
 mod unhandled;
 pub(crate) mod wake;
 
-use postgres::Client;
-use redrive::admin::JobState;
-use redrive::{JobId, Queue};
 use redrive_tests::prelude::*;
 
 /// Asserts that no lease and no worker is left.

@@ -1,9 +1,7 @@
 //! A worker in a separate process.
 
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Child;
 
-use postgres::Client;
-use redrive::Queue;
 use redrive_tests::prelude::*;
 use rustix::process::{Pid, Signal, kill_process};
 

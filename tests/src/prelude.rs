@@ -8,6 +8,9 @@ pub use std::sync::{Arc, Barrier, Mutex, mpsc};
 pub use std::time::{Duration, Instant, SystemTime};
 pub use std::{fs, thread};
 
+pub use log::LevelFilter;
+pub use postgres::error::SqlState;
+pub use postgres::types::ToSql;
 pub use postgres::{Client, GenericClient, NoTls, Transaction};
 pub use redrive::admin::*;
 pub use redrive::dlq::runs::*;
@@ -15,8 +18,8 @@ pub use redrive::dlq::*;
 pub use redrive::schedule::*;
 pub use redrive::{
     Backoff, Batch, BatchOptions, ConnectOptions, Database, DatabaseBuilder, Enqueued, Failure,
-    HandlerOptions, Handlers, Job, JobId, NewJob, Operator, PauseEnd, Payload, Queue, RateLimit,
-    RateLimited, Worker, WorkerBuilder,
+    GroupDeath, GroupPolicy, HandlerOptions, Handlers, Job, JobId, NewJob, Operator, PauseEnd,
+    Payload, Queue, RateLimit, RateLimited, Replace, Worker, WorkerBuilder,
 };
 pub use redrive_cli::Program;
 pub use serde::{Deserialize, Serialize};

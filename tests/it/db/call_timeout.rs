@@ -5,16 +5,9 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
-use std::sync::Mutex;
-use std::thread;
-use std::time::Duration;
 
-use redrive::admin::{JobChange, JobFilter};
-use redrive::dlq::runs::RunOptions;
-use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, LetterState, RetentionRule};
 use redrive::metrics::MetricsCollector;
-use redrive::{Database, Error, Failure, Job, JobId, NewJob, Queue, Result, WorkerBuilder};
+use redrive::{Error, Result};
 use redrive_tests::prelude::*;
 
 /// The deadlines of the handles, short enough for a test.

@@ -1,9 +1,5 @@
 //! Durability: a server that can lose commits causes a warning, not an error.
 
-use log::LevelFilter;
-use postgres::Client;
-use redrive::admin::DurabilityWarning;
-use redrive::{Database, Queue};
 use redrive_tests::prelude::*;
 
 /// The setting that the server of a test lacks.

@@ -1,7 +1,5 @@
 //! Encodings: a database that is not UTF-8 is refused, and nothing is created in it.
 
-use std::process::Command;
-
 use redrive_tests::prelude::*;
 
 #[test]

@@ -1,9 +1,6 @@
 //! Settings of a role, a database or a server: each is set by the library or its functions for
 //! themselves, or refused by name before anything changes.
 
-use postgres::{Client, NoTls};
-use redrive::dlq::GroupFilter;
-use redrive::{Database, Failure, Job, Queue};
 use redrive_tests::prelude::*;
 
 use super::pooler::redrive;

@@ -3,10 +3,6 @@
 mod oldest_kept;
 mod ready;
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::Job;
 use redrive_tests::prelude::*;
 
 /// Transactions that leave dead rows behind.

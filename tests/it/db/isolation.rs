@@ -1,12 +1,7 @@
 //! Isolation levels: what reads after taking a lock refuses a snapshot older than the lock.
 
 use std::collections::HashSet;
-use std::thread;
-use std::time::Duration;
 
-use postgres::Client;
-use redrive::dlq::{LetterState, RetentionRule};
-use redrive::{NewJob, Operator};
 use redrive_tests::prelude::*;
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];

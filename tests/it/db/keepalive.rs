@@ -1,9 +1,5 @@
 //! Keepalives: the server notices within a minute that the host of a worker has vanished.
 
-use std::time::Duration;
-
-use postgres::{Client, Transaction};
-use redrive::{Job, NewJob};
 use redrive_tests::prelude::*;
 
 /// Records the settings of each session that writes to a table.

@@ -1,10 +1,8 @@
 //! Migrations: many migrators at once, other versions, and the script for teams with a tool.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use redrive::migrate::{all, in_transaction};
-use redrive::{Job, Queue};
 use redrive_tests::prelude::*;
 
 /// The version of the newest migration.

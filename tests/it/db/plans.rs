@@ -3,9 +3,7 @@
 
 mod hot;
 
-use postgres::{Client, Transaction};
 use redrive_tests::prelude::*;
-use serde_json::Value;
 
 use hot::{CALLERS, Hot, WORKERS};
 

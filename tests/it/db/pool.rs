@@ -2,11 +2,10 @@
 
 use std::str::FromStr as _;
 
-use redrive::dlq::LetterState;
-use redrive::postgres::{Client, Config, Error, NoTls};
+use redrive::Pooler;
+use redrive::postgres::{Config, Error};
 use redrive::r2d2::{CustomizeConnection, NopConnectionCustomizer, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
-use redrive::{Database, Failure, Job, NewJob, Pooler, Queue};
 use redrive_tests::prelude::*;
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;

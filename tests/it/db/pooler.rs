@@ -8,10 +8,7 @@ mod operation;
 mod schedules;
 mod undeclared;
 
-use std::process::{Command, Output};
-
-use postgres::{Client, SimpleQueryMessage};
-use redrive::Queue;
+use postgres::SimpleQueryMessage;
 use redrive_tests::prelude::*;
 
 /// The server connections that a test shares.

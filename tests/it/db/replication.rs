@@ -1,11 +1,5 @@
 //! Logical replication: a publication of all tables rejects no statement of the library.
 
-use std::time::Duration;
-
-use log::LevelFilter;
-use redrive::dlq::LetterState;
-use redrive::dlq::runs::{Rate, RunOptions};
-use redrive::{Failure, Job};
 use redrive_tests::prelude::*;
 
 #[test]

@@ -1,9 +1,7 @@
 //! A dump that is restored: the schema is the same, and data in a migrated schema can be repaired.
 
 use std::path::Path;
-use std::process::Command;
 
-use redrive::Operator;
 use redrive_tests::prelude::*;
 
 /// Runs a program of the server's version. Returns whether it succeeded, and its messages.

@@ -5,10 +5,6 @@ mod reader;
 mod worker;
 
 use Profession::{App, Capturer, Enqueuer, Exporter, Nobody, Reader};
-use postgres::types::ToSql;
-use postgres::{Client, NoTls};
-use redrive::dlq::ForeignFailure;
-use redrive::{Database, JobId};
 use redrive_tests::prelude::*;
 
 use crate::guarantees::secrets::password::with_password;

@@ -1,9 +1,7 @@
 //! The scripts for other migration tools: what such a tool does with them, and the files that it reads.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use postgres::Client;
 use redrive::migrate::{Script, after, all, print};
 use redrive_tests::prelude::*;
 

@@ -1,12 +1,7 @@
 //! The search path: no statement of a worker calls a function that another role created, and a
 //! handler's transaction keeps the path of the user.
 
-use std::sync::Mutex;
-use std::time::Duration;
-
-use postgres::{Client, Transaction};
 use redrive::worker::Worker;
-use redrive::{Failure, Job, NewJob, Queue};
 use redrive_tests::prelude::*;
 
 /// Overloads that fit the calls of the library better than the functions of the server, which take

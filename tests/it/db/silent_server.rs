@@ -1,11 +1,7 @@
 //! Deadlines on every kind of connection, when the server stops and its connections stay open.
 
-use std::thread;
-use std::time::Duration;
-
 use redrive::r2d2::Pool;
 use redrive::r2d2_postgres::PostgresConnectionManager;
-use redrive::{Database, Queue};
 use redrive_tests::prelude::*;
 
 use super::tls::{authority, params, signed};

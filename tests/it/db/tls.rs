@@ -2,14 +2,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::thread;
-use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, date_time_ymd,
 };
-use redrive::{ConnectOptions, Error};
+use redrive::Error;
 use redrive_tests::prelude::*;
 
 /// Makes a certificate authority.

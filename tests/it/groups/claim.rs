@@ -1,11 +1,5 @@
 //! The statement that claims jobs of groups: races, windows, and what it leaves alone.
 
-use std::thread;
-
-use postgres::GenericClient;
-use postgres::types::ToSql;
-use uuid::Uuid;
-
 use super::*;
 
 /// Where a claim starts, and where it ended.

@@ -1,14 +1,6 @@
 //! Groups that are diverted: the jobs behind a letter become letters, and a redrive keeps their order.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use redrive::admin::{JobChange, JobFilter};
-use redrive::dlq::runs::{DriveStatus, Rate, RunId, RunOptions, RunState};
-use redrive::dlq::{DeathCause, LeftOut, Letter, LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::testing::run_next;
-use redrive::{Failure, Handlers, Worker};
 
 use super::*;
 

@@ -1,11 +1,6 @@
 //! Every way in which a job of a group can end or change frees or keeps its turn.
 
-use std::time::Duration;
-
-use redrive::admin::{JobChange, JobFilter};
 use redrive::testing::run_next;
-use redrive::{Enqueued, Failure, Handlers};
-use uuid::Uuid;
 
 use super::claim::{Place, claim};
 use super::*;

@@ -1,10 +1,5 @@
 //! Followers: jobs that are claimed with the job that has the turn of their group, and run after it.
 
-use std::time::Duration;
-
-use redrive::{Backoff, Failure, RateLimit, RateLimited};
-use uuid::Uuid;
-
 use super::claim::{Place, claim};
 use super::*;
 

@@ -1,11 +1,5 @@
 //! Groups that a letter holds: nothing behind it runs until an operator decides.
 
-use std::thread;
-use std::time::Duration;
-
-use redrive::dlq::{DeathCause, Edit, LetterFilter, LetterState, RedriveOptions};
-use redrive::{Enqueued, Failure, Worker};
-
 use super::*;
 
 /// A worker that rejects order 1 until its payload is edited, and finishes the others.

@@ -1,9 +1,6 @@
 //! Limited groups: a limit of running jobs per group, in all processes.
 
 use std::collections::HashMap;
-use std::time::Duration;
-
-use redrive::{Backoff, Failure};
 
 use super::claim::{Place, claim};
 use super::*;

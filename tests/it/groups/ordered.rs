@@ -1,9 +1,5 @@
 //! Ordered groups: one job at a time, by id, through retries, crashes and stops.
 
-use std::time::Duration;
-
-use redrive::{Backoff, Failure, Worker};
-
 use super::*;
 
 const GROUPS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];

@@ -1,9 +1,5 @@
 //! Policies: their changes while jobs wait, their checks, and SQL.
 
-use std::thread;
-
-use redrive::dlq::ForeignFailure;
-
 use super::claim::{Place, claim};
 use super::*;
 
@@ -180,7 +176,7 @@ fn a_group_of_more_than_200_bytes_is_rejected_everywhere() {
         'source', 'kafka', 'position', '1', 'queue', 'orders', 'kind', 'order', 'payload', 1, 'group_key', $1::text)))";
     for statement in [sql, failures] {
         let refused = client.query(statement, &[&long]).unwrap_err();
-        let code = refused.code().map(postgres::error::SqlState::code);
+        let code = refused.code().map(SqlState::code);
         // A domain or an argument.
         assert!(matches!(code, Some("23514" | "22023")), "{refused:?}");
     }

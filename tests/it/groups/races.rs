@@ -1,12 +1,5 @@
 //! A redrive meets a change of the turn of its group: the job either has the turn or waits, but not both.
 
-use std::thread;
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::admin::Cancelled;
-use redrive::{Failure, Worker};
-
 use super::*;
 
 const DIVERTED: &str = "dead_letters WHERE cause = 'diverted' AND group_key = 'a'";

@@ -1,9 +1,5 @@
 //! Groups in queues and kinds with a rate limit, and jobs of groups that are replaced.
 
-use std::time::Duration;
-
-use redrive::{Enqueued, RateLimit, RateLimited, Replace};
-
 use super::*;
 
 #[test]

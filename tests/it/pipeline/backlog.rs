@@ -3,10 +3,6 @@
 
 mod probe;
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::{Backoff, Failure, HandlerOptions, Job, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::prelude::*;
 
 /// The number of jobs ahead: more than a claim reads whole.

@@ -5,12 +5,6 @@ mod outage;
 mod queue;
 mod unrun;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-use postgres::Client;
-use redrive::admin::{Breaker, BreakerState};
-use redrive::{Database, Failure, Job};
 use redrive_tests::prelude::*;
 
 /// A dependency that can be down. Clones share it.

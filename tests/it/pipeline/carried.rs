@@ -1,11 +1,6 @@
 //! Every step carries every field of a job; only counters, history and priority change.
 
-use std::time::Duration;
-
-use postgres::Client;
-use postgres::types::ToSql;
 use redrive_tests::prelude::*;
-use uuid::Uuid;
 
 /// The id of the job.
 const JOB: i64 = 7;

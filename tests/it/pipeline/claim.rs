@@ -1,8 +1,5 @@
 //! Claim: which jobs a worker claims, how many, and in what order.
 
-use std::time::Duration;
-
-use redrive::{Job, NewJob, Queue};
 use redrive_tests::prelude::*;
 
 #[test]

@@ -4,8 +4,6 @@ use std::error::Error;
 use std::fmt;
 use std::num::ParseIntError;
 
-use redrive::dlq::DeathCause;
-use redrive::{Failure, Job, JobId, NewJob};
 use redrive_tests::prelude::*;
 
 #[derive(Debug)]

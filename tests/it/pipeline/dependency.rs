@@ -1,7 +1,5 @@
 //! Outages: a dependency is down, and the job is not charged.
 
-use redrive::dlq::{DeathCause, LetterState};
-use redrive::{Failure, Job, JobId, Worker};
 use redrive_tests::prelude::*;
 
 /// Returns the hours since the first outage in a row of a live job.

@@ -1,6 +1,6 @@
 //! Promotions pass dead rows that a snapshot keeps, and lose no job that lies below their marks.
 
-use postgres::{Client, Row};
+use postgres::Row;
 use redrive_tests::prelude::*;
 
 /// Leaves dead rows of jobs that are due after this time, relative to now.

@@ -1,9 +1,5 @@
 //! Enqueue: one, many, delayed, in the caller's transaction, and from SQL.
 
-use std::time::Duration;
-
-use redrive::admin::JobState;
-use redrive::{JobId, NewJob};
 use redrive_tests::prelude::*;
 
 /// Returns the ids of the jobs in a table, in order.

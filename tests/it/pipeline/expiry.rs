@@ -1,10 +1,5 @@
 //! Jobs that do not start in time become letters of the cause `expired`, and no handler runs them.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use redrive::dlq::{DeathCause, ForeignFailure, Letter, LetterFilter};
-use redrive::{Database, Enqueued, Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::prelude::*;
 
 const HOUR: Duration = Duration::from_hours(1);

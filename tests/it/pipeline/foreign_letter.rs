@@ -1,13 +1,6 @@
 //! A death never replaces the letter of another job. A new job gets the id of an old letter when the
 //! sequence of ids lags behind, for example after a logical restore.
 
-use std::time::Duration;
-
-use log::LevelFilter;
-use postgres::Client;
-use redrive::admin::JobState;
-use redrive::dlq::Letter;
-use redrive::{Failure, Job, JobId};
 use redrive_tests::prelude::*;
 
 /// Stores a letter in the queue `old` and sets the sequence back, so that the next job gets its id.

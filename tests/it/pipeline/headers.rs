@@ -1,6 +1,5 @@
 //! Headers and group keys: set in SQL, kept through every step of a job and its letter.
 
-use redrive::dlq::ForeignFailure;
 use redrive_tests::prelude::*;
 
 #[test]

@@ -3,8 +3,6 @@
 mod lost;
 mod renewal;
 
-use redrive::admin::JobState;
-use redrive::{Failure, Job, Worker};
 use redrive_tests::prelude::*;
 
 /// The result of a handler after its gate.

@@ -1,10 +1,5 @@
 //! Open transactions of other programs: they delay at most the job that they concern.
 
-use std::time::Duration;
-
-use postgres::Transaction;
-use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
-use redrive::{Enqueued, Failure, Job, JobId, Queue, Worker};
 use redrive_tests::prelude::*;
 
 use crate::worker::renewed_for;

@@ -5,13 +5,7 @@ mod end;
 mod letters;
 mod schedules;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-
 use postgres::fallible_iterator::FallibleIterator;
-use redrive::admin::QueuePause;
-use redrive::{Database, Failure, Job, PauseEnd, Queue, Worker};
 use redrive_tests::prelude::*;
 
 use crate::worker_process::WorkerProcess;

@@ -1,13 +1,6 @@
 //! What the type of a payload says about its jobs: queue, attempts, priority, key, group, deadline, backoff.
 
-use std::time::Duration;
-
-use redrive::{
-    Backoff, Batch, BatchOptions, Enqueued, Failure, HandlerOptions, Job, NewJob, Payload, Queue,
-    WorkerBuilder,
-};
 use redrive_tests::prelude::*;
-use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Invoice {

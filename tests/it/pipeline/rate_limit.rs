@@ -5,10 +5,6 @@ mod each_group;
 mod group_bucket;
 mod input;
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use redrive::{Failure, Job, Payload, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);

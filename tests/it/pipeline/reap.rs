@@ -1,10 +1,6 @@
 //! Reap: which leases are reaped, and which are not.
 
-use std::time::Duration;
-
-use postgres::Client;
 use redrive_tests::prelude::*;
-use uuid::Uuid;
 
 #[test]
 fn the_leases_of_a_worker_that_renews_are_left_alone() {

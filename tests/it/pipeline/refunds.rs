@@ -2,12 +2,7 @@
 //! path. The handler's transaction in an outage is tested in `worker::spoiled_transaction`, and the stop in
 //! `worker::errors::an_error_because_of_a_stop_is_not_charged`.
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::{Failure, Job};
 use redrive_tests::prelude::*;
-use uuid::Uuid;
 
 const LEASE: Uuid = Uuid::from_u128(7);
 const JOB: i64 = 7;

@@ -1,9 +1,5 @@
 //! Retry: failed jobs run again after their delay.
 
-use std::time::Duration;
-
-use redrive::admin::JobState;
-use redrive::{Backoff, Failure, HandlerOptions, Job};
 use redrive_tests::prelude::*;
 
 #[test]

@@ -1,12 +1,5 @@
 //! Segments: they are filled, drained and truncated in turn without losing a job.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-use postgres::Client;
-use redrive::admin::LiveJob;
-use redrive::{JobId, Queue};
 use redrive_tests::prelude::*;
 
 /// Runs one rotation step, with segments of one page.

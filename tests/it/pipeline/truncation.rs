@@ -1,8 +1,5 @@
 //! Truncation of drained segments: it waits for no reader, and a recent snapshot misses no job.
 
-use std::thread;
-
-use postgres::{Client, Transaction};
 use redrive_tests::prelude::*;
 
 /// Runs one step of the ring, with segments of one page.

@@ -6,10 +6,6 @@ mod replace;
 mod until_started;
 mod window;
 
-use std::thread;
-
-use postgres::Transaction;
-use redrive::{Enqueued, JobId, NewJob};
 use redrive_tests::prelude::*;
 
 /// Returns the keys and their jobs, ordered by key.

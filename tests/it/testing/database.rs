@@ -2,10 +2,10 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
+use postgres::Config;
 use postgres::config::Host;
-use postgres::{Client, Config, NoTls};
 use redrive::testing::TestDatabase;
 use redrive_tests::prelude::*;
 

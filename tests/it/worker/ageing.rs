@@ -1,9 +1,5 @@
 //! Ready jobs that have waited for the configured time get a higher priority, if there is one.
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::Job;
 use redrive_tests::prelude::*;
 
 /// Raises jobs of the queue `orders` that have waited for a minute to priority 0.

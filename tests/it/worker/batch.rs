@@ -3,10 +3,6 @@
 mod failures;
 mod interrupted;
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::prelude::*;
 
 /// Longer than any test: a batch with this linger starts only when it is full.

@@ -1,10 +1,5 @@
 //! Running jobs that an operator cancels: their handlers learn of it soon, and they do not run again.
 
-use std::time::Duration;
-
-use redrive::admin::Cancelled;
-use redrive::postgres::Transaction;
-use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::prelude::*;
 
 /// A renewal would tell the handlers, too.

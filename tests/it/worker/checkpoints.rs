@@ -1,12 +1,6 @@
 //! Checkpoints: a later attempt resumes from what an earlier one saved.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use redrive::dlq::LetterFilter;
-use redrive::{Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::prelude::*;
-use serde_json::json;
 
 /// The checkpoints that the attempts found, in their order.
 type ResumedFrom = Arc<Mutex<Vec<Option<i64>>>>;

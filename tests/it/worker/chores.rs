@@ -1,9 +1,5 @@
 //! Chores: one that fails or hangs affects no other work.
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::{Failure, Job, Queue, Worker};
 use redrive_tests::prelude::*;
 
 /// A worker that renews often and polls rarely.

@@ -1,9 +1,5 @@
 //! Deadlines: the job of a handler that exceeds its deadline is judged while the handler still runs.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use redrive::{HandlerOptions, Job, NewJob};
 use redrive_tests::prelude::*;
 
 #[test]

@@ -1,13 +1,7 @@
 //! What follows from the errors of handlers: rules for types, errors that decide themselves, and errors
 //! because of a stop.
 
-use std::time::Duration;
-
-use redrive::dlq::DeathCause;
-use redrive::{
-    Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Outage, Rejection, Worker,
-    WorkerBuilder,
-};
+use redrive::{Outage, Rejection};
 use redrive_tests::prelude::*;
 
 fn parsed() -> std::num::ParseIntError {

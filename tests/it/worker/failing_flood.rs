@@ -1,7 +1,5 @@
 //! Floods of failing jobs: what a worker may run ahead of its verdicts, and what it logs.
 
-use log::LevelFilter;
-use redrive::{Failure, Job, Queue};
 use redrive_tests::prelude::*;
 
 /// What a worker with fast jobs may run ahead: the verdicts that hold up claims, and what it holds and claims.

@@ -1,11 +1,5 @@
 //! Follow-ups: jobs that are stored in the transaction that ends another one.
 
-use std::time::Duration;
-
-use redrive::admin::{JobFilter, JobState, LiveJob};
-use redrive::dlq::LetterFilter;
-use redrive::postgres::Transaction;
-use redrive::{Database, Failure, Job, NewJob};
 use redrive_tests::prelude::*;
 
 fn follow_up() -> NewJob {

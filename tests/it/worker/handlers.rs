@@ -1,9 +1,5 @@
 //! The worker and its handlers, end to end.
 
-use std::time::Duration;
-
-use redrive::admin::JobState;
-use redrive::{Failure, Job, NewJob};
 use redrive_tests::prelude::*;
 use serde_json::value::RawValue;
 

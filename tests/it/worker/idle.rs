@@ -1,9 +1,5 @@
 //! An idle worker: its statements, and that no enqueue is missed.
 
-use std::time::{Duration, Instant, SystemTime};
-
-use postgres::{Client, NoTls};
-use redrive::{GroupPolicy, Job, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::prelude::*;
 
 use super::wake::notified;

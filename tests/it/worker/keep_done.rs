@@ -1,12 +1,5 @@
 //! Finished jobs that are kept for a time.
 
-use std::time::Duration;
-
-use redrive::admin::{JobFilter, JobState, LiveJob};
-use redrive::postgres::Transaction;
-use redrive::{
-    Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Payload,
-};
 use redrive_tests::prelude::*;
 
 const DAY: Duration = Duration::from_hours(24);

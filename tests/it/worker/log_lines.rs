@@ -1,9 +1,6 @@
 //! Log lines about attempts: one shape, with the fields an operator searches for.
 
-use std::time::Duration;
-
-use log::{Level, LevelFilter};
-use redrive::{Backoff, Failure, Job};
+use log::Level;
 use redrive_tests::prelude::*;
 
 #[test]

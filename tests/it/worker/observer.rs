@@ -2,13 +2,9 @@
 
 use std::num::ParseIntError;
 use std::panic::panic_any;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use redrive::worker::{Attempt, AttemptOutcome};
-use redrive::{Backoff, Batch, BatchOptions, Failure, Job, Payload, WorkerBuilder};
 use redrive_tests::prelude::*;
-use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
 struct Whole {}

@@ -1,10 +1,8 @@
 //! Workers of several queues in one process.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::OnceLock;
 
-use redrive::{Database, Failure, Handlers, Job, NewJob, Queue, Workers, WorkersBuilder};
+use redrive::{Workers, WorkersBuilder};
 use redrive_tests::prelude::*;
 
 fn database(connections: u32) -> (TestDatabase, Database) {

@@ -1,7 +1,5 @@
 //! Slots: a worker runs several jobs at a time, and several workers share a queue.
 
-use redrive::postgres::Transaction;
-use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Payload};
 use redrive_tests::prelude::*;
 
 #[test]

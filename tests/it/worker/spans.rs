@@ -1,9 +1,7 @@
 //! The feature `tracing`: a span around each handler, and the trace of a job in those that follow it.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
 
-use redrive::{Batch, BatchOptions, Job, NewJob};
 use redrive_tests::prelude::*;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

@@ -1,13 +1,8 @@
 //! Handlers whose transactions cannot commit: whatever ends or spoils their sessions is charged, and only an outage of
 //! the database is not.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicI32;
 
-use redrive::admin::JobState;
-use redrive::postgres::{Client, NoTls, Transaction};
-use redrive::{Failure, Job, Queue, Worker};
 use redrive_tests::prelude::*;
 
 /// What a handler does in its transaction before it returns `Ok`.

@@ -1,10 +1,6 @@
 //! Stop: running jobs end, other jobs are released, and no connection is left.
 
-use std::thread;
-use std::time::Duration;
-
 use redrive::worker::StopReport;
-use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::prelude::*;
 use rustix::process::Signal;
 

@@ -1,9 +1,5 @@
 //! Stops that interrupt a handler in its transaction.
 
-use std::time::Duration;
-
-use log::LevelFilter;
-use redrive::Job;
 use redrive_tests::prelude::*;
 
 use super::transaction::{at_the_gate, effects, tally};

@@ -1,10 +1,5 @@
 //! Stops that cannot release a lease at once.
 
-use std::thread;
-use std::time::Duration;
-
-use postgres::{Client, Transaction};
-use redrive::{Database, Queue};
 use redrive_tests::prelude::*;
 
 /// How long a claim may take in the test of one without an answer.

@@ -1,10 +1,8 @@
 //! Threads: a panic in a thread of the worker is never silent.
 
 use std::sync::Once;
-use std::time::Duration;
 
-use log::{LevelFilter, Log, Metadata, Record};
-use redrive::{Job, Queue};
+use log::{Log, Metadata, Record};
 use redrive_tests::prelude::*;
 
 /// A log that panics on lines about one queue.

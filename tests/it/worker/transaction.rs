@@ -1,11 +1,5 @@
 //! Handlers with a transaction: their effects and the end of the job commit together.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use redrive::dlq::LetterState;
-use redrive::postgres::Transaction;
-use redrive::{Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::prelude::*;
 
 /// Creates the table for the effects of the handlers.

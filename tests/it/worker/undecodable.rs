@@ -1,15 +1,7 @@
 //! Payloads of other versions of their type, and payloads that do not match it.
 
-use std::time::Duration;
-
-use redrive::dlq::{DeathCause, LetterFilter};
-use redrive::serde_json::{Value, json};
-use redrive::{
-    Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Payload, Queue,
-    Undecodable, WorkerBuilder,
-};
+use redrive::Undecodable;
 use redrive_tests::prelude::*;
-use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
 struct OldPrice {

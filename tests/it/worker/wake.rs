@@ -1,8 +1,5 @@
 //! Wake-ups: an enqueue notifies only if a worker of its queue waits.
 
-use std::time::Duration;
-
-use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
 use redrive_tests::prelude::*;
 

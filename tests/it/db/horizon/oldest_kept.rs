@@ -1,6 +1,5 @@
 //! The oldest transaction whose dead rows vacuum keeps.
 
-use postgres::GenericClient;
 use redrive_tests::prelude::*;
 
 /// Returns the oldest transaction whose dead rows vacuum keeps.

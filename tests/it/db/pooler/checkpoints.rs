@@ -1,8 +1,5 @@
 //! Checkpoints and follow-ups through a pooler.
 
-use std::time::Duration;
-
-use redrive::{Failure, Job, NewJob};
 use redrive_tests::prelude::*;
 
 use super::PooledDatabase;

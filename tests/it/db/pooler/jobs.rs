@@ -1,15 +1,5 @@
 //! Enqueueing and running jobs through a pooler.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use redrive::admin::{BreakerState, Cancelled};
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
-use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
-use redrive::postgres::Transaction;
-use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd};
 use redrive_tests::prelude::*;
 
 use super::PooledDatabase;

@@ -1,10 +1,5 @@
 //! Operating through a pooler: commands, migrations, the exporter.
 
-use std::time::Duration;
-
-use redrive::Database;
-use redrive::admin::Cancelled;
-use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterState};
 use redrive_tests::prelude::*;
 
 use super::{CONNECTIONS, PooledDatabase, redrive, well};

@@ -1,9 +1,5 @@
 //! Schedules through a pooler.
 
-use std::time::Duration;
-
-use redrive::Job;
-use redrive::schedule::Schedule;
 use redrive_tests::prelude::*;
 
 use super::PooledDatabase;

@@ -1,9 +1,7 @@
 //! A pooler that was not declared: the library finds it and leaves nothing on its connections. A wrong
 //! declaration is an error that names the right one.
 
-use std::time::Duration;
-
-use redrive::{Database, Job, Pooler, Queue};
+use redrive::Pooler;
 use redrive_tests::prelude::*;
 
 use super::{PooledDatabase, redrive, well};

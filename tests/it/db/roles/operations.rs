@@ -3,18 +3,7 @@
 mod settings;
 
 use std::error::Error;
-use std::process::ExitCode;
-use std::time::Duration;
 
-use postgres::Client;
-use postgres::error::SqlState;
-use redrive::admin::{JobChange, JobFilter};
-use redrive::dlq::runs::{RunId, RunOptions};
-use redrive::dlq::{
-    Edit, ForeignFailure, GroupFilter, GroupId, Letter, LetterFilter, LetterPast, LetterProperty,
-    RedriveOptions, Validators,
-};
-use redrive::{Database, Job, JobId, Queue, Replace};
 use redrive_tests::prelude::*;
 
 use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Reader, Worker};

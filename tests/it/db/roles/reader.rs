@@ -1,9 +1,6 @@
 //! The command line in each role: a reader reads, and every other command says how its role gets what it
 //! needs; the role of its example suffices. No command prints the password, and each prints the names of its example.
 
-use std::process::ExitCode;
-
-use redrive::Queue;
 use redrive_tests::prelude::*;
 
 use super::{Cast, Profession};

@@ -1,22 +1,14 @@
 //! The role of workers.
 
-use super::letter;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use redrive::dlq::runs::{Rate, RunOptions, RunState};
-use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionRule};
-use redrive::schedule::Schedule;
-use redrive::{Failure, Job, NewJob, Queue};
 use redrive_tests::prelude::*;
 
-use super::{Cast, Profession};
+use super::{Cast, Profession, letter};
 
 /// A worker with that role runs jobs of every outcome and all chores without an error in its
 /// log.
 #[test]
 fn a_worker_needs_only_the_worker_role() {
-    let logged = Logged::start(log::LevelFilter::Warn);
+    let logged = Logged::start(LevelFilter::Warn);
     let mut cast = Cast::new();
     let role = cast.name(Profession::Worker);
     cast.owner.sql(&format!(

@@ -1,6 +1,5 @@
 //! Groups that operators merge and split, and the rules that future failures follow.
 
-use postgres::error::SqlState;
 use redrive_tests::prelude::*;
 
 use super::counts::are_exact;

@@ -1,6 +1,5 @@
 //! The archive: complete, and never a letter lost on the way.
 
-use postgres::types::ToSql;
 use redrive_tests::prelude::*;
 
 use super::{DAY, count, make};

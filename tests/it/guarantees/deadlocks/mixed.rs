@@ -1,6 +1,5 @@
 //! Every operation at once on the same few rows.
 
-use postgres::error::SqlState;
 use redrive_tests::prelude::*;
 
 use super::{LETTERS, char_of, database, deadlocks, foreign};

@@ -1,6 +1,5 @@
 //! Payloads and unique keys.
 
-use log::LevelFilter;
 use redrive_tests::prelude::*;
 
 use super::{error_text, nowhere, run};
@@ -131,10 +130,7 @@ fn errors_do_not_repeat_rejected_values() {
     ];
     for error in &refused {
         assert!(error.is_invalid(), "{error:?}");
-        assert_eq!(
-            error.sql_state().map(postgres::error::SqlState::code),
-            Some("23514")
-        );
+        assert_eq!(error.sql_state().map(SqlState::code), Some("23514"));
         assert!(error_text(error).contains("no_cards"), "{error:?}");
         nowhere(CARD, "an error", error_text(error));
     }

@@ -1,8 +1,5 @@
 //! Probes of a breaker get past jobs of other kinds, in windows.
 
-use std::time::Duration;
-
-use redrive::{HandlerOptions, Job};
 use redrive_tests::prelude::*;
 
 use super::backlog;

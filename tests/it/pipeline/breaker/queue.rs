@@ -1,12 +1,5 @@
 //! Breakers of queues: pauses by an operator and floods of dead letters.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use redrive::admin::{BreakerCause, BreakerState};
-use redrive::dlq::LetterState;
-use redrive::{Failure, Job};
 use redrive_tests::prelude::*;
 
 use super::{Gateway, breaker, is, reaches, waited};

@@ -1,8 +1,5 @@
 //! Probes whose job ran no handler, which shows nothing about the dependency.
 
-use redrive::NewJob;
-use redrive::admin::BreakerState;
-
 use super::*;
 
 const HOUR: Duration = Duration::from_hours(1);

@@ -1,9 +1,5 @@
 //! A worker that lost its lease cannot change a job.
 
-use std::time::Duration;
-
-use redrive::dlq::LetterState;
-use redrive::{Failure, Job};
 use redrive_tests::prelude::*;
 
 use super::{Verdict, gated, retry, stale, succeed};

@@ -1,9 +1,5 @@
 //! Renewals, and what follows when they stop.
 
-use std::time::Duration;
-
-use redrive::admin::JobState;
-use redrive::{Failure, Job};
 use redrive_tests::prelude::*;
 
 use super::Verdict;

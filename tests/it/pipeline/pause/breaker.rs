@@ -1,7 +1,5 @@
 //! A pause beside breakers: both must end, and neither ends or counts the other.
 
-use redrive::admin::{Breaker, BreakerState};
-
 use super::*;
 
 fn breaker(db: &Database) -> Breaker {

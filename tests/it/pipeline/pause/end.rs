@@ -1,7 +1,5 @@
 //! The end of a pause, its changes and their audit.
 
-use std::time::SystemTime;
-
 use super::*;
 
 #[test]

@@ -1,7 +1,5 @@
 //! Redrives into a paused queue: accepted, and their jobs wait.
 
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
-
 use super::*;
 
 #[test]

@@ -1,7 +1,5 @@
 //! Schedules of a paused queue.
 
-use redrive::schedule::Schedule;
-
 use super::*;
 
 #[test]

@@ -1,9 +1,6 @@
 //! The buckets: their numbers, and sessions that hold or lose them.
 
-use std::time::Duration;
-
 use redrive::metrics::Reader;
-use redrive::{RateLimit, RateLimited};
 use redrive_tests::prelude::*;
 
 use super::{OPEN, Starts, limit, mails, once, recording};

@@ -1,9 +1,5 @@
 //! Limits of each group: windows, other groups, order, retries, and jobs that lose their worker.
 
-use std::collections::BTreeMap;
-
-use redrive::{GroupDeath, GroupPolicy, NewJob};
-
 use super::*;
 
 const ORDERED: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);

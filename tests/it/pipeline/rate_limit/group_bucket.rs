@@ -1,8 +1,5 @@
 //! The buckets of groups: races, sessions that hold one, many groups, and rows that vanish.
 
-use postgres::{Client, GenericClient};
-use redrive::NewJob;
-
 use super::*;
 
 fn order(group: &str) -> NewJob {

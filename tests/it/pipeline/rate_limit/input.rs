@@ -1,8 +1,5 @@
 //! Limits that are listed, recorded or rejected.
 
-use std::time::Duration;
-
-use redrive::{RateLimit, RateLimited};
 use redrive_tests::prelude::*;
 
 use super::{SECOND, limit};

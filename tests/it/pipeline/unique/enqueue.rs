@@ -1,10 +1,7 @@
 //! Enqueueing jobs with a unique key.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
-use postgres::Transaction;
-use redrive::{Enqueued, JobId, Queue};
 use redrive_tests::prelude::*;
 
 use super::{enqueue_behind, held, inserted};

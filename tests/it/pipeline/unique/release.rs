@@ -1,11 +1,5 @@
 //! When a key is kept and when it is released.
 
-use std::time::Duration;
-
-use postgres::Transaction;
-use redrive::admin::Cancelled;
-use redrive::dlq::{LetterFilter, LetterState, Skip};
-use redrive::{Enqueued, Failure, Job, NewJob};
 use redrive_tests::prelude::*;
 
 use super::{held, inserted};

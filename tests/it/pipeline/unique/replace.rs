@@ -1,8 +1,5 @@
 //! Replace: an enqueue changes the waiting job that holds its key, and never a running one.
 
-use std::time::Duration;
-
-use redrive::{Enqueued, Job, JobId, NewJob, Replace};
 use redrive_tests::prelude::*;
 
 use super::{held, inserted};

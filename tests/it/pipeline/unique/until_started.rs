@@ -1,9 +1,5 @@
 //! Keys that a job holds only until a worker takes it.
 
-use std::time::Duration;
-
-use redrive::dlq::LetterState;
-use redrive::{Enqueued, Failure, Job, NewJob, Replace};
 use redrive_tests::prelude::*;
 
 use super::{held, inserted};

@@ -1,9 +1,5 @@
 //! Windows: an enqueue stores nothing within a time after the last job with its key, even if that is done.
 
-use std::time::Duration;
-
-use postgres::Transaction;
-use redrive::{Enqueued, JobId, NewJob, Replace};
 use redrive_tests::prelude::*;
 
 use super::{enqueue_behind, held, inserted, keys};

@@ -1,11 +1,8 @@
 //! Failures in a batch: which jobs are charged, and how they run again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::sync::LazyLock;
 
-use redrive::dlq::{DeathCause, LetterState};
-use redrive::{Batch, BatchOptions, Failure, HandlerOptions, NewJob, OnFailure, Payload};
+use redrive::OnFailure;
 use redrive_tests::prelude::*;
 
 use super::{Batches, LONG, ended, full_batches};

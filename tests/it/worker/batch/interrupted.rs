@@ -1,10 +1,5 @@
 //! Batches that a stop, a lost lease, an operator or a crash interrupts.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use redrive::dlq::{DeathCause, LetterState};
-use redrive::{NewJob, Queue, Worker};
 use redrive_tests::prelude::*;
 
 use super::{Batches, ended, full_batches, leased};

@@ -1,14 +1,5 @@
 //! The operations on redrive runs, groups, policies, retention, redactions, breakers and the audit.
 
-use std::ops::ControlFlow;
-
-use redrive::dlq::runs::RunOptions;
-use redrive::dlq::{
-    Comparison, GroupFilter, GroupState, LetterFilter, LetterState, Policy, Redaction,
-    RetentionRule,
-};
-use redrive::schedule::Schedule;
-use redrive::{GroupDeath, GroupPolicy, PauseEnd, Queue};
 use redrive_tests::prelude::*;
 
 use super::super::Profession::{self, App};
