@@ -5,8 +5,6 @@ mod citations;
 mod code;
 mod headers;
 mod layers;
-mod names;
-mod source;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -61,6 +59,14 @@ fn shown(path: &Path) -> String {
 #[track_caller]
 fn assert_none(offences: &[String]) {
     assert!(offences.is_empty(), "\n{}", offences.join("\n"));
+}
+
+/// Fails with every file that is not as it should be.
+#[track_caller]
+fn assert_each(files: &[PathBuf], offence: &str, is_right: impl Fn(&Path) -> bool) {
+    let wrong = files.iter().filter(|path| !is_right(path));
+    let offences = wrong.map(|path| format!("{}: {offence}", shown(path)));
+    assert_none(&offences.collect::<Vec<_>>());
 }
 
 /// Returns every line of the files that contains one of the words, which are given with `|` between them.

@@ -1,6 +1,6 @@
 //! Rules for code: no sleeps in tests, no clock and no SQL in the library, no private paths.
 
-use super::{assert_none, files, lines_with, read, shown};
+use super::{assert_each, assert_none, files, lines_with, read};
 
 #[test]
 fn no_file_names_a_path_of_a_developers_machine() {
@@ -40,9 +40,9 @@ fn sql_files_are_ascii() {
     let sql = ["migrations", "crates/redrive/sql"]
         .map(|folder| files(folder, &["sql"]))
         .concat();
-    let other = sql.iter().filter(|path| !read(path).is_ascii());
-    let offences = other.map(|path| format!("{}: a character is not ASCII", shown(path)));
-    assert_none(&offences.collect::<Vec<_>>());
+    assert_each(&sql, "a character is not ASCII", |path| {
+        read(path).is_ascii()
+    });
 }
 
 #[test]

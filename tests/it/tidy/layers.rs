@@ -1,10 +1,10 @@
 //! Layers: a module uses only modules above it, in the order of the `mod` lines of their parent.
 //!
-//! A parent and what is below it are one layer: they may use each other.
+//! A parent and what is below it are one layer: they may use each other. A path in a text would
+//! count as a use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::code_of;
 use super::{assert_none, files, read, root};
 
 /// The path of a module in its crate.
@@ -18,49 +18,29 @@ struct Crate {
     uses: BTreeMap<Module, BTreeSet<Module>>,
 }
 
-/// Returns the paths of a `use` tree, and what follows it.
-fn tree<'a>(prefix: &Module, mut text: &'a str, paths: &mut Vec<(Module, String)>) -> &'a str {
-    let mut path = prefix.clone();
-    loop {
-        text = text.trim_start();
-        if let Some(mut inside) = text.strip_prefix('{') {
-            loop {
-                inside = tree(&path, inside, paths).trim_start();
-                match inside.strip_prefix(',') {
-                    Some(more) if !more.trim_start().starts_with('}') => inside = more,
-                    Some(more) => return more.trim_start().trim_start_matches('}'),
-                    None => return inside.trim_start_matches('}'),
-                }
-            }
-        }
-        let end = text
-            .find(|c: char| !c.is_alphanumeric() && c != '_' && c != '*')
-            .unwrap_or(text.len());
-        let (name, rest) = text.split_at(end);
-        if name != "self" && !name.is_empty() {
-            path.push(name.to_owned());
-        }
-        if let Some(rest) = rest.strip_prefix("::") {
-            text = rest;
-            continue;
-        }
-        let (alias, rest) = match rest.trim_start().strip_prefix("as ") {
-            Some(renamed) => {
-                let renamed = renamed.trim_start();
-                let end = renamed
-                    .find(|c: char| !c.is_alphanumeric() && c != '_')
-                    .unwrap_or(renamed.len());
-                renamed.split_at(end)
-            }
-            None => (path.last().map_or("", String::as_str), rest),
-        };
-        paths.push((path.clone(), alias.to_owned()));
-        return rest;
-    }
+/// Returns the paths of a `use` tree, and the name that each gets.
+fn tree(prefix: &str, text: &str) -> Vec<(String, String)> {
+    let text = text.trim();
+    let Some((head, inside)) = text.split_once('{') else {
+        let (path, alias) = text.split_once(" as ").unwrap_or((text, ""));
+        let path = format!("{prefix}{path}");
+        let path = path.trim_start_matches("self::").trim_end_matches("::self");
+        let name = path.rsplit("::").next().filter(|_| alias.is_empty());
+        return vec![(path.to_owned(), name.unwrap_or(alias).to_owned())];
+    };
+    let prefix = format!("{prefix}{head}");
+    let mut depth = 0;
+    let parts = inside.strip_suffix('}').unwrap_or(inside).split(|c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    });
+    let parts = parts.filter(|part| !part.trim().is_empty());
+    parts.flat_map(|part| tree(&prefix, part)).collect()
 }
 
 /// Returns the path as seen from the root, or none if it leads out of the crate.
-fn absolute(module: &Module, path: &[String]) -> Option<Module> {
+fn absolute(module: &Module, path: &str) -> Option<Module> {
+    let path: Module = path.split("::").map(str::to_owned).collect();
     match path.first()?.as_str() {
         "crate" => Some(path[1..].to_vec()),
         "super" => {
@@ -76,71 +56,68 @@ impl Crate {
     fn read(name: &str) -> Crate {
         let mut found = Crate::default();
         let source = format!("crates/{name}/src");
-        let below = root().join(&source);
         for path in files(&source, &["rs"]) {
-            let relative = path.strip_prefix(&below).expect("below the sources");
-            let mut module: Module = relative
-                .with_extension("")
-                .iter()
-                .map(|part| part.to_string_lossy().into_owned())
-                .collect();
+            let relative = path.strip_prefix(root().join(&source));
+            let relative = relative.expect("below the sources").with_extension("");
+            let parts = relative.iter();
+            let parts = parts.map(|part| part.to_string_lossy().into_owned());
+            let module: Module = parts.collect();
+            let is_of_tests = |part: &String| part == "tests" || part == "proptests";
             // Tests may use every module.
-            if module
-                .iter()
-                .any(|part| part == "tests" || part == "proptests")
-            {
+            if module.iter().any(is_of_tests) {
                 continue;
             }
-            if module == ["lib"] {
-                module.clear();
+            let code = read(&path);
+            let code = code.split("#[cfg(test)]\nmod tests").next();
+            let lines = code.unwrap_or_default().lines();
+            let lines = lines.filter(|line| !line.trim_start().starts_with("//"));
+            let code = lines.collect::<Vec<_>>().join("\n");
+            match module == ["lib"] {
+                true => found.add(&Module::new(), &code),
+                false => found.add(&module, &code),
             }
-            let text = read(&path);
-            let code = code_of(&text);
-            let code = code
-                .split("#[cfg(test)]\nmod tests")
-                .next()
-                .unwrap_or_default();
-            found.add(&module, code);
         }
         found
     }
 
     fn add(&mut self, module: &Module, code: &str) {
-        for line in code.lines() {
-            let line = line.split_once(") ").map_or(line, |(head, line)| {
-                if head.starts_with("pub(") { line } else { head }
-            });
-            let line = line.strip_prefix("pub ").unwrap_or(line);
-            if let Some(name) = line.strip_prefix("mod ")
-                && let Some(name) = name.strip_suffix(';')
-            {
-                let children = self.children.entry(module.clone()).or_default();
-                children.push(name.to_owned());
-            }
-        }
+        let children = code.lines().filter_map(|line| {
+            let (visibility, name) = line.strip_suffix(';')?.split_once("mod ")?;
+            let is_module = visibility.is_empty() || visibility.starts_with("pub");
+            is_module.then(|| name.to_owned())
+        });
+        let children = children.collect();
+        self.children.insert(module.clone(), children);
+        let (exports, uses) = (
+            self.exports.entry(module.clone()).or_default(),
+            self.uses.entry(module.clone()).or_default(),
+        );
         for (place, _) in code.match_indices("use ") {
             let before = code[..place].rsplit('\n').next().unwrap_or_default();
-            if before.starts_with("pub") {
-                let mut paths = Vec::new();
-                tree(&Module::new(), &code[place + 4..], &mut paths);
-                for (path, name) in paths {
-                    let path = absolute(module, &path)
-                        .unwrap_or_else(|| [module.as_slice(), &path].concat());
-                    let exports = self.exports.entry(module.clone()).or_default();
-                    exports.insert(name, path);
+            let text = code[place + 4..].split(';').next().unwrap_or_default();
+            if !before.trim().is_empty() && !before.starts_with("pub") {
+                continue;
+            }
+            for (path, name) in tree("", text) {
+                let from_root = absolute(module, &path);
+                if before.starts_with("pub") {
+                    let path = path.split("::").map(str::to_owned);
+                    let below = module.iter().cloned().chain(path).collect();
+                    exports.insert(name, from_root.clone().unwrap_or(below));
                 }
+                uses.extend(from_root);
             }
         }
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
         for start in ["crate::", "super::"] {
             for (place, _) in code.match_indices(start) {
-                let before = &code[..place];
-                if before.ends_with("::") || before.ends_with(|c: char| c.is_alphanumeric()) {
+                // Of a longer path or of a name that ends like this.
+                if code[..place].ends_with(|c: char| is_word(c) || c == ':') {
                     continue;
                 }
-                let mut paths = Vec::new();
-                tree(&Module::new(), &code[place..], &mut paths);
-                let paths = paths.iter().filter_map(|(path, _)| absolute(module, path));
-                self.uses.entry(module.clone()).or_default().extend(paths);
+                let path = code[place..].split(|c: char| !is_word(c) && c != ':');
+                let path = path.map(|path| path.trim_end_matches(':'));
+                uses.extend(path.take(1).filter_map(|path| absolute(module, path)));
             }
         }
     }
@@ -192,32 +169,34 @@ fn a_module_uses_only_modules_above_it() {
     let mut offences = Vec::new();
     for name in ["redrive", "redrive-cli", "redrive-exporter"] {
         let found = Crate::read(name);
-        assert!(found.uses.len() > 5, "{name} has modules");
+        let users = found.uses.values().filter(|paths| !paths.is_empty());
+        assert!(users.count() > 5, "{name} has modules");
         offences.extend(found.upward());
     }
     assert_none(&offences);
 }
 
 #[test]
-fn use_trees_are_read() {
-    let mut paths = Vec::new();
-    let rest = tree(
-        &Module::new(),
-        "crate::a::{self, b::{C, D as E}, f};",
-        &mut paths,
-    );
-    let paths: Vec<String> = paths
-        .iter()
-        .map(|(path, name)| format!("{} {name}", path.join("::")))
-        .collect();
-    assert_eq!(rest, ";");
-    assert_eq!(
-        paths,
-        [
-            "crate::a a",
-            "crate::a::b::C C",
-            "crate::a::b::D E",
-            "crate::a::f f"
-        ]
-    );
+fn a_use_of_a_module_below_is_found() {
+    let mut found = Crate::default();
+    let user = "mod inner;\nuse crate::{\n    above::{self, A},\n    below::{C, D as E},\n};";
+    let above = "fn a() { super::user::E::new(crate::user::inner::F) }";
+    for (module, code) in [
+        (&["user"][..], user),
+        (&["user", "inner"], "pub use super::super::below::F;"),
+        (&["above"], above),
+        (&["below"], "use crate::above::A;"),
+        (&[], "mod above;\npub(crate) mod user;\nmod below;"),
+    ] {
+        let module = module.iter().map(|part| (*part).to_owned()).collect();
+        found.add(&module, code);
+    }
+    let upward = found.upward();
+    let expected = [
+        "above uses below",
+        "above uses user",
+        "user uses below",
+        "user::inner uses below",
+    ];
+    assert!(upward.iter().eq(expected), "{upward:?}");
 }
