@@ -143,99 +143,68 @@ fn stated() -> (Vec<Stated>, String) {
     (names, prose)
 }
 
+/// A number in milliseconds, in bytes or of things, and which of them.
+type Amount = (u128, &'static str);
+
 /// Fails unless the text states this value, and no other, for the number of this name.
-fn assert_stated(stated: &[Stated], name: &str, ours: &str) {
-    let values: Vec<&str> = stated
-        .iter()
-        .filter(|stated| stated.name == name)
-        .filter_map(|stated| stated.value.as_deref())
-        .collect();
-    assert!(!values.is_empty(), "*{name}* ({ours}) is not stated");
-    assert!(
-        values.iter().all(|value| *value == ours),
-        "*{name}* is {ours}, not {values:?}"
-    );
+#[track_caller]
+fn assert_stated(stated: &[Stated], name: &str, ours: Amount) {
+    let of_name = stated.iter().filter(|stated| stated.name == name);
+    let values: Vec<&str> = of_name.filter_map(|it| it.value.as_deref()).collect();
+    assert!(!values.is_empty(), "*{name}* ({ours:?}) is not stated");
+    let is_ours = values.iter().all(|value| amount(value) == ours);
+    assert!(is_ours, "*{name}* is {ours:?}, not {values:?}");
 }
 
-/// Returns the number in the largest unit that divides it.
-fn formatted(amount: Amount) -> String {
-    let (number, units) = match amount {
-        Amount::Milliseconds(ms) if ms > DAY && ms % DAY == 0 => (ms, &[(DAY, " days")][..]),
-        Amount::Milliseconds(ms) => (ms, TIMES),
-        Amount::Bytes(bytes) => (bytes, SIZES),
-        Amount::Count(count) => (count, &[(1, "")][..]),
+/// Reads a number with its unit.
+fn amount(text: &str) -> Amount {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let (factor, kind) = match unit {
+        "" => (1, "count"),
+        "ms" => (1, "time"),
+        "s" => (1000, "time"),
+        "min" => (60_000, "time"),
+        "h" => (3_600_000, "time"),
+        "days" => (86_400_000, "time"),
+        "bytes" => (1, "size"),
+        "KiB" => (1 << 10, "size"),
+        "MiB" => (1 << 20, "size"),
+        _ => panic!("{text}"),
     };
-    let unit = units.iter().find(|(unit, _)| number % unit == 0);
-    let (unit, name) = unit.expect("the last unit is one");
-    format!("{}{name}", grouped(number / unit))
+    let number: u128 = number.replace(',', "").parse().expect(text);
+    (number * factor, kind)
 }
-
-/// Returns the number with a comma between thousands.
-fn grouped(number: u128) -> String {
-    let digits = number.to_string();
-    let parts: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|part| str::from_utf8(part).expect("digits"))
-        .collect();
-    parts.join(",")
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Amount {
-    Milliseconds(u128),
-    Bytes(u128),
-    Count(u128),
-}
-
-const DAY: u128 = 86_400_000;
-const TIMES: &[(u128, &str)] = &[
-    (3_600_000, " h"),
-    (60_000, " min"),
-    (1000, " s"),
-    (1, " ms"),
-];
-const SIZES: &[(u128, &str)] = &[(1 << 20, " MiB"), (1 << 10, " KiB"), (1, " bytes")];
 
 /// Returns the value of a constant in the source of the library.
 fn constant(file: &str, name: &str) -> Amount {
     let source = read(&format!("crates/redrive/src/{file}"));
-    let number = |text: &str| -> u128 {
-        text.split('*')
-            .map(|factor| factor.trim().replace('_', ""))
-            .map(|factor| factor.parse::<u128>().expect("a number"))
-            .product()
-    };
     if name.ends_with("_timeout") {
         // A setting of the sessions of a worker.
         let setting = format!("(\"{name}\", \"'");
         let (_, value) = source.split_once(&setting).expect("a setting");
         let (seconds, _) = value.split_once('s').expect("a unit");
-        return Amount::Milliseconds(number(seconds) * 1000);
+        return amount(&format!("{seconds} s"));
     }
     let head = format!("const {name}: ");
-    let mut found = source.lines().filter(|line| line.contains(&head));
-    let line = found
-        .next()
-        .unwrap_or_else(|| panic!("{file} has no constant {name}"));
+    let mut found = source.lines().filter_map(|line| line.split_once(&head));
+    let written = found.next();
+    let (_, written) = written.unwrap_or_else(|| panic!("{file} has no constant {name}"));
     assert_eq!(found.next(), None, "{file} has two constants {name}");
-    let (_, written) = line.split_once(" = ").expect("a value");
-    let value = written.trim_end_matches([';', ')']);
-    if let Some((unit, amount)) = value.split_once('(') {
-        return match unit {
-            "Duration::from_millis" => Amount::Milliseconds(number(amount)),
-            "Duration::from_secs" => Amount::Milliseconds(number(amount) * 1000),
-            "Duration::from_mins" => Amount::Milliseconds(number(amount) * 60_000),
-            "Duration::from_hours" => Amount::Milliseconds(number(amount) * 3_600_000),
-            "NonZeroU32::MIN.saturating_add" => Amount::Count(1 + number(amount)),
-            _ => panic!("{line}"),
-        };
-    }
-    match name {
-        _ if name.ends_with("_MS") => Amount::Milliseconds(number(value)),
-        _ if name.ends_with("_BYTES") => Amount::Bytes(number(value)),
-        _ => Amount::Count(number(value)),
+    let (_, value) = written.split_once(" = ").expect("a value");
+    let value = value.trim_end_matches([';', ')']);
+    let (function, number) = value.split_once('(').unwrap_or(("", value));
+    let factors = number.split('*').map(|it| it.trim().replace('_', ""));
+    let number: u128 = factors.map(|it| it.parse::<u128>().expect(value)).product();
+    match function {
+        "Duration::from_millis" => (number, "time"),
+        "Duration::from_secs" => (number * 1000, "time"),
+        "Duration::from_mins" => (number * 60_000, "time"),
+        "Duration::from_hours" => (number * 3_600_000, "time"),
+        "NonZeroU32::MIN.saturating_add" => (1 + number, "count"),
+        "" if name.ends_with("_MS") => (number, "time"),
+        "" if name.ends_with("_BYTES") => (number, "size"),
+        "" => (number, "count"),
+        _ => panic!("{value}"),
     }
 }
 
@@ -243,18 +212,12 @@ fn constant(file: &str, name: &str) -> Amount {
 fn every_number_equals_its_constant_in_the_code() {
     let (stated, _) = stated();
     for (name, file, place) in CONSTANTS {
-        assert_stated(&stated, name, &formatted(constant(file, place)));
+        assert_stated(&stated, name, constant(file, place));
     }
     for (name, places) in SUMS {
-        let sum = places
-            .iter()
-            .map(|(file, place)| match constant(file, place) {
-                Amount::Milliseconds(ms) => ms,
-                other @ (Amount::Bytes(_) | Amount::Count(_)) => {
-                    panic!("{place} is no time: {other:?}")
-                }
-            });
-        assert_stated(&stated, name, &formatted(Amount::Milliseconds(sum.sum())));
+        let [one, other] = places.map(|(file, place)| constant(file, place));
+        assert_eq!((one.1, other.1), ("time", "time"), "{name}");
+        assert_stated(&stated, name, (one.0 + other.0, "time"));
     }
 }
 
@@ -263,13 +226,13 @@ fn every_number_of_the_schema_equals_its_value_in_the_database() {
     let (_test, mut client) = TestDatabase::with_client();
     let (stated, _) = stated();
     let history: i64 = client.ask(HISTORY, &[]);
-    assert_stated(&stated, "history", &history.to_string());
+    assert_stated(&stated, "history", amount(&history.to_string()));
     let asked = "SELECT (regexp_match(pg_get_functiondef(p.oid), $2))[1]::bigint FROM pg_proc p
                  WHERE p.pronamespace = 'redrive'::regnamespace AND p.proname = $1";
     for (name, function, around, unit) in FUNCTIONS {
         let number = around.replace('#', "[0-9]+");
         let value: i64 = client.ask(asked, &[function, &number]);
-        assert_stated(&stated, name, &format!("{value}{unit}"));
+        assert_stated(&stated, name, amount(&format!("{value}{unit}")));
     }
 }
 
