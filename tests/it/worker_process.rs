@@ -1,16 +1,13 @@
 //! A worker in a separate process.
 
-use std::process::Child;
-
 use redrive_tests::prelude::*;
-use rustix::process::{Pid, Signal, kill_process};
 
 /// How the server lists the sessions of the process.
 const APPLICATION: &str = "test_worker";
 
 /// A worker process, killed with SIGKILL at the end of the test at the latest.
 pub(crate) struct WorkerProcess {
-    child: Child,
+    process: Process,
     client: Client,
 }
 
@@ -23,37 +20,39 @@ impl WorkerProcess {
     pub(crate) fn start_with(test: &TestDatabase, queue: &Queue, more: &[&str]) -> WorkerProcess {
         let separator = if test.url().contains('?') { '&' } else { '?' };
         let url = format!("{}{separator}application_name={APPLICATION}", test.url());
-        let child = Command::new(env!("CARGO_BIN_EXE_test_worker"))
-            .args([&url, queue.name()])
-            .args(more)
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("start the test worker");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_test_worker"));
+        let command = command.args([&url, queue.name()]).args(more);
         WorkerProcess {
-            child,
+            process: Process::start_aloud(command),
             client: test.client(),
         }
     }
 
     /// Kills the process with SIGKILL and waits for its end.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().expect("kill the test worker");
-        self.wait_for_its_end();
+        self.process.kill();
+        self.wait_for_its_sessions();
     }
 
     /// Stops the process with SIGTERM and waits for its end.
     pub(crate) fn stop(&mut self) -> ExitStatus {
-        self.signal(Signal::TERM);
+        self.process.signal("TERM");
         self.wait_for_its_end()
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("signal the test worker");
+    /// Sends two signals, the second one until it ends. Returns how it ended.
+    pub(crate) fn ends_of(&mut self, first: &str, second: &str) -> ExitStatus {
+        self.process.signal(first);
+        wait_until("the process to end", SOON, || {
+            self.process.signal(second);
+            self.process.ended().is_some()
+        });
+        self.wait_for_its_end()
     }
 
     /// Waits until it listens for signals, on a thread of its own.
     pub(crate) fn wait_until_it_listens(&self) {
-        let tasks = format!("/proc/{}/task", self.child.id());
+        let tasks = format!("/proc/{}/task", self.process.id());
         wait_until("the process to listen for signals", SOON, || {
             let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
             let mut names =
@@ -62,29 +61,20 @@ impl WorkerProcess {
         });
     }
 
-    pub(crate) fn has_ended(&mut self) -> bool {
-        let status = self.child.try_wait().expect("ask for its end");
-        status.is_some()
-    }
-
     /// Waits until the process ends, and until the server has completed the statements that it had
     /// received: one may be a claim.
     pub(crate) fn wait_for_its_end(&mut self) -> ExitStatus {
-        wait_until("the process to end", SOON, || self.has_ended());
-        let status = self.child.try_wait().expect("ask for its end");
+        let status = self.process.ends();
+        self.wait_for_its_sessions();
+        status
+    }
+
+    fn wait_for_its_sessions(&mut self) {
         let sessions = "SELECT FROM pg_stat_activity \
             WHERE datname = current_database() AND application_name = $1";
         wait_until("its sessions to end", SOON, || {
             let left = self.client.query(sessions, &[&APPLICATION]);
             left.expect("ask for its sessions").is_empty()
         });
-        status.expect("it ended")
-    }
-}
-
-impl Drop for WorkerProcess {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
