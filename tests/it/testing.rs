@@ -206,10 +206,8 @@ fn what_the_database_rejects_in_the_transaction_of_a_test_is_a_failed_attempt() 
         queue.enqueue_job_in(&mut tx, new_order(number)).unwrap();
     }
     let ran = drain_in(&mut tx, &Handlers::new().handle(then_deep)).unwrap();
-    assert_eq!(
-        outcomes(&ran),
-        [AttemptOutcome::Retried, AttemptOutcome::Done]
-    );
+    let expected = [AttemptOutcome::Retried, AttemptOutcome::Done];
+    assert_eq!(outcomes(&ran), expected);
     queue.enqueue_job_in(&mut tx, new_order(3)).unwrap();
     let error = drain_in(&mut tx, &Handlers::new().handle(commit)).unwrap_err();
     has(error, "ended its transaction");

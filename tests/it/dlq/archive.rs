@@ -54,10 +54,8 @@ fn a_restored_letter_is_open_with_its_whole_story() {
     let set = Edit::set(r#"{"number": 1, "mended": null}"#).unwrap();
     db.dlq().edit(&ids(&[id]), &set, &maria()).unwrap();
     let before = db.letter(id);
-    assert_eq!(
-        (before.generation, before.alike, before.failed_redrives),
-        (2, 1, 2)
-    );
+    let deaths = (before.generation, before.alike, before.failed_redrives);
+    assert_eq!(deaths, (2, 1, 2));
     let versions = db.dlq().versions(id).unwrap();
     let groups = db.groups(&GroupFilter::new());
 
@@ -73,14 +71,10 @@ fn a_restored_letter_is_open_with_its_whole_story() {
     assert_eq!(story(&after), story(&before));
     assert_eq!(after.audit, restored.audit);
     let last = after.events.last().expect("an event");
-    assert_eq!(
-        (&*last.event, &last.about["reason"]),
-        ("restored", &"INC-7".into())
-    );
-    assert_eq!(
-        format!("{:?}", db.dlq().versions(id).unwrap()),
-        format!("{versions:?}")
-    );
+    let event = (&*last.event, &last.about["reason"]);
+    assert_eq!(event, ("restored", &"INC-7".into()));
+    let kept = db.dlq().versions(id).unwrap();
+    assert_eq!(format!("{kept:?}"), format!("{versions:?}"));
     assert!(db.dlq().archived_letter(id).unwrap().is_none());
     // The deaths were counted when they happened.
     let again = db.groups(&GroupFilter::new());

@@ -31,11 +31,8 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
         }
         let there = other.open();
         let deaths = "SELECT count(*) FROM redrive.metric_totals() WHERE metric ~ 'dead_lettered|captured|dlq_errors'";
-        assert_eq!(
-            scalar(&mut other.client(), deaths),
-            0,
-            "they were counted there"
-        );
+        let counted = scalar(&mut other.client(), deaths);
+        assert_eq!(counted, 0, "they were counted there");
         let found = |source: &str| -> Letter {
             let filter = LetterFilter::new().source(source);
             there.listed(&filter).pop().expect("the letter")
@@ -47,10 +44,8 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
             assert_eq!(own.cause, before.letter.cause);
             assert_eq!(own.died_at, before.letter.died_at);
         }
-        assert_eq!(
-            (own.generation, own.deaths, own.alike, own.failed_redrives),
-            (2, 3, 1, 2)
-        );
+        let counts = (own.generation, own.deaths, own.alike, own.failed_redrives);
+        assert_eq!(counts, (2, 3, 1, 2));
         assert_eq!(own.history.len(), 3);
         assert_eq!(own.redacted, ["/card"]);
         assert_eq!(own.events.last().expect("an event").event, "imported");

@@ -187,10 +187,8 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
         ]
     );
     let message = "stopped: 1 of 3 letters delivered; the others stay open";
-    assert_eq!(
-        lines(&output.stderr).last(),
-        Some(&json!({ "message": message }))
-    );
+    let told = json!({ "message": message });
+    assert_eq!(lines(&output.stderr).last(), Some(&told));
 }
 
 #[test]
@@ -270,10 +268,8 @@ fn an_interrupted_capture_keeps_the_lines_that_had_come() {
     let output = process.output();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "2 failures captured, 0 already known\n"
-    );
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(out, "2 failures captured, 0 already known\n");
     has(&err, "stopped by a signal");
 }
 

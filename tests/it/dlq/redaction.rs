@@ -58,10 +58,8 @@ fn declined() -> Failure {
 #[track_caller]
 fn is_redacted(db: &Database, id: JobId) {
     let letter = db.letter(id);
-    assert_eq!(
-        letter.payload.expect("JSON").get(),
-        r#"{"card": "[redacted]", "amount": 7}"#
-    );
+    let payload = letter.payload.expect("JSON");
+    assert_eq!(payload.get(), r#"{"card": "[redacted]", "amount": 7}"#);
 }
 
 #[test]

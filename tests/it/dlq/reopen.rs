@@ -41,10 +41,8 @@ fn one_discard_of_many_batches_is_reopened_as_a_whole() {
         &[],
     );
     let counts: Vec<(i64, Option<i64>)> = records.iter().map(|r| (r.1, r.2)).collect();
-    assert_eq!(
-        counts,
-        [(500, None), (500, Some(audit)), (200, Some(audit))]
-    );
+    let expected = [(500, None), (500, Some(audit)), (200, Some(audit))];
+    assert_eq!(counts, expected);
     assert_eq!(records[0].0, audit);
 
     // The record of any batch stands for the whole operation.
@@ -103,13 +101,8 @@ fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
                 (&*event.event, by)
             })
             .collect();
-        assert_eq!(
-            events,
-            [
-                ("discarded", Some("maria@ops-1")),
-                ("reopened", Some("joe@ops-2"))
-            ]
-        );
+        let (maria, joe) = (Some("maria@ops-1"), Some("joe@ops-2"));
+        assert_eq!(events, [("discarded", maria), ("reopened", joe)]);
     }
     no_drift(db);
 

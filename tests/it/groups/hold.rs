@@ -138,10 +138,8 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
     let open = queue.listed(&LetterFilter::new());
     assert_eq!(open.len(), 1);
     assert_eq!((open[0].id, open[0].cause), (letter, DeathCause::Rejected));
-    assert_eq!(
-        test.count("audit WHERE verb = 'release_group' AND letters = 1"),
-        1
-    );
+    let acts = test.count("audit WHERE verb = 'release_group' AND letters = 1");
+    assert_eq!(acts, 1);
     let error = queue.release_group("", &maria()).expect_err("no group");
     assert!(error.is_invalid(), "{error:?}");
 }

@@ -47,10 +47,8 @@ fn a_killed_worker_loses_no_job() {
 
     let lost = expire_leases(&mut test.client());
     assert_eq!(lost.len() as u64, before.leased);
-    assert!(
-        lost.iter().all(|lost| matches!(lost, Lost::Back(_))),
-        "{lost:?}"
-    );
+    let are_back = lost.iter().all(|lost| matches!(lost, Lost::Back(_)));
+    assert!(are_back, "{lost:?}");
     let tally = Tally::new();
     let rescuer = worker(&queue)
         .slots(4)
@@ -105,10 +103,6 @@ fn a_job_that_kills_its_process_is_dead_lettered_alone() {
     assert_eq!(letter.cause, DeathCause::WorkerLost);
     assert_eq!(letter.kind.as_str(), "abort");
     assert_eq!(letter.history.len(), 3);
-    assert!(
-        letter
-            .history
-            .iter()
-            .all(|attempt| attempt.outcome == "worker_lost")
-    );
+    let mut outcomes = letter.history.iter().map(|attempt| &*attempt.outcome);
+    assert!(outcomes.all(|outcome| outcome == "worker_lost"));
 }

@@ -26,17 +26,13 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
     assert_eq!(resolved.person.as_deref(), Some("maria@ops"));
     assert_eq!(resolved.reason.as_deref(), Some("fixed\u{fffd} in 1.4"));
     assert_eq!((resolved.letters, resolved.filter.is_none()), (0, true));
-    assert_eq!(
-        resolved.about.as_ref().expect("the group").get(),
-        format!("{{\"group\": {group}}}")
-    );
+    let about = resolved.about.as_ref().expect("the group").get();
+    assert_eq!(about, format!("{{\"group\": {group}}}"));
     assert!(!resolved.role.is_empty());
 
     assert_eq!(db.audit(&AuditFilter::new().verb("resolve_group")).len(), 1);
-    assert_eq!(
-        db.audit(&AuditFilter::new().limit(1))[0].verb,
-        "reopen_group"
-    );
+    let last = db.audit(&AuditFilter::new().limit(1));
+    assert_eq!(last[0].verb, "reopen_group");
     let page = db.audit(&AuditFilter::new().before(acts[0].id));
     assert_eq!(page[0].id, resolved.id);
     for (age, records) in [(Duration::from_hours(1), 2), (Duration::ZERO, 0)] {

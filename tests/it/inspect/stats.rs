@@ -49,10 +49,8 @@ fn stats_count_each_job_and_letter_by_state() {
             (&*kind.kind, jobs, kind.is_handled)
         })
         .collect();
-    assert_eq!(
-        kinds,
-        [("hold", [1, 0, 2], true), ("order", [1, 1, 0], false)]
-    );
+    let expected = [("hold", [1, 0, 2], true), ("order", [1, 1, 0], false)];
+    assert_eq!(kinds, expected);
     let age = all[0].oldest_ready.expect("a ready job").as_secs();
     assert!((3600..3700).contains(&age), "{age} s");
     assert_eq!(db.admin().stats(Some("another")).unwrap().len(), 1);

@@ -81,8 +81,6 @@ fn after_a_day_an_outage_is_an_ordinary_failure() {
     let outcomes: Vec<&str> = outcomes.collect();
     let (free, charged) = outcomes.split_at(outcomes.len() - 2);
     assert_eq!(charged, ["failed", "exhausted"]);
-    assert!(
-        free.len() >= 2 && free.iter().all(|outcome| *outcome == "outage"),
-        "{free:?}"
-    );
+    let are_free = free.iter().all(|outcome| *outcome == "outage");
+    assert!(are_free && free.len() >= 2, "{free:?}");
 }

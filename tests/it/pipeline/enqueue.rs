@@ -68,11 +68,8 @@ fn ready_and_delayed_jobs_can_be_mixed() {
         for (n, row) in (0..).zip(rows) {
             let state = if n % 2 == 0 { "ready" } else { "delayed" };
             let priority = i16::try_from(n % 7).unwrap();
-            assert_eq!(
-                (row.0, &*row.1, row.2, row.3),
-                (n, state, priority, 3),
-                "of {size}"
-            );
+            let found = (row.0, &*row.1, row.2, row.3);
+            assert_eq!(found, (n, state, priority, 3), "of {size}");
             let late = row.4 - Duration::from_secs(delay(n)).as_secs_f64();
             assert!(late.abs() < 2.0, "job {n} of {size}: {late} s");
         }

@@ -35,11 +35,8 @@ fn a_job_on_its_last_chance_is_the_only_suspect() {
         assert!(others.iter().all(|id| tally.of(*id) == 1));
         let began = suspects.iter().zip(crashes);
         let began = began.filter(|(id, _)| tally.of(**id) == 1);
-        assert!(
-            began
-                .map(|(_, crashes)| crashes)
-                .eq(vec![crashes[0]; first])
-        );
+        let began = began.map(|(_, crashes)| crashes);
+        assert!(began.eq(vec![crashes[0]; first]));
         gate.open();
         finish(&queue, worker);
         assert_eq!((tally.jobs(), tally.repeated()), (9, vec![]));

@@ -87,10 +87,8 @@ fn a_pause_keeps_the_next_tick_and_its_ticks_are_missed_ones() {
     wait_until("the paused schedule to tick", SOON, || {
         history(db, "paused").len() == 2
     });
-    assert_eq!(
-        outcomes(db, "paused"),
-        [(TickOutcome::Missed, 2), (TickOutcome::Fired, 1)]
-    );
+    let expected = [(TickOutcome::Missed, 2), (TickOutcome::Fired, 1)];
+    assert_eq!(outcomes(db, "paused"), expected);
     assert_eq!(status(db, "paused").paused_at, None);
     stop(worker);
     let recorded = "SELECT count(*) FROM redrive.audit WHERE verb IN ('pause_schedule', 'resume_schedule')

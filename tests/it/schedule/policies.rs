@@ -61,10 +61,8 @@ fn a_process_killed_in_a_tick_leaves_no_change() {
     drop(transaction);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 60);
     assert_eq!(tick(&mut client, "p", read), Some(50));
-    assert_eq!(
-        ids(&mut client, "l.state = 'redriving'"),
-        dead[..50].iter().copied().collect()
-    );
+    let redriving = ids(&mut client, "l.state = 'redriving'");
+    assert_eq!(redriving, dead[..50].iter().copied().collect());
 }
 
 #[test]
@@ -187,13 +185,8 @@ fn a_policy_redrives_only_letters_its_filter_and_limits_allow() {
     let some = LetterFilter::new().ids(dead[..5].iter().copied());
     set(db, &hourly("p", Policy::new(some)));
     assert_eq!(trigger(db, "p"), 2);
-    assert_eq!(
-        ids(
-            &mut client,
-            "l.state = 'redriving' AND l.policy_id IS NOT NULL"
-        ),
-        [dead[3], dead[4]].into()
-    );
+    let of_policy = "l.state = 'redriving' AND l.policy_id IS NOT NULL";
+    assert_eq!(ids(&mut client, of_policy), [dead[3], dead[4]].into());
     let all = || Policy::new(LetterFilter::new());
     for refused in [
         Policy::new(LetterFilter::new().limit(5)),
@@ -247,10 +240,8 @@ fn a_policy_that_only_counts_reports_and_changes_nothing() {
     assert_eq!(trigger(db, "p"), 5);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 7);
     let last = &history(db, "p")[0];
-    assert_eq!(
-        (last.outcome, last.letters, last.job),
-        (TickOutcome::Counted, Some(5), None)
-    );
+    let counted = (last.outcome, last.letters, last.job);
+    assert_eq!(counted, (TickOutcome::Counted, Some(5), None));
     let counted =
         "SELECT letters, (about ->> 'letters')::bigint FROM redrive.audit WHERE verb = 'policy'";
     assert_eq!(client.row::<(i64, i64)>(counted, &[]), (0, 5));
@@ -268,10 +259,10 @@ fn a_policy_that_only_counts_reports_and_changes_nothing() {
     assert!(db.schedules().remove("p", &operator()).unwrap());
     let verbs = "SELECT string_agg(verb, ' ' ORDER BY id) FROM redrive.audit \
                  WHERE person = 'maria' AND verb <> 'policy'";
-    assert_eq!(
-        client.ask::<String>(verbs, &[]),
-        "set_policy trigger_schedule set_policy pause_schedule resume_schedule remove_schedule"
-    );
+    let verbs: String = client.ask(verbs, &[]);
+    let acts =
+        "set_policy trigger_schedule set_policy pause_schedule resume_schedule remove_schedule";
+    assert_eq!(verbs, acts);
 }
 
 #[test]

@@ -42,10 +42,8 @@ fn a_schedule_is_stored_as_it_was_set() {
     assert!(preview.is_sorted() && preview.len() == 5 && preview[0] > SystemTime::now());
     assert_eq!(db.schedules().preview(&schedule, 5).unwrap(), preview);
     set(&db, &every("interval", Duration::from_micros(1_500_500)));
-    assert_eq!(
-        status(&db, "interval").every,
-        Some(Duration::from_millis(1501))
-    );
+    let interval = status(&db, "interval").every;
+    assert_eq!(interval, Some(Duration::from_millis(1501)));
     let all = db.schedules().list().unwrap();
     let names: Vec<&str> = all.iter().map(|one| &*one.name).collect();
     assert_eq!(names, ["interval", "report"]);

@@ -146,9 +146,7 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
         Some("hourly".to_owned()),
         Some("4bf9".to_owned()),
     );
-    assert_eq!(
-        all.try_iter().collect::<Vec<_>>(),
-        [expected.clone(), expected.clone(), expected]
-    );
+    let seen: Vec<_> = all.try_iter().collect();
+    assert_eq!(seen, vec![expected; 3]);
     assert_eq!(outcomes(db, "hourly"), [(TickOutcome::Fired, 1)]);
 }

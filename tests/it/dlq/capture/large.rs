@@ -22,10 +22,8 @@ fn body(secret: &str) -> Vec<u8> {
 #[track_caller]
 fn is_whole(db: &Database, id: JobId, body: &[u8]) {
     let letter = db.letter(id);
-    assert!(
-        letter.raw.as_deref() == Some(&body[..START]),
-        "another start"
-    );
+    let is_start = letter.raw.as_deref() == Some(&body[..START]);
+    assert!(is_start, "another start");
     assert_eq!(letter.raw_size, Some(body.len() as u64));
     assert!(letter.payload.is_none());
     let found = db.dlq().captured_bytes(id).unwrap();

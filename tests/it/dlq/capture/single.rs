@@ -40,10 +40,8 @@ fn a_known_position_with_other_bytes_says_so_until_its_letter_is_edited() {
         let other = captured(position, &other[..]);
         let different = CaptureOutcome::Different(id);
         assert_eq!(db.dlq().capture(&other).unwrap(), different);
-        assert_eq!(
-            db.dlq().capture_many([&other, &again]).unwrap(),
-            [different, CaptureOutcome::Known(id)]
-        );
+        let both = db.dlq().capture_many([&other, &again]).unwrap();
+        assert_eq!(both, [different, CaptureOutcome::Known(id)]);
     }
     let id = db.captures(&captured("3/1843", b"{}"));
     let one = only(id);
@@ -128,10 +126,8 @@ fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
     let many = [event(&position), event(&other), captured("1", b"{}")];
     let many = db.dlq().capture_many(&many).unwrap();
     assert_eq!(many[0], CaptureOutcome::Known(id));
-    assert!(
-        matches!(many[1], CaptureOutcome::New(_)),
-        "another position"
-    );
+    let is_new = matches!(many[1], CaptureOutcome::New(_));
+    assert!(is_new, "another position");
     for id in [id, many[1].id()] {
         let letter = db.letter(id);
         assert_eq!(letter.kind.len(), 255);

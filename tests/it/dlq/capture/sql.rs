@@ -23,10 +23,8 @@ fn many_failures_are_captured_in_one_call() {
         {"source": "kafka", "position": "4", "queue": "orders", "kind": "order", "payload": null},
         {"source": "kafka", "position": "1", "queue": "orders", "kind": "order", "raw": "again"},
     ]);
-    assert_eq!(
-        capture_many(&mut client, &failures),
-        [true, true, true, true, false]
-    );
+    let are_new = capture_many(&mut client, &failures);
+    assert_eq!(are_new, [true, true, true, true, false]);
     assert_eq!(capture_many(&mut client, &failures), [false; 5]);
     assert!(capture_many(&mut client, &json!([])).is_empty());
     let db = test.open();
@@ -41,19 +39,15 @@ fn many_failures_are_captured_in_one_call() {
     assert_eq!(first.error_detail.as_deref(), Some("at byte 0"));
     assert_eq!(first.group_key.as_deref(), Some("customer-7"));
     assert_eq!(first.failure_key.as_deref(), Some("slow"));
-    assert_eq!(
-        first.headers.as_ref().map(|json| json.get()),
-        Some(r#"{"trace": "abc"}"#)
-    );
+    let headers = first.headers.as_ref().map(|json| json.get());
+    assert_eq!(headers, Some(r#"{"trace": "abc"}"#));
     assert_eq!(first.seen, 4);
     let raw = br#"{"b":1.00,"a":1,"a":2}"#;
     assert_eq!(second.raw.as_deref(), Some(&raw[..]));
     assert_eq!(third.raw.as_deref(), Some(&b"\xff{"[..]));
     assert_eq!(content(third), None);
-    assert_eq!(
-        third.content_type.as_deref(),
-        Some("application/octet-stream")
-    );
+    let content_type = third.content_type.as_deref();
+    assert_eq!(content_type, Some("application/octet-stream"));
     assert_eq!(content(fourth), Some("null"));
     // The key decides the group, and a group of captures counts like any other.
     let groups = db.groups(&GroupFilter::new());

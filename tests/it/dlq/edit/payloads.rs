@@ -16,10 +16,8 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
     };
     let done = edit();
     assert_eq!(done.edited, ids[..2]);
-    assert_eq!(
-        payload(&queue, ids[0]),
-        json!({ "number": 1, "currency": "EUR" })
-    );
+    let edited = json!({ "number": 1, "currency": "EUR" });
+    assert_eq!(payload(&queue, ids[0]), edited);
     assert_eq!(payload(&queue, ids[2]), json!({ "number": 3 }));
 
     // The same edit again changes nothing and makes no version.

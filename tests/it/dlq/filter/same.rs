@@ -229,11 +229,8 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
                 .query("SELECT redrive.create_run($1)", &[&filter])
                 .unwrap();
             let members = "SELECT letter_id FROM redrive.run_letters WHERE $1::jsonb IS NOT NULL";
-            assert_eq!(
-                ids(&mut transaction, members, &filter),
-                of(&["open"]),
-                "a run of {filter}"
-            );
+            let sent = ids(&mut transaction, members, &filter);
+            assert_eq!(sent, of(&["open"]), "a run of {filter}");
             for (operation, expected) in [
                 (
                     "SELECT letters FROM redrive.count_letters($1)",
@@ -253,11 +250,8 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
                 ),
             ] {
                 let counted: i64 = transaction.ask(operation, &[&filter]);
-                assert_eq!(
-                    counted.unsigned_abs(),
-                    expected as u64,
-                    "{operation} {filter}"
-                );
+                let counted = counted.unsigned_abs();
+                assert_eq!(counted, expected as u64, "{operation} {filter}");
             }
             transaction.rollback().unwrap();
         }

@@ -44,10 +44,8 @@ fn nothing_sends_a_redacted_letter_back_without_force() {
     let policy = Schedule::cron("p", "@daily").unwrap();
     let policy = policy.redrive(Policy::new(all.clone()));
     db.schedules().set(&policy, &maria()).unwrap();
-    assert_eq!(
-        db.schedules().trigger("p", &maria()).unwrap(),
-        Triggered::Redriven(0)
-    );
+    let triggered = db.schedules().trigger("p", &maria()).unwrap();
+    assert_eq!(triggered, Triggered::Redriven(0));
     assert_eq!(db.letter(id).state, LetterState::Open);
 
     let forced = RedriveOptions::new().force();

@@ -57,11 +57,8 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
         assert!(letter.died_at > first.died_at);
     }
     stop(worker);
-    assert_eq!(
-        letters_in(db, "orders", LetterState::Quarantined),
-        1,
-        "one letter, not one a death"
-    );
+    let quarantined = letters_in(db, "orders", LetterState::Quarantined);
+    assert_eq!(quarantined, 1, "one letter, not one a death");
     // Three identical deaths: a fourth attempt is useless.
     assert_eq!(db.redrives(&only(id)).skipped, [(id, Skip::Quarantined)]);
 }

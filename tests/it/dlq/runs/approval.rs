@@ -30,10 +30,8 @@ fn a_large_run_waits_for_the_approval_of_a_second_operator() {
     assert_eq!(run(&test, id).state, RunState::Unapproved);
     let (status, _) = drive(&mut driver);
     assert_eq!(status, DriveStatus::Ended(RunState::Unapproved));
-    assert!(
-        db.dlq().runs().drive(id).unwrap().is_none(),
-        "no worker can drive it"
-    );
+    let driven = db.dlq().runs().drive(id).unwrap();
+    assert!(driven.is_none(), "no worker can drive it");
     assert_eq!(change(&test, "resume", id).became, RunState::Unapproved);
     for own in ["maria@ops-1", ""] {
         approve(&test, id, own).unwrap_err();
@@ -49,10 +47,8 @@ fn a_large_run_waits_for_the_approval_of_a_second_operator() {
     assert_eq!(done.sent, 5);
     assert_eq!(done.approved_by.as_deref(), Some("ana@ops-2"));
     assert!(done.approved_at.is_some());
-    assert_eq!(
-        approve(&test, id, "ana@ops-2").unwrap().unwrap().became,
-        done.state
-    );
+    let again = approve(&test, id, "ana@ops-2").unwrap().unwrap();
+    assert_eq!(again.became, done.state);
     let audited =
         "SELECT count(*) FROM redrive.audit WHERE verb = 'approve_run' AND person = 'ana@ops-2'";
     assert_eq!(scalar(&mut test.client(), audited), 1);

@@ -15,10 +15,7 @@ fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
     let halted = run(&test, driver.run());
     assert_eq!((halted.sent, halted.died_alike, halted.tried), (5, 5, 5));
     let why = halted.halted_because.expect("a sentence");
-    assert!(
-        why.ends_with("of the 5 letters of the canary died again"),
-        "{why}"
-    );
+    has(why, "of the 5 letters of the canary died again");
     assert_eq!(in_state(&queue, LetterState::Open), 100);
     adds_up(&test, halted.id);
 

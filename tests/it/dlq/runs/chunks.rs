@@ -45,10 +45,8 @@ fn all_are_live_once(test: &TestDatabase, letters: i64) {
     assert_eq!(counts, [letters, letters, letters, letters, letters, 0]);
     let (run, all) = (the_run(test), letters.unsigned_abs());
     assert_eq!(run.state, RunState::Finished);
-    assert_eq!(
-        [run.total, run.tried, run.sent, run.skipped],
-        [all, all, all, 0]
-    );
+    let counts = [run.total, run.tried, run.sent, run.skipped];
+    assert_eq!(counts, [all, all, all, 0]);
 }
 
 #[test]

@@ -23,10 +23,8 @@ fn the_membership_of_a_run_is_frozen() {
     assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
     let run = run(&test, driver.run());
     assert_eq!((run.total, run.tried, run.sent, run.skipped), (6, 6, 3, 3));
-    assert_eq!(
-        db.dlq().runs().skips(run.id).unwrap(),
-        [(Skip::Gone, 2), (Skip::NotOpen, 1)]
-    );
+    let skips = db.dlq().runs().skips(run.id).unwrap();
+    assert_eq!(skips, [(Skip::Gone, 2), (Skip::NotOpen, 1)]);
     let went: Vec<i64> = [0, 4, 5].map(|place: usize| ids[place].get()).into();
     assert_eq!(live(&test).into_keys().collect::<Vec<_>>(), went);
     let letter = db.letter(late);
@@ -185,11 +183,8 @@ fn runs_that_wait_keep_no_other_run_from_a_worker() {
     });
     stop(worker);
     assert_eq!(run(&test, other).sent, 2);
-    assert!(
-        waiting
-            .iter()
-            .all(|id| run(&test, *id).state == RunState::Running)
-    );
+    let is_running = |id: &RunId| run(&test, *id).state == RunState::Running;
+    assert!(waiting.iter().all(is_running));
 }
 
 #[test]

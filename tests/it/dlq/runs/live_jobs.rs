@@ -74,10 +74,7 @@ fn an_unthrottled_run_sends_less_while_live_jobs_wait_longer_than_before() {
     let settled = "DELETE FROM redrive.jobs WHERE kind = 'order' AND (meta).generation IS NULL";
     client.sql(settled);
     let now = driver.step().unwrap();
-    assert_eq!(
-        now.sent,
-        before + 225 + FEWEST + FEWEST,
-        "one more than the fewest"
-    );
+    let one_more = before + 225 + FEWEST + FEWEST;
+    assert_eq!(now.sent, one_more, "one more than the fewest");
     assert_eq!(now.wait, Duration::from_millis(10));
 }

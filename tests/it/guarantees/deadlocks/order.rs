@@ -308,12 +308,7 @@ fn an_edit_and_a_capture_that_were_deadlock_victims_are_retried() {
     let both =
         ["0/1", "0/2"].map(|at| ForeignFailure::new("kafka:orders", at, "orders", "order", "{}"));
     let captured = dlq.capture_many(&both).unwrap();
-    assert!(
-        matches!(
-            captured[..],
-            [CaptureOutcome::New(_), CaptureOutcome::New(_)]
-        ),
-        "{captured:?}"
-    );
+    let is_new = |it: &CaptureOutcome| matches!(it, CaptureOutcome::New(_));
+    assert_eq!(captured.into_iter().filter(is_new).count(), 2);
     assert_eq!(tries(&test), 3);
 }

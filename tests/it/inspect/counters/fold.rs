@@ -53,10 +53,8 @@ fn concurrent_folds_inserts_and_readers_lose_no_count() {
                 let seen = enqueued(&mut client);
                 let after = written.load(Ordering::SeqCst) + 3;
                 assert!(seen >= last, "it fell from {last} to {seen}");
-                assert!(
-                    (before..=after).contains(&seen),
-                    "{before} <= {seen} <= {after}"
-                );
+                let is_right = (before..=after).contains(&seen);
+                assert!(is_right, "{before} <= {seen} <= {after}");
                 last = seen;
             }
         })
@@ -111,10 +109,8 @@ fn a_fold_waits_for_no_session_that_keeps_a_drained_table() {
     let mut dump = other.transaction().unwrap();
     dump.sql("LOCK TABLE redrive.metric_deltas IN ACCESS SHARE MODE");
     // Without a timeout, a lock that it asks for would wait until the statement ends.
-    assert_eq!(
-        scalar(&mut client, "SELECT redrive.fold_metrics()::bigint"),
-        1
-    );
+    let folded = scalar(&mut client, "SELECT redrive.fold_metrics()::bigint");
+    assert_eq!(folded, 1);
     assert_eq!(children_in_use(&mut client), 1, "it is truncated later");
     dump.rollback().unwrap();
     client.sql("SELECT redrive.fold_metrics()");

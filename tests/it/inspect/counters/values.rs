@@ -50,11 +50,8 @@ fn a_value_equal_to_a_bucket_bound_is_in_that_bucket() {
         "redrive_dlq_residence_seconds",
         &["orders", "discarded"],
     );
-    assert_eq!(
-        stayed,
-        [1, 0, 1, 0, 0, 0, 0, 0, 0, 0][..stayed.len()],
-        "of those with 0 and 2 attempts"
-    );
+    let expected = &[1, 0, 1, 0, 0, 0, 0, 0, 0, 0][..stayed.len()];
+    assert_eq!(stayed, expected, "of those with 0 and 2 attempts");
 }
 
 #[test]
@@ -136,15 +133,9 @@ fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
         .started();
     finish(&queue, worker);
     let hours = "SELECT floor(sum / 3600)::bigint FROM redrive.metric_totals() WHERE metric = $1";
-    let mut hours = |metric: &str| -> i64 { client.ask(hours, &[&metric]) };
-    assert_eq!(
-        [
-            hours("redrive_job_end_to_end_seconds"),
-            hours("redrive_job_queue_wait_seconds"),
-            hours("redrive_job_run_seconds"),
-        ],
-        [2, 1, 0]
-    );
+    let hours = |of: &str| -> i64 { client.ask(hours, &[&format!("redrive_job_{of}_seconds")]) };
+    let sums = ["end_to_end", "queue_wait", "run"].map(hours);
+    assert_eq!(sums, [2, 1, 0]);
 }
 
 #[test]
@@ -183,14 +174,10 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
     ] {
         assert_eq!(of(metric).len(), slots + 1, "{metric}");
         assert_eq!(series[&format!("{metric}orders,{name}}}")], 1);
-        assert_eq!(
-            series[&format!("{metric}orders,{OTHER}}}")],
-            10_000 - slots.cast_signed() as i64
-        );
-        assert_eq!(
-            of(metric).iter().map(|(_, value)| **value).sum::<i64>(),
-            10_000
-        );
+        let rest = 10_000 - slots.cast_signed() as i64;
+        assert_eq!(series[&format!("{metric}orders,{OTHER}}}")], rest);
+        let all = of(metric).iter().map(|(_, value)| **value).sum::<i64>();
+        assert_eq!(all, 10_000);
     }
     // Unfolded counts are combined by the same rule.
     let same = |series: &Published| {
@@ -245,10 +232,8 @@ fn queues_beyond_the_limit_are_combined_and_checked_together() {
     no_drift(&test.open());
     let series = published(&mut client);
     assert_eq!(series[&format!("redrive_dlq_letters{{{OTHER},open}}")], 2);
-    assert_eq!(
-        series[&format!("redrive_jobs_dead_lettered_by_kind_total{{{OTHER},order}}")],
-        2
-    );
+    let of_kind = format!("redrive_jobs_dead_lettered_by_kind_total{{{OTHER},order}}");
+    assert_eq!(series[&of_kind], 2);
     assert!((folded..=31).contains(&series["redrive_series_folded{queue}"]));
     assert_eq!(series["redrive_series_folded{kind}"], 0);
 }

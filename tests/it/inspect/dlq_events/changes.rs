@@ -98,11 +98,8 @@ fn an_inserted_event_is_captured() {
                  RETURNING id";
     let later = scalar(&mut client, later);
     assert_eq!(event(&test, later), is("PENDING", 4));
-    assert_eq!(
-        claimed(&mut client),
-        [id],
-        "the other one waits for an hour"
-    );
+    let first = claimed(&mut client);
+    assert_eq!(first, [id], "the other one waits for an hour");
     let given_up = "INSERT INTO dlq_events (event_type, payload, error_reason, status)
                     VALUES ('order.created', '{}', 'bad', 'FAILED_PERMANENTLY') RETURNING id";
     let given_up = scalar(&mut client, given_up);
@@ -135,11 +132,8 @@ fn a_claimed_event_that_succeeds_is_recovered() {
     assert_eq!(client.execute(SUCCESS, &[&id]).unwrap(), 1, "repeated");
     assert_eq!(claimed(&mut client), [0_i64; 0]);
     let elsewhere = "SELECT (SELECT count(*) FROM live_jobs) + (SELECT count(*) FROM workers)";
-    assert_eq!(
-        scalar(&mut client, elsewhere),
-        0,
-        "a claim is no job and no worker"
-    );
+    let found = scalar(&mut client, elsewhere);
+    assert_eq!(found, 0, "a claim is no job and no worker");
     no_drift(&test.open());
 }
 
@@ -214,11 +208,8 @@ fn outcomes_need_no_claim() {
     assert_eq!(event(&test, given_up).0, "FAILED_PERMANENTLY");
     let again = "UPDATE dlq_events SET status = 'PENDING', retry_after = NOW() WHERE id = $1";
     client.change(again, &[&given_up]);
-    assert_eq!(
-        event(&test, given_up),
-        is("PENDING", 0),
-        "an operator's retry is no failure"
-    );
+    let offered = event(&test, given_up);
+    assert_eq!(offered, is("PENDING", 0), "a retry is no failure");
     let audited = "SELECT count(*) FROM audit WHERE verb = 'redrive'";
     assert_eq!(scalar(&mut client, audited), 1);
     no_drift(&test.open());
