@@ -22,3 +22,12 @@ mod validate;
 
 mod redaction;
 mod retention;
+
+use redrive_tests::prelude::*;
+
+/// Returns `redrive` as a program, for this database.
+fn program(test: &TestDatabase) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
+    command.args(["--database-url", test.url()]);
+    command
+}

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use redrive::admin::{AuditFilter, AuditRecord, LiveJob};
+use redrive::dlq::runs::{DriveStatus, RedriveRun, RunOptions};
 use redrive::dlq::{
     CaptureOutcome, Edit, Edited, FailureGroup, ForeignFailure, GroupFilter, GroupId, GroupState,
     Letter, LetterFilter, Redaction, RedactionId, RedriveOptions, Redriven, RetentionRule, Skip,
 };
 use redrive::{Database, JobId, Operator, Queue};
+
+use crate::wait::{SOON, wait_until};
 
 /// An operator with a reason.
 pub fn maria() -> Operator {
@@ -29,6 +32,12 @@ pub fn content(letter: &Letter) -> Option<&str> {
     letter.payload.as_ref().map(|json| json.get())
 }
 
+/// Returns the generation and the outcome of each attempt that a letter remembers.
+pub fn outcomes(letter: &Letter) -> Vec<(u32, &str)> {
+    let past = letter.history.iter();
+    past.map(|past| (past.generation, &*past.outcome)).collect()
+}
+
 /// Operations of an operator without a name.
 pub trait Dead {
     /// Returns the database of the letters.
@@ -46,6 +55,25 @@ pub trait Dead {
     fn listed(&self, filter: &LetterFilter) -> Vec<Letter> {
         let listed = self.letters_of().dlq().list(filter);
         listed.unwrap_or_else(|error| panic!("{filter}: {error:?}"))
+    }
+
+    /// Returns the ids of the letters that the filter selects.
+    #[track_caller]
+    fn listed_ids(&self, filter: &LetterFilter) -> Vec<JobId> {
+        let listed = self.listed(filter);
+        listed.iter().map(|letter| letter.id).collect()
+    }
+
+    /// Drives a run of these letters until it stops.
+    #[track_caller]
+    fn drives(&self, filter: &LetterFilter, options: &RunOptions) -> RedriveRun {
+        let runs = self.letters_of().dlq().runs();
+        let started = runs.start(filter, options, &maria()).expect("start a run");
+        let (run, mut driver) = started.expect("letters");
+        wait_until("the run to end", SOON, || {
+            driver.step().expect("a step").status != DriveStatus::Running
+        });
+        runs.get(run.id).expect("ask for a run").expect("the run")
     }
 
     /// Returns the groups that the filter selects.

@@ -42,7 +42,7 @@ pub use at_once::at_once;
 pub use bouncer::Bouncer;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
-pub use dead::{Dead, content, maria, of_orders, only};
+pub use dead::{Dead, content, maria, of_orders, only, outcomes};
 pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_after, reap_within};
 pub use exporter::{Asked, Exporter};
 pub use file::TempFile;

@@ -39,10 +39,8 @@ fn odd() -> Vec<String> {
 fn store(client: &mut Client, payloads: &[String]) -> Vec<i64> {
     let insert = "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.max_attempts)
                   SELECT r.segment, 'orders', 'odd', $1::text::json, 1 FROM redrive.ring r RETURNING id";
-    let stored = payloads
-        .iter()
-        .map(|payload| client.ask(insert, &[payload]));
-    stored.collect()
+    let payloads = payloads.iter();
+    payloads.map(|it| client.ask(insert, &[it])).collect()
 }
 
 /// Returns the payloads of a table, as they are stored.
@@ -127,14 +125,11 @@ fn a_capture_of_json_is_redriven_as_its_bytes() {
     let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     let odd = odd();
-    let ids: Vec<i64> = odd
-        .iter()
-        .enumerate()
-        .map(|(at, raw)| {
-            let event = ForeignFailure::new("s", at.to_string(), "orders", "odd", raw.as_bytes());
-            db.captures_new(&event).get()
-        })
-        .collect();
+    let capture = |(at, raw): (usize, &String)| {
+        let event = ForeignFailure::new("s", at.to_string(), "orders", "odd", raw.as_bytes());
+        db.captures_new(&event).get()
+    };
+    let ids: Vec<i64> = odd.iter().enumerate().map(capture).collect();
     db.redrives(&LetterFilter::new());
     same(&texts(&mut client, "jobs", &ids), &odd);
 }
@@ -199,12 +194,7 @@ fn letters_that_cannot_be_read_harm_no_others() {
     client.sql("SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 5}')");
     let letters: i64 = client.ask("SELECT letters FROM redrive.trigger_schedule('p')", &[]);
     assert_eq!(letters, 5);
-    let options = RunOptions::new().rate(Rate::Unthrottled);
-    let started = db.dlq().runs().start(&open(), &options, &maria());
-    let mut driver = started.unwrap().expect("letters").1;
-    wait_until("the run to end", SOON, || {
-        driver.step().unwrap().status != DriveStatus::Running
-    });
+    db.drives(&open(), &RunOptions::new().rate(Rate::Unthrottled));
     finish(&queue, worker);
     assert_eq!(db.listed(&open()).len(), total);
     let ended = db.listed(&LetterFilter::new().limit(1000));

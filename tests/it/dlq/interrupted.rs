@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use redrive_tests::prelude::*;
 
+use super::program;
 use super::reopen::add_letters;
 
 /// The advisory lock that holds the second batch.
@@ -31,9 +32,7 @@ fn interrupted(test: &TestDatabase, change: &str, signal: &str, line: &str) -> O
     holder.sql(&gate);
     let lock = "SELECT pg_advisory_lock($1)";
     holder.change(lock, &[&HELD]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
-    let command = command.args(["--database-url", test.url()]);
-    let process = Process::start(command.args(words(line)));
+    let process = Process::start(program(test).args(words(line)));
     let mut client = test.client();
     wait_until("the second batch", SOON, || client.ask(WAITS, &[]));
     process.signal(signal);
@@ -56,16 +55,17 @@ fn listed(ids: &[i64]) -> String {
     ids.join(" ")
 }
 
-/// Returns the message about the stop, and the command that undoes the operation.
+/// Fails unless the command says how far it came, and which command of letters undoes that. Returns its arguments.
 #[track_caller]
-fn stop_message(output: &Output) -> (String, String) {
-    let err = String::from_utf8(output.stderr.clone()).unwrap();
+fn undo(output: &Output, how_far: &str, by: &str) -> String {
+    let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");
-    let line = err.lines().find(|line| line.starts_with("stopped: "));
-    let line = line.unwrap_or_else(|| panic!("{err}")).to_owned();
-    let undo = line.split_once("undo: redrive ");
-    let undo = undo.map(|(_, undo)| undo.to_owned());
-    (line, undo.unwrap_or_default())
+    let stopped = format!("stopped: {how_far}; undo: redrive ");
+    let undo = err.lines().filter_map(|line| line.strip_prefix(&*stopped));
+    let undo: String = undo.collect();
+    let is_right = undo.starts_with(&format!("dlq {by} audit="));
+    assert!(is_right, "{stopped}dlq {by} is not in {err}");
+    undo
 }
 
 #[test]
@@ -75,23 +75,13 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     add_letters(&mut client, "orders", 1200);
     hold_at(&mut client, 700);
     let discard = "dlq discard orders --reason 'test data' --yes";
-    let (line, undo) = stop_message(&interrupted(&test, "UPDATE", "INT", discard));
-    assert!(
-        line.starts_with(
-            "stopped: 1,000 of 1,200 letters discarded; undo: redrive dlq reopen audit="
-        ),
-        "{line}"
-    );
+    let output = interrupted(&test, "UPDATE", "INT", discard);
+    let reopen = undo(&output, "1,000 of 1,200 letters discarded", "reopen");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 1000);
 
     hold_at(&mut client, 200);
-    let (line, again) = stop_message(&interrupted(&test, "UPDATE", "TERM", &undo));
-    assert!(
-        line.starts_with(
-            "stopped: 500 of 1,000 letters reopened; undo: redrive dlq discard audit="
-        ),
-        "{line}"
-    );
+    let output = interrupted(&test, "UPDATE", "TERM", &reopen);
+    let again = undo(&output, "500 of 1,000 letters reopened", "discard");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
     test.run(again);
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 1000);
@@ -102,9 +92,7 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
     let discard = format!("dlq discard {} --reason test", listed(&ids));
     let output = interrupted(&test, "UPDATE", "INT", &discard);
-    let (line, _) = stop_message(&output);
-    let stopped = "stopped: 500 of 1,200 letters discarded; ";
-    assert!(line.starts_with(stopped), "{line}");
+    undo(&output, "500 of 1,200 letters discarded", "reopen");
     lacks(String::from_utf8_lossy(&output.stderr), "not discarded");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
 }
@@ -120,10 +108,9 @@ fn an_interrupted_restore_does_not_explain_the_letters_that_it_had_no_time_for()
     assert_eq!(db.tidies_up(), 1200);
     let restore = format!("dlq archive restore {}", listed(&ids));
     let output = interrupted(&test, "INSERT", "INT", &restore);
-    let (line, _) = stop_message(&output);
-    let stopped = "stopped: 500 of 1,200 letters restored; ";
-    assert!(line.starts_with(stopped), "{line}");
-    lacks(String::from_utf8_lossy(&output.stderr), "not restored");
+    let err = String::from_utf8_lossy(&output.stderr);
+    has(&err, "stopped: 500 of 1,200 letters restored; ");
+    lacks(&err, "not restored");
     assert_eq!(letters_in(&db, "orders", LetterState::Open), 500);
 }
 
@@ -137,11 +124,8 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
         client.ask(asked, &[])
     };
     let edit = r#"dlq edit orders --merge '{"currency": "EUR"}' --yes"#;
-    let (line, undo) = stop_message(&interrupted(&test, "UPDATE", "INT", edit));
-    assert!(
-        line.starts_with("stopped: 200 of 250 letters edited; undo: redrive dlq edit audit="),
-        "{line}"
-    );
+    let output = interrupted(&test, "UPDATE", "INT", edit);
+    let undo = undo(&output, "200 of 250 letters edited", "edit");
     assert_eq!(edited(&mut client), 200);
 
     let dry = undo.strip_suffix(" --yes").expect("a change");
@@ -162,10 +146,8 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
     let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
     let first = ids[0];
     let exec = format!("test $REDRIVE_LETTER_ID = {first} || sleep 600");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
-    let command = command.args(["--database-url", test.url(), "--json"]);
     let line = ["dlq", "deliver", "orders", "--yes", "--exec", &exec];
-    let process = Process::start(command.args(line));
+    let process = Process::start(program(&test).arg("--json").args(line));
     let db = test.open();
     wait_until("the first letter to be delivered", SOON, || {
         letters_in(&db, "orders", LetterState::Recovered) == 1
@@ -174,18 +156,13 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
     let output = process.output();
     assert_eq!(output.status.code(), Some(130));
     let lines = |text: &[u8]| -> Vec<Value> {
-        let text = String::from_utf8_lossy(text);
-        text.lines()
-            .map(|line| serde_json::from_str(line).expect(line))
-            .collect()
+        let lines = serde_json::Deserializer::from_slice(text).into_iter();
+        lines.map(|line| line.expect("JSON")).collect()
     };
-    assert_eq!(
-        lines(&output.stdout),
-        [
-            json!({"id": first, "outcome": "delivered"}),
-            json!({"action": "deliver", "dry_run": false, "letters": 1, "failed": 0, "skipped": []}),
-        ]
-    );
+    let delivered = json!({"id": first, "outcome": "delivered"});
+    let total =
+        json!({"action": "deliver", "dry_run": false, "letters": 1, "failed": 0, "skipped": []});
+    assert_eq!(lines(&output.stdout), [delivered, total]);
     let message = "stopped: 1 of 3 letters delivered; the others stay open";
     let told = json!({ "message": message });
     assert_eq!(lines(&output.stderr).last(), Some(&told));
@@ -204,10 +181,8 @@ fn a_signal_ends_a_redrive_between_its_checks_and_its_run() {
     client.sql(&gate);
     let mut holder = test.client();
     holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
-    let command = command.args(["--database-url", test.url()]);
     let line = "dlq redrive orders --validate --exec true --yes";
-    let mut process = Process::start(command.args(words(line)));
+    let mut process = Process::start(program(&test).args(words(line)));
     wait_until("the run", SOON, || client.ask(WAITS, &[]));
     process.signal("INT");
     assert_eq!(process.ends().code(), Some(130));
@@ -222,10 +197,8 @@ fn an_interrupted_edit_ends_its_command() {
         let exec = format!(
             "test -s {first} && {{ echo $$ > {pid}; sleep 600; }}; echo 1 > {first}; echo '[1]'"
         );
-        let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
-        let command = command.args(["--database-url", test.url()]);
         let line = ["dlq", "edit", "orders", yes, "--exec", &exec];
-        let process = Process::start(command.args(line));
+        let process = Process::start(program(&test).args(line));
         wait_until("the second command to begin", SOON, || {
             pid.bytes().ends_with(b"\n")
         });
@@ -255,9 +228,9 @@ fn an_interrupted_edit_ends_its_command() {
 fn an_interrupted_capture_keeps_the_lines_that_had_come() {
     let (test, mut client) = TestDatabase::with_client();
     let (stdin, mut lines) = io::pipe().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
-    let command = command.args(["--database-url", test.url()]).stdin(stdin);
-    let process = Process::start(command.args(["dlq", "capture", "--file", "-"]));
+    let mut command = program(&test);
+    let command = command.args(["dlq", "capture", "--file", "-"]);
+    let process = Process::start(command.stdin(stdin));
     let line = |position: u32| json!({"source": "s", "position": position.to_string(), "queue": "q", "kind": "k", "payload": 1});
     write!(lines, "{}\n{}\n{{\"source\"", line(1), line(2)).unwrap();
     // The input does not end, and its third line is not complete.
@@ -276,33 +249,20 @@ fn an_interrupted_capture_keeps_the_lines_that_had_come() {
 #[test]
 fn an_interrupted_cancellation_of_jobs_names_the_letters_to_send_back() {
     for by_id in [false, true] {
-        an_interrupted_cancellation(by_id);
+        let (test, queue) = TestDatabase::with_orders();
+        let jobs = queue.enqueue_many(&Order::up_to(1200)).unwrap();
+        let hold = "UPDATE redrive.jobs SET kind = 'held' WHERE id = $1";
+        test.client().change(hold, &[&jobs[700].get()]);
+        let ids: Vec<i64> = jobs.iter().map(|id| id.get()).collect();
+        let cancel = match by_id {
+            true => format!("job cancel {}", listed(&ids)),
+            false => "job cancel orders --yes".to_owned(),
+        };
+        let output = interrupted(&test, "INSERT", "INT", &cancel);
+        let undo = undo(&output, "1,000 of 1,200 jobs cancelled", "redrive");
+        assert_eq!(in_state(&queue, LetterState::Open), 1000);
+        test.run(format!("{undo} --no-wait"));
+        let waiting = queue.database().admin().jobs().count(&JobFilter::new());
+        assert_eq!(waiting.unwrap().ready, 1200);
     }
-}
-
-fn an_interrupted_cancellation(by_id: bool) {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let jobs = queue.enqueue_many(&Order::up_to(1200)).unwrap();
-    let hold = "UPDATE redrive.jobs SET kind = 'held' WHERE id = $1";
-    let mut client = test.client();
-    client.change(hold, &[&jobs[700].get()]);
-    let ids: Vec<i64> = jobs.iter().map(|id| id.get()).collect();
-    let cancel = match by_id {
-        true => format!("job cancel {}", listed(&ids)),
-        false => "job cancel orders --yes".to_owned(),
-    };
-    let (line, undo) = stop_message(&interrupted(&test, "INSERT", "INT", &cancel));
-    assert!(
-        line.starts_with(
-            "stopped: 1,000 of 1,200 jobs cancelled; undo: redrive dlq redrive audit="
-        ),
-        "{line}"
-    );
-    let letters = LetterFilter::new();
-    let db = queue.database();
-    assert_eq!(db.dlq().count(&letters).unwrap().letters, 1000);
-    test.run(format!("{undo} --no-wait"));
-    let waiting = db.admin().jobs().count(&JobFilter::new());
-    assert_eq!(waiting.unwrap().ready, 1200);
 }

@@ -52,7 +52,7 @@ pub fn busy() {
 }
 
 /// The worker stops at any moment, with a short grace or none. It reports each handler that still runs.
-fn stopped() {
+pub fn stopped() {
     let env = Environment::new(6, 4 * MS);
     let worker = env.worker(any_end).start().expect("a worker");
     thread::sleep(random_time(60 * MS));

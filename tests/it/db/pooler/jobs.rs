@@ -79,12 +79,8 @@ fn jobs_are_retried_dead_lettered_and_redriven() {
     // One run driven by the test, and one by the worker.
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let some = LetterFilter::new().ids(ids[4..6].to_vec());
+    db.drives(&some, &options);
     let runs = db.dlq().runs();
-    let started = runs.start(&some, &options, &maria()).unwrap();
-    let (_, mut driver) = started.expect("letters");
-    wait_until("the run to end", SOON, || {
-        driver.step().unwrap().status != DriveStatus::Running
-    });
     let made = runs.create(&of_orders(), &options, &maria());
     let run = made.unwrap().expect("letters").id;
     wait_until("a worker to drive the run to its end", SOON, || {

@@ -2,8 +2,6 @@
 
 use redrive_tests::prelude::*;
 
-use super::die;
-
 /// Checks that the counts of the groups match the letters.
 #[track_caller]
 pub(in crate::dlq) fn are_exact(client: &mut Client) {
@@ -85,34 +83,4 @@ fn group_counts_match_the_letters_under_concurrent_changes() {
     are_exact(&mut client);
     while client.ask::<i64>("SELECT redrive.fold_letters()", &[]) > 0 {}
     are_exact(&mut client);
-}
-
-#[test]
-fn group_counts_with_a_filter_match_the_letters() {
-    let (test, mut client) = TestDatabase::with_client();
-    let queue: Queue = test.queue("orders");
-    let db = queue.database();
-    letters(&queue, 30);
-    die(&mut client, "Other", "x");
-    client.sql("SELECT redrive.capture('kafka', '1', 'orders', 'order', '{broken')");
-    db.discards(&of_orders().limit(3));
-    let mut expected = BTreeMap::new();
-    for letter in db.listed(&LetterFilter::new().state(LetterState::Open)) {
-        *expected.entry(letter.error_class).or_insert(0_u64) += 1;
-    }
-    assert_eq!(expected.values().sum::<u64>(), 29);
-    for (class, count) in expected {
-        let open = LetterFilter::new()
-            .state(LetterState::Open)
-            .error_class(&class);
-        let counted = db.dlq().count(&open).unwrap();
-        let redrivable = if class == "captured" { 0 } else { count };
-        assert_eq!(counted.letters, count, "{class}");
-        assert_eq!(counted.redrivable, redrivable, "{class}");
-        // The same with a condition that needs the letters.
-        let one_by_one = db.dlq().count(&open.ids_from(JobId::new(0))).unwrap();
-        assert_eq!(one_by_one, counted, "{class}");
-    }
-    let none = LetterFilter::new().queue("other").state(LetterState::Open);
-    assert_eq!(db.dlq().count(&none).unwrap().letters, 0);
 }

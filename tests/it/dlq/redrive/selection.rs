@@ -76,16 +76,6 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
     assert_eq!(letter.max_attempts, 2);
     // The queue is part of the fingerprint, but it is the same failure.
     assert_eq!(letter.alike, 1);
-    for wrong in [
-        RedriveOptions::new().to_queue(" "),
-        RedriveOptions::new().priority(1001),
-        RedriveOptions::new().max_attempts(0),
-        RedriveOptions::new().force(),
-    ] {
-        let (all, nobody) = (LetterFilter::new(), Operator::default());
-        let refused = db.dlq().redrive_with(&all, &wrong, &nobody);
-        assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
-    }
 }
 
 #[test]
@@ -159,22 +149,18 @@ fn a_redrive_reports_letters_that_no_worker_would_claim() {
         let preview = db.dlq().preview_redrive(&LetterFilter::new(), options);
         let preview = preview.unwrap();
         assert_eq!((preview.letters(), preview.groups.len()), (3, 1));
-        preview
-            .blocked
-            .unserved
-            .iter()
-            .map(|to| (to.queue.clone(), to.kind.clone(), to.letters))
-            .collect::<Vec<_>>()
+        let unserved = preview.blocked.unserved.iter();
+        let unserved = unserved.map(|to| format!("{} {} {}", to.queue, to.kind, to.letters));
+        unserved.collect::<Vec<_>>()
     };
     let here = RedriveOptions::new();
     let there = RedriveOptions::new().to_queue("nowhere");
-    let waiting = |queue: &str| vec![(queue.to_owned(), "order".to_owned(), 3)];
-    assert_eq!(preview(&here), waiting("orders"));
+    assert_eq!(preview(&here), ["orders order 3"]);
     let other = worker(&queue).handle_kind("other", |_| Ok(())).started();
-    assert_eq!(preview(&here), waiting("orders"), "it takes another kind");
+    assert_eq!(preview(&here), ["orders order 3"], "it takes another kind");
     let any = worker(&queue).handle_any(|_| Ok(())).started();
-    assert_eq!(preview(&here), []);
-    assert_eq!(preview(&there), waiting("nowhere"));
+    assert_eq!(preview(&here), [""; 0]);
+    assert_eq!(preview(&there), ["nowhere order 3"]);
     stop(other);
     stop(any);
 }

@@ -2,13 +2,13 @@
 
 use redrive_tests::prelude::*;
 
+use super::super::program;
 use super::{expire, hurry};
 
 /// Starts a command of `redrive dlq`.
 fn start(test: &TestDatabase, line: &str) -> Process {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
-    let command = command.args(["--database-url", test.url(), "dlq"]);
-    Process::start(command.args(line.split(' ')))
+    let mut command = program(test);
+    Process::start(command.arg("dlq").args(line.split(' ')))
 }
 
 fn runs(test: &TestDatabase) -> Vec<RedriveRun> {
@@ -66,35 +66,25 @@ fn eight_killed_and_resumed_commands_send_every_letter_once() {
     wait_until("eight runs", SOON, || runs(&test).len() == 8);
     for next in 0..operators.len() {
         let enough = sent(&test) + random(400);
-        wait_until(
-            "some letters to be sent, or no run to be left",
-            SOON,
-            || {
-                sent(&test) >= enough
-                    || operators[next..]
-                        .iter_mut()
-                        .all(|one| one.ended().is_some())
-            },
-        );
+        wait_until("letters to be sent, or all to have ended", SOON, || {
+            let mut left = operators[next..].iter_mut();
+            sent(&test) >= enough || left.all(|one| one.ended().is_some())
+        });
         operators[next].kill();
     }
     // Resumed and killed again until no run is left to resume.
     for round in 0.. {
-        let left: Vec<String> = runs(&test)
-            .iter()
-            .filter(|run| run.state == RunState::Running)
-            .map(|run| run.id.to_string())
-            .collect();
+        let mut left = runs(&test);
+        left.retain(|run| run.state == RunState::Running);
         if left.is_empty() {
             break;
         }
         expire(&test);
         let tried = || runs(&test).iter().map(|run| run.tried).sum::<u64>();
         let enough = tried() + random(2000);
-        let operators: Vec<Process> = left
-            .iter()
-            .map(|id| start(&test, &format!("runs resume {id} --no-wait")))
-            .collect();
+        let resume = |run: &RedriveRun| format!("runs resume {} --no-wait", run.id);
+        let operators = left.iter().map(|run| start(&test, &resume(run)));
+        let operators: Vec<Process> = operators.collect();
         if round < 3 {
             wait_until("some letters to be tried", SOON, || {
                 let all = runs(&test);

@@ -90,17 +90,27 @@ fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
 
 #[test]
 fn an_erased_letter_keeps_no_run_waiting() {
-    let (test, queue, _) = TestDatabase::with_letters(3);
-    let mut driver = start(&test, &slowly());
-    next_due(&test, LONG_AGO);
-    assert_eq!(driver.step().unwrap().sent, 2);
-    let mut client = test.client();
-    let waiting = LetterFilter::new().ids(live(&test).into_keys().map(JobId::new));
-    let db = queue.database();
-    db.dlq().erase(&waiting, &maria()).unwrap();
-    assert_eq!(db.admin().faults().unwrap(), []);
-    let told = "SELECT count(*) FROM redrive.run_letters WHERE outcome = 'skipped_gone'";
-    assert_eq!(scalar(&mut client, told), 2);
+    // One that has not sent all of its letters, and one that has ended.
+    for (options, has_ended) in [(slowly(), false), (unthrottled(), true)] {
+        let (test, queue, _) = TestDatabase::with_letters(3);
+        let mut driver = start(&test, &options);
+        next_due(&test, LONG_AGO);
+        match has_ended {
+            true => assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished)),
+            false => assert_eq!(driver.step().unwrap().sent, 2),
+        }
+        let waiting = live(&test).into_keys().map(JobId::new).take(2);
+        let waiting = LetterFilter::new().ids(waiting);
+        let db = queue.database();
+        db.dlq().erase(&waiting, &maria()).unwrap();
+        assert_eq!(db.admin().faults().unwrap(), []);
+        let gone = "run_letters WHERE outcome = 'skipped_gone'";
+        assert_eq!(test.count(gone), 2);
+        let run = run(&test, driver.run());
+        let counts = (run.sent, run.skipped, run.still_running);
+        assert!(!has_ended || counts == (1, 2, 1), "{run:?}");
+        no_drift(db);
+    }
 }
 
 #[test]
