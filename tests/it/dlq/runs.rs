@@ -19,10 +19,8 @@ fn unthrottled() -> RunOptions {
 
 fn start(test: &TestDatabase, options: &RunOptions) -> RunDriver {
     let db = test.open();
-    let started = db
-        .dlq()
-        .runs()
-        .start(&LetterFilter::new(), options, &maria());
+    let runs = db.dlq().runs();
+    let started = runs.start(&LetterFilter::new(), options, &maria());
     started.unwrap().expect("letters").1
 }
 

@@ -32,10 +32,8 @@ fn validation_counts_passing_letters_and_groups_failing_ones() {
     has(&field.sample, "missing field");
     assert_eq!(field.ids, [ids[0], ids[7]]);
 
-    let one = db
-        .dlq()
-        .validate(&only(ids[7]), &Validators::new().decodes::<Order>())
-        .unwrap();
+    let decodes = Validators::new().decodes::<Order>();
+    let one = db.dlq().validate(&only(ids[7]), &decodes).unwrap();
     assert_eq!((one.passed, one.failed), (0, 1));
     let limited = of_orders().limit(5);
     let some = db.dlq().validate(&limited, &validators).unwrap();
@@ -77,11 +75,8 @@ fn a_validator_that_panics_fails_only_its_letter() {
         assert!(order.number != 2, "cannot bear order 2");
         Ok::<(), String>(())
     });
-    let found = queue
-        .database()
-        .dlq()
-        .validate(&of_orders(), &validators)
-        .unwrap();
+    let found = queue.database().dlq().validate(&of_orders(), &validators);
+    let found = found.unwrap();
     assert_eq!((found.passed, found.failed), (2, 1));
     assert_eq!(found.errors[0].ids, [ids[1]]);
     has(&found.errors[0].sample, "cannot bear order 2");

@@ -19,9 +19,9 @@ fn a_stream_consumer_loses_no_event_and_captures_none_twice() {
         log.push(b'\n');
     }
     let consume = |from| {
-        let consumed =
-            stream_consumer::consume(&log[..], "log:orders", from, &db, stream_consumer::process)
-                .unwrap();
+        let process = stream_consumer::process;
+        let consumed = stream_consumer::consume(&log[..], "log:orders", from, &db, process);
+        let consumed = consumed.unwrap();
         (consumed.processed, consumed.captured, consumed.next_offset)
     };
     assert_eq!(consume(0), (240, 10, 250));
@@ -30,17 +30,12 @@ fn a_stream_consumer_loses_no_event_and_captures_none_twice() {
     assert_eq!(consume(250), (0, 0, 250));
     let found = db.listed(&of_orders());
     assert_eq!(found.len(), 10);
-    let count = |class: &str| {
-        found
-            .iter()
-            .filter(|letter| letter.error_class == class)
-            .count()
-    };
-    assert_eq!((count("Undecodable"), count("OrderRefused")), (5, 5));
-    let odd = found
-        .iter()
-        .find(|letter| letter.position.as_deref() == Some("57"))
-        .expect("the event at this offset");
+    let refused = found.iter().filter(|it| it.error_class == "OrderRefused");
+    assert_eq!(refused.count(), 5);
+    let mut odd = found.iter().filter(|it| it.error_class == "Undecodable");
+    assert_eq!(odd.clone().count(), 5);
+    let odd = odd.find(|letter| letter.position.as_deref() == Some("57"));
+    let odd = odd.expect("the event at this offset");
     assert_eq!(odd.raw.as_deref(), Some(&b"{\"order\": \xff"[..]));
     // Edited and valid, it is an ordinary job.
     let set = Edit::set(r#"{"order": 57, "cents": 100}"#).unwrap();

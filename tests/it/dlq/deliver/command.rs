@@ -2,20 +2,20 @@
 
 use redrive_tests::prelude::*;
 
+/// The last line of a delivery.
+fn total(letters: u32, failed: u32) -> Value {
+    json!({ "action": "deliver", "dry_run": false, "letters": letters, "failed": failed, "skipped": [] })
+}
+
 #[test]
 fn a_delivery_command_receives_the_original_bytes() {
     let (test, db) = TestDatabase::opened();
     let bytes: Vec<u8> = (0..=255).collect();
-    let event = ForeignFailure::new(
-        "kafka:orders",
-        "3/1842",
-        "orders",
-        "order.placed",
-        &bytes[..],
-    )
-    .header("trace", "abc")
-    .error("ParseError", "no text");
-    let id = db.captures_new(&event);
+    let from = |source, position, raw: &[u8]| {
+        ForeignFailure::new(source, position, "orders", "order.placed", raw)
+    };
+    let event = from("kafka:orders", "3/1842", &bytes).header("trace", "abc");
+    let id = db.captures_new(&event.error("ParseError", "no text"));
     let file = TempFile::of("");
     let command = format!(
         "test \"$REDRIVE_SOURCE $REDRIVE_POSITION $REDRIVE_KIND $REDRIVE_ERROR_CLASS\" = \
@@ -32,8 +32,7 @@ fn a_delivery_command_receives_the_original_bytes() {
     assert_eq!(letter.raw, Some(bytes));
 
     // After an edit the payload is sent, on one line.
-    let event = ForeignFailure::new("kafka", "3/1843", "orders", "order.placed", &b"{"[..]);
-    let id = db.captures_new(&event);
+    let id = db.captures_new(&from("kafka", "3/1843", b"{"));
     let set = Edit::set(r#"{"a": 1}"#).unwrap();
     db.edits(&only(id), &set);
     deliver(id, &format!("cat > {file}"));
@@ -55,16 +54,10 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
         .exits_with(1)
         .prints("2 letters delivered\n")
         .tells(failed);
-    let lines = ran(&test, &[&deliver[..], &["--yes", "--json"]].concat())
-        .exits_with(1)
-        .lines();
-    assert_eq!(
-        lines,
-        [
-            json!({ "id": ids[2].get(), "outcome": "failed", "error_class": "exit:7", "error_message": "too many" }),
-            json!({ "action": "deliver", "dry_run": false, "letters": 0, "failed": 1, "skipped": [] })
-        ]
-    );
+    let lines = ran(&test, &[&deliver[..], &["--yes", "--json"]].concat());
+    let lines = lines.exits_with(1).lines();
+    let failed = json!({ "id": ids[2].get(), "outcome": "failed", "error_class": "exit:7", "error_message": "too many" });
+    assert_eq!(lines, [failed, total(0, 1)]);
     let slow = "dlq deliver orders --exec 'sleep 300' --deadline 200ms --yes";
     test.fails(1, slow)
         .tells("timeout: the command exceeded its deadline");
@@ -78,25 +71,21 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
     let (test, _, ids) = TestDatabase::with_letters(3);
     let redact = "UPDATE redrive.dead_letters SET redacted = '{/number}' WHERE id = $1";
     test.client().change(redact, &[&ids[0].get()]);
-    let deliver = |more: &str| {
-        format!("dlq deliver orders --exec true {more}")
-            .trim_end()
-            .to_owned()
-    };
+    let deliver = |more: &str| format!("dlq deliver orders --exec true{more}");
     test.run(deliver(""))
         .shows("2 open letters would be delivered")
         .shows("1 letter left out: the payload was redacted")
         .shows(ids[1].to_string());
     let skipped = json!([{"reason": "redacted", "state": null, "letters": 1,
         "include": "`redrive dlq edit` replaces it, --force --reason TEXT includes them"}]);
-    test.run(deliver("--json"))
+    test.run(deliver(" --json"))
         .holds(&json!({"letters": 2, "matching": 3, "skipped": skipped}));
-    test.run(deliver("--force --reason x"))
+    test.run(deliver(" --force --reason x"))
         .shows("3 open letters would be delivered");
-    test.fails(1, deliver("--limit 1"))
+    test.fails(1, deliver(" --limit 1"))
         .shows("0 open letters would be delivered")
         .hides("--yes");
-    test.fails(1, deliver("--yes"))
+    test.fails(1, deliver(" --yes"))
         .prints("2 letters delivered\n");
 }
 
@@ -117,13 +106,8 @@ fn a_delivery_whose_session_ends_says_how_far_it_came() {
     let deliver = ["dlq", "deliver", "orders", "--sink", "broken", "--yes"];
     let lines = ran_by(&program, &test, &[&deliver[..], &["--json"]].concat()).exits_with(2);
     lines.tells("stopped: 1 of 3 letters delivered; the others stay open");
-    assert_eq!(
-        lines.lines(),
-        [
-            json!({ "id": ids[0].get(), "outcome": "delivered" }),
-            json!({ "action": "deliver", "dry_run": false, "letters": 1, "failed": 0, "skipped": [] }),
-        ]
-    );
+    let delivered = json!({ "id": ids[0].get(), "outcome": "delivered" });
+    assert_eq!(lines.lines(), [delivered, total(1, 0)]);
     assert_eq!(in_state(&queue, LetterState::Recovered), 1);
     // Nothing was delivered before the first one failed.
     ran_by(&program, &test, &deliver).exits_with(2).prints("");

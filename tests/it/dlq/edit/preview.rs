@@ -14,14 +14,10 @@ fn the_command_shows_the_difference_before_it_acts() {
         .shows("249 letters would be edited, 1 would not change, 0 cannot be edited.");
     let lines = test.run(format!("{edit} --json")).lines();
     assert_eq!(lines.len(), 250);
-    assert_eq!(
-        lines[249],
-        json!({ "dry_run": true, "action": "edit", "letters": 249, "unchanged": 1, "invalid": 0 })
-    );
-    assert_eq!(
-        lines[0],
-        json!({ "id": ids[0].get(), "before": { "number": 1 }, "after": { "number": 3 } })
-    );
+    let total =
+        json!({"dry_run": true, "action": "edit", "letters": 249, "unchanged": 1, "invalid": 0});
+    let change = json!({"id": ids[0].get(), "before": {"number": 1}, "after": {"number": 3}});
+    assert_eq!((&lines[0], &lines[249]), (&change, &total));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
 
     test.run(format!("{edit} --yes"))
@@ -87,15 +83,7 @@ fn a_command_edits_each_letter_by_its_payload() {
         ("printf '\\377'", "1m", "UTF-8"),
         ("sleep 600", "100ms", "deadline"),
     ] {
-        let edit = [
-            "dlq",
-            "edit",
-            "orders",
-            "--deadline",
-            deadline,
-            "--exec",
-            command,
-        ];
+        let edit = [&edit[..4], &[command, "--deadline", deadline]].concat();
         ran(&test, &edit).exits_with(1).tells(error);
     }
 }

@@ -97,25 +97,16 @@ const WRONG: &str = r#"
 
 const ERASE: &str = "SELECT redrive.erase($1::text::jsonb)";
 
-/// Expects an error that names each of `named`, and that nothing changed.
+/// Expects an error that names this.
 #[track_caller]
 fn refused(client: &mut Client, operation: &str, filter: &str, named: &str) {
-    let mut transaction = client.transaction().unwrap();
-    let answer = transaction.query(operation, &[&filter]);
-    let error = match answer {
+    let error = match client.query(operation, &[&filter]) {
         Ok(rows) => panic!("{operation} takes {filter}: {} rows", rows.len()),
         Err(error) => error,
     };
-    let error = error.as_db_error().expect("an answer of the server");
-    assert_eq!(
-        error.code().code(),
-        "22023",
-        "{operation} {filter}: {error}"
-    );
-    assert!(
-        error.message().contains(named),
-        "{operation} {filter}: {error}"
-    );
+    let code = error.code().map(SqlState::code);
+    let is_right = code == Some("22023") && refusal(&error).contains(named);
+    assert!(is_right, "{operation} {filter}: {error:?}");
 }
 
 fn setup() -> (TestDatabase, Client) {
@@ -131,16 +122,11 @@ fn setup() -> (TestDatabase, Client) {
 fn a_null_an_unknown_key_and_a_wrong_value_are_refused_in_every_operation() {
     let (_test, mut client) = setup();
     let keys = |client: &mut Client, list: &str| -> Vec<String> {
-        let error = client
-            .query(&format!("SELECT redrive.{list}('{{\"odd\": 1}}')"), &[])
-            .expect_err("an unknown key");
-        let hint = error
-            .as_db_error()
-            .and_then(|error| error.hint())
-            .expect("the keys");
-        let listed = hint
-            .trim_start_matches("Expected one of ")
-            .trim_end_matches('.');
+        let odd = format!("SELECT redrive.{list}('{{\"odd\": 1}}')");
+        let error = client.query(&odd, &[]).expect_err("an unknown key");
+        let hint = error.as_db_error().and_then(|error| error.hint());
+        let listed = hint.and_then(|hint| hint.strip_prefix("Expected one of "));
+        let listed = listed.expect("the keys").trim_end_matches('.');
         listed.split(", ").map(str::to_owned).collect()
     };
     let of_letters = keys(&mut client, "list_letters");
@@ -149,15 +135,10 @@ fn a_null_an_unknown_key_and_a_wrong_value_are_refused_in_every_operation() {
     for (operations, keys) in [(&ON_LETTERS[..], of_letters), (&ON_JOBS[..], of_jobs)] {
         for operation in operations {
             for key in &keys {
-                refused(&mut client, operation, &format!("{{\"{key}\": null}}"), key);
-                refused(
-                    &mut client,
-                    operation,
-                    &format!("{{\"{key}\": [null]}}"),
-                    key,
-                );
-                refused(&mut client, operation, &format!("{{\"{key}\": {{}}}}"), key);
-                refused(&mut client, operation, &format!("{{\"{key}\": true}}"), key);
+                for value in ["null", "[null]", "{}", "true"] {
+                    let filter = format!("{{\"{key}\": {value}}}");
+                    refused(&mut client, operation, &filter, key);
+                }
             }
             refused(&mut client, operation, "{\"odd\": null}", "odd");
             refused(&mut client, operation, "{\"ids\": [1], \"odd\": 1}", "odd");
@@ -167,12 +148,8 @@ fn a_null_an_unknown_key_and_a_wrong_value_are_refused_in_every_operation() {
         }
     }
     for key in ["ids", "queue", "kind", "payload"] {
-        refused(
-            &mut client,
-            ERASE,
-            &format!("{{\"payload\": \"$ == 1\", \"{key}\": null}}"),
-            key,
-        );
+        let filter = format!("{{\"payload\": \"$ == 1\", \"{key}\": null}}");
+        refused(&mut client, ERASE, &filter, key);
     }
     refused(&mut client, ERASE, "{\"ids\": null}", "ids");
     refused(&mut client, ERASE, "{\"ids\": [1], \"odd\": 1}", "odd");
@@ -220,21 +197,15 @@ fn an_empty_list_selects_nothing_in_every_operation() {
         for operation in operations {
             for key in lists {
                 let filter = format!("{{\"{key}\": []}}");
-                if operation.contains("set_policy") && *key == "state" {
-                    continue;
+                if !operation.contains("set_policy") || *key != "state" {
+                    client.change(operation, &[&filter]);
                 }
-                client
-                    .query(*operation, &[&filter])
-                    .unwrap_or_else(|error| panic!("{operation} {filter}: {error:?}"));
             }
         }
     }
-    client
-        .query(ERASE, &[&"{\"ids\": [], \"payload\": \"$.number == 1\"}"])
-        .unwrap();
-    client
-        .query("SELECT redrive.trigger_schedule('p')", &[])
-        .unwrap();
+    let none = "{\"ids\": [], \"payload\": \"$.number == 1\"}";
+    client.change(ERASE, &[&none]);
+    client.sql("SELECT redrive.trigger_schedule('p')");
     assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
     assert_eq!(client.count("live_jobs WHERE priority = 0"), 3);
     assert_eq!(client.count("audit WHERE letters > 0"), 0);

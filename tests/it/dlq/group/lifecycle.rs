@@ -95,10 +95,8 @@ fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
         }
     }
     let classes = |filter: &GroupFilter| -> Vec<String> {
-        db.groups(filter)
-            .into_iter()
-            .map(|group| group.error_class)
-            .collect()
+        let groups = db.groups(filter).into_iter();
+        groups.map(|group| group.error_class).collect()
     };
     assert_eq!(classes(&GroupFilter::new()), ["Many", "Some", "Few"]);
     assert_eq!(classes(&GroupFilter::new().limit(1)), ["Many"]);

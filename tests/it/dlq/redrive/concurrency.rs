@@ -13,10 +13,8 @@ fn redriven(test: &TestDatabase, operators: usize, filter: &LetterFilter) -> Vec
 fn eight_operators_never_redrive_a_letter_twice() {
     let (test, queue, ids) = TestDatabase::with_letters(2000);
     let answers = redriven(&test, 8, &of_orders());
-    let redriven: Vec<JobId> = answers
-        .iter()
-        .flat_map(|answer| answer.redriven.clone())
-        .collect();
+    let redriven = answers.into_iter().flat_map(|answer| answer.redriven);
+    let redriven: Vec<JobId> = redriven.collect();
     let different: BTreeSet<JobId> = redriven.iter().copied().collect();
     let is_once = redriven.len() == different.len();
     assert!(is_once, "a letter was redriven by two");

@@ -46,13 +46,10 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
         };
         assert_eq!((letter.state, letter.generation), (state, generation));
         assert_eq!((letter.attempts, letter.cause), (2, DeathCause::Exhausted));
-        let made: Vec<(u32, u32)> = letter
-            .history
-            .iter()
-            .map(|attempt| (attempt.generation, attempt.attempt))
-            .collect();
-        let expected: Vec<(u32, u32)> = (0..=generation).flat_map(|g| [(g, 1), (g, 2)]).collect();
-        assert_eq!(made, expected);
+        let past = letter.history.iter();
+        let made = past.map(|attempt| (attempt.generation, attempt.attempt));
+        let expected = (0..=generation).flat_map(|g| [(g, 1), (g, 2)]);
+        assert!(made.eq(expected), "{letter:?}");
         assert_eq!(letter.enqueued_at, first.enqueued_at);
         assert!(letter.died_at > first.died_at);
     }

@@ -55,11 +55,7 @@ fn a_canary_that_recovers_is_followed_by_a_ramp() {
     // run that is slow because of live jobs may need several for one.
     let mut tried: Vec<u64> = steps.iter().map(|step| step.tried).collect();
     tried.dedup();
-    let ends: Vec<u64> = [2, 10, 42]
-        .into_iter()
-        .filter(|end| tried.contains(end))
-        .collect();
-    assert_eq!(ends, [2, 10, 42], "{tried:?}");
+    assert!(tried.contains(&42), "{tried:?}");
     assert_eq!(tried[..2], [2, 10], "{tried:?}");
     for (stage, before) in steps[1..3].iter().zip([2, 10]) {
         assert!(stage.recovered * 10 >= before * 9, "{steps:?}");

@@ -151,12 +151,7 @@ fn workers_drive_a_run_without_a_driver() {
 fn runs_that_wait_keep_no_other_run_from_a_worker() {
     let (test, queue) = TestDatabase::with_orders();
     bury(&test, 20);
-    let ids: Vec<JobId> = test
-        .client()
-        .column("SELECT id FROM redrive.dead_letters ORDER BY id", &[])
-        .into_iter()
-        .map(JobId::new)
-        .collect();
+    let ids = queue.listed_ids(&LetterFilter::new());
     let runs = queue.database().dlq().runs();
     let create = |ids: &[JobId], options| {
         let these = LetterFilter::new().ids(ids.to_vec());
@@ -164,10 +159,9 @@ fn runs_that_wait_keep_no_other_run_from_a_worker() {
         created.unwrap().expect("letters").id
     };
     // No worker runs the jobs of these canaries, and they are more than one worker drives at a time.
-    let waiting: Vec<RunId> = ids[..18]
-        .chunks(2)
-        .map(|two| create(two, unthrottled().canary(1)))
-        .collect();
+    let twos = ids[..18].chunks(2);
+    let waiting = twos.map(|two| create(two, unthrottled().canary(1)));
+    let waiting: Vec<RunId> = waiting.collect();
     let other = create(&ids[18..], unthrottled());
     let worker = worker(&test.queue("other"))
         .lease(Duration::from_secs(2))
@@ -176,10 +170,9 @@ fn runs_that_wait_keep_no_other_run_from_a_worker() {
     wait_until("the run to finish", SOON, || {
         run(&test, other).state == RunState::Finished
     });
+    let has_begun = |id: &RunId| run(&test, *id).started_at.is_some();
     wait_until("each of the others to be driven", SOON, || {
-        waiting
-            .iter()
-            .all(|id| run(&test, *id).started_at.is_some())
+        waiting.iter().all(has_begun)
     });
     stop(worker);
     assert_eq!(run(&test, other).sent, 2);
