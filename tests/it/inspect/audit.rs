@@ -9,14 +9,13 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
     assert!(db.audit(&AuditFilter::new()).is_empty());
     let group = db.groups(&GroupFilter::new())[0].id;
     let operator = Operator::new("maria@ops").reason("fixed\0 in 1.4");
-    db.dlq()
-        .groups()
-        .set_state(group, GroupState::Resolved, &operator)
-        .unwrap();
-    db.dlq()
-        .groups()
-        .set_state(group, GroupState::Open, &Operator::default())
-        .unwrap();
+    for (state, operator) in [
+        (GroupState::Resolved, operator),
+        (GroupState::Open, Operator::default()),
+    ] {
+        let set = db.dlq().groups().set_state(group, state, &operator);
+        assert!(set.unwrap());
+    }
     let acts = db.audit(&AuditFilter::new());
     let verbs: Vec<&str> = acts.iter().map(|operator| &*operator.verb).collect();
     assert_eq!(verbs, ["reopen_group", "resolve_group"]);

@@ -10,12 +10,9 @@ const HOUR: Duration = Duration::from_hours(1);
 /// Enqueues `count` ready jobs and as many delayed ones, of queue `orders`.
 fn waiting(queue: &Queue, count: i64) -> (Vec<JobId>, Vec<JobId>) {
     let ready = queue.enqueue_many(&Order::up_to(count)).unwrap();
-    let delayed: Vec<NewJob> = Order::up_to(count)
-        .iter()
-        .map(|order| NewJob::new(order).unwrap().delay(HOUR))
-        .collect();
-    let delayed = queue.enqueue_jobs(&delayed).unwrap();
-    (ready, delayed.iter().map(|stored| stored.id()).collect())
+    let delayed = (1..=count).map(|number| new_order(number).delay(HOUR));
+    let delayed = queue.enqueue_jobs(&delayed.collect::<Vec<_>>()).unwrap();
+    (ready, redrive_tests::ids(&delayed))
 }
 
 /// The audit records: verb, person, reason, filter, number of jobs, and whether it is a further batch.
@@ -58,10 +55,8 @@ fn a_bulk_cancellation_buries_waiting_jobs_and_its_letters_are_found_by_the_audi
     let numbers: Vec<(i64, bool)> = records.iter().map(|record| (record.4, record.5)).collect();
     assert_eq!(numbers, [(400, false), (401, true)]);
     // The key is free again, and the counters agree with the rows.
-    assert!(matches!(
-        queue.enqueue_job(unique).unwrap(),
-        Enqueued::New(_)
-    ));
+    let again = queue.enqueue_job(unique).unwrap();
+    assert!(matches!(again, Enqueued::New(_)));
     no_drift(db);
 }
 
@@ -76,10 +71,9 @@ fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
     let changed = jobs.change(&late, JobChange::SetPriority(-7), &maria());
     assert_eq!(changed.unwrap().jobs.len(), 1200);
     let after = db.live(ready[500]);
-    assert_eq!(
-        (after.priority, after.state, after.since, after.enqueued_at),
-        (-7, JobState::Ready, before.since, before.enqueued_at)
-    );
+    assert_eq!((after.priority, after.state), (-7, JobState::Ready));
+    let times = |job: &LiveJob| (job.since, job.enqueued_at);
+    assert_eq!(times(&after), times(&before));
     assert_eq!(after.payload.get(), before.payload.get());
     assert_eq!(db.live(delayed[500]).priority, -7);
     assert_eq!(db.live(ready[50]).priority, 0);
@@ -141,17 +135,16 @@ fn an_edit_changes_the_payloads_of_waiting_jobs() {
     });
     let filter = JobFilter::new().queue("orders");
     let (mut changed, mut same, mut refused) = (0, 0, 0);
-    db.admin()
-        .jobs()
-        .preview_edit(&filter, &edit, |preview| -> Result<(), Error> {
-            match preview.after {
-                EditDiff::Changed(_) => changed += 1,
-                EditDiff::Refused(_) => refused += 1,
-                EditDiff::Unchanged | _ => same += 1,
-            }
-            Ok(())
-        })
-        .unwrap();
+    let jobs = db.admin().jobs();
+    let previewed = jobs.preview_edit(&filter, &edit, |preview| -> Result<(), Error> {
+        match preview.after {
+            EditDiff::Changed(_) => changed += 1,
+            EditDiff::Refused(_) => refused += 1,
+            EditDiff::Unchanged | _ => same += 1,
+        }
+        Ok(())
+    });
+    previewed.unwrap();
     assert_eq!((changed, same, refused), (296, 2, 2));
     assert_eq!(audit(&test), []);
 
@@ -242,16 +235,11 @@ fn a_limit_and_a_stop_end_an_operation_between_two_batches() {
     let three = ready.clone().limit(3);
     let changed = jobs.change(&three, JobChange::Cancel, &maria()).unwrap();
     assert_eq!(changed.jobs.len(), 3);
-    let changed =
-        jobs.change_while(
-            &ready,
-            JobChange::SetPriority(5),
-            &maria(),
-            |so_far| match so_far.jobs.len() {
-                500 => ControlFlow::Continue(()),
-                _ => ControlFlow::Break(()),
-            },
-        );
+    let once = |so_far: &ChangedJobs| match so_far.jobs.len() {
+        500 => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    let changed = jobs.change_while(&ready, JobChange::SetPriority(5), &maria(), once);
     assert_eq!(changed.unwrap().jobs.len(), 1000);
     let count = jobs.count(&ready.priority_from(5)).unwrap();
     assert_eq!(count.jobs(), 1000);

@@ -33,48 +33,17 @@ WHERE retry_count > 5
 AND status = 'PENDING'
 ORDER BY created_at;";
 
-/// Fails orders by number.
-fn fail(job: &Job<Order>) -> Result<(), Failure> {
-    match job.payload().number {
-        1..=4 => Err(Failure::reject("card declined")),
-        5..=6 => Err(Failure::reject("no such customer")),
-        7 if job.generation() > 0 => Ok(()),
-        7 => Err(Failure::reject("gateway down")),
-        8..=9 => Err(Failure::retry("gateway timeout")),
-        _ => Ok(()),
-    }
-}
-
-/// A database with failures of many kinds, made by a worker.
+/// A database with failures of many kinds. One is fixed, and one is a week old.
 fn friday_evening() -> TestDatabase {
-    let (test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        // Six quick attempts, then a wait.
-        .backoff(Backoff::custom(|attempt| {
-            Duration::from_secs(if attempt < 6 { 0 } else { 3600 })
-        }))
-        .runs(fail);
-    let jobs: Vec<_> = Order::up_to(12)
-        .iter()
-        .map(|order| NewJob::new(order).unwrap().max_attempts(20))
-        .collect();
-    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
-    counted(&worker, "all to have ended or to wait", |counts| {
-        (counts.dead, counts.retried, counts.done) == (7, 12, 3)
-    });
-    // One is fixed, and one is a week old.
-    let db = queue.database();
-    db.redrives(&only(ids[6]));
-    done(&worker, 4);
-    stop(worker);
-    test.client().change(
-        "UPDATE redrive.dead_letters SET died_at = died_at - interval '7 days' WHERE id = $1",
-        &[&ids[3].get()],
+    let (test, db) = TestDatabase::opened();
+    test.sql(
+        "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, state, error_message, payload, enqueued_at, died_at)
+         SELECT 'orders', 'order', 'rejected', 'Rejected', l.state, l.message, '{}', now(), now() - l.days * interval '1 day'
+         FROM (VALUES ('open', 'card declined', 0, 3), ('open', 'card declined', 7, 1), ('open', 'no such customer', 0, 2),
+                      ('recovered', 'gateway down', 0, 1)) l (state, message, days, letters), generate_series(1, l.letters)",
     );
-    db.captures(
-        &ForeignFailure::new("webhook", "1", "orders", "webhook", b"{broken".as_slice())
-            .error("C", "card declined"),
-    );
+    let broken = ForeignFailure::new("webhook", "1", "orders", "webhook", *b"{broken");
+    db.captures(&broken.error("C", "card declined"));
     test
 }
 
@@ -88,18 +57,14 @@ fn with_search_path(test: &TestDatabase) -> Client {
 fn the_view_answers_the_usual_questions() {
     let test = friday_evening();
     let mut client = with_search_path(&test);
-    let mut found: Vec<(String, i64)> = client.rows(FAILURES_BY_REASON, &[]);
-    assert!(found.is_sorted_by_key(|(_, count)| -count), "{found:?}");
-    found.sort();
+    let found: Vec<(String, i64)> = client.rows(FAILURES_BY_REASON, &[]);
+    let found = found.iter().map(|(reason, count)| (&**reason, *count));
     let expected = [
         ("card declined", 4),
-        ("gateway down", 1),
         ("no such customer", 2),
+        ("gateway down", 1),
     ];
-    assert_eq!(
-        found,
-        expected.map(|(reason, count)| (reason.to_owned(), count))
-    );
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 
     let mut found: Vec<(String, i64, i64, i64)> = client.rows(FAILURE_RATE_BY_TYPE, &[]);
     found.sort();

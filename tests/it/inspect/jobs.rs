@@ -119,10 +119,7 @@ fn a_job_that_changes_state_can_still_be_cancelled() {
     let worker = worker(&queue)
         .slots(2)
         .runs(|_: &Job<Order>| Err(Failure::retry("again")));
-    let jobs: Vec<_> = Order::up_to(20)
-        .iter()
-        .map(|order| NewJob::new(order).unwrap().max_attempts(1000))
-        .collect();
+    let jobs = vec![new_order(1).max_attempts(1000); 20];
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     counted(&worker, "them to move", |counts| counts.retried > 50);
     for id in ids {

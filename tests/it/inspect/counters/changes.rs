@@ -128,11 +128,9 @@ impl Fixture {
                      WHERE l.lease_id = $1";
         let held: Option<Vec<i64>> = self.client.ask(asked, &[&lease]);
         let jobs = held.unwrap_or_else(|| (1..).take(verdicts.len()).collect());
-        let verdicts: Vec<_> = jobs
-            .into_iter()
-            .zip(verdicts)
-            .map(|(job, (word, cause))| (job, *word, *cause))
-            .collect();
+        let verdicts = jobs.into_iter().zip(verdicts);
+        let verdicts = verdicts.map(|(job, (word, cause))| (job, *word, *cause));
+        let verdicts: Vec<_> = verdicts.collect();
         let settlement = Settlement {
             queue: self.queue.name(),
             lease,

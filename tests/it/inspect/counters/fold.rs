@@ -18,35 +18,20 @@ fn children_in_use(client: &mut Client) -> i64 {
 #[test]
 fn concurrent_folds_inserts_and_readers_lose_no_count() {
     let test = TestDatabase::migrated();
-    let over = Arc::new(AtomicBool::new(false));
-    let written = Arc::new(AtomicI64::new(0));
-    let mut threads = Vec::new();
-    for _ in 0..3 {
-        let (queue, written) = (test.queue("orders"), Arc::clone(&written));
-        threads.push(thread::spawn(move || {
-            for number in 0..300 {
-                queue.enqueue(&Order { number }).unwrap();
-                written.fetch_add(1, Ordering::SeqCst);
-            }
-        }));
-    }
-    // Two concurrent folds, with constant rotation.
-    let folders: Vec<_> = (0..2)
-        .map(|_| {
-            let (mut client, over) = (test.client(), Arc::clone(&over));
-            thread::spawn(move || {
-                let mut folded = 0_i64;
+    let (over, written) = (&AtomicBool::new(false), &AtomicI64::new(0));
+    let folded: i64 = thread::scope(|scope| {
+        // With constant rotation.
+        let folders = [test.client(), test.client()].map(|mut client| {
+            scope.spawn(move || {
+                let mut folded = 0;
                 while !over.load(Ordering::SeqCst) {
-                    let row = client.query_one("SELECT redrive.fold_metrics(50, 1)", &[]);
-                    folded += row.unwrap().get::<_, i64>(0);
+                    folded += scalar(&mut client, "SELECT redrive.fold_metrics(50, 1)");
                 }
                 folded
             })
-        })
-        .collect();
-    let reader = {
-        let (mut client, over, written) = (test.client(), Arc::clone(&over), Arc::clone(&written));
-        thread::spawn(move || {
+        });
+        let mut client = test.client();
+        let reader = scope.spawn(move || {
             let mut last = 0;
             while !over.load(Ordering::SeqCst) {
                 let before = written.load(Ordering::SeqCst);
@@ -57,17 +42,21 @@ fn concurrent_folds_inserts_and_readers_lose_no_count() {
                 assert!(is_right, "{before} <= {seen} <= {after}");
                 last = seen;
             }
-        })
-    };
-    for thread in threads {
-        thread.join().expect("an enqueuer");
-    }
-    over.store(true, Ordering::SeqCst);
-    reader.join().expect("the reader");
-    let folded: i64 = folders
-        .into_iter()
-        .map(|f| f.join().expect("a folder"))
-        .sum();
+        });
+        let enqueue = |queue: Queue| -> redrive::Result<()> {
+            for number in 0..300 {
+                queue.enqueue(&Order { number })?;
+                written.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok(())
+        };
+        let stored = at_once(3, |_| test.queue("orders"), enqueue);
+        over.store(true, Ordering::SeqCst);
+        stored.into_iter().for_each(Result::unwrap);
+        reader.join().expect("the reader");
+        let folded = folders.map(|it| it.join().expect("a folder"));
+        folded.iter().sum()
+    });
     let mut client = test.client();
     let rest = fold(&mut client);
     assert_eq!(folded + rest, 900, "each row once");

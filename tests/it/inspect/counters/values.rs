@@ -30,26 +30,18 @@ fn a_value_equal_to_a_bucket_bound_is_in_that_bucket() {
              SELECT 'orders', 'order', 'exhausted', 'C', 'm', '{}', n, now()
              FROM unnest('{0,1,2,3,25,26,1000}'::integer[]) n",
     );
-    let at_death = counts(
-        &mut client,
-        "redrive_job_attempts_at_dead_letter",
-        &["orders"],
-    );
+    let at_death = "redrive_job_attempts_at_dead_letter";
+    let at_death = counts(&mut client, at_death, &["orders"]);
     assert_eq!(at_death, [2, 1, 1, 0, 0, 0, 0, 0, 0, 1, 2]);
     // The age of letters: a second less than each bound, and a minute more.
     for (ago, index) in [("59 seconds", 0), ("601 seconds", 2), ("31 days", 9)] {
-        client
-            .batch_execute(&format!(
-                "UPDATE redrive.dead_letters SET died_at = now() - interval '{ago}' WHERE attempts = {index};
-                 UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x' WHERE attempts = {index}"
-            ))
-            .unwrap_or_else(|error| panic!("{ago}: {error:?}"));
+        client.sql(&format!(
+            "UPDATE redrive.dead_letters SET died_at = now() - interval '{ago}' WHERE attempts = {index};
+             UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x' WHERE attempts = {index}"
+        ));
     }
-    let stayed = counts(
-        &mut client,
-        "redrive_dlq_residence_seconds",
-        &["orders", "discarded"],
-    );
+    let stayed = "redrive_dlq_residence_seconds";
+    let stayed = counts(&mut client, stayed, &["orders", "discarded"]);
     let expected = &[1, 0, 1, 0, 0, 0, 0, 0, 0, 0][..stayed.len()];
     assert_eq!(stayed, expected, "of those with 0 and 2 attempts");
 }
@@ -80,10 +72,8 @@ fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
     let all = bounds("redrive_job_queue_wait_seconds");
     // A millisecond less than each bound; the last one is over all of them. The first bounds are
     // as short as a statement takes, and are left out.
-    let from = all
-        .iter()
-        .position(|bound| *bound >= 60.0)
-        .expect("a minute");
+    let from = all.iter().position(|bound| *bound >= 60.0);
+    let from = from.expect("a minute");
     let mut waits: Vec<f64> = all[from..].iter().map(|bound| bound - 5.0).collect();
     waits.push(1e6);
     queue
@@ -157,27 +147,18 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
     let before = published(&mut client);
     fold(&mut client);
     let series = published(&mut client);
-    let of = |prefix: &str| {
-        series
-            .iter()
-            .filter(|(name, _)| name.starts_with(prefix))
-            .collect::<Vec<_>>()
-    };
+    let of_kinds = "redrive_jobs_dead_lettered_by_kind_total{";
     for (metric, slots, name) in [
-        (
-            "redrive_jobs_dead_lettered_by_kind_total{",
-            KIND_SLOTS,
-            "kind-00007",
-        ),
+        (of_kinds, KIND_SLOTS, "kind-00007"),
         ("redrive_dlq_errors_total{", CLASS_SLOTS, "class-00007"),
         ("redrive_dlq_captured_total{", SOURCE_SLOTS, "source-00007"),
     ] {
-        assert_eq!(of(metric).len(), slots + 1, "{metric}");
+        let of = series.iter().filter(|(name, _)| name.starts_with(metric));
+        let of: Vec<i64> = of.map(|(_, value)| *value).collect();
+        assert_eq!((of.len(), of.iter().sum()), (slots + 1, 10_000), "{metric}");
         assert_eq!(series[&format!("{metric}orders,{name}}}")], 1);
         let rest = 10_000 - slots.cast_signed() as i64;
         assert_eq!(series[&format!("{metric}orders,{OTHER}}}")], rest);
-        let all = of(metric).iter().map(|(_, value)| **value).sum::<i64>();
-        assert_eq!(all, 10_000);
     }
     // Unfolded counts are combined by the same rule.
     let same = |series: &Published| {

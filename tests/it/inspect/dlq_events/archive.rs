@@ -29,23 +29,18 @@ fn old_events_are_archived_and_deleted() {
     let age = "UPDATE redrive.dead_letters SET changed_at = now() - interval '31 days' WHERE id = ANY ($1)";
     test.client().change(age, &[&vec![old, older]]);
     assert_eq!(client.execute(ARCHIVE, &[]).unwrap(), 2);
-    let rows = client
-        .query("SELECT * FROM dlq_events_archive ORDER BY id", &[])
-        .unwrap();
-    assert_eq!(rows.len(), 2);
-    assert_eq!(rows[0].get::<_, i64>("id"), old);
-    assert_eq!(rows[0].get::<_, &str>("status"), "SUCCEEDED");
-    assert_eq!(rows[0].get::<_, &str>("error_reason"), "gateway timeout");
-    assert_eq!(rows[0].get::<_, Value>("payload")["order"], 7);
+    let archived = "SELECT concat_ws(' ', id, status, error_reason, payload ->> 'order')
+         FROM dlq_events_archive ORDER BY id";
+    let archived: Vec<String> = client.column(archived, &[]);
+    let expected = [old, older].map(|id| format!("{id} SUCCEEDED gateway timeout 7"));
+    assert_eq!(archived, expected);
     let deleted = client.execute(DELETE_OLD, &[]).unwrap();
     assert_eq!(deleted, 0, "they are archived");
     test.client().change(age, &[&vec![new]]);
     assert_eq!(client.execute(DELETE_OLD, &[]).unwrap(), 1);
     assert_eq!(scalar(&mut client, "SELECT count(*) FROM dlq_events"), 0);
-    let acts: Vec<(i64, String)> = client.rows(
-        "SELECT letters, about ->> 'action' FROM audit WHERE verb = 'prune' ORDER BY id",
-        &[],
-    );
-    assert_eq!(acts, [(2, "archive".to_owned()), (1, "delete".to_owned())]);
+    let acts = "SELECT letters || about ->> 'action' FROM audit WHERE verb = 'prune' ORDER BY id";
+    let acts: Vec<String> = client.column(acts, &[]);
+    assert_eq!(acts, ["2archive", "1delete"]);
     no_drift(&test.open());
 }

@@ -23,10 +23,8 @@ fn consumers_with_open_transactions_get_different_events() {
     let test = TestDatabase::migrated();
     let mut sessions = [(); 3].map(|()| with_search_path(&test));
     let mut left: BTreeSet<i64> = (0..160).map(|_| inserted(&mut sessions[0])).collect();
-    let mut open: Vec<_> = sessions
-        .iter_mut()
-        .map(|session| session.transaction().unwrap())
-        .collect();
+    let open = sessions.iter_mut();
+    let mut open: Vec<_> = open.map(|session| session.transaction().unwrap()).collect();
     for (session, statement) in open.iter_mut().zip([CLAIM, SELECT, CLAIM]) {
         let taken = ids(session, statement);
         assert_eq!(taken.len(), 50, "{statement}");

@@ -21,10 +21,8 @@ fn discarded(s: &mut Fixture) {
 
 /// Captures failures at these positions in one call.
 fn capture(s: &mut Fixture, positions: &[&str]) {
-    let many: Vec<_> = positions
-        .iter()
-        .map(|position| s.captured(position))
-        .collect();
+    let many = positions.iter().map(|position| s.captured(position));
+    let many: Vec<_> = many.collect();
     s.queue.database().dlq().capture_many(&many).unwrap();
 }
 
