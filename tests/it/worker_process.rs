@@ -1,9 +1,19 @@
-//! A worker in a separate process.
+//! Programs in separate processes.
 
 use redrive_tests::prelude::*;
 
 /// How the server lists the sessions of the process.
 const APPLICATION: &str = "test_worker";
+
+/// Returns `redrive` as a program, which names its statements like any other client.
+pub(crate) fn program(url: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
+    command
+        .env("DATABASE_URL", url)
+        .env_remove("REDRIVE_POOLER");
+    command.env_remove("RUST_LOG").arg("--no-wait");
+    command
+}
 
 /// A worker process, killed with SIGKILL at the end of the test at the latest.
 pub(crate) struct WorkerProcess {

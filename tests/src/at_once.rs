@@ -3,6 +3,24 @@
 use std::sync::Barrier;
 use std::thread;
 
+use crate::database::TestDatabase;
+use crate::wait::blocked;
+
+/// Makes a call that a lock holds up, does this when it waits, and returns the answer of the call.
+#[track_caller]
+pub fn held_up<T: Send>(
+    test: &TestDatabase,
+    call: impl FnOnce() -> T + Send,
+    meanwhile: impl FnOnce(),
+) -> T {
+    thread::scope(|scope| {
+        let calling = scope.spawn(call);
+        blocked(&mut test.client(), 1);
+        meanwhile();
+        calling.join().expect("the call")
+    })
+}
+
 /// Prepares something for each of this many threads, starts the action with it in all of them at the same time, and
 /// returns their answers.
 pub fn at_once<P: Send, T: Send>(

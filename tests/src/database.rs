@@ -70,6 +70,13 @@ impl TestDatabase {
         (test, queue)
     }
 
+    /// A migrated database, its queue `orders` and a plain connection.
+    pub fn with_session() -> (TestDatabase, Queue, Client) {
+        let (test, queue) = TestDatabase::with_orders();
+        let client = test.client();
+        (test, queue, client)
+    }
+
     /// A migrated database, its queue `orders` and open letters of that, which died in the order of their ids.
     #[track_caller]
     pub fn with_letters(count: i64) -> (TestDatabase, Queue, Vec<JobId>) {

@@ -19,6 +19,7 @@ mod exporter;
 mod file;
 mod gate;
 mod hand;
+mod kept;
 mod logged;
 mod expire;
 mod payload;
@@ -38,7 +39,7 @@ mod wait;
 mod work;
 pub mod prelude;
 
-pub use at_once::at_once;
+pub use at_once::{at_once, held_up};
 pub use bouncer::Bouncer;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
@@ -48,6 +49,7 @@ pub use exporter::{Asked, Exporter};
 pub use file::TempFile;
 pub use gate::Gate;
 pub use hand::Hand;
+pub use kept::kept;
 pub use logged::Logged;
 pub use payload::{Abort, AbortBatch, Finish, Hold, HoldTransaction, Order};
 pub use process::Process;
@@ -63,9 +65,9 @@ pub use snapshot::snapshot;
 pub use statement::{Sql, statement};
 pub use tally::Tally;
 pub use texts::{has, holds, lacks, refusal};
-pub use wait::{SOON, blocked, eventually, wait_until};
+pub use wait::{DAY, HOUR, SOON, blocked, eventually, wait_until};
 pub use work::{
     Begin, counted, died, done, drained, finish, ids, in_state, informed, letters, letters_in,
-    live_job, lost, new_order, put, retried, running, stats, stop, stop_all, told, willing,
+    live_job, lively, lost, new_order, put, retried, running, stats, stop, stop_all, told, willing,
     work_off, worker, worker_at,
 };

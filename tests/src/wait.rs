@@ -10,6 +10,12 @@ use crate::read::scalar;
 /// The deadline of a wait. Only a bug or an overloaded machine takes this long.
 pub const SOON: Duration = Duration::from_mins(1);
 
+/// An hour.
+pub const HOUR: Duration = Duration::from_hours(1);
+
+/// A day.
+pub const DAY: Duration = Duration::from_hours(24);
+
 /// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(3);
 

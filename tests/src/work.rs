@@ -23,6 +23,11 @@ pub fn worker(queue: &Queue) -> WorkerBuilder {
         .backoff(Backoff::fixed(Duration::ZERO))
 }
 
+/// Returns the builder of such a worker that renews its lease and does its chores often.
+pub fn lively(queue: &Queue) -> WorkerBuilder {
+    worker(queue).lease(Duration::from_secs(2))
+}
+
 /// Starts a worker whose [`Hold`] jobs wait at the gate.
 pub fn worker_at(gate: &Gate, queue: &Queue) -> Worker {
     worker(queue).runs(gate.handler())
