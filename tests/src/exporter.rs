@@ -166,7 +166,9 @@ impl Exporter {
     }
 
     fn pid(&self) -> Pid {
-        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        let pid = i32::try_from(self.process.id())
+            .ok()
+            .and_then(Pid::from_raw);
         pid.expect("a process")
     }
 

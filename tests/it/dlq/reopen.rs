@@ -80,7 +80,8 @@ fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
         .zip([LetterState::Open, LetterState::Quarantined])
     {
         let after = db.letter(before.id);
-        assert_eq!((after.state, after.discard_reason), (state, None));
+        assert_eq!(after.state, state);
+        assert_eq!(after.discard_reason, None);
         assert_eq!(after.history, before.history);
         assert_eq!(after.generation, before.generation);
         assert_eq!(after.deaths, before.deaths);

@@ -24,7 +24,9 @@ pub(crate) fn tests() -> BTreeSet<String> {
     let models = read(&root().join("tests/models/tests/schedules.rs"));
     let (_, scenarios) = models.split_once("s! {\n").expect("the scenarios");
     let (scenarios, _) = scenarios.split_once('}').expect("their end");
-    let names = scenarios.lines().filter_map(|line| line.split_whitespace().next());
+    let names = scenarios
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
     tests.extend(names.map(|scenario| format!("schedules::{scenario}")));
     tests
 }

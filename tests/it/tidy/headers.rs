@@ -18,12 +18,18 @@ fn every_sql_file_has_its_header() {
     let (definitions, migrations): (Vec<_>, Vec<_>) =
         migrations.partition(|path| shown(path).matches('/').count() > 1);
     let statements = files("crates/redrive/sql", &["sql"]);
-    let locking = statements.iter().filter(|path| read(path).contains("FOR UPDATE"));
+    let locking = statements
+        .iter()
+        .filter(|path| read(path).contains("FOR UPDATE"));
     let locking: Vec<_> = locking.cloned().collect();
     for (files, least, headings) in [
         (statements, 21, ["-- Purpose:", "-- Rows:"].as_slice()),
         (locking, 5, &["-- Locks:"]),
-        (migrations, 6, &["-- Purpose:", "-- Locks:", "-- Safe while", "-- breaking: "]),
+        (
+            migrations,
+            6,
+            &["-- Purpose:", "-- Locks:", "-- Safe while", "-- breaking: "],
+        ),
         (definitions, 21, &["-- Purpose:"]),
     ] {
         assert!(files.len() >= least, "{} files", files.len());

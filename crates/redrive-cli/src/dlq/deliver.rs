@@ -96,7 +96,13 @@ impl Deliver {
             found,
             act: |_: GoOn<'_>| Ok(Changed::default()),
             none: |cx: &mut Context<'_>| {
-                none_matched(&no_letter(&STATES), selection.queue(), &letters, &STATES, cx)
+                none_matched(
+                    &no_letter(&STATES),
+                    selection.queue(),
+                    &letters,
+                    &STATES,
+                    cx,
+                )
             },
         }
         .run(cx)

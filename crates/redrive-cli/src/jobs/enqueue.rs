@@ -190,7 +190,7 @@ impl Enqueue {
 
     fn enqueue_file(&self, path: &Path, cx: &mut Context<'_>) -> Result<Ending> {
         // Reports an invalid kind before line 1 is read.
-        NewJob::raw(&self.kind, "null")?;
+        NewJob::raw(&self.kind, "null").map(drop)?;
         let mut file = JobFile::new(path, &self.kind);
         file.skips_bad_lines = self.skip_bad_lines;
         file.check()?;

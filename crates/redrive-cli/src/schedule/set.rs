@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::ArgGroup;
 use redrive::NewJob;
-use redrive::schedule::{Missed, Overlap, Schedule};
+use redrive::schedule::{DEFAULT_MISSED_AGE, DEFAULT_MISSED_TICKS, Missed, Overlap, Schedule};
 use serde_json::Value;
 
 use crate::jobs::header;
