@@ -29,7 +29,7 @@ fn without_worker(line: &str) -> String {
 
 /// Returns the log line of a worker of `orders` about a warning.
 fn line(lapse: &DurabilityWarning) -> String {
-    format!("WARN redrive::worker::lapses: queue=orders: {lapse}")
+    format!("WARN redrive::worker::chores: queue=orders: {lapse}")
 }
 
 /// Checks that the database and a worker report this warning, and no other.
@@ -105,7 +105,7 @@ fn a_worker_starts_even_if_the_durability_check_fails() {
     lacks(format!("\n{said}"), "\nERROR");
     has(
         said,
-        "DEBUG redrive::worker::lapses: queue=orders: could not read the durability settings",
+        "DEBUG redrive::worker::chores: queue=orders: could not read the durability settings",
     );
 }
 

@@ -16,6 +16,7 @@
     unused_imports,
     missing_docs,
     clippy::expect_used,
+    clippy::missing_panics_doc,
     clippy::unwrap_used,
     reason = "the models use a small part of the library"
 )]

@@ -68,7 +68,9 @@ fn claim_in_turns(fetchers: &mut [Fetcher], woken: &Woken, stop: &LatchReceiver)
     let mut look_at = Instant::now();
     while stop.try_recv() == Err(TryRecvError::Empty) {
         if fetchers.iter().any(|it| it.state.suspects_have_ended()) {
-            fetchers.iter().for_each(|it| it.state.look_for_jobs());
+            for fetcher in fetchers.iter() {
+                fetcher.state.look_for_jobs();
+            }
         }
         groups::pass_turns(fetchers);
         idle::poll(fetchers, &mut look_at);

@@ -373,7 +373,9 @@ fn learn_gates(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
     let now = Instant::now();
     for states in queues.by_queue() {
         if states[0].breakers.learn(gates.clone(), now) {
-            states.iter().for_each(|state| state.look_for_jobs());
+            for state in states {
+                state.look_for_jobs();
+            }
         }
         for state in states {
             state.counts.readings.fetch_add(1, Ordering::Release);
