@@ -29,20 +29,7 @@ CREATE OR REPLACE FUNCTION redrive.count_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 BEGIN
-    -- A letter that died is open or quarantined. Redrives, recoveries and discards need no join.
-    IF NOT EXISTS (SELECT FROM became b WHERE b.state IN ('open', 'quarantined')) THEN
-        INSERT INTO redrive.letter_deltas (group_id, open, redriving, recovered, discarded, quarantined)
-        SELECT c.group_id,
-               coalesce(sum(c.sign) FILTER (WHERE c.state = 'open'), 0),
-               coalesce(sum(c.sign) FILTER (WHERE c.state = 'redriving'), 0),
-               coalesce(sum(c.sign) FILTER (WHERE c.state = 'recovered'), 0),
-               coalesce(sum(c.sign) FILTER (WHERE c.state = 'discarded'), 0),
-               coalesce(sum(c.sign) FILTER (WHERE c.state = 'quarantined'), 0)
-        FROM (SELECT w.group_id, w.state, -1 AS sign FROM was w
-              UNION ALL
-              SELECT b.group_id, b.state, 1 FROM became b) c
-        GROUP BY 1
-        HAVING sum(c.sign) <> 0 OR min(c.state) <> max(c.state);
+    IF NOT EXISTS (SELECT FROM became) THEN
         RETURN NULL;
     END IF;
     INSERT INTO redrive.letter_deltas

@@ -50,18 +50,14 @@ CREATE OR REPLACE FUNCTION redrive.tally_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 DECLARE
-    lowest   text;
-    highest  text;
-    died     bigint;
     mirrored double precision[];
     moment   timestamptz := clock_timestamp();
     -- A letter that died after the first of these stayed for less than the first bound, and so on.
     borders  timestamptz[];
 BEGIN
-    SELECT min(b.state), max(b.state), sum(b.deaths) INTO lowest, highest, died FROM became b;
-    -- A claim of a consumer or an edit: all were open, and none died.
-    IF highest IS NULL OR lowest = 'open' AND highest = 'open'
-        AND died = (SELECT sum(w.deaths) FROM was w WHERE w.state = 'open')
+    -- No row, or a claim of a consumer or an edit: all were open, and none died.
+    IF NOT EXISTS (SELECT FROM became b WHERE b.state <> 'open') AND (SELECT sum(b.deaths) FROM became b)
+        IS NOT DISTINCT FROM (SELECT sum(w.deaths) FROM was w WHERE w.state = 'open')
     THEN
         RETURN NULL;
     END IF;
@@ -69,57 +65,6 @@ BEGIN
         SELECT moment - b * interval '1 second'
         FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
         WHERE w.key = 'residence' ORDER BY 1);
-    -- Redrive, recovery and discard move all their letters into one state without a death, so old and
-    -- new rows can be counted separately, without a join.
-    IF lowest = highest AND highest IN ('redriving', 'recovered', 'discarded') THEN
-        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
-        SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
-               array_agg(c.count), array_agg(c.sum)
-        FROM (
-            SELECT x.queue, x.key, x.label, x.bucket, sum(x.count)::bigint AS count, sum(x.sum) AS sum
-            FROM (
-                SELECT 'letters' AS key, w.queue, w.state AS label, NULL::smallint AS bucket,
-                       -w.count AS count, NULL::double precision AS sum
-                FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM was o GROUP BY 1, 2) w
-                UNION ALL
-                SELECT y.key, b.queue, y.label, NULL, y.sign * b.count, NULL
-                FROM (SELECT n.queue::text AS queue, count(*) AS count FROM became n GROUP BY 1) b
-                -- A letter that was sent back is a live job again.
-                CROSS JOIN (VALUES ('letters', highest, 1), ('returned', NULL, 1)) AS y (key, label, sign)
-                WHERE y.key <> 'returned' OR highest = 'redriving'
-                UNION ALL
-                -- Letters that were `redriving` before do not count as returned.
-                SELECT 'returned', o.queue::text, NULL, NULL, -count(*), NULL
-                FROM was o
-                WHERE highest = 'redriving' AND o.state = 'redriving'
-                GROUP BY 2
-                UNION ALL
-                SELECT z.key, l.queue, z.label, z.bucket, l.count, z.sum
-                FROM (
-                    SELECT o.queue::text AS queue,
-                           (cardinality(borders) - width_bucket(o.died_at, borders))::smallint AS bucket,
-                           count(*) AS count, sum(moment - o.died_at) AS age
-                    FROM was o
-                    WHERE o.state <> highest
-                    GROUP BY 1, 2
-                ) l
-                CROSS JOIN LATERAL (VALUES
-                    (CASE highest WHEN 'redriving' THEN 'redriven' ELSE highest END,
-                     NULL::text, NULL::smallint, NULL::double precision),
-                    ('residence', CASE highest WHEN 'redriving' THEN 'redriven' ELSE 'discarded' END,
-                     -- A clock that went back must not lower a sum.
-                     l.bucket, greatest(0, date_part('epoch', l.age)))
-                ) AS z (key, label, bucket, sum)
-                WHERE z.key <> 'residence' OR highest <> 'recovered'
-            ) x
-            GROUP BY 1, 2, 3, 4
-            HAVING sum(x.count) <> 0
-        ) c
-        CROSS JOIN redrive.metric_ring r
-        GROUP BY r.segment, c.queue;
-        RETURN NULL;
-    END IF;
-
     mirrored := ARRAY(
         SELECT -b FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
         WHERE w.key = 'attempts_dead' ORDER BY 1);
