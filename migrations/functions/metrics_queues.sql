@@ -151,7 +151,7 @@ BEGIN
     ),
     -- The kinds that live workers handle.
     handled AS MATERIALIZED (
-        SELECT k.queue, count(w.worker_id) > 0 AS is_served, coalesce(bool_or(w.kinds IS NULL), false) AS takes_all,
+        SELECT k.queue, count(w.worker_id) > 0 AS is_served, coalesce(bool_or(w.kinds IS NULL) FILTER (WHERE w.worker_id IS NOT NULL), false) AS takes_all,
                coalesce(array_agg(DISTINCT n.kind) FILTER (WHERE n.kind IS NOT NULL), '{}') AS kinds
         FROM unnest(queues) AS k (queue)
         LEFT JOIN redrive.workers w ON w.queue = k.queue AND w.expires_at > statement_timestamp()

@@ -275,23 +275,6 @@ fn an_erasure_is_a_dry_run_until_it_is_confirmed() {
 }
 
 #[test]
-fn an_erasure_that_another_session_keeps_from_a_job_says_so() {
-    let (test, queue) = TestDatabase::with_orders();
-    let jobs = [42, 42].map(|tenant| put(&queue, order(tenant)));
-    let mut holder = test.client();
-    let mut holder = holder.transaction().unwrap();
-    let lock = "SELECT id FROM redrive.jobs WHERE id = $1 FOR UPDATE";
-    holder.ask::<i64>(lock, &[&jobs[0].get()]);
-    let erase = "erase payload.tenant=42 --yes --json";
-    let skipped = json!([{"reason": "locked", "rows": 1}]);
-    test.fails(1, erase)
-        .holds(&json!({"jobs": 1, "skipped": skipped}))
-        .tells("1 row; repeat the command");
-    holder.rollback().unwrap();
-    test.run(erase).holds(&json!({"jobs": 1, "skipped": []}));
-}
-
-#[test]
 fn an_erasure_from_sql_is_one_transaction() {
     let test = TestDatabase::migrated();
     stage(&test);

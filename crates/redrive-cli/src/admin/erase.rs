@@ -28,8 +28,8 @@ Leased jobs stay, with their letters. Repeat the command once they have ended, o
 them with `redrive job cancel`. Captured bytes that are not JSON match only by id. The
 conditions of policies, the payloads of schedules, and notes and reasons of operators do
 not change. Ctrl-C stops after the current
-batch; repeat the command for the rest. The exit code is 1 then, if a job or a letter stays,
-and if nothing matches."
+batch; repeat the command for the rest. The exit code is 1 then, if a leased job stays, and
+if nothing matches."
 )]
 pub(crate) struct Erase {
     #[command(flatten)]
@@ -46,10 +46,10 @@ impl Erase {
         if self.confirm.yes {
             return self.erase(&filter, &found, cx);
         }
-        let mut line = erasure_json(&found, 0);
+        let mut line = erasure_json(&found);
         line["dry_run"] = true.into();
         line["group_samples"] = Value::Null;
-        if show(&found, 0, &line, "WOULD ERASE", cx)? == Ending::Done && !cx.global.json {
+        if show(&found, &line, "WOULD ERASE", cx)? == Ending::Done && !cx.global.json {
             writeln!(cx.out, "\nThis cannot be undone.")?;
             cx.propose(&["--yes"])?;
         }
@@ -76,24 +76,18 @@ impl Erase {
             let go_on = |so_far: &Erasure| go_on(rows(so_far).into());
             db.dlq().erase_while(filter, &operator, go_on)
         })?;
-        // A claim may have taken more jobs, and another session may hold some.
+        // A claim may have taken more jobs.
         let left = db.dlq().erasable(filter);
-        let (mut erased, mut locked) = (ended.result, 0);
-        if let Ok(left) = &left {
-            erased.leased = left.leased;
-            locked = if ended.is_stopped() { 0 } else { rows(left) };
-        }
-        let line = erasure_json(&erased, locked);
-        let shown = show(&erased, locked, &line, "ERASED", cx)?;
-        let is_whole = left?.leased == 0 && locked == 0;
-        ended.or_stopped(shown.and(Ending::of(is_whole)), cx)
+        let mut erased = ended.result;
+        erased.leased = left.as_ref().map_or(erased.leased, |left| left.leased);
+        let shown = show(&erased, &erasure_json(&erased), "ERASED", cx)?;
+        ended.or_stopped(shown.and(Ending::of(left?.leased == 0)), cx)
     }
 }
 
-/// Prints what an erasure covers, or that it covers nothing, and how many rows other sessions kept from it.
+/// Prints what an erasure covers, or that it covers nothing.
 fn show(
     erasure: &Erasure,
-    locked: u64,
     line: &Value,
     heading: &'static str,
     cx: &mut Context<'_>,
@@ -101,7 +95,7 @@ fn show(
     if cx.global.json {
         json_line(cx.out, line)?;
     }
-    if erasure.is_empty() && erasure.leased == 0 && locked == 0 {
+    if erasure.is_empty() && erasure.leased == 0 {
         return cx.nothing("nothing matches");
     }
     if !cx.global.json {
@@ -113,12 +107,6 @@ fn show(
                 "\n{jobs} not erased: repeat the command once they have ended, or cancel them"
             )?;
         }
-    }
-    if locked > 0 {
-        return cx.nothing(format!(
-            "not erased, because another session holds or added it: {}; repeat the command",
-            counted(locked, "row")
-        ));
     }
     Ok(Ending::Done)
 }
@@ -147,14 +135,11 @@ fn erasure_table(erasure: &Erasure, heading: &'static str) -> Table {
     })
 }
 
-fn erasure_json(erasure: &Erasure, locked: u64) -> Value {
-    let mut skipped = Vec::new();
-    if erasure.leased > 0 {
-        skipped.push(json!({ "reason": "leased", "jobs": erasure.leased }));
-    }
-    if locked > 0 {
-        skipped.push(json!({ "reason": "locked", "rows": locked }));
-    }
+fn erasure_json(erasure: &Erasure) -> Value {
+    let skipped = match erasure.leased {
+        0 => json!([]),
+        jobs => json!([{ "reason": "leased", "jobs": jobs }]),
+    };
     json!(object!(erasure =>
         action = "erase", dry_run = false, jobs, letters, versions, archived, group_samples = erasure.groups, audit_records = erasure.audit,
         runs, skipped = skipped,

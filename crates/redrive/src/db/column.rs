@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::job::headers::Headers;
+use crate::job::job::JobId;
 use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 use crate::job::payload::{Json, JsonText};
@@ -134,63 +135,28 @@ counts! {
     u32 as i32;
 }
 
-/// Declares ids: numbers of the database, which people write too.
-macro_rules! ids {
-    ($($(#[$about:meta])* $name:ident = $noun:literal;)*) => {$(
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(i64);
-
-        impl $name {
-            /// Wraps a number from the database or from a command line.
-            pub fn new(id: i64) -> $name {
-                $name(id)
-            }
-
-            /// Returns the number.
-            pub fn get(self) -> i64 {
-                self.0
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = $crate::error::Error;
-
-            fn from_str(text: &str) -> $crate::error::Result<$name> {
-                match text.parse() {
-                    Ok(id) if id > 0 => Ok($name(id)),
-                    Ok(_) | Err(_) => Err($crate::error::Error::invalid(format!(
-                        concat!("`{}` is not the id of a ", $noun, "; ids are positive numbers"),
-                        text.escape_debug()
-                    ))),
-                }
-            }
-        }
-
-        impl $crate::db::column::Column for $name {
+macro_rules! id_columns {
+    ($($type:ty)*) => {$(
+        impl $crate::db::column::Column for $type {
             type Stored = i64;
 
-            fn read(stored: i64) -> $crate::error::Result<$name> {
-                Ok($name(stored))
+            fn read(stored: i64) -> $crate::error::Result<$type> {
+                Ok(<$type>::new(stored))
             }
         }
 
-        impl $crate::db::column::Value for $name {
+        impl $crate::db::column::Value for $type {
             type Stored = i64;
 
             fn stored(&self) -> i64 {
-                self.0
+                self.get()
             }
         }
     )*};
 }
-pub(crate) use ids;
+pub(crate) use id_columns;
+
+id_columns! { JobId }
 
 impl<W: Word> Column for W {
     type Stored = String;

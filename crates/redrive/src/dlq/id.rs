@@ -1,6 +1,9 @@
 //! The ids of what belongs to dead letters: groups and their rules, runs, redactions.
 
-use crate::db::column::ids;
+use crate::db::column::id_columns;
+use crate::job::id::ids;
+
+id_columns! { GroupId GroupRuleId RunId RedactionId }
 
 ids! {
     /// The id of a failure group.

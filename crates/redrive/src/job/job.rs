@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::db::column::ids;
 use crate::error::{Error, Result};
 use crate::job::checkpoint::Checkpoints;
 use crate::job::deciding_error::JobCancelled;
 use crate::job::decision::LastDecision;
 use crate::job::follow_up::{FollowUp, FollowUps};
 use crate::job::headers::Headers;
+use crate::job::id::ids;
 use crate::job::new_job::NewJob;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, Ordering};

@@ -39,7 +39,7 @@ fn old_events_are_archived_and_deleted() {
     test.client().change(age, &[&vec![new]]);
     assert_eq!(client.execute(DELETE_OLD, &[]).unwrap(), 1);
     assert_eq!(scalar(&mut client, "SELECT count(*) FROM dlq_events"), 0);
-    let acts = "SELECT letters || about ->> 'action' FROM audit WHERE verb = 'prune' ORDER BY id";
+    let acts = "SELECT letters || (about ->> 'action') FROM audit WHERE verb = 'prune' ORDER BY id";
     let acts: Vec<String> = client.column(acts, &[]);
     assert_eq!(acts, ["2archive", "1delete"]);
     no_drift(&test.open());
