@@ -6,8 +6,6 @@
 #[path = "../../../crates/redrive/src/proptests/texts.rs"]
 mod texts;
 
-use std::collections::HashMap;
-
 use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use redrive::limits::MAX_PAYLOAD_BYTES;
@@ -56,66 +54,37 @@ fn every_accepted_job_keeps_its_payload_through_death_and_redrive() {
                 assert!(is_jsonb(&mut client, &text), "taken, but no jsonb: {text}");
                 taken.push((job, text));
             }
-            Err(error) => assert!(
-                !is_jsonb(&mut client, &text) || text.len() > MAX_PAYLOAD_BYTES,
-                "{error}: {text}"
-            ),
+            Err(error) => {
+                let is_too_long = text.len() > MAX_PAYLOAD_BYTES;
+                assert!(
+                    is_too_long || !is_jsonb(&mut client, &text),
+                    "{error}: {text}"
+                );
+            }
         }
     }
-    assert!(
-        taken.len() >= INPUTS,
-        "{} of them are payloads",
-        taken.len()
-    );
+    assert!(taken.len() >= INPUTS, "{} are payloads", taken.len());
     let (jobs, payloads): (Vec<NewJob>, Vec<String>) = taken.into_iter().unzip();
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let numbers: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-    assert_eq!(
-        same(&mut client, "jobs", &numbers, &payloads),
-        payloads.len()
-    );
+    let stored = same(&mut client, "jobs", &numbers, &payloads);
+    assert_eq!(stored, payloads.len());
 
-    // Each job dies with an arbitrary error and succeeds when it is redriven.
+    // Each dies with an arbitrary error, and what a redrive makes of it is the same job.
     let stories = inputs([texts::text(), texts::text(), texts::text()], INPUTS);
-    let seen: Arc<Mutex<HashMap<(JobId, u32), String>>> = Arc::default();
-    let worker = {
-        let seen = Arc::clone(&seen);
-        worker(&queue)
-            .handle_any(move |job| {
-                let payload = job.payload().get().to_owned();
-                let ran = (job.id(), job.generation());
-                assert!(seen.lock().unwrap().insert(ran, payload).is_none());
-                if job.generation() > 0 {
-                    return Ok(());
-                }
-                let at = usize::try_from(job.id().get()).unwrap() % stories.len();
-                let [class, message, detail] = stories[at].clone();
-                Err(Failure::reject(message).class(class).detail(detail))
-            })
-            .started()
-    };
-    drained(&queue);
-    assert_eq!(letters_in(&db, "q", LetterState::Open), ids.len());
-    assert_eq!(
-        same(&mut client, "dead_letters", &numbers, &payloads),
-        ids.len()
-    );
-    for (id, sent) in ids.iter().zip(&payloads) {
-        assert_eq!(seen.lock().unwrap()[&(*id, 0)], sent.trim());
-    }
-
-    let filter = LetterFilter::new().queue("q").state(LetterState::Open);
-    let redriven = db.redrives(&filter);
-    assert_eq!(redriven.redriven.len(), ids.len());
-    let stopped = finish(&queue, worker);
-    assert_eq!(letters_in(&db, "q", LetterState::Recovered), ids.len());
-    assert_eq!(stopped.stats.done, ids.len() as u64);
+    let worker = worker(&queue).handle_any(move |job| {
+        let at = usize::try_from(job.id().get()).unwrap() % stories.len();
+        let [class, message, detail] = stories[at].clone();
+        Err(Failure::reject(message).class(class).detail(detail))
+    });
+    let stopped = finish(&queue, worker.started());
     assert_eq!(stopped.stats.dead, ids.len() as u64);
-    let seen = seen.lock().unwrap();
-    assert_eq!(seen.len(), 2 * ids.len(), "each ran once a generation");
-    for id in &ids {
-        assert_eq!(seen[&(*id, 1)], seen[&(*id, 0)], "{id}");
-    }
+    let kept = same(&mut client, "dead_letters", &numbers, &payloads);
+    assert_eq!(kept, ids.len());
+    let filter = LetterFilter::new().queue("q").state(LetterState::Open);
+    assert_eq!(db.redrives(&filter).redriven.len(), ids.len());
+    let sent_back = same(&mut client, "jobs", &numbers, &payloads);
+    assert_eq!(sent_back, ids.len());
 }
 
 #[test]
@@ -133,10 +102,9 @@ fn every_accepted_capture_becomes_a_letter_with_the_same_bytes() {
         } else {
             json.into_bytes()
         };
-        let foreign = ForeignFailure::new("s", number.to_string(), "q", "k", raw.clone())
-            .error(class, message)
-            .detail(detail)
-            .header(name, value);
+        let foreign = ForeignFailure::new("s", number.to_string(), "q", "k", raw.clone());
+        let foreign = foreign.error(class, message).detail(detail);
+        let foreign = foreign.header(name, value);
         match (foreign.check(), db.dlq().capture(&foreign)) {
             (Ok(()), Ok(captured)) => taken.push((captured.id(), raw)),
             (Ok(()), Err(error)) => panic!("checked, and refused by the server: {error:?}"),
@@ -151,13 +119,7 @@ fn every_accepted_capture_becomes_a_letter_with_the_same_bytes() {
         assert_eq!(letter.raw.as_deref(), Some(&**raw), "letter {id}");
     }
     // Each letter has a group, for every message.
-    assert_eq!(
-        client.ask::<i64>(
-            "SELECT count(*) FROM redrive.dead_letters WHERE group_id IS NULL",
-            &[]
-        ),
-        0
-    );
+    assert_eq!(client.count("dead_letters WHERE group_id IS NULL"), 0);
     edits_of_any_kind_keep_every_letter(&db, taken.len());
 }
 
@@ -169,14 +131,9 @@ fn edits_of_any_kind_keep_every_letter(db: &Database, letters: usize) {
         for edit in [Edit::merge(&text), Edit::set(&text)] {
             let Ok(edit) = edit else { continue };
             let edited = db.edits(&filter.clone().limit(20), &edit);
-            let accounted = edited.edited.len() as u64
-                + edited.unchanged
-                + edited
-                    .refused
-                    .iter()
-                    .map(|complaint| complaint.letters)
-                    .sum::<u64>()
-                + edited.skipped.len() as u64;
+            let refused = edited.refused.iter().map(|complaint| complaint.letters);
+            let changed = (edited.edited.len() + edited.skipped.len()) as u64;
+            let accounted = changed + edited.unchanged + refused.sum::<u64>();
             assert_eq!(accounted, 20, "{edited:?}");
             done += 1;
         }
@@ -206,9 +163,8 @@ fn the_database_accepts_every_arbitrary_filter_that_parses() {
 fn every_json_value_is_a_valid_filter_or_rejected_as_invalid() {
     let (test, mut client) = TestDatabase::with_client();
     letters(&test.queue("q"), 3);
-    let mut keys: Vec<String> =
-        client.column("SELECT key FROM redrive.filter_keys('letters')", &[]);
-    keys.push("odd".to_owned());
+    let keys = "SELECT key FROM redrive.filter_keys('letters') UNION ALL SELECT 'odd'";
+    let keys: Vec<String> = client.column(keys, &[]);
     let key = proptest::sample::select(keys);
     let value = proptest::prop_oneof![
         3 => texts::json(),
@@ -232,14 +188,8 @@ fn every_json_value_is_a_valid_filter_or_rejected_as_invalid() {
                 let state = error.code().map_or("none", |state| state.code());
                 // Bad data is class 22, and an invalid jsonpath has its code. Anything else, such as an unknown
                 // column or an internal error, is a bug.
-                let is_no_path = state == "42601"
-                    && error
-                        .as_db_error()
-                        .is_some_and(|error| error.message().contains("jsonpath"));
-                assert!(
-                    state.starts_with("22") || is_no_path,
-                    "{filter}: {state}: {error:?}"
-                );
+                let is_no_path = state == "42601" && refusal(&error).contains("jsonpath");
+                assert!(state.starts_with("22") || is_no_path, "{filter}: {error:?}");
             }
         }
         transaction.rollback().unwrap();

@@ -10,16 +10,7 @@ use redrive_tests::prelude::*;
 fn every_table_accepts_each_name_that_the_library_accepts() {
     let (_test, db) = TestDatabase::opened();
     let wide = "é".repeat(100);
-    let good = [
-        "q",
-        "a b",
-        "größe",
-        "日本語",
-        "a'b\"c\\d",
-        "{}",
-        "$1",
-        &wide,
-    ];
+    let good = ["q", "a b", "größe", "日本語", "a'b\"c\\d", "{}", "$1"];
     // Blanks and controls of Unicode.
     let odd = [
         "\u{a0}q",
@@ -31,16 +22,14 @@ fn every_table_accepts_each_name_that_the_library_accepts() {
         "\u{202e}q",
         "q\u{ad}",
     ];
-    for name in good.into_iter().chain(odd) {
+    for &name in good.iter().chain([&&*wide]).chain(&odd) {
         let queue = match Queue::new(&db, name) {
             Err(_) if odd.contains(&name) => continue,
             queue => queue.unwrap_or_else(|error| panic!("{name:?}: {error:?}")),
         };
         put(&queue, NewJob::raw(name, "{}").unwrap());
-        let worker = worker(&queue)
-            .handle_any(|_| Err(Failure::reject("no")))
-            .started();
-        finish(&queue, worker);
+        let worker = worker(&queue).handle_any(|_| Err(Failure::reject("no")));
+        finish(&queue, worker.started());
         assert_eq!(in_state(&queue, LetterState::Open), 1, "{name:?}");
     }
 }
@@ -80,9 +69,7 @@ fn letter_of(
         .options(HandlerOptions::new().reject_on::<fmt::Error>())
         .started();
     let counts = finish(&queue, worker).stats;
-    assert_eq!(counts.dead, 1);
-    assert_eq!(counts.retried + counts.dead, 2);
-    assert_eq!(counts.lost, 0);
+    assert_eq!((counts.dead, counts.retried, counts.lost), (1, 1, 0));
     queue.letter(id)
 }
 
@@ -98,26 +85,16 @@ fn no_error_text_can_make_a_settle_fail() {
     assert_eq!(nul.history[0].error_message.as_deref(), Some("a\u{fffd}b"));
 
     let huge = letter_of(&test, || {
-        let text = format!(
-            "head{}\0é{}tail",
-            "x".repeat(25_000_000),
-            "é".repeat(12_500_000)
-        );
-        Err(Failure::retry(text)
-            .class("head\0tail".repeat(1000))
-            .detail(format!("head{}tail", "é".repeat(40_000))))
+        let (xs, es) = ("x".repeat(25_000_000), "é".repeat(12_500_000));
+        let failure = Failure::retry(format!("head{xs}\0é{es}tail"));
+        let failure = failure.class("head\0tail".repeat(1000));
+        Err(failure.detail(format!("head{}tail", "é".repeat(40_000))))
     });
-    for text in [
-        &huge.error_message,
-        &huge.error_class,
-        huge.error_detail.as_ref().expect("a detail"),
-    ] {
-        assert!(
-            text.starts_with("head") && text.ends_with("tail") && text.len() <= 65536,
-            "{} bytes",
-            text.len()
-        );
-        assert!(text.contains("[... cut ...]"));
+    let detail = huge.error_detail.as_ref().expect("a detail");
+    for text in [&huge.error_message, &huge.error_class, detail] {
+        assert!(text.len() <= 65536, "{} bytes", text.len());
+        assert!(text.starts_with("head") && text.ends_with("tail"));
+        has(text, "[... cut ...]");
     }
 
     let silent = letter_of(&test, || Err(Failure::from(Nasty)));
@@ -141,21 +118,14 @@ fn a_missing_schema_is_a_clear_error_everywhere() {
     let (order, all) = (Order { number: 1 }, LetterFilter::new());
     let operator = Operator::default().reason("why");
     let foreign = ForeignFailure::new("s", "p", "q", "k", b"".as_slice());
-    let start = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .map(drop);
+    let start = worker(&queue).handle(|_: &Job<Order>| Ok(())).start();
+    let many = queue.enqueue_many(&Order::up_to(2000));
+    let within = queue.enqueue_in(&mut test.client(), &order);
     let answers = [
         ("enqueue", queue.enqueue(&order).map(drop)),
-        (
-            "enqueue many",
-            queue.enqueue_many(&Order::up_to(2000)).map(drop),
-        ),
-        (
-            "enqueue in",
-            queue.enqueue_in(&mut test.client(), &order).map(drop),
-        ),
-        ("start", start),
+        ("enqueue many", many.map(drop)),
+        ("enqueue in", within.map(drop)),
+        ("start", start.map(drop)),
         ("is drained", queue.is_drained().map(drop)),
         ("letters", db.dlq().list(&all).map(drop)),
         ("redrive", db.dlq().redrive(&all, &operator).map(drop)),
@@ -180,19 +150,19 @@ fn a_misconfigured_worker_does_not_start() {
     let one = || worker(&queue).handle(|_: &Job<Order>| Ok(()));
     let batch = |options| worker(&queue).handle_batch(options, |_: &Batch<Order>| Ok(()));
     for connections in [0, 10_001, u32::MAX] {
-        let refused = Database::builder(test.url())
-            .connections(connections)
-            .open();
-        assert!(refused.is_err_and(|error| error.is_invalid()));
+        let refused = Database::builder(test.url()).connections(connections);
+        assert!(refused.open().is_err_and(|error| error.is_invalid()));
     }
-    let few = Database::builder(test.url())
-        .connections(WORKER_CONNECTIONS - 1)
-        .open()
-        .unwrap();
-    let few = Queue::new(&few, "orders").unwrap();
+    let few = Database::builder(test.url()).connections(WORKER_CONNECTIONS - 1);
+    let few = Queue::new(&few.open().unwrap(), "orders").unwrap();
+    let few = worker(&few).handle(|_: &Job<Order>| Ok(()));
+    let (plain, with) = (HandlerOptions::new, |options| one().options(options));
     let any = |options| worker(&queue).handle_any(|_| Ok(())).options(options);
-    let needs = |name: &str| one().options(HandlerOptions::new().dependency(name));
-    let ruled = |name: &str| one().options(HandlerOptions::new().outage_on::<fmt::Error>(name));
+    let needs = |name: &str| with(plain().dependency(name));
+    let ruled = |name: &str| with(plain().outage_on::<fmt::Error>(name));
+    let twice = one().handle_any(|_| Ok(())).handle_any(|_| Ok(()));
+    let long = BatchOptions::new(9).linger(Duration::from_secs(61));
+    let both = batch(BatchOptions::new(9)).handle(|_: &Job<Order>| Ok(()));
     for (bad, why) in [
         (worker(&queue), "no handler"),
         (ruled("queue:orders"), "`queue:` is reserved"),
@@ -204,65 +174,26 @@ fn a_misconfigured_worker_does_not_start() {
         (one().flood_guard(0, SOON), "flood guard of 0;"),
         (one().flood_guard(1, Duration::ZERO), "guard of 0ns"),
         (one().handle(|_: &Job<Order>| Ok(())), "two handlers"),
-        (
-            one().handle_any(|_| Ok(())).handle_any(|_| Ok(())),
-            "handle_any was called twice",
-        ),
+        (twice, "handle_any was called twice"),
         (one().version("a\0b"), "control characters"),
         (one().slots(0), "slots of 0;"),
         (one().slots(10_001), "slots of 10001;"),
-        (
-            worker(&queue)
-                .handle(|_: &Job<Order>| Ok(()))
-                .options(HandlerOptions::new().concurrency(0)),
-            "concurrency of 0",
-        ),
-        (
-            any(HandlerOptions::new().concurrency(2)),
-            "a concurrency or a dependency to the handler of any kind",
-        ),
-        (
-            any(HandlerOptions::new().dependency("gateway")),
-            "a concurrency or a dependency to the handler of any kind",
-        ),
-        (
-            worker(&queue).options(HandlerOptions::new()),
-            "options follow no handler",
-        ),
-        (
-            one()
-                .options(HandlerOptions::new())
-                .options(HandlerOptions::new().concurrency(2)),
-            "options follow no handler",
-        ),
+        (with(plain().concurrency(0)), "concurrency of 0"),
+        (any(plain().concurrency(2)), "a concurrency or a dependency to the handler of any kind"),
+        (any(plain().dependency("gateway")), "a concurrency or a dependency to the handler of any kind"),
+        (worker(&queue).options(plain()), "options follow no handler"),
+        (with(plain()).options(plain()), "options follow no handler"),
         (batch(BatchOptions::new(0)), "`order` of 0;"),
         (batch(BatchOptions::new(1001)), "`order` of 1001;"),
-        (
-            batch(BatchOptions::new(9).linger(Duration::from_secs(61))),
-            "linger of kind `order` of 61s",
-        ),
-        (
-            batch(BatchOptions::new(9)).handle(|_: &Job<Order>| Ok(())),
-            "kind `order` has two handlers",
-        ),
-        (
-            one().keep_done(Duration::ZERO),
-            "time to keep finished jobs of 0ns",
-        ),
-        (
-            worker(&queue)
-                .handle(|_: &Job<Order>| Ok(()))
-                .options(HandlerOptions::new().keep_done(Duration::from_hours(24 * 31))),
-            "time to keep finished jobs of 2678400s",
-        ),
+        (batch(long), "linger of kind `order` of 61s"),
+        (both, "kind `order` has two handlers"),
+        (one().keep_done(Duration::ZERO), "time to keep finished jobs of 0ns"),
+        (with(plain().keep_done(31 * DAY)), "time to keep finished jobs of 2678400s"),
         (one().lease(Duration::from_secs(1)), "lease of 1s"),
         (one().lease(Duration::MAX), "lease of"),
         (one().poll_interval(Duration::ZERO), "poll interval of 0ns"),
         (one().deadline(Duration::ZERO), "deadline of 0ns"),
-        (
-            worker(&few).handle(|_: &Job<Order>| Ok(())),
-            "4 connections",
-        ),
+        (few, "4 connections"),
     ] {
         let error = bad.start().expect_err(why);
         assert!(error.is_invalid(), "{why}: {error:?}");

@@ -6,8 +6,7 @@ use crate::worker_process::WorkerProcess;
 
 /// Creates the tables in which the test worker records its progress.
 fn notes(test: &TestDatabase) {
-    test.client()
-        .sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
+    test.sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
 }
 
 /// Returns the number of rows in a table, and of different jobs.
@@ -29,8 +28,7 @@ fn a_killed_worker_loses_no_job() {
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_jobs(&jobs(&Finish {}, 200, 0)).unwrap();
     drained(&queue);
-    let warm_up = noted(&test, "finished");
-    assert_eq!(warm_up, (200, 200));
+    assert_eq!(noted(&test, "finished"), (200, 200));
 
     // Its four slots are busy, and it has claimed more jobs.
     let mut batch = jobs(&Hold {}, 4, 9);
@@ -49,17 +47,12 @@ fn a_killed_worker_loses_no_job() {
     assert_eq!(lost.len() as u64, before.leased);
     let are_back = lost.iter().all(|lost| matches!(lost, Lost::Back(_)));
     assert!(are_back, "{lost:?}");
-    let tally = Tally::new();
-    let rescuer = worker(&queue)
-        .slots(4)
-        .handle_any({
-            let tally = tally.clone();
-            move |job| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .started();
+    let tally = kept::<Tally>();
+    let rescuer = worker(&queue).slots(4).handle_any(move |job| {
+        tally.count(job.id());
+        Ok(())
+    });
+    let rescuer = rescuer.started();
     drained(&queue);
     done(&rescuer, 100);
     assert_eq!(stop(rescuer).stats.lost, 0);
@@ -81,28 +74,23 @@ fn a_job_that_kills_its_process_is_dead_lettered_alone() {
         WorkerProcess::start(&test, &queue).wait_for_its_end();
         assert_eq!(noted(&test, "begun"), (crash, 1));
         let lost = expire_leases(&mut test.client());
-        let expected = if crash < 3 {
-            Lost::Back(poison)
-        } else {
-            Lost::Dead(poison)
-        };
-        assert!(lost.contains(&expected), "crash {crash}: {lost:?}");
-        let dead = lost
-            .iter()
-            .filter(|lost| matches!(lost, Lost::Dead(_)))
-            .count();
-        assert_eq!(dead, usize::from(crash == 3), "crash {crash}: {lost:?}");
+        let dead = lost.iter().filter(|lost| matches!(lost, Lost::Dead(_)));
+        let dead: Vec<&Lost> = dead.collect();
+        match crash {
+            3 => assert_eq!(dead, [&Lost::Dead(poison)]),
+            _ => assert!(
+                dead.is_empty() && lost.contains(&Lost::Back(poison)),
+                "{lost:?}"
+            ),
+        }
     }
     let process = WorkerProcess::start(&test, &queue);
     drained(&queue);
     drop(process);
     assert_eq!(noted(&test, "finished").1, 30, "the other jobs are done");
-    let db = queue.database();
-    assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
-    let letter = db.letter(poison);
+    assert_eq!(in_state(&queue, LetterState::Open), 1);
+    let letter = queue.letter(poison);
     assert_eq!(letter.cause, DeathCause::WorkerLost);
     assert_eq!(letter.kind.as_str(), "abort");
-    assert_eq!(letter.history.len(), 3);
-    let mut outcomes = letter.history.iter().map(|attempt| &*attempt.outcome);
-    assert!(outcomes.all(|outcome| outcome == "worker_lost"));
+    assert_eq!(outcomes(&letter), [(0, "worker_lost"); 3]);
 }

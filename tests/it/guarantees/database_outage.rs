@@ -21,12 +21,9 @@ fn back(mut server: Client, test: &TestDatabase) {
 
 /// Returns the queue `orders` on a handle with short deadlines.
 fn impatient(test: &TestDatabase) -> Queue {
-    let db = eventually("a connection", || {
-        Database::builder(test.url())
-            .connect_timeout(Duration::from_millis(300))
-            .call_timeout(Duration::from_secs(1))
-            .open()
-    });
+    let db = Database::builder(test.url()).connect_timeout(Duration::from_millis(300));
+    let db = db.call_timeout(Duration::from_secs(1));
+    let db = eventually("a connection", || db.clone().open());
     Queue::new(&db, "orders").unwrap()
 }
 
@@ -36,9 +33,7 @@ fn stop_without_a_database_reports_an_error_and_returns() {
     let queue = impatient(&test);
     let (gate, worker, id) = running(&queue);
     let server = away(&test);
-    let error = worker
-        .stop(Duration::ZERO)
-        .expect_err("nothing can be given back");
+    let error = worker.stop(Duration::ZERO).expect_err("no server");
     assert!(error.is_unavailable(), "{error:?}");
     back(server, &test);
     // The lease runs out, and the job comes back.
@@ -51,17 +46,12 @@ fn stop_without_a_database_reports_an_error_and_returns() {
 fn a_worker_survives_a_database_outage() {
     let test = TestDatabase::migrated();
     let queue = impatient(&test);
-    let (gate, ended) = (Gate::new(), Arc::new(AtomicBool::new(false)));
-    let worker = worker(&queue)
-        .handle({
-            let (gate, ended) = (gate.clone(), Arc::clone(&ended));
-            move |_: &Job<Hold>| {
-                gate.pass();
-                ended.store(true, Ordering::SeqCst);
-                Ok(())
-            }
-        })
-        .runs(|_: &Job<Order>| Ok(()));
+    let (gate, ended) = (Gate::new(), kept::<AtomicBool>());
+    let hold = gate.passing_to(move |_: &Job<Hold>| {
+        ended.store(true, Ordering::SeqCst);
+        Ok(())
+    });
+    let worker = worker(&queue).handle(hold).runs(|_: &Job<Order>| Ok(()));
     // On a handle without the short deadlines.
     test.queue("orders").enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
@@ -86,19 +76,13 @@ fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
     let queue = impatient(&test);
     let jobs = [new_order(1), NewJob::new(&Hold {}).unwrap()];
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
-    let (early, late, tally) = (Gate::new(), Gate::new(), Tally::new());
-    let worker = worker(&queue)
-        .slots(2)
-        .lease(Duration::from_secs(2))
-        .handle({
-            let (early, tally) = (early.clone(), tally.clone());
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                early.pass();
-                Ok(())
-            }
-        })
-        .runs(late.handler());
+    let (early, late, tally) = (kept::<Gate>(), Gate::new(), kept::<Tally>());
+    let first = move |job: &Job<Order>| {
+        tally.count(job.id());
+        early.pass();
+        Ok(())
+    };
+    let worker = lively(&queue).slots(2).handle(first).runs(late.handler());
     early.wait_for(1);
     late.wait_for(1);
     let server = away(&test);
@@ -109,8 +93,7 @@ fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
     late.open();
     // An unknown lease is released when it is old enough.
     wait_until("the first job to run again", SOON, || {
-        test.client()
-            .sql("UPDATE redrive.leases SET claimed_at = claimed_at - interval '1 minute'");
+        test.sql("UPDATE redrive.leases SET claimed_at = claimed_at - interval '1 minute'");
         tally.of(ids[0]) == 2
     });
     finish(&queue, worker);

@@ -11,7 +11,7 @@ const LOOK: &str = "150ms";
 /// Makes a database with a short deadlock timeout.
 fn database() -> TestDatabase {
     let test = TestDatabase::migrated();
-    test.client().sql(&format!(
+    test.sql(&format!(
         "ALTER DATABASE {} SET deadlock_timeout = '{LOOK}'",
         test.name()
     ));
@@ -43,8 +43,7 @@ fn at_the_gate(queue: &Queue, gate: &Gate, end: fn(i64) -> Result<(), Failure>) 
 fn redriven(test: &TestDatabase, gate: &Gate) -> (Queue, Vec<JobId>, Worker) {
     let queue = test.queue("orders");
     let ids = letters(&queue, 2);
-    let db = queue.database();
-    db.redrives(&of_orders());
+    queue.redrives(&of_orders());
     let worker = at_the_gate(&queue, gate, |number| match number {
         1 => Err(Failure::reject("still broken")),
         _ => Ok(()),

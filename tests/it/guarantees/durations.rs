@@ -41,7 +41,7 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             fine("redrive", time, dlq.redrive_with(&filter, &options, &by));
         }
         let (jobs, schedules) = (admin.jobs(), db.schedules());
-        let daily = Schedule::every("p", Duration::from_hours(24)).unwrap();
+        let daily = Schedule::every("p", DAY).unwrap();
         let policy = daily.redrive(Policy::new(of_orders()).longest_delay(time));
         let nightly = Schedule::cron("c", "0 3 * * *").unwrap();
         let nightly = nightly.job("orders", job()).missed_bounds(3, time);
@@ -49,18 +49,16 @@ fn calls_about_jobs_and_letters_take_any_duration() {
         let keyed = job().unique("k").unique_window(time);
         let delete = RetentionRule::delete(LetterState::Discarded, time);
         let archive = RetentionRule::archive(LetterState::Recovered, time);
-        let (older, newer) = (
-            JobFilter::new().older_than(time),
-            JobFilter::new().newer_than(time),
-        );
+        let (older, newer) = (JobFilter::new(), JobFilter::new());
+        let (older, newer) = (older.older_than(time), newer.newer_than(time));
+        let expiring = queue.enqueue_job(job().expires_in(time));
+        let every = every.and_then(|every| schedules.set(&every, &by));
+        let breaker = admin.open_breaker("api", Some(time), &by);
         let since = AuditFilter::new().since(time);
-        let limit = RateLimit::per(1, time);
+        let limited = queue.limit_rate(RateLimited::Queue, RateLimit::per(1, time), &by);
         for (call, result) in [
             ("delay", queue.enqueue_job(job().delay(time)).map(drop)),
-            (
-                "expires_in",
-                queue.enqueue_job(job().expires_in(time)).map(drop),
-            ),
+            ("expires_in", expiring.map(drop)),
             ("unique_window", queue.enqueue_job(keyed).map(drop)),
             ("older jobs", jobs.count(&older).map(drop)),
             ("newer jobs", jobs.count(&newer).map(drop)),
@@ -71,26 +69,14 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             ("archive", dlq.retention().set(&archive, &by).map(drop)),
             ("apply retention", dlq.retention().apply(&by).map(drop)),
             ("policy", schedules.set(&policy, &by).map(drop)),
-            (
-                "every",
-                every.and_then(|every| schedules.set(&every, &by).map(drop)),
-            ),
+            ("every", every.map(drop)),
             ("missed_bounds", schedules.set(&nightly, &by).map(drop)),
             ("audit", admin.audit(&since).map(drop)),
-            (
-                "count_prunable_audit",
-                admin.count_prunable_audit(time).map(drop),
-            ),
+            ("old audit", admin.count_prunable_audit(time).map(drop)),
             ("prune_audit", admin.prune_audit(time, &by, go_on).map(drop)),
-            (
-                "open_breaker",
-                admin.open_breaker("api", Some(time), &by).map(drop),
-            ),
+            ("open_breaker", breaker.map(drop)),
             ("pause", queue.pause(PauseEnd::After(time), &by).map(drop)),
-            (
-                "limit_rate",
-                queue.limit_rate(RateLimited::Queue, limit, &by).map(drop),
-            ),
+            ("limit_rate", limited.map(drop)),
         ] {
             fine(call, time, result);
         }

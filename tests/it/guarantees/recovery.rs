@@ -58,12 +58,9 @@ impl Patient {
         let (done, number) = (self.worker.stats().done, self.numbers);
         let payload = format!(r#"{{"number": {number}}}"#);
         // The fault may not be over; a duplicate does no harm.
-        wait_until("the job to be stored", SOON, || {
-            let stored = self.client().execute(
-                "SELECT redrive.enqueue('orders', 'order', $1::text::jsonb)",
-                &[&payload],
-            );
-            stored.is_ok()
+        let enqueue = "SELECT redrive.enqueue('orders', 'order', $1::text::jsonb)";
+        eventually("the job to be stored", || {
+            self.client().execute(enqueue, &[&payload])
         });
         wait_until(after, SOON, || self.worker.stats().done > done);
         assert_eq!(self.worker.failure(), None);
@@ -127,33 +124,23 @@ fn the_jobs_of_a_lost_worker_are_claimed_by_another() {
 #[test]
 fn a_worker_renews_while_handlers_hold_every_other_connection() {
     let test = TestDatabase::migrated();
-    let gate = Gate::new();
+    let gate = kept::<Gate>();
     // Five are the worker's, one is kept for other calls, and handlers hold two.
     let db = eventually("a connection", || {
         impatient(test.url()).connections(8).open()
     });
     let queue = Queue::new(&db, "orders").unwrap();
-    let hungry = worker(&queue)
-        .lease(LEASE)
-        .slots(6)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>, tx: &mut Transaction<'_>| {
-                tx.batch_execute("SELECT 1")?;
-                gate.pass();
-                Ok(())
-            }
-        })
-        .started();
-    queue
-        .enqueue_many(&[Hold {}, Hold {}, Hold {}, Hold {}])
-        .unwrap();
+    let handler = move |_: &Job<Hold>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        tx.batch_execute("SELECT 1")?;
+        gate.pass();
+        Ok(())
+    };
+    let hungry = lively(&queue).slots(6).handle(handler).started();
+    queue.enqueue_many(&[Hold {}; 4]).unwrap();
     gate.wait_for(2);
     let mut client = test.client();
-    let mut renewals = || -> f64 {
-        let asked = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
-        client.ask(asked, &[])
-    };
+    let asked = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
+    let mut renewals = || -> f64 { client.ask(asked, &[]) };
     let begun = renewals();
     wait_until("two leases to pass, and to be renewed", SOON, || {
         renewals() > begun + 2.0 * LEASE.as_secs_f64()

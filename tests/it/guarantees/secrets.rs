@@ -8,21 +8,12 @@ use std::ffi::OsStr;
 
 use redrive_tests::prelude::*;
 
-/// Runs `redrive` as a process with its URL in the environment.
-fn command(url: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
-    command
-        .env("DATABASE_URL", url)
-        .env_remove("RUST_LOG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .args(["--no-wait", "-vv"]);
-    command
-}
+use crate::worker_process::program;
 
+/// Runs `redrive` as a process with its URL in the environment.
 fn run(url: &str, arguments: &[impl AsRef<OsStr>]) -> Output {
-    command(url).args(arguments).output().expect("run redrive")
+    let output = program(url).arg("-vv").args(arguments).output();
+    output.expect("run redrive")
 }
 
 #[track_caller]

@@ -79,7 +79,7 @@ impl Hand {
             8 => self.expire_leases(),
             9 => {
                 dlq.retention().apply(&operator)?;
-                dlq.prune(Duration::from_hours(24), &operator)?;
+                dlq.prune(DAY, &operator)?;
             }
             10 => {
                 let jobs = (0..KEYS).map(|key| new_order(1000).unique(key.to_string()));
@@ -139,19 +139,16 @@ impl Hand {
 
 /// A worker whose jobs mostly die again, with one of a few errors.
 fn jobs(queue: &Queue) -> WorkerBuilder {
-    worker(queue)
-        .slots(4)
-        .lease(Duration::from_secs(2))
-        .handle(|job: &Job<Order>| {
-            let number = job.payload().number;
-            let run = number + i64::from(job.generation()) * 31 + i64::from(job.attempt());
-            match run % 9 {
-                0 => Ok(()),
-                1 => Err(Failure::retry("again")),
-                _ => Err(Failure::reject(format!("failure of kind {}", char_of(run)))
-                    .class(format!("Class{}", run % 3))),
-            }
-        })
+    lively(queue).slots(4).handle(|job: &Job<Order>| {
+        let number = job.payload().number;
+        let run = number + i64::from(job.generation()) * 31 + i64::from(job.attempt());
+        match run % 9 {
+            0 => Ok(()),
+            1 => Err(Failure::retry("again")),
+            _ => Err(Failure::reject(format!("failure of kind {}", char_of(run)))
+                .class(format!("Class{}", run % 3))),
+        }
+    })
 }
 
 #[test]

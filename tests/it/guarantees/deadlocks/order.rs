@@ -4,6 +4,10 @@ use redrive_tests::prelude::*;
 
 use super::{at_the_gate, database, deadlocks, redriven};
 
+fn foreign(position: &str) -> ForeignFailure {
+    ForeignFailure::new("kafka:orders", position, "orders", "order", "{}")
+}
+
 #[test]
 fn a_settle_waits_for_no_enqueue_of_its_keys() {
     let test = database();
@@ -54,25 +58,21 @@ fn a_repeated_capture_locks_letters_in_id_order() {
     let test = database();
     let db = test.open();
     // The other way round than their ids.
-    let foreign =
-        |position: &str| ForeignFailure::new("kafka:orders", position, "orders", "order", "{}");
     let both = ["0/2", "0/1"].map(foreign);
     for captured in &both {
         db.captures(captured);
     }
-    let (mut client, mut watching) = (test.client(), test.client());
+    let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
     let lock = "SELECT FROM redrive.dead_letters WHERE \"position\" = $1 FOR UPDATE";
     transaction.change(lock, &[&"0/2"]);
-    let again = thread::spawn({
-        let db = db.clone();
-        move || db.dlq().capture_many(&both).map(|captures| captures.len())
+    let again = || db.dlq().capture_many(&both).unwrap().len();
+    let captured = held_up(&test, again, || {
+        transaction.change(lock, &[&"0/1"]);
+        transaction.commit().unwrap();
     });
-    blocked(&mut watching, 1);
-    transaction.change(lock, &[&"0/1"]);
-    transaction.commit().unwrap();
-    assert_eq!(again.join().expect("who captures").unwrap(), 2);
-    drop((db, client, watching));
+    assert_eq!(captured, 2);
+    drop((db, client));
     assert_eq!(deadlocks(&test), 0);
 }
 
@@ -103,9 +103,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
             "a bulk cancellation" => {
                 let queue = test.queue("orders");
                 letters(&queue, 2);
-                let all = of_orders();
-                let dlq = queue.database().dlq();
-                dlq.redrive(&all, &Operator::default()).unwrap();
+                queue.redrives(&of_orders());
                 (queue, None)
             }
             _ => {
@@ -132,8 +130,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
         });
         gate.open();
         assert_eq!(died, 2, "{path}");
-        let open = in_state(&queue, LetterState::Open);
-        assert_eq!(open, 2, "{path}");
+        assert_eq!(in_state(&queue, LetterState::Open), 2, "{path}");
         drop((queue, client, watching));
         assert_eq!(deadlocks(&test), 0, "{path}");
     }
@@ -144,20 +141,14 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
 fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
     let test = database();
     let db = test.open();
-    let foreign =
-        |position: &str| ForeignFailure::new("kafka:orders", position, "orders", "order", "{}");
     let all = ["0/1", "0/2", "0/3"].map(foreign);
     let captured = db.dlq().capture_many(&all).unwrap();
-    let second = only(captured[1].id());
-    let operator = Operator::new("ann").reason("a test");
-    db.dlq().discard(&second, &operator).unwrap();
+    db.discards(&only(captured[1].id()));
     let (mut deleting, mut locking, mut watching) = (test.client(), test.client(), test.client());
     let mut deletion = deleting.transaction().unwrap();
-    let delete = "DELETE FROM redrive.dead_letters WHERE \"position\" = '0/2'";
-    deletion.sql(delete);
+    deletion.sql("DELETE FROM redrive.dead_letters WHERE \"position\" = '0/2'");
     let mut transaction = locking.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE \"position\" = '0/3' FOR UPDATE";
-    transaction.sql(lock);
+    transaction.sql("SELECT FROM redrive.dead_letters WHERE \"position\" = '0/3' FOR UPDATE");
 
     let capture = |positions: &'static [usize]| {
         let (db, all) = (db.clone(), all.clone());
@@ -262,7 +253,7 @@ fn a_failure_waits_for_no_session_that_changes_its_erased_group() {
 
 /// Makes the first change of a letter fail as a deadlock victim; later ones succeed.
 fn make_a_victim(test: &TestDatabase) {
-    test.client().sql("CREATE SEQUENCE public.victims; \
+    test.sql("CREATE SEQUENCE public.victims; \
              CREATE FUNCTION public.fall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                  IF nextval('public.victims') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40P01'; END IF; \
                  RETURN NEW; END $$; \
@@ -298,16 +289,13 @@ fn an_edit_and_a_capture_that_were_deadlock_victims_are_retried() {
     let queue = test.queue("orders");
     letters(&queue, 2);
     make_a_victim(&test);
-    let all = of_orders();
     let edit = Edit::merge(r#"{"number": 7}"#).unwrap();
-    let dlq = queue.database().dlq();
-    let edited = dlq.edit(&all, &edit, &Operator::default()).unwrap();
+    let edited = queue.edits(&of_orders(), &edit);
     assert_eq!(edited.edited.len(), 2, "{edited:?}");
     assert_eq!(tries(&test), 3);
-    test.client().sql("ALTER SEQUENCE public.victims RESTART");
-    let both =
-        ["0/1", "0/2"].map(|at| ForeignFailure::new("kafka:orders", at, "orders", "order", "{}"));
-    let captured = dlq.capture_many(&both).unwrap();
+    test.sql("ALTER SEQUENCE public.victims RESTART");
+    let both = ["0/1", "0/2"].map(foreign);
+    let captured = queue.database().dlq().capture_many(&both).unwrap();
     let is_new = |it: &CaptureOutcome| matches!(it, CaptureOutcome::New(_));
     assert_eq!(captured.into_iter().filter(is_new).count(), 2);
     assert_eq!(tries(&test), 3);

@@ -21,18 +21,15 @@ fn named(kind: &str) -> BTreeSet<String> {
 fn every_promise_has_tests() {
     let page = read("GUARANTEES.md");
     let evidence = read(EVIDENCE);
-    let promises: Vec<&str> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("### "))
-        .collect();
+    let promises = page.lines().filter_map(|line| line.strip_prefix("### "));
+    let promises: Vec<&str> = promises.collect();
     assert!(promises.len() >= 18, "{}", promises.len());
     for (number, promise) in (1..).zip(&promises) {
         assert!(promise.starts_with(&format!("P{number}. ")), "{promise}");
-        let tests = evidence
-            .split("\n## ")
-            .find_map(|section| section.strip_prefix(&format!("P{number}\n")))
-            .unwrap_or_else(|| panic!("P{number} has no evidence"));
-        assert!(tests.contains("\n- `"), "P{number} has no test");
+        let begin = format!("P{number}\n");
+        let mut sections = evidence.split("\n## ");
+        let tests = sections.find_map(|section| section.strip_prefix(&begin));
+        has(tests.expect(promise), "\n- `");
     }
     assert!(!evidence.contains(&format!("\n## P{}\n", promises.len() + 1)));
 }
@@ -40,14 +37,9 @@ fn every_promise_has_tests() {
 #[test]
 fn the_promises_name_exactly_the_rules_faults_and_mutants() {
     let rules = read("tests/chaos/src/checker/rule.rs");
-    let rules: Vec<String> = rules
-        .split('"')
-        .filter(|text| {
-            text.strip_prefix('C')
-                .is_some_and(|n| n.parse::<u8>().is_ok())
-        })
-        .map(str::to_owned)
-        .collect();
+    let number = |text: &&str| text.strip_prefix('C').and_then(|n| n.parse::<u8>().ok());
+    let rules = rules.split('"').filter(|text| number(text).is_some());
+    let rules: Vec<String> = rules.map(str::to_owned).collect();
     assert!(rules.len() >= 22, "{}", rules.len());
     let numbers: BTreeSet<String> = rules.iter().cloned().collect();
     assert_eq!(numbers.len(), rules.len(), "two rules have one number");

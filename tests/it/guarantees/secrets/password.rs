@@ -2,8 +2,9 @@
 
 use redrive_tests::prelude::*;
 
-use super::{command, nowhere, run};
+use super::{nowhere, run};
 use crate::exporter::PROGRAM as EXPORTER;
+use crate::worker_process::program;
 
 /// A password that occurs nowhere else.
 pub(crate) const PASSWORD: &str = "canary-pa55word";
@@ -64,9 +65,7 @@ fn no_log_and_no_error_shows_the_password() {
         assert_eq!(output.status.code(), Some(2), "{url}");
         nowhere(PASSWORD, url, &output.stdout);
         nowhere(PASSWORD, url, &output.stderr);
-        let Err(error) = redrive::connect(url) else {
-            panic!("{url} is good")
-        };
+        let error = redrive::connect(url).expect_err("a mistake");
         nowhere(PASSWORD, url, format!("{error} {error:?}"));
     }
 }
@@ -93,8 +92,8 @@ fn the_process_list_does_not_show_the_password() {
     let test = TestDatabase::migrated();
     let url = with_password(test.url());
     let file = TempFile::of(&url);
-    let mut working = command(&url);
-    working.args(["work", "orders", "--exec", "true"]);
+    let mut working = program(&url);
+    working.args(["-vv", "work", "orders", "--exec", "true"]);
     let mut by_environment = Command::new(EXPORTER);
     by_environment.env("DATABASE_URL", &url);
     let mut by_file = Command::new(EXPORTER);

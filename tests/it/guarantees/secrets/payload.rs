@@ -25,75 +25,60 @@ fn payment(number: i64) -> Payment {
     }
 }
 
+/// Payments numbered from the first to before the end.
+fn payments(first: i64, end: i64) -> Vec<Payment> {
+    (first..end).map(payment).collect()
+}
+
 #[test]
 fn payloads_and_keys_are_never_logged() {
     let logged = Logged::start(LevelFilter::Trace);
     let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let key = |n| {
-        NewJob::new(&payment(n))
-            .unwrap()
-            .unique(format!("{CARD}-{n}"))
+    queue.enqueue_many(&payments(1, 4)).unwrap();
+    for _ in 0..2 {
+        let keyed = NewJob::new(&payment(4)).unwrap();
+        put(&queue, keyed.unique(format!("{CARD}-4")));
+    }
+    queue.enqueue_many(&payments(5, 1200)).unwrap();
+    let odd = format!("{{\"number\": \"{CARD}\"}}");
+    put(&queue, NewJob::raw("payment", &odd).unwrap());
+    let handler = |job: &Job<Payment>| match (job.payload().number, job.attempt()) {
+        (1, 1) => Err(Failure::retry("declined")),
+        (2, _) => Err(Failure::reject("declined")),
+        (3, 1) => panic!("declined"),
+        _ => Ok(()),
     };
-    queue
-        .enqueue_many(&[payment(1), payment(2), payment(3)])
-        .unwrap();
-    put(&queue, key(4));
-    put(&queue, key(4));
-    queue
-        .enqueue_many(&(5..1200).map(payment).collect::<Vec<_>>())
-        .unwrap();
-    put(
-        &queue,
-        NewJob::raw("payment", &format!("{{\"number\": \"{CARD}\"}}")).unwrap(),
-    );
-    let working = worker(&queue)
-        .slots(4)
-        .lease(Duration::from_secs(2))
-        .backoff(Backoff::fixed(Duration::ZERO))
-        .runs(
-            |job: &Job<Payment>| match (job.payload().number, job.attempt()) {
-                (1, 1) => Err(Failure::retry("declined")),
-                (2, _) => Err(Failure::reject("declined")),
-                (3, 1) => panic!("declined"),
-                _ => Ok(()),
-            },
-        );
+    let working = lively(&queue).slots(4).runs(handler);
     drained(&queue);
-    db.redrives(&of_orders());
+    queue.redrives(&of_orders());
     drained(&queue);
     let foreign = ForeignFailure::new("cards", "1", "orders", "payment", CARD.as_bytes());
-    db.captures(&foreign);
-    db.listed(&of_orders());
+    queue.captures(&foreign);
+    queue.listed(&of_orders());
     stop(working);
-    assert_eq!(letters_in(db, "orders", LetterState::Open), 3);
+    assert_eq!(in_state(&queue, LetterState::Open), 3);
 
-    let lines = logged.lines();
-    assert!(
-        lines.iter().any(|line| line.contains(" redrive")),
-        "it logs"
-    );
-    // The driver logs its statements at debug level: the programs turn that off, as SECURITY.md states.
-    let ours: Vec<&String> = lines
-        .iter()
-        .filter(|line| !line.contains(" tokio_postgres") && !line.contains(" postgres"))
-        .collect();
-    nowhere(CARD, "the log", format!("{ours:#?}"));
-    // Here the log contains the card number, so the test can detect it.
-    assert!(
-        lines.iter().any(|line| line.contains(CARD)),
-        "the driver no longer logs payloads: update SECURITY.md"
-    );
+    let ours = of_redrive(&logged);
+    has(&ours, " redrive");
+    nowhere(CARD, "the log", ours);
+    // Here the log contains the card number, so the test can detect it. If not, update SECURITY.md.
+    has(logged.lines().join("\n"), CARD);
+}
+
+/// Returns the log without the driver, which logs its statements at debug level: the programs turn that off, as
+/// SECURITY.md states.
+fn of_redrive(logged: &Logged) -> String {
+    let mut lines = logged.lines();
+    lines.retain(|line| !line.contains(" tokio_postgres") && !line.contains(" postgres"));
+    lines.join("\n")
 }
 
 #[test]
 fn trace_logging_contains_no_payload() {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&[payment(1), payment(2)]).unwrap();
-    let output = run(
-        test.url(),
-        &["work", "orders", "--exec", "exit 65", "--drain"],
-    );
+    let words = ["work", "orders", "--exec", "exit 65", "--drain"];
+    let output = run(test.url(), &words);
     assert!(output.status.success());
     let log = String::from_utf8_lossy(&output.stderr);
     has(&log, "INFO");
@@ -107,34 +92,24 @@ fn errors_do_not_repeat_rejected_values() {
     let logged = Logged::start(LevelFilter::Debug);
     let (test, queue) = TestDatabase::with_orders();
     // Rejected with the whole row in the details: by INSERT, by COPY, in the caller's transaction.
-    test.client()
-        .sql("ALTER TABLE redrive.jobs ADD CONSTRAINT no_cards CHECK (payload ->> 'card' IS NULL)");
-    let many: Vec<Payment> = (0..1001).map(payment).collect();
+    test.sql("ALTER TABLE redrive.jobs ADD CONSTRAINT no_cards CHECK (payload ->> 'card' IS NULL)");
     let mut client = test.client();
-    let raw = client
-        .execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'q', 'k', $1::text::json)",
-            &[&format!("{{\"card\": \"{CARD}\"}}")],
-        )
-        .expect_err("refused");
-    assert!(
-        error_text(&raw).contains(CARD),
-        "the server repeats it: the test is not deaf"
-    );
-    let refused = [
-        queue.enqueue(&payment(1)).expect_err("refused"),
-        queue.enqueue_many(&many).expect_err("refused"),
-        queue
-            .enqueue_in(&mut client, &payment(1))
-            .expect_err("refused"),
-    ];
-    for error in &refused {
+    let payload = format!("{{\"card\": \"{CARD}\"}}");
+    let insert = "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'q', 'k', $1::text::json)";
+    let raw = client.execute(insert, &[&payload]).expect_err("refused");
+    // The server repeats it: the test is not deaf.
+    has(error_text(&raw), CARD);
+    for refused in [
+        queue.enqueue(&payment(1)).map(drop),
+        queue.enqueue_many(&payments(0, 1001)).map(drop),
+        queue.enqueue_in(&mut client, &payment(1)).map(drop),
+    ] {
+        let error = refused.expect_err("a card");
         assert!(error.is_invalid(), "{error:?}");
         assert_eq!(error.sql_state().map(SqlState::code), Some("23514"));
-        assert!(error_text(error).contains("no_cards"), "{error:?}");
-        nowhere(CARD, "an error", error_text(error));
+        has(error_text(&error), "no_cards");
+        nowhere(CARD, "an error", error_text(&error));
     }
-    let payload = format!("{{\"card\": \"{CARD}\"}}");
     let output = run(test.url(), &["enqueue", "orders", "payment", &payload]);
     let typed = String::from_utf8_lossy(&output.stderr);
     has(&typed, "no_cards");
@@ -142,23 +117,14 @@ fn errors_do_not_repeat_rejected_values() {
     nowhere(CARD, "the command", &output.stderr);
 
     // And a worker whose letter is rejected logs that without the letter.
-    test.client()
-        .sql("ALTER TABLE redrive.jobs DROP CONSTRAINT no_cards; \
+    test.sql("ALTER TABLE redrive.jobs DROP CONSTRAINT no_cards; \
              ALTER TABLE redrive.dead_letters ADD CONSTRAINT no_letters CHECK (error_class <> 'Declined')");
     queue.enqueue(&payment(1)).unwrap();
-    let working =
-        worker(&queue).runs(|_: &Job<Payment>| Err(Failure::reject("declined").class("Declined")));
+    let declined = |_: &Job<Payment>| Err(Failure::reject("declined").class("Declined"));
+    let working = worker(&queue).runs(declined);
     wait_until("the worker to log the rejection", SOON, || {
-        logged
-            .lines()
-            .iter()
-            .any(|line| line.contains("no_letters"))
+        logged.lines().join("\n").contains("no_letters")
     });
     stop(working);
-    let ours: Vec<String> = logged
-        .lines()
-        .into_iter()
-        .filter(|line| !line.contains(" tokio_postgres") && !line.contains(" postgres"))
-        .collect();
-    nowhere(CARD, "the log", format!("{ours:#?}"));
+    nowhere(CARD, "the log", of_redrive(&logged));
 }
