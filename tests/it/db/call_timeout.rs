@@ -130,12 +130,8 @@ const PLAIN: &[(&str, Duration, Call)] = &[
         edited.map(drop)
     }),
     ("deliver", BULK, |scene| {
-        let sink = |_: &Letter| Err(Failure::retry("not today"));
-        scene
-            .db
-            .dlq()
-            .deliver(&of_orders(), &sink, &maria())
-            .map(drop)
+        let (dlq, sink) = (scene.db.dlq(), |_: &Letter| Err(Failure::retry("no")));
+        dlq.deliver(&of_orders(), &sink, &maria()).map(drop)
     }),
     ("change jobs", BULK, |scene| {
         let (jobs, all) = (scene.db.admin().jobs(), JobFilter::new());
@@ -180,16 +176,13 @@ const STAGED: &[(&str, Duration, Call)] = &[
     }),
     // A handler whose transaction hangs, and its slot with it.
     ("stop a worker in a transaction", USUAL, |scene| {
-        let (queue, gate) = (scene.queue("transaction"), Gate::new());
+        let (queue, gate) = (scene.queue("transaction"), kept::<Gate>());
         queue.enqueue(&Finish {})?;
-        let builder = worker(&queue).handle({
-            let gate = gate.clone();
-            move |_: &Job<Finish>, tx: &mut Transaction<'_>| {
-                gate.pass();
-                tx.batch_execute("SELECT 1").map_err(Failure::from)
-            }
-        });
-        scene.stop(builder, &gate)
+        let handler = move |_: &Job<Finish>, tx: &mut Transaction<'_>| {
+            gate.pass();
+            tx.batch_execute("SELECT 1").map_err(Failure::from)
+        };
+        scene.stop(worker(&queue).handle(handler), gate)
     }),
 ];
 
@@ -203,11 +196,12 @@ fn play(url: &str, when: When, name: &str, limit: Duration, call: Call) -> Optio
         let Ok(db) = try_open(proxy.url()) else {
             return false;
         };
+        let begun = Cell::new(false);
         let scene = Scene {
             db,
             proxy,
             when,
-            begun: Cell::new(false),
+            begun,
         };
         if !is_staged {
             scene.hush();
@@ -248,9 +242,8 @@ fn furnish(queue: &Queue) {
     let rule = RetentionRule::archive(LetterState::Recovered, Duration::from_hours(720));
     let dlq = queue.database().dlq();
     dlq.retention().set(&rule, &maria()).unwrap();
-    let made = dlq
-        .runs()
-        .create(&of_orders(), &RunOptions::new(), &maria());
+    let (runs, options) = (dlq.runs(), RunOptions::new());
+    let made = runs.create(&of_orders(), &options, &maria());
     made.unwrap().expect("letters");
 }
 

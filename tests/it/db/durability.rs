@@ -103,18 +103,17 @@ fn a_worker_starts_even_if_the_durability_check_fails() {
     let said = said_by_a_worker(&db, &logged).join("\n");
     lacks(format!("\n{said}"), "\nWARN");
     lacks(format!("\n{said}"), "\nERROR");
-    has(
-        said,
-        "DEBUG redrive::worker::chores: queue=orders: could not read the durability settings",
-    );
+    let unread =
+        "DEBUG redrive::worker::chores: queue=orders: could not read the durability settings";
+    has(said, unread);
 }
 
 #[test]
 fn migrate_and_the_on_call_screen_print_durability_warnings() {
     let test = TestDatabase::migrated();
+    let name = test.name();
     test.sql(&format!(
-        "ALTER DATABASE {} SET synchronous_commit = off",
-        test.name()
+        "ALTER DATABASE {name} SET synchronous_commit = off"
     ));
     let message = DurabilityWarning::SynchronousCommit.to_string();
     for verb in [&["migrate"][..], &["migrate", "--check"]] {
@@ -134,12 +133,9 @@ fn migrate_and_the_on_call_screen_print_durability_warnings() {
 #[test]
 fn no_migration_creates_an_unlogged_table() {
     let test = TestDatabase::migrated();
-    let unlogged = "SELECT count(*) FROM pg_class c \
-                    WHERE c.relnamespace = 'redrive'::regnamespace AND c.relpersistence <> 'p'";
-    let all = "SELECT count(*) FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace";
-    let mut client = test.client();
-    let mut count = |question: &str| -> i64 { client.ask(question, &[]) };
-    assert_eq!(count(unlogged), 0);
-    assert!(count(all) > 50, "{}", count(all));
+    let counts = "SELECT count(*) FILTER (WHERE relpersistence <> 'p'), count(*) FROM pg_class \
+                  WHERE relnamespace = 'redrive'::regnamespace";
+    let (unlogged, all): (i64, i64) = test.client().row(counts, &[]);
+    assert!(unlogged == 0 && all > 50, "{unlogged} of {all}");
     lacks(redrive::migrate::print().to_uppercase(), "UNLOGGED");
 }

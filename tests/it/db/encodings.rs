@@ -11,21 +11,9 @@ fn a_database_with_another_encoding_is_refused_and_unchanged() {
         let expected = format!("has the encoding {encoding}; redrive needs UTF8");
         has(&said, &expected);
 
-        let script = test
-            .client()
-            .batch_execute(&redrive::migrate::print())
-            .expect_err("not UTF-8");
-        has(refusal(&script), &expected);
-
-        let command = Command::new(env!("CARGO_BIN_EXE_test_cli"))
-            .env("DATABASE_URL", test.url())
-            .args(["--no-wait", "migrate"])
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&command.stderr);
-        assert!(!command.status.success());
-        has(&said, &expected);
-
+        let script = test.client().batch_execute(&redrive::migrate::print());
+        has(refusal(&script.expect_err("not UTF-8")), &expected);
+        test.fails(2, "migrate").tells(&expected);
         let created = "SELECT FROM pg_namespace WHERE nspname = 'redrive'";
         assert!(test.client().query_opt(created, &[]).unwrap().is_none());
     }

@@ -125,9 +125,8 @@ fn idle_sessions_outlast_the_timeout_of_a_database() {
     let test = TestDatabase::migrated();
     set(&test, "idle_session_timeout = '200ms'");
     let queue = Queue::new(&test.open(), "orders").unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>, _: &mut Transaction<'_>| Ok(()))
-        .started();
+    let worker = worker(&queue).handle(|_: &Job<Order>, _: &mut Transaction<'_>| Ok(()));
+    let worker = worker.started();
     let mut server = Client::connect(&server_url(), NoTls).unwrap();
     for number in 1..=3 {
         queue.enqueue(&Order { number }).unwrap();

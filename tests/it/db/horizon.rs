@@ -1,8 +1,5 @@
 //! A held xmin horizon: no statement slows down with the dead rows that vacuum cannot remove.
 
-mod oldest_kept;
-mod ready;
-
 use redrive_tests::prelude::*;
 
 /// Transactions that leave dead rows behind.
@@ -58,9 +55,7 @@ fn a_worker_compacts_what_is_full_of_dead_rows() {
         "UPDATE redrive.compactions SET min_bytes = 8192 WHERE relation = 'redrive.letter_deltas'",
     );
     churn(&mut client, "letter_deltas");
-    let worker = worker(&test.queue("orders"))
-        .lease(Duration::from_secs(2))
-        .runs(|_: &Job<Order>| Ok(()));
+    let worker = lively(&test.queue("orders")).runs(|_: &Job<Order>| Ok(()));
     wait_until("the worker to compact", SOON, || {
         let size = "SELECT redrive.table_bytes('redrive.letter_deltas') = 0";
         client.ask(size, &[])
@@ -85,8 +80,7 @@ fn leased_jobs_survive_the_compaction_of_their_leases() {
         compact(&mut client);
         client.ask(is_rewritten, &[])
     });
-    let after: Vec<String> = client.ask(rows, &[]);
-    assert_eq!(after, before);
+    assert_eq!(client.ask::<Vec<String>>(rows, &[]), before);
     assert!(!queue.is_drained().unwrap());
     gate.open();
     done(&worker, 1);
@@ -156,4 +150,59 @@ fn a_table_with_many_live_rows_is_left_to_vacuum() {
              UPDATE redrive.compactions SET max_rows = 19999");
     assert_eq!(compact(&mut client), [""; 0]);
     assert_eq!(client.count("letter_deltas"), 20_000);
+}
+
+#[test]
+fn a_queue_with_marks_and_no_job_is_read_as_empty() {
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+             VALUES (0, 'a', 'order', '{}'), (0, 'c', 'order', '{}'), (0, 'd', 'order', '{}'); \
+             INSERT INTO redrive.claim_marks (queue, claims, rank, id, left_out) VALUES ('b', 'all', 0, 1, '{}')");
+    let ready = "SELECT array_agg(m.labels[1] || ' ' || m.value ORDER BY m.labels[1]) FROM redrive.metrics_queues() m \
+                 WHERE m.metric = 'redrive_queue_jobs' AND m.labels[2] = 'ready'";
+    let ready: Vec<String> = client.ask(ready, &[]);
+    assert_eq!(ready, ["a 1", "b 0", "c 1", "d 1"]);
+}
+
+/// Returns the oldest transaction whose dead rows vacuum keeps.
+fn oldest_kept(client: &mut impl GenericClient) -> Option<String> {
+    let oldest = "SELECT redrive.oldest_kept_xid()::text";
+    client.ask(oldest, &[])
+}
+
+#[test]
+fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() {
+    let (test, other) = (TestDatabase::migrated(), TestDatabase::empty());
+    let (mut client, mut reader, mut writer) = (test.client(), test.client(), test.client());
+    let mut elsewhere = other.client();
+    let other_snapshot = snapshot(&mut elsewhere);
+    assert_eq!(oldest_kept(&mut client), None);
+
+    let mut held = snapshot(&mut reader);
+    let xmin = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text";
+    let xmin: String = held.ask(xmin, &[]);
+    writer.sql("BEGIN");
+    let xid = "SELECT pg_current_xact_id()::xid::text";
+    let xid: String = writer.ask(xid, &[]);
+    // The portal of a query keeps its snapshot until the next one.
+    writer.sql("SELECT 1");
+    assert_eq!(oldest_kept(&mut client), Some(xmin.clone()));
+    // An owner without pg_monitor.
+    let mut plain = client.transaction().unwrap();
+    plain.sql(
+        "CREATE ROLE redrive_tests_plain; GRANT USAGE ON SCHEMA redrive TO redrive_tests_plain; \
+         GRANT EXECUTE ON FUNCTION redrive.oldest_kept_xid TO redrive_tests_plain; \
+         SET LOCAL ROLE redrive_tests_plain",
+    );
+    assert_eq!(oldest_kept(&mut plain), Some(xmin));
+    plain.rollback().unwrap();
+
+    held.commit().unwrap();
+    assert_eq!(oldest_kept(&mut client), Some(xid.clone()));
+    let name = test.name();
+    writer.sql(&format!("PREPARE TRANSACTION '{name}'"));
+    assert_eq!(oldest_kept(&mut client), Some(xid));
+    writer.sql(&format!("ROLLBACK PREPARED '{name}'"));
+    assert_eq!(oldest_kept(&mut client), None);
+    other_snapshot.commit().unwrap();
 }

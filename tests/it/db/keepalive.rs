@@ -34,17 +34,11 @@ fn every_session_of_a_worker_has_server_side_keepalives() {
     let (test, mut client) = TestDatabase::with_client();
     client.sql(RECORDED);
     let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Err(Failure::reject("no such order")))
-        .handle(|_: &Job<Finish>, tx: &mut Transaction<'_>| {
-            tx.execute(
-                "INSERT INTO public.recorded VALUES ('handler', public.settings())",
-                &[],
-            )?;
-            Ok(())
-        })
-        .started();
+    let builder = lively(&queue).handle(|_: &Job<Finish>, tx: &mut Transaction<'_>| {
+        tx.batch_execute("INSERT INTO public.recorded VALUES ('handler', public.settings())")?;
+        Ok(())
+    });
+    let worker = builder.runs(|_: &Job<Order>| Err(Failure::reject("no such order")));
     queue.enqueue(&Order { number: 1 }).unwrap();
     put(&queue, NewJob::new(&Finish {}).unwrap());
     drained(&queue);

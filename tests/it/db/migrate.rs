@@ -101,9 +101,8 @@ fn an_older_schema_is_reported_and_upgraded() {
 #[test]
 fn a_skipped_migration_is_an_error_and_changes_nothing() {
     let (test, db) = TestDatabase::opened();
-    test.sql(
-        "DELETE FROM redrive.migrations WHERE version = 9; DROP TABLE redrive.schedules CASCADE",
-    );
+    test.sql("DELETE FROM redrive.migrations WHERE version = 9");
+    test.sql("DROP TABLE redrive.schedules CASCADE");
     let before = catalog(&test);
     let queue = Queue::new(&db, "orders").unwrap();
     for refused in [db.check_schema(), db.migrate().map(drop), start(&queue)] {
@@ -231,30 +230,21 @@ fn a_replaced_function_keeps_its_grants() {
     let test = with_functions_of("0.0.9");
     let role = test.role("waker");
     let mut client = test.client();
-    client.sql(&format!(
-        "GRANT EXECUTE ON FUNCTION redrive.wake TO {}",
-        role.name()
-    ));
+    let name = role.name();
+    client.sql(&format!("GRANT EXECUTE ON FUNCTION redrive.wake TO {name}"));
     client.sql("DROP FUNCTION redrive.is_drained");
     test.open().migrate().unwrap();
     let may = "SELECT has_function_privilege($1, 'redrive.wake(text)', 'EXECUTE'),
                       has_function_privilege($1, 'redrive.is_drained(text)', 'EXECUTE')";
-    let may: (bool, bool) = client.row(may, &[&role.name()]);
+    let may: (bool, bool) = client.row(may, &[&name]);
     assert_eq!(may, (true, false));
 }
 
 #[test]
 fn what_cannot_be_replaced_is_named_and_changes_nothing() {
-    for (other, file) in [
-        (
-            "DROP FUNCTION redrive.wake; CREATE FUNCTION redrive.wake(other text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
-            "functions/leases",
-        ),
-        (
-            "DROP VIEW redrive.runs; CREATE VIEW redrive.runs AS SELECT 1 AS other",
-            "views/runs",
-        ),
-    ] {
+    let function = "DROP FUNCTION redrive.wake; CREATE FUNCTION redrive.wake(other text) RETURNS boolean LANGUAGE sql AS 'SELECT true'";
+    let view = "DROP VIEW redrive.runs; CREATE VIEW redrive.runs AS SELECT 1 AS other";
+    for (other, file) in [(function, "functions/leases"), (view, "views/runs")] {
         let (test, mut client) = TestDatabase::with_client();
         client.sql(other);
         let changed = "UPDATE redrive.definitions SET checksum = 'other' WHERE file = $1 OR file = 'functions/archive'";
@@ -288,10 +278,8 @@ fn what_another_role_migrates_belongs_to_the_owner() {
         for script in &scripts[..done] {
             owner.client().sql(&script.sql);
         }
-        if by_script {
-            scripts[done..]
-                .iter()
-                .for_each(|script| client.sql(&script.sql));
+        for script in scripts[done..].iter().filter(|_| by_script) {
+            client.sql(&script.sql);
         }
         assert_eq!(test.open().migrate().unwrap().is_empty(), by_script);
         let left: i64 = client.ask(foreign, &[&name]);
@@ -353,9 +341,9 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         DROP TRIGGER append_only ON redrive.audit";
     test.sql(changes);
     let other = test.role("other");
+    let other = other.name();
     test.sql(&format!(
-        "ALTER FUNCTION redrive.table_bytes OWNER TO {}",
-        other.name()
+        "ALTER FUNCTION redrive.table_bytes OWNER TO {other}"
     ));
     let before = catalog(&test);
     let drifts = db.admin().schema_drift().unwrap();
@@ -430,8 +418,7 @@ pub(super) fn catalog(test: &TestDatabase) -> BTreeSet<String> {
 #[test]
 fn a_function_of_the_database_that_fails_is_named() {
     let test = TestDatabase::empty();
-    let mut client = test.client();
-    client.sql(
+    test.sql(
         "CREATE TABLE public.ddl_log (tag text);
          CREATE FUNCTION public.log_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$
          BEGIN INSERT INTO ddl_log VALUES (tg_tag); END $$;

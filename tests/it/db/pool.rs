@@ -12,11 +12,10 @@ type Users = Pool<PostgresConnectionManager<NoTls>>;
 
 fn pool(test: &TestDatabase, customizer: Box<dyn CustomizeConnection<Client, Error>>) -> Users {
     let config = Config::from_str(test.url()).unwrap();
-    Pool::builder()
-        .max_size(5)
-        .connection_customizer(customizer)
-        .build(PostgresConnectionManager::new(config, NoTls))
-        .unwrap()
+    let builder = Pool::builder().max_size(5);
+    let builder = builder.connection_customizer(customizer);
+    let manager = PostgresConnectionManager::new(config, NoTls);
+    builder.build(manager).unwrap()
 }
 
 /// A queue on the connections of a pool.
@@ -53,13 +52,9 @@ fn pooled_connections_are_returned_with_their_original_settings() {
         ("jit", "off"),
         ("tcp_keepalives_idle", "77"),
     ];
-    for (users, settings) in [
-        (
-            pool(&test, Box::new(NopConnectionCustomizer)),
-            of_the_server,
-        ),
-        (pool(&test, Box::new(Customizer)), of_the_owner),
-    ] {
+    let plain = pool(&test, Box::new(NopConnectionCustomizer));
+    let custom = pool(&test, Box::new(Customizer));
+    for (users, settings) in [(plain, of_the_server), (custom, of_the_owner)] {
         let queue = queue(&users);
         queue.enqueue_many(&Order::up_to(20)).unwrap();
         finish(&queue, willing(&queue));
@@ -67,8 +62,7 @@ fn pooled_connections_are_returned_with_their_original_settings() {
         let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
         for connection in &mut connections {
             for (setting, value) in settings {
-                let asked = "SELECT current_setting($1)";
-                let found: String = connection.ask(asked, &[&setting]);
+                let found: String = connection.ask("SELECT current_setting($1)", &[&setting]);
                 assert_eq!(found, value, "{setting}");
             }
             let channels = "SELECT pg_listening_channels()";
@@ -85,14 +79,11 @@ fn a_connection_whose_statements_were_deallocated_prepares_them_again() {
     let queue = queue(&users);
     for _ in 0..2 {
         assert!(queue.is_drained().unwrap());
-        let follows = |job: &Job<Order>| match job.payload().number {
-            1 => job
-                .then(NewJob::new(&Order { number: 2 })?)
-                .map_err(Failure::from),
-            _ => Ok(()),
-        };
         queue.enqueue_job(new_order(1).max_attempts(1)).unwrap();
-        finish(&queue, worker(&queue).runs(follows));
+        work_off(&queue, |job: &Job<Order>| match job.payload().number {
+            1 => Ok(job.then(new_order(2))?),
+            _ => Ok(()),
+        });
         assert_eq!(in_state(&queue, LetterState::Open), 0);
         let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
         for connection in &mut connections {

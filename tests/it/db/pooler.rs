@@ -11,6 +11,8 @@ mod undeclared;
 use postgres::SimpleQueryMessage;
 use redrive_tests::prelude::*;
 
+use crate::worker_process::program;
+
 /// The server connections that a test shares.
 const CONNECTIONS: u32 = 2;
 
@@ -90,16 +92,10 @@ fn left(client: &mut Client) -> Vec<String> {
     rows.collect()
 }
 
-/// Runs `redrive` as a process, which names its statements like any other client.
+/// Runs `redrive` as a process.
 pub(super) fn redrive(url: &str, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_test_cli"))
-        .env("DATABASE_URL", url)
-        .env_remove("REDRIVE_POOLER")
-        .env_remove("RUST_LOG")
-        .arg("--no-wait")
-        .args(arguments)
-        .output()
-        .expect("run redrive")
+    let output = program(url).args(arguments).output();
+    output.expect("run redrive")
 }
 
 #[track_caller]

@@ -16,12 +16,10 @@ fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let runs = queue.database().dlq().runs();
     runs.create(&all, &options, &maria()).unwrap().unwrap();
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .runs(|job: &Job<Order>| match job.payload().number {
-            number if number % 2 == 0 && job.attempt() == 1 => Err(Failure::retry("again")),
-            _ => Ok(()),
-        });
+    let worker = lively(&queue).runs(|job: &Job<Order>| match job.payload().number {
+        number if number % 2 == 0 && job.attempt() == 1 => Err(Failure::retry("again")),
+        _ => Ok(()),
+    });
     wait_until("the run to end and its outcomes to be folded", SOON, || {
         in_state(&queue, LetterState::Recovered) == 20
             && client.count("letter_deltas") + client.count("run_deltas") == 0

@@ -8,10 +8,8 @@ use redrive_tests::prelude::*;
 fn run(test: &TestDatabase, program: &str, arguments: &[&str]) -> (bool, String) {
     let place = "SELECT setting FROM pg_config WHERE name = 'BINDIR'";
     let place: String = test.client().ask(place, &[]);
-    let done = Command::new(Path::new(&place).join(program))
-        .args(arguments)
-        .output()
-        .expect(program);
+    let mut command = Command::new(Path::new(&place).join(program));
+    let done = command.args(arguments).output().expect(program);
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     (done.status.success(), said)
 }
@@ -25,9 +23,8 @@ fn dumped(source: &TestDatabase) -> TempFile {
     no_drift(queue.database());
     let dump = TempFile::of("");
     let path = dump.to_string();
-    let to = ["--format=custom", "--file", &path];
-    let arguments = [&to[..], &["--dbname", source.url()]].concat();
-    let (done, said) = run(source, "pg_dump", &arguments);
+    let to = ["--format=custom", "--file", &path, "--dbname", source.url()];
+    let (done, said) = run(source, "pg_dump", &to);
     assert!(done, "{said}");
     dump
 }
@@ -49,11 +46,9 @@ fn a_restored_dump_is_no_drift_and_needs_no_repair() {
     copy.client().sql("ALTER TABLE redrive.breakers DROP CONSTRAINT breakers_have_a_name,
                  ADD CONSTRAINT breakers_have_a_name CHECK (length(name) >= 1 AND length(name) <= 1060)");
     let drift = db.admin().schema_drift().unwrap();
-    let named: Vec<String> = drift.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        named,
-        ["constraint breakers_have_a_name on breakers differs from the migrations"]
-    );
+    let named = "constraint breakers_have_a_name on breakers differs from the migrations";
+    let found = drift.iter().map(ToString::to_string);
+    assert!(found.eq([named]), "{drift:?}");
 }
 
 #[test]
@@ -61,11 +56,9 @@ fn data_that_is_restored_into_a_migrated_schema_is_repaired() {
     let (source, copy) = (TestDatabase::migrated(), TestDatabase::migrated());
     let file = dumped(&source);
     // Tables that the migrations fill already have these rows.
-    run(
-        &copy,
-        "pg_restore",
-        &["--data-only", "--dbname", copy.url(), &file.to_string()],
-    );
+    let file = file.to_string();
+    let arguments = ["--data-only", "--dbname", copy.url(), &file];
+    run(&copy, "pg_restore", &arguments);
     let db = copy.open();
     let found = db.admin().repair(&Operator::default()).unwrap();
     let counter = found.iter().find(|fault| fault.kind == "counter");

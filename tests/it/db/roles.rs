@@ -203,7 +203,7 @@ fn granting_a_role_that_does_not_exist_is_an_error() {
     client.refuses(grant, &king, "22023");
     let error = client.query_one(grant, &king).unwrap_err();
     let hint = error.as_db_error().and_then(|error| error.hint());
-    has(hint.unwrap_or_default(), "operator");
+    has(hint.expect("a hint"), "operator");
 }
 
 /// Whoever may enqueue could otherwise stop the counters, or the enqueues of others.
@@ -243,7 +243,6 @@ fn an_enqueuer_counts_within_bounds_and_takes_keys_for_jobs_that_exist() {
 /// Makes an open letter in the queue `orders`.
 fn letter(db: &Database) -> JobId {
     let position = Uuid::new_v4().to_string();
-    let foreign = ForeignFailure::new("test", position, "orders", "order", r#"{"number": 1}"#)
-        .error("Broken", "no such order");
-    db.dlq().capture(&foreign).expect("a letter").id()
+    let foreign = ForeignFailure::new("test", position, "orders", "order", r#"{"number": 1}"#);
+    db.captures(&foreign.error("Broken", "no such order"))
 }

@@ -57,9 +57,9 @@ fn the_printed_script_creates_the_same_schema() {
 fn a_tool_with_its_own_transactions_creates_the_same_schema_and_finds_its_session_unchanged() {
     let test = TestDatabase::empty();
     let mut tool = Tool::new(&test);
-    tool.0
-        .sql("SET search_path = public; SET statement_timeout = '9min'");
-    tool.0.sql("SET check_function_bodies = off");
+    let settings =
+        "SET search_path = public; SET statement_timeout = '9min'; SET check_function_bodies = off";
+    tool.0.sql(settings);
     let before = tool.settings();
     for script in all() {
         tool.run(&script).unwrap();

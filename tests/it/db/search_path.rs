@@ -41,16 +41,14 @@ fn calls(client: &mut Client) -> i64 {
 
 /// A worker that runs jobs to every outcome.
 fn busy(queue: &Queue) -> Worker {
-    worker(queue)
+    let order = |job: &Job<Order>| match (job.payload().number, job.attempt()) {
+        (1, 1) => Err(Failure::retry("again")),
+        (2, _) => Err(Failure::reject("no such order").detail("x".repeat(5000))),
+        _ => Ok(()),
+    };
+    lively(queue)
         .slots(2)
-        .lease(Duration::from_secs(2))
-        .handle(
-            |job: &Job<Order>| match (job.payload().number, job.attempt()) {
-                (1, 1) => Err(Failure::retry("again")),
-                (2, _) => Err(Failure::reject("no such order").detail("x".repeat(5000))),
-                _ => Ok(()),
-            },
-        )
+        .handle(order)
         .handle(|_: &Job<Finish>, _: &mut Transaction<'_>| Ok(()))
         .started()
 }
@@ -82,24 +80,20 @@ fn a_worker_calls_no_function_of_another_role() {
 fn a_handlers_transaction_uses_the_search_path_of_the_user() {
     let (test, mut client) = TestDatabase::with_client();
     client.sql(&format!(
-        "CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint);
+        "CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint, path text);
              ALTER DATABASE {} SET search_path = shop",
         test.name()
     ));
     let queue = test.queue("orders");
-    let seen = Arc::new(Mutex::new(String::new()));
-    let worker = worker(&queue)
-        .handle({
-            let seen = Arc::clone(&seen);
-            move |_: &Job<Finish>, tx: &mut Transaction<'_>| {
-                *seen.lock().unwrap() = tx.query_one("SHOW search_path", &[])?.get(0);
-                tx.execute("INSERT INTO effects VALUES (1)", &[])?;
-                Ok(())
-            }
-        })
-        .started();
+    let handler = |_: &Job<Finish>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        tx.execute(
+            "INSERT INTO effects VALUES (1, current_setting('search_path'))",
+            &[],
+        )?;
+        Ok(())
+    };
     put(&queue, NewJob::new(&Finish {}).unwrap().unique("one"));
-    finish(&queue, worker);
-    assert_eq!(*seen.lock().unwrap(), "shop");
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM shop.effects"), 1);
+    finish(&queue, worker(&queue).handle(handler).started());
+    let effects = "SELECT path FROM shop.effects";
+    assert_eq!(client.column::<String>(effects, &[]), ["shop"]);
 }

@@ -21,16 +21,12 @@ fn a_call_on_a_connection_of_any_kind_ends_at_its_deadline() {
     cluster.start();
     cluster.migrate();
     let words = format!("port={} user=postgres dbname=postgres", cluster.port());
-    let encrypted = format!(
-        "host=localhost {words} sslmode=verify-full sslrootcert={}",
-        roots.display()
-    );
+    let roots = format!("sslmode=verify-full sslrootcert={}", roots.display());
+    let encrypted = format!("host=localhost {words} {roots}");
     let socket = format!("host={} {words}", folder.display());
-    let handles = [cluster.url(), encrypted, socket].map(|address| {
-        eventually("a connection", || {
-            Database::builder(&address).call_timeout(CALL).open()
-        })
-    });
+    let builder = |address: &str| Database::builder(address).call_timeout(CALL);
+    let handles = [cluster.url(), encrypted, socket]
+        .map(|address| eventually("a connection", || builder(&address).open()));
     let manager = PostgresConnectionManager::new(cluster.url().parse().unwrap(), NoTls);
     let pool = Pool::builder().max_size(2).build(manager).unwrap();
     // Its deadline is the usual one.

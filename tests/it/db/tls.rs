@@ -15,8 +15,8 @@ pub(super) fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key"))
-        .expect("a certificate")
+    let key = KeyPair::generate().expect("a key");
+    CertifiedIssuer::self_signed(params, key).expect("a certificate")
 }
 
 /// A certificate and its key, as PEM.

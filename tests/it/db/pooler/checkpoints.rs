@@ -8,23 +8,20 @@ use super::PooledDatabase;
 fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>| match job.last_checkpoint::<i64>()? {
-                None => {
-                    job.checkpoint(&1)?;
-                    gate.pass();
-                    job.checkpoint(&2)?;
-                    Err(Failure::retry("not yet"))
-                }
-                Some(2) => Ok(job.then(NewJob::new(&Finish {})?)?),
-                Some(_) => Err(Failure::reject("an old checkpoint")),
+    let gate = kept::<Gate>();
+    let builder = lively(&queue).handle(|_: &Job<Finish>| Ok(()));
+    let worker = builder.runs(
+        move |job: &Job<Order>| match job.last_checkpoint::<i64>()? {
+            None => {
+                job.checkpoint(&1)?;
+                gate.pass();
+                job.checkpoint(&2)?;
+                Err(Failure::retry("not yet"))
             }
-        })
-        .runs(|_: &Job<Finish>| Ok(()));
+            Some(2) => Ok(job.then(NewJob::new(&Finish {})?)?),
+            Some(_) => Err(Failure::reject("an old checkpoint")),
+        },
+    );
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     wait_until("a renewal to store the checkpoint", SOON, || {

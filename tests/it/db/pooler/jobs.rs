@@ -49,14 +49,11 @@ fn jobs_are_retried_dead_lettered_and_redriven() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
     let db = queue.database();
-    let is_mended = Arc::new(AtomicBool::new(false));
-    let handler = {
-        let is_mended = Arc::clone(&is_mended);
-        move |job: &Job<Order>| match job.attempt() {
-            _ if is_mended.load(Ordering::SeqCst) => Ok(()),
-            1 => Err(Failure::retry("not yet")),
-            _ => Err(Failure::reject("broken")),
-        }
+    let is_mended = kept::<AtomicBool>();
+    let handler = move |job: &Job<Order>| match job.attempt() {
+        _ if is_mended.load(Ordering::SeqCst) => Ok(()),
+        1 => Err(Failure::retry("not yet")),
+        _ => Err(Failure::reject("broken")),
     };
     let worker = worker(&queue).slots(2).runs(handler);
     let ids = queue.enqueue_many(&Order::up_to(9)).unwrap();
@@ -130,16 +127,11 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
     let queue = shared.queue();
     let begun = Gate::new();
     begun.open();
-    let worker = worker(&queue).lease(Duration::from_secs(3)).runs({
-        let begun = begun.clone();
-        move |job: &Job<Hold>| {
-            begun.pass();
-            while !job.is_cancelled() {
-                thread::yield_now();
-            }
-            Err(Failure::retry("asked to end"))
-        }
-    });
+    let builder = worker(&queue).lease(Duration::from_secs(3));
+    let worker = builder.runs(begun.passing_to(|job: &Job<Hold>| {
+        wait_until("the cancel", SOON, || job.is_cancelled());
+        Err(Failure::retry("asked to end"))
+    }));
     let id = queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     let cancelled = queue.database().admin().cancel(id).unwrap();
@@ -197,9 +189,8 @@ fn an_idle_worker_polls_and_no_notification_is_sent() {
     let mut listener = shared.test.client();
     listener.sql("LISTEN redrive_ready");
     // The default poll interval.
-    let worker = Worker::builder(&queue)
-        .slots(1)
-        .runs(|_: &Job<Order>| Ok(()));
+    let worker = Worker::builder(&queue).slots(1);
+    let worker = worker.runs(|_: &Job<Order>| Ok(()));
     for round in 1..=3 {
         queue.enqueue(&Order { number: 1 }).unwrap();
         put(&queue, new_order(2).delay(Duration::from_millis(200)));
@@ -221,8 +212,7 @@ fn stop_releases_every_job_and_leaves_no_connection() {
         queue.enqueue_many(&Order::up_to(20)).unwrap();
         gate.wait_for(2);
         // They end within the grace, and later jobs do not start.
-        let stop_handle = worker.stop_handle();
-        stop_handle.stop();
+        worker.stop_handle().stop();
         gate.open();
         let counts = stop(worker).stats;
         assert!((2..20).contains(&counts.done), "round {round}: {counts:?}");

@@ -59,9 +59,8 @@ fn the_command_line_works_through_a_pooler() {
     ours(&format!("enqueue orders order --file {file}"));
     ours("enqueue orders order '{\"n\": 2}'");
     has(ours("stats"), "2,501");
-    shared
-        .test
-        .sql("DELETE FROM redrive.jobs WHERE payload ->> 'n' = '1'");
+    let many = "DELETE FROM redrive.jobs WHERE payload ->> 'n' = '1'";
+    shared.test.sql(many);
     ours("work orders --exec 'exit 65' --drain --slots 2");
     has(ours("dlq list orders"), "order");
     ours("dlq");

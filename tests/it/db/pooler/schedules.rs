@@ -8,9 +8,7 @@ use super::PooledDatabase;
 fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .runs(|_: &Job<Order>| Ok(()));
+    let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
     shared.renews(2);
     let second = Schedule::every("second", Duration::from_secs(1)).unwrap();
     let second = second.job("orders", new_order(1));

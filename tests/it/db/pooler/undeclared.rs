@@ -70,9 +70,7 @@ fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
     let bouncer = Bouncer::before(test.url(), 1);
     let db = Database::builder(bouncer.url()).pooler(Pooler::Session);
     let queue = Queue::new(&db.open().unwrap(), "orders").unwrap();
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .runs(|_: &Job<Order>| Ok(()));
+    let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Order { number: 1 }).unwrap();
     done(&worker, 1);
     // Another program uses the same connection with the same statement names.

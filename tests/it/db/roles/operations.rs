@@ -69,7 +69,7 @@ pub(super) fn is_denied(error: &(dyn Error + 'static)) -> bool {
 pub(super) struct Verb {
     pub(super) name: &'static str,
     pub(super) may: &'static [Profession],
-    pub(super) run: fn(&mut Stage) -> Permitted,
+    pub(super) run: Run,
 }
 
 impl Verb {
@@ -81,11 +81,9 @@ impl Verb {
     }
 }
 
-const fn verb(
-    name: &'static str,
-    may: &'static [Profession],
-    run: fn(&mut Stage) -> Permitted,
-) -> Verb {
+type Run = fn(&mut Stage) -> Permitted;
+
+const fn verb(name: &'static str, may: &'static [Profession], run: Run) -> Verb {
     Verb { name, may, run }
 }
 
@@ -110,10 +108,6 @@ const MAKERS: &[Profession] = &[Enqueuer, Profession::Operator];
 const CAPTURERS: &[Profession] = &[Capturer, Profession::Operator];
 const NOBODY: &[Profession] = &[];
 
-fn day() -> Duration {
-    Duration::from_hours(24)
-}
-
 /// Returns every operation.
 pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
     VERBS.iter().chain(settings::VERBS)
@@ -124,18 +118,18 @@ pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
 const VERBS: &[Verb] = &[
     // Jobs in.
     verb("enqueue a job", MAKERS, |on| { on.queue().enqueue(&Order { number: 1 })?; Ok(()) }),
-    verb("enqueue a delayed job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(day()))?; Ok(()) }),
+    verb("enqueue a delayed job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(DAY))?; Ok(()) }),
     verb("enqueue a job with options", MAKERS, |on| { on.queue().enqueue_job(new_order(1).priority(3).max_attempts(2))?; Ok(()) }),
     verb("enqueue a unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("one"))?; Ok(()) }),
     verb("enqueue it again", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("one"))?; Ok(()) }),
-    verb("enqueue a job with a window", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("w").unique_window(day()))?; Ok(()) }),
-    verb("enqueue it within the window", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("w").unique_window(day()))?; Ok(()) }),
-    verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(day()).unique("late"))?; Ok(()) }),
-    verb("replace a job", MAKERS, |on| { on.queue().enqueue_job(new_order(2).delay(day()).unique("late").replace(Replace::Both))?; Ok(()) }),
+    verb("enqueue a job with a window", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("w").unique_window(DAY))?; Ok(()) }),
+    verb("enqueue it within the window", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("w").unique_window(DAY))?; Ok(()) }),
+    verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(DAY).unique("late"))?; Ok(()) }),
+    verb("replace a job", MAKERS, |on| { on.queue().enqueue_job(new_order(2).delay(DAY).unique("late").replace(Replace::Both))?; Ok(()) }),
     verb("enqueue ten jobs", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(10))?; Ok(()) }),
     verb("enqueue jobs by COPY", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(1001))?; Ok(()) }),
     verb("enqueue delayed jobs by COPY", MAKERS, |on| {
-        on.queue().enqueue_jobs(&(0..1001).map(|n| new_order(n).delay(day())).collect::<Vec<_>>())?;
+        on.queue().enqueue_jobs(&(0..1001).map(|n| new_order(n).delay(DAY)).collect::<Vec<_>>())?;
         Ok(())
     }),
     verb("enqueue in a transaction", MAKERS, |on| {
@@ -236,8 +230,8 @@ const VERBS: &[Verb] = &[
     verb("discard from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.discard('{"ids": [1]}', reason => 'a test')"#)),
     verb("reopen letters", &[Profession::Operator], |on| { on.db.dlq().reopen(&LetterFilter::new().audit(1), &maria())?; Ok(()) }),
     verb("reopen from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.reopen_discarded('{"ids": [1]}')"#)),
-    verb("count letters to prune", READERS, |on| { on.db.dlq().count_prunable(day())?; Ok(()) }),
-    verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(day(), &maria())?; Ok(()) }),
+    verb("count letters to prune", READERS, |on| { on.db.dlq().count_prunable(DAY)?; Ok(()) }),
+    verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(DAY, &maria())?; Ok(()) }),
     verb("capture a failure", CAPTURERS, |on| { letter_by(on)?; Ok(()) }),
     verb("capture many failures", CAPTURERS, |on| {
         let all = [ForeignFailure::new("a", "1", "orders", "order", "{"), ForeignFailure::new("a", "2", "orders", "order", "{}")];
@@ -324,9 +318,8 @@ fn merge() -> Edit {
 
 fn letter_by(on: &Stage) -> Permitted {
     let position = Uuid::new_v4().to_string();
-    on.db.dlq().capture(&ForeignFailure::new(
-        "test", position, "orders", "order", "{",
-    ))?;
+    let broken = ForeignFailure::new("test", position, "orders", "order", "{");
+    on.db.dlq().capture(&broken)?;
     Ok(())
 }
 

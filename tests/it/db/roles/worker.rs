@@ -33,7 +33,7 @@ fn a_worker_needs_only_the_worker_role() {
     let old = ForeignFailure::new("test", "old", "old", "order", r#"{"number": 1}"#);
     let old = db.captures(&old);
     db.discards(&LetterFilter::new().queue("old"));
-    let rule = RetentionRule::archive(LetterState::Discarded, Duration::from_hours(24));
+    let rule = RetentionRule::archive(LetterState::Discarded, DAY);
     db.retains(&rule);
     cast.owner.sql(
         "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 days', \
@@ -52,28 +52,24 @@ fn a_worker_needs_only_the_worker_role() {
     queue.enqueue_many(&Order::up_to(8)).unwrap();
     put(&queue, new_order(9).unique("nine"));
     queue.enqueue(&Finish {}).unwrap();
-    let (slept, away) = (AtomicBool::new(false), AtomicBool::new(false));
+    let tally = Tally::new();
     let ours = Queue::new(&cast.open(Profession::Worker), "orders").unwrap();
-    let worker = worker(&ours)
-        .lease(Duration::from_secs(2))
-        .breaker_threshold(1)
-        .handle(
-            move |job: &Job<Order>| match (job.payload().number, job.attempt()) {
-                (2, 1) => Err(Failure::retry("again")),
-                (3, _) if !slept.swap(true, Ordering::SeqCst) => {
-                    Err(Failure::snooze(Duration::ZERO))
-                }
-                (4, _) if !away.swap(true, Ordering::SeqCst) => Err(Failure::outage("down")),
-                (5, _) => Err(Failure::reject("never")),
-                (6, 1) => panic!("ouch"),
-                _ => Ok(()),
-            },
-        )
-        .handle(|_: &Job<Finish>, tx: &mut Transaction<'_>| {
-            tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
-            Ok(())
-        })
-        .runs(|_: &Job<Hold>| Ok(()));
+    let builder = lively(&ours).breaker_threshold(1);
+    let builder = builder.handle(move |job: &Job<Order>| {
+        match (job.payload().number, tally.count(job.id())) {
+            (2, 1) => Err(Failure::retry("again")),
+            (3, 1) => Err(Failure::snooze(Duration::ZERO)),
+            (4, 1) => Err(Failure::outage("down")),
+            (5, _) => Err(Failure::reject("never")),
+            (6, 1) => panic!("ouch"),
+            _ => Ok(()),
+        }
+    });
+    let builder = builder.handle(|_: &Job<Finish>, tx: &mut Transaction<'_>| {
+        tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
+        Ok(())
+    });
+    let worker = builder.started();
     drained(&queue);
     wait_until("the job of a lost worker to be back", SOON, || {
         stats(&db, "lost").is_some_and(|stats| stats.ready == 1)
@@ -110,8 +106,8 @@ fn a_worker_stores_follow_ups_if_it_is_an_enqueuer_too() {
     has(&detail, "permission denied");
 
     let role = cast.name(Profession::Worker);
-    cast.owner
-        .change("SELECT redrive.grant_role($1, 'enqueuer')", &[&role]);
+    let grant = "SELECT redrive.grant_role($1, 'enqueuer')";
+    cast.owner.change(grant, &[&role]);
     db.redrives(&of_orders());
     assert_eq!(finish(&queue, worker).stats.done, 2);
 }

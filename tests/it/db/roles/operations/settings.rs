@@ -3,7 +3,7 @@
 use redrive_tests::prelude::*;
 
 use super::super::Profession::{self, App};
-use super::{BOTH, NOBODY, READERS, VIEWERS, Verb, day, verb};
+use super::{BOTH, NOBODY, READERS, VIEWERS, Verb, verb};
 
 // One entry per operation.
 #[rustfmt::skip]
@@ -37,7 +37,7 @@ let letters = on.db.dlq().runs().letters(on.run(), 0, 10)?;
         Ok(())
     }),
     verb("sync schedules", &[App, Profession::Operator], |on| {
-        let nightly = Schedule::every("nightly", day())?.job("orders", new_order(1));
+        let nightly = Schedule::every("nightly", DAY)?.job("orders", new_order(1));
         on.db.schedules().sync(&[nightly], &maria())?;
         Ok(())
     }),
@@ -66,7 +66,7 @@ let letters = on.db.dlq().runs().letters(on.run(), 0, 10)?;
     }),
     verb("list rules of retention", READERS, |on| { on.db.dlq().retention().list()?; Ok(()) }),
     verb("set a rule of retention", &[Profession::Operator], |on| {
-        on.db.dlq().retention().set(&RetentionRule::archive(LetterState::Recovered, day()), &maria())?;
+        on.db.dlq().retention().set(&RetentionRule::archive(LetterState::Recovered, DAY), &maria())?;
         Ok(())
     }),
     verb("count what is due", VIEWERS, |on| { on.db.dlq().retention().due()?; Ok(()) }),
@@ -78,7 +78,7 @@ let letters = on.db.dlq().runs().letters(on.run(), 0, 10)?;
     verb("count what to erase", &[Profession::Operator], |on| { on.db.dlq().erasable(&nobody())?; Ok(()) }),
     verb("erase a tenant", &[Profession::Operator], |on| { on.db.dlq().erase(&nobody(), &maria())?; Ok(()) }),
     verb("erase from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT * FROM redrive.erase('{"payload": "$.tenant == -1"}')"#)),
-    verb("prune the audit", &[Profession::Operator], |on| { on.db.admin().prune_audit(30 * day(), &maria(), |_| ControlFlow::Continue(()))?; Ok(()) }),
+    verb("prune the audit", &[Profession::Operator], |on| { on.db.admin().prune_audit(30 * DAY, &maria(), |_| ControlFlow::Continue(()))?; Ok(()) }),
     verb("erase from the audit by hand", NOBODY, |on| on.sql("SELECT redrive.erase_from_audit('$.a == 1')")),
     verb("list redactions", READERS, |on| { on.db.dlq().redactions().list()?; Ok(()) }),
     verb("add a redaction", &[Profession::Operator], |on| { on.db.dlq().redactions().add(&Redaction::new().path("/card"), &maria())?; Ok(()) }),
@@ -108,6 +108,6 @@ fn nobody() -> LetterFilter {
 
 /// Returns a policy that has no tick during the test.
 fn policy() -> Schedule {
-    let schedule = Schedule::every("never", 365 * day()).expect("an interval");
+    let schedule = Schedule::every("never", 365 * DAY).expect("an interval");
     schedule.redrive(Policy::new(LetterFilter::new().queue("nobody")))
 }
