@@ -10,26 +10,14 @@ mod ticks;
 
 use redrive_tests::prelude::*;
 
-const HOUR: Duration = Duration::from_hours(1);
-const DAY: Duration = Duration::from_hours(24);
-
-fn operator() -> Operator {
-    Operator::new("maria").reason("a test")
-}
-
-fn order() -> NewJob {
-    new_order(1)
-}
-
 /// Returns a schedule of orders.
 fn every(name: &str, interval: Duration) -> Schedule {
-    Schedule::every(name, interval)
-        .unwrap()
-        .job("orders", order())
+    let every = Schedule::every(name, interval).unwrap();
+    every.job("orders", new_order(1))
 }
 
 fn set(db: &Database, schedule: &Schedule) {
-    db.schedules().set(schedule, &operator()).unwrap();
+    db.schedules().set(schedule, &maria()).unwrap();
 }
 
 fn status(db: &Database, name: &str) -> ScheduleStatus {
@@ -42,12 +30,9 @@ fn history(db: &Database, name: &str) -> Vec<ScheduleTick> {
 
 /// Returns the outcomes of the ticks with their numbers, oldest first.
 fn outcomes(db: &Database, name: &str) -> Vec<(TickOutcome, u64)> {
-    let entries = history(db, name);
-    entries
-        .iter()
-        .rev()
-        .map(|entry| (entry.outcome, entry.ticks))
-        .collect()
+    let entries = history(db, name).into_iter().rev();
+    let outcomes = entries.map(|entry| (entry.outcome, entry.ticks));
+    outcomes.collect()
 }
 
 /// Ages a schedule, so that its next tick was due some time ago.
@@ -60,9 +45,7 @@ fn due_since(client: &mut impl GenericClient, name: &str, ago: Duration) {
 
 /// Starts a worker that looks for due schedules often.
 fn ticking(queue: &Queue) -> Worker {
-    worker(queue)
-        .lease(Duration::from_secs(2))
-        .runs(|_: &Job<Order>| Ok(()))
+    lively(queue).runs(|_: &Job<Order>| Ok(()))
 }
 
 /// Runs the tick of an interval of an hour, as a process does that has read the schedule.
@@ -81,27 +64,14 @@ fn try_tick(
     version: i64,
     due_at: SystemTime,
 ) -> postgres::Row {
-    let next = due_at + HOUR;
-    client
-        .query_one(
-            statement("tick_schedule"),
-            &[
-                &name,
-                &version,
-                &due_at,
-                &vec![due_at],
-                &0_i64,
-                &None::<SystemTime>,
-                &next,
-            ],
-        )
-        .unwrap()
+    let (due, none, next) = (vec![due_at], None::<SystemTime>, due_at + HOUR);
+    let values: [&(dyn ToSql + Sync); 7] = [&name, &version, &due_at, &due, &0_i64, &none, &next];
+    let ticked = client.query_one(statement("tick_schedule"), &values);
+    ticked.unwrap()
 }
 
 /// Returns the version of a schedule and its next tick.
 fn read(client: &mut Client, name: &str) -> (i64, SystemTime) {
-    client.row(
-        "SELECT version, next_at::timestamptz FROM redrive.schedules WHERE name = $1",
-        &[&name],
-    )
+    let read = "SELECT version, next_at::timestamptz FROM redrive.schedules WHERE name = $1";
+    client.row(read, &[&name])
 }

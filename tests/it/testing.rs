@@ -14,8 +14,7 @@ fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
-    let second = new_order(2);
-    let second = second.delay(Duration::from_mins(5)).priority(7);
+    let second = new_order(2).delay(HOUR).priority(7);
     let second = second.max_attempts(2).unique("two").group("g");
     let second = second.header("trace", "t1");
     queue.enqueue_job_in(&mut tx, &second).unwrap();
@@ -27,8 +26,8 @@ fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
     assert_eq!((first.payload.number, &*first.queue), (1, "orders"));
     assert_eq!((first.max_attempts, first.priority), (5, 0));
     assert!(first.due_at.is_none() && first.unique_key.is_none() && first.headers.is_empty());
-    assert_eq!((second.payload.number, second.priority), (2, 7));
-    assert_eq!(second.max_attempts, 2);
+    let numbers = (second.payload.number, second.priority, second.max_attempts);
+    assert_eq!(numbers, (2, 7, 2));
     assert_eq!(second.unique_key.as_deref(), Some("two"));
     assert_eq!(second.group.as_deref(), Some("g"));
     assert_eq!(second.headers["trace"], "t1");
@@ -46,7 +45,7 @@ fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
     let id = put(&queue, raw);
     let error = enqueued::<Order>(&mut client).expect_err("no order");
     assert!(error.is_invalid(), "{error}");
-    assert!(error.to_string().contains(&format!("payload of job {id}")));
+    has(error, format!("payload of job {id}"));
     client.sql("ALTER SCHEMA redrive RENAME TO away");
     let error = enqueued::<Order>(&mut client).expect_err("no schema");
     has(&error, "kind `order`");
@@ -101,22 +100,19 @@ fn ends(ran: &[Ran]) -> Vec<(&str, u32, AttemptOutcome)> {
 
 #[test]
 fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     client.sql("CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2))");
-    let handlers = Handlers::new()
-        .handle(
-            |job: &Job<Order>| match (job.payload().number, job.attempt()) {
-                (1, 1) => Err(Failure::retry("busy")),
-                (2, _) => Err(Failure::reject("never")),
-                _ => Ok(job.then(NewJob::new(&Hold {})?)?),
-            },
-        )
-        .options(HandlerOptions::new().backoff(Backoff::fixed(Duration::from_mins(10))))
-        .handle(|_: &Job<Hold>, tx: &mut Transaction<'_>| {
-            tx.execute("INSERT INTO receipts VALUES (1)", &[])?;
-            Ok(())
-        });
+    let order = |job: &Job<Order>| match (job.payload().number, job.attempt()) {
+        (1, 1) => Err(Failure::retry("busy")),
+        (2, _) => Err(Failure::reject("never")),
+        _ => Ok(job.then(NewJob::new(&Hold {})?)?),
+    };
+    let later = HandlerOptions::new().backoff(Backoff::fixed(Duration::from_mins(10)));
+    let handlers = Handlers::new().handle(order).options(later);
+    let handlers = handlers.handle(|_: &Job<Hold>, tx: &mut Transaction<'_>| {
+        tx.execute("INSERT INTO receipts VALUES (1)", &[])?;
+        Ok(())
+    });
     let mut tx = client.transaction().unwrap();
     for number in [1, 2] {
         queue.enqueue_in(&mut tx, &Order { number }).unwrap();
@@ -144,8 +140,7 @@ fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
 
 #[test]
 fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     client.sql(
         "CREATE TABLE numbers (number bigint PRIMARY KEY); INSERT INTO numbers VALUES (11), (12), (13), (14), (16), (17); \
          CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2) \
@@ -223,9 +218,9 @@ fn an_outage_waits_and_fails_once_it_has_lasted_a_day() {
     let once = new_order(1).max_attempts(1);
     queue.enqueue_job_in(&mut tx, once).unwrap();
     for (later, outcome) in [
-        (Duration::from_hours(1), AttemptOutcome::Outage),
+        (HOUR, AttemptOutcome::Outage),
         (Duration::from_hours(2), AttemptOutcome::Outage),
-        (Duration::from_hours(24), AttemptOutcome::Dead),
+        (DAY, AttemptOutcome::Dead),
     ] {
         travel(&mut tx, later).unwrap();
         let ran = drain_in(&mut tx, &handlers).unwrap();
@@ -238,21 +233,19 @@ fn groups_batches_and_priorities_are_those_of_a_worker() {
     let (test, queue) = TestDatabase::with_orders();
     let policy = GroupPolicy::Ordered(GroupDeath::Hold);
     queue.set_group_policy(policy, &maria()).unwrap();
-    let handlers = Handlers::new()
-        .handle_batch(BatchOptions::new(10), |batch: &Batch<Order>| {
-            for job in batch {
-                if job.payload().number == 1 {
-                    job.fail(Failure::reject("one"));
-                }
-            }
-            Ok(())
-        })
-        .handle_any(|_| Ok(()));
+    let orders = |batch: &Batch<Order>| {
+        for job in batch.iter().filter(|job| job.payload().number == 1) {
+            job.fail(Failure::reject("one"));
+        }
+        Ok(())
+    };
+    let handlers = Handlers::new().handle_batch(BatchOptions::new(10), orders);
+    let handlers = handlers.handle_any(|_| Ok(()));
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     let urgent = NewJob::raw("urgent", "{}").unwrap().priority(9);
-    let grouped =
-        [(1, "g"), (2, "g"), (3, "h")].map(|(number, group)| new_order(number).group(group));
+    let grouped = |(number, group): (i64, &str)| new_order(number).group(group);
+    let grouped = [(1, "g"), (2, "g"), (3, "h")].map(grouped);
     for job in grouped.iter().chain([&urgent]) {
         queue.enqueue_job_in(&mut tx, job).unwrap();
     }

@@ -2,16 +2,15 @@
 
 use redrive_tests::prelude::*;
 
-use super::{HOUR, due_since, every, history, operator, set, status, ticking};
+use super::{due_since, every, history, set, status, ticking};
 
 #[test]
 fn a_worker_is_notified_of_a_new_schedule() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     // It looks for chores every 10 seconds, so only the notification lets it see the second tick in time.
-    let worker = worker(&queue)
-        .lease(Duration::from_mins(1))
-        .runs(|_: &Job<Order>| Ok(()));
+    let worker = worker(&queue).lease(Duration::from_mins(1));
+    let worker = worker.runs(|_: &Job<Order>| Ok(()));
     set(db, &every("second", Duration::from_secs(1)));
     counted(&worker, "three jobs", |counts| counts.done >= 3);
     stop(worker);
@@ -24,9 +23,8 @@ fn a_worker_is_notified_of_a_new_schedule() {
 
 #[test]
 fn a_schedule_that_fails_stops_no_other() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
     let policy = Policy::new(LetterFilter::new());
     let redriving = Schedule::every("e", HOUR).unwrap().redrive(policy);
     let jobs = ["a", "b", "c", "d"].map(|name| (name, every(name, HOUR)));
@@ -46,10 +44,9 @@ fn a_schedule_that_fails_stops_no_other() {
     let worker = ticking(&queue);
     wait_until("the last schedule", SOON, || history(db, "d").len() == 1);
     let trouble = |name| status(db, name).last_trouble.unwrap_or_default();
+    let failing = ["a", "b", "c", "e"];
     wait_until("the errors", SOON, || {
-        ["a", "b", "c", "e"]
-            .iter()
-            .all(|name| !trouble(name).is_empty())
+        failing.iter().all(|name| !trouble(name).is_empty())
     });
     has(trouble("e"), "nonsense");
     has(trouble("a"), "no time before the year 3000");
@@ -77,7 +74,7 @@ fn a_trigger_returns_its_own_job() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     set(db, &every("hourly", HOUR));
-    test.client().sql(
+    test.sql(
         "CREATE FUNCTION public.tick() RETURNS trigger LANGUAGE plpgsql AS
              'BEGIN
                   INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, job_id)
@@ -87,7 +84,7 @@ fn a_trigger_returns_its_own_job() {
          CREATE TRIGGER tick AFTER INSERT ON redrive.schedule_ticks FOR EACH ROW
              WHEN (NEW.outcome = 'triggered') EXECUTE FUNCTION public.tick()",
     );
-    let triggered = db.schedules().trigger("hourly", &operator()).unwrap();
+    let triggered = db.schedules().trigger("hourly", &maria()).unwrap();
     let job = scalar(&mut test.client(), "SELECT min(id) FROM redrive.jobs");
     assert_eq!(triggered, Triggered::New(JobId::new(job)));
 }

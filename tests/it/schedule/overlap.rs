@@ -2,13 +2,12 @@
 
 use redrive_tests::prelude::*;
 
-use super::{HOUR, due_since, every, history, operator, read, set, tick, ticking};
+use super::{due_since, every, history, read, set, tick, ticking};
 
 #[test]
 fn a_tick_is_skipped_while_an_earlier_job_is_live() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
     set(db, &every("skips", HOUR).overlap(Overlap::Skip));
     set(db, &every("allows", HOUR));
     let run = |client: &mut Client, name: &str| {
@@ -37,7 +36,7 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
     died(&until_dead, 1);
     finish(&queue, until_dead);
     assert_eq!(state_of(1), ScheduledJobState::Dead);
-    db.dlq().redrive(&LetterFilter::new(), &operator()).unwrap();
+    db.redrives(&LetterFilter::new());
     assert_eq!(run(&mut client, "skips"), 0);
     let done = ticking(&queue);
     finish(&queue, done);
@@ -48,9 +47,8 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
 
 #[test]
 fn a_trigger_runs_the_job_now_and_is_recorded() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
     set(db, &every("skips", HOUR).overlap(Overlap::Skip));
     let next = read(&mut client, "skips");
     let operator = Operator::new("maria").reason("the report is missing");
@@ -58,22 +56,17 @@ fn a_trigger_runs_the_job_now_and_is_recorded() {
     let Triggered::New(job) = db.schedules().trigger("skips", &operator).unwrap() else {
         panic!("no job")
     };
-    for (name, answer) in [
-        ("skips", Triggered::Live(job)),
-        ("unknown", Triggered::NotFound),
-    ] {
-        let triggered = db.schedules().trigger(name, &operator).unwrap();
-        assert_eq!(triggered, answer, "{name}");
-    }
+    let answers = ["skips", "unknown"].map(|name| db.schedules().trigger(name, &operator).unwrap());
+    assert_eq!(answers, [Triggered::Live(job), Triggered::NotFound]);
     assert_eq!(read(&mut client, "skips"), next);
     let entries = history(db, "skips");
     let found: Vec<TickOutcome> = entries.iter().map(|entry| entry.outcome).collect();
     assert_eq!(found, [TickOutcome::Overlapped, TickOutcome::Triggered]);
     let recorded = format!(
-        "SELECT count(*) FROM redrive.audit WHERE verb = 'trigger_schedule' AND person = 'maria'
-         AND about ->> 'schedule' = 'skips' AND (about ->> 'job')::bigint = {job}"
+        "audit WHERE verb = 'trigger_schedule' AND person = 'maria' AND about ->> 'schedule' = 'skips' \
+         AND (about ->> 'job')::bigint = {job}"
     );
-    assert_eq!(scalar(&mut client, &recorded), 2);
+    assert_eq!(client.count(&recorded), 2);
     let worker = ticking(&queue);
     done(&worker, 1);
     stop(worker);

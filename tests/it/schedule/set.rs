@@ -2,26 +2,20 @@
 
 use redrive_tests::prelude::*;
 
-use super::{DAY, HOUR, due_since, every, operator, order, read, set, status};
+use super::{due_since, every, read, set, status};
 
 fn cron(line: &str, zone: &str) -> Schedule {
-    Schedule::cron("report", line)
-        .and_then(|schedule| schedule.zone(zone))
-        .unwrap()
-        .job("orders", order())
+    let cron = Schedule::cron("report", line).unwrap();
+    cron.zone(zone).unwrap().job("orders", new_order(1))
 }
 
 #[test]
 fn a_schedule_is_stored_as_it_was_set() {
     let (_test, db) = TestDatabase::opened();
-    let job = order().priority(7).max_attempts(2).header("a", "b");
-    let schedule = Schedule::cron("report", "0  8 * * MON-FRI")
-        .and_then(|schedule| schedule.zone("europe/berlin"))
-        .unwrap()
-        .job("orders", job)
-        .missed(Missed::All)
-        .missed_bounds(5, DAY)
-        .overlap(Overlap::Skip);
+    let job = new_order(1).priority(7).max_attempts(2).header("a", "b");
+    let schedule = cron("0  8 * * MON-FRI", "europe/berlin").job("orders", job);
+    let schedule = schedule.missed(Missed::All).missed_bounds(5, DAY);
+    let schedule = schedule.overlap(Overlap::Skip);
     let preview = db.schedules().preview(&schedule, 5).unwrap();
     set(&db, &schedule);
     let stored = status(&db, "report");
@@ -29,15 +23,13 @@ fn a_schedule_is_stored_as_it_was_set() {
     assert_eq!(stored.cron.as_deref(), Some("0 8 * * MON-FRI"));
     assert_eq!(stored.zone.as_deref(), Some("Europe/Berlin"));
     assert_eq!(stored.every, None);
-    assert_eq!(&*job.queue, "orders");
-    assert_eq!(&*job.kind, "order");
+    assert_eq!((&*job.queue, &*job.kind), ("orders", "order"));
     assert_eq!(job.payload.get(), r#"{"number":1}"#);
     assert_eq!((job.priority, job.max_attempts), (7, 2));
     assert_eq!(job.headers.get("a").map(String::as_str), Some("b"));
     assert_eq!(stored.missed, Missed::All);
-    assert_eq!(stored.missed_ticks, 5);
-    assert_eq!(stored.missed_age, DAY);
     assert_eq!(stored.overlap, Overlap::Skip);
+    assert_eq!((stored.missed_ticks, stored.missed_age), (5, DAY));
     assert_eq!(stored.next_at, Some(preview[0]));
     assert!(preview.is_sorted() && preview.len() == 5 && preview[0] > SystemTime::now());
     assert_eq!(db.schedules().preview(&schedule, 5).unwrap(), preview);
@@ -61,16 +53,15 @@ fn syncing_sets_the_own_schedules_and_keeps_the_others() {
     let sync = |schedules: &[Schedule]| db.schedules().sync(schedules, &program).unwrap();
     assert_eq!(sync(&ours), [Created, Created]);
     due_since(&mut client, "a", HOUR * 3);
-    db.schedules().pause("b", &operator()).unwrap();
+    db.schedules().pause("b", &maria()).unwrap();
     let before = [read(&mut client, "a"), read(&mut client, "b")];
     // The next start of the program: nothing is written, and missed ticks are not lost.
     assert_eq!(sync(&ours), [Unchanged, Unchanged]);
     assert_eq!([read(&mut client, "a"), read(&mut client, "b")], before);
-    let recorded =
-        "SELECT count(*) FROM redrive.audit WHERE verb = 'set_schedule' AND person = 'reports 1.4'";
-    assert_eq!(scalar(&mut client, recorded), 2);
+    let recorded = "audit WHERE verb = 'set_schedule' AND person = 'reports 1.4'";
+    assert_eq!(client.count(recorded), 2);
     // Another payload keeps the next tick; another interval does not. A pause stays.
-    let urgent = every("a", HOUR).job("orders", order().priority(1));
+    let urgent = every("a", HOUR).job("orders", new_order(1).priority(1));
     assert_eq!(sync(&[urgent, every("b", HOUR * 2)]), [Changed, Changed]);
     let after = [read(&mut client, "a"), read(&mut client, "b")];
     assert_eq!(after[0], (before[0].0 + 1, before[0].1));
@@ -90,10 +81,9 @@ fn syncing_sets_the_own_schedules_and_keeps_the_others() {
 #[test]
 fn no_tick_runs_again_after_the_clock_went_back() {
     let (test, db) = TestDatabase::opened();
-    let mut client = test.client();
     set(&db, &cron("0 8 * * *", "UTC"));
     // The last tick lies ahead, as after a clock that went back by two days.
-    client.sql("UPDATE redrive.schedules SET last_at = next_at + interval '2 days'");
+    test.sql("UPDATE redrive.schedules SET last_at = next_at + interval '2 days'");
     let last = status(&db, "report").last_at.unwrap();
     set(&db, &cron("30 8 * * *", "UTC"));
     assert_eq!(status(&db, "report").next_at, Some(last + HOUR / 2));
@@ -104,12 +94,11 @@ fn a_removed_schedule_leaves_its_jobs() {
     let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     set(&db, &every("a", HOUR));
-    db.schedules().trigger("a", &operator()).unwrap();
-    assert!(db.schedules().remove("a", &operator()).unwrap());
-    assert!(!db.schedules().remove("a", &operator()).unwrap());
+    db.schedules().trigger("a", &maria()).unwrap();
+    assert!(db.schedules().remove("a", &maria()).unwrap());
+    assert!(!db.schedules().remove("a", &maria()).unwrap());
     assert_eq!(client.count("jobs"), 1);
     assert_eq!(client.count("schedule_ticks"), 0);
-    let recorded =
-        "SELECT count(*) FROM redrive.audit WHERE verb = 'remove_schedule' AND person = 'maria'";
-    assert_eq!(scalar(&mut client, recorded), 1);
+    let recorded = "audit WHERE verb = 'remove_schedule' AND person = 'maria@ops-1'";
+    assert_eq!(client.count(recorded), 1);
 }

@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{HOUR, history, status, ticking};
+use super::{history, status, ticking};
 
 #[test]
 fn sql_sets_an_interval_without_a_worker() {
@@ -22,19 +22,17 @@ fn sql_sets_an_interval_without_a_worker() {
 
 #[test]
 fn a_worker_reads_the_cron_line_of_a_schedule_from_sql() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
     let set = |client: &mut Client, name: &str, line: &str| {
         client.change("SELECT redrive.schedule($1, 'orders', 'order', '{\"number\": 1}', cron => $2, zone => 'Europe/Berlin')", &[&name, &line]);
     };
     set(&mut client, "report", "0 8 * * *");
     assert_eq!(status(db, "report").next_at, None);
     let worker = ticking(&queue);
-    wait_until("the next tick", SOON, || {
-        status(db, "report").next_at.is_some()
-    });
-    assert!(status(db, "report").next_at.unwrap() > SystemTime::now());
+    let next = || status(db, "report").next_at;
+    wait_until("the next tick", SOON, || next().is_some());
+    assert!(next().unwrap() > SystemTime::now());
     // PostgreSQL cannot find the mistake; the worker stores it.
     set(&mut client, "wrong", "0 25 * * *");
     wait_until("the mistake", SOON, || {

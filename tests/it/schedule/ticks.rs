@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{HOUR, due_since, every, outcomes, read, set, status, tick, ticking};
+use super::{due_since, every, outcomes, read, set, status, tick, ticking};
 
 #[test]
 fn eight_processes_run_each_tick_once() {
@@ -14,11 +14,8 @@ fn eight_processes_run_each_tick_once() {
     let mut won = 0;
     for _ in 0..ROUNDS {
         let (version, due_at) = read(&mut client, "hourly");
-        let ticks = at_once(
-            8,
-            |_| test.client(),
-            |mut client| tick(&mut client, "hourly", version, due_at),
-        );
+        let tick = |mut client: Client| tick(&mut client, "hourly", version, due_at);
+        let ticks = at_once(8, |_| test.client(), tick);
         won += ticks.into_iter().flatten().flatten().count();
     }
     assert_eq!(won, 20);
@@ -32,14 +29,8 @@ fn eight_processes_run_each_tick_once() {
 fn the_workers_of_eight_processes_run_each_tick_once() {
     let (test, db) = TestDatabase::opened();
     let mut client = test.client();
-    let other = test.queue("other");
     // Any worker ticks any schedule, here of a queue that none of them serves.
-    let workers: Vec<_> = (0..8)
-        .map(|_| {
-            let own = test.open();
-            ticking(&Queue::new(&own, other.name()).unwrap())
-        })
-        .collect();
+    let workers = [(); 8].map(|()| ticking(&test.queue("other")));
     for round in 1..=5 {
         for name in ["a", "b"] {
             if round == 1 {
@@ -53,9 +44,7 @@ fn the_workers_of_eight_processes_run_each_tick_once() {
             assert!(status(&db, name).next_at.unwrap() > SystemTime::now());
         }
     }
-    for worker in workers {
-        stop(worker);
-    }
+    stop_all(workers);
     assert_eq!(client.count("jobs"), 10);
 }
 
@@ -71,28 +60,25 @@ fn a_worker_runs_missed_ticks_when_it_starts() {
     let mut lock = locker.transaction().unwrap();
     lock.sql("LOCK TABLE redrive.retention");
     let worker = ticking(&queue);
-    let fired = "SELECT count(*) FROM redrive.schedule_ticks WHERE outcome = 'fired'";
-    wait_until("the tick", SOON, || scalar(&mut client, fired) == 1);
+    client.reaches("schedule_ticks WHERE outcome = 'fired'", 1);
     lock.rollback().unwrap();
     stop(worker);
 }
 
 #[test]
 fn a_missed_tick_whose_job_has_expired_runs_nothing() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
-    let job = super::order().expires_in(HOUR);
+    let job = new_order(1).expires_in(HOUR);
     let hourly = every("hourly", HOUR).missed(Missed::All);
     set(db, &hourly.job("orders", job));
     due_since(&mut client, "hourly", 3 * HOUR + HOUR / 2);
     let worker = ticking(&queue);
-    wait_until("the deaths", SOON, || client.count("dead_letters") == 3);
+    client.reaches("dead_letters", 3);
     assert!(worker.drain(SOON).unwrap());
     stop(worker);
     assert_eq!(outcomes(db, "hourly"), [(TickOutcome::Fired, 1); 4]);
-    let causes: Vec<String> = client.column("SELECT DISTINCT cause FROM redrive.dead_letters", &[]);
-    assert_eq!(causes, ["expired"]);
+    assert_eq!(client.count("dead_letters WHERE cause = 'expired'"), 3);
 }
 
 #[test]
@@ -108,9 +94,9 @@ fn a_tick_that_was_planned_for_another_state_has_no_effect() {
     assert_eq!(tick(&mut client, "hourly", version, due_at - HOUR), None);
     assert_eq!(tick(&mut client, "hourly", version + 1, due_at), None);
     assert_eq!(tick(&mut client, "daily", version, due_at), None);
-    db.schedules().pause("hourly", &super::operator()).unwrap();
+    db.schedules().pause("hourly", &maria()).unwrap();
     assert_eq!(tick(&mut client, "hourly", version, due_at), None);
-    db.schedules().resume("hourly", &super::operator()).unwrap();
+    db.schedules().resume("hourly", &maria()).unwrap();
     assert!(tick(&mut client, "hourly", version, due_at).is_some());
     assert_eq!(tick(&mut client, "hourly", version, due_at), None);
     assert_eq!(client.count("jobs"), 1);
@@ -118,34 +104,27 @@ fn a_tick_that_was_planned_for_another_state_has_no_effect() {
 
 #[test]
 fn a_job_knows_its_tick_through_retry_death_and_redrive() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
-    let job = super::order().max_attempts(2).header("trace", "4bf9");
+    let job = new_order(1).max_attempts(2).header("trace", "4bf9");
     set(db, &every("hourly", HOUR).job("orders", job));
     due_since(&mut client, "hourly", HOUR / 2);
     let (_, due_at) = read(&mut client, "hourly");
     let (seen, all) = mpsc::sync_channel(16);
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .runs(move |job: &Job<Order>| {
-            let trace = job.headers().get("trace").cloned();
-            let schedule = job.schedule().map(str::to_owned);
-            seen.send((job.scheduled_for(), schedule, trace)).unwrap();
-            match job.generation() {
-                0 => Err(Failure::retry("again")),
-                _ => Ok(()),
-            }
-        });
+    let worker = lively(&queue).runs(move |job: &Job<Order>| {
+        let (schedule, trace) = (job.schedule(), &job.headers()["trace"]);
+        let told = format!("{schedule:?} {trace}");
+        seen.send((job.scheduled_for(), told)).unwrap();
+        match job.generation() {
+            0 => Err(Failure::retry("again")),
+            _ => Ok(()),
+        }
+    });
     died(&worker, 1);
     assert_eq!(db.redrives(&of_orders()).redriven.len(), 1);
     done(&worker, 1);
     stop(worker);
-    let expected = (
-        Some(due_at),
-        Some("hourly".to_owned()),
-        Some("4bf9".to_owned()),
-    );
+    let expected = (Some(due_at), "Some(\"hourly\") 4bf9".to_owned());
     let seen: Vec<_> = all.try_iter().collect();
     assert_eq!(seen, vec![expected; 3]);
     assert_eq!(outcomes(db, "hourly"), [(TickOutcome::Fired, 1)]);
