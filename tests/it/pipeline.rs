@@ -2,12 +2,10 @@
 
 mod carried;
 mod expiry;
-mod headers;
 mod open_transaction;
 mod payload_defaults;
 
 mod enqueue;
-mod coalesce;
 mod unique;
 
 mod backlog;

@@ -1,8 +1,6 @@
 //! Backlogs: a claim gets past jobs that it must leave, and past dead rows, in windows. Nothing that
 //! appears below its marks is lost.
 
-mod probe;
-
 use redrive_tests::prelude::*;
 
 /// The number of jobs ahead: more than a claim reads whole.
@@ -16,17 +14,6 @@ fn backlog(client: &mut Client, kind: &str) -> i64 {
     client.change(store, &[&kind, &AHEAD]);
     let last = "SELECT last_value FROM redrive.job_id";
     client.ask(last, &[])
-}
-
-/// Starts a worker that handles orders. Each fails `failures` times.
-fn orders(queue: &Queue, tally: &Tally, failures: u32) -> Worker {
-    let tally = tally.clone();
-    worker(queue)
-        .backoff(Backoff::fixed(Duration::from_millis(1)))
-        .runs(move |job: &Job<Order>| match tally.count(job.id()) {
-            runs if runs <= failures => Err(Failure::retry("not yet")),
-            _ => Ok(()),
-        })
 }
 
 /// Waits until a worker has stored a mark at this id or a later one.
@@ -44,8 +31,12 @@ fn jobs_that_appear_below_the_marks_are_found() {
     let mut open = caller.transaction().unwrap();
     let late = queue.enqueue_in(&mut open, &Order { number: 1 }).unwrap();
     let middle = backlog(&mut client, "unhandled") - AHEAD / 2;
-    let tally = Tally::new();
-    let worker = orders(&queue, &tally, 1);
+    let tally = kept::<Tally>();
+    let builder = worker(&queue).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let worker = builder.runs(move |job: &Job<Order>| match tally.count(job.id()) {
+        1 => Err(Failure::retry("not yet")),
+        _ => Ok(()),
+    });
     let new = queue.enqueue(&Order { number: 2 }).unwrap();
     done(&worker, 1);
     assert_eq!(tally.of(new), 2);
@@ -63,42 +54,65 @@ fn a_search_under_a_limit_goes_on_without_a_poll() {
     backlog(&mut test.client(), "unhandled");
     queue.enqueue(&Order { number: 1 }).unwrap();
     let fast = RateLimit::per(10_000, Duration::from_secs(1));
-    queue
-        .limit_rate(RateLimited::Queue, fast, &maria())
-        .unwrap();
-    let worker = worker(&queue)
-        .poll_interval(Duration::from_mins(1))
-        .runs(|_: &Job<Order>| Ok::<(), Failure>(()));
+    let limited = queue.limit_rate(RateLimited::Queue, fast, &maria());
+    limited.unwrap();
+    let worker = worker(&queue).poll_interval(Duration::from_mins(1));
+    let worker = worker.runs(|_: &Job<Order>| Ok(()));
     done(&worker, 1);
     stop(worker);
 }
 
 #[test]
 fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let held = queue.enqueue(&Hold {}).unwrap();
     let last = backlog(&mut client, "hold");
     let order = queue.enqueue(&Order { number: 1 }).unwrap();
     let admin = test.open();
     let opened = admin.admin().open_breaker("gateway", None, &maria());
     opened.unwrap();
-    let tally = Tally::new();
-    let worker = worker(&queue)
-        .handle(tally.counting())
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Hold>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .options(HandlerOptions::new().dependency("gateway"))
-        .started();
+    let tally = kept::<Tally>();
+    let builder = worker(&queue).handle(move |job: &Job<Hold>| {
+        tally.count(job.id());
+        Ok(())
+    });
+    let builder = builder.options(HandlerOptions::new().dependency("gateway"));
+    let worker = builder.runs(tally.counting());
     done(&worker, 1);
     assert_eq!(tally.order(), [order]);
     marked(&mut client, last - AHEAD / 2);
     admin.admin().close_breaker("gateway", &maria()).unwrap();
     wait_until("a job that was held back", SOON, || tally.of(held) == 1);
+    stop(worker);
+}
+
+#[test]
+fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
+    let (test, queue) = TestDatabase::with_orders();
+    let (mut client, mut caller) = (test.client(), test.client());
+    let locked = queue.enqueue(&Hold {}).unwrap();
+    backlog(&mut client, "unhandled");
+    let free = queue.enqueue(&Hold {}).unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let mut lock = caller.transaction().unwrap();
+    let locks = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
+    lock.query_one(locks, &[&locked.get()]).unwrap();
+    let (db, soon) = (test.open(), Some(Duration::from_millis(1)));
+    db.admin().open_breaker("gateway", soon, &maria()).unwrap();
+    let (probes, probed) = mpsc::channel();
+    let builder = worker(&queue).handle(move |job: &Job<Hold>| {
+        probes.send(job.id()).unwrap();
+        Ok(())
+    });
+    let builder = builder.options(HandlerOptions::new().dependency("gateway"));
+    let worker = builder.runs(|_: &Job<Order>| Ok(()));
+    wait_until("the breaker to close", SOON, || {
+        let closed = "SELECT state = 'closed' FROM redrive.breakers WHERE name = 'gateway'";
+        client.ask(closed, &[])
+    });
+    assert_eq!(probed.recv().unwrap(), free);
+    lock.rollback().unwrap();
+    done(&worker, 3);
+    assert_eq!(probed.recv().unwrap(), locked);
     stop(worker);
 }

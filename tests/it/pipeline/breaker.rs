@@ -3,52 +3,44 @@
 
 mod outage;
 mod queue;
-mod unrun;
 
 use redrive_tests::prelude::*;
 
-/// A dependency that can be down. Clones share it.
-#[derive(Clone, Default)]
-struct Gateway {
-    shared: Arc<Calls>,
-}
-
+/// A dependency that can be down.
 #[derive(Default)]
-struct Calls {
+struct Gateway {
     is_down: AtomicBool,
     in_vain: AtomicU64,
     highest_attempt: AtomicU32,
 }
 
 impl Gateway {
-    fn down() -> Gateway {
-        let gateway = Gateway::default();
-        gateway.shared.is_down.store(true, Ordering::SeqCst);
+    fn down() -> &'static Gateway {
+        let gateway = kept::<Gateway>();
+        gateway.is_down.store(true, Ordering::SeqCst);
         gateway
     }
 
     fn comes_back(&self) {
-        self.shared.is_down.store(false, Ordering::SeqCst);
+        self.is_down.store(false, Ordering::SeqCst);
     }
 
     fn calls_in_vain(&self) -> u64 {
-        self.shared.in_vain.load(Ordering::SeqCst)
+        self.in_vain.load(Ordering::SeqCst)
     }
 
     fn call<P>(&self, job: &Job<P>) -> Result<(), Failure> {
-        self.shared
-            .highest_attempt
-            .fetch_max(job.attempt(), Ordering::SeqCst);
-        if self.shared.is_down.load(Ordering::SeqCst) {
-            self.shared.in_vain.fetch_add(1, Ordering::SeqCst);
+        let highest = &self.highest_attempt;
+        highest.fetch_max(job.attempt(), Ordering::SeqCst);
+        if self.is_down.load(Ordering::SeqCst) {
+            self.in_vain.fetch_add(1, Ordering::SeqCst);
             return Err(Failure::outage("the gateway is down"));
         }
         Ok(())
     }
 
-    fn handler(&self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + use<> {
-        let gateway = self.clone();
-        move |job: &Job<Order>| gateway.call(job)
+    fn handler(&'static self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync {
+        move |job: &Job<Order>| self.call(job)
     }
 }
 

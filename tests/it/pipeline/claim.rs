@@ -24,11 +24,8 @@ fn slow_jobs_are_claimed_one_per_slot() {
 fn jobs_waiting_behind_a_slow_one_are_released() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let start = |queue: &Queue| {
-        worker(queue)
-            .handle(gate.handler())
-            .runs(|_: &Job<Order>| Ok(()))
-    };
+    let builder = |queue: &Queue| worker(queue).handle(gate.handler());
+    let start = |queue: &Queue| builder(queue).runs(|_: &Job<Order>| Ok(()));
     let one = start(&queue);
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(150)).unwrap();
@@ -56,11 +53,8 @@ fn jobs_waiting_behind_a_slow_one_are_released() {
 fn the_size_of_payloads_limits_a_claim() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .hold_for(Duration::from_hours(1))
-        .handle(gate.handler())
-        .handle_any(|_| Ok(()))
-        .started();
+    let worker = worker(&queue).hold_for(HOUR).handle(gate.handler());
+    let worker = worker.handle_any(|_| Ok(())).started();
     // Quick jobs first, so that it claims in batches.
     let warm = vec![NewJob::raw("warm", "{}").unwrap(); 150];
     queue.enqueue_jobs(&warm).unwrap();
@@ -99,8 +93,7 @@ fn a_locked_job_is_skipped() {
 
 #[test]
 fn a_job_that_commits_late_is_found_below_the_mark() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let mut tx = client.transaction().unwrap();
     let late = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
     let worker = willing(&queue);

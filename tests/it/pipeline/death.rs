@@ -28,7 +28,7 @@ fn amount() -> Result<i64, AmountError> {
 #[test]
 fn a_generation_that_a_job_claims_does_not_keep_its_letter_from_a_redrive() {
     let (test, queue) = TestDatabase::with_orders();
-    test.client().sql(
+    test.sql(
         "INSERT INTO redrive.jobs (id, segment, rank, queue, kind, payload, meta.generation)
          VALUES (1, 0, 1, 'orders', 'order', '{\"number\": 1}', 2147483647)",
     );
@@ -41,7 +41,7 @@ fn a_generation_that_a_job_claims_does_not_keep_its_letter_from_a_redrive() {
 #[test]
 fn a_name_that_no_letter_may_have_does_not_keep_its_job_from_dying() {
     let (test, queue) = TestDatabase::with_orders();
-    test.client().sql(
+    test.sql(
         "INSERT INTO redrive.jobs (id, segment, queue, kind, payload)
          VALUES (1, 0, 'orders', E'or\\nder ', '{}'), (2, 0, E' or\\tders', ' ', '{}')",
     );

@@ -9,12 +9,8 @@ fn leave_dead(client: &mut Client, from: &str, jobs: i64) {
                  SELECT now() + $1::text::interval + n * interval '1 microsecond', 'orders', 'order', '{}' \
                  FROM generate_series(1, $2::bigint) n";
     client.change(store, &[&from, &jobs]);
-    for statement in [
-        "DELETE FROM redrive.jobs_delayed",
-        "VACUUM redrive.jobs_delayed",
-    ] {
-        client.sql(statement);
-    }
+    client.sql("DELETE FROM redrive.jobs_delayed");
+    client.sql("VACUUM redrive.jobs_delayed");
 }
 
 /// Stores a delayed job that is due after this time, relative to now. Returns its id.
@@ -33,24 +29,22 @@ fn micros(client: &mut Client, from: &str) -> i64 {
 
 /// Promotes up to `limit` jobs after a mark.
 fn promote(client: &mut impl GenericClient, limit: i64, mark: (i64, i64)) -> Row {
-    let (micros, id) = mark;
-    client
-        .query_one(
-            statement("promote"),
-            &[&"orders", &limit, &micros, &id, &10_000_i64],
-        )
-        .unwrap()
+    let values: [&(dyn ToSql + Sync); 5] = [&"orders", &limit, &mark.0, &mark.1, &10_000_i64];
+    client.query_one(statement("promote"), &values).unwrap()
 }
 
 /// Sweeps these pages. Returns how many jobs it moved.
 fn sweep(client: &mut Client, first: i64, end: i64) -> i64 {
-    client
-        .query_one(
-            statement("sweep_delayed"),
-            &[&"orders", &1000_i64, &first, &end],
-        )
-        .unwrap()
-        .get("moved")
+    let values: [&(dyn ToSql + Sync); 4] = [&"orders", &1000_i64, &first, &end];
+    let swept = client.query_one(statement("sweep_delayed"), &values);
+    swept.unwrap().get("moved")
+}
+
+/// Stores a mark, if it is time. Returns how many were stored.
+fn store_mark(client: &mut Client, micros: i64, id: i64) -> usize {
+    let values: [&(dyn ToSql + Sync); 3] = [&"orders", &micros, &id];
+    let stored = client.query(statement("store_delayed_mark"), &values);
+    stored.unwrap().len()
 }
 
 #[test]
@@ -67,10 +61,8 @@ fn a_job_that_another_process_gave_back_lies_below_the_mark_and_is_swept() {
     let mark = (row.get("last_micros"), late);
     assert_eq!(promote(&mut client, 1, mark).get::<_, i64>("moved"), 0);
     assert_eq!(sweep(&mut client, 0, 1024), 1);
-    let ready = client
-        .query_one("SELECT array_agg(id ORDER BY id) FROM redrive.jobs", &[])
-        .unwrap();
-    assert_eq!(ready.get::<_, Vec<i64>>(0), [locked, late]);
+    let ready: Vec<i64> = client.column("SELECT id FROM redrive.jobs ORDER BY id", &[]);
+    assert_eq!(ready, [locked, late]);
 }
 
 #[test]
@@ -85,15 +77,7 @@ fn a_mark_in_the_future_is_replaced() {
     let (now, mark): (i64, i64) = (row.get("now_micros"), row.get("mark_micros"));
     assert_eq!(now - mark, 5_000_000);
 
-    let store = |client: &mut Client, micros: i64| {
-        client
-            .query(
-                statement("store_delayed_mark"),
-                &[&"orders", &micros, &7_i64],
-            )
-            .unwrap()
-            .len()
-    };
+    let store = |client: &mut Client, micros: i64| store_mark(client, micros, 7);
     let stored = "SELECT (extract(epoch FROM run_at) * 1000000)::bigint FROM redrive.delayed_marks";
     assert_eq!(store(&mut client, future), 1);
     let settled = scalar(&mut client, stored);
@@ -147,9 +131,7 @@ fn the_exporter_counts_delayed_jobs_after_the_mark() {
         delay(&mut client, by);
     }
     let mark = micros(&mut client, "-1 minute");
-    client
-        .query(statement("store_delayed_mark"), &[&"orders", &mark, &0_i64])
-        .unwrap();
+    store_mark(&mut client, mark, 0);
     let delayed = "SELECT string_agg(labels[1] || ' ' || value, ', ' ORDER BY labels[1]) \
                    FROM redrive.metrics_queues() WHERE metric = 'redrive_queue_jobs' AND labels[2] = 'delayed'";
     assert_eq!(client.ask::<String>(delayed, &[]), "a 1, orders 3, z 1");

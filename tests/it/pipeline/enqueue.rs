@@ -1,4 +1,4 @@
-//! Enqueue: one, many, delayed, in the caller's transaction, and from SQL.
+//! Enqueue: one, many, delayed, in the caller's transaction, from SQL, and from several threads.
 
 use redrive_tests::prelude::*;
 
@@ -23,7 +23,7 @@ fn a_job_is_stored_with_its_options_or_the_defaults() {
     assert_eq!(job.payload.get(), r#"{"number":7}"#);
     assert!(!queue.is_drained().unwrap());
     let new = NewJob::raw("refund", r#"{"b": [1, null], "a": "é"}"#).unwrap();
-    let new = new.delay(Duration::from_hours(1)).priority(-1000);
+    let new = new.delay(HOUR).priority(-1000);
     let job = live_job(&queue, put(&queue, new.max_attempts(1000)));
     assert_eq!((&*job.kind, job.state), ("refund", JobState::Delayed));
     assert_eq!((job.priority, job.max_attempts), (-1000, 1000));
@@ -78,8 +78,7 @@ fn ready_and_delayed_jobs_can_be_mixed() {
 
 #[test]
 fn a_rolled_back_transaction_leaves_no_job() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let mut tx = client.transaction().unwrap();
     queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
     let many: Vec<NewJob> = (1..=1500).map(new_order).collect();
@@ -92,8 +91,7 @@ fn a_rolled_back_transaction_leaves_no_job() {
 
 #[test]
 fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     client.sql("CREATE TABLE orders (id bigint)");
     let mut tx = client.transaction().unwrap();
     tx.sql("INSERT INTO orders VALUES (42)");
@@ -122,17 +120,11 @@ fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
 fn the_sql_function_enqueues_in_the_callers_transaction() {
     let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
+    let few = "'orders', 'order', '[1]'";
+    let all = "queue => 'orders', kind => 'order', payload => 'null', delay => '1 hour', priority => 7, max_attempts => 2";
     for (arguments, expected, payload) in [
-        (
-            "'orders', 'order', '{\"number\": 1}'",
-            (JobState::Ready, 0, 5),
-            r#"{"number": 1}"#,
-        ),
-        (
-            "queue => 'orders', kind => 'order', payload => 'null', delay => '1 hour', priority => 7, max_attempts => 2",
-            (JobState::Delayed, 7, 2),
-            "null",
-        ),
+        (few, (JobState::Ready, 0, 5), "[1]"),
+        (all, (JobState::Delayed, 7, 2), "null"),
     ] {
         let id = client.ask(&format!("SELECT redrive.enqueue({arguments})"), &[]);
         let job = db.live(JobId::new(id));
@@ -171,4 +163,21 @@ fn the_sql_function_rejects_invalid_arguments() {
     // The largest payload.
     client.sql("SELECT redrive.enqueue('q', 'k', to_jsonb(repeat('x', 1048574)))");
     assert_eq!(test.count("live_jobs"), 1);
+}
+
+#[test]
+fn threads_that_enqueue_at_the_same_time_each_get_the_id_of_their_own_job() {
+    let (test, queue) = TestDatabase::with_orders();
+    let enqueue = |thread: usize| {
+        let numbers = (0..20).map(|n| i64::try_from(thread).unwrap() * 100 + n);
+        let enqueue = |number| (queue.enqueue(&Order { number }).unwrap().get(), number);
+        numbers.map(enqueue).collect::<Vec<_>>()
+    };
+    let mut stored = at_once(24, |thread| thread, enqueue).concat();
+    stored.sort_unstable();
+    let rows = "SELECT id, (payload ->> 'number')::bigint FROM redrive.jobs ORDER BY id";
+    assert_eq!(test.client().rows::<(i64, i64)>(rows, &[]), stored);
+    let transactions = "SELECT count(DISTINCT xmin::text) FROM redrive.jobs";
+    let transactions = scalar(&mut test.client(), transactions);
+    assert!(transactions < 24 * 20, "no two threads shared a statement");
 }

@@ -6,8 +6,8 @@ use redrive_tests::prelude::*;
 /// Stores a letter in the queue `old` and sets the sequence back, so that the next job gets its id.
 fn lagging(test: &TestDatabase) -> JobId {
     let id = letters(&test.queue("old"), 1)[0];
-    test.client()
-        .change("SELECT setval('redrive.job_id', $1, false)", &[&id.get()]);
+    let back = "SELECT setval('redrive.job_id', $1, false)";
+    test.client().change(back, &[&id.get()]);
     id
 }
 
@@ -111,19 +111,17 @@ fn a_stop_releases_every_other_lease() {
 fn a_job_of_another_generation_than_the_next_belongs_to_no_letter() {
     let (test, queue, ids) = TestDatabase::with_letters(1);
     queue.redrives(&only(ids[0]));
-    test.client()
-        .sql("UPDATE redrive.jobs SET meta.generation = 2147483647");
+    test.sql("UPDATE redrive.jobs SET meta.generation = 2147483647");
     let error = test.open().admin().cancel(ids[0]).unwrap_err();
-    assert!(format!("{error:?}").contains("setval"), "{error:?}");
+    has(format!("{error:?}"), "setval");
 }
 
 #[test]
 fn a_version_of_an_archived_letter_holds_up_no_death() {
     let (test, queue, ids) = TestDatabase::with_letters(1);
-    test.client().change(
-        "INSERT INTO redrive.letter_versions (letter_id, version, payload) VALUES ($1, 0, '{}')",
-        &[&ids[0].get()],
-    );
+    let version =
+        "INSERT INTO redrive.letter_versions (letter_id, version, payload) VALUES ($1, 0, '{}')";
+    test.client().change(version, &[&ids[0].get()]);
     queue.redrives(&only(ids[0]));
     test.sql("UPDATE redrive.jobs SET payload = '{\"number\": 7}'");
     test.open().admin().cancel(ids[0]).unwrap();

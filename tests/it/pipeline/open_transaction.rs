@@ -7,26 +7,21 @@ use crate::worker::renewed_for;
 /// Starts a worker whose handlers wait at the gate. Jobs with an odd number are rejected.
 fn at_the_gate(queue: &Queue, gate: &Gate, tally: &Tally) -> Worker {
     let (gate, tally) = (gate.clone(), tally.clone());
-    worker(queue)
-        .slots(8)
-        .lease(Duration::from_secs(2))
-        .runs(move |job: &Job<Order>| {
-            tally.count(job.id());
-            gate.pass();
-            match job.payload().number % 2 {
-                0 => Ok(()),
-                _ => Err(Failure::reject("an odd number")),
-            }
-        })
+    lively(queue).slots(8).runs(move |job: &Job<Order>| {
+        tally.count(job.id());
+        gate.pass();
+        match job.payload().number % 2 {
+            0 => Ok(()),
+            _ => Err(Failure::reject("an odd number")),
+        }
+    })
 }
 
 #[test]
 fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, tally) = (Gate::new(), Tally::new());
-    let ids = ["a", "b", "c"]
-        .map(|key| queue.enqueue_job(new_order(2).unique(key)).unwrap())
-        .map(Enqueued::id);
+    let ids = ["a", "b", "c"].map(|key| put(&queue, new_order(2).unique(key)));
     let worker = at_the_gate(&queue, &gate, &tally);
     gate.wait_for(3);
     // Three callers: the library, SQL, and a prepared transaction that its program forgot.
@@ -66,15 +61,13 @@ fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
     };
     // What the transaction holds, and what is done and dead before its end.
     for (opens, before) in [(key, (7, 2)), (failure_group, (9, 1))] {
-        let (test, queue) = TestDatabase::with_orders();
-        let mut client = test.client();
+        let (_test, queue, mut client) = TestDatabase::with_session();
         let mut transaction = client.transaction().unwrap();
         opens(&queue, &mut transaction);
         queue.enqueue_many(&Order::up_to(10)).unwrap();
-        let tally = Tally::new();
-        let counts = tally.clone();
+        let tally = kept::<Tally>();
         let worker = worker(&queue).slots(4).runs(move |job: &Job<Order>| {
-            counts.count(job.id());
+            tally.count(job.id());
             match job.payload().number {
                 3 => Ok(job.then(keyed())?),
                 5 => Err(Failure::reject("n").class("C")),
@@ -134,13 +127,13 @@ fn an_open_transaction_with_the_key_of_a_letter_keeps_back_only_that_letter() {
 
 #[test]
 fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job() {
-    let test = TestDatabase::migrated();
-    let (db, queue) = (test.open(), test.queue("orders"));
+    let (test, queue) = TestDatabase::with_orders();
     let (gate, tally) = (Gate::new(), Tally::new());
-    let both = ["0/1", "0/2"]
-        .map(|at| ForeignFailure::new("kafka", at, "orders", "order", r#"{"number":2}"#));
-    db.dlq().capture_many(&both).unwrap();
-    db.redrives(&LetterFilter::new());
+    let order = |at| ForeignFailure::new("kafka", at, "orders", "order", r#"{"number":2}"#);
+    for at in ["0/1", "0/2"] {
+        queue.captures(&order(at));
+    }
+    queue.redrives(&LetterFilter::new());
     let worker = at_the_gate(&queue, &gate, &tally);
     gate.wait_for(2);
     let mut client = test.client();
@@ -154,7 +147,7 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
     transaction.commit().unwrap();
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.lost, counts.released), (2, 0, 0));
-    assert_eq!(letters_in(&db, "orders", LetterState::Recovered), 2);
+    assert_eq!(in_state(&queue, LetterState::Recovered), 2);
 }
 
 #[test]

@@ -3,14 +3,11 @@
 mod breaker;
 mod end;
 mod letters;
-mod schedules;
 
 use postgres::fallible_iterator::FallibleIterator;
 use redrive_tests::prelude::*;
 
 use crate::worker_process::WorkerProcess;
-
-const HOUR: Duration = Duration::from_hours(1);
 
 fn pause(queue: &Queue, end: PauseEnd) {
     queue.pause(end, &maria()).unwrap();
@@ -43,10 +40,10 @@ fn read_elsewhere(test: &TestDatabase) {
 }
 
 /// The jobs that ran, and whether they may.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Ledger {
-    allowed: Arc<AtomicBool>,
-    count: Arc<AtomicU64>,
+    allowed: AtomicBool,
+    count: AtomicU64,
 }
 
 impl Ledger {
@@ -66,17 +63,15 @@ impl Ledger {
         }
     }
 
-    fn worker(&self, queue: &Queue) -> Worker {
-        let runs = self.clone();
-        let built = worker(queue).handle(move |_: &Job<Order>| runs.record());
-        built.started()
+    fn worker(&'static self, queue: &Queue) -> Worker {
+        worker(queue).runs(move |_: &Job<Order>| self.record())
     }
 }
 
 #[test]
 fn no_job_of_a_paused_queue_starts_in_any_worker() {
     let (test, queue) = TestDatabase::with_orders();
-    let runs = Ledger::default();
+    let runs = kept::<Ledger>();
     let workers = [runs.worker(&queue), runs.worker(&test.queue("orders"))];
     pause(&queue, PauseEnd::Resumed);
     informed(&test, &[&workers[0], &workers[1]]);
@@ -104,14 +99,13 @@ fn no_job_of_a_paused_queue_starts_in_any_worker() {
 #[test]
 fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     let (test, queue) = TestDatabase::with_orders();
-    let (gate, runs) = (Gate::new(), Ledger::default());
-    let (passing, recorded) = (gate.clone(), runs.clone());
+    let (gate, runs) = (kept::<Gate>(), kept::<Ledger>());
     let worker = worker(&queue).runs(move |job: &Job<Order>| match job.payload().number {
         0 => {
-            passing.pass();
+            gate.pass();
             Ok(())
         }
-        _ => recorded.record(),
+        _ => runs.record(),
     });
     // Quick jobs first, so that it claims in batches.
     runs.allow();
@@ -148,7 +142,7 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
 fn a_pause_outlives_every_process() {
     let (test, queue) = TestDatabase::with_orders();
     pause(&queue, PauseEnd::Resumed);
-    let first = Ledger::default();
+    let first = kept::<Ledger>();
     let worker = first.worker(&queue);
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     informed(&test, &[&worker]);
@@ -235,7 +229,7 @@ fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
     assert_eq!(expire_leases(&mut test.client()).len(), 1);
     test.all_due();
     gate.open();
-    let runs = Ledger::default();
+    let runs = kept::<Ledger>();
     let other = runs.worker(&queue);
     informed(&test, &[&holding, &other]);
     // Nobody promotes the other one before the resume.
@@ -249,4 +243,34 @@ fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
     resume(&queue);
     finish(&queue, other);
     assert_eq!(runs.count(), 2);
+}
+
+#[test]
+fn the_schedules_of_a_paused_queue_tick_and_their_jobs_wait() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let runs = kept::<Ledger>();
+    let hourly = Schedule::every("hourly", HOUR).unwrap();
+    let hourly = hourly.job("orders", new_order(1));
+    db.schedules().set(&hourly, &maria()).unwrap();
+    pause(&queue, PauseEnd::Resumed);
+    let worker = runs.worker(&queue);
+    let ready = || stats(db, "orders").map_or(0, |stats| stats.ready);
+    for tick in 1..=3 {
+        // Each later than the one before.
+        let ago = format!("{} minutes", 10 - tick);
+        let due = format!(
+            "UPDATE redrive.schedules
+             SET next_at = date_trunc('second', clock_timestamp()) - interval '{ago}';
+             NOTIFY redrive_schedule"
+        );
+        test.sql(&due);
+        wait_until("the job of the tick", SOON, || ready() == tick);
+    }
+    informed(&test, &[&worker]);
+    assert_eq!((ready(), runs.count()), (3, 0));
+    runs.allow();
+    resume(&queue);
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 3);
 }

@@ -15,7 +15,7 @@ impl Payload for Invoice {
     const DEADLINE: Option<Duration> = Some(Duration::from_millis(50));
 
     fn backoff() -> Option<Backoff> {
-        Some(Backoff::fixed(Duration::from_hours(1)))
+        Some(Backoff::fixed(HOUR))
     }
 
     fn unique(&self) -> Option<String> {
@@ -112,9 +112,8 @@ fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
 
 #[test]
 fn no_other_queue_accepts_a_payload_with_a_queue() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
     let new = || NewJob::new(&Invoice { order: 1 }).unwrap();
     let many = [Invoice { order: 1 }, Invoice { order: 0 }];
     let sample = Job::sample(Order { number: 1 });

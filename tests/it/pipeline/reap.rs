@@ -19,7 +19,7 @@ fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
     let (gate, worker, id) = running(&queue);
     let mut client = test.client();
     client.sql("DELETE FROM redrive.workers");
-    assert_eq!(reap_after(&mut client, Duration::from_hours(1)), []);
+    assert_eq!(reap_after(&mut client, HOUR), []);
     assert_eq!(reap_after(&mut client, Duration::ZERO), [Lost::Back(id)]);
     assert_eq!(live_job(&queue, id).crashes, 1);
     gate.open();

@@ -52,12 +52,7 @@ fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
     let outage: Path = |client| give_back(client, "refund");
     for (name, path, back, dead) in [
         ("a stop", stop, "ready", "exhausted released"),
-        (
-            "an unknown lease",
-            unknown_lease,
-            "ready",
-            "exhausted released",
-        ),
+        ("no lease", unknown_lease, "ready", "exhausted released"),
         ("an outage", outage, "delayed", "exhausted Broken"),
     ] {
         for (refunds, max_attempts, expected) in [
@@ -93,10 +88,10 @@ fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
     let (test, mut client) = TestDatabase::with_client();
     client.sql(
         "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ \
-             BEGIN RAISE EXCEPTION 'no letters today'; END $$; \
-             CREATE TRIGGER refuse BEFORE INSERT ON redrive.dead_letters \
+         BEGIN RAISE EXCEPTION 'no letters today'; END $$; \
+         CREATE TRIGGER refuse BEFORE INSERT ON redrive.dead_letters \
                  FOR EACH ROW EXECUTE FUNCTION public.refuse(); \
-             CREATE SEQUENCE public.runs",
+         CREATE SEQUENCE public.runs",
     );
     let queue = test.queue("orders");
     let url = test.url().to_owned();
@@ -124,9 +119,8 @@ fn a_failure_whose_error_is_rejected_is_charged() {
              CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs_delayed \
                  FOR EACH ROW EXECUTE FUNCTION public.refuse()");
     let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .backoff(Backoff::fixed(Duration::from_hours(1)))
-        .runs(|_: &Job<Order>| Err(Failure::retry("unspeakable")));
+    let worker = worker(&queue).backoff(Backoff::fixed(HOUR));
+    let worker = worker.runs(|_: &Job<Order>| Err(Failure::retry("unspeakable")));
     queue.enqueue(&Order { number: 1 }).unwrap();
     retried(&worker, 1);
     worker.stop(Duration::ZERO).unwrap();

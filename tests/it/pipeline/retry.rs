@@ -5,6 +5,7 @@ use redrive_tests::prelude::*;
 #[test]
 fn a_retry_waits_for_the_backoff_of_its_kind_and_a_snooze_for_its_delay() {
     let (_test, queue) = TestDatabase::with_orders();
+    let own = Backoff::custom(|attempt| Duration::from_secs(500) * attempt);
     let worker = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_secs(100)))
         .handle(|job: &Job<Order>| match job.payload().number {
@@ -13,9 +14,7 @@ fn a_retry_waits_for_the_backoff_of_its_kind_and_a_snooze_for_its_delay() {
             _ => Err(Failure::retry("busy").after(Duration::from_mins(30))),
         })
         .handle(|_: &Job<Finish>| Err(Failure::retry("no")))
-        .options(HandlerOptions::new().backoff(Backoff::custom(|attempt| {
-            Duration::from_secs(500) * attempt
-        })))
+        .options(HandlerOptions::new().backoff(own))
         .started();
     let default = queue.enqueue(&Order { number: 1 }).unwrap();
     let own = queue.enqueue(&Finish {}).unwrap();

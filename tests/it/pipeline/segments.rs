@@ -27,11 +27,10 @@ fn segments_rotate_under_load_and_lose_no_job() {
     let (test, queue) = TestDatabase::with_orders();
     let tally = Tally::new();
     let worker = counting(&test.queue("orders"), 2, &tally);
-    let enough = Arc::new(AtomicBool::new(false));
-    let is_over = Arc::clone(&enough);
+    let enough = kept::<AtomicBool>();
     let producer = thread::spawn(move || {
         let mut ids = Vec::<JobId>::new();
-        while !is_over.load(Ordering::SeqCst) {
+        while !enough.load(Ordering::SeqCst) {
             ids.extend(queue.enqueue_many(&Order::up_to(150)).unwrap());
         }
         ids
@@ -105,8 +104,7 @@ fn fill(client: &mut Client, jobs: [i32; 7]) {
 
 #[test]
 fn only_without_a_clean_segment_the_fewest_jobs_move() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     let before = live_job(&queue, id);
     fill(&mut client, [6, 1001, 8, 1001, 1001, 9, 1001]);
@@ -173,8 +171,7 @@ fn an_uncommitted_enqueue_keeps_its_segment() {
 
 #[test]
 fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     client.sql("DELETE FROM redrive.ring_segments");
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     client.refuses("SELECT redrive.turn_ring(8192, 1000)", &[], "P0002");

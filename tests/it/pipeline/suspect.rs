@@ -155,13 +155,12 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
 
 #[test]
 fn suspects_run_in_queue_order() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let jobs = [0, 5, 0, -5, 5].map(|priority| new_order(1).priority(priority));
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let update = "UPDATE redrive.jobs SET meta.crashes = 1 WHERE id = ANY ($1)";
-    test.client()
-        .change(update, &[&vec![ids[0].get(), ids[4].get()]]);
+    let suspects = vec![ids[0].get(), ids[4].get()];
+    test.client().change(update, &[&suspects]);
     let tally = Tally::new();
     work_off(&queue, tally.counting());
     assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));

@@ -17,9 +17,8 @@ fn held(test: &TestDatabase) -> Vec<(String, JobId)> {
 fn keys(test: &TestDatabase, table: &str) -> Vec<(String, JobId)> {
     let asked = format!("SELECT key, job_id FROM redrive.{table} ORDER BY queue, key");
     let rows: Vec<(String, i64)> = test.client().rows(&asked, &[]);
-    rows.into_iter()
-        .map(|(key, id)| (key, JobId::new(id)))
-        .collect()
+    let keys = rows.into_iter().map(|(key, id)| (key, JobId::new(id)));
+    keys.collect()
 }
 
 /// Enqueues a job that waits for a transaction, which then ends in this way.
@@ -30,11 +29,8 @@ fn enqueue_behind(
     end: fn(Transaction<'_>) -> Result<(), postgres::Error>,
     job: NewJob,
 ) -> Enqueued {
-    let queue = test.queue("orders");
-    let second = thread::spawn(move || queue.enqueue_job(job).unwrap());
-    blocked(&mut test.client(), 1);
-    end(transaction).unwrap();
-    second.join().expect("an enqueuer")
+    let enqueue = || test.queue("orders").enqueue_job(job).unwrap();
+    held_up(test, enqueue, || end(transaction).unwrap())
 }
 
 #[track_caller]

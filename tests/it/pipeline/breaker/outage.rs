@@ -61,24 +61,21 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
     assert_eq!(sum(|counts| counts.dead + counts.lost), 0);
     assert_eq!(sum(|counts| counts.outages), gateway.calls_in_vain());
     assert_eq!(client.count("dead_letters"), 0);
-    let highest = gateway.shared.highest_attempt.load(Ordering::SeqCst);
+    let highest = gateway.highest_attempt.load(Ordering::SeqCst);
     assert_eq!(highest, 1, "no attempt was charged");
 }
 
 #[test]
 fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
-    let (gate, stuck) = (Gate::new(), Arc::new(AtomicBool::new(false)));
-    let first = worker(&queue).breaker_threshold(1).runs({
-        let (gate, stuck) = (gate.clone(), Arc::clone(&stuck));
-        move |_: &Job<Order>| {
-            if stuck.load(Ordering::SeqCst) {
-                gate.pass();
-            }
-            Err(Failure::outage("down"))
+    let (gate, stuck) = (kept::<Gate>(), kept::<AtomicBool>());
+    let builder = worker(&queue).breaker_threshold(1);
+    let first = builder.runs(move |_: &Job<Order>| {
+        if stuck.load(Ordering::SeqCst) {
+            gate.pass();
         }
+        Err(Failure::outage("down"))
     });
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     is(db, "queue:orders", BreakerState::Open);
@@ -88,7 +85,7 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
     assert_eq!(state(db), BreakerState::HalfOpen);
 
     // No other worker can probe during a probe.
-    let gateway = Gateway::default();
+    let gateway = kept::<Gateway>();
     let second = worker(&test.queue("orders")).runs(gateway.handler());
     let held = reaches(db, "queue:orders", "it to be held", |_| true);
     assert_eq!(state(db), BreakerState::HalfOpen);
@@ -123,9 +120,7 @@ fn exactly_one_of_many_workers_probes() {
         let own = test.queue("orders");
         worker(&own).slots(4).runs(gate.handler())
     });
-    for _ in 0..20 {
-        queue.enqueue(&Hold {}).unwrap();
-    }
+    queue.enqueue_many(&[Hold {}; 20]).unwrap();
     waited(&mut client);
     gate.wait_for(1);
     let held = breaker(db, "queue:orders").expect("the breaker");
@@ -163,9 +158,7 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     other.enqueue_many(&Order::up_to(50)).unwrap();
     // Behind fifty waiting jobs.
     for queue in [&queue, &other] {
-        for _ in 0..30 {
-            queue.enqueue(&Finish {}).unwrap();
-        }
+        queue.enqueue_many(&[Finish {}; 30]).unwrap();
     }
     done(&first, 30);
     done(&second, 30);

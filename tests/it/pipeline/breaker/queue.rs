@@ -6,20 +6,14 @@ use super::{Gateway, breaker, is, reaches, waited};
 
 #[test]
 fn a_flood_of_dead_letters_makes_jobs_wait() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
-    let broken = Arc::new(AtomicBool::new(true));
-    let worker = worker(&queue)
-        .slots(2)
-        .flood_guard(10, Duration::from_hours(1))
-        .runs({
-            let broken = Arc::clone(&broken);
-            move |_: &Job<Order>| match broken.load(Ordering::SeqCst) {
-                true => Err(Failure::reject("a bad deploy")),
-                false => Ok(()),
-            }
-        });
+    let mended = kept::<AtomicBool>();
+    let builder = worker(&queue).slots(2).flood_guard(10, HOUR);
+    let worker = builder.runs(move |_: &Job<Order>| match mended.load(Ordering::SeqCst) {
+        false => Err(Failure::reject("a bad deploy")),
+        true => Ok(()),
+    });
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
     let open = is(db, "queue:orders", BreakerState::Open);
     assert_eq!(open.cause, BreakerCause::Flood);
@@ -30,7 +24,7 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
     let again = reaches(db, "queue:orders", "the probe to end", |breaker| {
         breaker.state == BreakerState::Open && breaker.outages > open.outages
     });
-    broken.store(false, Ordering::SeqCst);
+    mended.store(true, Ordering::SeqCst);
     waited(&mut client);
     is(db, "queue:orders", BreakerState::Closed);
     let counts = finish(&queue, worker).stats;
@@ -43,22 +37,19 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
 
 #[test]
 fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
-    let (gateway, gate) = (Gateway::default(), Gate::new());
-    let worker = worker(&queue).slots(2).breaker_threshold(1).runs({
-        let (gateway, gate) = (gateway.clone(), gate.clone());
-        move |job: &Job<Order>| {
-            if gateway.shared.is_down.load(Ordering::SeqCst) {
-                gate.pass();
-            }
-            gateway.call(job)
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    let (gateway, gate) = (kept::<Gateway>(), kept::<Gate>());
+    let builder = worker(&queue).slots(2).breaker_threshold(1);
+    let worker = builder.runs(move |job: &Job<Order>| {
+        if gateway.is_down.load(Ordering::SeqCst) {
+            gate.pass();
         }
+        gateway.call(job)
     });
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
     drained(&queue);
-    gateway.shared.is_down.store(true, Ordering::SeqCst);
+    gateway.is_down.store(true, Ordering::SeqCst);
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
     let claimed = "SELECT coalesce(sum(job_count), 0) FROM redrive.leases";
     wait_until("a batch to be claimed", SOON, || {
@@ -73,4 +64,32 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
     let charged = "jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0";
     assert_eq!(client.count(charged), 0);
     assert!(stop(worker).released > 0);
+}
+
+#[test]
+fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
+    let expired = new_order(1).expires_in(HOUR);
+    let undecodable = NewJob::raw("order", r#"{"number": "one"}"#).unwrap();
+    for (what, job) in [("expired", expired), ("undecodable", undecodable)] {
+        let (_test, queue, mut client) = TestDatabase::with_session();
+        let (gateway, db) = (kept::<Gateway>(), queue.database());
+        let admin = db.admin();
+        let opened = admin.open_breaker("queue:orders", Some(HOUR), &maria());
+        opened.unwrap();
+        queue.enqueue_job(job).unwrap();
+        client.sql("UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'");
+        let worker = worker(&queue).runs(gateway.handler());
+        waited(&mut client);
+        let probed = reaches(db, "queue:orders", "the probe to end", |breaker| {
+            breaker.probes == 1 && breaker.state != BreakerState::HalfOpen
+        });
+        assert_eq!(probed.state, BreakerState::Open, "{what}");
+        drained(&queue);
+        queue.enqueue(&Order { number: 2 }).unwrap();
+        waited(&mut client);
+        drained(&queue);
+        is(db, "queue:orders", BreakerState::Closed);
+        let counts = stop(worker).stats;
+        assert_eq!((counts.dead, counts.done), (1, 1), "{what}");
+    }
 }

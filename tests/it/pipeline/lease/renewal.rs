@@ -7,18 +7,15 @@ use super::Verdict;
 #[test]
 fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
     let (test, queue) = TestDatabase::with_orders();
-    let (begun, saw_loss) = (Gate::new(), Gate::new());
+    let (begun, saw_loss) = (Gate::new(), kept::<Gate>());
     begun.open();
     saw_loss.open();
-    let see = begun.passing_to({
-        let saw_loss = saw_loss.clone();
-        move |job: &Job<Hold>| {
-            wait_until("the loss", SOON, || job.is_cancelled());
-            saw_loss.pass();
-            Ok(())
-        }
+    let see = begun.passing_to(move |job: &Job<Hold>| {
+        wait_until("the loss", SOON, || job.is_cancelled());
+        saw_loss.pass();
+        Ok(())
     });
-    let builder = worker(&queue).lease(Duration::from_secs(2)).handle(see);
+    let builder = lively(&queue).handle(see);
     let a = builder.runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
@@ -45,16 +42,14 @@ fn a_lease_is_kept_if_the_database_lost_a_partial_settle() {
     for answer in answers {
         let (test, queue) = TestDatabase::with_orders();
         let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
-        let gate = Gate::new();
-        let worker = worker(&queue).slots(2).runs({
-            let gate = gate.clone();
-            move |job: &Job<Order>| match job.payload().number {
-                1 => {
-                    gate.pass();
-                    answer(job)
-                }
-                _ => Ok(()),
+        let gate = kept::<Gate>();
+        let builder = worker(&queue).slots(2);
+        let worker = builder.runs(move |job: &Job<Order>| match job.payload().number {
+            1 => {
+                gate.pass();
+                answer(job)
             }
+            _ => Ok(()),
         });
         done(&worker, 1);
         let mut client = test.client();

@@ -25,11 +25,10 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
     for (first, second) in [(resumes, &close as &dyn Fn(&Queue)), (&close, &resume)] {
         let (test, queue) = TestDatabase::with_orders();
         let db = queue.database();
-        let runs = Ledger::default();
+        let runs = kept::<Ledger>();
         pause(&queue, PauseEnd::Resumed);
-        db.admin()
-            .open_breaker("queue:orders", None, &maria())
-            .unwrap();
+        let opened = db.admin().open_breaker("queue:orders", None, &maria());
+        opened.unwrap();
         let worker = runs.worker(&queue);
         queue.enqueue_many(&Order::up_to(5)).unwrap();
         first(&queue);
@@ -45,11 +44,11 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
 fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let runs = Ledger::default();
+    let runs = kept::<Ledger>();
     // A breaker with a probe that is due.
-    db.admin()
-        .open_breaker("queue:orders", Some(HOUR), &maria())
-        .unwrap();
+    let admin = db.admin();
+    let opened = admin.open_breaker("queue:orders", Some(HOUR), &maria());
+    opened.unwrap();
     pause(&queue, PauseEnd::Resumed);
     test.sql("UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 minute'");
     let before = breaker(db);

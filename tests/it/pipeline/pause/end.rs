@@ -32,7 +32,7 @@ fn a_pause_that_expires_resumes_the_queue_in_full() {
 #[test]
 fn a_worker_ends_a_pause_at_its_time_without_a_notification() {
     let (test, queue) = TestDatabase::with_orders();
-    let runs = Ledger::default();
+    let runs = kept::<Ledger>();
     runs.allow();
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     let soon = SystemTime::now() + Duration::from_secs(1);

@@ -7,7 +7,7 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     let (test, queue, _) = TestDatabase::with_letters(30);
     let db = queue.database();
     pause(&queue, PauseEnd::Resumed);
-    let ledger = Ledger::default();
+    let ledger = kept::<Ledger>();
     let worker = ledger.worker(&queue);
     let options = RunOptions::new().rate(Rate::Unthrottled).canary(2);
     let runs = db.dlq().runs();

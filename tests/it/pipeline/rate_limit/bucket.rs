@@ -17,10 +17,10 @@ fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql(
         "INSERT INTO redrive.rate_limits (queue, kind, starts, period, burst) \
-             SELECT 'q', concat_ws(' ', s, p, b), s, p, b \
-             FROM unnest(ARRAY[1, 2, 3, 10, 999, 1000000]) s, \
-                  unnest('{1 millisecond, 1 second, 1 minute, 31 days}'::interval[]) p, \
-                  unnest(ARRAY[1, 2, 3, 100, 1000000]) b",
+         SELECT 'q', concat_ws(' ', s, p, b), s, p, b \
+         FROM unnest(ARRAY[1, 2, 3, 10, 999, 1000000]) s, \
+              unnest('{1 millisecond, 1 second, 1 minute, 31 days}'::interval[]) p, \
+              unnest(ARRAY[1, 2, 3, 100, 1000000]) b",
     );
     let numbers = "SELECT kind, rate, burst::float8, redrive.token_hold(l), redrive.token_refill(l), \
                           redrive.token_capacity(l) \
@@ -48,13 +48,13 @@ fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
 fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Kind("mail"), many());
-    let (orders, mail) = (Starts::default(), Starts::default());
+    let (orders, mail) = (kept::<Starts>(), kept::<Starts>());
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
     transaction.sql("SELECT FROM redrive.rate_buckets FOR UPDATE");
     queue.enqueue_many(&mails(20)).unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
-    let worker = recording(&queue, &orders, &mail);
+    let worker = recording(&queue, orders, mail);
     wait_until("the orders to run", SOON, || orders.count() == 20);
     informed(&test, &[&worker]);
     assert_eq!(mail.count(), 0);
@@ -68,8 +68,8 @@ fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
     limit(&queue, RateLimited::Queue, many());
     test.sql("DELETE FROM redrive.rate_buckets");
     queue.enqueue_many(&Order::up_to(5)).unwrap();
-    let (orders, mail) = (Starts::default(), Starts::default());
-    let worker = recording(&queue, &orders, &mail);
+    let (orders, mail) = (kept::<Starts>(), kept::<Starts>());
+    let worker = recording(&queue, orders, mail);
     informed(&test, &[&worker]);
     assert_eq!(orders.count(), 0);
     let listed = queue.rate_limits().unwrap();
@@ -87,8 +87,8 @@ fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
 fn a_claim_without_a_job_costs_no_token_and_writes_nothing() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Kind("mail"), once());
-    let (orders, mail) = (Starts::default(), Starts::default());
-    let worker = recording(&queue, &orders, &mail);
+    let (orders, mail) = (kept::<Starts>(), kept::<Starts>());
+    let worker = recording(&queue, orders, mail);
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
     informed(&test, &[&worker]);
@@ -103,9 +103,9 @@ fn a_claim_without_a_job_costs_no_token_and_writes_nothing() {
 fn a_probe_costs_a_token() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Queue, once());
-    let (orders, mail) = (Starts::default(), Starts::default());
+    let (orders, mail) = (kept::<Starts>(), kept::<Starts>());
     queue.enqueue_many(&Order::up_to(5)).unwrap();
-    let worker = recording(&queue, &orders, &mail);
+    let worker = recording(&queue, orders, mail);
     wait_until("an order to use the token", SOON, || orders.count() == 1);
     test.sql(OPEN);
     informed(&test, &[&worker]);

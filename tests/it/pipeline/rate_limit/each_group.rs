@@ -15,11 +15,8 @@ fn enqueue(queue: &Queue, groups: &[&str], count: i64) {
 }
 
 /// When the jobs of each group started, with their numbers.
-#[derive(Clone, Default)]
-struct GroupStarts(Arc<Mutex<StartsByGroup>>);
-
-/// When the jobs of each group started, with their numbers.
-type StartsByGroup = BTreeMap<String, Vec<(Instant, i64)>>;
+#[derive(Default)]
+struct GroupStarts(Mutex<BTreeMap<String, Vec<(Instant, i64)>>>);
 
 impl GroupStarts {
     fn record(&self, job: &Job<Order>) {
@@ -39,19 +36,22 @@ impl GroupStarts {
     }
 
     fn of(&self, group: &str) -> Starts {
-        let starts = self.0.lock().unwrap()[group]
-            .iter()
-            .map(|(at, _)| *at)
-            .collect();
-        Starts(Arc::new(Mutex::new(starts)))
+        let all = self.0.lock().unwrap();
+        let starts = all[group].iter().map(|(at, _)| *at);
+        Starts(Mutex::new(starts.collect()))
     }
 }
 
-fn noting(queue: &Queue, starts: &GroupStarts) -> Worker {
-    let starts = starts.clone();
+/// Starts a worker that notes its starts.
+fn noting(queue: &Queue) -> (Worker, &'static GroupStarts) {
+    let starts = kept::<GroupStarts>();
+    (noting_in(queue, starts), starts)
+}
+
+fn noting_in(queue: &Queue, starts: &'static GroupStarts) -> Worker {
     worker(queue).slots(4).runs(move |job: &Job<Order>| {
         starts.record(job);
-        Ok::<(), Failure>(())
+        Ok(())
     })
 }
 
@@ -77,8 +77,8 @@ fn no_group_starts_more_than_its_limit_allows() {
         limit(&queue, RateLimited::EachGroup, allowed);
         let groups = ["a", "b", "c"];
         enqueue(&queue, &groups, jobs);
-        let starts = GroupStarts::default();
-        let workers = [(); 3].map(|()| noting(&test.queue("orders"), &starts));
+        let starts = kept::<GroupStarts>();
+        let workers = [(); 3].map(|()| noting_in(&test.queue("orders"), starts));
         drained(&queue);
         assert_eq!(stop_all(workers), 3 * jobs.unsigned_abs());
         for group in groups {
@@ -96,8 +96,7 @@ fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, once());
     enqueue(&queue, &["a"], 300);
-    let starts = GroupStarts::default();
-    let worker = noting(&queue, &starts);
+    let (worker, starts) = noting(&queue);
     wait_until("a job of the first group", SOON, || starts.count("a") == 1);
     enqueue(&queue, &["b", "c"], 3);
     queue.enqueue_many(&Order::up_to(50)).unwrap();
@@ -117,11 +116,10 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
     for shared in [RateLimited::Queue, RateLimited::Kind("order")] {
         let (test, queue) = TestDatabase::with_orders();
         limit(&queue, RateLimited::EachGroup, once());
-        let three = RateLimit::per(3, Duration::from_hours(24)).burst(3);
+        let three = RateLimit::per(3, DAY).burst(3);
         limit(&queue, shared, three);
         enqueue(&queue, &["a", "b"], 5);
-        let starts = GroupStarts::default();
-        let worker = noting(&queue, &starts);
+        let (worker, starts) = noting(&queue);
         wait_until("a job of each group", SOON, || {
             starts.count("a") == 1 && starts.count("b") == 1
         });
@@ -146,11 +144,10 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
     queue.set_group_policy(ORDERED, &maria()).unwrap();
     limit(&queue, RateLimited::EachGroup, once());
     enqueue(&queue, &["a"], 3);
-    let starts = GroupStarts::default();
-    let begun = starts.clone();
+    let starts = kept::<GroupStarts>();
     let worker = worker(&queue).runs(move |job: &Job<Order>| {
-        begun.record(job);
-        match begun.count("a") {
+        starts.record(job);
+        match starts.count("a") {
             1 => Err(Failure::retry("once").after(Duration::ZERO)),
             _ => Ok(()),
         }
@@ -182,12 +179,9 @@ fn the_job_of_a_lost_worker_needs_another_token() {
         assert_eq!(expire_leases(&mut test.client()).len(), 1);
         gate.open();
         drop(lost);
-        let starts = GroupStarts::default();
-        let worker = noting(&queue, &starts);
-        test.reaches(
-            "jobs_delayed WHERE (meta).crashes = 1 AND (meta).attempt IS NULL",
-            1,
-        );
+        let (worker, starts) = noting(&queue);
+        let put_off = "jobs_delayed WHERE (meta).crashes = 1 AND (meta).attempt IS NULL";
+        test.reaches(put_off, 1);
         informed(&test, &[&worker]);
         assert_eq!(starts.count("a"), 0, "{policy:?}");
         unlimit(&queue, RateLimited::EachGroup);
@@ -205,8 +199,7 @@ fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
     enqueue(&queue, &["a", "b"], 20);
     assert_eq!(waiting(&test), 0);
     limit(&queue, RateLimited::EachGroup, once());
-    let starts = GroupStarts::default();
-    let worker = noting(&queue, &starts);
+    let (worker, starts) = noting(&queue);
     wait_until("a job of each group", SOON, || {
         starts.count("a") == 1 && starts.count("b") == 1
     });
@@ -225,8 +218,7 @@ fn a_probe_of_a_group_takes_its_token() {
     limit(&queue, RateLimited::EachGroup, once());
     enqueue(&queue, &["a"], 1);
     test.sql(OPEN);
-    let starts = GroupStarts::default();
-    let worker = noting(&queue, &starts);
+    let (worker, starts) = noting(&queue);
     drained(&queue);
     // The probe closed the breaker, and its group has no second token.
     enqueue(&queue, &["a"], 1);

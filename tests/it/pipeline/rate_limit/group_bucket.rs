@@ -16,19 +16,17 @@ fn take(client: &mut impl GenericClient, group: &str, wanted: usize) -> i64 {
 
 #[test]
 fn a_group_has_as_many_tokens_as_its_bucket_for_every_limit() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
-    let month = Duration::from_hours(24 * 31);
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    let month = 31 * DAY;
     for (starts, period, burst, capacity) in [
         (1, month, 1, 1),
         (1, month, 2, 1),
         (1, month, 100_000, 99_999),
         (1_000_000, month, 3, 2),
-        (2, Duration::from_hours(24), 500, 499),
+        (2, DAY, 500, 499),
     ] {
-        queue
-            .unlimit_rate(RateLimited::EachGroup, &maria())
-            .unwrap();
+        let unlimited = queue.unlimit_rate(RateLimited::EachGroup, &maria());
+        unlimited.unwrap();
         let allowed = RateLimit::per(starts, period).burst(burst);
         limit(&queue, RateLimited::EachGroup, allowed);
         let (mut taken, mut all) = (0, capacity);
@@ -48,8 +46,7 @@ fn a_group_has_as_many_tokens_as_its_bucket_for_every_limit() {
 #[test]
 fn claims_at_the_same_time_take_no_token_twice() {
     let (test, queue) = TestDatabase::with_orders();
-    let day = Duration::from_hours(24);
-    let allowed = RateLimit::per(1, day).burst(100);
+    let allowed = RateLimit::per(1, DAY).burst(100);
     limit(&queue, RateLimited::EachGroup, allowed);
     for round in 0..5 {
         let group = format!("g{round}");
@@ -74,7 +71,7 @@ fn a_locked_bucket_is_skipped_with_its_group() {
     let mut transaction = holder.transaction().unwrap();
     transaction.sql("SELECT FROM redrive.group_buckets FOR UPDATE");
     queue.enqueue_jobs(&[order("a"), order("b")]).unwrap();
-    let starts = Starts::default();
+    let starts = kept::<Starts>();
     let worker = worker(&queue).runs(starts.recorder::<Order>());
     wait_until("the job of the other group", SOON, || starts.count() == 1);
     informed(&test, &[&worker]);
@@ -118,9 +115,8 @@ fn full_buckets_vanish_and_others_stay() {
              FROM generate_series(1, 50000) n");
     let jobs: Vec<NewJob> = (0..500).map(|n| order(&format!("n{n}"))).collect();
     queue.enqueue_jobs(&jobs).unwrap();
-    let starts = Starts::default();
-    let builder = worker(&queue).lease(Duration::from_secs(2));
-    let worker = builder.runs(starts.recorder::<Order>());
+    let starts = kept::<Starts>();
+    let worker = lively(&queue).runs(starts.recorder::<Order>());
     drained(&queue);
     client.reaches("group_buckets", 1);
     assert_eq!(client.count("group_buckets WHERE group_key = 'g7'"), 1);
@@ -145,7 +141,7 @@ fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
     limit(&queue, RateLimited::EachGroup, once());
     let mut client = test.client();
     without_tokens(&mut client);
-    let starts = Starts::default();
+    let starts = kept::<Starts>();
     let worker = worker(&queue).runs(starts.recorder::<Order>());
     for (n, group) in ["g0070000", "g0000001", "g0100000"].iter().enumerate() {
         let refill =
@@ -159,9 +155,8 @@ fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
 #[test]
 fn a_changed_limit_of_each_group_grants_no_additional_burst() {
     let (test, queue) = TestDatabase::with_orders();
-    let day = Duration::from_hours(24);
     let mut client = test.client();
-    let of = |starts: u32, burst: u32| RateLimit::per(starts, day).burst(burst);
+    let of = |starts: u32, burst: u32| RateLimit::per(starts, DAY).burst(burst);
     limit(&queue, RateLimited::EachGroup, of(10, 100));
     assert_eq!(take(&mut client, "a", 1000), 99);
     for (starts, burst) in [(10, 500), (1, 500), (100, 300)] {

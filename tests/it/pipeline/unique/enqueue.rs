@@ -1,7 +1,5 @@
 //! Enqueueing jobs with a unique key.
 
-use std::collections::HashSet;
-
 use redrive_tests::prelude::*;
 
 use super::{enqueue_behind, held, inserted};
@@ -19,12 +17,8 @@ fn a_second_job_with_a_key_returns_the_first() {
     inserted(queue.enqueue_job(new_order(5)).unwrap());
     inserted(other.enqueue_job(new_order(6).unique("a")).unwrap());
     // Delayed jobs hold their key as well, and a call may have both kinds and a key twice.
-    let jobs = vec![
-        new_order(7).unique("c").delay(Duration::from_hours(1)),
-        new_order(8),
-        new_order(9).unique("a"),
-        new_order(10).unique("c"),
-    ];
+    let [a, c] = ["a", "c"].map(|key| new_order(7).unique(key));
+    let jobs = [c.clone().delay(HOUR), new_order(8), a, c];
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     assert_eq!((ids[2], ids[3]), (first, ids[0]));
     assert_eq!(test.count("live_jobs"), 6);
@@ -37,18 +31,14 @@ fn a_second_job_with_a_key_returns_the_first() {
 fn eight_concurrent_enqueuers_create_one_job_per_key() {
     let test = TestDatabase::migrated();
     let enqueue = |queue: Queue| {
-        let jobs = (0..20).map(|key| new_order(1).unique(key.to_string()));
-        jobs.map(|job| queue.enqueue_job(job).unwrap())
-            .collect::<Vec<_>>()
+        let job = |key: i64| new_order(1).unique(key.to_string());
+        let added = (0..20).map(|key| queue.enqueue_job(job(key)).unwrap());
+        added.collect::<Vec<_>>()
     };
     let added = at_once(8, |_| test.queue("orders"), enqueue).concat();
-    let is_new = |added: &&Enqueued| matches!(added, Enqueued::New(_));
-    let stored: HashSet<JobId> = added
-        .iter()
-        .filter(is_new)
-        .map(|added| added.id())
-        .collect();
-    let returned: HashSet<JobId> = added.iter().map(|added| added.id()).collect();
+    let mut new = added.clone();
+    new.retain(|added| matches!(added, Enqueued::New(_)));
+    let [stored, returned] = [new, added].map(|of| BTreeSet::from_iter(ids(&of)));
     assert_eq!(stored.len(), 20, "each key has one job");
     assert_eq!(stored, returned, "all know it");
     assert_eq!(held(&test).len(), 20);

@@ -10,7 +10,7 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
     let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
         1 => Ok(()),
         2 => Err(Failure::reject("broken")),
-        _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
+        _ => Err(Failure::retry("later").after(HOUR)),
     });
     let add = |number| queue.enqueue_job(new_order(number).unique("a")).unwrap();
     inserted(add(1));
@@ -93,10 +93,9 @@ fn a_crash_keeps_the_key_until_the_job_dies() {
 #[test]
 fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
     let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let held_up = gate.clone();
+    let gate = kept::<Gate>();
     let handler = move |_: &Job<Order>, _: &mut Transaction<'_>| {
-        held_up.pass();
+        gate.pass();
         Ok(())
     };
     let worker = worker(&queue).handle(handler).started();

@@ -4,8 +4,6 @@ use redrive_tests::prelude::*;
 
 use super::{held, inserted};
 
-const HOUR: Duration = Duration::from_hours(1);
-
 /// Returns the number of the waiting order with this id, and whether it is delayed and by how many
 /// half hours.
 fn waiting(test: &TestDatabase, id: JobId) -> (i64, Option<i64>) {
@@ -35,8 +33,8 @@ fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
     .into_iter()
     .enumerate()
     {
-        let keyed =
-            |number, delay: u32| new_order(number).unique(n.to_string()).delay(HOUR * delay);
+        let key = n.to_string();
+        let keyed = |number, delay: u32| new_order(number).unique(&*key).delay(HOUR * delay);
         let id = put(&queue, keyed(1, first).priority(7));
         // The job keeps its priority, whichever the second enqueue has.
         let again = queue.enqueue_job(keyed(2, second).replace(change)).unwrap();
@@ -112,8 +110,7 @@ fn of_several_jobs_of_one_call_the_first_one_decides() {
 
 #[test]
 fn a_new_payload_has_its_own_version_and_no_checkpoint_and_a_new_time_its_own_expiry() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     for (n, delay) in [(1, 0), (2, 1)] {
         let old = new_order(1).unique(n.to_string()).delay(HOUR * delay);
         let old = old.header("trace", "t").expires_in(HOUR * 2);

@@ -21,7 +21,7 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
     assert_eq!(held(&test), [("b".to_owned(), first[1].id())]);
     let faults = queue.database().admin().faults().unwrap();
     assert_eq!(faults, [], "no job lost its key");
-    let change = until_started(5).delay(Duration::from_hours(1));
+    let change = until_started(5).delay(HOUR);
     let second = inserted(queue.enqueue_job(change.replace(Replace::Both)).unwrap());
     // The waiting job, not the running one.
     let changed = queue.enqueue_job(until_started(6).replace(Replace::Both));
@@ -37,7 +37,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let failing = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
-        1 => Err(Failure::retry("once more").after(Duration::from_hours(1))),
+        1 => Err(Failure::retry("once more").after(HOUR)),
         _ => Err(Failure::reject("broken")),
     });
     let retried = inserted(queue.enqueue_job(until_started(1)).unwrap());
@@ -68,16 +68,15 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
 fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
     let test = TestDatabase::migrated();
     let (queue, other) = (test.queue("orders"), test.queue("bills"));
-    let hour = Duration::from_hours(1);
-    let failing =
-        worker(&queue).runs(move |_: &Job<Order>| Err(Failure::retry("once more").after(hour)));
+    let failing = |_: &Job<Order>| Err(Failure::retry("once more").after(HOUR));
+    let failing = worker(&queue).runs(failing);
     for (number, retries) in [(1, 1), (2, 2)] {
         inserted(queue.enqueue_job(until_started(number)).unwrap());
         retried(&failing, retries);
     }
     stop(failing);
-    inserted(queue.enqueue_job(until_started(3).delay(hour)).unwrap());
-    inserted(other.enqueue_job(new_order(4).delay(hour)).unwrap());
+    inserted(queue.enqueue_job(until_started(3).delay(HOUR)).unwrap());
+    inserted(other.enqueue_job(new_order(4).delay(HOUR)).unwrap());
     assert_eq!(test.count("jobs_delayed"), 4);
     test.all_due();
     let tally = Tally::new();

@@ -4,8 +4,6 @@ use redrive_tests::prelude::*;
 
 use super::{enqueue_behind, held, inserted, keys};
 
-const HOUR: Duration = Duration::from_hours(1);
-
 fn hourly(number: i64) -> NewJob {
     new_order(number).unique("a").unique_window(HOUR)
 }
@@ -136,8 +134,8 @@ fn new_windows_delete_the_expired_ones() {
     let mut client = test.client();
     client.sql(expired);
     let left = "unique_windows WHERE queue = 'bills'";
-    let pages = "SELECT pg_relation_size('redrive.unique_windows') \
-        / current_setting('block_size')::bigint";
+    let pages =
+        "SELECT pg_relation_size('redrive.unique_windows') / current_setting('block_size')::bigint";
     let pages = scalar(&mut client, pages);
     assert!(pages > 20, "{pages} pages");
     inserted(queue.enqueue_job(hourly(0)).unwrap());
