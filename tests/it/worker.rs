@@ -44,6 +44,14 @@ fn uncharged(queue: &Queue, id: JobId) {
     assert_eq!(found, (JobState::Ready, 0, 0));
 }
 
+/// Waits until this many jobs of the queue are leased.
+#[track_caller]
+fn leased(queue: &Queue, jobs: u64) {
+    wait_until("the jobs to be leased", SOON, || {
+        stats(queue.database(), queue.name()).is_some_and(|stats| stats.leased == jobs)
+    });
+}
+
 /// Waits until the worker has renewed its leases for this long.
 #[track_caller]
 pub(crate) fn renewed_for(client: &mut Client, ms: i64) {

@@ -39,8 +39,7 @@ fn a_job_behind_an_endless_supply_runs_once_it_has_waited_for_the_time() {
     let low = put(&queue, new_order(0).priority(-10));
     let (tally, orders) = (Tally::new(), queue.clone());
     let counts = tally.counting();
-    let builder = worker(&queue).lease(Duration::from_secs(2));
-    let builder = builder.age_priorities(Duration::from_mins(1), 0);
+    let builder = lively(&queue).age_priorities(Duration::from_mins(1), 0);
     let worker = builder.runs(move |job: &Job<Order>| {
         if job.payload().number == 1 {
             orders.enqueue(job.payload())?;
@@ -79,11 +78,9 @@ fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
         ("g high", 5, None),
         ("h elsewhere", -10, None),
     ];
-    let text = str::to_owned;
-    assert_eq!(
-        aged,
-        expected.map(|(kind, priority, header)| (text(kind), priority, header.map(text)))
-    );
+    let found = aged.iter();
+    let found = found.map(|(kind, priority, header)| (&**kind, *priority, header.as_deref()));
+    assert!(found.eq(expected), "{aged:?}");
     let kept = "live_jobs WHERE kind = 'c with headers' AND headers ->> 'trace' = 'x'";
     assert_eq!(client.count(kept), 1);
     // A second worker finds nothing to do.
@@ -95,15 +92,13 @@ fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
 fn a_call_raises_at_most_its_number_of_jobs_and_skips_locked_ones() {
     let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut other) = (test.client(), test.client());
-    queue
-        .enqueue_jobs(&vec![new_order(1).priority(-1); 5])
-        .unwrap();
+    let low = vec![new_order(1).priority(-1); 5];
+    queue.enqueue_jobs(&low).unwrap();
     wait_an_hour(&mut client, -1);
     assert_eq!(age(&mut client, None, 2), (2, Some(2)));
     let mut claiming = other.transaction().unwrap();
-    claiming.sql(
-        "SELECT id FROM redrive.jobs WHERE (meta).priority = -1 ORDER BY id LIMIT 1 FOR UPDATE",
-    );
+    claiming
+        .sql("SELECT FROM redrive.jobs WHERE (meta).priority = -1 ORDER BY id LIMIT 1 FOR UPDATE");
     assert_eq!(age(&mut client, None, 2), (1, Some(2)));
     claiming.rollback().unwrap();
     assert_eq!(age(&mut client, None, 2), (2, Some(2)));

@@ -9,8 +9,8 @@ use redrive_tests::prelude::*;
 const LONG: Duration = Duration::from_mins(1);
 
 /// The numbers of the orders of each batch, in the order of their starts.
-#[derive(Clone, Default)]
-struct Batches(Arc<Mutex<Vec<Vec<i64>>>>);
+#[derive(Default)]
+struct Batches(Mutex<Vec<Vec<i64>>>);
 
 impl Batches {
     fn note(&self, batch: &Batch<Order>) {
@@ -27,10 +27,9 @@ impl Batches {
     }
 
     /// Returns a handler that notes its batches.
-    fn handler(&self) -> impl Fn(&Batch<Order>) -> Result<(), Failure> + Send + Sync + 'static {
-        let batches = self.clone();
+    fn handler(&'static self) -> impl Fn(&Batch<Order>) -> Result<(), Failure> + Send + Sync {
         move |batch| {
-            batches.note(batch);
+            self.note(batch);
             Ok(())
         }
     }
@@ -44,13 +43,6 @@ fn full_batches(
 ) -> Worker {
     let options = BatchOptions::new(size).linger(LONG);
     worker(queue).handle_batch(options, handler).started()
-}
-
-/// Waits until the worker has claimed this many jobs.
-fn leased(queue: &Queue, jobs: u64) {
-    wait_until("the jobs to be leased", SOON, || {
-        stats(queue.database(), queue.name()).is_some_and(|stats| stats.leased == jobs)
-    });
 }
 
 /// Waits until the worker has ended this many jobs as done and this many as dead.
@@ -67,7 +59,7 @@ fn full_batches_start_at_once_in_the_order_of_the_claim() {
     for with_others in [false, true] {
         let (test, queue) = TestDatabase::with_orders();
         queue.enqueue_many(&Order::up_to(300)).unwrap();
-        let batches = Batches::default();
+        let batches = kept::<Batches>();
         let options = BatchOptions::new(100).linger(LONG);
         let builder = worker(&queue).handle_batch(options, batches.handler());
         let worker = match with_others {
@@ -89,7 +81,7 @@ fn a_batch_that_is_not_full_starts_after_the_linger_time() {
     for linger in [Duration::ZERO, Duration::from_millis(20)] {
         let (_test, queue) = TestDatabase::with_orders();
         queue.enqueue_many(&Order::up_to(7)).unwrap();
-        let batches = Batches::default();
+        let batches = kept::<Batches>();
         let options = BatchOptions::new(1000).linger(linger);
         let builder = worker(&queue).handle_batch(options, batches.handler());
         let worker = builder.started();
@@ -125,33 +117,29 @@ impl Payload for Text {
 fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(2)).unwrap();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let worker = worker(&queue)
-        .handle(|_: &Job<Finish>| Ok(()))
-        .handle_batch(BatchOptions::new(2).linger(LONG), {
-            let seen = Arc::clone(&seen);
-            move |batch: &Batch<Order>| {
-                for job in batch {
-                    let number = job.payload().number;
-                    let last: Option<i64> = job.last_checkpoint()?;
-                    seen.lock().unwrap().push((number, job.attempt(), last));
-                    job.then(NewJob::new(&Finish {})?)?;
-                    // The last call decides, and no call takes the follow-up.
-                    job.done();
-                    job.fail(Failure::retry("not yet"));
-                    job.done();
-                    assert_eq!(job.follow_ups().len(), 1);
-                    if number == 2 && last.is_none() {
-                        job.checkpoint(&(10 * number))?;
-                        job.fail(Failure::retry("once more"));
-                    }
-                }
-                Ok(())
+    let (send, seen) = mpsc::channel();
+    let handler = move |batch: &Batch<Order>| -> Result<(), Failure> {
+        for job in batch {
+            let number = job.payload().number;
+            let last: Option<i64> = job.last_checkpoint()?;
+            send.send((number, job.attempt(), last)).unwrap();
+            job.then(NewJob::new(&Finish {})?)?;
+            // The last call decides, and no call takes the follow-up.
+            job.done();
+            job.fail(Failure::retry("not yet"));
+            job.done();
+            assert_eq!(job.follow_ups().len(), 1);
+            if number == 2 && last.is_none() {
+                job.checkpoint(&(10 * number))?;
+                job.fail(Failure::retry("once more"));
             }
-        })
-        .started();
+        }
+        Ok(())
+    };
+    let worker = worker(&queue).handle_batch(BatchOptions::new(2).linger(LONG), handler);
+    let worker = worker.runs(|_: &Job<Finish>| Ok(()));
     done(&worker, 4);
     assert_eq!(finish(&queue, worker).stats.retried, 1);
-    let seen = seen.lock().unwrap().clone();
+    let seen: Vec<_> = seen.try_iter().collect();
     assert_eq!(seen, [(1, 1, None), (2, 1, None), (2, 2, Some(20))]);
 }

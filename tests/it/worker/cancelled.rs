@@ -50,9 +50,8 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
             if locked {
                 locker.sql("SELECT FROM redrive.leases FOR UPDATE");
             }
-            let db = queue.database();
             let cancelled = thread::scope(|scope| {
-                let cancelling = scope.spawn(|| cancel(db, id, audited));
+                let cancelling = scope.spawn(|| cancel(queue.database(), id, audited));
                 gates[1].wait_for(1);
                 locker.commit().unwrap();
                 cancelling.join().unwrap().unwrap()
@@ -63,7 +62,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
                 true => assert_ne!(cancelled, Cancelled::NotLive),
             }
             finish(&queue, worker);
-            let letter = db.letter(id);
+            let letter = queue.letter(id);
             assert_eq!((letter.cause.as_str(), letter.attempts), ("manual", 1));
         }
     }
@@ -94,15 +93,13 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
         let id = queue.enqueue(&Hold {}).unwrap();
         let worker = worker(&queue).lease(LEASE).runs(gate.handler());
         gate.wait_for(1);
-        let (mut client, mut observer) = (test.client(), test.client());
+        let mut client = test.client();
         let mut holder = client.transaction().unwrap();
         holder.sql("SELECT FROM redrive.leases FOR UPDATE");
-        let cancelled = thread::scope(|scope| {
-            let cancelling = scope.spawn(|| cancel(queue.database(), id, audited));
-            blocked(&mut observer, 1);
+        let cancel = || cancel(queue.database(), id, audited).unwrap();
+        let cancelled = held_up(&test, cancel, || {
             end(&mut holder);
             holder.commit().unwrap();
-            cancelling.join().unwrap().unwrap()
         });
         assert_eq!(cancelled, answer);
         gate.open();
@@ -116,7 +113,7 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
     let gate = Gate::new();
     let worker = worker(&queue)
         .lease(LEASE)
-        .hold_for(Duration::from_hours(1))
+        .hold_for(HOUR)
         .handle(gate.handler())
         .handle(wait_for_cancel)
         .handle_any(|_| Ok(()))
@@ -128,9 +125,7 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
     let held = NewJob::new(&Hold {}).unwrap().priority(1);
     let ids = queue.enqueue_jobs(&[held, new_order(1)]).unwrap();
     gate.wait_for(1);
-    wait_until("the second job to be leased", SOON, || {
-        stats(queue.database(), "orders").is_some_and(|stats| stats.leased == 2)
-    });
+    super::leased(&queue, 2);
     let cancelled = queue.database().admin().cancel(ids[1].id());
     assert_eq!(cancelled.unwrap(), Cancelled::Asked);
     gate.open();

@@ -2,17 +2,13 @@
 
 use redrive_tests::prelude::*;
 
-/// The checkpoints that the attempts found, in their order.
-type ResumedFrom = Arc<Mutex<Vec<Option<i64>>>>;
-
 /// A worker with the shortest lease, whose jobs save a checkpoint and wait at the gate. The first
-/// attempt fails, and the next one succeeds.
-fn saving(queue: &Queue, gate: &Gate, found: &ResumedFrom) -> Worker {
-    let (gate, found) = (gate.clone(), Arc::clone(found));
-    let builder = worker(queue).lease(Duration::from_secs(2));
-    builder.runs(move |job: &Job<Order>| {
+/// attempt fails, and the next one succeeds. They tell what they found.
+fn saving(queue: &Queue, gate: &'static Gate, found: &mpsc::Sender<Option<i64>>) -> Worker {
+    let found = found.clone();
+    lively(queue).runs(move |job: &Job<Order>| {
         let last: Option<i64> = job.last_checkpoint()?;
-        found.lock().unwrap().push(last);
+        found.send(last).unwrap();
         job.checkpoint(&job.payload().number)?;
         job.progress(0.4, "rows");
         gate.pass();
@@ -36,8 +32,9 @@ fn checkpoint(queue: &Queue, id: JobId) -> Option<String> {
 #[test]
 fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
     let (test, queue) = TestDatabase::with_orders();
-    let (gate_a, gate_b, found) = (Gate::new(), Gate::new(), ResumedFrom::default());
-    let a = saving(&test.queue("orders"), &gate_a, &found);
+    let (gate_a, gate_b) = (kept::<Gate>(), kept::<Gate>());
+    let (finds, found) = mpsc::channel();
+    let a = saving(&test.queue("orders"), gate_a, &finds);
     let id = put(&queue, new_order(7).header("trace", "4f2a"));
     gate_a.wait_for(1);
     wait_until("a renewal to store the checkpoint", SOON, || {
@@ -47,24 +44,23 @@ fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
     shown.shows("progress    40 % rows").shows("checkpoint  7");
 
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
-    let b = saving(&test.queue("orders"), &gate_b, &found);
+    let b = saving(&test.queue("orders"), gate_b, &finds);
     gate_b.wait_for(1);
     assert_eq!(header(&queue, id, "trace").as_deref(), Some("4f2a"));
     gate_a.open();
     gate_b.open();
     finish(&queue, a);
     stop(b);
-    assert_eq!(*found.lock().unwrap(), [None, Some(7)]);
+    assert_eq!(found.try_iter().collect::<Vec<_>>(), [None, Some(7)]);
 }
 
 #[test]
 fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
     let (_test, queue) = TestDatabase::with_orders();
-    let found = ResumedFrom::default();
-    let finds = Arc::clone(&found);
+    let (finds, found) = mpsc::channel();
     let worker = worker(&queue).runs(move |job: &Job<Order>| {
         let last: Option<i64> = job.last_checkpoint()?;
-        finds.lock().unwrap().push(last);
+        finds.send(last).unwrap();
         job.checkpoint(&(last.unwrap_or(0) + 1))?;
         match last {
             None => Err(Failure::retry("first")),
@@ -83,7 +79,7 @@ fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
     queue.redrives(&only(id));
     assert_eq!(finish(&queue, worker).stats.done, 1);
     let expected = [None, Some(1), Some(2), Some(3), Some(4)];
-    assert_eq!(*found.lock().unwrap(), expected);
+    assert!(found.try_iter().eq(expected));
 }
 
 fn json_of(text: &str) -> Value {
@@ -159,13 +155,12 @@ fn a_worker_that_lost_its_lease_stores_no_checkpoint_and_no_follow_up() {
 #[test]
 fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
     let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let passing = gate.clone();
+    let gate = kept::<Gate>();
     // A statement may take longer than this lease.
     let builder = worker(&queue).lease(Duration::from_secs(6));
     let worker = builder.runs(move |job: &Job<Order>| {
         job.checkpoint(&7)?;
-        passing.pass();
+        gate.pass();
         assert!(!job.is_cancelled(), "its lease was safe");
         Ok(())
     });

@@ -5,21 +5,16 @@ use redrive_tests::prelude::*;
 #[test]
 fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs_and_leaves_only_its_checkpoint() {
     let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let cancelled = Arc::new(Mutex::new(None));
-    let worker = worker(&queue)
-        .handle({
-            let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
-            move |job: &Job<Hold>| {
-                job.checkpoint(&"half")?;
-                job.then_in_queue("next", NewJob::new(&Hold {})?)?;
-                gate.pass();
-                *cancelled.lock().unwrap() = Some(job.is_cancelled());
-                Ok(())
-            }
-        })
-        .options(HandlerOptions::new().deadline(Duration::from_millis(10)))
-        .runs(|_: &Job<Order>| Ok(()));
+    let (gate, cancelled) = (kept::<Gate>(), kept::<AtomicBool>());
+    let builder = worker(&queue).handle(move |job: &Job<Hold>| {
+        job.checkpoint(&"half")?;
+        job.then_in_queue("next", NewJob::new(&Hold {})?)?;
+        gate.pass();
+        cancelled.store(job.is_cancelled(), Ordering::SeqCst);
+        Ok(())
+    });
+    let soon = HandlerOptions::new().deadline(Duration::from_millis(10));
+    let worker = builder.options(soon).runs(|_: &Job<Order>| Ok(()));
     let slow = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
     gate.wait_for(1);
     died(&worker, 1);
@@ -36,7 +31,7 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs_and_leaves_only_i
     gate.open();
     // It sees the timeout, and its late success is refused.
     wait_until("the handler to continue", SOON, || {
-        *cancelled.lock().unwrap() == Some(true)
+        cancelled.load(Ordering::SeqCst)
     });
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.dead), (1, 1));
@@ -49,23 +44,19 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs_and_leaves_only_i
 fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
     let (_test, queue) = TestDatabase::with_orders();
     let first = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let first = first.clone();
-            move |job: &Job<Order>| {
-                match job.payload().number {
-                    1 => first.pass(),
-                    // The first handler ends once the second one is overdue, too.
-                    _ => {
-                        wait_until("the deadline", SOON, || job.is_cancelled());
-                        first.open();
-                    }
-                }
-                Ok(())
+    let builder = worker(&queue).handle(move |job: &Job<Order>| {
+        match job.payload().number {
+            1 => first.pass(),
+            // The first handler ends once the second one is overdue, too.
+            _ => {
+                wait_until("the deadline", SOON, || job.is_cancelled());
+                first.open();
             }
-        })
-        .options(HandlerOptions::new().deadline(Duration::from_millis(200)))
-        .runs(|_: &Job<Hold>| Ok(()));
+        }
+        Ok(())
+    });
+    let soon = HandlerOptions::new().deadline(Duration::from_millis(200));
+    let worker = builder.options(soon).runs(|_: &Job<Hold>| Ok(()));
     let orders = [1, 2].map(|number| new_order(number).max_attempts(1));
     queue.enqueue_jobs(&orders).unwrap();
     queue.enqueue(&Hold {}).unwrap();

@@ -48,7 +48,7 @@ fn rules_and_errors_decide_in_every_kind_of_handler() {
         let (_test, queue) = TestDatabase::with_orders();
         let ids = queue.enqueue_many(&Order::up_to(6)).unwrap();
         // Only the outages run again soon.
-        let rare = worker(&queue).backoff(Backoff::fixed(Duration::from_hours(1)));
+        let rare = worker(&queue).backoff(Backoff::fixed(HOUR));
         let worker = handler(rare.slots(1)).options(rules()).started();
         counted(&worker, "every job to be judged", |counts| {
             (counts.done, counts.dead, counts.retried) == (1, 2, 1) && counts.outages >= 2

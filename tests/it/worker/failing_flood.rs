@@ -70,9 +70,9 @@ fn a_settle_whose_answer_is_lost_is_not_counted_as_lost() {
     client.sql(
         "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                  PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$; \
-             CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
+         CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
                  FOR EACH ROW EXECUTE FUNCTION public.wait(); \
-             SELECT pg_reload_conf()",
+         SELECT pg_reload_conf()",
     );
     for fails in [false, true] {
         let queue = Queue::new(&db, &format!("fails: {fails}")).unwrap();

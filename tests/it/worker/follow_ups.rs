@@ -36,7 +36,7 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
         .handle(|job: &Job<Order>| {
             job.then(follow_up())?;
             job.then_in_queue("next", follow_up().priority(7).max_attempts(2))?;
-            let later = follow_up().delay(Duration::from_hours(1)).unique("later");
+            let later = follow_up().delay(HOUR).unique("later");
             job.then_in_queue("next", later.header("trace", "4f2a"))?;
             Ok(())
         })

@@ -28,16 +28,14 @@ fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
     // A number that no f64 can represent and serde_json would change.
     const ODD: &str = "123456789012345678901234567890.10";
     let (_test, queue) = TestDatabase::with_orders();
-    let (any, typed) = (Tally::new(), Tally::new());
-    let of_any = any.clone();
-    let worker = worker(&queue)
-        .handle(typed.counting())
-        .handle_any(move |job: &Job<Box<RawValue>>| {
-            assert_eq!((job.kind(), job.payload().get()), ("odd", ODD));
-            of_any.count(job.id());
-            Ok(())
-        })
-        .started();
+    let (any, typed) = (kept::<Tally>(), Tally::new());
+    let builder = worker(&queue).handle(typed.counting());
+    let builder = builder.handle_any(move |job: &Job<Box<RawValue>>| {
+        assert_eq!((job.kind(), job.payload().get()), ("odd", ODD));
+        any.count(job.id());
+        Ok(())
+    });
+    let worker = builder.started();
     let order = queue.enqueue(&Order { number: 1 }).unwrap();
     let odd = put(&queue, NewJob::raw("odd", ODD).unwrap());
     assert_eq!(finish(&queue, worker).stats.done, 2);
@@ -47,7 +45,7 @@ fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
 #[test]
 fn a_delayed_job_runs_when_it_is_due_and_not_before() {
     let (test, queue) = TestDatabase::with_orders();
-    let later = new_order(1).delay(Duration::from_hours(1));
+    let later = new_order(1).delay(HOUR);
     let later = put(&queue, later.priority(9));
     let tally = Tally::new();
     let worker = worker(&queue).runs(tally.counting());

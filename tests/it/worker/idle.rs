@@ -27,8 +27,7 @@ fn waits(client: &mut Client) -> bool {
 
 #[test]
 fn a_job_enqueued_while_the_worker_registers_to_wait_is_found() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let mut late = test.client();
     let mut tx = late.transaction().unwrap();
     // No worker waits yet, so this sends no notification, even if it commits later.
@@ -45,8 +44,7 @@ fn a_job_enqueued_while_the_worker_registers_to_wait_is_found() {
 
 #[test]
 fn a_job_enqueued_while_the_worker_did_not_listen_is_found() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let worker = rarely_looking(&queue);
     wait_until("the worker to wait", SOON, || waits(&mut client));
     let listening = "SELECT pid FROM pg_stat_activity \
@@ -64,8 +62,7 @@ fn a_job_enqueued_while_the_worker_did_not_listen_is_found() {
 
 #[test]
 fn only_an_idle_worker_is_notified() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let mut listener = test.client();
     listener.sql("LISTEN redrive_ready");
     let worker = rarely_looking(&queue);
@@ -122,8 +119,8 @@ fn an_idle_worker_sends_few_statements_over_four_connections() {
 fn a_worker_whose_groups_have_no_free_slot_sends_few_statements() {
     let test = TestDatabase::migrated();
     let queue = test.queue_of("orders", 5);
-    let one = GroupPolicy::Limit(1);
-    queue.set_group_policy(one, &maria()).unwrap();
+    let limited = queue.set_group_policy(GroupPolicy::Limit(1), &maria());
+    limited.unwrap();
     backlog(&queue);
     // A slot of a job that does not end.
     test.sql("INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) VALUES ('orders', 'a', 1, 0)");
@@ -135,10 +132,9 @@ fn a_worker_whose_groups_have_no_free_slot_sends_few_statements() {
 fn a_worker_without_tokens_sends_few_statements() {
     let test = TestDatabase::migrated();
     let queue = test.queue_of("orders", 5);
-    let daily = RateLimit::per(1, Duration::from_hours(24)).burst(1);
-    queue
-        .limit_rate(RateLimited::Queue, daily, &maria())
-        .unwrap();
+    let daily = RateLimit::per(1, DAY).burst(1);
+    let limited = queue.limit_rate(RateLimited::Queue, daily, &maria());
+    limited.unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     // It takes the only token of the day.
     finish(&queue, rarely_looking(&queue));
@@ -149,9 +145,8 @@ fn a_worker_without_tokens_sends_few_statements() {
 
 /// 1,000 jobs of a group.
 fn backlog(queue: &Queue) {
-    queue
-        .enqueue_jobs(&vec![new_order(1).group("a"); 1000])
-        .unwrap();
+    let jobs = vec![new_order(1).group("a"); 1000];
+    queue.enqueue_jobs(&jobs).unwrap();
 }
 
 /// Counts the statements of a worker that has no job to run, and asserts that it charged none. No other session may be

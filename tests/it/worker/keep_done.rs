@@ -2,8 +2,6 @@
 
 use redrive_tests::prelude::*;
 
-const DAY: Duration = Duration::from_hours(24);
-
 fn kept(db: &Database, filter: &str) -> Vec<LiveJob> {
     let filter = format!("state=done {filter}");
     let jobs = db.admin().jobs();
@@ -91,11 +89,10 @@ fn only_kinds_that_ask_for_it_are_kept_and_a_finished_job_is_not_live() {
 
 #[test]
 fn rows_are_hidden_at_the_end_of_their_time_and_their_slot_is_truncated() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     client.sql(
         "INSERT INTO redrive.done_jobs (slot, id, queue, kind, priority, attempt, max_attempts, generation, \
-             enqueued_at, started_at, done_at, keep_until) \
+         enqueued_at, started_at, done_at, keep_until) \
          SELECT redrive.done_slot(t.keep_until), t.id, 'orders', 'order', 0, 1, 5, 0, now(), now(), now(), t.keep_until \
          FROM (VALUES (1, now() + interval '30 days'), (2, now() + interval '1 hour'), (3, now() - interval '1 second'), \
                       (4, now() - interval '3 days'), (5, now() - interval '5 days')) t (id, keep_until)",

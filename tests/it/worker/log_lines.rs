@@ -55,22 +55,17 @@ fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
         let (_test, queue) = TestDatabase::with_orders();
         let gate = Gate::new();
         gate.open();
-        let builder = worker(&queue)
-            .backoff(Backoff::fixed(Duration::from_hours(1)))
-            .redact(|text| text.replace("4111", "****"))
-            .handle(|job: &Job<Order>| match job.payload().number {
-                1 => Err(Failure::retry("card 4111\u{1b}[1m\nand more")),
-                2 => Err(Failure::outage("card 4111")),
-                _ => Err(Failure::reject("card 4111").class("Card\nClosed")),
-            })
-            .handle({
-                let gate = gate.clone();
-                move |job: &Job<Hold>| {
-                    gate.pass();
-                    wait_until("the stop", SOON, || job.is_cancelled());
-                    Err(Failure::retry("card 4111"))
-                }
-            });
+        let builder = worker(&queue).backoff(Backoff::fixed(HOUR));
+        let builder = builder.redact(|text| text.replace("4111", "****"));
+        let builder = builder.handle(|job: &Job<Order>| match job.payload().number {
+            1 => Err(Failure::retry("card 4111\u{1b}[1m\nand more")),
+            2 => Err(Failure::outage("card 4111")),
+            _ => Err(Failure::reject("card 4111").class("Card\nClosed")),
+        });
+        let builder = builder.handle(gate.passing_to(|job: &Job<Hold>| {
+            wait_until("the stop", SOON, || job.is_cancelled());
+            Err(Failure::retry("card 4111"))
+        }));
         let worker = builder.log_messages(wanted).started();
         queue.enqueue_many(&Order::up_to(3)).unwrap();
         counted(&worker, "all verdicts", |counts| {

@@ -24,7 +24,7 @@ fn end(number: i64) -> Result<(), Failure> {
     match number {
         1 => Err("x".parse::<i32>().expect_err("no number"))?,
         2 => Err(Failure::reject("card 4111")),
-        3 => Err(Failure::snooze(Duration::from_hours(1))),
+        3 => Err(Failure::snooze(HOUR)),
         4 => Err(Failure::outage("away")),
         5 => panic!("out of order"),
         _ => Ok(()),
@@ -48,21 +48,18 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
 fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
     type Seen = (String, AttemptOutcome, Option<String>, bool);
     let (_test, queue) = TestDatabase::with_orders();
-    let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-    let hook = {
-        let seen = Arc::clone(&seen);
-        move |attempt: &Attempt<'_>| {
-            let error = attempt.error;
-            let is_parse = matches!(error, Some(error) if error.is::<ParseIntError>());
-            let message = attempt.error_message.map(str::to_owned);
-            let one = (attempt.kind.to_owned(), attempt.outcome, message, is_parse);
-            seen.lock().expect("no panic").push(one);
-        }
+    let (tell, seen) = mpsc::channel();
+    let hook = move |attempt: &Attempt<'_>| {
+        let error = attempt.error;
+        let is_parse = matches!(error, Some(error) if error.is::<ParseIntError>());
+        let message = attempt.error_message.map(str::to_owned);
+        let one = (attempt.kind.to_owned(), attempt.outcome, message, is_parse);
+        tell.send(one).unwrap();
     };
     queue.enqueue_many(&Order::up_to(6)).unwrap();
     queue.enqueue(&Whole {}).unwrap();
     queue.enqueue_many(&[Together {}, Together {}]).unwrap();
-    let builder = worker(&queue).backoff(Backoff::fixed(Duration::from_hours(1)));
+    let builder = worker(&queue).backoff(Backoff::fixed(HOUR));
     let builder = builder.redact(|text| text.replace("4111", "****"));
     let worker = handlers(builder).on_attempt(hook).started();
     counted(&worker, "every job to be judged", |counts| {
@@ -70,16 +67,12 @@ fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
         (counts.done, counts.dead, counts.retried, counts.snoozed) == (3, 1, 3, 1) && outages
     });
     stop(worker);
-    let mut seen = seen.lock().unwrap().clone();
+    let mut seen: Vec<Seen> = seen.try_iter().collect();
     // Outages run again.
     seen.sort_by_key(|one| format!("{one:?}"));
     seen.dedup_by(|one, next| one == next && one.1 == AttemptOutcome::Outage);
     let digit = "invalid digit found in string";
-    let panicked = |(_, _, message, _): &Seen| {
-        message
-            .as_ref()
-            .is_some_and(|text| text.ends_with("out of order"))
-    };
+    let panicked = |one: &Seen| matches!(&one.2, Some(text) if text.ends_with("out of order"));
     let panicked = seen.iter().position(panicked).expect("a panic");
     assert_eq!(seen.remove(panicked).1, AttemptOutcome::Retried);
     let expected = [
@@ -110,9 +103,8 @@ impl Drop for PanicsWhenDropped {
 #[test]
 fn a_hook_that_panics_harms_nothing() {
     let (_test, queue) = TestDatabase::with_orders();
-    queue
-        .enqueue_many(&[6, 2].map(|number| Order { number }))
-        .unwrap();
+    let orders = [6, 2].map(|number| Order { number });
+    queue.enqueue_many(&orders).unwrap();
     queue.enqueue(&Together {}).unwrap();
     let worker = handlers(worker(&queue))
         .on_attempt(|_| panic_any(PanicsWhenDropped))

@@ -1,7 +1,5 @@
 //! Workers of several queues in one process.
 
-use std::sync::OnceLock;
-
 use redrive::{Workers, WorkersBuilder};
 use redrive_tests::prelude::*;
 
@@ -30,22 +28,16 @@ fn finishing() -> Handlers {
 #[test]
 fn they_work_on_their_queues_and_a_hanging_one_delays_no_other() {
     let (_test, db) = database(10);
-    let gate = Gate::new();
+    let gate = kept::<Gate>();
     let (payments, mails) = (queue(&db, "payments"), queue(&db, "mails"));
-    let passing = gate.clone();
-    let handlers = Handlers::new()
-        .handle(gate.handler())
-        .handle(move |job: &Job<Order>| {
-            passing.wait_for(1);
-            Ok(job.then_in_queue("mails", NewJob::new(&Finish {})?)?)
-        })
-        .handle(|_: &Job<Finish>| Ok(()));
-    let workers = Workers::builder(&db)
-        .queue("payments", 1, &handlers)
-        .queue_with("mails", |worker| worker.slots(2).handlers(&handlers))
-        .each(|worker| worker.version("7"))
-        .start()
-        .unwrap();
+    let handlers = finishing().handle(gate.handler());
+    let handlers = handlers.handle(move |job: &Job<Order>| {
+        gate.wait_for(1);
+        Ok(job.then_in_queue("mails", NewJob::new(&Finish {})?)?)
+    });
+    let builder = Workers::builder(&db).queue("payments", 1, &handlers);
+    let builder = builder.queue_with("mails", |worker| worker.slots(2).handlers(&handlers));
+    let workers = builder.each(|worker| worker.version("7")).start().unwrap();
     payments.enqueue(&Hold {}).unwrap();
     mails.enqueue(&Order { number: 1 }).unwrap();
     wait_until("the mails to be sent", SOON, || workers.stats().done == 2);
@@ -63,13 +55,12 @@ fn they_work_on_their_queues_and_a_hanging_one_delays_no_other() {
 #[test]
 fn they_stop_together_within_one_grace_period() {
     let (test, db) = database(10);
-    let gate = Gate::new();
-    let held = gate.clone();
+    let gate = kept::<Gate>();
     let handlers = Handlers::new().handle(move |job: &Job<Hold>| {
-        held.pass();
+        gate.pass();
         // Each sees the stop while the others still run.
         wait_until("the stop", SOON, || job.is_cancelled());
-        held.pass();
+        gate.pass();
         Err(Failure::retry("stopped"))
     });
     let names = ["a", "b"];
@@ -189,29 +180,22 @@ fn queues_share_a_pool_by_weight() {
     for name in ["heavy", "light"] {
         queue(&db, name).enqueue_many(&[Finish {}; JOBS]).unwrap();
     }
-    let light = Arc::new(AtomicUsize::new(0));
-    let light_at_end = Arc::new(OnceLock::new());
-    let counter = Arc::clone(&light);
+    let [light, heavy, light_at_end] = [(); 3].map(|()| kept::<AtomicUsize>());
     let of_light = Handlers::new().handle(move |_: &Job<Finish>| {
-        counter.fetch_add(1, Ordering::SeqCst);
+        light.fetch_add(1, Ordering::SeqCst);
         Ok(())
     });
-    let (heavy, at_end) = (AtomicUsize::new(0), Arc::clone(&light_at_end));
     let of_heavy = Handlers::new().handle(move |_: &Job<Finish>| {
         if heavy.fetch_add(1, Ordering::SeqCst) + 1 == JOBS {
-            _ = at_end.set(light.load(Ordering::SeqCst));
+            light_at_end.store(light.load(Ordering::SeqCst), Ordering::SeqCst);
         }
         Ok(())
     });
-    let worker = Workers::builder(&db)
-        .pool(4)
-        .share("heavy", 3, &of_heavy)
-        .share("light", 1, &of_light)
-        .start()
-        .unwrap();
+    let builder = Workers::builder(&db).pool(4).share("heavy", 3, &of_heavy);
+    let worker = builder.share("light", 1, &of_light).start().unwrap();
     assert!(worker.drain(SOON).unwrap());
     assert_eq!(worker.stop(SOON).unwrap().stats.done, 2 * JOBS as u64);
-    let light = *light_at_end.get().expect("all heavy jobs");
+    let light = light_at_end.load(Ordering::SeqCst);
     let expected = JOBS / 3 / 2..=2 * JOBS / 3;
     let is_right = expected.contains(&light);
     assert!(is_right, "{light} light jobs while {JOBS} heavy ones ran");
@@ -220,13 +204,10 @@ fn queues_share_a_pool_by_weight() {
 #[test]
 fn the_rows_of_queues_that_share_slots_have_the_same_pool() {
     let (test, db) = database(10);
-    let workers = Workers::builder(&db)
-        .pool(4)
-        .share("a", 1, &finishing())
-        .share("b", 1, &finishing())
-        .queue("own", 1, &finishing())
-        .start()
-        .unwrap();
+    let all = finishing();
+    let builder = Workers::builder(&db).pool(4).share("a", 1, &all);
+    let builder = builder.share("b", 1, &all).queue("own", 1, &all);
+    let workers = builder.start().unwrap();
     let mut client = test.client();
     wait_until("the rows of the worker", SOON, || {
         let sizes = "SELECT concat(count(*), ' of ', max(pool_slots)) FROM redrive.workers GROUP BY pool ORDER BY 1";

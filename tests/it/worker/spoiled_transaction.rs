@@ -16,9 +16,8 @@ fn ignored(tx: &mut Transaction<'_>, statement: &str) -> Result<(), postgres::Er
 /// Ends the session of the transaction from another one, as an administrator does.
 fn terminate(tx: &mut Transaction<'_>, url: &str) -> Result<(), postgres::Error> {
     let pid: i32 = tx.query_one("SELECT pg_backend_pid()", &[])?.get(0);
-    Client::connect(url, NoTls)?
-        .execute("SELECT pg_terminate_backend($1, 10000)", &[&pid])
-        .map(drop)
+    let end = "SELECT pg_terminate_backend($1, 10000)";
+    Client::connect(url, NoTls)?.execute(end, &[&pid]).map(drop)
 }
 
 /// Waits until the server has ended the session.
@@ -115,17 +114,14 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
     test.sql(TABLES);
     let queue = test.queue("orders");
     let url = test.url().to_owned();
-    let worker = worker(&queue)
-        .slots(4)
-        .handle(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-            let place = usize::try_from(job.payload().number).expect("a place");
-            (SPOILED[place].0)(tx, &url)?;
-            Ok(())
-        })
-        .started();
-    let jobs = (0..)
-        .zip(&SPOILED)
-        .map(|(number, _)| new_order(number).max_attempts(2));
+    let handler = move |job: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        let place = usize::try_from(job.payload().number).expect("a place");
+        (SPOILED[place].0)(tx, &url)?;
+        Ok(())
+    };
+    let worker = worker(&queue).slots(4).handle(handler).started();
+    let numbers = (0..).zip(&SPOILED);
+    let jobs = numbers.map(|(number, _)| new_order(number).max_attempts(2));
     let ids = queue.enqueue_jobs(&jobs.collect::<Vec<_>>()).unwrap();
     let counts = finish(&queue, worker).stats;
     let dead = SPOILED.len() as u64;
@@ -138,10 +134,8 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
         let is_told = class.split(" or ").any(|class| class == letter.error_class);
         assert!(is_told, "{place}: {letter:?}");
         let detail = letter.error_detail;
-        has(
-            format!("{place}: {} {detail:?}", letter.error_message),
-            part,
-        );
+        let told = format!("{place}: {} {detail:?}", letter.error_message);
+        has(told, part);
     }
     let effects = "SELECT count(*) FROM public.effects";
     assert_eq!(scalar(&mut test.client(), effects), 0);
@@ -150,25 +144,23 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
 /// A worker whose handler waits at the gate and then ends as its job says. Later runs change nothing.
 fn waiting(queue: &Queue, gate: &Gate) -> Worker {
     let (gate, runs) = (gate.clone(), AtomicI32::new(0));
-    worker(queue)
-        .slots(4)
-        .handle(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-            if runs.fetch_add(1, Ordering::SeqCst) >= 4 {
-                return Err(Failure::snooze(Duration::from_hours(1)));
+    let handler = move |job: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        if runs.fetch_add(1, Ordering::SeqCst) >= 4 {
+            return Err(Failure::snooze(HOUR));
+        }
+        tx.query_one("SELECT 1", &[])?;
+        gate.pass();
+        match job.payload().number {
+            0 => Ok(()),
+            1 => Ok(tx.batch_execute("SELECT 2")?),
+            2 => {
+                tx.batch_execute("SELECT 3").unwrap();
+                Ok(())
             }
-            tx.query_one("SELECT 1", &[])?;
-            gate.pass();
-            match job.payload().number {
-                0 => Ok(()),
-                1 => Ok(tx.batch_execute("SELECT 2")?),
-                2 => {
-                    tx.batch_execute("SELECT 3").unwrap();
-                    Ok(())
-                }
-                _ => Err(Failure::reject("a decision")),
-            }
-        })
-        .started()
+            _ => Err(Failure::reject("a decision")),
+        }
+    };
+    worker(queue).slots(4).handle(handler).started()
 }
 
 #[test]
@@ -209,26 +201,17 @@ fn a_commit_whose_answer_is_lost_ends_the_job() {
     client.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     client.sql("SELECT pg_reload_conf()");
     let queue = Queue::new(&db, "orders").unwrap();
-    let pid = Arc::new(AtomicI32::new(0));
-    let worker = worker(&queue)
-        .handle({
-            let pid = Arc::clone(&pid);
-            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-                tx.batch_execute("SET LOCAL synchronous_commit = on")?;
-                let number = job.payload().number;
-                tx.execute("INSERT INTO public.effects VALUES ($1)", &[&number])?;
-                let own = tx.query_one("SELECT pg_backend_pid()", &[])?;
-                pid.store(own.get(0), Ordering::SeqCst);
-                Ok(())
-            }
-        })
-        .started();
+    let handler = |_: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        tx.batch_execute("SET LOCAL synchronous_commit = on")?;
+        tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
+        Ok(())
+    };
+    let worker = worker(&queue).handle(handler).started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     wait_until("the commit to wait for the standby", SOON, || {
-        let waits = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                     WHERE pid = $1 AND wait_event = 'SyncRep'";
-        let waits = client.query(waits, &[&pid.load(Ordering::SeqCst)]);
-        !waits.unwrap().is_empty()
+        let ends =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        !client.query(ends, &[]).unwrap().is_empty()
     });
     done(&worker, 1);
     let counts = stop(worker).stats;
@@ -237,27 +220,25 @@ fn a_commit_whose_answer_is_lost_ends_the_job() {
     assert_eq!(scalar(&mut client, effects), 1);
 }
 
+/// Opens a pool of so many connections, for which a call waits so long.
+fn pool(test: &TestDatabase, connections: u32, patience: Duration) -> Database {
+    let builder = Database::builder(test.url()).connections(connections);
+    builder.connect_timeout(patience).open().unwrap()
+}
+
 /// They would wait for connections that they have, and for those of the calls in them.
 #[test]
 fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_for() {
     let test = TestDatabase::migrated();
-    let db = Database::builder(test.url())
-        .connections(8)
-        .connect_timeout(Duration::from_secs(2))
-        .open()
-        .unwrap();
+    let db = pool(&test, 8, Duration::from_secs(2));
     let queue = Queue::new(&db, "orders").unwrap();
-    let gate = Gate::new();
-    let (held, other) = (gate.clone(), Queue::new(&db, "other").unwrap());
-    let worker = worker(&queue)
-        .slots(4)
-        .lease(Duration::from_secs(2))
-        .handle(move |job: &Job<Order>, _: &mut Transaction<'_>| {
-            held.pass();
-            other.enqueue(job.payload())?;
-            Ok(())
-        })
-        .started();
+    let (gate, other) = (kept::<Gate>(), Queue::new(&db, "other").unwrap());
+    let handler = move |job: &Job<Order>, _: &mut Transaction<'_>| -> Result<(), Failure> {
+        gate.pass();
+        other.enqueue(job.payload())?;
+        Ok(())
+    };
+    let worker = lively(&queue).slots(4).handle(handler).started();
     queue.enqueue_many(&Order::up_to(6)).unwrap();
     gate.wait_for(2);
     // For longer than a call waits for a connection.
@@ -272,23 +253,17 @@ fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_
 #[test]
 fn a_handler_that_gets_no_connection_is_not_charged() {
     let test = TestDatabase::migrated();
-    let db = Database::builder(test.url())
-        .connections(10)
-        .connect_timeout(Duration::from_millis(200))
-        .open()
-        .unwrap();
-    let queue = Queue::new(&db, "orders").unwrap();
-    let gate = Gate::new();
+    let queue = Queue::new(&pool(&test, 10, Duration::from_millis(200)), "orders").unwrap();
+    let gate = kept::<Gate>();
     let start = || {
-        let held = gate.clone();
         let handler = move |_: &Job<Order>, _: &mut Transaction<'_>| {
-            held.pass();
+            gate.pass();
             Ok(())
         };
         worker(&queue).slots(3).handle(handler).started()
     };
     let workers = [start(), start()];
-    let late = new_order(1).max_attempts(1).delay(Duration::from_hours(1));
+    let late = new_order(1).max_attempts(1).delay(HOUR);
     queue.enqueue_jobs(&vec![late; 6]).unwrap();
     let mut client = test.client();
     client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp(), meta.refunds = 10");

@@ -7,10 +7,8 @@ use crate::worker_process::WorkerProcess;
 
 /// A worker whose only slot waits at the gate, with `behind` more claimed jobs.
 fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
-    let worker = worker(queue)
-        .hold_for(Duration::from_hours(1))
-        .handle(gate.handler())
-        .runs(|_: &Job<Order>| Ok(()));
+    let worker = worker(queue).hold_for(HOUR).handle(gate.handler());
+    let worker = worker.runs(|_: &Job<Order>| Ok(()));
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(150)).unwrap();
     done(&worker, 150);
@@ -18,10 +16,7 @@ fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
     jobs.resize(1 + behind, new_order(1));
     queue.enqueue_jobs(&jobs).unwrap();
     gate.wait_for(1);
-    let all = behind as u64 + 1;
-    wait_until("all to be leased", SOON, || {
-        stats(queue.database(), queue.name()).is_some_and(|s| s.leased == all)
-    });
+    super::leased(queue, behind as u64 + 1);
     worker
 }
 
@@ -51,18 +46,14 @@ fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
 #[test]
 fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
     let (test, queue) = TestDatabase::with_orders();
-    let (gate, output) = (Gate::new(), Gate::new());
+    let (gate, output) = (Gate::new(), kept::<Gate>());
     output.open();
-    let worker = worker(&queue).runs({
-        let (gate, output) = (gate.clone(), output.clone());
-        move |job: &Job<Hold>| {
-            gate.pass();
-            if job.is_cancelled() {
-                output.pass();
-            }
-            Err(Failure::reject("too late"))
+    let worker = worker(&queue).runs(gate.passing_to(move |job: &Job<Hold>| {
+        if job.is_cancelled() {
+            output.pass();
         }
-    });
+        Err(Failure::reject("too late"))
+    }));
     let id = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
     gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
@@ -88,7 +79,7 @@ fn verdicts_during_the_stop_are_written() {
     let verdicts = |job: &Job<Order>| match job.payload().number {
         1 => Ok(()),
         2 => Err(Failure::reject("no")),
-        _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
+        _ => Err(Failure::retry("later").after(HOUR)),
     };
     let worker = worker(&queue).slots(3).runs(gate.passing_to(verdicts));
     queue.enqueue_many(&Order::up_to(3)).unwrap();
@@ -138,9 +129,7 @@ fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
 fn no_session_left(test: &TestDatabase) {
     let mut client = test.client();
     let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    wait_until("the connections to be closed", SOON, || {
-        scalar(&mut client, others) == 0
-    });
+    wait_until("no other", SOON, || scalar(&mut client, others) == 0);
 }
 
 #[test]
@@ -163,10 +152,7 @@ fn twenty_starts_and_stops_leave_no_connection_behind() {
 #[test]
 fn a_dropped_worker_closes_its_connections_too() {
     let test = TestDatabase::migrated();
-    {
-        let queue = test.queue("orders");
-        drop(worker(&queue).runs(|_: &Job<Order>| Ok(())));
-    }
+    drop(willing(&test.queue("orders")));
     no_session_left(&test);
 }
 

@@ -57,10 +57,11 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
     let test = TestDatabase::migrated();
     test.sql("CREATE TABLE public.begun (job bigint)");
     let queue = test.queue("orders");
-    let ids = [
-        queue.enqueue(&HoldTransaction::InStatement).unwrap(),
-        queue.enqueue(&HoldTransaction::BetweenStatements).unwrap(),
+    let both = [
+        HoldTransaction::InStatement,
+        HoldTransaction::BetweenStatements,
     ];
+    let ids = queue.enqueue_many(&both).unwrap();
     // As many stops as crashes are allowed.
     for round in 1..=3 {
         let mut process = WorkerProcess::start(&test, &queue);
@@ -71,9 +72,7 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
         let status = process.stop();
         assert!(status.success(), "{status}");
         super::nothing_left(&test);
-        for id in ids {
-            super::uncharged(&queue, id);
-        }
+        ids.iter().for_each(|id| super::uncharged(&queue, *id));
     }
     let next = worker(&queue).runs(|_: &Job<HoldTransaction>| Ok(()));
     assert_eq!(finish(&queue, next).stats.done, 2);

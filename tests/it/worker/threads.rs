@@ -34,16 +34,12 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
     });
     let test = TestDatabase::migrated();
     let proxy = Proxy::to(test.url());
-    let db = eventually("a connection", || {
-        Database::builder(proxy.url())
-            .connect_timeout(Duration::from_millis(300))
-            .call_timeout(Duration::from_millis(500))
-            .open()
-    });
+    let db = Database::builder(proxy.url()).connect_timeout(Duration::from_millis(300));
+    let db = db.call_timeout(Duration::from_millis(500));
+    let db = eventually("a connection", || db.clone().open());
+    let queue = Queue::new(&db, QUEUE).unwrap();
     let worker = eventually("a worker", || {
-        worker(&Queue::new(&db, QUEUE).unwrap())
-            .handle(|_: &Job<Order>| Ok(()))
-            .start()
+        worker(&queue).handle(|_: &Job<Order>| Ok(())).start()
     });
     assert_eq!(worker.failure(), None);
     // It tries to log the outage, which panics.

@@ -16,13 +16,12 @@ fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
 /// Starts a worker whose handlers wait at the gate with an effect in their transactions.
 pub(super) fn at_the_gate(queue: &Queue, gate: &Gate) -> Worker {
     let gate = gate.clone();
-    worker(queue)
-        .handle(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-            effect(job, tx)?;
-            gate.pass();
-            Ok(())
-        })
-        .started()
+    let handler = move |job: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        effect(job, tx)?;
+        gate.pass();
+        Ok(())
+    };
+    worker(queue).handle(handler).started()
 }
 
 /// Returns the number of effects, and of different jobs.
@@ -49,22 +48,21 @@ fn a_failure_and_a_panic_roll_back_effects_and_follow_ups_and_keep_the_checkpoin
     let test = TestDatabase::migrated();
     effects(&test);
     let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>, tx: &mut Transaction<'_>| {
-            effect(job, tx)?;
-            job.then_in_queue("next", NewJob::raw("next", "{}")?)?;
-            let has_failed = job.attempt() > 1 || job.generation() > 0;
-            let last: Option<i64> = job.last_checkpoint()?;
-            assert_eq!(last, has_failed.then_some(7));
-            job.checkpoint(&7)?;
-            match (job.payload().number, has_failed) {
-                (1, false) => Err(Failure::retry("not yet")),
-                (2, false) => panic!("not yet"),
-                (3, false) => Err(Failure::reject("never")),
-                _ => Ok(()),
-            }
-        })
-        .started();
+    let handler = |job: &Job<Order>, tx: &mut Transaction<'_>| {
+        effect(job, tx)?;
+        job.then_in_queue("next", NewJob::raw("next", "{}")?)?;
+        let has_failed = job.attempt() > 1 || job.generation() > 0;
+        let last: Option<i64> = job.last_checkpoint()?;
+        assert_eq!(last, has_failed.then_some(7));
+        job.checkpoint(&7)?;
+        match (job.payload().number, has_failed) {
+            (1, false) => Err(Failure::retry("not yet")),
+            (2, false) => panic!("not yet"),
+            (3, false) => Err(Failure::reject("never")),
+            _ => Ok(()),
+        }
+    };
+    let worker = worker(&queue).handle(handler).started();
     let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
     counted(&worker, "every job to end", |counts| {
         (counts.retried, counts.dead, counts.done) == (2, 1, 3)
@@ -110,19 +108,14 @@ fn keep_snapshots(test: &TestDatabase) {
 fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
     let test = TestDatabase::migrated();
     keep_snapshots(&test);
-    let (queue, gate) = (test.queue("orders"), Gate::new());
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-                tx.query_one("SELECT 1", &[])?;
-                job.checkpoint(&7)?;
-                gate.pass();
-                Ok(())
-            }
-        })
-        .started();
+    let (queue, gate) = (test.queue("orders"), kept::<Gate>());
+    let handler = move |job: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        tx.query_one("SELECT 1", &[])?;
+        job.checkpoint(&7)?;
+        gate.pass();
+        Ok(())
+    };
+    let worker = lively(&queue).handle(handler).started();
     queue.enqueue_job(new_order(1).max_attempts(1)).unwrap();
     gate.wait_for(1);
     // For a lease.
@@ -139,16 +132,15 @@ fn a_conflict_over_the_lease_of_a_job_is_not_charged() {
     keep_snapshots(&test);
     let (queue, url) = (test.queue("orders"), test.url().to_owned());
     let has_run = AtomicBool::new(false);
-    let worker = worker(&queue)
-        .handle(move |_: &Job<Order>, tx: &mut Transaction<'_>| {
-            tx.query_one("SELECT 1", &[])?;
-            if !has_run.swap(true, Ordering::SeqCst) {
-                let mut other = Client::connect(&url, NoTls)?;
-                other.execute("UPDATE redrive.leases SET done = done", &[])?;
-            }
-            Ok(())
-        })
-        .started();
+    let handler = move |_: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        tx.query_one("SELECT 1", &[])?;
+        if !has_run.swap(true, Ordering::SeqCst) {
+            let mut other = Client::connect(&url, NoTls)?;
+            other.execute("UPDATE redrive.leases SET done = done", &[])?;
+        }
+        Ok(())
+    };
+    let worker = worker(&queue).handle(handler).started();
     queue.enqueue_job(new_order(1).max_attempts(1)).unwrap();
     done(&worker, 1);
     let counts = stop(worker).stats;

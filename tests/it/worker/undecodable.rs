@@ -38,7 +38,7 @@ fn is_700(job: &Job<Price>) -> Result<(), Failure> {
 
 /// Retries rarely, so that a job in this state stays there.
 fn rarely(queue: &Queue) -> WorkerBuilder {
-    worker(queue).backoff(Backoff::fixed(Duration::from_hours(1)))
+    worker(queue).backoff(Backoff::fixed(HOUR))
 }
 
 #[test]
@@ -72,21 +72,19 @@ fn a_job_of_a_newer_version_waits_for_a_newer_program() {
     let waiting = NewJob::new(&Price { cents: 700 }).unwrap();
     queue.enqueue_job(waiting.clone()).unwrap();
     let dying = put(&queue, waiting.max_attempts(1));
-    let old = rarely(&queue)
-        .handle(|_: &Job<OldPrice>| Ok(()))
-        .options(HandlerOptions::new().undecodable(Undecodable::Die))
-        .started();
+    let old = rarely(&queue).handle(|_: &Job<OldPrice>| Ok(()));
+    let dies = HandlerOptions::new().undecodable(Undecodable::Die);
+    let old = old.options(dies).started();
     counted(&old, "both to be left", |counts| {
         (counts.retried, counts.dead) == (1, 1)
     });
     stop(old);
-    let db = queue.database();
-    let letter = db.letter(dying);
+    let letter = queue.letter(dying);
     assert_eq!(letter.cause, DeathCause::Undecodable);
     let why = "the payload has version 2, and this program reads up to 1";
     assert_eq!(letter.error_message, why);
 
-    db.redrives(&LetterFilter::new());
+    queue.redrives(&LetterFilter::new());
     test.all_due();
     assert_eq!(finish(&queue, rarely(&queue).runs(is_700)).stats.done, 2);
 }
@@ -100,14 +98,13 @@ fn a_setting_decides_about_a_payload_of_another_type() {
         (Undecodable::default(), true, true),
     ] {
         let (_test, queue) = TestDatabase::with_orders();
-        let other = worker(&queue)
-            .version(if is_deploying { "2" } else { "1" })
-            .runs(|_: &Job<Hold>| Ok(()));
+        let other = worker(&queue).version(if is_deploying { "2" } else { "1" });
+        let other = other.runs(|_: &Job<Hold>| Ok(()));
         let worker = rarely(&queue)
             .version("1")
-            .handle(|_: &Job<OldPrice>| Ok(()))
-            .options(HandlerOptions::new().undecodable(undecodable))
-            .started();
+            .handle(|_: &Job<OldPrice>| Ok(()));
+        let options = HandlerOptions::new().undecodable(undecodable);
+        let worker = worker.options(options).started();
         put(&queue, NewJob::raw("price", r#"{"pounds": 1}"#).unwrap());
         counted(&worker, "the verdict", |counts| {
             counts.retried + counts.dead == 1

@@ -23,8 +23,7 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
                         (gen_random_uuid(), 'orders', 'web-3', 7, '1', 1, '{retired}', now() - interval '1 second')";
     test.sql(other);
 
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
+    let worker = lively(&queue)
         .unhandled_after(Duration::from_secs(1))
         .runs(|_: &Job<Order>| Ok(()));
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);
@@ -59,9 +58,8 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
                  FOR EACH ROW EXECUTE FUNCTION public.late()",
     );
     let gate = Gate::new();
-    let worker = worker(&queue)
+    let worker = lively(&queue)
         .slots(1)
-        .lease(Duration::from_secs(2))
         .unhandled_after(Duration::from_secs(1))
         .runs(gate.passing::<Order>());
     queue.enqueue_many(&Order::up_to(20)).unwrap();

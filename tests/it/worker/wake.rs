@@ -48,19 +48,14 @@ fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
     };
     let in_sql = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')";
     let delayed = new_order(1).delay(Duration::from_mins(1));
+    let one = move || _ = one.enqueue(&order).unwrap();
+    let many = move || drop(bulk.enqueue_many(&Order::up_to(1001)).unwrap());
+    // A worker must wait for it.
+    let later = move || _ = put(&later, delayed.clone());
     vec![
-        (
-            "one job",
-            Box::new(move || _ = one.enqueue(&order).unwrap()),
-        ),
-        (
-            "a COPY of many",
-            Box::new(move || drop(bulk.enqueue_many(&Order::up_to(1001)).unwrap())),
-        ),
-        (
-            "a delayed job, which a worker must wait for",
-            Box::new(move || _ = put(&later, delayed.clone())),
-        ),
+        ("one job", Box::new(one)),
+        ("a COPY of many", Box::new(many)),
+        ("a delayed job", Box::new(later)),
         ("the SQL function", Box::new(move || sql.sql(in_sql))),
         ("the caller's own transaction", Box::new(in_a_transaction)),
         ("a redrive", Box::new(redrive)),
@@ -80,10 +75,9 @@ fn register(client: &mut Client, queue: &str, waiting: bool, expires: &str) {
 
 #[test]
 fn every_way_to_enqueue_notifies_if_a_worker_waits() {
-    let test = TestDatabase::migrated();
+    let (test, mut client) = TestDatabase::with_client();
     let mut listener = test.client();
     listener.sql("LISTEN redrive_ready");
-    let mut client = test.client();
     // A busy worker, one of another queue, and a lost one.
     register(&mut client, "orders", false, "1 hour");
     register(&mut client, "other", true, "1 hour");

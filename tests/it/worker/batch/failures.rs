@@ -31,19 +31,18 @@ fn each_job_of_a_batch_has_its_own_verdict() {
         Ok(())
     });
     ended(&worker, 2, 3);
-    let db = queue.database();
     for (id, cause, message) in [
         (ids[2], DeathCause::Exhausted, "invalid digit"),
         (ids[3], DeathCause::Rejected, "a duplicate"),
         (ids[5], DeathCause::Rejected, "the last decision"),
     ] {
-        let letter = db.letter(id);
+        let letter = queue.letter(id);
         assert_eq!(letter.cause, cause, "{message}");
         has(&letter.error_message, message);
     }
     assert_eq!(stop(worker).stats.snoozed, 1);
     // A snoozed job is not charged, so it waits for a batch again; the stop has released it.
-    let left = stats(db, "orders").expect("a job");
+    let left = stats(queue.database(), "orders").expect("a job");
     assert_eq!((left.ready, left.leased, left.delayed), (1, 0, 0));
 }
 
@@ -105,7 +104,7 @@ fn a_payload_that_cannot_be_decoded_dies_alone() {
     let mut jobs = once(1..=3);
     jobs.insert(1, NewJob::raw(<Order as Payload>::KIND, r#""x""#).unwrap());
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
-    let batches = Batches::default();
+    let batches = kept::<Batches>();
     let worker = full_batches(&queue, 4, batches.handler());
     ended(&worker, 3, 1);
     stop(worker);
@@ -117,12 +116,11 @@ fn a_payload_that_cannot_be_decoded_dies_alone() {
 fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
     let (_test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(1000)).unwrap();
-    let (batches, tally) = (Batches::default(), Tally::new());
-    let (noted, counted) = (batches.clone(), tally.clone());
+    let (batches, tally) = (kept::<Batches>(), kept::<Tally>());
     let worker = full_batches(&queue, 1000, move |batch| {
-        noted.note(batch);
+        batches.note(batch);
         for job in batch {
-            counted.count(job.id());
+            tally.count(job.id());
         }
         match batch.jobs().iter().any(|job| job.payload().number == 500) {
             true => Err(Failure::retry("one of them is bad")),
@@ -131,7 +129,7 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
     });
     ended(&worker, 999, 1);
     finish(&queue, worker);
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
+    assert_eq!(in_state(&queue, LetterState::Open), 1);
     let sizes = batches.sizes();
     assert_eq!(sizes.first(), Some(&1000));
     assert!(sizes[1..].iter().all(|size| *size == 1), "{sizes:?}");
@@ -145,12 +143,11 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
 fn jobs_of_a_failed_batch_stay_together_if_the_options_say_so() {
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
-    let batches = Batches::default();
+    let batches = kept::<Batches>();
     let options = BatchOptions::new(3).linger(LONG);
     let options = options.on_failure(OnFailure::Together);
-    let noted = batches.clone();
     let handler = move |batch: &Batch<Order>| {
-        noted.note(batch);
+        batches.note(batch);
         match batch.jobs()[0].attempt() {
             1 => Err(Failure::retry("once more")),
             _ => Ok(()),
@@ -165,9 +162,7 @@ fn jobs_of_a_failed_batch_stay_together_if_the_options_say_so() {
 #[test]
 fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
     let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let cancelled = Arc::new(AtomicBool::new(false));
-    let (passing, is_cancelled) = (gate.clone(), Arc::clone(&cancelled));
+    let (gate, cancelled) = (kept::<Gate>(), kept::<AtomicBool>());
     let handler = move |batch: &Batch<Order>| -> Result<(), Failure> {
         let [first, second, _] = batch.jobs() else {
             return Ok(());
@@ -178,8 +173,8 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
         first.then_in_queue("next", new_order(9))?;
         first.done();
         second.fail(Failure::reject("before the deadline"));
-        passing.pass();
-        is_cancelled.store(batch.is_cancelled(), Ordering::Relaxed);
+        gate.pass();
+        cancelled.store(batch.is_cancelled(), Ordering::Relaxed);
         Ok(())
     };
     let worker = worker(&queue)
@@ -209,10 +204,9 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
 #[test]
 fn an_outage_of_one_job_charges_nothing_and_its_probe_runs_alone() {
     let (_test, queue) = TestDatabase::with_orders();
-    let batches = Batches::default();
-    let noted = batches.clone();
+    let batches = kept::<Batches>();
     let handler = move |batch: &Batch<Order>| {
-        noted.note(batch);
+        batches.note(batch);
         if let [_, second, _] = batch.jobs() {
             second.fail(Failure::outage("the carrier is down"));
         }

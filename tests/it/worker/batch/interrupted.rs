@@ -2,7 +2,8 @@
 
 use redrive_tests::prelude::*;
 
-use super::{Batches, ended, full_batches, leased};
+use super::{Batches, ended, full_batches};
+use crate::worker::leased;
 use crate::worker_process::WorkerProcess;
 
 /// Starts a worker whose batches of three orders wait at the gate. The first job is done before.
@@ -18,7 +19,7 @@ fn at_the_gate(queue: &Queue, gate: &Gate) -> Worker {
 #[test]
 fn a_stop_releases_the_jobs_that_wait_for_a_batch() {
     let (test, queue) = TestDatabase::with_orders();
-    let batches = Batches::default();
+    let batches = kept::<Batches>();
     let worker = full_batches(&queue, 10, batches.handler());
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     leased(&queue, 4);
@@ -78,19 +79,16 @@ fn a_batch_that_lost_its_lease_settles_nothing_and_runs_again() {
 #[test]
 fn an_operator_cancels_one_job_of_a_running_batch() {
     let (_test, queue) = TestDatabase::with_orders();
-    let (gate, seen) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
-    let worker = full_batches(&queue, 2, {
-        let (gate, seen) = (gate.clone(), Arc::clone(&seen));
-        move |batch| {
-            let [first, second] = batch.jobs() else {
-                return Ok(());
-            };
-            gate.pass();
-            wait_until("the cancel", SOON, || second.is_cancelled());
-            let cancelled = (first.is_cancelled(), batch.is_cancelled());
-            seen.lock().unwrap().push(cancelled);
-            Err(Failure::retry("cancelled"))
-        }
+    let (gate, (send, seen)) = (kept::<Gate>(), mpsc::channel());
+    let worker = full_batches(&queue, 2, move |batch| {
+        let [first, second] = batch.jobs() else {
+            return Ok(());
+        };
+        gate.pass();
+        wait_until("the cancel", SOON, || second.is_cancelled());
+        let cancelled = (first.is_cancelled(), batch.is_cancelled());
+        send.send(cancelled).unwrap();
+        Err(Failure::retry("cancelled"))
     });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     gate.wait_for(1);
@@ -98,7 +96,7 @@ fn an_operator_cancels_one_job_of_a_running_batch() {
     gate.open();
     ended(&worker, 1, 1);
     stop(worker);
-    assert_eq!(*seen.lock().unwrap(), [(false, false)]);
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), [(false, false)]);
     assert_eq!(queue.letter(ids[1]).cause, DeathCause::Manual);
 }
 
@@ -107,9 +105,8 @@ fn a_job_that_kills_its_process_is_dead_lettered_without_its_batch() {
     let test = TestDatabase::migrated();
     test.sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
     let queue = test.queue("orders");
-    let jobs: Vec<NewJob> = (1..=20)
-        .map(|number| NewJob::new(&AbortBatch { kills: number == 7 }).unwrap())
-        .collect();
+    let job = |number| NewJob::new(&AbortBatch { kills: number == 7 }).unwrap();
+    let jobs: Vec<NewJob> = (1..=20).map(job).collect();
     let killer = ids(&queue.enqueue_jobs(&jobs).unwrap())[6];
     for _ in 1..=3 {
         WorkerProcess::start(&test, &queue).wait_for_its_end();
@@ -118,9 +115,8 @@ fn a_job_that_kills_its_process_is_dead_lettered_without_its_batch() {
     let process = WorkerProcess::start(&test, &queue);
     drained(&queue);
     drop(process);
-    let db = queue.database();
-    assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
-    let letter = db.letter(killer);
+    assert_eq!(in_state(&queue, LetterState::Open), 1);
+    let letter = queue.letter(killer);
     assert_eq!(letter.cause, DeathCause::WorkerLost);
     let begun = "SELECT (SELECT count(*) FROM public.begun WHERE job = $1), \
                         (SELECT count(DISTINCT job) FROM public.finished), \
