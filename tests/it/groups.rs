@@ -10,8 +10,6 @@ mod limit;
 mod ordered;
 mod policy;
 mod races;
-mod rate;
-mod two_claims;
 
 use redrive_tests::prelude::*;
 
@@ -41,9 +39,9 @@ fn enqueue(queue: &Queue, group: &str, number: i64) -> JobId {
     put(queue, order(group, number))
 }
 
-/// The finished orders, in their order, with their groups. Clones share the list.
-#[derive(Clone, Default)]
-struct Finished(Arc<Mutex<Vec<(String, i64)>>>);
+/// The finished orders, in their order, with their groups.
+#[derive(Default)]
+struct Finished(Mutex<Vec<(String, i64)>>);
 
 impl Finished {
     fn note(&self, job: &Job<Order>) {
@@ -52,22 +50,18 @@ impl Finished {
     }
 
     /// A handler that finishes its orders.
-    fn noting(&self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static {
+    fn noting(&'static self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync {
         self.noting_unless(|_| Ok(()))
     }
 
     /// A handler that finishes its orders unless the call fails.
-    fn noting_unless<C>(
-        &self,
-        call: C,
-    ) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + use<C> + 'static
-    where
-        C: Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        let finished = self.clone();
+    fn noting_unless(
+        &'static self,
+        call: impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static,
+    ) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static {
         move |job| {
             call(job)?;
-            finished.note(job);
+            self.note(job);
             Ok(())
         }
     }
@@ -85,13 +79,19 @@ impl Finished {
 }
 
 /// A worker that finishes every order.
-fn finishing(queue: &Queue, finished: &Finished) -> Worker {
+fn finishing(queue: &Queue, finished: &'static Finished) -> Worker {
     worker(queue).slots(2).runs(finished.noting())
 }
 
 /// Waits until all jobs have ended, and checks which orders of the group `a` ran.
 #[track_caller]
-fn all_end(test: &TestDatabase, queue: &Queue, worker: Worker, finished: &Finished, ran: &[i64]) {
+fn all_end(
+    test: &TestDatabase,
+    queue: &Queue,
+    worker: Worker,
+    finished: &'static Finished,
+    ran: &[i64],
+) {
     finish(queue, worker);
     assert_eq!(finished.of("a"), ran);
     no_slot_left(test);
@@ -100,13 +100,13 @@ fn all_end(test: &TestDatabase, queue: &Queue, worker: Worker, finished: &Finish
 /// Runs all jobs, and checks which orders of the group `a` ran.
 #[track_caller]
 fn run_all(test: &TestDatabase, queue: &Queue, ran: &[i64]) {
-    let finished = Finished::default();
-    all_end(test, queue, finishing(queue, &finished), &finished, ran);
+    let finished = kept::<Finished>();
+    all_end(test, queue, finishing(queue, finished), finished, ran);
 }
 
 /// Checks which orders of groups ran.
 #[track_caller]
-fn each_ran(finished: &Finished, groups: &[&str], ran: impl IntoIterator<Item = i64>) {
+fn each_ran(finished: &'static Finished, groups: &[&str], ran: impl IntoIterator<Item = i64>) {
     let ran: Vec<i64> = ran.into_iter().collect();
     for group in groups {
         assert_eq!(finished.of(group), ran, "group {group}");

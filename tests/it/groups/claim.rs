@@ -36,25 +36,20 @@ pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Pla
         &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, arrived, passed,
         &500_i32, &true, in_a_row, &none, &most,
     ];
-    let rows = client
-        .query(statement("claim_groups"), &values)
-        .expect("claim jobs of groups");
+    let rows = client.query(statement("claim_groups"), &values);
+    let rows = rows.expect("claim jobs of groups");
     place.after = rows[0].get("walked_to");
     place.arrived = rows[0].get("arrived_to");
-    let leases = rows
-        .iter()
-        .filter_map(|row| row.get::<_, Option<Vec<i64>>>("ids"));
-    leases.flatten().collect()
+    let leases = rows.iter().map(|row| row.get::<_, Option<Vec<i64>>>("ids"));
+    leases.flatten().flatten().collect()
 }
 
 /// Stores `count` jobs in each of `groups` groups at once, as enqueues with a policy do.
 pub(super) fn fill(client: &mut Client, prefix: &str, groups: i64, count: i64) {
-    client.change(
-        "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key) \
+    let store = "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key) \
              SELECT 8, 'orders', 'order', '{\"number\": 1}', $1 || lpad(g::text, 7, '0') \
-             FROM generate_series(1, $3::bigint) n, generate_series(1, $2::bigint) g",
-        &[&prefix, &groups, &count],
-    );
+             FROM generate_series(1, $3::bigint) n, generate_series(1, $2::bigint) g";
+    client.change(store, &[&prefix, &groups, &count]);
 }
 
 /// Gives the turn of every waiting group to a job that does not end.
@@ -79,16 +74,14 @@ fn the_primary_key_decides_between_two_claims_of_a_group() {
         assert_eq!(claim(&mut first, 10, &mut Place::default()), [higher.get()]);
         late.commit().unwrap();
         let other = enqueue(&queue, "b", 1);
-        let mut second = test.client();
-        let second = thread::spawn(move || claim(&mut second, 10, &mut Place::default()));
         let mut client = test.client();
-        blocked(&mut client, 1);
-        match commits {
+        let second = || claim(&mut client, 10, &mut Place::default());
+        let second = held_up(&test, second, || match commits {
             true => first.commit().unwrap(),
             false => first.rollback().unwrap(),
-        }
+        });
         let expected = [lower.get(), other.get()];
-        assert_eq!(second.join().unwrap(), expected[usize::from(commits)..]);
+        assert_eq!(second, expected[usize::from(commits)..]);
         assert_eq!((waiting(&mut client), slots(&mut client)), (1, 2));
     }
 }
@@ -117,12 +110,12 @@ fn an_open_transaction_with_an_enqueue_blocks_no_group() {
     let mut caller = caller.transaction().unwrap();
     queue.enqueue_job_in(&mut caller, order("a", 1)).unwrap();
     let second = enqueue(&queue, "a", 2);
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
+    let finished = kept::<Finished>();
+    let worker = finishing(&queue, finished);
     drained(&queue);
     assert_eq!(finished.of("a"), [2], "job {second}");
     caller.commit().unwrap();
-    all_end(&test, &queue, worker, &finished, &[2, 1]);
+    all_end(&test, &queue, worker, finished, &[2, 1]);
 }
 
 #[test]
@@ -131,8 +124,8 @@ fn a_worker_finds_the_one_free_group_of_a_hundred_thousand() {
     let mut client = test.client();
     fill(&mut client, "g", 100_000, 1);
     block_all(&mut client);
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
+    let finished = kept::<Finished>();
+    let worker = finishing(&queue, finished);
     for group in ["g0070000", "g0000001", "g0100000"] {
         let freed = "DELETE FROM redrive.group_slots WHERE group_key = $1";
         client.change(freed, &[&group]);
@@ -160,10 +153,48 @@ fn a_higher_priority_does_not_change_the_order_within_a_group() {
         let (test, queue) = with_policy(policy);
         let low = enqueue(&queue, "a", 1);
         let high = put(&queue, order("a", 2).priority(9));
-        let mut client = test.client();
         let first = || claim(&mut test.client(), 1, &mut Place::default());
         assert_eq!(first(), [low.get()], "{policy:?}");
-        client.sql("DELETE FROM redrive.leases; DELETE FROM redrive.group_slots");
+        test.sql("DELETE FROM redrive.leases; DELETE FROM redrive.group_slots");
         assert_eq!(first(), [high.get()], "{policy:?}");
     }
+}
+
+/// Records which sessions claim.
+fn watch_claims(client: &mut Client) {
+    client.sql(
+        "CREATE SCHEMA watch;
+             CREATE TABLE watch.claims (pid integer);
+             CREATE FUNCTION watch.note() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 INSERT INTO watch.claims VALUES (pg_backend_pid());
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER watch AFTER INSERT ON redrive.leases
+                 FOR EACH STATEMENT EXECUTE FUNCTION watch.note()",
+    );
+}
+
+#[test]
+fn two_connections_claim_many_groups_and_each_group_keeps_its_order() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut client = test.client();
+    watch_claims(&mut client);
+    let finished = kept::<Finished>();
+    let worker = worker(&queue).slots(16).runs(finished.noting());
+    let names: Vec<String> = (0..1000).map(|group| format!("g{group:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rounds = 0;
+    wait_until("a second connection to claim", SOON, || {
+        enqueue_rounds(&queue, &names, 10);
+        rounds += 1;
+        drained(&queue);
+        scalar(&mut client, "SELECT count(DISTINCT pid) FROM watch.claims") == 2
+    });
+    stop(worker);
+    let expected: Vec<i64> = (0..rounds).flat_map(|_| 1..=10).collect();
+    for name in names {
+        assert_eq!(finished.of(name), expected, "{name}");
+    }
+    no_slot_left(&test);
 }

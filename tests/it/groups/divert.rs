@@ -4,16 +4,17 @@ use redrive::testing::run_next;
 
 use super::*;
 
-/// A worker that rejects the orders below a number, which a test lowers, and finishes the others.
-fn rejecting(queue: &Queue, finished: &Finished, below: &Arc<AtomicI64>) -> Worker {
-    let below = Arc::clone(below);
+/// A worker that rejects the orders below a number, which a test changes, and finishes the others.
+fn rejecting_below(queue: &Queue, number: i64) -> (Worker, &'static Finished, &'static AtomicI64) {
+    let (finished, below) = (kept::<Finished>(), kept::<AtomicI64>());
+    below.store(number, Ordering::SeqCst);
     let handler = finished.noting_unless(move |job| {
         match job.payload().number < below.load(Ordering::SeqCst) {
             true => Err(Failure::reject("broken")),
             false => Ok(()),
         }
     });
-    worker(queue).slots(2).runs(handler)
+    (worker(queue).slots(2).runs(handler), finished, below)
 }
 
 /// A queue whose group `a` is held by the letter of its first job, with four jobs diverted behind it.
@@ -21,18 +22,17 @@ struct Diverted {
     test: TestDatabase,
     queue: Queue,
     worker: Worker,
-    finished: Finished,
+    finished: &'static Finished,
     /// Orders with a lower number are rejected.
-    below: Arc<AtomicI64>,
+    below: &'static AtomicI64,
     ids: Vec<JobId>,
 }
 
 impl Diverted {
     fn new() -> Diverted {
         let (test, queue) = with_policy(DIVERT);
-        let (finished, below) = (Finished::default(), Arc::new(AtomicI64::new(2)));
         let mut ids = enqueue_rounds(&queue, &["a"], 4);
-        let worker = rejecting(&queue, &finished, &below);
+        let (worker, finished, below) = rejecting_below(&queue, 2);
         letters(&queue, 4);
         // One that arrives later is diverted too.
         ids.push(enqueue(&queue, "a", 5));
@@ -85,7 +85,7 @@ impl Diverted {
     /// Waits until the group has no job and checks which orders ran.
     #[track_caller]
     fn ends(self, ran: &[i64]) {
-        all_end(&self.test, &self.queue, self.worker, &self.finished, ran);
+        all_end(&self.test, &self.queue, self.worker, self.finished, ran);
         let mut client = self.test.client();
         assert_eq!(client.count("diverted_groups"), 0);
     }
@@ -214,7 +214,7 @@ fn a_letter_that_opens_again_takes_the_turn_back() {
 fn a_redriven_job_has_the_turn_until_its_time() {
     let diverted = Diverted::new();
     let dlq = diverted.queue.database().dlq();
-    let later = RedriveOptions::new().delay(Duration::from_hours(1));
+    let later = RedriveOptions::new().delay(HOUR);
     let second = only(diverted.ids[1]);
     dlq.redrive_with(&second, &later, &maria()).unwrap();
     diverted.redrive(&[1]);
@@ -293,11 +293,10 @@ fn a_released_group_continues_and_its_letters_stay_open() {
 #[test]
 fn a_delayed_job_of_an_earlier_id_waits_for_the_letter_and_runs_before_those_behind_it() {
     let (test, queue) = with_policy(DIVERT);
-    let early = put(&queue, order("a", 1).delay(Duration::from_hours(1)));
+    let early = put(&queue, order("a", 1).delay(HOUR));
     enqueue(&queue, "a", 0);
     enqueue(&queue, "a", 3);
-    let (finished, below) = (Finished::default(), Arc::new(AtomicI64::new(1)));
-    let worker = rejecting(&queue, &finished, &below);
+    let (worker, finished, below) = rejecting_below(&queue, 1);
     letters(&queue, 2);
     let one = JobFilter::new().ids([early]);
     let jobs = queue.database().admin().jobs();
@@ -308,7 +307,7 @@ fn a_delayed_job_of_an_earlier_id_waits_for_the_letter_and_runs_before_those_beh
     letters(&queue, 3);
     below.store(0, Ordering::SeqCst);
     queue.redrives(&LetterFilter::new());
-    all_end(&test, &queue, worker, &finished, &[0, 1, 3, 4]);
+    all_end(&test, &queue, worker, finished, &[0, 1, 3, 4]);
     assert_eq!(open(&queue).len(), 0, "no job died again");
 }
 
@@ -320,8 +319,7 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
     let other = NewJob::raw("other", "{}").unwrap().group("a");
     let second = put(&queue, other);
     let third = enqueue(&queue, "a", 3);
-    let (finished, below) = (Finished::default(), Arc::new(AtomicI64::new(2)));
-    let worker = rejecting(&queue, &finished, &below);
+    let (worker, finished, below) = rejecting_below(&queue, 2);
     letters(&queue, 3);
     below.store(0, Ordering::SeqCst);
     queue.redrives(&LetterFilter::new().ids([first, second]));
@@ -331,7 +329,7 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
     let held = queue.held_groups(10).unwrap();
     assert_eq!((held.len(), held[0].letter), (1, third));
     queue.redrives(&only(third));
-    all_end(&test, &queue, worker, &finished, &[1, 3]);
+    all_end(&test, &queue, worker, finished, &[1, 3]);
 }
 
 #[test]
@@ -363,11 +361,8 @@ fn a_run_waits_for_a_letter_that_a_job_which_ends_has_locked() {
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let mut driver = dlq.runs().start(&all, &options, &maria());
     let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");
-    thread::scope(|scope| {
-        scope.spawn(|| driver.step().expect("a step"));
-        blocked(&mut diverted.test.client(), 1);
-        ending.rollback().unwrap();
-    });
+    let step = || driver.step().expect("a step");
+    held_up(&diverted.test, step, || ending.rollback().unwrap());
     diverted.ends(&[1, 2, 3, 4, 5]);
 }
 
@@ -431,8 +426,8 @@ fn a_letter_that_another_session_has_locked_ends_the_search_for_jobs() {
     let (test, queue) = with_policy(DIVERT);
     enqueue_rounds(&queue, &["a"], 2);
     let mut client = test.client();
-    let handlers = Handlers::new()
-        .handle(|_: &Job<Order>| -> Result<(), Failure> { Err(Failure::reject("broken")) });
+    let fails = |_: &Job<Order>| Err::<(), _>(Failure::reject("broken"));
+    let handlers = Handlers::new().handle(fails);
     let mut tx = client.transaction().unwrap();
     assert!(run_next(&mut tx, &handlers).unwrap().is_some());
     tx.commit().unwrap();

@@ -25,28 +25,26 @@ fn a_cancelled_waiting_job_changes_nothing_for_its_group() {
 
 #[test]
 fn a_job_that_is_cancelled_while_it_has_the_turn_does_not_hold_its_group() {
-    let cancels: [fn(&Queue, JobId); 2] = [
-        |queue, id| {
-            let jobs = queue.database().admin().jobs();
-            jobs.cancel(id, &maria()).unwrap();
-        },
-        |queue, id| change(queue, id, JobChange::Cancel),
-    ];
-    for cancel in cancels {
+    for in_bulk in [true, false] {
         for cause in [Failure::retry("down"), Failure::reject("broken")] {
             let (test, queue) = with_policy(HOLD);
             let ids = enqueue_rounds(&queue, &["a"], 2);
-            let cause = cause.after(Duration::from_hours(1));
+            let cause = cause.after(HOUR);
             let mut client = test.client();
             let mut tx = client.transaction().unwrap();
-            let handlers = Handlers::new()
-                .handle(move |_: &Job<Order>| -> Result<(), Failure> { Err(cause.clone()) });
+            let fails = move |_: &Job<Order>| Err::<(), _>(cause.clone());
+            let handlers = Handlers::new().handle(fails);
             assert!(run_next(&mut tx, &handlers).unwrap().is_some());
             tx.commit().unwrap();
             // It waits for its retry, or after a redrive.
             queue.redrives(&only(ids[0]));
             assert_eq!(slots(&mut client), 1);
-            cancel(&queue, ids[0]);
+            if in_bulk {
+                change(&queue, ids[0], JobChange::Cancel);
+            } else {
+                let jobs = queue.database().admin().jobs();
+                jobs.cancel(ids[0], &maria()).unwrap();
+            }
             run_all(&test, &queue, &[2]);
         }
     }
@@ -73,8 +71,7 @@ fn a_change_of_a_waiting_job_keeps_it_waiting() {
 fn a_change_of_a_suspect_gives_it_no_turn() {
     let (test, queue) = with_policy(CONTINUE);
     let ids = enqueue_rounds(&queue, &["a"], 3);
-    let hour = Duration::from_hours(1);
-    let late = put(&queue, order("a", 4).delay(hour));
+    let late = put(&queue, order("a", 4).delay(HOUR));
     let mut client = test.client();
     assert_eq!(claim(&mut client, 1, &mut Place::default()), [ids[0].get()]);
     // As after the loss of a worker that had claimed them as followers.
@@ -99,9 +96,8 @@ fn a_changed_suspect_of_a_fair_group_runs_at_once() {
 #[test]
 fn delayed_jobs_wait_for_their_group_once_they_are_due() {
     let (test, queue) = with_policy(CONTINUE);
-    let hour = Duration::from_hours(1);
-    let late = put(&queue, order("a", 1).delay(hour));
-    queue.enqueue_job(order("a", 2).delay(hour)).unwrap();
+    let late = put(&queue, order("a", 1).delay(HOUR));
+    queue.enqueue_job(order("a", 2).delay(HOUR)).unwrap();
     let mut client = test.client();
     change(&queue, late, JobChange::RunNow);
     assert_eq!(waiting(&mut client), 1);
@@ -133,15 +129,15 @@ fn a_unique_key_and_a_group_go_together() {
 #[test]
 fn a_job_that_ends_in_its_transaction_passes_its_turn_on() {
     let (test, queue) = with_policy(CONTINUE);
-    let finished = Finished::default();
-    let note = finished.noting();
-    let worker = worker(&queue)
-        .slots(4)
-        .handle(move |job: &Job<Order>, _: &mut Transaction<'_>| note(job))
-        .started();
+    let finished = kept::<Finished>();
+    let note = move |job: &Job<Order>, _: &mut Transaction<'_>| {
+        finished.note(job);
+        Ok(())
+    };
+    let worker = worker(&queue).slots(4).handle(note).started();
     enqueue_rounds(&queue, &["a", "b"], 10);
     let all: Vec<i64> = (1..=10).collect();
-    all_end(&test, &queue, worker, &finished, &all);
+    all_end(&test, &queue, worker, finished, &all);
     assert_eq!(finished.of("b"), all);
 }
 
@@ -169,14 +165,12 @@ fn a_job_that_is_erased_or_loses_its_workers_too_often_passes_its_turn_on() {
 #[test]
 fn a_running_job_that_is_cancelled_passes_its_turn_on() {
     let (test, queue) = with_policy(CONTINUE);
-    let gate = Gate::new();
-    let finished = Finished::default();
-    let passing = gate.clone();
+    let (gate, finished) = (kept::<Gate>(), kept::<Finished>());
     let worker = worker(&queue).runs(finished.noting_unless(move |job| {
         if job.payload().number != 1 {
             return Ok(());
         }
-        passing.pass();
+        gate.pass();
         Err(Failure::retry("cancelled"))
     }));
     let ids = enqueue_rounds(&queue, &["a"], 2);
@@ -184,7 +178,7 @@ fn a_running_job_that_is_cancelled_passes_its_turn_on() {
     let jobs = queue.database().admin().jobs();
     jobs.cancel(ids[0], &maria()).unwrap();
     gate.open();
-    all_end(&test, &queue, worker, &finished, &[2]);
+    all_end(&test, &queue, worker, finished, &[2]);
 }
 
 #[test]

@@ -37,10 +37,8 @@ fn waits(client: &mut Client) -> Vec<i64> {
 
 /// The ready jobs that wait for no group.
 fn ready(client: &mut Client) -> Vec<i64> {
-    client.column(
-        "SELECT id FROM redrive.jobs WHERE segment < 8 ORDER BY id",
-        &[],
-    )
+    let ready = "SELECT id FROM redrive.jobs WHERE segment < 8 ORDER BY id";
+    client.column(ready, &[])
 }
 
 /// The lease of a job.
@@ -73,10 +71,8 @@ fn settle_after(client: &mut Client, verdicts: &[(i64, &str)], delay_ms: i64) {
 
 fn give_back(client: &mut Client, jobs: &[i64]) {
     let lease = lease(client, jobs[0]);
-    let returned = client
-        .query(statement("give_back"), &[&lease, &jobs])
-        .expect("return unstarted jobs");
-    assert_eq!(returned.len(), jobs.len());
+    let returned = client.query(statement("give_back"), &[&lease, &jobs]);
+    assert_eq!(returned.unwrap().len(), jobs.len());
 }
 
 #[test]
@@ -235,33 +231,35 @@ fn groups_whose_jobs_are_diverted_or_under_a_rate_limit_have_no_followers() {
         let (test, queue, ids) = with_jobs(policy, 3);
         if is_limited {
             let many = RateLimit::per(1000, Duration::from_secs(1));
-            queue
-                .limit_rate(RateLimited::EachGroup, many, &maria())
-                .unwrap();
+            let limited = queue.limit_rate(RateLimited::EachGroup, many, &maria());
+            limited.unwrap();
         }
         let mut client = test.client();
         assert_eq!(claim_in_a_row(&mut client, 10), ids[..1], "{policy:?}");
     }
 }
 
+/// Retries after a millisecond.
+fn fast(queue: &Queue) -> WorkerBuilder {
+    let soon = Backoff::fixed(Duration::from_millis(1));
+    worker(queue).slots(2).backoff(soon)
+}
+
 #[test]
 fn fast_jobs_keep_their_order_through_failures_and_deaths() {
     let (test, queue) = with_policy(CONTINUE);
-    let (finished, tally) = (Finished::default(), Tally::new());
-    let worker = worker(&queue)
-        .slots(2)
-        .backoff(Backoff::fixed(Duration::from_millis(1)))
-        .runs(finished.noting_unless(move |job| {
-            match (tally.count(job.id()), job.payload().number % 50) {
-                (1, 20) => Err(Failure::retry("the first attempt fails")),
-                (_, 30) => Err(Failure::reject("it never succeeds")),
-                _ => Ok(()),
-            }
-        }));
+    let (finished, tally) = (kept::<Finished>(), Tally::new());
+    let worker = fast(&queue).runs(finished.noting_unless(move |job| {
+        match (tally.count(job.id()), job.payload().number % 50) {
+            (1, 20) => Err(Failure::retry("the first attempt fails")),
+            (_, 30) => Err(Failure::reject("it never succeeds")),
+            _ => Ok(()),
+        }
+    }));
     enqueue_rounds(&queue, &["a", "b", "c"], 300);
     drained(&queue);
     let expected = (1..=300).filter(|number| number % 50 != 30);
-    each_ran(&finished, &["a", "b", "c"], expected);
+    each_ran(finished, &["a", "b", "c"], expected);
     assert_eq!(worker.stats().dead, 18);
     stop(worker);
     no_slot_left(&test);
@@ -272,24 +270,21 @@ fn a_job_whose_follow_up_is_rejected_runs_again_before_its_followers() {
     let (test, queue) = with_policy(CONTINUE);
     test.sql(
         "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql \
-             AS $$ BEGIN RAISE EXCEPTION 'no more of them'; END $$; \
+         AS $$ BEGIN RAISE EXCEPTION 'no more of them'; END $$; \
          CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs \
-             FOR EACH ROW WHEN (NEW.kind = 'refused') EXECUTE FUNCTION public.refuse()",
+         FOR EACH ROW WHEN (NEW.kind = 'refused') EXECUTE FUNCTION public.refuse()",
     );
-    let (finished, tally) = (Finished::default(), Tally::new());
-    let worker = worker(&queue)
-        .slots(2)
-        .backoff(Backoff::fixed(Duration::from_millis(1)))
-        .runs(finished.noting_unless(move |job| {
-            if (tally.count(job.id()), job.payload().number % 50) == (1, 20) {
-                job.then_in_queue("next", NewJob::raw("refused", "{}")?)?;
-            }
-            Ok(())
-        }));
+    let (finished, tally) = (kept::<Finished>(), Tally::new());
+    let worker = fast(&queue).runs(finished.noting_unless(move |job| {
+        if (tally.count(job.id()), job.payload().number % 50) == (1, 20) {
+            job.then_in_queue("next", NewJob::raw("refused", "{}")?)?;
+        }
+        Ok(())
+    }));
     enqueue_rounds(&queue, &["a", "b", "c"], 300);
     drained(&queue);
     let expected = (1..=300).flat_map(|number| vec![number; if number % 50 == 20 { 2 } else { 1 }]);
-    each_ran(&finished, &["a", "b", "c"], expected);
+    each_ran(finished, &["a", "b", "c"], expected);
     stop(worker);
     no_slot_left(&test);
 }
@@ -297,12 +292,10 @@ fn a_job_whose_follow_up_is_rejected_runs_again_before_its_followers() {
 #[test]
 fn followers_of_a_slow_job_wait_for_their_group_again() {
     let (test, queue) = with_policy(CONTINUE);
-    let finished = Finished::default();
-    let gate = Gate::new();
-    let passing = gate.clone();
+    let (gate, finished) = (kept::<Gate>(), kept::<Finished>());
     let worker = worker(&queue).runs(finished.noting_unless(move |job| {
         if job.payload().number == 2 {
-            passing.pass();
+            gate.pass();
         }
         Ok(())
     }));
@@ -333,6 +326,6 @@ fn followers_of_a_slow_job_wait_for_their_group_again() {
     });
     gate.open();
     finish(&queue, worker);
-    each_ran(&finished, &[&*group], 1..=4);
+    each_ran(finished, &[&*group], 1..=4);
     no_slot_left(&test);
 }

@@ -3,22 +3,21 @@
 use super::*;
 
 /// A worker that rejects order 1 until its payload is edited, and finishes the others.
-fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
+fn rejecting(queue: &Queue, finished: &'static Finished) -> Worker {
     let rejected = |job: &Job<Order>| match (job.payload().number, job.generation()) {
         (1, 0) => Err(Failure::reject("broken")),
         _ => Ok(()),
     };
-    worker(queue)
-        .slots(2)
-        .runs(finished.noting_unless(rejected))
+    let handler = finished.noting_unless(rejected);
+    worker(queue).slots(2).runs(handler)
 }
 
 /// A queue whose group `a` is held by the letter of its first job; three jobs wait behind it.
-fn with_letter() -> (TestDatabase, Queue, Worker, Finished, JobId) {
+fn with_letter() -> (TestDatabase, Queue, Worker, &'static Finished, JobId) {
     let (test, queue) = with_policy(HOLD);
     let ids = enqueue_rounds(&queue, &["a"], 4);
-    let finished = Finished::default();
-    let worker = rejecting(&queue, &finished);
+    let finished = kept::<Finished>();
+    let worker = rejecting(&queue, finished);
     held(&test, 1);
     // Other groups continue meanwhile.
     enqueue(&queue, "b", 2);
@@ -52,19 +51,19 @@ fn a_redriven_letter_runs_before_its_followers() {
         }
         assert_eq!(queue.redrives(&one).redriven, [letter]);
         let first = if edits { 10 } else { 1 };
-        all_end(&test, &queue, worker, &finished, &[first, 2, 3, 4]);
+        all_end(&test, &queue, worker, finished, &[first, 2, 3, 4]);
     }
 }
 
 /// A letter has no key, so the enqueue of its job's successor is stored.
 #[test]
 fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
-    for delay in [Duration::ZERO, Duration::from_hours(1)] {
+    for delay in [Duration::ZERO, HOUR] {
         let (test, queue) = with_policy(HOLD);
         let keyed = |number| new_order(number).group("a").unique("k");
         let letter = put(&queue, keyed(1));
-        let finished = Finished::default();
-        let worker = rejecting(&queue, &finished);
+        let finished = kept::<Finished>();
+        let worker = rejecting(&queue, finished);
         held(&test, 1);
         let next = put(&queue, keyed(2).delay(delay));
         assert_ne!(next, letter);
@@ -79,7 +78,7 @@ fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
             !finished.of("a").is_empty()
         });
         test.all_due();
-        all_end(&test, &queue, worker, &finished, &[1, 2]);
+        all_end(&test, &queue, worker, finished, &[1, 2]);
         assert_eq!(test.count("unique_keys"), 0);
     }
 }
@@ -97,7 +96,7 @@ fn a_letter_that_dies_again_holds_its_group_again() {
     held(&test, 1);
     assert!(finished.of("a").is_empty());
     queue.redrives(&only(letter));
-    all_end(&test, &queue, worker, &finished, &[1, 2, 3, 4]);
+    all_end(&test, &queue, worker, finished, &[1, 2, 3, 4]);
 }
 
 /// A way in which a letter stops holding its group.
@@ -124,7 +123,7 @@ fn a_letter_that_leaves_lets_its_group_continue() {
     for end in ends {
         let (test, queue, worker, finished, letter) = with_letter();
         end(&test, &queue, letter);
-        all_end(&test, &queue, worker, &finished, &[2, 3, 4]);
+        all_end(&test, &queue, worker, finished, &[2, 3, 4]);
     }
 }
 
@@ -134,7 +133,7 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
     assert_eq!(queue.release_group("b", &maria()).unwrap(), None);
     assert_eq!(queue.release_group("a", &maria()).unwrap(), Some(letter));
     assert_eq!(queue.release_group("a", &maria()).unwrap(), None);
-    all_end(&test, &queue, worker, &finished, &[2, 3, 4]);
+    all_end(&test, &queue, worker, finished, &[2, 3, 4]);
     let open = queue.listed(&LetterFilter::new());
     assert_eq!(open.len(), 1);
     assert_eq!((open[0].id, open[0].cause), (letter, DeathCause::Rejected));
@@ -148,44 +147,36 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
 fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     let (test, queue) = with_policy(HOLD);
     let ids = enqueue_rounds(&queue, &["a", "b"], 1);
-    let worker = rejecting(&queue, &Finished::default());
+    let worker = rejecting(&queue, kept::<Finished>());
     held(&test, 2);
     stop(worker);
     let (letter, lost) = (ids[0], ids[1]);
     queue.redrives(&only(lost));
-    let (mut client, mut other) = (test.client(), test.client());
+    let mut client = test.client();
     client.change("DELETE FROM redrive.jobs WHERE id = $1", &[&lost.get()]);
     let mut tx = client.transaction().unwrap();
     let locks = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
     tx.ask::<i64>(locks, &[&lost.get()]);
     let sends = "SELECT id FROM redrive.send_back(ARRAY[$1::bigint], '{}')";
     tx.ask::<i64>(sends, &[&letter.get()]);
-    let found = thread::scope(|scope| {
-        let repair = scope.spawn(|| queue.database().admin().repair(&maria()).unwrap());
-        blocked(&mut other, 1);
-        tx.commit().unwrap();
-        repair.join().unwrap()
-    });
+    let repair = || queue.database().admin().repair(&maria()).unwrap();
+    let found = held_up(&test, repair, || tx.commit().unwrap());
     let places: Vec<_> = found.iter().map(|one| (&*one.kind, one.places)).collect();
     assert_eq!(places, [("letter", 1), ("counter", 1)]);
     assert_eq!(queue.letter(letter).state, LetterState::Redriving);
     held(&test, 1);
-    assert_eq!(slots(&mut other), 2);
+    assert_eq!(slots(&mut client), 2);
 }
 
 #[test]
 fn a_group_that_continues_redrives_its_letters_in_order() {
     let (test, queue) = with_policy(CONTINUE);
-    let finished = Finished::default();
+    let finished = kept::<Finished>();
     enqueue_rounds(&queue, &["a"], 4);
-    let rejecting_all = worker(&queue).slots(4);
-    finish(
-        &queue,
-        rejecting_all.runs(|_: &Job<Order>| Err(Failure::reject("broken"))),
-    );
+    work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
     no_slot_left(&test);
     queue.redrives(&of_orders());
     assert_eq!(waiting(&mut test.client()), 4);
-    let worker = rejecting(&queue, &finished);
-    all_end(&test, &queue, worker, &finished, &[1, 2, 3, 4]);
+    let worker = rejecting(&queue, finished);
+    all_end(&test, &queue, worker, finished, &[1, 2, 3, 4]);
 }

@@ -1,18 +1,14 @@
 //! Limited groups: a limit of running jobs per group, in all processes.
 
-use std::collections::HashMap;
-
 use super::claim::{Place, claim};
 use super::*;
 
 #[test]
 fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
     let (test, queue) = with_policy(GroupPolicy::Limit(3));
-    let running: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
-    let finished = Finished::default();
-    let gate = Gate::new();
+    let running = kept::<Mutex<BTreeMap<String, usize>>>();
+    let (finished, gate) = (kept::<Finished>(), kept::<Gate>());
     let workers = [(); 4].map(|()| {
-        let (running, gate) = (Arc::clone(&running), gate.clone());
         let held = finished.noting_unless(move |job| {
             let group = job.group().expect("a group").to_owned();
             let now = {
@@ -43,36 +39,34 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
 #[test]
 fn a_job_in_backoff_makes_room_for_the_next() {
     let (test, queue) = with_policy(GroupPolicy::Limit(1));
-    let finished = Finished::default();
+    let finished = kept::<Finished>();
     let handler = finished.noting_unless(|job| match (job.payload().number, job.attempt()) {
         (1, 1) => Err(Failure::retry("later")),
         _ => Ok(()),
     });
-    let hour = Backoff::fixed(Duration::from_hours(1));
+    let hour = Backoff::fixed(HOUR);
     let worker = worker(&queue).backoff(hour).runs(handler);
     enqueue_rounds(&queue, &["a"], 3);
     wait_until("the others to run", SOON, || finished.of("a") == [2, 3]);
     test.reaches("group_slots", 0);
     test.all_due();
-    all_end(&test, &queue, worker, &finished, &[2, 3, 1]);
+    all_end(&test, &queue, worker, finished, &[2, 3, 1]);
 }
 
 #[test]
 fn a_freed_slot_is_taken_long_before_a_poll() {
     let (_test, queue) = with_policy(GroupPolicy::Limit(8));
-    let gates: Arc<Vec<Gate>> = Arc::new((0..=40).map(|_| Gate::new()).collect());
-    let started: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let gates = [(); 41].map(|()| kept::<Gate>());
+    let started = kept::<Mutex<Vec<usize>>>();
     let workers = [(); 2].map(|()| {
-        let (gates, started) = (Arc::clone(&gates), Arc::clone(&started));
-        worker(&queue)
-            .slots(4)
-            .poll_interval(Duration::from_mins(1))
-            .runs(move |job: &Job<Order>| {
-                let number = usize::try_from(job.payload().number).unwrap();
-                started.lock().unwrap().push(number);
-                gates[number].pass();
-                Ok(())
-            })
+        let builder = worker(&queue).slots(4);
+        let builder = builder.poll_interval(Duration::from_mins(1));
+        builder.runs(move |job: &Job<Order>| {
+            let number = usize::try_from(job.payload().number).unwrap();
+            started.lock().unwrap().push(number);
+            gates[number].pass();
+            Ok(())
+        })
     });
     enqueue_rounds(&queue, &["a"], 40);
     // Less than the poll interval, and much more than a slow machine needs.
@@ -88,7 +82,38 @@ fn a_freed_slot_is_taken_long_before_a_poll() {
         gates[number].open();
         running(9 + ended);
     }
-    gates.iter().for_each(Gate::open);
+    gates.iter().for_each(|gate| gate.open());
     drained(&queue);
     stop_all(workers);
+}
+
+#[test]
+fn jobs_of_groups_need_tokens_and_keep_their_order() {
+    for limited in [RateLimited::Queue, RateLimited::Kind("order")] {
+        let (test, queue) = with_policy(CONTINUE);
+        let once = RateLimit::per(1, DAY).burst(1);
+        queue.limit_rate(limited, once, &maria()).unwrap();
+        enqueue_rounds(&queue, &["a", "b", "c"], 20);
+        let finished = kept::<Finished>();
+        let worker = worker(&queue).slots(4).runs(finished.noting());
+        wait_until("a token's use", SOON, || finished.all().len() == 1);
+        assert_eq!(waiting(&mut test.client()), 59);
+        let more = RateLimit::per(10_000, Duration::from_secs(1));
+        queue.limit_rate(limited, more, &maria()).unwrap();
+        finish(&queue, worker);
+        each_ran(finished, &["a", "b", "c"], 1..=20);
+        no_slot_left(&test);
+    }
+}
+
+#[test]
+fn a_replaced_job_keeps_its_place_in_its_group() {
+    let (test, queue) = with_policy(CONTINUE);
+    let keyed = |number: i64| order("a", number).unique("k").replace(Replace::Both);
+    let first = queue.enqueue_job(keyed(1)).unwrap();
+    enqueue(&queue, "a", 2);
+    let again = queue.enqueue_job(keyed(3)).unwrap();
+    assert_eq!(again, Enqueued::Replaced(first.id()));
+    assert_eq!(waiting(&mut test.client()), 2);
+    run_all(&test, &queue, &[3, 2]);
 }

@@ -6,7 +6,7 @@ const GROUPS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// A worker whose jobs fail on their first attempt if their number is even, and which fails the test if two
 /// jobs of a group run at the same time.
-fn strict(queue: &Queue, finished: &Finished, tally: &Tally, backoff: Backoff) -> Worker {
+fn strict(queue: &Queue, finished: &'static Finished, tally: &Tally, backoff: Backoff) -> Worker {
     let (running, tally) = (Mutex::new(Vec::<String>::new()), tally.clone());
     let handler = finished.noting_unless(move |job| {
         let group = job.group().expect("a group").to_owned();
@@ -29,14 +29,14 @@ fn strict(queue: &Queue, finished: &Finished, tally: &Tally, backoff: Backoff) -
 fn eight_workers_run_each_group_in_order_through_retries() {
     for backoff in [Duration::ZERO, Duration::from_millis(2)] {
         let (test, queue) = with_policy(CONTINUE);
-        let (finished, tally) = (Finished::default(), Tally::new());
+        let (finished, tally) = (kept::<Finished>(), Tally::new());
         let workers = [(); 8].map(|()| {
             let queue = test.queue("orders");
-            strict(&queue, &finished, &tally, Backoff::fixed(backoff))
+            strict(&queue, finished, &tally, Backoff::fixed(backoff))
         });
         enqueue_rounds(&queue, &GROUPS, 20);
         drained(&queue);
-        each_ran(&finished, &GROUPS, 1..=20);
+        each_ran(finished, &GROUPS, 1..=20);
         assert_eq!(stop_all(workers), 6 * 20);
         no_slot_left(&test);
     }
@@ -45,9 +45,9 @@ fn eight_workers_run_each_group_in_order_through_retries() {
 #[test]
 fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
     let (test, queue) = with_policy(CONTINUE);
-    let finished = Finished::default();
-    let hour = Backoff::fixed(Duration::from_hours(1));
-    let worker = strict(&queue, &finished, &Tally::new(), hour);
+    let finished = kept::<Finished>();
+    let hour = Backoff::fixed(HOUR);
+    let worker = strict(&queue, finished, &Tally::new(), hour);
     for (group, number) in [("a", 2), ("a", 3), ("b", 1), ("b", 3)] {
         enqueue(&queue, group, number);
     }
@@ -61,7 +61,7 @@ fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
         (waiting(&mut client), slots(&mut client)) == (1, 1)
     });
     test.all_due();
-    all_end(&test, &queue, worker, &finished, &[2, 3]);
+    all_end(&test, &queue, worker, finished, &[2, 3]);
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn a_lost_worker_and_a_stop_keep_the_order() {
     assert!(client.count(with_turn) <= 1);
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
     gate.open();
-    let (finished, tally) = (Finished::default(), Tally::new());
+    let (finished, tally) = (kept::<Finished>(), Tally::new());
     drop(lost);
-    let rest = strict(&queue, &finished, &tally, Backoff::fixed(Duration::ZERO));
+    let rest = strict(&queue, finished, &tally, Backoff::fixed(Duration::ZERO));
     drained(&queue);
     assert!(finished.of("a").is_sorted());
     stop(rest);
@@ -91,23 +91,20 @@ fn a_lost_worker_and_a_stop_keep_the_order() {
 #[test]
 fn jobs_released_by_a_stop_run_before_their_followers() {
     let (test, queue) = with_policy(CONTINUE);
-    let started = Tally::new();
-    let starts = started.clone();
+    let started = kept::<Tally>();
     let interrupted = worker(&queue).slots(2).runs(move |job: &Job<Order>| {
-        starts.count(job.id());
-        while !job.is_cancelled() {
-            thread::yield_now();
-        }
+        started.count(job.id());
+        wait_until("the stop", SOON, || job.is_cancelled());
         Err(Failure::retry("interrupted"))
     });
     enqueue_rounds(&queue, &["a", "b"], 3);
     wait_until("both groups to start", SOON, || started.order().len() == 2);
     interrupted.stop(Duration::ZERO).unwrap();
     assert_eq!(started.order().len(), 2);
-    let (finished, tally) = (Finished::default(), Tally::new());
-    let worker = strict(&queue, &finished, &tally, Backoff::fixed(Duration::ZERO));
+    let (finished, tally) = (kept::<Finished>(), Tally::new());
+    let worker = strict(&queue, finished, &tally, Backoff::fixed(Duration::ZERO));
     finish(&queue, worker);
-    each_ran(&finished, &["a", "b"], 1..=3);
+    each_ran(finished, &["a", "b"], 1..=3);
     no_slot_left(&test);
 }
 
@@ -117,16 +114,16 @@ fn a_head_of_an_unhandled_kind_stops_only_its_group() {
     let unknown = put(&queue, NewJob::raw("unknown", "{}").unwrap().group("a"));
     enqueue(&queue, "a", 1);
     enqueue(&queue, "b", 1);
-    let finished = Finished::default();
+    let finished = kept::<Finished>();
     let at_once = Backoff::fixed(Duration::ZERO);
-    let worker = strict(&queue, &finished, &Tally::new(), at_once);
+    let worker = strict(&queue, finished, &Tally::new(), at_once);
     wait_until("the other group to finish", SOON, || {
         finished.of("b") == [1]
     });
     assert!(finished.of("a").is_empty());
     let jobs = queue.database().admin().jobs();
     jobs.cancel(unknown, &maria()).unwrap();
-    all_end(&test, &queue, worker, &finished, &[1]);
+    all_end(&test, &queue, worker, finished, &[1]);
 }
 
 #[test]

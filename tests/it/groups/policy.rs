@@ -16,11 +16,8 @@ fn a_policy_that_lets_groups_continue_waits_for_a_death_and_frees_its_group() {
                                                          NULL, NULL)::redrive.death)) \
          FROM gone g, redrive.jobs_of(g.lease) j",
     );
-    thread::scope(|scope| {
-        scope.spawn(|| queue.set_group_policy(CONTINUE, &maria()).unwrap());
-        blocked(&mut client, 1);
-        death.commit().unwrap();
-    });
+    let change = || queue.set_group_policy(CONTINUE, &maria()).unwrap();
+    held_up(&test, change, || death.commit().unwrap());
     assert_eq!(slots(&mut client), 0);
     run_all(&test, &queue, &[2]);
 }
@@ -29,11 +26,10 @@ fn a_policy_that_lets_groups_continue_waits_for_a_death_and_frees_its_group() {
 fn without_a_policy_a_group_is_metadata() {
     let (test, queue) = TestDatabase::with_orders();
     assert_eq!(queue.group_policy().unwrap(), GroupPolicy::None);
-    let finished = Finished::default();
+    let finished = kept::<Finished>();
     enqueue_rounds(&queue, &["a"], 3);
-    let mut client = test.client();
-    assert_eq!(waiting(&mut client), 0);
-    finish(&queue, finishing(&queue, &finished));
+    assert_eq!(waiting(&mut test.client()), 0);
+    finish(&queue, finishing(&queue, finished));
     assert_eq!(finished.of("a").len(), 3);
     no_slot_left(&test);
 }
@@ -42,14 +38,8 @@ fn without_a_policy_a_group_is_metadata() {
 fn a_policy_that_is_the_same_writes_no_audit() {
     let (test, queue) = TestDatabase::with_orders();
     let [three, four] = [3, 4].map(GroupPolicy::Limit);
-    for (policy, audits) in [
-        (HOLD, 1),
-        (HOLD, 1),
-        (three, 2),
-        (three, 2),
-        (four, 3),
-        (HOLD, 4),
-    ] {
+    let policies = [HOLD, HOLD, three, three, four, HOLD];
+    for (policy, audits) in policies.into_iter().zip([1, 1, 2, 2, 3, 4]) {
         queue.set_group_policy(policy, &maria()).unwrap();
         assert_eq!(queue.group_policy().unwrap(), policy);
         assert_eq!(test.count("audit"), audits, "{policy:?}");
@@ -67,7 +57,7 @@ fn jobs_that_wait_run_after_any_change_of_the_policy() {
         (GroupPolicy::None, CONTINUE),
     ] {
         let (test, queue) = with_policy(before);
-        let finished = Finished::default();
+        let finished = kept::<Finished>();
         enqueue_rounds(&queue, &["a", "b"], 5);
         let mut client = test.client();
         let running = claim(&mut client, 3, &mut Place::default());
@@ -76,7 +66,7 @@ fn jobs_that_wait_run_after_any_change_of_the_policy() {
         enqueue_rounds(&queue, &["a", "b"], 5);
         // The jobs that ran under the former policy.
         expire_leases(&mut client);
-        finish(&queue, finishing(&queue, &finished));
+        finish(&queue, finishing(&queue, finished));
         let ran = finished.all().len();
         assert_eq!(ran, 20, "{before:?} {after:?}: {running:?}");
         no_slot_left(&test);
@@ -105,31 +95,28 @@ fn a_job_that_a_transaction_adds_after_the_end_of_the_policy_still_runs() {
     let mut late = late.transaction().unwrap();
     queue.enqueue_job_in(&mut late, order("a", 1)).unwrap();
     queue.set_group_policy(GroupPolicy::None, &maria()).unwrap();
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
+    let finished = kept::<Finished>();
+    let worker = finishing(&queue, finished);
     enqueue(&queue, "a", 2);
     drained(&queue);
     late.commit().unwrap();
-    all_end(&test, &queue, worker, &finished, &[2, 1]);
+    all_end(&test, &queue, worker, finished, &[2, 1]);
 }
 
 #[test]
 fn a_running_worker_learns_of_a_policy() {
     let (test, queue) = TestDatabase::with_orders();
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
+    let finished = kept::<Finished>();
+    let worker = finishing(&queue, finished);
     queue.set_group_policy(CONTINUE, &maria()).unwrap();
     enqueue_rounds(&queue, &["a"], 5);
-    all_end(&test, &queue, worker, &finished, &[1, 2, 3, 4, 5]);
+    all_end(&test, &queue, worker, finished, &[1, 2, 3, 4, 5]);
 }
 
 #[test]
 fn sql_sets_policies_and_enqueues_into_groups() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
-    client.sql(
-        "SELECT redrive.set_group_policy('orders', 'limit', job_limit => 2, reason => 'a test')",
-    );
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    client.sql("SELECT redrive.set_group_policy('orders', 'limit', job_limit => 2, reason => 'x')");
     assert_eq!(queue.group_policy().unwrap(), GroupPolicy::Limit(2));
     for delay in ["0", "1 hour"] {
         let enqueue = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', delay => $1::text::interval, \
@@ -151,9 +138,8 @@ fn sql_sets_policies_and_enqueues_into_groups() {
          set_group_policy('', 'fair')              -- queue
          enqueue('orders', 'order', '{}', group_key => '') -- the group is 0 bytes",
     );
-    let error = queue
-        .set_group_policy(GroupPolicy::Limit(0), &maria())
-        .unwrap_err();
+    let none = GroupPolicy::Limit(0);
+    let error = queue.set_group_policy(none, &maria()).unwrap_err();
     assert!(error.is_invalid(), "{error}");
     has(error, "group policy of queue `orders`");
 }

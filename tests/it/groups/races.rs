@@ -7,7 +7,7 @@ const DIVERTED: &str = "dead_letters WHERE cause = 'diverted' AND group_key = 'a
 const GATE: i64 = 20_261_125;
 
 /// A worker that rejects each order in its first generation.
-fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
+fn rejecting(queue: &Queue, finished: &'static Finished) -> Worker {
     worker(queue).runs(finished.noting_unless(|job| match job.generation() {
         0 => Err(Failure::reject("broken")),
         _ => Ok(()),
@@ -18,7 +18,7 @@ fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
 struct Diverted {
     test: TestDatabase,
     queue: Queue,
-    finished: Finished,
+    finished: &'static Finished,
     ids: Vec<JobId>,
     worker: Worker,
 }
@@ -26,9 +26,9 @@ struct Diverted {
 impl Diverted {
     fn new() -> Diverted {
         let (test, queue) = with_policy(DIVERT);
-        let finished = Finished::default();
+        let finished = kept::<Finished>();
         let ids = enqueue_rounds(&queue, &["a"], 2);
-        let worker = rejecting(&queue, &finished);
+        let worker = rejecting(&queue, finished);
         test.reaches(DIVERTED, 1);
         Diverted {
             test,
@@ -40,7 +40,7 @@ impl Diverted {
     }
 
     /// Stops the worker.
-    fn stopped(self) -> (TestDatabase, Queue, Finished, Vec<JobId>) {
+    fn stopped(self) -> (TestDatabase, Queue, &'static Finished, Vec<JobId>) {
         stop(self.worker);
         (self.test, self.queue, self.finished, self.ids)
     }
@@ -76,10 +76,8 @@ fn is_waiting(client: &mut Client, at_gate: &str) -> bool {
 
 /// The jobs that could run although their group has no turn for them, and those that could not although it has.
 fn misplaced(client: &mut Client) -> i64 {
-    client.count(
-        "jobs j
-         WHERE (j.segment = 8) = EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = j.id)",
-    )
+    let has_turn = "EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = j.id)";
+    client.count(&format!("jobs j WHERE (j.segment = 8) = {has_turn}"))
 }
 
 /// Redrives a letter, and calls `other` once the redrive has chosen where its job goes. Returns the answer.
@@ -111,7 +109,7 @@ fn during_a_redrive<T: Send>(
 fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
     let (test, queue) = with_policy(HOLD);
     let ids = enqueue_rounds(&queue, &["a"], 2);
-    let worker_of_first = rejecting(&queue, &Finished::default());
+    let worker_of_first = rejecting(&queue, kept::<Finished>());
     held(&test, 1);
     stop(worker_of_first);
     during_a_redrive(&test, &queue, ids[0], || {
@@ -124,8 +122,8 @@ fn a_letter_that_is_redriven_while_it_takes_the_turn_runs() {
     let (test, queue, finished, ids) = Diverted::new().stopped();
     let discarded = during_a_redrive(&test, &queue, ids[1], || queue.discards(&only(ids[0])));
     assert_eq!(discarded, [ids[0]]);
-    let worker = rejecting(&queue, &finished);
-    all_end(&test, &queue, worker, &finished, &[2]);
+    let worker = rejecting(&queue, finished);
+    all_end(&test, &queue, worker, finished, &[2]);
 }
 
 #[test]
@@ -134,7 +132,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
     let mut observer = test.client();
     // The second job becomes a letter again, because the first letter is still open.
     queue.redrives(&only(ids[1]));
-    let delayed = put(&queue, order("a", 3).delay(Duration::from_hours(1)));
+    let delayed = put(&queue, order("a", 3).delay(HOUR));
     let mut session = test.client();
     let mut diverting = session.transaction().unwrap();
     let divert = "SELECT redrive.divert('orders', ARRAY['a'], 10)";
@@ -151,7 +149,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
 
     // The second letter takes the turn of the first, and diverts the jobs behind it.
     queue.redrives(&only(ids[0]));
-    let worker = rejecting(&queue, &finished);
+    let worker = rejecting(&queue, finished);
     wait_until("the first job to run", SOON, || finished.of("a") == [1]);
     let later = enqueue(&queue, "a", 4);
     finish(&queue, worker);
