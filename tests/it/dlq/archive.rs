@@ -139,7 +139,7 @@ fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
     assert!(db.letter(made[0]).discard_reason.is_none());
     // An open letter is as young as its restore: a rule for old letters leaves it.
     client.sql("UPDATE redrive.dead_letters SET died_at = died_at - interval '1 year'");
-    let rule = RetentionRule::archive(LetterState::Open, Duration::from_hours(24));
+    let rule = RetentionRule::archive(LetterState::Open, DAY);
     db.retains(&rule);
     let due = db.dlq().retention().due().unwrap();
     assert_eq!(due.iter().map(|due| due.letters).sum::<u64>(), 0);
@@ -193,12 +193,8 @@ fn a_preview_beside_a_restore_keeps_each_result_with_its_letter() {
     let restored = "SELECT count(*) FROM redrive.restore_archived($1, 0, 1, false, NULL, NULL)";
     let restored: i64 = restore.ask(restored, &[&json!({})]);
     assert_eq!(restored, 1);
-    let preview = thread::scope(|scope| {
-        let preview = scope.spawn(|| db.dlq().preview_restore(&LetterFilter::new()));
-        blocked(&mut test.client(), 1);
-        restore.commit().unwrap();
-        preview.join().unwrap().unwrap()
-    });
+    let preview = || db.dlq().preview_restore(&LetterFilter::new()).unwrap();
+    let preview = held_up(&test, preview, || restore.commit().unwrap());
     assert_eq!(preview.left, [(made[0], NotRestored::IdTaken)]);
     assert_eq!(preview.letters, made[1..]);
 }
@@ -230,8 +226,7 @@ fn the_filter_of_letters_selects_in_the_archive() {
     db.captures(&mail);
     archive_all(db);
     // The groups of the archived letters are gone.
-    test.client()
-        .sql("SELECT redrive.fold_letters(); DELETE FROM redrive.groups");
+    test.sql("SELECT redrive.fold_letters(); DELETE FROM redrive.groups");
     let found = |filter: &str| -> u64 {
         let filter: LetterFilter = filter.parse().unwrap();
         let listed = db.dlq().archived(&filter).unwrap().len() as u64;

@@ -6,7 +6,7 @@ use redrive_tests::prelude::*;
 fn odd() -> Vec<String> {
     let many =
         |item: &str, times: usize| format!("[{}{item}]", format!("{item},").repeat(times - 1));
-    let mut odd = vec![
+    let long = [
         // jsonb would write a gigabyte.
         many("1e9999", 108_000),
         many("-1.5E+9999", 30_000),
@@ -18,21 +18,18 @@ fn odd() -> Vec<String> {
         format!("{}1{}", "[{\"a\":".repeat(2_500), "}]".repeat(2_500)),
         format!("{{\"1e9999\": \"{}\"}}", "1e9999 ".repeat(100_000)),
     ];
-    odd.extend(
-        [
-            r#"{ "b" : 1,"a":2,  "b":3 }"#,
-            r"[1.0, 1.00, 1e2, 1E+2, -0, 0.1e-7, 100000000000000000000000000000001]",
-            r#""\u0000""#,
-            r#"{"\u0000":1}"#,
-            r#""\ud800 \udc00""#,
-            r#""\/\u0041\ud83d\ude00é""#,
-            "null",
-            "\t[ ]\r\n",
-            r#"{"":{"":[{}]}}"#,
-        ]
-        .map(str::to_owned),
-    );
-    odd
+    let short = [
+        r#"{ "b" : 1,"a":2,  "b":3 }"#,
+        r"[1.0, 1.00, 1e2, 1E+2, -0, 0.1e-7, 100000000000000000000000000000001]",
+        r#""\u0000""#,
+        r#"{"\u0000":1}"#,
+        r#""\ud800 \udc00""#,
+        r#""\/\u0041\ud83d\ude00é""#,
+        "null",
+        "\t[ ]\r\n",
+        r#"{"":{"":[{}]}}"#,
+    ];
+    [long, short.map(str::to_owned)].concat()
 }
 
 /// Stores jobs as a role with the right to insert them can, and returns their ids.
@@ -55,35 +52,25 @@ fn same(found: &[String], expected: &[String]) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
         let start: String = expected.chars().take(60).collect();
-        assert!(
-            found == expected,
-            "{start}: {} bytes became {}",
-            expected.len(),
-            found.len()
-        );
+        let lengths = (expected.len(), found.len());
+        assert!(found == expected, "{start}: became other: {lengths:?}");
     }
 }
 
 #[test]
 fn a_redriven_job_is_byte_for_byte_what_died() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
     let odd = odd();
     let ids = store(&mut client, &odd);
-    let came: Arc<Mutex<Vec<(i64, u32, String)>>> = Arc::default();
-    let worker = {
-        let came = Arc::clone(&came);
-        worker(&queue)
-            .handle_any(move |job| {
-                let payload = job.payload().get().to_owned();
-                came.lock()
-                    .unwrap()
-                    .push((job.id().get(), job.generation(), payload));
-                Err(Failure::reject("no"))
-            })
-            .started()
-    };
+    let (tell, came) = mpsc::channel();
+    let worker = worker(&queue).handle_any(move |job| {
+        let payload = job.payload().get().to_owned();
+        let one = (job.id().get(), job.generation(), payload);
+        tell.send(one).unwrap();
+        Err(Failure::reject("no"))
+    });
+    let worker = worker.started();
     drained(&queue);
     same(&texts(&mut client, "dead_letters", &ids), &odd);
     let filter = of_orders();
@@ -93,11 +80,8 @@ fn a_redriven_job_is_byte_for_byte_what_died() {
     // An edit and its undo, and the archive and its return.
     let edit = Edit::set("{}").unwrap();
     assert_eq!(db.edits(&filter, &edit).edited.len(), odd.len());
-    let undone = db
-        .dlq()
-        .restore_versions_while(&filter, None, &Operator::default(), |_| {
-            ControlFlow::Continue(())
-        });
+    let (dlq, go_on) = (db.dlq(), |_: &Changed| ControlFlow::Continue(()));
+    let undone = dlq.restore_versions_while(&filter, None, &maria(), go_on);
     assert_eq!(undone.unwrap().letters.len(), odd.len());
     same(&texts(&mut client, "dead_letters", &ids), &odd);
     for step in [
@@ -111,7 +95,7 @@ fn a_redriven_job_is_byte_for_byte_what_died() {
     let restored = "SELECT result FROM redrive.restore_archived('{}', 0, 1000, false, NULL, NULL)";
     assert_eq!(client.query(restored, &[]).unwrap().len(), odd.len());
     same(&texts(&mut client, "dead_letters", &ids), &odd);
-    let mut came = came.lock().unwrap().clone();
+    let mut came: Vec<(i64, u32, String)> = came.try_iter().collect();
     came.sort();
     assert_eq!(came.len(), 2 * odd.len());
     for (turn, (id, generation, payload)) in came.iter().enumerate() {
@@ -123,7 +107,6 @@ fn a_redriven_job_is_byte_for_byte_what_died() {
 #[test]
 fn a_capture_of_json_is_redriven_as_its_bytes() {
     let (test, db) = TestDatabase::opened();
-    let mut client = test.client();
     let odd = odd();
     let capture = |(at, raw): (usize, &String)| {
         let event = ForeignFailure::new("s", at.to_string(), "orders", "odd", raw.as_bytes());
@@ -131,22 +114,19 @@ fn a_capture_of_json_is_redriven_as_its_bytes() {
     };
     let ids: Vec<i64> = odd.iter().enumerate().map(capture).collect();
     db.redrives(&LetterFilter::new());
-    same(&texts(&mut client, "jobs", &ids), &odd);
+    same(&texts(&mut test.client(), "jobs", &ids), &odd);
 }
 
 #[test]
 fn letters_that_cannot_be_read_harm_no_others() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
     // The oldest are the odd ones: a run, a policy and an export begin with them.
     let odd = odd();
     store(&mut client, &odd);
     queue.enqueue_many(&Order::up_to(5)).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::reject("no")))
-        .handle_kind("odd", |_| Err(Failure::reject("no")))
-        .started();
+    let worker = worker(&queue).handle_any(|_| Err(Failure::reject("no")));
+    let worker = worker.started();
     drained(&queue);
     let open = || LetterFilter::new().state(LetterState::Open).limit(1000);
     let total = odd.len() + 5;
@@ -204,18 +184,16 @@ fn letters_that_cannot_be_read_harm_no_others() {
 /// A rule with a path cannot look into a payload that cannot be read.
 #[test]
 fn a_redaction_by_path_drops_a_payload_that_cannot_be_read() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     client.sql("SELECT redrive.add_redaction(NULL, NULL, '{/card}')");
     let secret = r#"{"card": "secret-1", "a": "\u0000"}"#.to_owned();
     let plain = r#"{ "card" : null ,"n":1e2}"#.to_owned();
     let other = r#"{ "cart" : 1.0 }"#.to_owned();
     let ids = store(&mut client, &[secret, plain, other.clone()]);
     for id in &ids {
-        db.admin().cancel(JobId::new(*id)).unwrap();
+        queue.database().admin().cancel(JobId::new(*id)).unwrap();
     }
-    let letter = |id: i64| db.letter(JobId::new(id));
+    let letter = |id: i64| queue.letter(JobId::new(id));
     let dropped = letter(ids[0]);
     assert!(dropped.payload.is_none());
     assert_eq!(dropped.raw.as_deref(), Some(&b"[redacted]"[..]));

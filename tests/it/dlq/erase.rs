@@ -58,10 +58,8 @@ fn moved(test: &TestDatabase, queue: &Queue) -> JobId {
     let moved = dead(queue, &[42])[0];
     let set = Edit::set(r#"{"tenant": 7, "card": "card-of-7"}"#).unwrap();
     queue.database().edits(&only(moved), &set);
-    test.client().change(
-        "UPDATE redrive.dead_letters SET error_message = 'declined card-of-7', detail_id = NULL, history = '[]' WHERE id = $1",
-        &[&moved.get()],
-    );
+    let texts = "UPDATE redrive.dead_letters SET error_message = 'declined card-of-7', detail_id = NULL, history = '[]' WHERE id = $1";
+    test.client().change(texts, &[&moved.get()]);
     moved
 }
 
@@ -88,7 +86,7 @@ fn stage(test: &TestDatabase) -> (Queue, Database) {
     let captured = db.captures(&event);
     db.redrives(&only(captured));
     put(&queue, order(42).unique("one").group("card-of-42"));
-    put(&queue, order(42).delay(Duration::from_hours(1)));
+    put(&queue, order(42).delay(HOUR));
     put(&queue, order(7));
     // In the audit.
     db.discards(&tenant(7));
@@ -103,7 +101,7 @@ fn an_erased_tenant_leaves_only_a_record_that_it_happened() {
     let test = TestDatabase::migrated();
     let (_queue, db) = stage(&test);
     // Windows of unique keys and buckets of groups, which outlive their jobs.
-    test.client().sql(
+    test.sql(
         "INSERT INTO redrive.group_buckets VALUES ('orders', 'card-of-42', now() + interval '1 year');
          INSERT INTO redrive.unique_windows (queue, key, job_id, ends_at)
          SELECT 'orders', concat('card-of-', l.tenant, ' ', l.id), l.id, now() + interval '1 year'
@@ -178,19 +176,14 @@ fn a_leased_job_stays_and_is_erased_when_the_erasure_is_repeated() {
 /// Another session has locked the job and will commit it in another place.
 #[test]
 fn a_job_that_moves_during_an_erasure_is_erased() {
+    let promoted =
+        "SELECT redrive.make_ready(ARRAY(SELECT ctid FROM redrive.jobs_delayed FOR UPDATE))";
+    let cancelled = "SELECT redrive.change_jobs('cancel', '{}', NULL, NULL, 10, 'x', 'me', NULL)";
+    let replaced = "SELECT redrive.enqueue('orders', 'order', '{}', '1 hour', unique_key => 'one', replace => 'time')";
     for (delay, moving) in [
-        (
-            Duration::from_hours(1),
-            "SELECT redrive.make_ready(ARRAY(SELECT ctid FROM redrive.jobs_delayed FOR UPDATE))",
-        ),
-        (
-            Duration::ZERO,
-            "SELECT redrive.change_jobs('cancel', '{}', NULL, NULL, 10, 'x', 'me', NULL)",
-        ),
-        (
-            Duration::ZERO,
-            "SELECT redrive.enqueue('orders', 'order', '{}', '1 hour', unique_key => 'one', replace => 'time')",
-        ),
+        (HOUR, promoted),
+        (Duration::ZERO, cancelled),
+        (Duration::ZERO, replaced),
     ] {
         let (test, queue) = TestDatabase::with_orders();
         put(&queue, order(42).unique("one").delay(delay));
@@ -198,12 +191,8 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
         let mut client = test.client();
         let mut moved = client.transaction().unwrap();
         moved.sql(moving);
-        let erased = thread::scope(|scope| {
-            let erasure = scope.spawn(|| dlq.erase(&tenant(42), &maria()));
-            blocked(&mut test.client(), 1);
-            moved.commit().unwrap();
-            erasure.join().unwrap().unwrap()
-        });
+        let erase = || dlq.erase(&tenant(42), &maria());
+        let erased = held_up(&test, erase, || moved.commit().unwrap()).unwrap();
         assert_eq!(erased.jobs + erased.letters, 1, "{moving}");
         assert!(dlq.erasable(&tenant(42)).unwrap().is_empty(), "{moving}");
         no_drift(queue.database());
@@ -215,13 +204,9 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
 fn a_letter_that_is_redriven_or_restored_during_an_erasure_is_erased() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    for (is_archived, send) in [
-        (false, "SELECT redrive.redrive('{}')"),
-        (
-            true,
-            "SELECT redrive.restore_archived('{}', 0, 10, false, NULL, NULL)",
-        ),
-    ] {
+    let redrive = "SELECT redrive.redrive('{}')";
+    let restore = "SELECT redrive.restore_archived('{}', 0, 10, false, NULL, NULL)";
+    for (is_archived, send) in [(false, redrive), (true, restore)] {
         dead(&queue, &[42]);
         if is_archived {
             assert_eq!(archive_all(db), 1);
@@ -229,12 +214,8 @@ fn a_letter_that_is_redriven_or_restored_during_an_erasure_is_erased() {
         let mut client = test.client();
         let mut sent = client.transaction().unwrap();
         sent.sql(send);
-        let erased = thread::scope(|scope| {
-            let erasure = scope.spawn(|| db.dlq().erase(&tenant(42), &maria()));
-            blocked(&mut test.client(), 1);
-            sent.commit().unwrap();
-            erasure.join().unwrap().unwrap()
-        });
+        let erase = || db.dlq().erase(&tenant(42), &maria()).unwrap();
+        let erased = held_up(&test, erase, || sent.commit().unwrap());
         assert_eq!(erased.letters, 1, "{send}");
         assert!(db.dlq().erasable(&tenant(42)).unwrap().is_empty(), "{send}");
     }
@@ -283,11 +264,11 @@ fn an_erasure_from_sql_is_one_transaction() {
         FROM redrive.erase('{"payload": "$.tenant == 42"}', 'INC-7')"#;
     let mut transaction = client.transaction().unwrap();
     let rows = transaction.query(erase, &[]).unwrap();
-    let of = |place: &str| -> i64 {
-        let row = rows.iter().find(|row| row.get::<_, &str>("place") == place);
-        row.expect("the place").get("entries")
-    };
-    assert_eq!((of("jobs"), of("letters"), of("archive")), (3, 3, 1));
+    let rows = rows
+        .iter()
+        .map(|row| (row.get("place"), row.get("entries")));
+    let rows: BTreeMap<String, i64> = rows.collect();
+    assert_eq!((rows["jobs"], rows["letters"], rows["archive"]), (3, 3, 1));
     transaction.rollback().unwrap();
     assert!(!traces(&test, "card-of-42").is_empty());
     client.query(erase, &[]).unwrap();
@@ -314,15 +295,14 @@ fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
     let hers = only(ids[0]);
     db.redrives(&hers);
     finish(&queue, dying);
-    let mut client = test.client();
-    client.sql(
+    test.sql(
         "SELECT redrive.add_group_rule(o.group_id, 'merge', n.group_id, NULL) \
-             FROM redrive.dead_letters o, redrive.dead_letters n \
-             WHERE o.payload ->> 'tenant' = '42' AND n.payload ->> 'tenant' = '7'; \
-             SELECT redrive.regroup_letters(r.id, 100, NULL) FROM redrive.group_rules r",
+         FROM redrive.dead_letters o, redrive.dead_letters n \
+         WHERE o.payload ->> 'tenant' = '42' AND n.payload ->> 'tenant' = '7'; \
+         SELECT redrive.regroup_letters(r.id, 100, NULL) FROM redrive.group_rules r",
     );
     let groups = "SELECT count(DISTINCT group_id) FROM redrive.dead_letters";
-    assert_eq!(client.ask::<i64>(groups, &[]), 1);
+    assert_eq!(test.client().ask::<i64>(groups, &[]), 1);
     let hers = traces(&test, "Maria");
     assert!(hers.len() >= 3, "{hers:?}");
     let others = traces(&test, "Peter");

@@ -14,6 +14,7 @@ fn odd_bytes_survive_an_export_and_import() {
     let (test, db) = TestDatabase::opened();
     let all: Vec<u8> = (0..=255).collect();
     let deep = [vec![b'['; 300], vec![b']'; 300]].concat();
+    let text = "größe \u{202e}\u{1f600}\u{2028}\r\n\t\\\"";
     let events: [(&str, &[u8]); 11] = [
         ("malformed", br#"{"number": 1, "#),
         ("nul", b"{\"a\": \"\0\"}"),
@@ -25,19 +26,14 @@ fn odd_bytes_survive_an_export_and_import() {
         ("spaces", b" {\"b\":1,\n \"a\" : 2} \r\n"),
         ("null", b"null"),
         ("deep", &deep),
-        (
-            "text",
-            "größe \u{202e}\u{1f600}\u{2028}\r\n\t\\\"".as_bytes(),
-        ),
+        ("text", text.as_bytes()),
     ];
     for (position, raw) in events {
-        let event = ForeignFailure::new("kafka:\"o\"\n", position, "orders", "order.placed", raw)
-            .content_type("application/x-odd; a=\"b\"")
-            .header("trace", "a\nb")
-            .header("empty", "")
-            .error("Parse\"Error", format!("cannot read\n{position}"))
-            .detail("at byte 7\n\tat main");
-        db.captures(&event);
+        let event = ForeignFailure::new("kafka:\"o\"\n", position, "orders", "order.placed", raw);
+        let event = event.content_type("application/x-odd; a=\"b\"");
+        let event = event.header("trace", "a\nb").header("empty", "");
+        let event = event.error("Parse\"Error", format!("cannot read\n{position}"));
+        db.captures(&event.detail("at byte 7\n\tat main"));
     }
     let exported = test.run("dlq export orders");
     assert_eq!(exported.out.lines().count(), events.len());
@@ -45,9 +41,9 @@ fn odd_bytes_survive_an_export_and_import() {
 
     let other = TestDatabase::migrated();
     let file = TempFile::of(&exported.out);
-    other
-        .run(format!("dlq capture --file {file}"))
-        .prints("11 failures captured, 0 already known\n");
+    let capture = format!("dlq capture --file {file}");
+    let captured = other.run(&capture);
+    captured.prints("11 failures captured, 0 already known\n");
     let (before, after) = (by_position(&test), by_position(&other));
     assert_eq!((before.len(), after.len()), (11, 11));
     for (before, after) in before.iter().zip(&after) {
@@ -57,16 +53,15 @@ fn odd_bytes_survive_an_export_and_import() {
         assert_eq!(headers(before), headers(after));
         assert_eq!(before.source, after.source);
         assert_eq!(before.position, after.position);
-        assert_eq!((&before.queue, &before.kind), (&after.queue, &after.kind));
         assert_eq!(before.content_type, after.content_type);
+        assert_eq!((&before.queue, &before.kind), (&after.queue, &after.kind));
         assert_eq!(before.error_class, after.error_class);
         assert_eq!(before.error_message, after.error_message);
         assert_eq!(before.error_detail, after.error_detail);
     }
     // A second import finds the same letters.
-    other
-        .run(format!("dlq capture --file {file}"))
-        .prints("0 failures captured, 11 already known\n");
+    let captured = other.run(&capture);
+    captured.prints("0 failures captured, 11 already known\n");
     // And exporting them produces the same failures.
     let second = other.run("dlq export orders");
     let failures = |ran: &Ran| -> Vec<Value> {
@@ -82,10 +77,9 @@ fn odd_bytes_survive_an_export_and_import() {
 #[test]
 fn exported_letters_are_imported_with_their_current_payload() {
     let (test, queue, ids) = TestDatabase::with_letters(3);
-    let db = queue.database();
     let set = Edit::set(r#"{"n": 12345678901234567890.125, "x": null}"#).unwrap();
-    db.edits(&only(ids[1]), &set);
-    db.edits(&only(ids[2]), &Edit::set("null").unwrap());
+    queue.edits(&only(ids[1]), &set);
+    queue.edits(&only(ids[2]), &Edit::set("null").unwrap());
     let exported = test.run("dlq export orders");
 
     let other = TestDatabase::migrated();
@@ -93,7 +87,7 @@ fn exported_letters_are_imported_with_their_current_payload() {
     other.run(format!("dlq capture --file {file}"));
     // Their positions are their ids.
     for (id, after) in ids.into_iter().zip(by_position(&other)) {
-        let before = db.letter(id);
+        let before = queue.letter(id);
         assert_eq!(after.position, Some(id.to_string()));
         assert_eq!(after.source.as_deref(), Some("redrive:letter"));
         assert_eq!(content(&before), content(&after));
@@ -108,9 +102,8 @@ fn letters_without_a_whole_payload_are_reported_when_exported_as_jobs() {
     let redacted = ids[7];
     let redact = "UPDATE redrive.dead_letters SET redacted = '{/number}' WHERE id = $1";
     test.client().change(redact, &[&redacted.get()]);
-    let db = queue.database();
     let event = ForeignFailure::new("kafka", "1", "orders", "order", &b"\xff"[..]);
-    let odd = db.captures_new(&event);
+    let odd = queue.captures_new(&event);
     let exported = test.fails(1, "dlq export orders --as-jobs");
     exported.tells(format!(
         "letter {odd} skipped: the captured bytes are not JSON"

@@ -4,6 +4,13 @@ use redrive_tests::prelude::*;
 
 use super::archive::{archive_all, redrive_in_vain};
 
+/// Captures the lines of a file, of which so many are new.
+#[track_caller]
+fn imports(test: &TestDatabase, file: &TempFile, new: u32, known: u32) {
+    let captured = test.run(format!("dlq capture --file {file}"));
+    captured.prints(format!("{new} failures captured, {known} already known\n"));
+}
+
 #[test]
 fn an_exported_letter_keeps_its_story_in_another_database() {
     let (test, queue) = TestDatabase::with_orders();
@@ -13,10 +20,8 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
     redrive_in_vain(&queue, id, "Other");
     let captured = ForeignFailure::new("kafka", "1", "orders", "order", &b"{ \"number\":1}"[..]);
     let captured = db.captures(&captured);
-    test.client().change(
-        "UPDATE redrive.dead_letters SET redacted = '{/card}' WHERE id = $1",
-        &[&id.get()],
-    );
+    let redact = "UPDATE redrive.dead_letters SET redacted = '{/card}' WHERE id = $1";
+    test.client().change(redact, &[&id.get()]);
     let exported = test.run("dlq export orders").out;
     archive_all(db);
     let from_archive = test.run("dlq archive export orders").out;
@@ -24,11 +29,8 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
     for lines in [exported, from_archive] {
         let other = TestDatabase::migrated();
         let file = TempFile::of(lines);
-        for (new, known) in [(2, 0), (0, 2)] {
-            other
-                .run(format!("dlq capture --file {file}"))
-                .prints(format!("{new} failures captured, {known} already known\n"));
-        }
+        imports(&other, &file, 2, 0);
+        imports(&other, &file, 0, 2);
         let there = other.open();
         let deaths = "SELECT count(*) FROM redrive.metric_totals() WHERE metric ~ 'dead_lettered|captured|dlq_errors'";
         let counted = scalar(&mut other.client(), deaths);
@@ -40,9 +42,9 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
         let own = found("redrive:letter");
         let before = db.dlq().archived_letter(id).unwrap();
         if let Some(before) = before {
-            assert_eq!(own.history, before.letter.history);
-            assert_eq!(own.cause, before.letter.cause);
-            assert_eq!(own.died_at, before.letter.died_at);
+            let before = before.letter;
+            assert_eq!((own.cause, own.died_at), (before.cause, before.died_at));
+            assert_eq!(own.history, before.history);
         }
         let counts = (own.generation, own.deaths, own.alike, own.failed_redrives);
         assert_eq!(counts, (2, 3, 1, 2));
@@ -63,7 +65,7 @@ fn an_imported_letter_is_of_no_group_of_the_other_database_and_can_be_redriven()
     redrive_in_vain(&queue, id, "Other");
     // The clock of that server is ahead.
     let ahead = "UPDATE redrive.dead_letters SET died_at = now() + interval '1 day'";
-    test.client().sql(ahead);
+    test.sql(ahead);
     let file = TempFile::of(test.run("dlq export orders").out);
 
     let other = TestDatabase::migrated();
@@ -79,48 +81,38 @@ fn an_imported_letter_is_of_no_group_of_the_other_database_and_can_be_redriven()
 #[test]
 fn a_record_of_any_generation_keeps_no_job_from_dying() {
     let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let captured = ForeignFailure::new("kafka", "1", "orders", "order", &b"{\"number\":1}"[..]);
-    let id = db.captures(&captured);
+    let id = queue.captures(&captured);
     // An imported line may have it.
     let odd = format!(r#"[{{"attempt": 1, "generation": {}}}]"#, u32::MAX);
-    test.client().sql(&format!(
+    test.sql(&format!(
         "UPDATE redrive.dead_letters SET history = '{odd}'"
     ));
     redrive_in_vain(&queue, id, "Other");
-    let letter = db.letter(id);
+    let letter = queue.letter(id);
     assert_eq!((letter.state, letter.history.len()), (LetterState::Open, 3));
 }
 
 #[test]
 fn a_closed_letter_stays_closed_in_another_database() {
     let (test, queue, ids) = TestDatabase::with_letters(5);
-    let db = queue.database();
-    let mut client = test.client();
     let quarantine =
         "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
-    client.change(quarantine, &[&ids[2].get()]);
-    db.discards(&LetterFilter::new().ids([ids[1], ids[2]]));
-    db.redrives(&LetterFilter::new().ids([ids[3]]));
+    test.client().change(quarantine, &[&ids[2].get()]);
+    queue.discards(&LetterFilter::new().ids([ids[1], ids[2]]));
+    queue.redrives(&LetterFilter::new().ids([ids[3]]));
     finish(&queue, willing(&queue));
-    db.redrives(&LetterFilter::new().ids([ids[4]]));
+    queue.redrives(&LetterFilter::new().ids([ids[4]]));
     let file = TempFile::of(test.run("dlq export orders --state any").out);
 
     let other = TestDatabase::migrated();
     let there = other.open();
     let in_states = || {
-        [
-            LetterState::Open,
-            LetterState::Quarantined,
-            LetterState::Discarded,
-            LetterState::Recovered,
-        ]
-        .map(|state| letters_in(&there, "orders", state))
+        use LetterState::{Discarded, Open, Quarantined, Recovered};
+        [Open, Quarantined, Discarded, Recovered].map(|state| letters_in(&there, "orders", state))
     };
     for (new, known) in [(5, 0), (0, 5)] {
-        other
-            .run(format!("dlq capture --file {file}"))
-            .prints(format!("{new} failures captured, {known} already known\n"));
+        imports(&other, &file, new, known);
         // The job that was live is an open letter.
         assert_eq!(in_states(), [2, 0, 2, 1]);
     }
@@ -163,27 +155,20 @@ fn a_line_with_an_impossible_past_is_reported() {
 #[test]
 fn a_letter_that_the_database_still_has_is_known() {
     let (test, queue, ids) = TestDatabase::with_letters(4);
-    let db = queue.database();
     let file = TempFile::of(test.run("dlq export orders --state any").out);
     redrive_in_vain(&queue, ids[0], "Other");
-    db.redrives(&LetterFilter::new().ids([ids[1]]));
-    db.discards(&LetterFilter::new().ids([ids[2]]));
-    let before = format!("{:?}", db.listed(&LetterFilter::new()));
-    test.run(format!("dlq capture --file {file}"))
-        .prints("0 failures captured, 4 already known\n");
-    let after = format!("{:?}", db.listed(&LetterFilter::new()));
+    queue.redrives(&LetterFilter::new().ids([ids[1]]));
+    queue.discards(&LetterFilter::new().ids([ids[2]]));
+    let before = format!("{:?}", queue.listed(&LetterFilter::new()));
+    imports(&test, &file, 0, 4);
+    let after = format!("{:?}", queue.listed(&LetterFilter::new()));
     assert_eq!(after, before);
     // Of a letter that was deleted, a line is a new one. Another database gives it an id that is in the file.
-    test.client().change(
-        "DELETE FROM redrive.dead_letters WHERE id = $1",
-        &[&ids[3].get()],
-    );
+    let delete = "DELETE FROM redrive.dead_letters WHERE id = $1";
+    test.client().change(delete, &[&ids[3].get()]);
     test.run(format!("dlq capture --file {file}"))
         .prints("1 failure captured, 3 already known\n");
     let other = TestDatabase::migrated();
-    for (new, known) in [(4, 0), (0, 4)] {
-        other
-            .run(format!("dlq capture --file {file}"))
-            .prints(format!("{new} failures captured, {known} already known\n"));
-    }
+    imports(&other, &file, 4, 0);
+    imports(&other, &file, 0, 4);
 }

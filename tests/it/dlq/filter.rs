@@ -7,7 +7,7 @@ use redrive_tests::prelude::*;
 
 /// Five letters, 1 to 5, that differ in everything.
 fn five(test: &TestDatabase) -> Database {
-    test.client().sql(r#"INSERT INTO redrive.dead_letters
+    test.sql(r#"INSERT INTO redrive.dead_letters
                  (id, queue, kind, state, cause, error_class, error_message, payload, raw, source, position,
                   generation, version, host, run_id, discard_reason, enqueued_at, died_at)
              VALUES
@@ -37,7 +37,7 @@ fn ids(db: &Database, filter: &LetterFilter) -> Vec<i64> {
 fn the_condition_of_a_counted_value_selects_the_letters_it_counts() {
     let test = TestDatabase::migrated();
     let db = five(&test);
-    test.client().sql(
+    test.sql(
         r#"INSERT INTO redrive.dead_letters (id, queue, kind, state, cause, error_class, error_message, payload, enqueued_at)
            SELECT 10 + n, 'orders', 'placed', 'open', 'rejected', v, 'x', ('{"a b": {"c.d": [' || v || ']}}')::json, now()
            FROM unnest('{42,"\"42\"",42.0,true,"\"true\"","\"x y\"","\"\"",null,"{\"x\": 1}","\"{\"","\"\\\"q\""}'::text[])
@@ -147,7 +147,7 @@ fn every_condition_selects_the_matching_letters() {
 #[test]
 fn the_pages_of_a_class_continue_where_the_last_one_ended() {
     let test = TestDatabase::migrated();
-    test.client().sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
+    test.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
              SELECT 'orders', 'order', 'exhausted', 'E', 'at ' || chr(97 + n % 3), '{}', now(), now() - n * interval '1 minute'
              FROM generate_series(1, 25) n");
     let db = test.open();

@@ -30,8 +30,7 @@ fn interrupted(test: &TestDatabase, change: &str, signal: &str, line: &str) -> O
              FOR EACH ROW WHEN ({row}.kind = 'held') EXECUTE FUNCTION gate.hold()"
     );
     holder.sql(&gate);
-    let lock = "SELECT pg_advisory_lock($1)";
-    holder.change(lock, &[&HELD]);
+    holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
     let process = Process::start(program(test).args(words(line)));
     let mut client = test.client();
     wait_until("the second batch", SOON, || client.ask(WAITS, &[]));
@@ -119,20 +118,17 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
     let (test, mut client) = TestDatabase::with_client();
     add_letters(&mut client, "orders", 250);
     hold_at(&mut client, 150);
-    let edited = |client: &mut Client| -> i64 {
-        let asked = "SELECT count(*) FROM redrive.dead_letters WHERE payload::jsonb ? 'currency'";
-        client.ask(asked, &[])
-    };
+    let edited = "dead_letters WHERE payload::jsonb ? 'currency'";
     let edit = r#"dlq edit orders --merge '{"currency": "EUR"}' --yes"#;
     let output = interrupted(&test, "UPDATE", "INT", edit);
     let undo = undo(&output, "200 of 250 letters edited", "edit");
-    assert_eq!(edited(&mut client), 200);
+    assert_eq!(client.count(edited), 200);
 
     let dry = undo.strip_suffix(" --yes").expect("a change");
     test.run(dry).shows("200 letters would get");
-    assert_eq!(edited(&mut client), 200, "a dry run changes nothing");
+    assert_eq!(client.count(edited), 200, "a dry run changes nothing");
     test.run(undo);
-    assert_eq!(edited(&mut client), 0);
+    assert_eq!(client.count(edited), 0);
     let records = "SELECT count(*), count(*) FILTER (WHERE about ? 'batch_of') FROM redrive.audit \
                    WHERE verb = 'edit' AND about ->> 'how' = 'restore'";
     let records: (i64, i64) = client.row(records, &[]);
@@ -213,10 +209,7 @@ fn an_interrupted_edit_ends_its_command() {
             stat.is_empty() || stat.contains(") Z ")
         });
         if code == 1 {
-            has(
-                &err,
-                "stopped: 1 of 3 letters edited; undo: redrive dlq edit",
-            );
+            has(&err, "1 of 3 letters edited; undo: redrive dlq edit");
             let out = String::from_utf8_lossy(&output.stdout);
             has(&out, "1 letter edited, 2 invalid");
             has(&out, "a signal stopped the command");
@@ -234,9 +227,7 @@ fn an_interrupted_capture_keeps_the_lines_that_had_come() {
     let line = |position: u32| json!({"source": "s", "position": position.to_string(), "queue": "q", "kind": "k", "payload": 1});
     write!(lines, "{}\n{}\n{{\"source\"", line(1), line(2)).unwrap();
     // The input does not end, and its third line is not complete.
-    wait_until("the lines to be captured", SOON, || {
-        client.count("dead_letters") == 2
-    });
+    client.reaches("dead_letters", 2);
     process.signal("TERM");
     let output = process.output();
     let err = String::from_utf8_lossy(&output.stderr);

@@ -26,11 +26,8 @@ fn charge() -> Charge {
 }
 
 fn cards(db: &Database) -> RedactionId {
-    let cards = Redaction::new()
-        .queue("orders")
-        .path("/card")
-        .pattern(r"\d{13,19}");
-    db.redacts(&cards)
+    let cards = Redaction::new().queue("orders").path("/card");
+    db.redacts(&cards.pattern(r"\d{13,19}"))
 }
 
 /// Returns the number of rows that contain the secret.
@@ -47,12 +44,10 @@ fn die(queue: &Queue, failure: fn() -> Failure) {
 }
 
 fn declined() -> Failure {
-    Failure::retry(format!("card {SECRET} was declined"))
-        .class("Declined")
-        .detail(format!(
-            "caused by: card {SECRET}: {}",
-            "no funds; ".repeat(100)
-        ))
+    let why = "no funds; ".repeat(100);
+    let failure = Failure::retry(format!("card {SECRET} was declined"));
+    let failure = failure.class("Declined");
+    failure.detail(format!("caused by: card {SECRET}: {why}"))
 }
 
 #[track_caller]
@@ -85,9 +80,8 @@ fn a_worker_stores_no_redacted_value() {
 
     // Neither does a sink that rejects the letter.
     let rejects = |_: &Letter| Err(declined());
-    db.dlq()
-        .deliver_forced(&only(id), &rejects, &maria().reason("again"))
-        .unwrap();
+    let delivered = db.dlq().deliver_forced(&only(id), &rejects, &maria());
+    delivered.unwrap();
     let events: String = client.ask("SELECT events::text FROM redrive.dead_letters", &[]);
     has(events, "card [redacted] was declined");
     assert_eq!(found(&mut client), 0);
@@ -119,36 +113,24 @@ fn a_capture_stores_no_redacted_value() {
     let (db, mut client) = (queue.database(), test.client());
     cards(db);
     let json = format!("{{\"card\": \"{SECRET}\", \"amount\": 7}}");
-    let raw = |bytes: &[u8]| {
-        let mut raw = bytes.to_vec();
-        raw.extend_from_slice(SECRET.as_bytes());
-        raw
-    };
+    let raw = |bytes: &[u8]| [bytes, SECRET.as_bytes()].concat();
     let (broken, binary) = (raw(b"{\"card\": "), raw(b"\xff\0 card "));
     for (position, bytes) in [("1", json.as_bytes()), ("2", &*broken), ("3", &*binary)] {
-        let foreign = ForeignFailure::new("kafka", position, "orders", "charge", bytes)
+        let foreign = ForeignFailure::new("kafka", position, "orders", "charge", bytes);
+        let foreign = foreign
             .header("x-card", SECRET)
-            .error("Declined", format!("{SECRET} was declined"))
             .detail(format!("{SECRET} again"));
-        db.captures(&foreign);
+        db.captures(&foreign.error("Declined", format!("{SECRET} was declined")));
     }
     // The same through SQL.
     client.change("SELECT redrive.capture('kafka', '4', 'orders', 'charge', convert_to($1, 'UTF8'), error_message => $1)", &[&json]);
     assert_eq!(found(&mut client), 0);
-    let kept: Vec<(Option<String>, Option<Vec<u8>>)> = client.rows(
-        "SELECT payload::text, raw FROM redrive.dead_letters ORDER BY position",
-        &[],
-    );
-    let redacted = Some(r#"{"card": "[redacted]", "amount": 7}"#.to_owned());
-    assert_eq!(
-        kept,
-        [
-            (redacted.clone(), None),
-            (None, Some(b"{\"card\": [redacted]".to_vec())),
-            (None, Some(b"[redacted]".to_vec())),
-            (redacted, None),
-        ]
-    );
+    let kept = "SELECT coalesce(payload::text, 'raw ' || encode(raw, 'escape'))
+                FROM redrive.dead_letters ORDER BY position";
+    let kept: Vec<String> = client.column(kept, &[]);
+    let json = r#"{"card": "[redacted]", "amount": 7}"#;
+    let expected = [json, "raw {\"card\": [redacted]", "raw [redacted]", json];
+    assert_eq!(kept, expected);
 }
 
 #[test]
@@ -216,9 +198,8 @@ fn redacted_texts_that_grow_fit_into_the_letter() {
     let job = NewJob::new(&charge()).unwrap();
     let job = (0..500).fold(job, |job, n| job.header(format!("h{n}"), "1".repeat(100)));
     let id = put(&queue, job);
-    die(&queue, || {
-        Failure::reject("no").failure_key("x".repeat(100))
-    });
+    let keyed = || Failure::reject("no").failure_key("x".repeat(100));
+    die(&queue, keyed);
     let letter = db.letter(id);
     has(letter.failure_key.unwrap(), "[redacted]x[redacted]x");
     let headers = letter.headers.expect("headers");
@@ -229,13 +210,13 @@ fn redacted_texts_that_grow_fit_into_the_letter() {
 fn a_redaction_keeps_the_version_of_the_payload() {
     let (test, queue) = TestDatabase::with_orders();
     queue.database().redacts(&Redaction::new().pattern("[0-9]"));
-    let id: i64 = test.client().ask(
-        "SELECT redrive.enqueue('orders', 'charge', '{}', headers => '{\"redrive-payload-version\": \"2\"}')",
-        &[],
-    );
-    queue.database().admin().cancel(JobId::new(id)).unwrap();
-    let headers = queue.letter(JobId::new(id)).headers.expect("headers");
-    assert_eq!(headers.get(), r#"{"redrive-payload-version": "2"}"#);
+    let headers = r#"{"redrive-payload-version": "2"}"#;
+    let enqueue =
+        format!("SELECT redrive.enqueue('orders', 'charge', '{{}}', headers => '{headers}')");
+    let id = JobId::new(scalar(&mut test.client(), &enqueue));
+    queue.database().admin().cancel(id).unwrap();
+    let kept = queue.letter(id).headers.expect("headers");
+    assert_eq!(kept.get(), headers);
 }
 
 #[test]

@@ -8,17 +8,9 @@ mod selection;
 
 use redrive_tests::prelude::*;
 
-use super::runs::live;
+use super::runs::{fixable_with, live};
 
 /// A worker whose handler fails until it is fixed.
-fn fixable(queue: &Queue) -> (Worker, Arc<AtomicBool>) {
-    let fixed = Arc::new(AtomicBool::new(false));
-    let worker = worker(queue).runs({
-        let fixed = Arc::clone(&fixed);
-        move |_: &Job<Order>| match fixed.load(Ordering::SeqCst) {
-            true => Ok(()),
-            false => Err(Failure::retry("still broken")),
-        }
-    });
-    (worker, fixed)
+fn fixable(queue: &Queue) -> (Worker, &'static AtomicBool) {
+    fixable_with(queue, || Failure::retry("still broken"))
 }

@@ -45,17 +45,15 @@ fn validation_runs_no_handler_and_changes_nothing() {
     let (test, _, _) = TestDatabase::with_letters(12);
     let sum = "SELECT sum(hashtext(l::text)) FROM redrive.dead_letters l";
     let before: i64 = test.client().ask(sum, &[]);
-    let (handled, checked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let (handle, check) = (Arc::clone(&handled), Arc::clone(&checked));
-    let program = Program::new("shop")
-        .handle(move |_: &Job<Order>| {
-            handle.fetch_add(1, Ordering::SeqCst);
-            Ok(())
-        })
-        .validate(move |_: &Order| {
-            check.fetch_add(1, Ordering::SeqCst);
-            Ok::<(), String>(())
-        });
+    let (handled, checked) = (kept::<AtomicU64>(), kept::<AtomicU64>());
+    let program = Program::new("shop").handle(move |_: &Job<Order>| {
+        handled.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    let program = program.validate(move |_: &Order| {
+        checked.fetch_add(1, Ordering::SeqCst);
+        Ok::<(), String>(())
+    });
     let output = ran_by(&program, &test, &["dlq", "validate", "orders"]).exits_with(0);
     output.prints("12 would pass, 0 fail\n");
     assert_eq!(handled.load(Ordering::SeqCst), 0);

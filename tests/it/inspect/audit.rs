@@ -34,7 +34,7 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
     assert_eq!(last[0].verb, "reopen_group");
     let page = db.audit(&AuditFilter::new().before(acts[0].id));
     assert_eq!(page[0].id, resolved.id);
-    for (age, records) in [(Duration::from_hours(1), 2), (Duration::ZERO, 0)] {
+    for (age, records) in [(HOUR, 2), (Duration::ZERO, 0)] {
         let since = AuditFilter::new().since(age);
         assert_eq!(db.audit(&since).len(), records, "{age:?}");
     }

@@ -5,8 +5,6 @@ use redrive_tests::prelude::*;
 
 use super::listing::ids;
 
-const HOUR: Duration = Duration::from_hours(1);
-
 /// Enqueues `count` ready jobs and as many delayed ones, of queue `orders`.
 fn waiting(queue: &Queue, count: i64) -> (Vec<JobId>, Vec<JobId>) {
     let ready = queue.enqueue_many(&Order::up_to(count)).unwrap();
@@ -93,9 +91,7 @@ fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
 
     let tally = Tally::new();
     let worker = worker(&queue).slots(1).runs(tally.counting());
-    wait_until("the ready jobs", SOON, || {
-        tally.order().len() == ready.len()
-    });
+    done(&worker, ready.len() as u64);
     stop(worker);
     assert_eq!(tally.order()[..100], ready[..100]);
     assert_eq!(ids(db, "state=ready").len(), 0);
@@ -157,8 +153,7 @@ fn an_edit_changes_the_payloads_of_waiting_jobs() {
         (ready[149], r#"{"count":150}"#),
         (delayed[0], r#"{"count":1}"#),
     ] {
-        let job = db.live(id);
-        assert_eq!(job.payload.get(), payload);
+        assert_eq!(db.live(id).payload.get(), payload);
     }
     let records = audit(&test);
     assert_eq!(records.iter().map(|record| record.4).sum::<i64>(), 296);
@@ -194,11 +189,8 @@ fn leased_jobs_do_not_change() {
     let (gate, worker, id) = running(&queue);
     let all = JobFilter::new();
     let jobs = db.admin().jobs();
-    for change in [
-        JobChange::Cancel,
-        JobChange::SetPriority(3),
-        JobChange::RunNow,
-    ] {
+    let priority = JobChange::SetPriority(3);
+    for change in [JobChange::Cancel, priority, JobChange::RunNow] {
         let (count, affected) = jobs.preview(&all, change).unwrap();
         assert_eq!((count.leased, affected), (1, 0), "{change:?}");
         let changed = jobs.change(&all, change, &maria()).unwrap();

@@ -96,7 +96,7 @@ fn a_live_job_is_no_event() {
     queue.redrives(&only(JobId::new(id)));
     assert_eq!(events(&mut client), 0, "its job waits");
     let retrying = worker(&queue)
-        .backoff(Backoff::fixed(Duration::from_hours(1)))
+        .backoff(Backoff::fixed(HOUR))
         .runs(|_: &Job<Order>| Err(Failure::retry("still down")));
     retried(&retrying, 1);
     stop(retrying);

@@ -2,8 +2,6 @@
 
 use redrive_tests::prelude::*;
 
-const HOUR: Duration = Duration::from_hours(1);
-
 /// Cancels a job, which must lead to this.
 #[track_caller]
 fn cancels(queue: &Queue, id: JobId, outcome: Cancelled) {
@@ -13,22 +11,21 @@ fn cancels(queue: &Queue, id: JobId, outcome: Cancelled) {
 #[test]
 fn cancelling_a_waiting_job_dead_letters_it_at_once() {
     let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let ready = queue.enqueue(&Order { number: 1 }).unwrap();
     let delayed = put(&queue, new_order(2).delay(HOUR).priority(3));
     for id in [ready, delayed] {
         cancels(&queue, id, Cancelled::Dead);
         cancels(&queue, id, Cancelled::NotLive);
-        assert!(db.admin().job(id).unwrap().is_none());
-        let letter = db.letter(id);
+        assert!(queue.database().admin().job(id).unwrap().is_none());
+        let letter = queue.letter(id);
         assert_eq!(letter.cause, DeathCause::Manual);
         assert_eq!(letter.state, LetterState::Open);
         assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     }
     assert!(queue.is_drained().unwrap());
     // A cancelled job can be redriven.
-    assert_eq!(db.redrives(&only(delayed)).redriven, [delayed]);
-    assert_eq!(db.live(delayed).priority, 3);
+    assert_eq!(queue.redrives(&only(delayed)).redriven, [delayed]);
+    assert_eq!(queue.live(delayed).priority, 3);
 }
 
 /// What a handler returns.
@@ -39,9 +36,7 @@ fn cancel_a_running_job(answer: Answer) -> (TestDatabase, JobId) {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue).runs(gate.passing_to(move |job: &Job<Hold>| {
-        while !job.is_cancelled() {
-            thread::yield_now();
-        }
+        wait_until("the cancellation", SOON, || job.is_cancelled());
         answer()
     }));
     let id = queue.enqueue(&Hold {}).unwrap();

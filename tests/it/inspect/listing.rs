@@ -74,8 +74,7 @@ fn every_condition_selects_the_matching_jobs() {
 fn a_payload_that_jsonb_cannot_hold_matches_no_payload_condition() {
     let (test, db) = TestDatabase::opened();
     six(&mut test.client());
-    test.client()
-        .sql(r#"UPDATE redrive.jobs SET payload = '{"amount": "\u0000"}' WHERE id = 1"#);
+    test.sql(r#"UPDATE redrive.jobs SET payload = '{"amount": "\u0000"}' WHERE id = 1"#);
     assert_eq!(ids(&db, "payload.amount=5"), [5]);
     assert_eq!(ids(&db, "queue=orders state=ready"), [1, 2]);
 }

@@ -11,10 +11,8 @@ fn kinds(faults: &[Fault]) -> Vec<(&str, u64)> {
 #[test]
 fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     let (test, queue) = TestDatabase::with_orders();
-    let (db, maria) = (
-        queue.database(),
-        Operator::new("maria").reason("a row was lost"),
-    );
+    let db = queue.database();
+    let maria = Operator::new("maria").reason("a row was lost");
     let ids = letters(&queue, 4);
     let some = LetterFilter::new().ids([ids[0], ids[1]]);
     let unique = new_order(1).unique("a");
@@ -32,15 +30,9 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
              SELECT r.id, 1, {} FROM redrive.redrive_runs r",
             ids[3]
         ));
-    let expected = [
-        ("letter", 2),
-        ("unique_key", 1),
-        ("group_slot", 1),
-        ("run", 1),
-        ("counter", 1),
-    ];
     let found = db.admin().faults().unwrap();
-    assert_eq!(kinds(&found), expected);
+    let others = ["unique_key", "group_slot", "run", "counter"].map(|kind| (kind, 1));
+    assert_eq!(kinds(&found), [&[("letter", 2)][..], &others].concat());
     assert_eq!(found[0].examples, [ids[0].to_string(), ids[1].to_string()]);
     assert_eq!(found[4].examples, ["orders live -3"]);
     test.fails(1, "repair --reason 'a restore'")
@@ -54,12 +46,11 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     assert_eq!(db.admin().faults().unwrap(), []);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 4);
     no_drift(db);
-    let acts = "SELECT count(*) FROM redrive.audit WHERE verb = 'repair' AND person = 'maria' AND reason = 'a row was lost'";
-    assert_eq!(scalar(&mut client, acts), 5);
-    let waiting = "SELECT still_running FROM redrive.runs";
-    assert_eq!(scalar(&mut client, waiting), 0);
-    let deaths = "SELECT deaths FROM redrive.failure_groups";
-    assert_eq!(scalar(&mut client, deaths), 4, "no letter died again");
+    let acts = "audit WHERE verb = 'repair' AND person = 'maria' AND reason = 'a row was lost'";
+    assert_eq!(client.count(acts), 5);
+    assert_eq!(client.count("runs WHERE still_running = 0"), 1);
+    let deaths = client.count("failure_groups WHERE deaths = 4");
+    assert_eq!(deaths, 1, "no letter died again");
     let again = db.dlq().redrive(&some, &maria).unwrap();
     assert_eq!(again.redriven.len(), 2);
     let unique = new_order(1).unique("a");
@@ -75,7 +66,7 @@ fn a_run_has_skipped_the_letters_whose_jobs_are_gone() {
     let db = queue.database();
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let run = db.drives(&LetterFilter::new(), &options);
-    test.client().sql("DELETE FROM redrive.jobs");
+    test.sql("DELETE FROM redrive.jobs");
     let found = db.admin().faults().unwrap();
     assert_eq!(kinds(&found), [("letter", 2), ("run", 2), ("counter", 1)]);
     assert_eq!(db.admin().repair(&maria()).unwrap(), found);
@@ -112,48 +103,34 @@ fn totals_groups_ids_and_schedules_are_fixed() {
     let mut client = test.client();
     client.sql("SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour');
              UPDATE redrive.schedules SET next_at = NULL, changed_at = now() - interval '2 minutes'");
+    let counts = "UPDATE redrive.groups SET open = 7; DELETE FROM redrive.letter_deltas";
+    let groups = "DELETE FROM redrive.groups; DELETE FROM redrive.letter_deltas";
+    let metrics = "DELETE FROM redrive.metric_values; DELETE FROM redrive.metric_deltas";
+    let many = "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+                SELECT 0, 'orders', '{enqueued}', '{1000000000}' FROM generate_series(1, 3)";
+    let sequence = "SELECT setval('redrive.job_id', 1, false)";
+    // Logical replication copies rows, not sequences.
+    let all = "SELECT setval('redrive.job_id', 1), setval('redrive.audit_id_seq', 1), setval('redrive.groups_id_seq', 1)";
     for (harm, expected) in [
-        (
-            "UPDATE redrive.groups SET open = 7; DELETE FROM redrive.letter_deltas",
-            &[("schedule", 1), ("group_count", 1)][..],
-        ),
-        (
-            "DELETE FROM redrive.groups; DELETE FROM redrive.letter_deltas",
-            &[("group", 3)],
-        ),
-        (
-            "DELETE FROM redrive.metric_values; DELETE FROM redrive.metric_deltas",
-            &[("counter", 1)],
-        ),
-        (
-            "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
-             SELECT 0, 'orders', '{enqueued}', '{1000000000}' FROM generate_series(1, 3)",
-            &[("counter", 1)],
-        ),
-        (
-            "SELECT setval('redrive.job_id', 1, false)",
-            &[("sequence", 1)],
-        ),
-        // Logical replication copies rows, not sequences.
-        (
-            "SELECT setval('redrive.job_id', 1), setval('redrive.audit_id_seq', 1), setval('redrive.groups_id_seq', 1)",
-            &[("sequence", 3)],
-        ),
+        (counts, &[("schedule", 1), ("group_count", 1)][..]),
+        (groups, &[("group", 3)]),
+        (metrics, &[("counter", 1)]),
+        (many, &[("counter", 1)]),
+        (sequence, &[("sequence", 1)]),
+        (all, &[("sequence", 3)]),
     ] {
         client.sql(harm);
         client.sql("SELECT redrive.audit_counters()");
         let found = db.admin().repair(&Operator::default()).unwrap();
         assert_eq!(kinds(&found), expected, "{harm}");
         assert_eq!(db.admin().faults().unwrap(), [], "{harm}");
-        let published = "SELECT count(*) FROM redrive.metric_drift WHERE drift <> 0";
-        assert_eq!(scalar(&mut client, published), 0, "{harm}");
+        assert_eq!(client.count("metric_drift WHERE drift <> 0"), 0, "{harm}");
         no_drift(db);
         let open = "SELECT sum(open)::bigint FROM redrive.failure_groups";
         assert_eq!(scalar(&mut client, open), 3, "{harm}");
     }
-    let next =
-        "SELECT count(*) FROM redrive.schedules WHERE next_at > now() + interval '50 minutes'";
-    assert_eq!(scalar(&mut client, next), 1);
+    let next = client.count("schedules WHERE next_at > now() + interval '50 minutes'");
+    assert_eq!(next, 1);
     let deaths = "SELECT sum(deaths)::bigint FROM redrive.failure_groups";
     assert_eq!(scalar(&mut client, deaths), 3, "of the groups made again");
     assert_eq!(scalar(&mut client, "SELECT nextval('redrive.job_id')"), 4);
@@ -165,7 +142,7 @@ fn a_live_job_that_lost_its_key_takes_it_again() {
     let db = queue.database();
     let unique = |key: &str| new_order(1).unique(key);
     let ready = put(&queue, unique("ready"));
-    let delayed = put(&queue, unique("delayed").delay(Duration::from_hours(1)));
+    let delayed = put(&queue, unique("delayed").delay(HOUR));
     let leased = put(&queue, unique("leased"));
     let mut client = test.client();
     client.change(

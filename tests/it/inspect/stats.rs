@@ -24,7 +24,7 @@ fn stats_count_each_job_and_letter_by_state() {
     gate.wait_for(2);
     put(&orders, new_order(1).delay(Duration::from_mins(1)));
     other.enqueue(&Order { number: 1 }).unwrap();
-    test.client().sql(
+    test.sql(
         "UPDATE redrive.jobs SET meta.ready_at = now() - interval '1 hour' WHERE queue = 'another'",
     );
 
@@ -68,7 +68,7 @@ fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
              SELECT gen_random_uuid(), w.queue, 'h', 1, '1', 1, w.kinds::text[], now() + w.expires::interval
              FROM (VALUES {values}) w (queue, kinds, expires)"
         );
-        test.client().sql(&sql);
+        test.sql(&sql);
         let stats = queue.database().admin().stats(Some("orders")).unwrap();
         stats[0].kinds[0].is_handled
     };

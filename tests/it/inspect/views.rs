@@ -43,9 +43,8 @@ fn a_completed_job_is_not_live_while_its_lease_lasts() {
         .handle(gate.handler())
         .runs(|_: &Job<Order>| Ok(()));
     done(&worker, 1);
-    let mut client = test.client();
     let lease = "SELECT job_count, cardinality(done) FROM redrive.leases";
-    let lease: (i32, i32) = client.row(lease, &[]);
+    let lease: (i32, i32) = test.client().row(lease, &[]);
     assert_eq!(lease, (2, 1), "they share a lease");
     let db = queue.database();
     assert!(db.admin().job(ids[1]).unwrap().is_none());

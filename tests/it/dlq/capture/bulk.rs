@@ -108,16 +108,12 @@ fn a_position_twice_in_one_bulk_capture_is_one_letter() {
 #[test]
 fn a_file_is_captured_and_its_bad_lines_are_reported() {
     let test = TestDatabase::migrated();
-    let line = |position: u32, rest: &str| {
-        format!(
-            r#"{{"source":"kafka","position":"{position}","queue":"orders","kind":"order",{rest}}}"#
-        )
-    };
+    let place = r#""source":"kafka","queue":"orders","kind":"order""#;
+    let line = |position: u32, rest: &str| format!(r#"{{{place},"position":"{position}",{rest}}}"#);
+    let first =
+        r#""payload":{"number":1},"headers":{"trace":"abc"},"error_class":"E","error_message":"m""#;
     let lines = [
-        line(
-            1,
-            r#""payload":{"number":1},"headers":{"trace":"abc"},"error_class":"E","error_message":"m""#,
-        ),
+        line(1, first),
         "{broken".to_owned(),
         line(2, r#""raw":"{\"number\": \u0000""#),
         line(3, r#""raw_base64":"//4=""#),

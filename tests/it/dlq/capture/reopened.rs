@@ -56,11 +56,10 @@ fn a_recovered_letter_reopens_with_the_new_failure_and_its_history() {
     reopens(db, &again, id);
 
     let reopened = db.letter(id);
-    assert_eq!(reopened.state, LetterState::Open);
-    assert_eq!(reopened.cause, DeathCause::Captured);
-    assert_eq!(reopened.generation, 1);
-    assert_eq!(&*reopened.error_class, "SchemaMismatch");
-    assert_eq!(&*reopened.error_message, "missing field `currency`");
+    let found = (reopened.state, reopened.cause, reopened.generation);
+    assert_eq!(found, (LetterState::Open, DeathCause::Captured, 1));
+    let error = (&*reopened.error_class, &*reopened.error_message);
+    assert_eq!(error, ("SchemaMismatch", "missing field `currency`"));
     assert_eq!(reopened.error_detail.as_deref(), Some("at line 1"));
     assert_eq!((reopened.seen, reopened.deaths), (2, 2));
     assert_eq!(outcomes(&reopened), [(0, "captured"), (1, "captured")]);
@@ -103,10 +102,9 @@ fn a_discarded_letter_reopens_and_its_resolved_group_regresses() {
     assert_eq!(reopened.discard_reason.as_deref(), None);
     let found = groups(&db);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].state, GroupState::Open);
+    let counts = (found[0].open, found[0].discarded, found[0].deaths);
+    assert_eq!((found[0].state, counts), (GroupState::Open, (1, 0, 2)));
     assert_eq!(found[0].regressions, 1);
-    assert_eq!(found[0].open, 1);
-    assert_eq!((found[0].discarded, found[0].deaths), (0, 2));
 
     // The same failure while the letter is open is a redelivery.
     is_known(&db, &again, id);
@@ -200,8 +198,7 @@ fn a_reopened_letter_keeps_no_value_that_a_newer_rule_redacts() {
         |card: &str| captured("1", format!(r#"{{"card": "{card}"}}"#).as_bytes()).error("E", card);
     let id = db.captures_new(&event("4111-1111"));
     db.discards(&only(id));
-    test.client()
-        .sql("SELECT redrive.add_redaction(NULL, NULL, '{/card}', ARRAY['[0-9]{4}-[0-9]{4}'])");
+    test.sql("SELECT redrive.add_redaction(NULL, NULL, '{/card}', ARRAY['[0-9]{4}-[0-9]{4}'])");
     reopens(&db, &event("4222-2222"), id);
     let stored = "SELECT l::text || coalesce((SELECT string_agg(v::text, '') \
                                          FROM redrive.letter_versions v), '') \

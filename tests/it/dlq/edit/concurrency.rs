@@ -34,13 +34,8 @@ fn concurrent_edits_lose_no_change() {
 #[test]
 fn an_edit_that_races_a_redrive_applies_before_it_or_fails() {
     let (test, queue, ids) = TestDatabase::with_letters(300);
-    let editor = {
-        let db = test.open();
-        thread::spawn(move || {
-            let edit = merge(r#"{"fixed": true}"#);
-            db.edits(&of_orders(), &edit)
-        })
-    };
+    let db = test.open();
+    let editor = thread::spawn(move || db.edits(&of_orders(), &merge(r#"{"fixed": true}"#)));
     let mut redriven = 0;
     while redriven < ids.len() {
         let some = of_orders().limit(7);
@@ -65,11 +60,8 @@ fn an_edit_that_expects_another_version_is_rejected_in_sql() {
     let (test, queue) = TestDatabase::with_orders();
     let id = letters(&queue, 1)[0].get();
     let mut client = test.client();
-    let edited: i32 = client.ask(
-        "SELECT redrive.edit_letter($1, '{\"number\": 5}', 'a typo', 'maria', 0)",
-        &[&id],
-    );
-    assert_eq!(edited, 1);
+    let edit = "SELECT redrive.edit_letter($1, '{\"number\": 5}', 'a typo', 'maria', 0)";
+    assert_eq!(client.ask::<i32>(edit, &[&id]), 1);
     client.refuses_each(
         "SELECT redrive.edit_letter(@)",
         &format!(

@@ -8,12 +8,9 @@ use super::{merge, payload};
 fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
     let (test, queue, ids) = TestDatabase::with_letters(3);
     let db = queue.database();
-    let edit = || {
-        let edit = merge(r#"{"currency": "EUR"}"#);
-        db.dlq()
-            .edit(&of_orders().limit(2), &edit, &maria())
-            .unwrap()
-    };
+    let (dlq, eur) = (db.dlq(), merge(r#"{"currency": "EUR"}"#));
+    let two = of_orders().limit(2);
+    let edit = || dlq.edit(&two, &eur, &maria()).unwrap();
     let done = edit();
     assert_eq!(done.edited, ids[..2]);
     let edited = json!({ "number": 1, "currency": "EUR" });
@@ -41,21 +38,15 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
     let letter = "SELECT edits, events -> -1 FROM redrive.dead_letters WHERE id = $1";
     let (edits, event): (i32, Value) = client.row(letter, &[&ids[0].get()]);
     assert_eq!(edits, 1);
-    holds(
-        &event,
-        &json!({"event": "edited", "by": "maria@ops-1", "reason": "INC-7", "version": 1}),
-    );
+    let by = json!({"event": "edited", "by": "maria@ops-1", "reason": "INC-7", "version": 1});
+    holds(&event, &by);
 }
 
 #[test]
 fn a_patch_that_does_not_apply_reports_an_error_and_changes_nothing() {
     let (_test, queue, ids) = TestDatabase::with_letters(4);
-    let db = queue.database();
-    let patch = Edit::patch(
-        r#"[{"op": "test", "path": "/number", "value": 2}, {"op": "add", "path": "/ok", "value": true}]"#,
-    )
-    .unwrap();
-    let done = db.edits(&of_orders(), &patch);
+    let patch = r#"[{"op": "test", "path": "/number", "value": 2}, {"op": "add", "path": "/ok", "value": true}]"#;
+    let done = queue.edits(&of_orders(), &Edit::patch(patch).unwrap());
     assert_eq!(done.edited, [ids[1]]);
     assert_eq!(done.refused.len(), 1, "{:?}", done.refused);
     assert_eq!(done.refused[0].letters, 3);
@@ -69,24 +60,17 @@ fn an_edit_keeps_long_numbers_or_leaves_the_letter_unchanged() {
     let (test, queue, ids) = TestDatabase::with_letters(2);
     let long = r#"{"n": 12345678901234567890123.5, "a": 1}"#;
     let mut client = test.client();
-    client.change(
-        "UPDATE redrive.dead_letters SET payload = $1::text::jsonb WHERE id = $2",
-        &[&long, &ids[0].get()],
-    );
-    let db = queue.database();
-    let done = db.edits(&of_orders(), &merge(r#"{"a": 2}"#));
+    let set = "UPDATE redrive.dead_letters SET payload = $1::text::jsonb WHERE id = $2";
+    client.change(set, &[&long, &ids[0].get()]);
+    let done = queue.edits(&of_orders(), &merge(r#"{"a": 2}"#));
     assert_eq!((&done.edited[..], done.refused.len()), (&ids[1..], 1));
-    let stored = |client: &mut Client| -> String {
-        client.ask(
-            "SELECT payload ->> 'n' FROM redrive.dead_letters WHERE id = $1",
-            &[&ids[0].get()],
-        )
-    };
-    assert_eq!(stored(&mut client), "12345678901234567890123.5");
+    let stored = "SELECT payload ->> 'n' FROM redrive.dead_letters WHERE id = $1";
+    let mut stored = || -> String { client.ask(stored, &[&ids[0].get()]) };
+    assert_eq!(stored(), "12345678901234567890123.5");
     // A complete payload is stored unchanged.
     let set = Edit::set(r#"{"n": 98765432109876543210987.25}"#).unwrap();
-    db.edits(&only(ids[0]), &set);
-    assert_eq!(stored(&mut client), "98765432109876543210987.25");
+    queue.edits(&only(ids[0]), &set);
+    assert_eq!(stored(), "98765432109876543210987.25");
 }
 
 #[test]

@@ -277,10 +277,7 @@ fn a_wrong_argument_is_named_in_every_operation() {
 #[test]
 fn an_unknown_change_of_jobs_is_refused_and_loses_none() {
     let (test, mut client) = setup();
-    put(
-        &test.queue("q"),
-        new_order(4).delay(Duration::from_hours(1)),
-    );
+    put(&test.queue("q"), new_order(4).delay(HOUR));
     for action in ["NULL", "'pause'"] {
         let change =
             format!("SELECT redrive.change_jobs({action}, '{{}}', NULL, NULL, 10, 'x', 'y', NULL)");

@@ -5,9 +5,8 @@ use redrive_tests::prelude::*;
 /// Checks that the counts of the groups match the letters.
 #[track_caller]
 pub(in crate::dlq) fn are_exact(client: &mut Client) {
-    let wrong = client
-        .query(
-            "SELECT f.id, f.open, f.redriving, f.recovered, f.discarded, f.quarantined, f.deaths
+    let wrong =
+        "SELECT f.id, f.open, f.redriving, f.recovered, f.discarded, f.quarantined, f.deaths
              FROM redrive.failure_groups f
              LEFT JOIN (
                  SELECT l.group_id, count(*) FILTER (WHERE l.state = 'open') AS open,
@@ -23,10 +22,8 @@ pub(in crate::dlq) fn are_exact(client: &mut Client) {
                                    coalesce(c.quarantined, 0))
              UNION ALL
              SELECT l.group_id, 0, 0, 0, 0, 0, 0 FROM redrive.dead_letters l
-             WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = l.group_id)",
-            &[],
-        )
-        .unwrap();
+             WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = l.group_id)";
+    let wrong = client.query(wrong, &[]).unwrap();
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 

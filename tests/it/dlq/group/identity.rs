@@ -80,15 +80,13 @@ fn one_message_from_two_places_is_two_groups() {
 #[test]
 fn a_key_of_the_handler_replaces_the_message() {
     let (_test, queue) = TestDatabase::with_orders();
-    for number in 0..4 {
-        queue.enqueue(&Order { number }).unwrap();
-    }
+    queue.enqueue_many(&Order::up_to(4)).unwrap();
     work_off(&queue, |job: &Job<Order>| -> Result<(), Failure> {
         let text = ["closed until noon", "no driver today", "closed", "strike"];
         let number = job.payload().number;
-        let failure = Failure::reject(text[usize::try_from(number)?]);
+        let failure = Failure::reject(text[usize::try_from(number)? - 1]);
         Err(match number {
-            0..3 => failure.failure_key("carrier closed"),
+            1..4 => failure.failure_key("carrier closed"),
             _ => failure,
         })
     });

@@ -56,9 +56,8 @@ fn the_failure_key_of_an_existing_letter_is_redacted() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = queue.enqueue(&charge()).unwrap();
-    die(&queue, || {
-        Failure::reject("no").failure_key(format!("card {SECRET}"))
-    });
+    let keyed = || Failure::reject("no").failure_key(format!("card {SECRET}"));
+    die(&queue, keyed);
     cards(db);
     test.run("redact apply --yes").shows("1 letter redacted");
     let key = db.letter(id).failure_key;

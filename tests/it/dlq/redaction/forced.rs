@@ -68,19 +68,18 @@ fn a_letter_that_dies_again_stays_marked_even_without_the_rule() {
 #[test]
 fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
     let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    cards(db);
+    cards(queue.database());
     let amount = Redaction::new().path("/amount").keep_types();
-    db.redacts(&amount);
+    queue.redacts(&amount);
     let id = queue.enqueue(&charge()).unwrap();
     die(&queue, declined);
     let one = only(id);
     let edit = |edit: Edit| {
-        let edited = db.edits(&one, &edit).edited;
+        let edited = queue.edits(&one, &edit).edited;
         assert_eq!(edited, [id]);
-        db.letter(id).redacted
+        queue.letter(id).redacted
     };
-    assert_eq!(db.letter(id).redacted, ["/card", "/amount"]);
+    assert_eq!(queue.letter(id).redacted, ["/card", "/amount"]);
     let other = edit(Edit::merge(r#"{"currency": "EUR"}"#).unwrap());
     assert_eq!(other, ["/card", "/amount"]);
     let card = edit(Edit::merge(r#"{"card": "4000"}"#).unwrap());
@@ -89,11 +88,11 @@ fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
     assert!(edit(whole).is_empty());
 
     // An earlier payload is as redacted as it was.
-    db.restores(id, Some(0));
-    assert_eq!(db.letter(id).redacted, ["/card", "/amount"]);
-    db.restores(id, None);
-    assert!(db.letter(id).redacted.is_empty());
-    assert_eq!(db.redrives(&one).redriven, [id]);
+    queue.restores(id, Some(0));
+    assert_eq!(queue.letter(id).redacted, ["/card", "/amount"]);
+    queue.restores(id, None);
+    assert!(queue.letter(id).redacted.is_empty());
+    assert_eq!(queue.redrives(&one).redriven, [id]);
 }
 
 #[test]

@@ -55,5 +55,6 @@ fn a_redrive_does_not_select_letters_that_die_again_meanwhile() {
     finish(&queue, worker);
     assert_eq!(redriven.redriven.len(), ids.len());
     let again = queue.listed(&of_orders().limit(5000));
-    assert!(again.iter().all(|letter| letter.generation == 1));
+    let again = again.iter().filter(|letter| letter.generation == 1);
+    assert_eq!(again.count(), ids.len());
 }

@@ -2,8 +2,6 @@
 
 use redrive_tests::prelude::*;
 
-const HOUR: Duration = Duration::from_hours(1);
-
 /// Returns how many jobs become ready in about an hour.
 fn in_an_hour(test: &TestDatabase) -> i64 {
     let asked = "SELECT count(*) FROM redrive.jobs_delayed \
@@ -26,7 +24,7 @@ fn redriven_letters_become_ready_after_the_delay() {
     assert_eq!((run.delay, run.still_running), (Some(HOUR), 3));
 
     let due = "UPDATE redrive.jobs_delayed SET run_at = now() - interval '1 second'";
-    test.client().sql(due);
+    test.sql(due);
     finish(&queue, willing(&queue));
     assert_eq!(letters_in(db, "orders", LetterState::Recovered), 4);
 }
@@ -41,7 +39,7 @@ fn the_command_line_and_sql_accept_a_delay() {
     test.run("dlq runs show 1").shows("delay            1h");
     let sql =
         "SELECT redrive.redrive('{\"queue\": \"orders\"}', max_letters => 1, delay => '1 hour')";
-    test.client().sql(sql);
+    test.sql(sql);
     assert_eq!(in_an_hour(&test), 2);
     test.run("dlq redrive orders --yes");
     assert_eq!(stats(queue.database(), "orders").unwrap().ready, 1);

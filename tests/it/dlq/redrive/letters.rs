@@ -7,39 +7,37 @@ use super::fixable;
 #[test]
 fn a_redriven_job_keeps_its_id_and_history_and_gets_fresh_attempts() {
     let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let (worker, _) = fixable(&queue);
     let new = new_order(1).priority(4).max_attempts(2);
     let id = put(&queue, new);
     finish(&queue, worker);
-    let letter = db.letter(id);
+    let letter = queue.letter(id);
 
-    let redriven = db.redrives(&only(id));
+    let redriven = queue.redrives(&only(id));
     assert_eq!((redriven.redriven, redriven.skipped), (vec![id], vec![]));
-    let job = db.live(id);
+    let job = queue.live(id);
     assert_eq!(job.state, JobState::Ready);
     assert_eq!(job.priority, 4);
     assert_eq!(job.max_attempts, 2);
     assert_eq!((job.attempts, job.generation, job.history.len()), (0, 1, 2));
     assert_eq!(job.payload.get(), letter.payload.expect("JSON").get());
     assert_eq!(job.enqueued_at, letter.enqueued_at);
-    let letter = db.letter(id);
+    let letter = queue.letter(id);
     assert_eq!(letter.state, LetterState::Redriving);
 }
 
 #[test]
 fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
     let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let (worker, _) = fixable(&queue);
     let id = put(&queue, new_order(1).max_attempts(2));
     drained(&queue);
-    let first = db.letter(id);
+    let first = queue.letter(id);
     assert_eq!((first.generation, first.history.len()), (0, 2));
     for generation in 1..=3_u32 {
-        assert_eq!(db.redrives(&only(id)).redriven, [id]);
+        assert_eq!(queue.redrives(&only(id)).redriven, [id]);
         drained(&queue);
-        let letter = db.letter(id);
+        let letter = queue.letter(id);
         let state = match generation {
             3 => LetterState::Quarantined,
             _ => LetterState::Open,
@@ -54,10 +52,10 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
         assert!(letter.died_at > first.died_at);
     }
     stop(worker);
-    let quarantined = letters_in(db, "orders", LetterState::Quarantined);
+    let quarantined = in_state(&queue, LetterState::Quarantined);
     assert_eq!(quarantined, 1, "one letter, not one a death");
     // Three identical deaths: a fourth attempt is useless.
-    assert_eq!(db.redrives(&only(id)).skipped, [(id, Skip::Quarantined)]);
+    assert_eq!(queue.redrives(&only(id)).skipped, [(id, Skip::Quarantined)]);
 }
 
 /// The server or the client would hold all of them at once.

@@ -13,11 +13,10 @@ fn die(queue: &Queue, id: JobId, error: &'static str) -> LetterState {
 #[test]
 fn alternating_errors_are_quarantined_at_the_tenth_failed_redrive() {
     let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let id = put(&queue, new_order(1));
     die(&queue, id, "the gateway is closed");
     let only = only(id);
-    let redrive = || db.redrives(&only);
+    let redrive = || queue.redrives(&only);
     for (failed, error) in (1..=10).zip(["no route", "no answer"].into_iter().cycle()) {
         assert_eq!(redrive().redriven, [id]);
         let state = match failed {
@@ -25,12 +24,12 @@ fn alternating_errors_are_quarantined_at_the_tenth_failed_redrive() {
             _ => LetterState::Open,
         };
         assert_eq!(die(&queue, id, error), state, "{failed}");
-        let letter = db.letter(id);
+        let letter = queue.letter(id);
         assert_eq!((letter.alike, letter.failed_redrives), (0, failed));
     }
     assert_eq!(redrive().skipped, [(id, Skip::Quarantined)]);
     // Force gives it one more attempt.
-    let forced = db.redrives_with(&only, &RedriveOptions::new().force());
+    let forced = queue.redrives_with(&only, &RedriveOptions::new().force());
     assert_eq!(forced.redriven, [id]);
     assert_eq!(die(&queue, id, "no route"), LetterState::Quarantined);
 }
@@ -38,31 +37,29 @@ fn alternating_errors_are_quarantined_at_the_tenth_failed_redrive() {
 #[test]
 fn redrives_by_a_policy_do_not_count() {
     let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let id = letters(&queue, 1)[0];
     let mut client = test.client();
     client.sql("UPDATE redrive.dead_letters SET failed_redrives = 9");
-    db.redrives(&only(id));
+    queue.redrives(&only(id));
     client.sql("UPDATE redrive.dead_letters SET policy_id = 1");
     assert_eq!(die(&queue, id, "no route"), LetterState::Open);
-    assert_eq!(db.letter(id).failed_redrives, 9);
+    assert_eq!(queue.letter(id).failed_redrives, 9);
 }
 
 #[test]
 fn a_diversion_between_two_deaths_neither_counts_nor_ends_the_count() {
     let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let id = letters(&queue, 1)[0];
     for alike in [1, 2] {
-        db.redrives(&only(id));
-        test.client().sql(
+        queue.redrives(&only(id));
+        test.sql(
             "SELECT redrive.bury_waiting(ARRAY(SELECT t FROM redrive.take_waiting('{}', NULL, NULL, 1) t),
                                          'diverted', 'diverted', 'behind another letter')",
         );
-        assert_eq!(db.letter(id).alike, alike - 1);
-        db.redrives(&only(id));
+        assert_eq!(queue.letter(id).alike, alike - 1);
+        queue.redrives(&only(id));
         die(&queue, id, "broken");
-        assert_eq!(db.letter(id).alike, alike);
+        assert_eq!(queue.letter(id).alike, alike);
     }
 }
 

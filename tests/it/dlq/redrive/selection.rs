@@ -63,17 +63,14 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
     let id = letters(&queue, 1)[0];
     let slow = test.queue("slow");
     let worker = worker(&slow).runs(|_: &Job<Order>| Err(Failure::reject("broken")));
-    let options = RedriveOptions::new()
-        .to_queue("slow")
-        .priority(-7)
-        .max_attempts(2);
+    let options = RedriveOptions::new().to_queue("slow");
+    let options = options.priority(-7).max_attempts(2);
     let done = db.redrives_with(&only(id), &options);
     assert_eq!((done.redriven, done.blocked.unserved), (vec![id], vec![]));
     finish(&slow, worker);
     let letter = db.letter(id);
-    assert_eq!(&*letter.queue, "slow");
-    assert_eq!(letter.priority, -7);
-    assert_eq!(letter.max_attempts, 2);
+    let found = (&*letter.queue, letter.priority, letter.max_attempts);
+    assert_eq!(found, ("slow", -7, 2));
     // The queue is part of the fingerprint, but it is the same failure.
     assert_eq!(letter.alike, 1);
 }
@@ -239,7 +236,7 @@ fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
 #[test]
 fn more_letters_than_a_batch_that_cannot_go_back_are_passed_once() {
     let (test, db) = TestDatabase::opened();
-    test.client().sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, unique_key,
+    test.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, unique_key,
                                                enqueued_at, died_at)
              SELECT 'orders', 'order', 'rejected', 'E', 'e', '{}', CASE WHEN n <= 1200 THEN 'taken' END, now(),
                     now() - interval '1 hour' + (n / 7) * interval '1 second'

@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{DAY, count, make};
+use super::make;
 
 /// Applies a rule to 15 letters, and returns how many it took.
 fn take(client: &mut impl GenericClient) -> Option<i64> {
@@ -22,15 +22,15 @@ fn a_crash_leaves_a_letter_in_the_table_or_in_the_archive() {
     let mut killed = test.client();
     let mut transaction = killed.transaction().unwrap();
     assert_eq!(take(&mut transaction), Some(15));
-    assert_eq!(count(&mut client, places), 2000, "for anybody else");
+    assert_eq!(scalar(&mut client, places), 2000, "for anybody else");
     // Meanwhile the other processes find no due letters.
     assert_eq!(take(&mut client), None);
     let pid: i32 = transaction.ask("SELECT pg_backend_pid()", &[]);
     client.change("SELECT pg_terminate_backend($1, 60000)", &[&pid]);
     drop(transaction);
-    assert_eq!(count(&mut client, places), 2000);
+    assert_eq!(scalar(&mut client, places), 2000);
     assert_eq!(db.tidies_up(), 20);
-    assert_eq!(count(&mut client, places), 20);
+    assert_eq!(scalar(&mut client, places), 20);
 }
 
 #[test]
@@ -55,10 +55,8 @@ fn a_locked_letter_is_left_for_the_next_pass() {
     db.retains(&RetentionRule::delete(LetterState::Discarded, DAY));
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
-    let held = scalar(
-        &mut transaction,
-        "SELECT id FROM redrive.dead_letters ORDER BY id LIMIT 1 FOR UPDATE",
-    );
+    let hold = "SELECT id FROM redrive.dead_letters ORDER BY id LIMIT 1 FOR UPDATE";
+    let held = scalar(&mut transaction, hold);
     assert_eq!(db.tidies_up(), 4, "it does not wait");
     assert_eq!(db.prunes(Duration::ZERO), 0);
     drop(transaction);

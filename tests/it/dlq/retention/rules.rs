@@ -2,11 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{DAY, count, left, make};
-
-fn row(queue: &str, state: &str, count: i64) -> (String, String, i64) {
-    (queue.to_owned(), state.to_owned(), count)
-}
+use super::{left, make};
 
 #[test]
 fn the_rule_of_a_queue_takes_precedence_over_the_default() {
@@ -31,41 +27,23 @@ fn the_rule_of_a_queue_takes_precedence_over_the_default() {
     }
     assert_eq!(retention.list().unwrap(), rules);
     let due = retention.due().unwrap();
-    let due: Vec<(String, String, u64)> = due
-        .iter()
-        .map(|due| {
-            let queue = due.rule.queue.clone().expect("a queue");
-            (queue, due.rule.state.to_string(), due.letters)
-        })
-        .collect();
-    let expected = [
-        ("a", "recovered", 2),
-        ("b", "discarded", 3),
-        ("b", "recovered", 4),
-    ];
-    assert_eq!(
-        due,
-        expected.map(|(queue, state, letters)| (queue.to_owned(), state.to_owned(), letters))
-    );
+    let due = due.iter().map(|due| {
+        let queue = due.rule.queue.clone().expect("a queue");
+        format!("{queue} {} {}", due.rule.state, due.letters)
+    });
+    assert!(due.eq(["a recovered 2", "b discarded 3", "b recovered 4"]));
 
     assert_eq!(db.dlq().retention().apply(&operator).unwrap(), 9);
-    assert_eq!(
-        left(&mut client),
-        [
-            row("a", "discarded", 3),
-            row("a", "open", 3),
-            row("a", "recovered", 4),
-            row("b", "open", 3),
-            row("b", "recovered", 2),
-        ]
-    );
+    let of_a = ["a discarded 3", "a open 3", "a recovered 4"];
+    let of_b = ["b open 3", "b recovered 2"];
+    assert_eq!(left(&mut client), [&of_a[..], &of_b].concat());
     assert_eq!(client.count("archived_letters WHERE queue = 'a'"), 2);
     assert_eq!(client.count("archived_letters"), 2);
     let audit = "SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'apply_retention' AND person = 'maria@ops-1' AND reason = 'disk'";
-    assert_eq!(count(&mut client, audit), 9);
+    assert_eq!(scalar(&mut client, audit), 9);
     // The counts of the groups change as well.
     let open = "SELECT (sum(open) * 100 + sum(recovered) * 10 + sum(discarded))::bigint FROM redrive.failure_groups";
-    assert_eq!(count(&mut client, open), 6 * 100 + 6 * 10 + 3);
+    assert_eq!(scalar(&mut client, open), 6 * 100 + 6 * 10 + 3);
 
     for removed in [true, false] {
         let found = retention.remove(Some("a"), LetterState::Recovered, &operator);
@@ -78,9 +56,8 @@ fn the_rule_of_a_queue_takes_precedence_over_the_default() {
 #[test]
 fn a_letter_that_a_consumer_has_claimed_stays() {
     let (test, db) = TestDatabase::opened();
-    db.captures(&ForeignFailure::new(
-        "kafka", "1", "orders", "order", *b"{}",
-    ));
+    let failure = ForeignFailure::new("kafka", "1", "orders", "order", *b"{}");
+    db.captures(&failure);
     let mut client = test.client();
     client.sql("UPDATE redrive.dlq_events SET status = 'PROCESSING'");
     db.retains(&RetentionRule::archive(LetterState::Open, Duration::ZERO));
@@ -98,10 +75,8 @@ fn an_open_change_of_a_group_delays_no_retention() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
     make(&mut client, "q", LetterState::Recovered, 1, 1);
-    db.retains(&RetentionRule::delete(
-        LetterState::Recovered,
-        Duration::ZERO,
-    ));
+    let rule = RetentionRule::delete(LetterState::Recovered, Duration::ZERO);
+    db.retains(&rule);
     let mut change = client.transaction().unwrap();
     change.sql("SELECT redrive.change_group(id, note => 'x') FROM redrive.groups");
     assert_eq!(db.tidies_up(), 1);
@@ -109,42 +84,30 @@ fn an_open_change_of_a_group_delays_no_retention() {
 
 #[test]
 fn open_letters_are_deleted_only_on_explicit_request() {
+    use LetterState::{Open, Quarantined, Recovered, Redriving};
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
-    for state in [
-        LetterState::Open,
-        LetterState::Quarantined,
-        LetterState::Redriving,
-        LetterState::Recovered,
-    ] {
+    for state in [Open, Quarantined, Redriving, Recovered] {
         make(&mut client, "q", state, 10_000, 3);
     }
     assert_eq!(db.tidies_up(), 0, "without a rule all is kept");
-    for state in [
-        LetterState::Open,
-        LetterState::Quarantined,
-        LetterState::Redriving,
-    ] {
+    for state in [Open, Quarantined, Redriving] {
         let rule = RetentionRule::delete(state, DAY);
         let set = db.dlq().retention().set(&rule, &Operator::default());
         assert!(set.is_err_and(|error| error.is_invalid()), "it waits");
-        for refused in [
-            format!("SELECT redrive.set_retention('q', '{state}', '1 day')"),
-            format!(
-                "INSERT INTO redrive.retention (state, keep, action) VALUES ('{state}', '1 day', 'delete')"
-            ),
-        ] {
-            client.batch_execute(&refused).expect_err("it waits");
-        }
+        let call = format!("SELECT redrive.set_retention('q', '{state}', '1 day')");
+        client.batch_execute(&call).expect_err("it waits");
+        let row = format!("(state, keep, action) VALUES ('{state}', '1 day', 'delete')");
+        let insert = format!("INSERT INTO redrive.retention {row}");
+        client.batch_execute(&insert).expect_err("it waits");
     }
     assert_eq!(db.tidies_up(), 0);
     db.prunes(Duration::ZERO);
-    let kept = ["open", "quarantined", "redriving"].map(|state| row("q", state, 3));
+    let kept = ["q open 3", "q quarantined 3", "q redriving 3"];
     assert_eq!(left(&mut client), kept);
-    let rule = RetentionRule::delete(LetterState::Quarantined, DAY).even_open();
-    db.retains(&rule);
-    db.retains(&RetentionRule::archive(LetterState::Open, DAY));
+    db.retains(&RetentionRule::delete(Quarantined, DAY).even_open());
+    db.retains(&RetentionRule::archive(Open, DAY));
     assert_eq!(db.tidies_up(), 6);
-    assert_eq!(left(&mut client), [row("q", "redriving", 3)]);
+    assert_eq!(left(&mut client), ["q redriving 3"]);
     assert_eq!(client.count("archived_letters"), 3);
 }

@@ -74,11 +74,10 @@ fn only_redrives_above_the_limit_need_an_approval() {
     let small = small.unwrap().expect("a run");
     assert_eq!(small.letters, 4);
     assert_eq!(run(&test, small.id).state, RunState::Running);
-    let mut client = test.client();
     let send = "SELECT redrive.send_back(array_agg(id), '{}') FROM redrive.dead_letters WHERE queue = 'orders' AND state = 'open'";
     protect(db, &Protection::new("orders").approve_above(3));
     // The function that sends checks it.
-    client.refuses(send, &[], "55000");
+    test.client().refuses(send, &[], "55000");
     for removed in [true, false] {
         let unprotected = db.dlq().unprotect("orders", &Operator::new("owner"));
         assert_eq!(unprotected.unwrap(), removed);
@@ -157,7 +156,6 @@ fn a_policy_redrives_no_more_than_its_role_could() {
     let set = "SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 1}')";
     trainee_role.client().sql(set);
     let trigger = "SELECT t.letters FROM redrive.trigger_schedule('p') t";
-    let db = queue.database();
     let limited = Protection::new("orders").role(oncall_role.name());
     for (protection, set_again, sent) in [
         (limited.clone(), false, 0),
@@ -165,7 +163,7 @@ fn a_policy_redrives_no_more_than_its_role_could() {
         (limited.clone().approve_above(3), false, 1),
         (limited.approve_above(u64::MAX), false, 1),
     ] {
-        protect(db, &protection);
+        protect(queue.database(), &protection);
         let mut oncall = oncall_role.client();
         if set_again {
             oncall.sql(set);

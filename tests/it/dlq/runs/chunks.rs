@@ -88,12 +88,8 @@ fn a_pause_waits_for_running_steps_and_rejects_the_next() {
     let mut first = one.transaction().unwrap();
     assert_eq!(step(&mut first, who, 1000), ("sent".to_owned(), 1000));
     let run = the_run(&test).id;
-    let became = thread::scope(|scope| {
-        let paused = scope.spawn(|| change(&test, "pause", run).became);
-        blocked(&mut test.client(), 1);
-        first.commit().unwrap();
-        paused.join().unwrap()
-    });
+    let pause = || change(&test, "pause", run).became;
+    let became = held_up(&test, pause, || first.commit().unwrap());
     assert_eq!(became, RunState::Paused);
     let mut late = other.transaction().unwrap();
     assert_eq!(step(&mut late, who, 1000), ("paused".to_owned(), 0));

@@ -49,10 +49,9 @@ fn a_run_without_a_canary_halts_when_too_many_letters_die() {
     // A resumed run starts a new sample.
     let (worker, fixed) = fixable(&test);
     fixed.store(true, Ordering::SeqCst);
-    let db = queue.database();
     hurry(&test);
     change(&test, "resume", id);
-    if let Some(mut driver) = db.dlq().runs().drive(id).unwrap() {
+    if let Some(mut driver) = queue.database().dlq().runs().drive(id).unwrap() {
         drive(&mut driver);
     }
     wait_until("the run to finish", SOON, || {
@@ -87,8 +86,7 @@ fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
     let id = driver.run();
     let step = "SELECT d.status FROM redrive.redrive_runs r, \
                 redrive.drive_run(r.id, r.driver, r.term, 10000, 50, NULL, NULL, NULL) d";
-    let mut client = test.client();
-    let status: String = client.ask(step, &[]);
+    let status: String = test.client().ask(step, &[]);
     assert_eq!(status, "sent");
     die(&test, id);
     // The driver sends one batch more, sees the deaths, and halts.

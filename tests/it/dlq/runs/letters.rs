@@ -30,9 +30,8 @@ fn a_run_skips_a_letter_that_another_one_has_sent_and_that_died_again() {
     assert_eq!(drive(&mut first).0, DriveStatus::Ended(RunState::Finished));
     work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
     assert_eq!(drive(&mut second).0, DriveStatus::Ended(RunState::Finished));
-    let db = queue.database();
-    assert!(ids.iter().all(|id| db.letter(*id).generation == 1));
-    let skips = db.dlq().runs().skips(second.run()).unwrap();
+    assert!(ids.iter().all(|id| queue.letter(*id).generation == 1));
+    let skips = queue.database().dlq().runs().skips(second.run()).unwrap();
     assert_eq!(skips, [(Skip::DiedAgain, 2)]);
     adds_up(&test, second.run());
 }
@@ -47,7 +46,7 @@ fn a_letter_that_stays_locked_is_reported() {
     let mut driver = start(&test, &unthrottled());
     wait_until("the run to give up", SOON, || {
         let sooner = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp()";
-        test.client().sql(sooner);
+        test.sql(sooner);
         driver.step().unwrap().status == DriveStatus::Ended(RunState::Finished)
     });
     let skips = queue.database().dlq().runs().skips(driver.run()).unwrap();
@@ -59,9 +58,8 @@ fn a_letter_that_stays_locked_is_reported() {
 fn a_run_redrives_quarantined_letters_only_with_force() {
     let (test, queue, _) = TestDatabase::with_letters(2);
     let quarantine = "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3";
-    test.client().sql(quarantine);
-    let db = queue.database();
-    let (runs, all) = (db.dlq().runs(), LetterFilter::new());
+    test.sql(quarantine);
+    let (runs, all) = (queue.database().dlq().runs(), LetterFilter::new());
     let none = runs.start(&all, &unthrottled(), &maria()).unwrap();
     assert!(none.is_none());
     let force = unthrottled().letters(RedriveOptions::new().force());
@@ -117,17 +115,16 @@ fn an_erased_letter_keeps_no_run_waiting() {
 #[test]
 fn a_deleted_letter_stays_a_member_of_unfinished_runs_only() {
     let (test, _, _) = TestDatabase::with_letters(2);
-    let mut client = test.client();
     // A letter knows only the last of its runs.
-    client.sql(
+    test.sql(
         "INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent) VALUES \
-             ('finished', '{}', 2, 2, 2), ('cancelled', '{}', 2, 2, 2), ('paused', '{}', 2, 2, 2); \
+         ('finished', '{}', 2, 2, 2), ('cancelled', '{}', 2, 2, 2), ('paused', '{}', 2, 2, 2); \
          INSERT INTO redrive.run_letters (run_id, ordinal, letter_id) \
          SELECT r.id, row_number() OVER (PARTITION BY r.id), l.id FROM redrive.redrive_runs r, redrive.dead_letters l; \
          SELECT redrive.remove_locked(array_agg(l.id), 'delete') FROM redrive.dead_letters l",
     );
     let runs =
         "SELECT r.state FROM redrive.run_letters m JOIN redrive.redrive_runs r ON r.id = m.run_id";
-    let runs: Vec<String> = client.column(runs, &[]);
+    let runs: Vec<String> = test.client().column(runs, &[]);
     assert_eq!(runs, ["paused"; 2]);
 }

@@ -51,8 +51,8 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
     let soon = test.client().count(soon);
     assert_eq!(soon, 1, "a clock that was set back delays no run");
     let paused = change(&test, "pause", id);
-    assert_eq!(paused.was, RunState::Running);
-    assert_eq!(paused.became, RunState::Paused);
+    let states = (RunState::Running, RunState::Paused);
+    assert_eq!((paused.was, paused.became), states);
     let status = driver.step().unwrap().status;
     assert_eq!(status, DriveStatus::Ended(RunState::Paused));
     let runs = db.dlq().runs();
@@ -131,9 +131,8 @@ fn workers_drive_a_run_without_a_driver() {
     let (first, fixed) = fixable(&test);
     fixed.store(true, Ordering::SeqCst);
     // Any worker drives it, also one of another queue.
-    let second = worker(&test.queue("other"))
-        .handle_any(|_| Ok(()))
-        .started();
+    let second = worker(&test.queue("other")).handle_any(|_| Ok(()));
+    let second = second.started();
     wait_until("the run to finish", SOON, || {
         run(&test, created.id).state == RunState::Finished
     });
@@ -163,10 +162,8 @@ fn runs_that_wait_keep_no_other_run_from_a_worker() {
     let waiting = twos.map(|two| create(two, unthrottled().canary(1)));
     let waiting: Vec<RunId> = waiting.collect();
     let other = create(&ids[18..], unthrottled());
-    let worker = worker(&test.queue("other"))
-        .lease(Duration::from_secs(2))
-        .handle_any(|_| Ok(()))
-        .started();
+    let worker = lively(&test.queue("other")).handle_any(|_| Ok(()));
+    let worker = worker.started();
     wait_until("the run to finish", SOON, || {
         run(&test, other).state == RunState::Finished
     });
@@ -195,9 +192,8 @@ fn outcomes_separate_the_same_failure_from_a_different_one() {
     judged(&test, driver.run());
     stop(worker);
     let state = run(&test, driver.run());
-    assert_eq!(state.recovered, 1);
-    assert_eq!(state.died_alike, 1);
-    assert_eq!(state.died_differently, 1);
+    let died = (state.died_alike, state.died_differently);
+    assert_eq!((state.recovered, died), (1, (1, 1)));
     adds_up(&test, driver.run());
     // Redriven by an operator, their outcomes no longer count for the run.
     queue.redrives(&LetterFilter::new());

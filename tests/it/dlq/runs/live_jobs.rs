@@ -27,21 +27,14 @@ fn redriven_jobs_run_after_live_ones_unless_their_priority_is_higher() {
     assert_eq!(first.redriven, [ids[3]]);
     let others = dlq.redrive(&LetterFilter::new(), &operator).unwrap();
     assert_eq!(others.redriven, ids[..3]);
-    let low = new_order(20).priority(-1);
-    queue.enqueue_jobs(&[low]).unwrap();
-    queue
-        .enqueue_many(&[Order { number: 10 }, Order { number: 11 }])
-        .unwrap();
-    let order: Arc<Mutex<Vec<i64>>> = Arc::default();
-    let running = worker(&queue).slots(1).runs({
-        let order = Arc::clone(&order);
-        move |job: &Job<Order>| {
-            order.lock().unwrap().push(job.payload().number);
-            Ok(())
-        }
+    let jobs = [new_order(20).priority(-1), new_order(10), new_order(11)];
+    queue.enqueue_jobs(&jobs).unwrap();
+    let (tell, order) = mpsc::channel();
+    work_off(&queue, move |job: &Job<Order>| {
+        tell.send(job.payload().number).unwrap();
+        Ok(())
     });
-    finish(&queue, running);
-    assert_eq!(*order.lock().unwrap(), [4, 10, 11, 1, 2, 3, 20]);
+    assert!(order.try_iter().eq([4, 10, 11, 1, 2, 3, 20]));
 }
 
 #[test]
@@ -62,9 +55,7 @@ fn an_unthrottled_run_sends_less_while_live_jobs_wait_longer_than_before() {
     // A live job waits. Jobs of a kind that no worker handles are no reason.
     let queue = test.queue("orders");
     queue.enqueue(&Order { number: 1 }).unwrap();
-    queue
-        .enqueue_jobs(&[NewJob::raw("unknown", "1").unwrap()])
-        .unwrap();
+    put(&queue, NewJob::raw("unknown", "1").unwrap());
     client.sql(LATE);
     for step in 1..=3 {
         let now = driver.step().unwrap();

@@ -187,7 +187,7 @@ fn succeed(_: &Job<Order>) -> Result<(), Failure> {
 
 /// Fails the first attempt and succeeds afterwards.
 fn once(failure: fn() -> Failure) -> impl Fn(&Job<Order>) -> Result<(), Failure> {
-    let calls = Arc::new(AtomicUsize::new(0));
+    let calls = AtomicUsize::new(0);
     move |_| match calls.fetch_add(1, Ordering::SeqCst) {
         0 => Err(failure()),
         _ => Ok(()),

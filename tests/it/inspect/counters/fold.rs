@@ -90,9 +90,9 @@ fn a_fold_waits_for_no_session_that_keeps_a_drained_table() {
     let (test, mut client) = TestDatabase::with_client();
     client.sql(
         "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
-             SELECT m.segment, 'orders', '{enqueued}', '{1}' FROM redrive.metric_ring m; \
-             SELECT setval('redrive.metric_ring_position', (last_value + 1) % 3) FROM redrive.metric_ring_position; \
-             ALTER FUNCTION redrive.fold_metrics SET lock_timeout = 0; SET statement_timeout = '60s'",
+         SELECT m.segment, 'orders', '{enqueued}', '{1}' FROM redrive.metric_ring m; \
+         SELECT setval('redrive.metric_ring_position', (last_value + 1) % 3) FROM redrive.metric_ring_position; \
+         ALTER FUNCTION redrive.fold_metrics SET lock_timeout = 0; SET statement_timeout = '60s'",
     );
     let mut other = test.client();
     let mut dump = other.transaction().unwrap();

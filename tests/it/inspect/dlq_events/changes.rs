@@ -74,7 +74,7 @@ fn is(status: &str, retries: i32) -> (String, i32) {
 /// Ends every wait for a retry.
 fn age_retries(test: &TestDatabase) {
     let age = "UPDATE redrive.dead_letters SET retry_after = now() WHERE retry_after > now()";
-    test.client().sql(age);
+    test.sql(age);
 }
 
 /// Ends every claim, and returns their number.
@@ -89,9 +89,8 @@ fn an_inserted_event_is_captured() {
     let (test, mut client, id) = one_event();
     assert_eq!(event(&test, id), is("PENDING", 0));
     let letter = test.open().listed(&only(JobId::new(id))).pop().unwrap();
-    assert_eq!(&*letter.queue, "dlq_events");
-    assert_eq!(&*letter.kind, "order.created");
-    assert_eq!(&*letter.error_message, "gateway timeout");
+    let found = [&letter.queue, &letter.kind, &letter.error_message];
+    assert_eq!(found, ["dlq_events", "order.created", "gateway timeout"]);
     assert_eq!(letter.error_detail.as_deref(), Some("at pay"));
     let later = "INSERT INTO dlq_events (event_type, payload, error_reason, status, retry_count, retry_after, created_at)
                  VALUES ('order.created', '{}', 'down', 'PENDING', 4, now() + interval '1 hour', now() - interval '1 day')
@@ -233,7 +232,7 @@ fn the_event_of_a_crashed_consumer_is_pending_again_without_a_worker() {
                     WHERE status = 'PROCESSING' AND updated_at < NOW() - INTERVAL '10 minutes'";
     assert_eq!(client.execute(recovery, &[]).unwrap(), 0, "a new claim");
     let age = "UPDATE redrive.dead_letters SET changed_at = now() - interval '11 minutes'";
-    test.client().sql(age);
+    test.sql(age);
     assert_eq!(client.execute(recovery, &[]).unwrap(), 1);
     assert_eq!(event(&test, id), is("PENDING", 2));
     assert_eq!(claimed(&mut client), [0_i64; 0], "before its time");
@@ -306,11 +305,8 @@ fn other_changes_of_events_are_errors() {
     let unknown = "UPDATE dlq_events SET status = 'DONE' WHERE id = $1";
     not_now(unknown, waiting, "no such status");
     not_now("DELETE FROM dlq_events WHERE id = $1", id, "not closed");
-    not_now(
-        "INSERT INTO dlq_events_archive SELECT * FROM dlq_events WHERE id = $1",
-        waiting,
-        "not closed",
-    );
+    let archive = "INSERT INTO dlq_events_archive SELECT * FROM dlq_events WHERE id = $1";
+    not_now(archive, waiting, "not closed");
     let change = |sql: &str| test.client().execute(sql, &[]).unwrap();
     change("UPDATE redrive.dead_letters SET state = 'quarantined' WHERE retry_after IS NULL");
     not_now(SUCCESS, id, "quarantined");

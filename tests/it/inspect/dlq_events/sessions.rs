@@ -45,10 +45,9 @@ fn of_two_claims_of_one_event_one_gets_it() {
     let claim = "UPDATE dlq_events SET status = 'PROCESSING' WHERE id = $1";
     let mut transaction = one.transaction().unwrap();
     assert_eq!(transaction.execute(claim, &[&id]).unwrap(), 1);
-    let waiting = thread::spawn(move || other.execute(claim, &[&id]).unwrap());
-    blocked(&mut watch, 1);
-    transaction.commit().unwrap();
-    assert_eq!(waiting.join().unwrap(), 0);
+    let again = || other.execute(claim, &[&id]).unwrap();
+    let claims = held_up(&test, again, || transaction.commit().unwrap());
+    assert_eq!(claims, 0);
     assert_eq!(event(&test, id).0, "PROCESSING");
     assert_eq!(claimed(&mut watch), [0_i64; 0]);
 }

@@ -27,7 +27,7 @@ pub(super) fn work_in_transaction(s: &mut Fixture, failures: u32) {
 pub(super) const ATTEMPTS: &[Case] = cases! {
     "jobs succeed" given |s| drop(s.enqueue(70)), |s| s.work(succeed) => done(70);
     "due jobs are promoted and priorities change" given |s| {
-        let job = new_order(1).delay(Duration::from_hours(1));
+        let job = new_order(1).delay(HOUR);
         let ids = ids(&s.queue.enqueue_jobs(&vec![job; 3]).unwrap());
         let ready = s.enqueue(1);
         s.sql("UPDATE redrive.jobs_delayed SET run_at = now() - interval '1 minute' WHERE queue = 'QUEUE'");
