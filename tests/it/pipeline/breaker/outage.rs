@@ -1,6 +1,5 @@
 //! Breakers of dependencies in an outage: opening, probing, closing.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
