@@ -217,11 +217,9 @@ mod tests {
         let error = quiet().succeed(&mut shell(script)).expect_err("exit 3");
         let error = error.to_string();
         if !io::stdout().is_terminal() {
-            let last: Vec<String> = (11..=20).map(|number| number.to_string()).collect();
-            let expected = ["test a ... FAILED", "why"]
-                .into_iter()
-                .chain(last.iter().map(|line| &**line));
-            let expected: String = expected.map(|line| format!("\n        {line}")).collect();
+            let mut expected = vec!["test a ... FAILED".to_owned(), "why".to_owned()];
+            expected.extend((11..=20).map(|number| number.to_string()));
+            let expected = format!("\n        {}", expected.join("\n        "));
             assert!(error.ends_with(&expected), "{error}");
         }
     }

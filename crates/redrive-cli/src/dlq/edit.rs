@@ -228,7 +228,7 @@ impl Edit {
         let mut left = Vec::new();
         if missing > 0 {
             dlq.for_each(&editable.limit(letters), |letter| -> redrive::Result<()> {
-                left.extend((!restored.contains(&letter.id)).then(|| (letter.id, letter.edits)));
+                left.extend((!restored.contains(&letter.id)).then_some((letter.id, letter.edits)));
                 Ok(())
             })?;
         }

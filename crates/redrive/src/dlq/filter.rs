@@ -109,7 +109,7 @@ impl<F: Fields> Filter<F> {
         comparison: Comparison,
         value: impl Into<Value>,
     ) -> Result<Filter<F>> {
-        let condition = PayloadCondition::of(path, comparison, value.into())?;
+        let condition = PayloadCondition::of(path, comparison, &value.into())?;
         self.conditions.payload.push(condition);
         Ok(self)
     }

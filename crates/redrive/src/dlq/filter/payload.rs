@@ -119,8 +119,12 @@ pub(super) struct PayloadCondition {
 
 impl PayloadCondition {
     /// Returns a condition of the builder.
-    pub(super) fn of(path: &str, comparison: Comparison, value: Value) -> Result<PayloadCondition> {
-        PayloadCondition::new(path, comparison, scalar(&value)?)
+    pub(super) fn of(
+        path: &str,
+        comparison: Comparison,
+        value: &Value,
+    ) -> Result<PayloadCondition> {
+        PayloadCondition::new(path, comparison, scalar(value)?)
     }
 
     /// Returns a condition on the value at a path such as `customer.id` or `tags[0]."x y"`.
@@ -268,7 +272,7 @@ mod tests {
     #[test]
     fn a_predicate_has_everything_in_quotes() {
         let condition = |path: &str, comparison, value: Value| {
-            let condition = PayloadCondition::of(path, comparison, value);
+            let condition = PayloadCondition::of(path, comparison, &value);
             condition.expect(path).predicate()
         };
         let id = condition("customer.id", Comparison::Equal, 42.into());
@@ -279,8 +283,8 @@ mod tests {
         let name = condition("name", Comparison::Contains, "a.b".into());
         assert_eq!(name, r#"$."name" like_regex "a.b" flag "iq""#);
         let two = [
-            PayloadCondition::of("a", Comparison::Less, 1.5.into()).expect("a condition"),
-            PayloadCondition::of("b", Comparison::AtLeast, Value::Null).expect("a condition"),
+            PayloadCondition::of("a", Comparison::Less, &1.5.into()).expect("a condition"),
+            PayloadCondition::of("b", Comparison::AtLeast, &Value::Null).expect("a condition"),
         ];
         let both = r#"($."a" < 1.5) && ($."b" >= null)"#;
         assert_eq!(predicate(&two).as_deref(), Some(both));
@@ -300,13 +304,13 @@ mod tests {
             ("a.\"b", "unclosed"),
             ("a\0", "NUL"),
         ] {
-            let error = PayloadCondition::of(path, Comparison::Equal, 1.into()).expect_err(path);
+            let error = PayloadCondition::of(path, Comparison::Equal, &1.into()).expect_err(path);
             assert!(error.to_string().contains(why), "{path}: {error}");
         }
         for value in [Value::from(""), 1.into(), "x\0".into()] {
-            assert!(PayloadCondition::of("a", Comparison::Contains, value).is_err());
+            assert!(PayloadCondition::of("a", Comparison::Contains, &value).is_err());
         }
-        assert!(PayloadCondition::of("a", Comparison::Equal, "x\0".into()).is_err());
+        assert!(PayloadCondition::of("a", Comparison::Equal, &"x\0".into()).is_err());
     }
 
     #[test]
