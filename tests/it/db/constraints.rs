@@ -104,6 +104,11 @@ fn the_schema_rejects_illegal_rows() {
         // A check violation; a segment without a partition is one, too.
         client.refuses(statement, &[], "23514");
     }
+}
+
+#[test]
+fn the_schema_accepts_rows_at_its_bounds() {
+    let (_test, mut client) = TestDatabase::with_client();
     let legal = [
         format!("{JOB}) VALUES (3, 'q', 'k', '{{}}')"),
         format!("{JOB}, meta.priority, rank) VALUES (0, 'q', 'k', '{{}}', 1000, -2000)"),

@@ -82,7 +82,9 @@ fn a_freed_slot_is_taken_long_before_a_poll() {
         gates[number].open();
         running(9 + ended);
     }
-    gates.iter().for_each(|gate| gate.open());
+    for gate in &gates {
+        gate.open();
+    }
     drained(&queue);
     stop_all(workers);
 }

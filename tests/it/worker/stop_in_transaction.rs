@@ -72,7 +72,9 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
         let status = process.stop();
         assert!(status.success(), "{status}");
         super::nothing_left(&test);
-        ids.iter().for_each(|id| super::uncharged(&queue, *id));
+        for id in &ids {
+            super::uncharged(&queue, *id);
+        }
     }
     let next = worker(&queue).runs(|_: &Job<HoldTransaction>| Ok(()));
     assert_eq!(finish(&queue, next).stats.done, 2);

@@ -10,8 +10,10 @@ use crate::error::Result;
 
 /// The space between two columns.
 const GAP: &str = "  ";
-/// The smallest width of a text, and of bars, that were wider.
+/// The smallest width of a text that was wider, and of a name.
 const MIN_TEXT: usize = 6;
+const MIN_NAME: usize = 12;
+/// The smallest width of bars. If that is too much, their column is left out.
 const MIN_BARS: usize = 8;
 
 /// The heading of a column, and how its cells are aligned and cut.
@@ -40,11 +42,12 @@ impl Column {
         }
     }
 
-    /// The width to which it may shrink; `None`: it is never cut.
+    /// The width to which it may shrink, 0: it is left out; `None`: it is never cut.
     fn least(self) -> Option<usize> {
         match self {
-            Column::Text(_) | Column::Name(_) => Some(MIN_TEXT),
-            Column::Bars(_) => Some(MIN_BARS),
+            Column::Text(_) => Some(MIN_TEXT),
+            Column::Name(_) => Some(MIN_NAME),
+            Column::Bars(_) => Some(0),
             Column::Word(_) | Column::Number(_) => None,
         }
     }
@@ -123,7 +126,8 @@ impl Table {
 
     fn line<'c>(&self, widths: &[usize], cells: impl Iterator<Item = &'c str>) -> String {
         let columns = self.columns.iter().zip(widths).zip(cells);
-        let cells = columns.map(|((column, width), cell)| column.cell(cell, *width));
+        let shown = columns.filter(|((_, width), _)| **width > 0);
+        let cells = shown.map(|((column, width), cell)| column.cell(cell, *width));
         let line = cells.collect::<Vec<_>>().join(GAP);
         line.trim_end().to_owned()
     }
@@ -145,12 +149,18 @@ impl Table {
 }
 
 /// Returns the widths of columns in a window: the last one, which holds the message, shrinks to half of the window, then
-/// bars, then the widest text, and then the message. Words and numbers stay, and may exceed the window. Pure.
+/// bars until they are left out, then the widest text, and then the message. Words and numbers stay, and may exceed the
+/// window. Pure.
 fn fitted(columns: &[Column], mut widths: Vec<usize>, window: Option<usize>) -> Vec<usize> {
     let (Some(window), Some(last)) = (window, widths.len().checked_sub(1)) else {
         return widths;
     };
-    while widths.iter().sum::<usize>() + GAP.len() * last > window {
+    let total = |widths: &[usize]| {
+        let shown = widths.iter().filter(|width| **width > 0);
+        shown.map(|width| width + GAP.len()).sum::<usize>()
+    };
+    let message = widths[last];
+    while total(&widths) > window + GAP.len() {
         let can_shrink = |place: &usize| {
             let least = columns[*place].least();
             least.is_some_and(|least| widths[*place] > least)
@@ -165,8 +175,12 @@ fn fitted(columns: &[Column], mut widths: Vec<usize>, window: Option<usize>) -> 
         };
         let next = (0..=last).filter(can_shrink).max_by_key(order);
         let Some(next) = next else { break };
-        widths[next] -= 1;
+        let is_least = matches!(columns[next], Column::Bars(_)) && widths[next] <= MIN_BARS;
+        widths[next] = if is_least { 0 } else { widths[next] - 1 };
     }
+    // What the bars leave.
+    let free = (window + GAP.len()).saturating_sub(total(&widths));
+    widths[last] = message.min(widths[last] + free);
     widths
 }
 
@@ -253,10 +267,11 @@ mod tests {
             ([5, 6, 12, 24, 300], Some(200), [5, 6, 12, 24, 145]),
             ([5, 6, 4, 24, 300], Some(80), [5, 6, 4, 17, 40]),
             // Texts shrink after the bars, and then the message.
-            ([5, 30, 12, 24, 300], Some(80), [5, 7, 12, 8, 40]),
-            ([5, 30, 12, 24, 300], Some(50), [5, 6, 12, 8, 11]),
+            ([5, 20, 12, 24, 300], Some(100), [5, 20, 12, 0, 57]),
+            ([5, 30, 12, 24, 300], Some(80), [5, 17, 12, 0, 40]),
+            ([5, 30, 12, 24, 300], Some(50), [5, 6, 12, 0, 21]),
             // Numbers and words are not cut.
-            ([5, 30, 12, 24, 300], Some(20), [5, 6, 12, 8, 6]),
+            ([5, 30, 12, 24, 300], Some(20), [5, 6, 12, 0, 6]),
         ] {
             let fitted = fitted(&columns, natural.to_vec(), window);
             assert_eq!(fitted, widths, "{natural:?} in {window:?}");
