@@ -35,7 +35,7 @@ impl Machine {
         };
         let settings = ask(
             "SELECT name || ' = ' || current_setting(name) FROM pg_settings \
-             WHERE source = 'configuration file' AND name !~ 'directories|addresses|^lc_|^log|DateStyle|TimeZone|text_search' \
+             WHERE source = 'configuration file' AND name !~ 'directories|addresses|^port$|^lc_|^log|DateStyle|TimeZone|text_search' \
              ORDER BY name",
         )?;
         let version = ask("SHOW server_version")?.join("");
