@@ -240,6 +240,24 @@ fn a_replaced_function_keeps_its_grants() {
     assert_eq!(may, (true, false));
 }
 
+/// A worker that truncates a segment writes the same entries of the catalog.
+#[test]
+fn a_replaced_function_revokes_only_what_public_has() {
+    let test = with_functions_of("0.0.9");
+    let mut client = test.client();
+    client.sql("GRANT SELECT ON redrive.groups, redrive.runs TO PUBLIC; GRANT UPDATE (detail) ON redrive.details TO PUBLIC; \
+                GRANT USAGE ON SEQUENCE redrive.job_id TO PUBLIC");
+    let entries = "SELECT array_agg(c.oid::regclass::text || ' ' || c.xmin::text ORDER BY c.oid) FROM pg_class c \
+                   WHERE c.relnamespace = 'redrive'::regnamespace \
+                       AND c.relname <> ALL ('{groups,runs,details,job_id}')";
+    let before: Vec<String> = client.ask(entries, &[]);
+    test.open().migrate().unwrap();
+    assert_eq!(client.ask::<Vec<String>>(entries, &[]), before);
+    let left = "SELECT count(*) FROM pg_class c, pg_attribute t, aclexplode(c.relacl || t.attacl) a \
+                WHERE c.relnamespace = 'redrive'::regnamespace AND t.attrelid = c.oid AND a.grantee = 0";
+    assert_eq!(client.ask::<i64>(left, &[]), 0);
+}
+
 #[test]
 fn what_cannot_be_replaced_is_named_and_changes_nothing() {
     let function = "DROP FUNCTION redrive.wake; CREATE FUNCTION redrive.wake(other text) RETURNS boolean LANGUAGE sql AS 'SELECT true'";

@@ -240,16 +240,27 @@ BEGIN
 END
 $$";
 
-/// PUBLIC has no privileges: it would have those of each new function, and what ALTER DEFAULT PRIVILEGES says. The search
-/// path of the caller would say what the names in a function mean, unless its body is parsed already.
+/// PUBLIC has no privileges: it would have those of each new function, and what ALTER DEFAULT PRIVILEGES says. A
+/// relation without any is left as it is, because a REVOKE writes its entry of `pg_class`, as a worker that truncates
+/// it does. The search path of the caller would say what the names in a function mean, unless its body is parsed already.
 const SEAL: &str = "\
-REVOKE ALL ON ALL TABLES IN SCHEMA redrive FROM PUBLIC;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA redrive FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
 DO $$
 DECLARE
+    open_relation record;
     open_function regprocedure;
 BEGIN
+    FOR open_relation IN
+        SELECT c.oid::regclass AS name, CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind
+        FROM pg_class c
+        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+            AND pg_has_role(c.relowner, 'USAGE') AND (
+                EXISTS (SELECT FROM aclexplode(c.relacl) a WHERE a.grantee = 0)
+                OR EXISTS (
+                    SELECT FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = c.oid AND a.grantee = 0))
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s %s FROM PUBLIC', open_relation.kind, open_relation.name);
+    END LOOP;
     FOR open_function IN
         SELECT p.oid FROM pg_proc p
         WHERE p.pronamespace = 'redrive'::regnamespace AND p.prokind = 'f' AND p.prosqlbody IS NULL
