@@ -131,6 +131,8 @@ $$;
 -- Locks: in this order, and by id within each place: delayed jobs, ready jobs, letters, archived letters. With the
 -- letters, those whose earlier payloads match, because a session that deletes versions has locked their letter. The
 -- caller locks failure groups after these.
+-- An enqueue that replaces waits for jobs too, in an order of its caller. So that its transaction is not the victim of a
+-- deadlock, this one waits less for each job than the server does before it looks for one, and fails with 55P03.
 CREATE OR REPLACE FUNCTION redrive.lock_erased(
     filter jsonb, max_rows bigint, waits boolean,
     OUT jobs bigint[], OUT letters bigint[], OUT archived bigint[], OUT has_moved boolean
@@ -138,9 +140,13 @@ CREATE OR REPLACE FUNCTION redrive.lock_erased(
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    waiting CONSTANT text := redrive.filter_erased_jobs(filter);
+    waiting  CONSTANT text := redrive.filter_erased_jobs(filter);
+    given    CONSTANT text := current_setting('lock_timeout');
+    -- 0 is no limit.
+    patience CONSTANT text := CASE WHEN given::interval BETWEEN '1 ms' AND '500 ms' THEN given ELSE '500ms' END;
     place    text;
     kind     text;
+    source   text;
     matching text;
     chosen   bigint[];
     others   bigint[];
@@ -150,14 +156,18 @@ BEGIN
     has_moved := false;
     FOREACH place IN ARRAY '{jobs_delayed,jobs,dead_letters,archived_letters}'::text[] LOOP
         kind := CASE place WHEN 'archived_letters' THEN 't.letter ->> ''kind''' ELSE 't.kind' END;
-        matching := 'SELECT t.id FROM redrive.' || place || ' t' || CASE place
-            WHEN 'jobs_delayed' THEN ' CROSS JOIN LATERAL (SELECT (redrive.delayed_job(t)).*) j WHERE ' || waiting
-            WHEN 'jobs' THEN ' CROSS JOIN LATERAL (SELECT (redrive.ready_job(t)).*) j WHERE ' || waiting
-            WHEN 'dead_letters' THEN ' WHERE t.state <> ''redriving'' AND '
+        source := 'SELECT t.id FROM redrive.' || place || ' t' || CASE place
+            WHEN 'jobs_delayed' THEN ' CROSS JOIN LATERAL (SELECT (redrive.delayed_job(t)).*) j'
+            WHEN 'jobs' THEN ' CROSS JOIN LATERAL (SELECT (redrive.ready_job(t)).*) j'
+            ELSE '' END;
+        matching := CASE place
+            WHEN 'dead_letters' THEN 't.state <> ''redriving'' AND '
                 || redrive.filter_erasure(filter, 't.id', 't.queue', kind, 't.payload')
-            ELSE ' WHERE ' || redrive.filter_erasure(filter, 't.id', 't.queue', kind, '(t.letter ->> ''payload'')::json')
-            END;
-        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (' || matching || ' ORDER BY t.id LIMIT $2) c'
+            WHEN 'archived_letters' THEN
+                redrive.filter_erasure(filter, 't.id', 't.queue', kind, '(t.letter ->> ''payload'')::json')
+            ELSE waiting END;
+        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (' || source || ' WHERE ' || matching
+            || ' ORDER BY t.id LIMIT $2) c'
             INTO chosen USING filter, redrive.limit_of('max_rows', max_rows);
         others := '{}';
         IF place IN ('dead_letters', 'archived_letters') THEN
@@ -168,7 +178,12 @@ BEGIN
             -- One that is erased itself must still match when it is locked.
             others := ARRAY(SELECT unnest(others) EXCEPT SELECT unnest(chosen));
         END IF;
-        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (' || matching || ' AND t.id = ANY ($2) OR t.id = ANY ($3)'
+        IF waits THEN
+            PERFORM set_config('lock_timeout', CASE WHEN place IN ('jobs_delayed', 'jobs') THEN patience ELSE given END, true);
+        END IF;
+        -- The ids first: a payload that was not chosen is not read again.
+        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (' || source
+            || ' WHERE t.id = ANY ($2) AND (' || matching || ') OR t.id = ANY ($3)'
             || ' ORDER BY t.id FOR UPDATE OF t' || CASE WHEN waits THEN '' ELSE ' SKIP LOCKED' END || ') c'
             INTO held USING filter, chosen, others || CASE place WHEN 'dead_letters' THEN jobs END;
         has_moved := has_moved OR waits AND EXISTS (SELECT unnest(chosen) EXCEPT SELECT unnest(held));
@@ -185,7 +200,8 @@ $$;
 -- deletes waiting jobs, letters, versions and archived letters; replaces their texts in failure groups, and the
 -- payload conditions of audit records and ended runs that name the values, by `[erased]`. `audit` is the record of
 -- the first batch of the same operation; NULL: this is the first. Returns how many rows changed in each place, and
--- the record of the first batch; no row: nothing is left. `erasable` tells what stays.
+-- the record of the first batch, NULL if none has changed a row; no row: nothing is left. `erasable` tells what stays.
+-- With `waits`, it fails with 55P03 if another transaction holds a job for 500 ms; repeat it.
 --
 -- It runs with the owner's privileges, because no other role may change the audit or the archive.
 -- Locks: as `lock_erased`, then as `erase_from_groups`, then the other rows that it changes.
@@ -291,18 +307,22 @@ BEGIN
     counts := counts || jsonb_build_object('runs', changed,
         'audit', CASE WHEN predicate IS NULL THEN 0 ELSE redrive.erase_from_audit(predicate) END);
 
-    -- The next batch finds what another session has moved meanwhile.
-    IF held.has_moved OR EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
+    act := erase_batch.audit;
+    IF EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
         act := redrive.record_act('erase', erase_batch.person, erase_batch.reason, NULL, (counts ->> 'letters')::bigint,
             counts, erase_batch.audit);
-        RETURN QUERY SELECT c.key, c.value::bigint, act FROM jsonb_each_text(counts) c;
+    ELSIF NOT held.has_moved THEN
+        RETURN;
     END IF;
+    -- The next batch finds what another session has moved meanwhile.
+    RETURN QUERY SELECT c.key, c.value::bigint, act FROM jsonb_each_text(counts) c;
 END
 $$;
 
 -- Erases everything that matches a filter, in the transaction of the caller; see `erase_batch`. Returns how many
 -- rows changed in each place. It locks all rows before the first batch, because a later batch that locked letters after
--- the failure groups of an earlier one could deadlock. It runs with the owner's privileges, as `erase_batch` does.
+-- the failure groups of an earlier one could deadlock. It fails with 55P03 if another transaction holds a job for 500 ms;
+-- repeat it. It runs with the owner's privileges, as `erase_batch` does.
 CREATE OR REPLACE FUNCTION redrive.erase(filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL)
     RETURNS TABLE (place text, entries bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER

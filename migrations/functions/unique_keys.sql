@@ -182,8 +182,9 @@ $$;
 -- runs or has another kind; `gone` if the key is free, or if the job moved meanwhile and the caller must ask again.
 --
 -- It runs with the rights of the owner, because an enqueuer may not change jobs in any other way. It waits for a
--- session that holds the row of the job: a claim, a promotion, an operator or another replacing enqueue. None of
--- these waits for an enqueue, because they skip locked rows or hold no other.
+-- session that holds the row of the job: a claim, a promotion, an operator, an erasure or another replacing enqueue. None
+-- of these deadlocks with an enqueue of one job: they skip locked rows, hold no other, or, as an erasure does, give up
+-- before the server looks for deadlocks.
 CREATE OR REPLACE FUNCTION redrive.replace_waiting(
     queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb
 ) RETURNS text

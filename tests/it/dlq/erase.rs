@@ -196,7 +196,41 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
         assert_eq!(erased.jobs + erased.letters, 1, "{moving}");
         assert!(dlq.erasable(&tenant(42)).unwrap().is_empty(), "{moving}");
         no_drift(queue.database());
+        let records = queue.database().audit(&AuditFilter::new().verb("erase"));
+        assert_eq!(records.len(), 1, "{moving}: only that of the batch that erased");
     }
+}
+
+/// Each waits for a job that the other has locked, and only the enqueue looks for deadlocks.
+#[test]
+fn an_erasure_gives_way_to_an_enqueue_that_replaces() {
+    let test = TestDatabase::migrated();
+    test.sql(&format!(
+        "ALTER DATABASE {} SET deadlock_timeout = '1min'",
+        test.name()
+    ));
+    let queue = test.queue("orders");
+    for key in ["one", "two"] {
+        put(&queue, order(42).unique(key).delay(HOUR));
+    }
+    let replace = |key: &str| {
+        format!(
+            "SELECT redrive.enqueue('orders', 'order', '{{}}', '2 hours', unique_key => '{key}', replace => 'time')"
+        )
+    };
+    let mut client = test.client();
+    let mut replacing = client.transaction().unwrap();
+    replacing.sql("SET LOCAL deadlock_timeout = '1s'");
+    replacing.sql(&replace("two"));
+    let dlq = queue.database().dlq();
+    let erase = || dlq.erase(&tenant(42), &maria());
+    let erased = held_up(&test, erase, || {
+        replacing.sql(&replace("one"));
+        replacing.commit().unwrap();
+    });
+    assert_eq!(erased.unwrap().jobs, 2);
+    assert!(dlq.erasable(&tenant(42)).unwrap().is_empty());
+    no_drift(queue.database());
 }
 
 /// The letter is neither where it was nor where it will be.

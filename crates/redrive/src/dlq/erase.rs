@@ -1,11 +1,15 @@
 //! Erases everything about a person or tenant: jobs, letters and the traces they left.
 
 use std::ops::ControlFlow;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::dlq::prelude::*;
 
 /// The rows per place and statement.
 const BATCH: i64 = 2000;
+/// The pause after a batch that gave up.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Why a filter with a limit is refused: it would erase any part of a person.
 const WHOLE: &str = "an erasure takes everything that matches and has no limit";
 
@@ -83,11 +87,13 @@ impl Dlq<'_> {
     ///
     /// A leased job stays, and so does its letter; see [`Erasure::leased`]. Captured bytes that
     /// are not JSON match only by id. This cannot be undone. Each batch is one transaction, and
-    /// repeating the call is safe.
+    /// repeating the call is safe. A batch gives way to a transaction that has locked a job for
+    /// half a second, and is repeated until [`bulk_timeout`](crate::DatabaseBuilder::bulk_timeout).
     ///
     /// # Errors
     /// *Invalid* with another condition, without a condition on the payload or ids, with a limit,
-    /// or with [`LetterFilter::after`]; otherwise if the database fails.
+    /// or with [`LetterFilter::after`]; *unavailable* while another transaction holds a lock for
+    /// longer than that; otherwise if the database fails.
     pub fn erase(&self, filter: &LetterFilter, operator: &Operator) -> Result<Erasure> {
         self.erase_while(filter, operator, |_| ControlFlow::Continue(()))
     }
@@ -107,15 +113,11 @@ impl Dlq<'_> {
         let mut erased = Erasure::default();
         let mut audit: Option<i64> = None;
         loop {
-            let batch: Vec<(String, u64, i64)> = self.db.ask_bulk().all(
-                "erase",
-                &sql::ERASE_BATCH,
-                &[&parameter, &BATCH, operator, &audit],
-            )?;
+            let batch = self.erase_batch(&parameter, operator, audit)?;
             let Some((_, _, first)) = batch.first() else {
                 break;
             };
-            audit = Some(*first);
+            audit = *first;
             for (place, entries, _) in &batch {
                 erased.add(place, *entries);
             }
@@ -124,6 +126,34 @@ impl Dlq<'_> {
             }
         }
         Ok(erased)
+    }
+
+    /// Erases a batch, again each time it waits too long for a lock.
+    fn erase_batch(
+        self,
+        filter: &Json,
+        operator: &Operator,
+        audit: Option<i64>,
+    ) -> Result<Vec<(String, u64, Option<i64>)>> {
+        let until = Instant::now() + self.db.bulk_timeout();
+        loop {
+            let batch = self.db.ask_bulk().all(
+                "erase",
+                &sql::ERASE_BATCH,
+                &[filter, &BATCH, operator, &audit],
+            );
+            match batch {
+                Err(error) if error.is_locked() && Instant::now() + PAUSE < until => {
+                    thread::sleep(PAUSE);
+                }
+                Err(error) if error.is_locked() => {
+                    return Err(error.with_advice(
+                        "another transaction holds a lock; end it and erase again for the rest",
+                    ));
+                }
+                batch => return batch,
+            }
+        }
     }
 }
 
