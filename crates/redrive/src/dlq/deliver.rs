@@ -219,13 +219,14 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
     /// Begins a transaction and locks the letter, if it still matches.
     fn take(&mut self, id: JobId) -> Result<Option<Letter>> {
         let filter = self.letters.these(&[id]).parameter()?;
+        let forced = self.forced;
         let doing = format!("take letter {id}");
         self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 // The sink may be idle in the transaction for longer than the
                 // session allows.
                 session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
-                match locked(session, &doing, &filter, id) {
+                match locked(session, &doing, &filter, id, forced) {
                     Ok(Some(letter)) => Ok(Some(letter)),
                     none => session.end(&doing, none),
                 }
@@ -247,8 +248,14 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
     }
 }
 
-/// Locks a letter and reads it with all of its captured bytes.
-fn locked(session: &mut Session, doing: &str, filter: &Json, id: JobId) -> Result<Option<Letter>> {
+/// Locks a letter and reads it, with all of its captured bytes if it will be sent.
+fn locked(
+    session: &mut Session,
+    doing: &str,
+    filter: &Json,
+    id: JobId,
+    forced: bool,
+) -> Result<Option<Letter>> {
     if session
         .query(doing, &sql::TAKE_LETTER, &[filter])?
         .is_empty()
@@ -257,6 +264,7 @@ fn locked(session: &mut Session, doing: &str, filter: &Json, id: JobId) -> Resul
     }
     let mut letter = letter::read(session, filter)?;
     if let Some(letter) = &mut letter
+        && (forced || letter.redacted.is_empty())
         && letter.raw_size.take().is_some()
     {
         letter.raw = captured_bytes(session, id)?;

@@ -63,6 +63,13 @@ words! {
     }
 }
 
+impl Skip {
+    /// Reads what the database says after it has acted. A reason of a newer schema must not fail the call.
+    pub(crate) fn of_stored(word: &str) -> Skip {
+        word.parse().unwrap_or(Skip::NotOpen)
+    }
+}
+
 impl Dlq<'_> {
     /// Redrives open letters, oldest death first. Those of a diverted group go in the order of their jobs.
     ///
@@ -123,7 +130,7 @@ impl Dlq<'_> {
                         "sent" => done.redriven.push(id),
                         // Another operation took it meanwhile, so it matches no more.
                         "gone" | "not_open" => {}
-                        why => done.skipped.push((id, why.parse()?)),
+                        why => done.skipped.push((id, Skip::of_stored(why))),
                     }
                 }
                 Ok(Some((done.redriven.len() - before) as u64))
@@ -147,11 +154,14 @@ impl Dlq<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        done.skipped.extend(self.db.ask_bulk().all::<(JobId, Skip)>(
+        let refused: Vec<(JobId, String)> = self.db.ask_bulk().all(
             "read why letters were not redriven",
             &sql::REFUSED,
             &[&left, &options.force, &options.to_queue],
-        )?);
+        )?;
+        let refused = refused.iter();
+        done.skipped
+            .extend(refused.map(|(id, why)| (*id, Skip::of_stored(why))));
         Ok(())
     }
 }

@@ -114,7 +114,7 @@ impl Dlq<'_> {
             let group = PreviewGroup::from_row(row)?;
             match row.get("result") {
                 "sent" => preview.groups.push(group),
-                reason => preview.leave_out(reason.parse()?, None, group.letters),
+                reason => preview.leave_out(Skip::of_stored(reason), None, group.letters),
             }
         }
         for state in filter

@@ -51,7 +51,7 @@ impl RunOutcome {
             Some("died_alike") => RunOutcome::DiedAlike,
             Some("died_differently") => RunOutcome::DiedDifferently,
             Some(word) => match word.strip_prefix("skipped_") {
-                Some(reason) => RunOutcome::Skipped(reason.parse()?),
+                Some(reason) => RunOutcome::Skipped(Skip::of_stored(reason)),
                 None => {
                     return Err(Error::invalid(format!(
                         "unknown outcome `{}`",
@@ -153,6 +153,13 @@ mod tests {
                 false,
                 false,
                 Some(RunOutcome::Skipped(Skip::Conflict)),
+            ),
+            // Of a newer schema.
+            (
+                Some("skipped_haunted"),
+                false,
+                false,
+                Some(RunOutcome::Skipped(Skip::NotOpen)),
             ),
             (Some("painted"), false, false, None),
         ] {
