@@ -17,11 +17,15 @@ CREATE OR REPLACE FUNCTION redrive.grant_role(role text, VARIADIC professions te
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    -- Names are of the schema. Of functions, everybody has those that compute only with their arguments.
-    everybody CONSTANT text[] := ARRAY['SELECT ON migrations, definitions', (
-        SELECT 'EXECUTE ON FUNCTION ' || string_agg(p.proname::text, ', ')
+    -- The functions that compute only with their arguments, which everybody has. With the types of these, because
+    -- another function may have the same name.
+    pure CONSTANT text := (
+        SELECT string_agg(p.oid::regprocedure::text, ', ')
         FROM pg_proc p
-        WHERE p.pronamespace = 'redrive'::regnamespace AND p.provolatile = 'i')];
+        WHERE p.pronamespace = 'redrive'::regnamespace AND p.provolatile = 'i' AND p.prokind = 'f'
+            AND pg_has_role(p.proowner, 'USAGE'));
+    -- Names are of the schema.
+    everybody CONSTANT text[] := ARRAY['SELECT ON migrations, definitions'];
     -- Only these columns: a role that writes the others could change how often a job is attempted.
     enqueuer CONSTANT text[] := ARRAY[
         'USAGE ON SEQUENCE job_id',
@@ -155,6 +159,9 @@ BEGIN
                       HINT = 'Expected app, enqueuer, worker, capturer, operator, reader or exporter.';
         END IF;
         EXECUTE format('GRANT USAGE ON SCHEMA redrive TO %I', grant_role.role);
+        IF pure IS NOT NULL THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', pure, grant_role.role);
+        END IF;
         FOREACH each_grant IN ARRAY everybody || granted LOOP
             EXECUTE format('GRANT %s TO %I', regexp_replace(each_grant, '\w+(?=,|$)(?!.*\sON\s)', 'redrive.\&', 'g'),
                            grant_role.role);
