@@ -206,6 +206,15 @@ fn granting_a_role_that_does_not_exist_is_an_error() {
     has(hint.expect("a hint"), "operator");
 }
 
+#[test]
+fn functions_of_the_same_name_break_no_grant() {
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql(
+        "CREATE FUNCTION redrive.mask_ids(number bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS 'SELECT 1::bigint'",
+    );
+    client.sql("SELECT redrive.grant_role('postgres', 'reader')");
+}
+
 /// Whoever may enqueue could otherwise stop the counters, or the enqueues of others.
 #[test]
 fn an_enqueuer_counts_within_bounds_and_takes_keys_for_jobs_that_exist() {
