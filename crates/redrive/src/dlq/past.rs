@@ -62,7 +62,7 @@ impl LetterPast {
         LetterPast {
             state: letter.state.as_str().to_owned(),
             cause: letter.cause.as_str().to_owned(),
-            seen: u32::try_from(letter.seen).unwrap_or(u32::MAX),
+            seen: u32::try_from(letter.seen).map_or(MAX_COUNT, |seen| seen.min(MAX_COUNT)),
             priority: letter.priority,
             attempts: letter.attempts,
             earlier_attempts: letter.earlier_attempts,
@@ -100,7 +100,7 @@ impl LetterPast {
         self.cause.parse::<DeathCause>()?;
         check_priority(self.priority)?;
         for (name, value, least, most) in [
-            ("seen", self.seen, 1, u32::MAX),
+            ("seen", self.seen, 1, MAX_COUNT),
             ("attempts", self.attempts, 0, MAX_COUNT),
             ("earlier_attempts", self.earlier_attempts, 0, MAX_COUNT),
             ("max_attempts", self.max_attempts, 1, MAX_ATTEMPTS),
@@ -176,6 +176,7 @@ mod tests {
             json!({ "state": "lost" }),
             json!({ "cause": "boredom" }),
             json!({ "priority": 1001 }),
+            json!({ "seen": 1_000_000_001_u32 }),
             json!({ "max_attempts": 0 }),
             json!({ "max_attempts": 1001 }),
             json!({ "generation": 2_147_483_646_u32 }),
