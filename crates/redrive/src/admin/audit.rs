@@ -129,7 +129,7 @@ impl Admin<'_> {
     /// Calls `go_on` after each batch with the number deleted so far, and stops when it breaks.
     ///
     /// # Errors
-    /// *Invalid* for an age below 30 days; otherwise if the database fails.
+    /// *Invalid* for an age below 30 days or above 36,600; otherwise if the database fails.
     pub fn prune_audit(
         &self,
         older_than: Duration,

@@ -134,7 +134,7 @@ impl Dlq<'_> {
     /// open letter. Returns the number of deleted letters.
     ///
     /// # Errors
-    /// If the database fails.
+    /// *Invalid* for an age above 36,600 days; otherwise if the database fails.
     pub fn prune(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
         self.prune_while(older_than, operator, |_| ControlFlow::Continue(()))
     }

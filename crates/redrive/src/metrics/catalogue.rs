@@ -86,7 +86,7 @@ pub const CATALOGUE: &[Metric] = &[
     gauge("redrive_queue_unhandled_jobs", &[QUEUE], Source::Queues,
         "Ready jobs of kinds that no live worker of the queue handles, among those that redrive_queue_jobs counts."),
     gauge("redrive_queue_oldest_ready_age_seconds", &[QUEUE], Source::Queues,
-        "How long the oldest ready job that a worker may take has waited; 0 if there is none. Jobs of kinds that no live worker of the queue handles do not count, nor do those of redrive_queue_blocked_jobs. Looks at the first 10 jobs of up to 32 priorities from the lowest on, fewer with more than 10 queues, and at the next job."),
+        "How long the oldest ready job that a worker may take has waited; 0 if there is none. Jobs of kinds that no live worker handles do not count, if the queue has a worker, nor do those of redrive_queue_blocked_jobs. Looks at the first 10 jobs of up to 32 priorities from the lowest on, fewer with more than 10 queues, and at the next job."),
     gauge("redrive_queue_next_ready_age_seconds", &[QUEUE], Source::Queues,
         "How long the next job in the order of claims has been ready, among the same jobs; 0 if there is none."),
     gauge("redrive_queue_overdue_age_seconds", &[QUEUE], Source::Queues,
