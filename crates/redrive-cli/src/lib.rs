@@ -27,6 +27,7 @@ mod jobs;
 mod schedule;
 mod admin;
 mod command;
+mod suggestion;
 mod program;
 #[cfg(test)]
 mod proptests;
