@@ -73,6 +73,16 @@ pub(crate) struct Confirm {
     pub(crate) yes: bool,
 }
 
+impl Confirm {
+    /// The words that make a dry run act. The two options exclude each other.
+    pub(crate) fn to_act(&self) -> &'static str {
+        match self.dry_run {
+            true => "--yes, without --dry-run",
+            false => "--yes",
+        }
+    }
+}
+
 impl Words {
     /// The letters in any state.
     pub(crate) fn letters(&self) -> Result<LetterFilter> {
@@ -211,9 +221,13 @@ impl Bulk {
     /// The words that make the command of a dry run act.
     pub(crate) fn to_act(&self, needs_reason: bool) -> Vec<&'static str> {
         let lacks_reason = needs_reason && self.confirm.reason.text().is_none();
-        let reason = lacks_reason.then_some("--reason TEXT");
-        let yes = self.ids().is_empty().then_some("--yes");
-        reason.into_iter().chain(yes).collect()
+        match (lacks_reason, self.ids().is_empty()) {
+            (true, true) => vec!["--reason TEXT", self.confirm.to_act()],
+            (false, true) => vec![self.confirm.to_act()],
+            // What is given by id is only shown with --dry-run.
+            (true, false) => vec!["--reason TEXT, without --dry-run"],
+            (false, false) => Vec::new(),
+        }
     }
 }
 

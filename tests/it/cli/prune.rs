@@ -9,10 +9,16 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
     let (db, queue, _) = with_letters(3);
     db.run("dlq discard orders --limit 2 --reason tests --yes");
     let discarded = || in_state(&queue, LetterState::Discarded);
-    for dry in ["prune --older-than 0s", "prune --older-than 0s --dry-run"] {
+    for (dry, to_act) in [
+        ("prune --older-than 0s", "To act, add --yes.\n"),
+        (
+            "prune --older-than 0s --dry-run",
+            "To act, add --yes, without --dry-run.\n",
+        ),
+    ] {
         db.run(dry)
             .shows("2 letters, recovered or discarded more than 0ms ago, would be deleted.")
-            .shows("To act, add --yes.");
+            .shows(to_act);
         db.run(format!("{dry} --json"))
             .holds(&json!({"letters": 2}));
         assert_eq!(discarded(), 2);

@@ -51,7 +51,7 @@ impl Erase {
         line["group_samples"] = Value::Null;
         if show(&found, &line, "WOULD ERASE", cx)? == Ending::Done && !cx.global.json {
             writeln!(cx.out, "\nThis cannot be undone.")?;
-            cx.propose(&["--yes"])?;
+            cx.propose(&[self.confirm.to_act()])?;
         }
         Ok(Ending::of(!found.is_empty() || found.leased > 0))
     }

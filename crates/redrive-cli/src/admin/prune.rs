@@ -111,14 +111,14 @@ impl Prune {
         total: u64,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let rows = counted(total, batches.noun);
+        let (rows, to_act) = (counted(total, batches.noun), self.confirm.to_act());
         let (age, text) = match scope {
             Scope::Audit(age) => (*age, format!("older than {}", short(*age))),
             Scope::OlderThan(age) => (
                 *age,
                 format!("recovered or discarded more than {} ago", short(*age)),
             ),
-            Scope::Rules(due) => return show_due(due, &rows, cx),
+            Scope::Rules(due) => return show_due(due, &rows, to_act, cx),
         };
         if cx.global.json {
             let mut line = batches.json(total);
@@ -128,15 +128,20 @@ impl Prune {
         }
         writeln!(cx.out, "{rows}, {text}, would be deleted.")?;
         match self.older_than {
-            Some(_) => cx.propose(&["--yes"]),
+            Some(_) => cx.propose(&[to_act]),
             // Rules may be set before the act.
-            None => cx.propose(&[&format!("--older-than {}", exact(age)), "--yes"]),
+            None => cx.propose(&[&format!("--older-than {}", exact(age)), to_act]),
         }
     }
 }
 
 /// Shows the letters that are due according to each rule.
-fn show_due(due: &[RetentionDue], rows: &str, cx: &mut Context<'_>) -> Result<Ending> {
+fn show_due(
+    due: &[RetentionDue],
+    rows: &str,
+    to_act: &str,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
     let json = |due: &RetentionDue| {
         let mut line = rule_json(&due.rule);
         line["action"] = "prune".into();
@@ -159,5 +164,5 @@ fn show_due(due: &[RetentionDue], rows: &str, cx: &mut Context<'_>) -> Result<En
         return Ok(Ending::Done);
     }
     writeln!(cx.out, "\n{rows} would be deleted or archived.")?;
-    cx.propose(&["--yes"])
+    cx.propose(&[to_act])
 }

@@ -166,7 +166,7 @@ impl ApplyRedactions {
         let letters = db.dlq().redactions().preview(&filter)?;
         Change {
             batches: APPLY,
-            to_act: (!confirm.yes).then(|| vec!["--yes"]),
+            to_act: (!confirm.yes).then(|| vec![confirm.to_act()]),
             found: Found::all(letters, "would be redacted, which cannot be undone."),
             act: |go_on: GoOn<'_>| -> redrive::Result<Changed> {
                 let apply = |redacted: u64| go_on(redacted.into());

@@ -41,7 +41,7 @@ impl Repair {
         let findings: Vec<Finding> = findings.collect();
         let wrong = match self.confirm.yes {
             true => "repaired".to_owned(),
-            false => "nothing was changed; to act, add --yes".to_owned(),
+            false => format!("nothing was changed; to act, add {}", self.confirm.to_act()),
         };
         let ending = report(&findings, "there is nothing to repair", &wrong, cx)?;
         Ok(match self.confirm.yes {

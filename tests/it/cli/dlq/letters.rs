@@ -6,7 +6,7 @@ use super::super::{payloads, ready, with_letters};
 
 #[test]
 fn bulk_commands_change_nothing_without_yes() {
-    let (db, queue, _) = with_letters(12);
+    let (db, queue, ids) = with_letters(12);
 
     db.run("dlq redrive orders cause=rejected")
         .shows("12 open letters match; 12 would be redriven")
@@ -18,6 +18,8 @@ fn bulk_commands_change_nothing_without_yes() {
         db.fails(2, format!("{line} --yes"))
             .tells("needs --reason TEXT");
     }
+    db.run(format!("dlq discard {} --dry-run", ids[0]))
+        .shows("To act, add --reason TEXT, without --dry-run.\n");
     assert_eq!(in_state(&queue, LetterState::Open), 12);
 
     db.run("dlq redrive orders --limit 5 --yes");

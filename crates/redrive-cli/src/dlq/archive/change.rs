@@ -149,7 +149,7 @@ impl DeleteArchived {
         }
         Change {
             batches: DELETE,
-            to_act: (!selection.confirm.yes).then(|| vec!["--yes"]),
+            to_act: (!selection.confirm.yes).then(|| vec![selection.confirm.to_act()]),
             found,
             act,
             none: |cx: &mut Context<'_>| nothing_matched(filter, cx),

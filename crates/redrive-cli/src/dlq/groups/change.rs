@@ -54,8 +54,8 @@ impl ChangeGroup {
             }
         }
         if is_dry_run {
-            let to_act: &[&str] = if by_id { &[] } else { &["--yes"] };
-            return Ok(ending.and(preview(state, &groups, to_act, cx)?));
+            let to_act = (!by_id).then(|| self.confirm.to_act());
+            return Ok(ending.and(preview(state, &groups, to_act.as_slice(), cx)?));
         }
         let operator = self.confirm.reason.operator();
         for MatchingGroup { group, .. } in &groups {

@@ -75,7 +75,7 @@ impl MergeGroups {
                 return Ok(Ending::Done);
             }
             writeln!(cx.out)?;
-            return cx.propose(&["--yes"]);
+            return cx.propose(&[self.confirm.to_act()]);
         }
         let operator = self.confirm.reason.operator();
         let mut ending = Ending::Done;

@@ -72,6 +72,6 @@ impl SplitGroup {
             return Ok(Ending::Done);
         }
         writeln!(cx.out)?;
-        cx.propose(&["--yes"])
+        cx.propose(&[self.confirm.to_act()])
     }
 }
