@@ -10,6 +10,8 @@ use crate::prelude::*;
 
 /// How many letters have one line each, and how many are named in the line of a cause.
 const NAMED: usize = 5;
+/// How many causes have a line: error messages may all differ.
+const CAUSES: usize = 20;
 
 /// Why a letter or job did not change: in one word for JSON, and as text.
 pub(crate) type Why = (&'static str, String);
@@ -86,15 +88,22 @@ impl NotDone {
         }
         let mut causes = grouped_by(self.0.iter().map(|(id, (_, cause))| (*id, &**cause)));
         causes.sort_by_key(|(_, ids)| std::cmp::Reverse(ids.len()));
+        let were_not = |letters: usize, noun: &str| {
+            let verb = if letters == 1 { "was" } else { "were" };
+            format!("{} {verb} not {participle}", counted(letters as u64, noun))
+        };
         let line = |(cause, ids): &(&str, Vec<JobId>)| {
             let named: Vec<String> = ids.iter().take(NAMED).map(ToString::to_string).collect();
             let more = if ids.len() > NAMED { " ..." } else { "" };
-            let verb = if ids.len() == 1 { "was" } else { "were" };
-            let letters = counted(ids.len() as u64, noun);
             let (named, cause) = (named.join(" "), cause.replace(ID, "ID"));
-            format!("{letters} {verb} not {participle}: {cause} ({named}{more})")
+            format!("{}: {cause} ({named}{more})", were_not(ids.len(), noun))
         };
-        causes.iter().map(line).collect()
+        let mut lines: Vec<String> = causes.iter().take(CAUSES).map(line).collect();
+        let more: usize = causes.iter().skip(CAUSES).map(|(_, ids)| ids.len()).sum();
+        if more > 0 {
+            lines.push(were_not(more, &format!("more {noun}")));
+        }
+        lines
     }
 }
 
@@ -138,11 +147,13 @@ pub(crate) fn states_of(
     Ok(states)
 }
 
-/// The letters or jobs with each reason or cause.
+/// The letters or jobs with each reason or cause, in the order of the first of each.
 fn grouped_by<'a>(all: impl Iterator<Item = (JobId, &'a str)>) -> Vec<(&'a str, Vec<JobId>)> {
     let mut groups: Vec<(&str, Vec<JobId>)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (id, of) in all {
-        match groups.iter_mut().find(|(known, _)| *known == of) {
+        let place = *places.entry(of).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some((_, ids)) => ids.push(id),
             None => groups.push((of, vec![id])),
         }
@@ -179,5 +190,17 @@ mod tests {
             ]
         );
         assert!(NotDone::default().lines("letter", "redriven").is_empty());
+    }
+
+    #[test]
+    fn causes_without_end_are_cut_to_the_most_frequent() {
+        let letter = |id: i64| (JobId::new(id), ("failed", format!("order {}", id.min(30))));
+        // Each has its own cause but the last two, which share one.
+        let not_done = NotDone((1..=31).map(letter).collect());
+        let lines = not_done.lines("letter", "delivered");
+        assert_eq!(lines.len(), CAUSES + 1);
+        assert_eq!(lines[0], "2 letters were not delivered: order 30 (30 31)");
+        assert_eq!(lines[1], "1 letter was not delivered: order 1 (1)");
+        assert_eq!(lines[CAUSES], "10 more letters were not delivered");
     }
 }

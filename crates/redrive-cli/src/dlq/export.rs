@@ -6,6 +6,9 @@ use super::filter::{narrow, state};
 use crate::ndjson::CaptureLine;
 use crate::prelude::*;
 
+/// How many skipped letters have a line.
+const SHOWN: u64 = 20;
+
 /// Write letters as NDJSON for `dlq capture --file` or `enqueue --file`
 ///
 /// A captured letter keeps its source and position. Any other letter gets the source
@@ -49,12 +52,18 @@ impl ExportLetters {
                 Some(payload) => return json_line(cx.out, payload),
             };
             skipped += 1;
-            cx.say(format!("letter {} skipped: {why}", letter.id));
+            if skipped <= SHOWN {
+                cx.say(format!("letter {} skipped: {why}", letter.id));
+            }
             Ok(())
         })?;
         cx.out.flush().map_err(Error::from)?;
         if visited == 0 {
             return cx.nothing("no letter matches");
+        }
+        if skipped > SHOWN {
+            let more = counted(skipped - SHOWN, "more letter");
+            cx.say(format!("{more} skipped"));
         }
         let noun = match self.as_jobs {
             true => "job",
