@@ -10,7 +10,8 @@ use postgres::error::{DbError, SqlState};
 
 /// How a role gets what it lacks.
 const GRANT: &str = "the owner of the schema grants a role what an app, enqueuer, worker, capturer, operator (for \
-                     changes) or reader needs: SELECT redrive.grant_role('ROLE', 'PROFESSION')";
+                     changes) or reader needs: SELECT redrive.grant_role('ROLE', 'PROFESSION'); only the \
+                     owner migrates and protects queues";
 
 /// An error of the driver, as the source of an [`Error`](crate::Error).
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use crate::cli::json::Printed;
 use crate::commands::{Stage, examples};
 use crate::guarantees::secrets::password::{PASSWORD, with_password};
 
-/// How a role gets what it lacks.
-const GRANT: &str = "SELECT redrive.grant_role('ROLE', 'PROFESSION')";
+/// How a role gets what it lacks, and what it cannot get.
+const GRANT: &str = "SELECT redrive.grant_role('ROLE', 'PROFESSION'); only the owner migrates and protects queues";
 
 #[test]
 fn every_command_works_in_its_role_and_says_how_another_gets_it() {
