@@ -177,6 +177,20 @@ fn commands_wait_for_the_descriptors_of_a_host_and_each_gets_its_input() {
 }
 
 #[test]
+fn a_payload_beyond_the_file_size_of_a_host_fails_its_job() {
+    let db = TestDatabase::migrated();
+    let folder = Folder::new(&db);
+    let payload = "x".repeat(100_000);
+    db.run(format!("enqueue w order \"{payload}\" --max-attempts 1"));
+    let work = ["--exec", "true", "--drain"];
+    let (_, error) = worked(&db, &folder, "ulimit -f 8; exec \"$@\"", &work);
+    let letters = db.open().listed(&LetterFilter::new());
+    assert_eq!(letters.len(), 1, "{error}");
+    assert_eq!(&*letters[0].error_class, "spawn");
+    has(&letters[0].error_message, "File too large");
+}
+
+#[test]
 fn a_worker_that_cannot_run_its_commands_says_why_and_starts_nothing() {
     let db = TestDatabase::migrated();
     let (queue, folder) = (db.queue("w"), Folder::new(&db));

@@ -282,8 +282,11 @@ impl Shell {
                 Ok(started) => return Ok(started),
                 Err(error) => error,
             };
-            // The job has too many headers for an environment.
-            if error.kind() == ErrorKind::ArgumentListTooLong {
+            // The job has too many headers for an environment, or a payload beyond `ulimit -f`.
+            if matches!(
+                error.kind(),
+                ErrorKind::ArgumentListTooLong | ErrorKind::FileTooLarge
+            ) {
                 return Err(Failure::retry(format!("could not start `sh`: {error}")).class("spawn"));
             }
             let refusal = self.refused(task, &error);
