@@ -101,6 +101,7 @@ impl Deliver {
                     selection.queue(),
                     &letters,
                     &STATES,
+                    None,
                     cx,
                 )
             },

@@ -60,6 +60,8 @@ impl ListLetters {
     fn none_matched(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let states = filter.named_states().unwrap_or_default();
         let what = format!("no letter matches {filter}");
-        none_matched(&what, self.words.queue(), filter, &states, cx)
+        let names_states = self.state.is_some() || self.words.letters()?.named_states().is_some();
+        let way = (!names_states).then_some("state=quarantined lists those");
+        none_matched(&what, self.words.queue(), filter, &states, way, cx)
     }
 }

@@ -8,12 +8,13 @@ use crate::prelude::*;
 const NAMED: u32 = 5;
 
 /// Says that a command that takes letters in these states found none, and how many are in others. `queue` is the
-/// one that the command names, and the states of the filter are ignored.
+/// one that the command names, and the states of the filter are ignored. `way` tells how to include quarantined ones.
 pub(super) fn none_matched(
     what: &str,
     queue: Option<&str>,
     filter: &LetterFilter,
     takes: &[LetterState],
+    way: Option<&str>,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
     let db = &cx.database()?;
@@ -22,15 +23,24 @@ pub(super) fn none_matched(
         return cx.nothing(format!("{what}: {missing}"));
     }
     let mut counts: Vec<String> = takes.iter().map(|state| format!("0 {state}")).collect();
+    let mut hint = String::new();
     for state in LetterState::ALL {
         if takes.contains(&state) {
             continue;
         }
         let letters = db.dlq().count(&filter.clone().state(state))?.letters;
-        counts.extend((letters > 0).then(|| format!("{} {state}", grouped(letters))));
+        if letters == 0 {
+            continue;
+        }
+        counts.push(format!("{} {state}", grouped(letters)));
+        if state == LetterState::Quarantined
+            && let Some(way) = way
+        {
+            hint = format!("; {way}");
+        }
     }
     match counts.len() > takes.len() {
-        true => cx.nothing(format!("{what}: {}", counts.join(", "))),
+        true => cx.nothing(format!("{what}: {}{hint}", counts.join(", "))),
         false => cx.nothing(what),
     }
 }

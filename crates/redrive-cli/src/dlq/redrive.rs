@@ -184,7 +184,11 @@ impl Redrive {
     fn nothing_matched(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (letters, states) = (self.selection.letters()?, self.states());
         let queue = self.selection.queue();
-        none_matched(&no_letter(states), queue, &letters, states, cx)
+        let named = letters.named_states();
+        // With --force, they are among the states that it takes.
+        let may_be = named.is_none_or(|named| named.contains(&LetterState::Quarantined));
+        let way = may_be.then_some("--force --reason TEXT includes the quarantined ones");
+        none_matched(&no_letter(states), queue, &letters, states, way, cx)
     }
 
     fn options(&self) -> RedriveOptions {

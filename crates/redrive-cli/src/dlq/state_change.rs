@@ -121,7 +121,7 @@ impl MoveLetters {
                     true => format!("no letter in these states can be {participle}"),
                     false => no_letter(&states),
                 };
-                none_matched(&what, selection.queue(), &letters, &states, cx)
+                none_matched(&what, selection.queue(), &letters, &states, None, cx)
             },
         }
         .run(cx)

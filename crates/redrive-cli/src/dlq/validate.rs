@@ -71,7 +71,7 @@ impl Validate {
         let checked = validation.passed + validation.failed + validation.unchecked;
         if checked == 0 {
             let queue = self.selection.queue();
-            return none_matched(&no_letter(&states), queue, &open, &states, cx);
+            return none_matched(&no_letter(&states), queue, &open, &states, None, cx);
         }
         let left = self.selection.left(checked);
         let unseen = NotDone::letters(&unseen, &states, &open, left, &db);

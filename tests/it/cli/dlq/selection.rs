@@ -35,16 +35,21 @@ fn a_quarantined_group_is_visible() {
     db.run(format!("dlq groups show {group}")).shows(&list);
     let found = db.run(format!("dlq list {of_group} state=quarantined --json"));
     assert_eq!(found.lines().len(), 4);
-    for line in [
-        format!("list {of_group}"),
-        format!("list {of_group} --state open --by kind"),
-        format!("redrive {of_group}"),
-        format!("redrive {of_group} state=open --yes"),
-        format!("discard {of_group} --reason tests"),
-        format!("validate {of_group} --exec true"),
+    let (lists, forces) = (
+        "; state=quarantined lists those",
+        "; --force --reason TEXT includes the quarantined ones",
+    );
+    for (line, way) in [
+        (format!("list {of_group}"), lists),
+        (format!("list {of_group} --state open --by kind"), ""),
+        (format!("redrive {of_group}"), forces),
+        (format!("redrive {of_group} --yes"), forces),
+        (format!("redrive {of_group} state=open --yes"), ""),
+        (format!("discard {of_group} --reason tests"), ""),
+        (format!("validate {of_group} --exec true"), ""),
     ] {
         db.fails(1, format!("dlq {line}"))
-            .tells(": 0 open, 4 quarantined\n");
+            .tells(format!(": 0 open, 4 quarantined{way}\n"));
     }
 }
 
