@@ -9,7 +9,8 @@ use crate::commands::{Stage, examples};
 use crate::guarantees::secrets::password::{PASSWORD, with_password};
 
 /// How a role gets what it lacks, and what it cannot get.
-const GRANT: &str = "SELECT redrive.grant_role('ROLE', 'PROFESSION'); only the owner migrates and protects queues";
+const GRANT: &str =
+    "SELECT redrive.grant_role('ROLE', 'PROFESSION'); only the owner migrates and protects queues";
 
 #[test]
 fn every_command_works_in_its_role_and_says_how_another_gets_it() {
