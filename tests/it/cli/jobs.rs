@@ -1,6 +1,7 @@
 //! Commands on jobs: enqueue, work, show, cancel and priority.
 
-use std::io::{ErrorKind, Write as _};
+use std::io;
+use std::io::{ErrorKind, Write};
 
 use redrive_tests::prelude::*;
 
@@ -100,6 +101,49 @@ fn a_drain_leaves_jobs_that_no_worker_handles() {
         .tells("done 1")
         .tells("left 2 jobs of kinds that no worker handles");
     db.run(format!("{work} --json")).holds(&json!({"left": 2}));
+}
+
+/// Resumes a queue once the command has said what it waits for.
+struct ResumeWhenSaid<'a> {
+    db: &'a TestDatabase,
+    said: String,
+}
+
+impl Write for ResumeWhenSaid<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_first = !self.said.contains("waiting for");
+        self.said.push_str(&String::from_utf8_lossy(bytes));
+        if is_first && self.said.contains("waiting for") {
+            for command in [
+                "job run-now w --yes",
+                "queue resume w",
+                "breaker close queue:w",
+            ] {
+                self.db.run(command);
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_drain_says_what_it_waits_for() {
+    let db = &TestDatabase::migrated();
+    db.run("enqueue w k 1 --delay 1h");
+    db.run("queue pause w --reason x");
+    db.run("breaker open queue:w");
+    let said = String::new();
+    let (mut out, mut err) = (Vec::new(), ResumeWhenSaid { db, said });
+    let url = db.url();
+    let work = format!("redrive --database-url {url} work w --exec true --drain");
+    let code = redrive_cli::run(work.split(' ').map(Into::into), &mut out, &mut err);
+    assert_eq!(code, ExitCode::SUCCESS, "{}", err.said);
+    let waits = "waiting for queue w (0 ready, 1 delayed, 0 leased, paused), breaker queue:w";
+    assert!(err.said.contains(waits), "{}", err.said);
 }
 
 #[test]

@@ -28,6 +28,8 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 const CHECK_DRAINED_EVERY: Duration = Duration::from_millis(250);
 /// The interval between two counts of the jobs by kind, while the queue does not drain.
 const COUNT_KINDS_EVERY: Duration = Duration::from_secs(1);
+/// How long a drain is idle before it says what it waits for, and between two such messages.
+const SAY_WAITS_EVERY: Duration = Duration::from_secs(5);
 /// How long the worker may take to stop after a second signal.
 const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -82,7 +84,8 @@ pub(crate) struct Work {
     slots: Option<u32>,
     /// Exit when the queues are empty: no ready, delayed or leased job, and no letter that a running
     /// redrive run still sends. Jobs of kinds that no live worker handles, or behind a letter that
-    /// holds their group, are left, and their number is printed.
+    /// holds their group, are left, and their number is printed. After 5 seconds without a job, a line
+    /// names what it waits for, such as delayed jobs, a pause or an open breaker.
     #[arg(long)]
     drain: bool,
     /// Time limit of a command [default: 15m].
@@ -148,7 +151,7 @@ impl Work {
         let queues = queues.collect::<redrive::Result<Vec<Queue>>>()?;
         let workers = self.start(&db, slots, &shell, cx.registry)?;
         is_starting.store(false, Ordering::SeqCst);
-        let cause = self.watch(&workers, &queues, &shell, &mut signals);
+        let cause = self.watch(&workers, &queues, &shell, &mut signals, cx);
         if cause == StopCause::Signal {
             cx.say(format!(
                 "stopping; running commands have {} to finish, and a second signal kills them",
@@ -222,8 +225,10 @@ impl Work {
         queues: &[Queue],
         shell: &Shell,
         signals: &mut Signals,
+        cx: &mut Context<'_>,
     ) -> StopCause {
         let (mut checked, mut counted) = (Instant::now(), Instant::now());
+        let (mut idle_since, mut said) = (Instant::now(), String::new());
         let mut left_before = None;
         let mut runs = Runs::new(queues);
         loop {
@@ -233,6 +238,9 @@ impl Work {
             }
             if workers.failure().is_some() {
                 return StopCause::WorkerFailed;
+            }
+            if !workers.is_idle() {
+                idle_since = Instant::now();
             }
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && workers.is_idle() {
                 let counts = counted.elapsed() >= COUNT_KINDS_EVERY;
@@ -249,6 +257,14 @@ impl Work {
                 }
                 if let Some(left) = left.and_then(|left| runs.ended(&left)) {
                     return StopCause::Drained(left);
+                }
+                if idle_since.elapsed() >= SAY_WAITS_EVERY {
+                    let waits = left::waits(queues, &runs).unwrap_or_default();
+                    if !waits.is_empty() && waits != said {
+                        cx.say(format!("waiting for {waits}"));
+                        said = waits;
+                    }
+                    idle_since = Instant::now();
                 }
                 checked = Instant::now();
             }

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use redrive::Queue;
-use redrive::admin::{KindStats, QueueStats};
+use redrive::admin::{BreakerState, KindStats, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunId, RunState};
 use serde_json::Value;
 
 use crate::name::Me;
-use crate::terminal::counted;
+use crate::terminal::{counted, grouped, one_line};
 
 /// How long a run may send nothing before the worker no longer waits for it.
 const RUN_PATIENCE: Duration = Duration::from_secs(15);
@@ -113,6 +113,36 @@ fn behind(queue: &Queue, is_own: impl Fn(&str) -> bool) -> Left {
             Left::default()
         }
     }
+}
+
+/// Says what the queues wait for. An error needs no words: the worker logs that the database is unavailable.
+pub(super) fn waits(queues: &[Queue], runs: &Runs<'_>) -> redrive::Result<String> {
+    let mut waits = Vec::new();
+    for queue in queues {
+        let admin = queue.database().admin();
+        for stats in admin.stats(Some(queue.name()))? {
+            let [ready, delayed, leased] = [stats.ready, stats.delayed, stats.leased].map(grouped);
+            let paused = stats.pause.as_ref().map_or("", |_| ", paused");
+            if stats.ready + stats.delayed + stats.leased > 0 {
+                let name = queue.name();
+                waits.push(format!(
+                    "queue {name} ({ready} ready, {delayed} delayed, {leased} leased{paused})"
+                ));
+            }
+        }
+    }
+    if let Some(first) = queues.first() {
+        for breaker in first.database().admin().breakers()? {
+            let queue = breaker.name.strip_prefix("queue:");
+            let stops = queue.is_none_or(|name| queues.iter().any(|queue| queue.name() == name));
+            if stops && breaker.state != BreakerState::Closed {
+                waits.push(format!("breaker {}", one_line(&breaker.name)));
+            }
+        }
+    }
+    let runs = runs.unsent.iter();
+    waits.extend(runs.map(|(run, _)| format!("redrive run {run}")));
+    Ok(waits.join(", "))
 }
 
 /// The redrive runs that a drain waits for: the chores of the worker send their letters.
