@@ -23,7 +23,7 @@ use activity::{
 };
 use failures::{Failure, failures};
 
-/// How many failures are shown, and how many entries of each other part.
+/// How many failures are shown, and how many entries of each other part that a command lists.
 const SHOWN: usize = 5;
 /// The most groups of which failures are made.
 const GROUPS: u64 = 1000;
@@ -43,8 +43,9 @@ struct Screen {
     groups: Vec<FailureGroup>,
     /// Whether all captured letters were counted by source.
     sources_complete: bool,
-    /// The other parts: their headings, their names in JSON, and what they show.
-    sections: Vec<(&'static str, &'static str, Vec<Activity>)>,
+    /// The other parts: their headings, their names in JSON, the command that lists their entries, and what they show.
+    /// Without a command, all is shown.
+    sections: Vec<(&'static str, &'static str, &'static str, Vec<Activity>)>,
     durability_warnings: Vec<DurabilityWarning>,
 }
 
@@ -68,18 +69,24 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     let screen = Screen {
         groups: db.dlq().groups().list(&filter)?,
         sections: vec![
-            ("Oldest letter", "", oldest_letter(&queues)),
-            (source_heading, "sources", sources(&captured)),
+            ("Oldest letter", "", "", oldest_letter(&queues)),
+            (
+                source_heading,
+                "sources",
+                "dlq list cause=captured --by source",
+                sources(&captured),
+            ),
             (
                 "Ready jobs without a worker",
                 "",
+                "stats",
                 queues.iter().filter_map(unhandled).collect(),
             ),
-            ("Held groups", "held_groups", held_groups(db)?),
-            ("Redrive runs that halted", "halted_runs", halted_runs),
-            ("Redrive runs in progress", "runs", runs),
-            ("Paused queues", "", pauses(&queues)),
-            ("Open breakers", "breakers", breakers(db)?),
+            ("Held groups", "held_groups", "", held_groups(db)?),
+            ("Redrive runs that halted", "halted_runs", "", halted_runs),
+            ("Redrive runs in progress", "runs", "dlq runs list", runs),
+            ("Paused queues", "", "queue list --paused", pauses(&queues)),
+            ("Open breakers", "breakers", "breaker list", breakers(db)?),
         ],
         queues,
         sources_complete: captured.is_complete,
@@ -105,18 +112,19 @@ impl Screen {
             self.depths().write_in(Some(layout.columns), out)?;
             self.write_failures(out, layout)?;
         }
-        for (heading, _, activities) in &self.sections {
+        for (heading, _, list, activities) in &self.sections {
             if !activities.is_empty() {
                 layout.heading(heading, out)?;
             }
-            for activity in activities.iter().take(SHOWN) {
+            let shown = if list.is_empty() { usize::MAX } else { SHOWN };
+            for activity in activities.iter().take(shown) {
                 let line = one_line(&activity.line);
                 writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
                 writeln!(out, "{INDENT}{}", activity.next)?;
             }
-            let more = activities.len().saturating_sub(SHOWN);
+            let more = activities.len().saturating_sub(shown);
             if more > 0 {
-                writeln!(out, "  and {more} more")?;
+                writeln!(out, "  and {more} more:  {Me} {list}")?;
             }
         }
         self.write_durability_warnings(out, layout)
@@ -197,7 +205,11 @@ impl Screen {
             "sources_complete": self.sources_complete,
             "durability_warnings": warnings.collect::<Vec<_>>(),
         });
-        for (_, name, activities) in self.sections.iter().filter(|(_, name, _)| !name.is_empty()) {
+        let named = self
+            .sections
+            .iter()
+            .filter(|(_, name, ..)| !name.is_empty());
+        for (_, name, _, activities) in named {
             json[name] = activities
                 .iter()
                 .map(|activity| activity.json.clone())

@@ -88,6 +88,8 @@ fn the_screen_counts_captured_failures_by_source() {
         .shows("Captured failures by source")
         .shows("  web hooks: 30 open, 30 captured in the last hour, last ")
         .shows("redrive dlq list 'source=\"web hooks\"'")
-        .shows("  and 1 more\n")
+        .shows("  and 1 more:  redrive dlq list cause=captured --by source\n")
         .hides("kafka:old");
+    test.run("dlq list cause=captured --by source")
+        .shows("kafka:old");
 }

@@ -64,7 +64,8 @@ fn suggested(out: &str) -> Vec<String> {
         let (before, command) = line.split_once("redrive ")?;
         let is_alone = before.trim().is_empty();
         let words: Vec<&str> = command.split_whitespace().collect();
-        (is_alone || before.trim() == "more:").then(|| format!("redrive {}", words.join(" ")))
+        (is_alone || before.trim().ends_with("more:"))
+            .then(|| format!("redrive {}", words.join(" ")))
     });
     lines.collect()
 }
