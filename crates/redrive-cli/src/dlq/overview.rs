@@ -233,6 +233,8 @@ impl Layout {
     }
 }
 
+/// Writes a failure. Its message has its own line if it would be cut to less than half of the window beside the queue and
+/// kind.
 fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
     let newest = failure.newest();
     let (id, kind) = match failure.only() {
@@ -248,8 +250,15 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
         others => format!(" (+{} alike)", grouped(others)),
     };
     let room = layout.columns.saturating_sub(width(&id) + width(&others));
-    let line = cut(&format!("{place} {message}"), room);
-    writeln!(out, "{id}{line}{others}")?;
+    let line = format!("{place} {message}");
+    let beside = room.saturating_sub(width(&place) + 1);
+    if width(&line) > room && beside < layout.columns / 2 {
+        writeln!(out, "{id}{}{others}", cut(&place, room))?;
+        let message = cut(&message, layout.columns - INDENT.len());
+        writeln!(out, "{INDENT}{message}")?;
+    } else {
+        writeln!(out, "{id}{}{others}", cut(&line, room))?;
+    }
     write_state(failure, out, layout)?;
     let hours = failure.hours();
     writeln!(out, "{INDENT}|{}| {} h", sparkline(&hours), hours.len())?;

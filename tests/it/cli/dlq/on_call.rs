@@ -179,3 +179,15 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
     stop(worker);
     assert_eq!(in_state(&queue, LetterState::Recovered), 599);
 }
+
+#[test]
+fn a_long_queue_and_kind_leave_the_message_its_own_line() {
+    let (test, db) = TestDatabase::opened();
+    let kind = "shop.invoice.for.every.customer.abroad";
+    let message = "no answer from payments.internal:8443 after 30 s";
+    let failure = ForeignFailure::new("s", "1", "orders.northern", kind, *b"{}");
+    db.captures(&failure.error("Timeout", message));
+    let screen = Terminal { test: &test }.types("redrive dlq");
+    let lines = format!("  orders.northern {kind}\n        Timeout: {message}\n");
+    has(&screen, lines);
+}
