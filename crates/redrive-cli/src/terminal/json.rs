@@ -1,10 +1,11 @@
 //! JSON for programs, one object per line, and for people, indented.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
+use std::iter;
 
 use serde::Serialize;
+use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::escape::is_dangerous;
@@ -51,7 +52,8 @@ fn indented(json: &str, depth: usize) -> String {
             parts.join(&format!(",{inner}"))
         ),
     };
-    if let Ok(members) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json) {
+    if let Ok(mut members) = members(json) {
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
         let members = members.iter().map(|(name, value)| {
             // Serializing a string cannot fail.
             let name = escaped(&serde_json::to_string(name).unwrap_or_default());
@@ -63,6 +65,31 @@ fn indented(json: &str, depth: usize) -> String {
         enclosed('[', items.collect(), ']')
     } else {
         escaped(json)
+    }
+}
+
+/// Returns the members of an object in their order, those with the same name too.
+fn members(json: &str) -> serde_json::Result<Vec<(String, Box<RawValue>)>> {
+    let mut reader = serde_json::Deserializer::from_str(json);
+    let members = reader.deserialize_map(Members)?;
+    reader.end()?;
+    Ok(members)
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<(String, Box<RawValue>)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<Self::Value, A::Error> {
+        iter::from_fn(|| map.next_entry::<String, Box<RawValue>>().transpose()).collect()
     }
 }
 
@@ -97,6 +124,11 @@ mod tests {
         );
         assert_eq!(pretty("\"a\u{9b}\\\\\""), "\"a\\u009b\\\\\"");
         assert_eq!(pretty("17"), "17");
+        // A payload may have members of the same name.
+        assert_eq!(
+            pretty(r#"{"b": 1, "a": 2, "b": 0}"#),
+            "{\n  \"a\": 2,\n  \"b\": 1,\n  \"b\": 0\n}"
+        );
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
         assert_eq!(pretty(&deep).lines().count(), 2 * MAX_DEPTH + 1);
     }
