@@ -18,7 +18,8 @@ pub(crate) use json::{attempt_lines, letter_line, skip_reason, whole_letter_line
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
 
-/// The most lines of an error's detail that are printed if not all are asked for.
+/// The most lines of an error's detail that are printed if not all are asked for: as many of its start as of its end,
+/// because a trace may begin or end with the frame that failed.
 pub(crate) const DETAIL_LINES: usize = 12;
 
 /// Prints a letter: details, payload, error with so many lines of its detail, and timeline, with its outcome in these
@@ -50,13 +51,16 @@ pub(crate) fn print_letter(
             false => "Detail:",
         };
         writeln!(out, "\n{}", style.heading(heading))?;
-        let lines: Vec<&str> = detail.lines().collect();
-        let (shown, others) = lines.split_at(lines.len().min(detail_lines));
-        print_indented(out, &shown.join("\n"))?;
-        if !others.is_empty() {
-            let more = counted(others.len() as u64, "more line");
-            writeln!(out, "  [... {more}; --full prints all ...]")?;
+        let mut lines: Vec<&str> = detail.lines().collect();
+        let others = lines.len().saturating_sub(detail_lines);
+        let more = counted(others as u64, "more line");
+        let more = format!("[... {more}; --full prints all ...]");
+        if others > 0 {
+            let half = detail_lines / 2;
+            lines.drain(half..half + others);
+            lines.insert(half, &more);
         }
+        print_indented(out, &lines.join("\n"))?;
     }
     writeln!(out, "\n{}", style.heading("Timeline:"))?;
     for entry in timeline::of(letter, runs) {
