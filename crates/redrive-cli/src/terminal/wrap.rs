@@ -33,9 +33,13 @@ pub(crate) fn message(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a text in lines of so many columns.
+/// Returns a text in lines of so many columns. A line that begins with a space stays whole: it is a command to copy.
 pub(crate) fn wrapped(text: &str, columns: usize) -> String {
-    fill(text, options(columns))
+    let wrapped = |line: &str| match line.starts_with(' ') {
+        true => line.to_owned(),
+        false => fill(line, options(columns)),
+    };
+    text.split('\n').map(wrapped).collect::<Vec<_>>().join("\n")
 }
 
 /// A longer word stays whole, because it may be an address or a part of a command.
@@ -43,4 +47,20 @@ fn options<'a>(columns: usize) -> Options<'a> {
     Options::new(columns)
         .break_words(false)
         .word_splitter(WordSplitter::NoHyphenation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_in_a_message_stays_whole() {
+        assert_eq!(
+            wrapped(
+                "to move the rest of them:\n  redrive dlq groups rules apply 3\n",
+                20
+            ),
+            "to move the rest of\nthem:\n  redrive dlq groups rules apply 3\n"
+        );
+    }
 }
