@@ -46,6 +46,12 @@ fn groups_are_merged_and_the_rule_is_removed() {
         .tells(format!("group rule {rule} does not exist"));
     assert_eq!(group(&db, "card declined", "{}"), from);
     db.fails(1, format!("dlq groups merge {from} 999"));
+
+    let mut holder = db.client();
+    let mut holder = holder.transaction().unwrap();
+    holder.sql("SELECT FROM redrive.dead_letters FOR UPDATE");
+    db.fails(1, format!("dlq groups merge {from} {into} --yes"))
+        .tells("locked by another operation: 1 letter. To move the rest:\n  redrive dlq groups rules apply ");
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub(super) fn report(
         return Ok(Ending::Done);
     }
     cx.nothing(format!(
-        "not moved, because another operation locks it: {}. To move the rest:\n  {Me} dlq groups rules apply {}",
+        "not moved, because locked by another operation: {}. To move the rest:\n  {Me} dlq groups rules apply {}",
         counted(done.locked, "letter"),
         done.rule
     ))
