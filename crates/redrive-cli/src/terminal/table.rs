@@ -1,4 +1,4 @@
-//! Tables with aligned columns, as wide as the window at most.
+//! Tables with aligned columns, cut to fit the window.
 
 use std::io::Write;
 
