@@ -233,8 +233,8 @@ impl Layout {
     }
 }
 
-/// Writes a failure. Its message has its own line if it would be cut to less than half of the window beside the queue and
-/// kind.
+/// Writes a failure. Its message has its own line if it would be cut to less than half of the window
+/// beside the queue and kind.
 fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
     let newest = failure.newest();
     let (id, kind) = match failure.only() {
