@@ -31,6 +31,16 @@ fn a_history_violates_its_rule_once_it_is_broken() {
 }
 
 #[test]
+fn what_a_fault_or_a_late_commit_excuses_violates_no_rule() {
+    for (what, life, change, rule) in defects::EXCUSED {
+        let mut records = life();
+        change(&mut records);
+        let found = rules(&records);
+        assert!(!found.contains(rule), "{what}: {found:?}");
+    }
+}
+
+#[test]
 fn every_rule_is_broken_by_some_history_or_mutant() {
     let by_mutants = MUTANTS.iter().flat_map(|mutant| mutant.rules);
     let by_histories = defects::BROKEN.iter().map(|(.., rule)| rule);

@@ -176,26 +176,51 @@ lives! {
         records.add("3 1000006 r+ by=worker-2.1 crashes=1 history=worker_lost");
     }
 
-    /// An operation makes a delayed job ready.
-    run_now from succeeded(), |records| {
+    /// Its worker claims it again, and two attempts begin.
+    claimed_by_the_lost_worker from reaped(), |records| {
+        records.terms.is_calm = false;
+        records.handlers.clear();
+        records.add(
+            "9 1000120 r- crashes=1
+             9 1000120 l+ crashes=1 attempt=1 lease=2 history=worker_lost
+             begin 1000130; begin 1000131",
+        );
+    }
+
+    /// It has a unique key, and its end commits so slowly that another enqueue still sees it live.
+    slowly_committed from succeeded(), |records| {
+        records.set(0..4, "unique_key=k");
+        records.set([3], "committed=900000");
+        records.add("enqueue 2 800000..800001 keys=71 got=-7");
+    }
+
+    /// The next enqueue of its key replaces a delayed job: it changes when the job is due.
+    replaced from succeeded(), |records| {
         records.handlers.clear();
         records.trace.clear();
         records.add(
-            "1 0 d+ key=70 due=5000000
-             2 40 d- due=5000000
-             2 40 r+ ready=40
-             change_jobs 2 39..41 got=7",
+            "1 0 d+ key=70 due=5000000 by=enqueuer-1.1 unique_key=r1
+             2 40 d~ due=6000000 by=enqueuer-1.1 unique_key=r1
+             replace 2 39..41 keys=71 got=-7,7",
         );
-        records.set(0..3, "by=enqueuer-1.1");
-        let selection = JobSelection {
-            change: LiveChange::RunNow,
-            queue: "chaos".to_owned(),
-            kind: Some("work".to_owned()),
-            least_priority: Some(3),
-            limit: 1,
-        };
-        let selects = line(CLIENT, 2, 39, ClientEvent::Selects(selection));
-        records.history.insert(3, selects);
+    }
+
+    /// A worker raises it after two seconds.
+    raised from succeeded(), |records| {
+        records.handlers.clear();
+        records.trace.truncate(1);
+        records.add(
+            r#"2 2000000 r-
+               2 2000000 r+ priority=20 headers={"a":"b","redrive-priority":"3"}"#,
+        );
+    }
+
+    /// A client erases it while it waits.
+    erased from succeeded(), |records| {
+        records.handlers.clear();
+        records.trace.truncate(2);
+        records.set([1], "by=enqueuer-1.1");
+        records.add("erase 9 5");
     }
 
     /// The job of a letter dies, is sent back and dies again, of the same error.
@@ -217,6 +242,42 @@ lives! {
         let later = with(&tick, later);
         records.letters = vec![died(), with(&sent, "policy=3")];
         records.policy_ticks = vec![tick, later];
+    }
+
+    /// A fault cancels its second tick.
+    cancelled_tick from redriven_by_policy(), |records| {
+        let tick = &mut records.policy_ticks[1];
+        tick.error = Some("a lock timeout".to_owned());
+        tick.next = tick.due;
+    }
+
+    /// The operation that cancels a waiting job is recorded.
+    audited from Records::default(), |records| {
+        let died = with(&died(), "cause=manual class=cancelled");
+        let audited = updated(&died, 1, 10, "open", "audit_id");
+        records.letters = vec![died, audited];
+    }
+
+    /// A letter is discarded and reopened.
+    reopened from Records::default(), |records| {
+        let discarded = updated(&died(), 2, 20, "discarded", CLOSED);
+        let reopened = updated(&discarded, 3, 30, "open", CLOSED);
+        records.letters = vec![died(), discarded, reopened];
+    }
+
+    /// A letter recovers by a delivery, and an operator applies the retention two seconds later.
+    deleted from Records::default(), |records| {
+        let delivered = updated(&died(), 2, 20, "recovered", SENT);
+        let gone = with(&delivered, "tx=3 at=2000002 began=2000000 change=o columns=");
+        records.letters = vec![died(), delivered, gone];
+        records.add("retention 1 0 by=operator-1.1");
+    }
+
+    /// An operator opens a breaker.
+    opened_by_hand from empty(), |records| {
+        let opened = "at=1000000 by=operator-1.1 state=open cause=operator delay_ms=1000";
+        records.breakers = vec![breaker(opened)];
+        records.add("open_breaker 1 0 by=operator-1.1");
     }
 
     /// A breaker opens, a probe fails, and the next one closes it. Another worker renews.
@@ -252,8 +313,50 @@ lives! {
     }
 }
 
-/// The columns that change when a letter is sent back, and when its job dies again.
+/// An operation selects a delayed job, which enters a place.
+fn selected(change: LiveChange, entered: &str) -> Records {
+    let mut records = succeeded();
+    records.handlers.clear();
+    records.trace.clear();
+    records.add(&format!(
+        "1 0 d+ key=70 due=5000000
+         2 40 d- due=5000000
+         2 40 {entered}
+         change_jobs 2 39..41 got=7"
+    ));
+    records.set(0..3, "by=enqueuer-1.1");
+    let selection = JobSelection {
+        change,
+        queue: "chaos".to_owned(),
+        kind: Some("work".to_owned()),
+        least_priority: Some(3),
+        limit: 1,
+    };
+    let selects = line(CLIENT, 2, 39, ClientEvent::Selects(selection));
+    records.history.insert(3, selects);
+    records
+}
+
+pub(crate) fn run_now() -> Records {
+    selected(LiveChange::RunNow, "r+ ready=40")
+}
+
+pub(crate) fn reordered_in_bulk() -> Records {
+    selected(LiveChange::Priority(5), "d+ due=5000000 priority=5")
+}
+
+pub(crate) fn edited_in_bulk() -> Records {
+    let entered = r#"d+ due=5000000 payload={"key":70,"edited":4}"#;
+    selected(LiveChange::Edit(4), entered)
+}
+
+pub(crate) fn cancelled_in_bulk() -> Records {
+    selected(LiveChange::Cancel, "x+ history=[] state=open cause=manual")
+}
+
+/// The columns that change when a letter is sent back, when it is closed or reopened, and when its job dies again.
 const SENT: &str = "state,changed_at,events";
+const CLOSED: &str = "state,changed_at,events,audit_id,discard_reason";
 const DIED: &str = "state,generation,died_at,changed_at,deaths,events";
 
 /// The letter after its first death.
