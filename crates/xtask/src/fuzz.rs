@@ -3,9 +3,10 @@
 //! The properties are proptest tests in the modules `proptests` of the library, the command line
 //! and the exporter. Coverage-guided fuzzing would need a nightly compiler.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 
 use crate::cargo::{cargo, workspace};
@@ -13,6 +14,10 @@ use crate::interrupt::Interrupt;
 
 /// The packages that have properties.
 const PACKAGES: [&str; 3] = ["redrive", "redrive-cli", "redrive-exporter"];
+/// The module of the properties, in each of the packages.
+const MODULE: &str = "proptests::";
+/// How long listing the properties may take, once they are built.
+const LIST: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct FuzzOptions {
@@ -41,16 +46,21 @@ pub(crate) fn run(options: &FuzzOptions, interrupt: &Interrupt) -> Result<()> {
 }
 
 fn try_inputs(inputs: u64, seed: u64, interrupt: &Interrupt) -> Result<()> {
-    println!("properties: {inputs} inputs for each, seed {seed}");
-    let mut command = cargo(["test", "--locked", "--profile", "fuzz", "--lib"]);
-    for package in PACKAGES {
-        command.args(["-p", package]);
-    }
-    command
-        .args(["--no-fail-fast", "proptests::"])
-        .env("PROPTEST_CASES", inputs.to_string())
-        .env("PROPTEST_RNG_SEED", seed.to_string());
-    interrupt.succeed(command.current_dir(workspace()?))
+    // Build first: listing has a deadline.
+    interrupt.succeed(properties()?.arg("--no-run"))?;
+    let mut list = properties()?;
+    list.args([MODULE, "--", "--list", "--format", "terse"]);
+    let list = interrupt.stdout(&mut list, LIST)?;
+    // A run of no tests passes.
+    let count = list.lines().filter(|line| line.ends_with(": test")).count();
+    ensure!(count > 0, "no properties in the modules `{MODULE}`");
+    println!("{count} properties: {inputs} inputs for each, seed {seed}");
+    interrupt.succeed(
+        properties()?
+            .args(["--no-fail-fast", MODULE])
+            .env("PROPTEST_CASES", inputs.to_string())
+            .env("PROPTEST_RNG_SEED", seed.to_string()),
+    )
 }
 
 fn try_schedules(schedules: u64, seed: u64, interrupt: &Interrupt) -> Result<()> {
@@ -61,6 +71,15 @@ fn try_schedules(schedules: u64, seed: u64, interrupt: &Interrupt) -> Result<()>
         .env("REDRIVE_SCHEDULES", schedules.to_string())
         .env("REDRIVE_SEED", seed.to_string());
     interrupt.succeed(command.current_dir(workspace()?))
+}
+
+fn properties() -> Result<Command> {
+    let mut command = cargo(["test", "--locked", "--profile", "fuzz", "--lib"]);
+    for package in PACKAGES {
+        command.args(["-p", package]);
+    }
+    command.current_dir(workspace()?);
+    Ok(command)
 }
 
 fn today() -> u64 {
