@@ -44,7 +44,7 @@ export const controls = [
   ['target-promql', /PromQL/, 'a query that does not parse', (d) => { firstTarget(d).expr += ')'; }],
   ['target-job', /job/, 'a query without a matcher of the job', (d) => { swap(firstTarget(d), 'job=~"$job"', 'env="x"'); }],
   ['target-instance', /instance/, 'a query without a matcher of the instance', (d) => { swap(firstTarget(d), 'instance=~"$instance"', 'env="x"'); }],
-  ['target-rate-interval', /rate_interval/, 'a fixed window', (d) => { const target = panelsOf(d).flatMap(({ targets }) => targets).find(({ expr }) => expr.includes('[$__rate_interval]')); swap(target, '[$__rate_interval]', '[5m]'); }],
+  ['target-rate-interval', /rate_interval/, 'a fixed window', (d) => { const target = panelsOf(d).flatMap(({ targets }) => targets).find(({ expr }) => expr.includes('[$__rate_interval]')); swap(target, '[$__rate_interval]', '[1d]'); }],
   ['target-counter-agg', /counter/, 'a counter without a rate', (d) => { firstTarget(d).expr = 'redrive_jobs_enqueued_total{job=~"$job", instance=~"$instance", queue=~"$queue"}'; }],
   ['target-gauge', /gauge/, 'the rate of a gauge', (d) => { firstTarget(d).expr = 'rate(redrive_up{job=~"$job", instance=~"$instance"}[$__rate_interval])'; }],
   ['target-queue', /queue/, 'a query without a matcher of the queue', (d) => { firstTarget(d).expr = 'sum(redrive_queue_live_jobs{job=~"$job", instance=~"$instance"})'; }],

@@ -8,8 +8,9 @@ import { metricOf } from './metrics.mjs';
 import { groupedBy, parse, selectorsOf } from './promql.mjs';
 
 const RATES = new Set(['rate', 'irate', 'increase']);
-// A day is for a comparison with the day before.
-const WINDOWS = new Set(['$__rate_interval', '$__range', '1d']);
+const WINDOWS = new Set(['$__rate_interval', '$__range']);
+// A comparison with the day before the range.
+const DAY_BEFORE = '[1d] offset $__range';
 const FILLED = /\$\{?datasource\}?/;
 const WIDTH = 24;
 const DESCRIPTION_PARTS = ['**Healthy:**', '**Otherwise:**', '**Type:** `'];
@@ -78,8 +79,10 @@ const rules = {
   'target-instance': forSelectors(({ name, matchers }) => (name === 'ALERTS' ? [] : matcherRule(name, matchers, 'instance'))),
   'target-queue': forSelectors(({ name, matchers }, { catalogue }) =>
     labelsOf(name, catalogue)?.includes('queue') ? matcherRule(name, matchers, 'queue') : []),
-  'target-rate-interval': forSelectors(({ name, functions, range }) =>
-    range !== null && RATES.has(functions.at(-1)) && !WINDOWS.has(range) ? [`${name}[${range}] must be over $__rate_interval, $__range or 1d`] : []),
+  'target-rate-interval': forTargets(({ expr }) =>
+    selectorsOf(expr.replaceAll(DAY_BEFORE, '[$__range] offset $__range'))
+      .filter(({ functions, range }) => range !== null && RATES.has(functions.at(-1)) && !WINDOWS.has(range))
+      .map(({ name, range }) => `${name}[${range}] must be over $__rate_interval or $__range`)),
   'target-counter-agg': forSelectors(({ name, functions }, { catalogue }) => {
     const isCounter = /_(total|bucket|count|sum)$/.test(name) && typeOf(name, catalogue) !== 'gauge';
     return isCounter && !RATES.has(functions.at(-1)) ? [`${name} is a counter and needs rate or increase`] : [];
