@@ -108,7 +108,7 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
     let reads = READS.trim().lines().map(|line| (line, None));
     let lists = LISTS.trim().lines().map(|line| {
         let (columns, command) = line.split_once(' ').unwrap();
-        (command, Some(columns.parse().unwrap()))
+        (command, Some(columns.parse::<usize>().unwrap()))
     });
     for (line, table) in reads.chain(lists) {
         let arguments = words(line).into_iter();
