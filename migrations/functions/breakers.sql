@@ -17,7 +17,7 @@ AS $$
 BEGIN
     PERFORM redrive.check_breaker_name(open_breaker.name);
     PERFORM redrive.refuse(CASE WHEN open_breaker.duration <= '0' OR open_breaker.duration > '3650 days'
-        THEN format('the duration is %s; it must be positive and at most 3650 days', open_breaker.duration) END);
+        THEN 'the duration is out of range; it must be positive and at most 3650 days' END);
     INSERT INTO redrive.breakers AS b (name, state, cause, message, delay_ms, probe_at)
     VALUES (open_breaker.name, 'open', 'operator', left(open_breaker.reason, 1024), 1000,
             coalesce(clock_timestamp() + open_breaker.duration, 'infinity'))

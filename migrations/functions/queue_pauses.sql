@@ -17,7 +17,7 @@ BEGIN
         WHEN pause_queue.ends_at IS NOT NULL AND pause_queue.duration IS NOT NULL
             THEN 'a pause has an end or a duration, not both'
         WHEN pause_queue.duration <= '0' OR pause_queue.duration > '3650 days'
-            THEN format('the duration is %s; it must be positive and at most 3650 days', pause_queue.duration)
+            THEN 'the duration is out of range; it must be positive and at most 3650 days'
         WHEN pause_queue.ends_at <= moment
             THEN format('the pause would end at %s, which is in the past by the clock of the database', pause_queue.ends_at)
         WHEN pause_queue.ends_at > moment + interval '3650 days'
