@@ -19,7 +19,7 @@ WITH picked AS MATERIALIZED (
             WITH ORDINALITY AS range (rank, from_id, to_id, ordinal)
         CROSS JOIN LATERAL (
             SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes, coalesce((j.meta).crashes, 0::smallint) AS crashes,
-                   (j.meta).crashes > 0 OR j.kind = ANY ($3::text[]) AS is_alone
+                   coalesce((j.meta).crashes, 0) > 0 OR j.kind = ANY ($3::text[]) AS is_alone
             FROM redrive.jobs j
             WHERE j.queue = $1 AND j.segment < 8
                 AND j.rank = range.rank
