@@ -36,8 +36,6 @@ use crate::worker::state::State;
 
 /// How often to send LISTEN again, in case the server lost it.
 const LISTEN_INTERVAL: Duration = Duration::from_mins(1);
-/// How long the wait for notifications goes on before it sees that the worker ends.
-const LISTEN_STEP: Duration = Duration::from_millis(60);
 /// The wait after a failed renewal.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -69,6 +67,23 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
         }
     }
     renewer.leave();
+}
+
+/// Ends the renewer's wait for notifications when the worker ends, which it would not see before its time. Other workers
+/// get a notification about no job.
+pub(crate) fn wake_at_end(state: &State, mut db_caller: DbCaller, over: &LatchReceiver) {
+    _ = over.recv_timeout(LISTEN_TIME);
+    if state.config.queue.database().pooler_mode() == Pooler::Transaction {
+        return;
+    }
+    let what = "end the wait for notifications";
+    let woken = db_caller.call(what, LISTEN_TIME, move |session| {
+        let notified = session.client().batch_execute("NOTIFY redrive_cancel");
+        notified.map_err(|error| Error::from_postgres(what, error))
+    });
+    if let Err(error) = woken {
+        log::debug!("{state}: the worker ends a moment later: {error:#}");
+    }
 }
 
 struct Renewer<'a> {
@@ -194,30 +209,23 @@ impl Renewer<'_> {
     /// until a handler starts.
     fn listen(&mut self) -> Result<()> {
         let is_listening = self.is_listening;
-        let (queues, over) = (self.queues.clone(), self.over.clone());
+        let queues = self.queues.clone();
         let received =
             self.db_caller
                 .call("listen", self.timeout() + LISTEN_TIME, move |session| {
-                    let until = from_now(LISTEN_TIME);
                     if !is_listening {
                         start_listening(session)?;
                         // Jobs enqueued earlier sent no notification.
                         queues.iter().for_each(|state| state.look_for_jobs());
                     }
-                    loop {
-                        let received = receive(session, &queues, until.min(from_now(LISTEN_STEP)))?;
-                        if session.is_closed() {
-                            // Otherwise the next call would wait on a connection that does not
-                            // listen.
-                            return Err(Error::unavailable(
-                                "could not listen for notifications: the connection ended",
-                            ));
-                        }
-                        let ends = over.try_recv() != Err(TryRecvError::Empty);
-                        if received || ends || Instant::now() >= until {
-                            return Ok(received);
-                        }
+                    let received = receive(session, &queues, from_now(LISTEN_TIME))?;
+                    if session.is_closed() {
+                        // Otherwise the next call would wait on a connection that does not listen.
+                        return Err(Error::unavailable(
+                            "could not listen for notifications: the connection ended",
+                        ));
                     }
+                    Ok(received)
                 })?;
         self.is_listening = true;
         if received {

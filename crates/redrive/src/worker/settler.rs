@@ -77,7 +77,7 @@ impl ToSettler {
 }
 
 /// Settles until the worker ends.
-pub(crate) fn work(queues: &Queues, mut db_caller: DbCaller, inbox: &Receiver<(usize, Message)>) {
+pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(usize, Message)>) {
     let mut kept: Vec<Kept> = queues.iter().map(|_| Kept::default()).collect();
     let mut open = kept.len();
     while open > 0 {
@@ -94,7 +94,7 @@ pub(crate) fn work(queues: &Queues, mut db_caller: DbCaller, inbox: &Receiver<(u
         for (queue, (state, kept)) in queues.iter().zip(&mut kept).enumerate() {
             let mut settler = Settler {
                 state,
-                db_caller: &mut db_caller,
+                db_caller: &mut *db_caller,
                 // After one lease the database would reject the results.
                 until: now + state.config.lease,
                 kept,

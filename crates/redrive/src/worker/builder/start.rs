@@ -90,8 +90,11 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     let (dispatchers, mut started) = dispatchers(&contexts, to_slots)?;
     let first = queues.first();
     started.push(threads::start(first, "settler", {
-        let queues = queues.clone();
-        move || settler::work(&queues, settler_db, &inbox)
+        let (queues, over) = (queues.clone(), over.clone());
+        move || {
+            settler::work(&queues, &mut settler_db, &inbox);
+            renewer::wake_at_end(queues.first(), settler_db, &over);
+        }
     })?);
     started.push(threads::start(first, "chores", {
         let (queues, over, changed) = (queues.clone(), over.clone(), woken.schedules.clone());
