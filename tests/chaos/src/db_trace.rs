@@ -5,8 +5,8 @@ use std::sync::Arc;
 use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::FromSqlOwned;
 use postgres::{Client, Row};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::facts::Facts;
@@ -20,7 +20,7 @@ pub(crate) trait Traced: DeserializeOwned {
 macro_rules! variants {
     ($($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident $text:literal,)+ })+) => {
         $($(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
         pub(crate) enum $name { $($(#[$of])* #[serde(rename = $text)] $variant,)+ }
         )+
     };
@@ -73,7 +73,7 @@ macro_rules! traced {
         $($(#[$of:meta])* $field:ident: $type:ty,)+
     })+) => {
         $($(#[$doc])*
-        #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Debug, Default, serde::Deserialize)]
         #[serde(default)]
         pub(crate) struct $name { $($(#[$of])* pub(crate) $field: $type,)+ }
 
