@@ -8,7 +8,7 @@ use redrive::{Database, Enqueued, NewJob, Queue, Result};
 use redrive_servers::Proxy;
 
 use crate::environment::Environment;
-use crate::history::{JobSelection, LiveChange, Operation};
+use crate::history::Operation;
 use crate::role::groups::OTHER_QUEUES;
 use crate::role::operator::{Operations, letters_of};
 use crate::role::{MAX_ATTEMPTS, Plan, QUEUE, TransactionalWork, WINDOW, Work};
@@ -21,8 +21,6 @@ const KEYS: i64 = 1_000_000;
 const PRIORITY: i16 = 2;
 /// A delay that no run lives to see.
 const HOUR: Duration = Duration::from_hours(1);
-/// More jobs than a scenario has.
-const ALL: u64 = 1000;
 
 /// A client that does what a scenario says.
 pub(crate) struct Client {
@@ -167,17 +165,6 @@ impl Client {
     pub(crate) fn redrive(&self, limit: u64) {
         self.ops
             .redrive(&letters_of(self.queue.name()).limit(limit));
-    }
-
-    /// Changes all waiting jobs of the queue.
-    pub(crate) fn change_jobs(&self, change: LiveChange) {
-        self.ops.change_jobs(&JobSelection {
-            change,
-            queue: self.queue.name().to_owned(),
-            kind: None,
-            least_priority: None,
-            limit: ALL,
-        });
     }
 
     pub(crate) fn work(&mut self, plan: Plan) -> Work {

@@ -36,8 +36,6 @@ pub(crate) enum ClientEvent {
         keys: Vec<i64>,
         ids: Vec<i64>,
     },
-    /// Which waiting jobs it changes, and how.
-    Selects(JobSelection),
     /// The letters that passed its validation, and those that failed.
     Validated { passed: Vec<i64>, failed: Vec<i64> },
     /// It succeeded, for these jobs.
@@ -96,28 +94,6 @@ pub(crate) enum Operation {
     Restore,
     DeleteArchived,
     Erase,
-}
-
-/// A bulk change of waiting jobs, and the filter that selects them: each part that is set must match.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct JobSelection {
-    pub(crate) change: LiveChange,
-    pub(crate) queue: String,
-    pub(crate) kind: Option<String>,
-    pub(crate) least_priority: Option<i16>,
-    pub(crate) limit: u64,
-}
-
-/// A change of a waiting job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LiveChange {
-    RunNow,
-    /// It gets this priority.
-    Priority(i16),
-    /// Its payload gets this value of the field `edited`.
-    Edit(i64),
-    Cancel,
 }
 
 /// A line of the handler log.

@@ -193,16 +193,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "prune-deletes-open-letters" in Prune breaks [Retention], Function
         "prune_letters" "(VALUES ('recovered'), ('discarded'))"
             => "(VALUES ('recovered'), ('discarded'), ('open'))";
-    // Mutants of bulk changes of waiting jobs.
-    "bulk-change-ignores-the-filter" in Live breaks [Unpredicted], Function
-        "waiting_query" "' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY d.id LIMIT $4'"
-            => "' ORDER BY d.id LIMIT $4'";
-    "run-now-loses-the-priority" in Live breaks [Content], Function
-        "change_jobs" "THEN change_jobs.priority END," => "THEN change_jobs.priority WHEN 'run_now' THEN 0 END,";
-    "run-now-keeps-the-time" in Live breaks [Unpredicted], Function
-        "change_jobs" "CASE action WHEN 'run_now' THEN clock_timestamp() END" => "NULL";
-    "bulk-change-moves-the-time" in Live breaks [Content], Function
-        "change_jobs" "THEN clock_timestamp() END" => "THEN clock_timestamp() ELSE j.ready_at + interval '1 hour' END";
     // Mutants of groups: turns, order, limits, and what letters hold.
     "claim-ignores-turns" in Groups breaks [GroupOrder GroupLimit], Statement
         "claim_groups" "coalesce(max(p.mode) IN ('ordered', 'limit'), false) AS is_bounded"

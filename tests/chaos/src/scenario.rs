@@ -77,8 +77,6 @@ scenarios! {
     Outage jobs::outage,
     /// Jobs wait in a paused queue for longer than they may
     Wait jobs::wait,
-    /// Waiting jobs of two queues are changed in bulk
-    Live jobs::live,
     /// Letters with secrets are archived, restored, deleted and redriven by a policy
     Keep letters::keep,
     /// The ring turns over full segments and open transactions

@@ -1,13 +1,11 @@
 //! Compares the answers that clients got with the trace: what they enqueued, replaced, cancelled and redrove, and who
 //! asked for what happened.
 
-mod alterations;
-
 use std::collections::HashMap;
 
 use super::requests::Call;
 use super::{Findings, Rule, Run, grouped};
-use crate::checker::job_history::{JobHistory, LeaseSpan};
+use crate::checker::job_history::{ClientChange, JobHistory, LeaseSpan};
 use crate::clock::micros;
 use crate::history::{ClientEvent, Operation};
 use crate::role::standing::TICK_KEY;
@@ -25,7 +23,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     check_keys(run, findings);
     check_windows(run, findings);
     check_follow_ups(run, findings);
-    alterations::check(run, findings);
     for call in calls {
         match call.operation {
             Operation::Enqueue | Operation::Replace | Operation::EnqueueInWindow => {
@@ -68,26 +65,23 @@ fn check_origins<'a>(calls: &[Call<'_>], run: &'a Run<'_>, findings: &mut Findin
     by_key
 }
 
-/// Checks that a client asked for every edit, delivery and erasure.
+/// Checks that a client was asking for every change that only clients make.
 fn check_changes(run: &Run<'_>, findings: &mut Findings) {
+    use Operation::{Cancel, ChangeJobs, Deliver, Edit, Erase, Priority, Replace, Undo};
     for job in run.jobs() {
-        for (operations, changes) in [
-            (&[Operation::Edit, Operation::Undo][..], &job.edited),
-            (&[Operation::Deliver], &job.delivered),
-        ] {
-            for (at, by) in changes {
-                let mut asked = operations.iter();
-                if !asked.any(|operation| run.calls.covers(by, *operation, *at)) {
-                    let text = format!("{by} changed it without the operations {operations:?}");
-                    findings.add(Rule::Content, job.job, *at, text);
-                }
+        for (change, at, by) in &job.by_clients {
+            let (operations, rule): (&[Operation], Rule) = match change {
+                ClientChange::Altered => (&[ChangeJobs, Priority, Replace], Rule::Content),
+                ClientChange::Cancelled => (&[Cancel, ChangeJobs], Rule::Cause),
+                ClientChange::Erased => (&[Erase], Rule::Kept),
+                ClientChange::Edited => (&[Edit, Undo], Rule::Content),
+                ClientChange::Delivered => (&[Deliver], Rule::Content),
+            };
+            let mut asked = operations.iter();
+            if !asked.any(|operation| run.calls.covers(by, *operation, *at)) {
+                let text = format!("{change:?} by {by} without the operations {operations:?}");
+                findings.add(rule, job.job, *at, text);
             }
-        }
-        if let Some((at, by, place)) = &job.vanished
-            && !run.calls.covers(by, Operation::Erase, *at)
-        {
-            let text = format!("it vanished from {place:?}");
-            findings.add(Rule::Kept, job.job, *at, text);
         }
     }
 }
@@ -207,8 +201,11 @@ fn check_enqueue(call: &Call<'_>, run: &Run<'_>, by_key: &ByKey<'_>, findings: &
 /// Checks that the client itself replaced the job in its answer.
 fn check_replaced(call: &Call<'_>, id: i64, at: i64, run: &Run<'_>, findings: &mut Findings) {
     let was_replaced = run.jobs.get(&id).is_some_and(|job| {
-        let mut altered = job.altered.iter();
-        altered.any(|change| (call.at..=at).contains(&change.at) && *change.by == *call.process)
+        let mut changes = job.by_clients.iter();
+        changes.any(|(change, done, by)| {
+            let is_own = (call.at..=at).contains(done) && **by == *call.process;
+            is_own && *change == ClientChange::Altered
+        })
     });
     if !was_replaced && !run.terms.may_be_lost(call) {
         let text = format!(

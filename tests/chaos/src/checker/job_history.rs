@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use crate::checker::entries::Entry;
 use crate::db_trace::Place;
-use crate::facts::Facts;
 
 /// The history of a job.
 #[derive(Clone, Debug, Default)]
@@ -32,34 +31,29 @@ pub(crate) struct JobHistory {
     /// How many follow-ups a success has.
     pub(crate) follow_ups: i64,
     pub(crate) deaths: i64,
-    /// When the payload of its letter was edited, and by which process.
-    pub(crate) edited: Vec<(i64, Arc<str>)>,
     /// The position of a captured letter.
     pub(crate) position: Option<Arc<str>>,
-    /// When its letter was delivered, and by which process.
-    pub(crate) delivered: Vec<(i64, Arc<str>)>,
-    /// How clients changed it while it waited.
-    pub(crate) altered: Vec<Altered>,
+    /// How clients changed it or its letter, when, and which process did.
+    pub(crate) by_clients: Vec<(ClientChange, i64, Arc<str>)>,
     /// When its enqueue began, and when it was stored.
     pub(crate) enqueued: (i64, i64),
     /// When it died because an operator cancelled it.
     pub(crate) cancelled: Option<i64>,
-    /// When, by which process and from where it vanished, which only an erasure may cause.
-    pub(crate) vanished: Option<(i64, Arc<str>, Place)>,
 }
 
-/// A change of a waiting job that no worker makes.
-#[derive(Clone, Debug)]
-pub(crate) struct Altered {
-    pub(crate) at: i64,
-    pub(crate) by: Arc<str>,
-    pub(crate) from: Place,
-    pub(crate) to: Place,
-    /// Whether a delayed job is due at another time.
-    pub(crate) is_rescheduled: bool,
-    /// What it carried before and after.
-    pub(crate) before: Facts,
-    pub(crate) after: Facts,
+/// A change that only a client makes, and only if it asked for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientChange {
+    /// A waiting job got another payload, priority or time.
+    Altered,
+    /// A waiting job was cancelled.
+    Cancelled,
+    /// A waiting job vanished.
+    Erased,
+    /// A letter got another payload.
+    Edited,
+    /// A letter recovered without a job.
+    Delivered,
 }
 
 /// The time during which a job held a unique key.

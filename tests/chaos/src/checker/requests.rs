@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::checker::{Findings, Records, Rule, Run};
-use crate::history::{ClientEvent, JobSelection, Operation};
+use crate::history::{ClientEvent, Operation};
 
 /// An operation of a client, with its result.
 pub(super) struct Call<'a> {
@@ -12,7 +12,6 @@ pub(super) struct Call<'a> {
     pub(super) at: i64,
     pub(super) keys: &'a [i64],
     pub(super) ids: &'a [i64],
-    pub(super) selection: Option<&'a JobSelection>,
     pub(super) result: Option<(i64, &'a ClientEvent)>,
 }
 
@@ -64,11 +63,9 @@ impl<'a> Calls<'a> {
                         at: line.at,
                         keys,
                         ids,
-                        selection: None,
                         result: None,
                     });
                 }
-                (ClientEvent::Selects(selection), Some(call)) => call.selection = Some(selection),
                 (
                     ClientEvent::Ok { .. }
                     | ClientEvent::Failed { .. }
@@ -85,16 +82,11 @@ impl<'a> Calls<'a> {
         Calls { all, places }
     }
 
-    /// Returns the calls of a process for an operation that may have taken effect at this time.
-    pub(super) fn at(&self, process: &str, operation: Operation, at: i64) -> Vec<&Call<'a>> {
-        let places = self.places.get(&(process, operation));
-        let calls = places.into_iter().flatten().map(|place| &self.all[*place]);
-        calls.filter(|call| call.covers(at)).collect()
-    }
-
     /// Whether a process was asking for an operation at this time.
     pub(super) fn covers(&self, process: &str, operation: Operation, at: i64) -> bool {
-        !self.at(process, operation, at).is_empty()
+        let places = self.places.get(&(process, operation));
+        let mut calls = places.into_iter().flatten().map(|place| &self.all[*place]);
+        calls.any(|call| call.covers(at))
     }
 
     /// Returns the calls for an operation that were acknowledged, with the time and the ids of the answer.

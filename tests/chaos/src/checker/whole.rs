@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::checker::job_history::LeaseSpan;
+use crate::checker::job_history::{ClientChange, LeaseSpan};
 use crate::checker::{Findings, Rule, Run};
-use crate::db_trace::Place;
 use crate::history::{ClientEvent, HandlerEvent, Operation};
 use crate::role::operator::reason_of;
 
@@ -60,7 +59,8 @@ fn check_cancellations(run: &Run<'_>, findings: &mut Findings) {
     let asked = calls.filter(|call| call.operation == Operation::Cancel);
     let asked: HashSet<i64> = asked.flat_map(|call| call.ids).copied().collect();
     for job in run.jobs() {
-        let is_explained = job.altered.iter().any(|one| one.to == Place::Letter);
+        let mut changes = job.by_clients.iter();
+        let is_explained = changes.any(|(change, ..)| *change == ClientChange::Cancelled);
         if let Some(at) = job.cancelled
             && !is_explained
             && !asked.contains(&job.job)

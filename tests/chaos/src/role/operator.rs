@@ -15,7 +15,7 @@ use redrive::dlq::{
 use redrive::schedule::Triggered;
 use redrive::{Database, Error, Failure, JobId, Operator, PauseEnd, Payload as _, Queue, Result};
 
-use crate::history::{ClientEvent, ClientLog, JobSelection, LiveChange, Operation};
+use crate::history::{ClientEvent, ClientLog, Operation};
 use crate::role::gateway::GATEWAY;
 use crate::role::groups::{HOLDING_QUEUES, OTHER_QUEUES};
 use crate::role::keeping::{self, PRUNE_AGE};
@@ -120,36 +120,6 @@ impl Operations {
         });
     }
 
-    /// Changes the waiting jobs that a selection has. Records it, and the changed jobs.
-    pub(crate) fn change_jobs(&self, selection: &JobSelection) {
-        let op = self.log.invoke(Operation::ChangeJobs, &[], &[]);
-        self.log.write(op, ClientEvent::Selects(selection.clone()));
-        self.log
-            .complete(op, &self.change(selection).map(|jobs| numbers(&jobs)));
-    }
-
-    fn change(&self, selection: &JobSelection) -> Result<Vec<JobId>> {
-        let filter = JobFilter::new().queue(&selection.queue);
-        let mut filter = filter.limit(selection.limit);
-        if let Some(kind) = &selection.kind {
-            filter = filter.kind(kind);
-        }
-        if let Some(least) = selection.least_priority {
-            filter = filter.priority_from(least);
-        }
-        let admin = self.db.admin();
-        let change = match selection.change {
-            LiveChange::RunNow => JobChange::RunNow,
-            LiveChange::Priority(priority) => JobChange::SetPriority(priority),
-            LiveChange::Cancel => JobChange::Cancel,
-            LiveChange::Edit(value) => {
-                let edit = Edit::merge(&format!(r#"{{"edited": {value}}}"#))?;
-                return Ok(admin.jobs().edit(&filter, &edit, &self.operator)?.edited);
-            }
-        };
-        Ok(admin.jobs().change(&filter, change, &self.operator)?.jobs)
-    }
-
     /// Redrives the letter that holds a group, discards it, or releases the group.
     fn with_held_group(&self, queue: &str, random: &mut fastrand::Rng) {
         let held = Queue::new(&self.db, queue).and_then(|queue| queue.held_groups(HELD_GROUPS));
@@ -193,6 +163,10 @@ macro_rules! operations {
 operations! { db, operator:
     pub(crate) redrive(letters: &LetterFilter) Redrive => numbers(&db.dlq().redrive(letters, operator)?.redriven);
     pub(crate) discard(letters: &LetterFilter) Discard => numbers(&db.dlq().discard(letters, operator)?);
+    change_jobs(jobs: &JobFilter, change: JobChange) ChangeJobs =>
+        numbers(&db.admin().jobs().change(jobs, change, operator)?.jobs);
+    edit_jobs(jobs: &JobFilter, merge: &str) ChangeJobs =>
+        numbers(&db.admin().jobs().edit(jobs, &Edit::merge(merge)?, operator)?.edited);
     reopen(letters: &LetterFilter) Reopen => numbers(&db.dlq().reopen(letters, operator)?);
     edit(letters: &LetterFilter, merge: &str) Edit =>
         numbers(&db.dlq().edit(letters, &Edit::merge(merge)?, operator)?.edited);
@@ -310,7 +284,7 @@ fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
                 other => ops.pause_schedule(name, other == 1),
             }
         }
-        45..=48 => ops.change_jobs(&random_selection(random)),
+        45..=48 => change_waiting(ops, random),
         49..=50 => ops.redrive_valid(&some),
         _ => ops.prune(PRUNE_AGE),
     }
@@ -356,24 +330,29 @@ fn keep_up(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
     }
 }
 
-/// Some waiting jobs of a queue, and a change of them.
-fn random_selection(random: &mut fastrand::Rng) -> JobSelection {
+/// Changes some waiting jobs of a queue.
+fn change_waiting(ops: &Operations, random: &mut fastrand::Rng) {
     let queue = match random.bool() {
         true => QUEUE,
         false => OTHER_QUEUES[random.usize(0..OTHER_QUEUES.len())],
     };
-    let (change, limit) = match random.u32(0..8) {
-        0..=2 => (LiveChange::RunNow, random.u64(1..20)),
-        3..=4 => (LiveChange::Priority(random.i16(-3..=3)), random.u64(1..20)),
-        5..=6 => (LiveChange::Edit(random.i64(0..1000)), random.u64(1..5)),
-        _ => (LiveChange::Cancel, random.u64(1..3)),
+    let all = JobFilter::new().queue(queue);
+    let jobs = match random.u32(0..3) {
+        0 => all.kind(Work::KIND),
+        1 => all.priority_from(random.i16(-2..=1)),
+        _ => all,
     };
-    JobSelection {
-        change,
-        queue: queue.to_owned(),
-        kind: (random.u32(0..3) == 0).then(|| Work::KIND.to_owned()),
-        least_priority: (random.u32(0..3) == 0).then(|| random.i16(-2..=1)),
-        limit,
+    match random.u32(0..8) {
+        0..=2 => ops.change_jobs(&jobs.limit(random.u64(1..20)), JobChange::RunNow),
+        3..=4 => {
+            let change = JobChange::SetPriority(random.i16(-3..=3));
+            ops.change_jobs(&jobs.limit(random.u64(1..20)), change);
+        }
+        5..=6 => {
+            let merge = format!(r#"{{"edited": {}}}"#, random.u32(0..1000));
+            ops.edit_jobs(&jobs.limit(random.u64(1..5)), &merge);
+        }
+        _ => ops.change_jobs(&jobs.limit(random.u64(1..3)), JobChange::Cancel),
     }
 }
 

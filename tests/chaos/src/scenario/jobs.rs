@@ -8,13 +8,12 @@ use redrive::{NewJob, PauseEnd, Replace};
 
 use super::conditions::{have_ended, have_renewed, is_claimed_times, last_renewal};
 use super::{add_workers, enqueuer, serve};
-use crate::client::{Client, delayed, grouped, transactional};
+use crate::client::{Client, delayed, transactional};
 use crate::db_trace::ask;
 use crate::environment::Environment;
 use crate::fault::Fault;
-use crate::history::{LiveChange, Operation};
+use crate::history::Operation;
 use crate::processes::ProcessSpec;
-use crate::role::groups::ORDERED;
 use crate::role::{
     BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, Role, Serves, UnhandledWork,
     gateway, standing,
@@ -268,30 +267,6 @@ pub(super) fn wait(env: &mut Environment) {
     );
     client.ops.resume(QUEUE);
     env.wait_for_sql("the jobs end", &have_ended(&ids));
-}
-
-/// Jobs are delayed in two queues, and others wait for their group in one of them. The jobs of a queue get another
-/// priority and payload and run at once, while those of the other queue wait. The last one is cancelled.
-pub(super) fn live(env: &mut Environment) {
-    let delayed_in =
-        |group: &'static str| move |work: &_| delayed(work).map(|job| job.group(group));
-    env.set_group_policies();
-    let mut client = Client::open(env, "client");
-    let mut ordered = Client::open_queue(env, "ordered-client", ORDERED);
-    let ids = client.enqueue_as(&[Plan::Done; 2], delayed);
-    let mut waiting = ordered.enqueue_as(&[Plan::Done; 2], delayed_in("a"));
-    waiting.extend(ordered.enqueue_as(&[Plan::Done; 2], grouped("a")));
-    for queue in [&client, &ordered] {
-        queue.change_jobs(LiveChange::Priority(1));
-        queue.change_jobs(LiveChange::Edit(7));
-    }
-    client.change_jobs(LiveChange::RunNow);
-    serve(env, Serves::All, 1);
-    env.wait_for_sql("the jobs of the first queue end", &have_ended(&ids));
-    ordered.change_jobs(LiveChange::RunNow);
-    env.wait_for_sql("the jobs of the group end", &have_ended(&waiting));
-    ordered.enqueue_as(&[Plan::Done], delayed_in("b"));
-    ordered.change_jobs(LiveChange::Cancel);
 }
 
 /// The queue of a worker is paused until it has certainly read that. Then jobs arrive, and the queue is resumed.

@@ -1,13 +1,20 @@
 //! Records how clients change a job that waits. The operations that they asked for must explain each change.
 
+use std::sync::Arc;
+
+use super::content::Content;
 use super::{Replay, is_by_worker};
-use crate::checker::job_history::Altered;
+use crate::checker::job_history::ClientChange;
 use crate::db_trace::{Place, RowChange};
 use crate::facts::{Fact, Facts};
 
-use super::content::Content;
-
 impl<'a> Replay<'a, '_> {
+    /// Records a change that a client made.
+    pub(super) fn by_client(&mut self, change: ClientChange, row: &RowChange) {
+        let by = Arc::clone(&row.process);
+        self.history.by_clients.push((change, row.at, by));
+    }
+
     /// Records a change of a delayed job in its place.
     pub(super) fn altered_in_place(&mut self, change: &'a RowChange) {
         let Some(here) = self.now.row.filter(|_| change.place == Place::Delayed) else {
@@ -45,40 +52,13 @@ impl<'a> Replay<'a, '_> {
         })
     }
 
-    /// Records a job that a client cancelled before it ran.
-    pub(super) fn cancelled_waiting(&mut self, left: &RowChange, letter: &RowChange) {
-        if let Some(before) = self.now.content.facts {
-            self.history.altered.push(Altered {
-                at: letter.at,
-                by: letter.process.clone(),
-                from: left.place,
-                to: Place::Letter,
-                is_rescheduled: false,
-                before: before.clone(),
-                after: before.clone(),
-            });
-        }
-    }
-
     /// Records a change, unless it changes nothing, as when the ring moves a job or a priority stays.
     fn alter(&mut self, left: &RowChange, row: &RowChange, before: &Facts, after: &Facts) {
         let differences = before.differences(after);
         let changes = |fact| differences.contains(&fact);
-        let is_rescheduled = left.place == row.place && left.due != row.due;
-        if left.place != row.place
-            || is_rescheduled
-            || changes(Fact::Payload)
-            || changes(Fact::Priority)
-        {
-            self.history.altered.push(Altered {
-                at: row.at,
-                by: row.process.clone(),
-                from: left.place,
-                to: row.place,
-                is_rescheduled,
-                before: before.clone(),
-                after: after.clone(),
-            });
+        let has_moved = (left.place, left.due) != (row.place, row.due);
+        if has_moved || changes(Fact::Payload) || changes(Fact::Priority) {
+            self.by_client(ClientChange::Altered, row);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Replay, is_by_worker};
 use crate::checker::entries::{Entry, cut, entries};
+use crate::checker::job_history::ClientChange;
 use crate::checker::{Rule, redaction};
 use crate::db_trace::{Change, Place, RowChange};
 use crate::facts::{EXPIRES_IN, Fact, Facts};
@@ -73,8 +74,8 @@ impl<'a> Replay<'a, '_> {
             .map_or(Vec::new(), |facts| before.differences(facts))
         {
             match (change.place, fact) {
-                (Place::Letter, Fact::Payload) => self.history.edited.push((at, by.clone())),
-                // The answers of clients decide.
+                (Place::Letter, Fact::Payload) => self.by_client(ClientChange::Edited, change),
+                // It is recorded already.
                 (Place::Delayed, Fact::Payload | Fact::Priority) => {}
                 (Place::Leased, Fact::Headers) => {
                     if let Some(span) = self.history.leases.last_mut() {

@@ -1,9 +1,8 @@
 //! Checks changes of a letter without its job.
 
-use std::sync::Arc;
-
 use super::Replay;
 use crate::checker::Rule;
+use crate::checker::job_history::ClientChange;
 use crate::db_trace::{Change, RowChange};
 
 impl Replay<'_, '_> {
@@ -17,8 +16,7 @@ impl Replay<'_, '_> {
         let is_captured = letter.cause.as_deref() == Some("captured");
         match (before.as_deref(), after) {
             (Some("open"), Some("recovered")) => {
-                let by = Arc::clone(&letter.process);
-                self.history.delivered.push((at, by));
+                self.by_client(ClientChange::Delivered, letter);
             }
             (None, Some("open" | "quarantined")) if letter.is_archived => {}
             (None, Some("open")) if is_captured => {

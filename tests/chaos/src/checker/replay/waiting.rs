@@ -1,11 +1,10 @@
 //! Checks a job that waits: how it becomes ready, is raised, is cancelled, or has no worker.
 
-use std::sync::Arc;
-
 use redrive::Payload as _;
 
 use super::Replay;
 use crate::checker::Rule;
+use crate::checker::job_history::ClientChange;
 use crate::clock::micros;
 use crate::db_trace::{Place, RowChange};
 use crate::facts::Facts;
@@ -52,14 +51,12 @@ impl Replay<'_, '_> {
         change: &RowChange,
     ) {
         let Some(letter) = died else {
-            let by = Arc::clone(&change.process);
-            self.history.vanished = Some((change.at, by, left.place));
-            return;
+            return self.by_client(ClientChange::Erased, change);
         };
         let kind = self.now.content.facts().map(|facts| &*facts.kind);
         let is_right = match letter.cause.as_deref() {
             Some("manual") => {
-                self.cancelled_waiting(left, letter);
+                self.by_client(ClientChange::Cancelled, letter);
                 true
             }
             // The rules of groups check what it waited for.
