@@ -199,8 +199,7 @@ traced! {
     }
 
     /// A tick of a policy.
-    PolicyTick from "SELECT *, CASE WHEN letter IS NOT NULL THEN to_json(t) END AS \"left\"
-                     FROM chaos.policy_ticks t ORDER BY seq" {
+    PolicyTick from "SELECT * FROM chaos.policy_ticks ORDER BY seq" {
         began: i64,
         tx: i64,
         process: Arc<str>,
@@ -211,7 +210,6 @@ traced! {
         /// How many letters it redrove, as the policy has it.
         letters: i64,
         error: Option<String>,
-        left: Option<LeftLetter>,
     }
 
     /// A change of a letter's row, or of its row in the archive.
@@ -242,15 +240,6 @@ traced! {
         content: Arc<str>,
         /// Whether it has a value that must be redacted.
         has_secret: bool,
-    }
-
-    /// The oldest letter without a unique key that a tick left although it matched and no session had locked it.
-    #[derive(Copy, PartialEq, Eq)]
-    LeftLetter {
-        letter: i64,
-        /// The transaction that wrote its row.
-        version: i64,
-        died_at: i64,
     }
 
     /// The creator of a run, and its reason, which names the operation.
@@ -294,7 +283,6 @@ pub(crate) fn install(client: &mut Client) {
     for triggers in [
         include_str!("db_trace.sql"),
         include_str!("db_trace/changes.sql"),
-        include_str!("db_trace/policies.sql"),
     ] {
         client.batch_execute(triggers).expect("install the trace");
     }

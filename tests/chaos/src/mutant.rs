@@ -322,8 +322,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "redact" "letter.error_message := redrive.redact_text(letter.error_message, pattern);" => "";
     "policy-ignores-its-batch" in Keep breaks [PolicyTick], Function
         "due_letters" "LIMIT $7" => "LIMIT 2 * $7";
-    "policy-takes-the-newest" in Keep breaks [PolicyTick], Function
-        "due_letters" "redrive.redrive_order(due.policy -> 'letters')" => "'l.died_at DESC, l.id DESC'";
     "reopen-counts-no-death" in Carry breaks [LetterCounts], Function
         "reopen" "NEW.deaths := OLD.deaths + 1;" => "NEW.deaths := OLD.deaths;";
     "quarantine-comes-late" in Carry breaks [LetterCounts], Function

@@ -1,10 +1,10 @@
-//! Checks the ticks of policies: when they run, which letters they redrive, and that the oldest come first.
+//! Checks the ticks of policies: when they run, and which letters they redrive.
 
 use std::collections::HashMap;
 
 use crate::checker::{Findings, Rule, Run, grouped};
 use crate::clock::micros;
-use crate::db_trace::{LeftLetter, LetterRow, PolicyTick};
+use crate::db_trace::LetterRow;
 use crate::role::standing::{BATCH, GENERATIONS, INTERVAL};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
@@ -12,7 +12,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let interval = micros(INTERVAL);
     let mut sent = sent(&records.letters);
     let mut next: HashMap<i64, i64> = HashMap::new();
-    let mut left: HashMap<i64, LeftLetter> = HashMap::new();
     for tick in &records.policy_ticks {
         let letters = sent.remove(&(tick.tx, tick.policy)).unwrap_or_default();
         let count = i64::try_from(letters.len()).unwrap_or(i64::MAX);
@@ -54,14 +53,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             expected.is_some_and(|next| next != tick.due),
             format!("it ran for {}, which is not the next tick", tick.due),
         );
-        let earlier = match tick.left {
-            Some(letter) => left.insert(tick.policy, letter),
-            None => left.remove(&tick.policy),
-        };
-        if let Some(passed) = passed_over(tick, earlier, &letters) {
-            let text = "a policy redrove younger letters first, at two ticks";
-            findings.add(Rule::PolicyTick, passed, tick.began, text);
-        }
         for letter in letters {
             if letter.counts.generation >= GENERATIONS.cast_signed() {
                 let text = format!("a policy redrove generation {}", letter.counts.generation);
@@ -73,14 +64,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
         let text = "a policy redrove it without a tick";
         findings.add(Rule::PolicyTick, letter.letter, letter.at, text);
     }
-}
-
-/// Returns the letter that a tick passed over: it redrove a younger one, and left one that the tick before had left,
-/// too. So the letter was open when this tick began, and no session had locked it.
-fn passed_over(tick: &PolicyTick, earlier: Option<LeftLetter>, sent: &[&LetterRow]) -> Option<i64> {
-    let left = tick.left.filter(|left| earlier == Some(*left))?;
-    let is_younger = |row: &&LetterRow| (row.died_at, row.letter) > (left.died_at, left.letter);
-    sent.iter().any(is_younger).then_some(left.letter)
 }
 
 /// Returns the letters that policies redrove, by transaction and policy.

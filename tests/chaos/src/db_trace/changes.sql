@@ -77,6 +77,18 @@ SELECT c.seq, c.at, c.tx, c.n ->> 'name', CASE WHEN c.n ->> 'paused_at' IS NULL 
 FROM chaos.changes c
 WHERE c.relation = 'schedules' AND c.change = 'u' AND (c.o ->> 'paused_at' IS NULL) <> (c.n ->> 'paused_at' IS NULL);
 
+-- The ticks of policies. One that failed keeps its time.
+CREATE VIEW chaos.policy_ticks AS
+SELECT c.seq, c.began, c.tx, c.process, (c.n ->> 'id')::bigint AS policy,
+    chaos.micros((c.o ->> 'next_at')::timestamptz) AS due, chaos.micros((c.n ->> 'next_at')::timestamptz) AS next,
+    c.n ->> 'last_error' AS error,
+    (SELECT max((t.n ->> 'letters')::bigint) FROM chaos.changes t
+     WHERE t.relation = 'schedule_ticks' AND t.tx = c.tx AND t.change = 'i' AND t.n -> 'schedule' = c.n -> 'name'
+         AND t.n ->> 'outcome' = 'fired') AS letters
+FROM chaos.changes c
+WHERE c.relation = 'schedules' AND c.change = 'u' AND c.n ->> 'policy' IS NOT NULL
+    AND (c.n -> 'next_at' <> c.o -> 'next_at' OR c.n -> 'retry_at' <> c.o -> 'retry_at');
+
 -- Whether a text has a value that the redaction rule removes.
 CREATE FUNCTION chaos.has_secret(value text) RETURNS boolean LANGUAGE sql IMMUTABLE
     RETURN value ~ 'secret-[0-9]';
