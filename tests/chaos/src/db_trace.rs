@@ -221,8 +221,6 @@ traced! {
         letter: i64,
         table: LetterTable,
         change: Change,
-        /// The columns that an update changed.
-        columns: Vec<String>,
         state: Arc<str>,
         cause: Arc<str>,
         class: Arc<str>,

@@ -59,7 +59,7 @@ rules! {
     "C37" Paused "a worker that has read of a pause starts no job of the queue until it ends"
     "C38" RateLimit "in every window, a limited queue or group starts at most its burst and its rate times the time"
     "C39" UniqueModes "an enqueue replaces only a waiting job and says so, and a window stores one job"
-    "C40" Unpredicted "a row changes only in the columns that an operation changes, with the times of the change"
+    "C40" Unpredicted "a row changes only as an operation changes it, with the times of the change"
     "C41" LetterCounts "a letter counts its deaths, attempts, redrives, edits and captures, and is quarantined by its limits"
     "C42" Breaker "a breaker opens and closes for a reason, and while it is open, only one fenced probe at a time starts"
     "C43" Retention "a letter is deleted or archived whole, by a rule or a request for its state, and not before its time"

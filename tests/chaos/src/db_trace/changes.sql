@@ -101,8 +101,6 @@ CREATE FUNCTION chaos.without_secret(payload jsonb) RETURNS jsonb LANGUAGE sql I
 CREATE VIEW chaos.letters AS
 SELECT c.seq, c.at, c.began, c.tx, c.process, (coalesce(c.n, c.o) ->> 'id')::bigint AS letter,
     CASE c.relation WHEN 'dead_letters' THEN 'x' ELSE 'a' END AS "table", c.change,
-    ARRAY(SELECT n.key FROM jsonb_each(c.n) n JOIN jsonb_each(c.o) o ON o.key = n.key
-          WHERE n.value <> o.value ORDER BY n.key) AS columns,
     l ->> 'state' AS state, l ->> 'cause' AS cause, l ->> 'error_class' AS class, l ->> 'error_message' AS message,
     jsonb_build_object('generation', l -> 'generation', 'attempts', l -> 'attempts', 'earlier', l -> 'earlier_attempts',
         'deaths', l -> 'deaths', 'alike', l -> 'alike', 'failed', l -> 'failed_redrives', 'edits', l -> 'edits',
