@@ -229,8 +229,6 @@ traced! {
         group: i64,
         /// The policy that redrove it last.
         policy: Option<i64>,
-        /// The run that redrove it last.
-        run: Option<RunOrigin>,
         /// When redrive says that it changed and that its job died.
         changed_at: i64,
         died_at: i64,
@@ -238,12 +236,6 @@ traced! {
         content: Arc<str>,
         /// Whether it has a value that must be redacted.
         has_secret: bool,
-    }
-
-    /// The creator of a run, and its reason, which names the operation.
-    RunOrigin {
-        by: Arc<str>,
-        reason: Arc<str>,
     }
 
     /// The counts of a letter.

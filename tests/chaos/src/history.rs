@@ -36,8 +36,6 @@ pub(crate) enum ClientEvent {
         keys: Vec<i64>,
         ids: Vec<i64>,
     },
-    /// The letters that passed its validation, and those that failed.
-    Validated { passed: Vec<i64>, failed: Vec<i64> },
     /// It succeeded, for these jobs.
     Ok { ids: Vec<i64> },
     /// It failed and changed nothing.

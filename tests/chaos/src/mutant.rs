@@ -188,8 +188,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "send_back" "FOR UPDATE SKIP LOCKED" => "";
     "redrive-keeps-the-generation" in Work breaks [Lineage], Function
         "send_back" "l.generation + 1," => "l.generation,";
-    "run-ignores-the-validation" in Validated breaks [Validated], Function
-        "create_run" "redrive.filter_condition(among, 'letters', '$5')" => "'true'";
     "prune-deletes-open-letters" in Prune breaks [Retention], Function
         "prune_letters" "(VALUES ('recovered'), ('discarded'))"
             => "(VALUES ('recovered'), ('discarded'), ('open'))";

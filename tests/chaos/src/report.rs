@@ -61,7 +61,6 @@ fn timeline(records: &Records, job: i64) -> String {
             ids.contains(&job) || key.is_some_and(|key| keys.contains(&key))
         }
         ClientEvent::Ok { ids } => ids.contains(&job) || ids.contains(&-job),
-        ClientEvent::Validated { passed, failed } => passed.contains(&job) || failed.contains(&job),
         _ => false,
     };
     let ops = records.history.iter().filter(concerns_job);

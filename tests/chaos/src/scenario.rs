@@ -69,8 +69,6 @@ scenarios! {
     UniqueModes jobs::unique_modes,
     /// Two operators redrive the same letter
     Operators letters::operators,
-    /// A run sends only the letters that pass a validation
-    Validated letters::validated,
     /// Old letters are pruned, some of them open
     Prune letters::prune,
     /// A dependency is down, under two workers

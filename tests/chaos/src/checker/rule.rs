@@ -68,7 +68,6 @@ rules! {
     "C46" Aged "a worker raises a job to its priority once the job has waited for its time"
     "C47" Leftover "no row is left of a job or letter that is gone"
     "C48" Batch "a batch has each job once, all of one queue and not too many, and a job runs alone after a failure or a crash"
-    "C49" Validated "a run of validated letters sends only those that passed"
     "C50" ValidSql "the server rejects no statement as wrong, such as one with an unknown column"
 }
 

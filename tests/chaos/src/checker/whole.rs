@@ -5,14 +5,12 @@ use std::collections::{HashMap, HashSet};
 use crate::checker::job_history::{ClientChange, LeaseSpan};
 use crate::checker::{Findings, Rule, Run};
 use crate::history::{ClientEvent, HandlerEvent, Operation};
-use crate::role::operator::reason_of;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     check_ends(run, findings);
     check_stops(run, findings);
     check_cancellations(run, findings);
     check_suspects(run, findings);
-    check_validations(run, findings);
     for what in &run.records.leftovers {
         findings.add(Rule::Leftover, None, 0, what.clone());
     }
@@ -94,28 +92,6 @@ fn check_suspects(run: &Run<'_>, findings: &mut Findings) {
             let text =
                 format!("{process} of {queue} ran another suspect beside one on its last chance");
             findings.add(Rule::SuspectsAlone, None, begin.at, text);
-        }
-    }
-}
-
-/// Checks that a run whose letters were validated sends no letter that did not pass.
-fn check_validations(run: &Run<'_>, findings: &mut Findings) {
-    let mut passed = HashMap::new();
-    for line in &run.records.history {
-        if let ClientEvent::Validated {
-            passed: letters, ..
-        } = &line.event
-        {
-            passed.insert((line.process.clone(), reason_of(line.op)), letters);
-        }
-    }
-    for row in &run.records.letters {
-        let origin = row.run.as_ref().filter(|_| row.is_sent());
-        let passed =
-            origin.and_then(|run| passed.get(&(run.by.to_string(), run.reason.to_string())));
-        if passed.is_some_and(|passed| !passed.contains(&row.letter)) {
-            let text = "a run sent it, although it had not passed the validation";
-            findings.add(Rule::Validated, row.letter, row.at, text);
         }
     }
 }

@@ -106,9 +106,6 @@ SELECT c.seq, c.at, c.began, c.tx, c.process, (coalesce(c.n, c.o) ->> 'id')::big
         'deaths', l -> 'deaths', 'alike', l -> 'alike', 'failed', l -> 'failed_redrives', 'edits', l -> 'edits',
         'seen', l -> 'seen') AS counts,
     (l ->> 'group_id')::bigint AS "group", (l ->> 'policy_id')::bigint AS policy,
-    -- The creator of the run that sent it last, and its reason, which names the operation.
-    (SELECT jsonb_build_object('by', r.person, 'reason', r.reason) FROM redrive.redrive_runs r
-     WHERE r.id = (l ->> 'run_id')::bigint AND r.person IS NOT NULL) AS run,
     chaos.micros((l ->> 'changed_at')::timestamptz) AS changed_at, chaos.micros((l ->> 'died_at')::timestamptz) AS died_at,
     md5(jsonb_build_array(coalesce(c.n, c.o) -> 'queue', l -> 'kind', l -> 'priority',
         chaos.without_secret((l ->> 'payload')::jsonb), l -> 'headers', l -> 'group_key', l -> 'unique_key', l -> 'cause',

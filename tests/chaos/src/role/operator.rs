@@ -9,13 +9,11 @@ use postgres::types::Type;
 use postgres::{Client, NoTls};
 use redrive::admin::{Cancelled, JobChange, JobFilter};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
-use redrive::dlq::{
-    Edit, ForeignFailure, Letter, LetterFilter, LetterState, Sink, ValidationResult, Validators,
-};
+use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, Sink};
 use redrive::schedule::Triggered;
-use redrive::{Database, Error, Failure, JobId, Operator, PauseEnd, Payload as _, Queue, Result};
+use redrive::{Database, Failure, JobId, Operator, PauseEnd, Payload as _, Queue, Result};
 
-use crate::history::{ClientEvent, ClientLog, Operation};
+use crate::history::{ClientLog, Operation};
 use crate::role::gateway::GATEWAY;
 use crate::role::groups::{HOLDING_QUEUES, OTHER_QUEUES};
 use crate::role::keeping::{self, PRUNE_AGE};
@@ -28,13 +26,6 @@ const POSITIONS: i64 = 40;
 const CAPTURED_KEYS: i64 = 1 << 38;
 /// How many held groups an operator looks at.
 const HELD_GROUPS: u32 = 50;
-/// Letters whose keys are multiples of this fail a validation.
-const INVALID: i64 = 3;
-
-/// Returns the reason of the run of an operation, by which the checker knows its letters.
-pub(crate) fn reason_of(op: u64) -> String {
-    format!("validated by operation {op}")
-}
 
 /// Returns the letters of a queue.
 pub(crate) fn letters_of(queue: &str) -> LetterFilter {
@@ -60,40 +51,6 @@ impl Operations {
     fn ask(&self, operation: Operation, ids: &[i64], call: impl FnOnce() -> Result<Vec<i64>>) {
         // The history has its result.
         _ = self.log.call(operation, &[], ids, call);
-    }
-
-    /// Validates open letters, and redrives those that pass by a run. Records which ones passed.
-    pub(crate) fn redrive_valid(&self, letters: &LetterFilter) {
-        let op = self.log.invoke(Operation::Run, &[], &[]);
-        let redriven = self.validate(letters).and_then(|(passed, failed)| {
-            let options = run_options().only(passed.iter().copied().map(JobId::new));
-            self.log
-                .write(op, ClientEvent::Validated { passed, failed });
-            let operator = self.operator.clone().reason(reason_of(op));
-            drive(&self.db, letters, &options, &operator)
-        });
-        self.log.complete(op, &redriven);
-    }
-
-    /// Returns the letters that pass and those that fail. A letter of another kind is in neither list.
-    fn validate(&self, letters: &LetterFilter) -> Result<(Vec<i64>, Vec<i64>)> {
-        let validators = Validators::new().check(|work: &Work| match work.key % INVALID {
-            0 => Err(format!("the key {} is invalid", work.key)),
-            _ => Ok(()),
-        });
-        let open = letters.clone().state(LetterState::Open);
-        let (mut passed, mut failed) = (Vec::new(), Vec::new());
-        self.db
-            .dlq()
-            .validate_each(&open, &validators, |letter, result| {
-                match result {
-                    ValidationResult::Passed => passed.push(letter.id.get()),
-                    ValidationResult::Failed(_) => failed.push(letter.id.get()),
-                    _ => {}
-                }
-                Ok::<(), Error>(())
-            })?;
-        Ok((passed, failed))
     }
 
     /// Cancels a job, as a person or as a program.
@@ -175,7 +132,7 @@ operations! { db, operator:
         let undone = dlq.restore_versions_while(letters, None, operator, |_| ControlFlow::Continue(()))?;
         numbers(&undone.letters)
     };
-    run(letters: &LetterFilter) Run => drive(db, letters, &run_options(), operator)?;
+    run(letters: &LetterFilter) Run => drive(db, letters, operator)?;
     deliver(letters: &LetterFilter) Deliver => {
         db.dlq().deliver(letters, &Outside, operator)?;
         Vec::new()
@@ -249,7 +206,7 @@ fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
         0..=5 => ops.redrive(&some),
         6 | 10 => ops.reopen(&some),
         7 | 11 => ops.discard(&letters.limit(2)),
-        8..=9 => ops.run(&some),
+        8..=9 | 49..=50 => ops.run(&some),
         12..=13 => ops.edit(&some, &format!(r#"{{"edited": {}}}"#, random.u32(0..1000))),
         14..=16 => {
             // With a backlog, none of the latest live jobs runs.
@@ -285,7 +242,6 @@ fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
             }
         }
         45..=48 => change_waiting(ops, random),
-        49..=50 => ops.redrive_valid(&some),
         _ => ops.prune(PRUNE_AGE),
     }
 }
@@ -368,18 +324,10 @@ impl Sink for Outside {
     }
 }
 
-fn run_options() -> RunOptions {
-    RunOptions::new().rate(Rate::Unthrottled).never_halt()
-}
-
 /// Starts a redrive run of these letters and drives it to its end.
-fn drive(
-    db: &Database,
-    letters: &LetterFilter,
-    options: &RunOptions,
-    operator: &Operator,
-) -> Result<Vec<i64>> {
-    let Some((_, mut driver)) = db.dlq().runs().start(letters, options, operator)? else {
+fn drive(db: &Database, letters: &LetterFilter, operator: &Operator) -> Result<Vec<i64>> {
+    let options = RunOptions::new().rate(Rate::Unthrottled).never_halt();
+    let Some((_, mut driver)) = db.dlq().runs().start(letters, &options, operator)? else {
         return Ok(Vec::new());
     };
     loop {

@@ -1,4 +1,4 @@
-//! Scenarios about dead letters: two operators at one letter, a validation, a prune, and how long they are kept.
+//! Scenarios about dead letters: two operators at one letter, a prune, and how long they are kept.
 
 use std::thread;
 use std::time::Duration;
@@ -71,14 +71,6 @@ pub(super) fn operators(env: &mut Environment) {
             env.wait_for_sql("the letter recovers", &letters_are(1, "recovered"));
         }
     });
-}
-
-/// Three letters are open, of which one fails the validation.
-pub(super) fn validated(env: &mut Environment) {
-    let mut client = Client::open(env, "client");
-    open_letters(env, &mut client, 3);
-    client.ops.redrive_valid(&letters_of(QUEUE));
-    env.wait_for_sql("the sent letters recover", &letters_are(0, "redriving"));
 }
 
 /// Makes letters older by an hour.
