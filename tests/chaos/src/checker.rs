@@ -12,7 +12,6 @@ mod letter_rows;
 mod limits;
 mod pauses;
 mod policies;
-mod redaction;
 mod replay;
 mod requests;
 mod rule;
@@ -92,8 +91,6 @@ pub(crate) struct Terms {
     pub(crate) lossy_windows: Vec<(i64, i64)>,
     /// Whether no fault was injected and no deadline passed on a slow machine, so that neither excuses anything.
     pub(crate) is_calm: bool,
-    /// Whether the redaction rule was set before the first job died.
-    pub(crate) redacts: bool,
 }
 
 impl Terms {

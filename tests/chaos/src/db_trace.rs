@@ -234,8 +234,6 @@ traced! {
         died_at: i64,
         /// A digest of what the archive must keep.
         content: Arc<str>,
-        /// Whether it has a value that must be redacted.
-        has_secret: bool,
     }
 
     /// The counts of a letter.

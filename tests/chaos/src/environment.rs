@@ -23,8 +23,8 @@ use crate::history::{self, ClientEvent, ClientLog, HandlerEvent, HistoryLine, ha
 use crate::interrupt;
 use crate::mutant::{Patch, SPEED_UP, edit};
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
+use crate::role::ClientFlaw;
 use crate::role::groups::{set_policies, set_rate_limits};
-use crate::role::{ClientFlaw, keeping};
 use crate::server::{Disk, Server};
 
 /// The lease of workers, unless a scenario needs a longer one.
@@ -126,12 +126,6 @@ impl Environment {
     /// Opens the database without a proxy.
     fn database(&self) -> Database {
         redrive::connect(&self.server.url()).expect("connect")
-    }
-
-    /// Sets the redaction rule. Call it before a job dies.
-    pub(crate) fn redact(&mut self) {
-        keeping::set_redaction(&self.database(), &harness()).expect("set the redaction rule");
-        self.terms.redacts = true;
     }
 
     /// Changes the definition of a function in the database.

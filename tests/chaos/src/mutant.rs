@@ -286,7 +286,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "with_headers" " || with_headers.headers[n]" => "";
     "move-loses-the-priority" in Carry breaks [Content], Function
         "move_stragglers" "array_agg(job)" => "array_agg(redrive.altered(job, priority => 0))";
-    // Mutants of waiting jobs, breakers, retention, the archive, redaction, policies and what letters count.
+    // Mutants of waiting jobs, breakers, retention, the archive, policies and what letters count.
     "open-breakers-are-not-read" in Outage breaks [Breaker], Statement
         "open_breakers" "WHERE b.state <> 'closed'" => "WHERE b.state = 'none'";
     "probe-does-not-wait" in Outage breaks [Breaker], Statement
@@ -316,8 +316,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "archive_json" "IF whole.headers IS NOT NULL THEN" => "IF false THEN";
     "restore-keeps-the-archive" in Keep breaks [Retention], Function
         "restore_archived" "DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);" => "";
-    "redaction-skips-the-message" in Keep breaks [Redaction], Function
-        "redact" "letter.error_message := redrive.redact_text(letter.error_message, pattern);" => "";
     "policy-ignores-its-batch" in Keep breaks [PolicyTick], Function
         "due_letters" "LIMIT $7" => "LIMIT 2 * $7";
     "reopen-counts-no-death" in Carry breaks [LetterCounts], Function

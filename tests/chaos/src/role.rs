@@ -198,9 +198,6 @@ pub(crate) struct Work {
     pub(crate) steps: u32,
     /// How many follow-ups its success stores: none or one.
     pub(crate) follow_ups: u32,
-    /// A value that no letter may have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) secret: Option<String>,
 }
 
 /// Generations whose follow-ups have different keys.
@@ -216,14 +213,12 @@ impl Work {
             times: 0,
             steps: 0,
             follow_ups: 0,
-            secret: None,
         }
     }
 
-    /// Returns the error of a failed attempt, which tells its secret.
+    /// Returns the error of a failed attempt.
     pub(crate) fn error(&self) -> String {
-        let secret = self.secret.as_deref().unwrap_or_default();
-        format!("cannot process {} {secret}", self.key)
+        format!("cannot process {}", self.key)
     }
 
     /// Returns the class of the error of a failed attempt. `None`: the default of the library. The classes change from

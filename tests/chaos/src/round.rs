@@ -50,7 +50,6 @@ impl Round<'_> {
         let mut env = Environment::start(self.programs, setup);
         env.set_group_policies();
         env.set_rate_limits(self.rate);
-        env.redact();
         gateway::shake(env.folder());
         for _ in 0..WORKERS {
             env.add(ProcessSpec {

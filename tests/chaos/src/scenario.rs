@@ -75,7 +75,7 @@ scenarios! {
     Outage jobs::outage,
     /// Jobs wait in a paused queue for longer than they may
     Wait jobs::wait,
-    /// Letters with secrets are archived, restored, deleted and redriven by a policy
+    /// Letters are archived, restored, deleted and redriven by a policy
     Keep letters::keep,
     /// The ring turns over full segments and open transactions
     Ring jobs::ring,

@@ -5,7 +5,7 @@ mod assignment;
 
 use crate::checker::entries::Entry;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Records, Rule, Terms, redaction};
+use crate::checker::{Findings, Records, Rule, Terms};
 use crate::clock::micros;
 use crate::history::{HandlerEvent, Phase};
 use crate::role::{BACKOFF_STEP, SNOOZE};
@@ -183,22 +183,15 @@ fn check_verdict(
     findings.add(rule, job.job, span.to, text);
 }
 
-/// Whether an entry has the class and the message of a failure. The message of a panic begins with its place, and that
-/// of a letter has no secrets.
-fn is_error_of(entry: &Entry, end: &HandlerEvent, span: &LeaseSpan) -> bool {
-    let is_same = |error: Option<&str>| match (entry.message.as_deref(), error) {
+/// Whether an entry has the class and the message of a failure. The message of a panic begins with its place.
+fn is_error_of(entry: &Entry, end: &HandlerEvent) -> bool {
+    let is_same = match (entry.message.as_deref(), end.error.as_deref()) {
         (Some(stored), Some(error)) if stored.starts_with("panicked at ") => {
             stored.ends_with(&format!(": {error}"))
         }
         (stored, error) => stored == error,
     };
-    let is_dead = matches!(span.end, LeaseEnd::Dead { .. });
-    let redacted = end
-        .error
-        .as_deref()
-        .filter(|_| is_dead)
-        .map(redaction::of_text);
-    entry.class == end.class && (is_same(end.error.as_deref()) || is_same(redacted.as_deref()))
+    is_same && entry.class == end.class
 }
 
 /// Whether an entry says that the session of a transaction ended, could not begin or could not commit.
@@ -233,7 +226,7 @@ fn check_entry(
         // A fault may have lost the result; a snooze and a release are no failures.
         (LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. }, None, _) => true,
         (LeaseEnd::Charged { .. }, None, failure) => failure.is_none(),
-        (_, Some(entry), Some(end)) if is_error_of(entry, end, span) => true,
+        (_, Some(entry), Some(end)) if is_error_of(entry, end) => true,
         // A worker that knows of the cancellation dead-letters a job instead of letting it snooze, also if
         // the transaction of its handler could not begin or commit.
         (_, Some(entry), None) if is_cancellation(entry) => {

@@ -47,12 +47,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
         let demanded = (operation, Rule::Unpredicted, what);
         run.check_answers(demanded, has_effect, findings);
     }
-    for row in records.letters.iter().filter(|row| row.has_secret) {
-        if records.terms.redacts && row.change != Change::Out {
-            let text = "it has a value that a rule redacts";
-            findings.add(Rule::Redaction, row.letter, row.at, text);
-        }
-    }
 }
 
 /// A letter between two transactions.

@@ -89,14 +89,6 @@ FROM chaos.changes c
 WHERE c.relation = 'schedules' AND c.change = 'u' AND c.n ->> 'policy' IS NOT NULL
     AND (c.n -> 'next_at' <> c.o -> 'next_at' OR c.n -> 'retry_at' <> c.o -> 'retry_at');
 
--- Whether a text has a value that the redaction rule removes.
-CREATE FUNCTION chaos.has_secret(value text) RETURNS boolean LANGUAGE sql IMMUTABLE
-    RETURN value ~ 'secret-[0-9]';
-
--- A restored payload is redacted again, even if an operator had replaced the value.
-CREATE FUNCTION chaos.without_secret(payload jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE
-    RETURN CASE jsonb_typeof(payload) WHEN 'object' THEN payload - 'secret' ELSE payload END;
-
 -- The rows of letters and of the archive, with a digest of what the archive must keep.
 CREATE VIEW chaos.letters AS
 SELECT c.seq, c.at, c.began, c.tx, c.process, (coalesce(c.n, c.o) ->> 'id')::bigint AS letter,
@@ -108,11 +100,10 @@ SELECT c.seq, c.at, c.began, c.tx, c.process, (coalesce(c.n, c.o) ->> 'id')::big
     (l ->> 'group_id')::bigint AS "group", (l ->> 'policy_id')::bigint AS policy,
     chaos.micros((l ->> 'changed_at')::timestamptz) AS changed_at, chaos.micros((l ->> 'died_at')::timestamptz) AS died_at,
     md5(jsonb_build_array(coalesce(c.n, c.o) -> 'queue', l -> 'kind', l -> 'priority',
-        chaos.without_secret((l ->> 'payload')::jsonb), l -> 'headers', l -> 'group_key', l -> 'unique_key', l -> 'cause',
+        (l ->> 'payload')::jsonb, l -> 'headers', l -> 'group_key', l -> 'unique_key', l -> 'cause',
         l -> 'error_class', l -> 'error_message', l -> 'attempts', l -> 'earlier_attempts', l -> 'max_attempts',
         l -> 'generation', l -> 'deaths', l -> 'edits', l -> 'crashes', chaos.micros((l ->> 'enqueued_at')::timestamptz),
-        chaos.micros((l ->> 'died_at')::timestamptz), l -> 'source', l -> 'position')::text) AS content,
-    chaos.has_secret(l::text) AS has_secret
+        chaos.micros((l ->> 'died_at')::timestamptz), l -> 'source', l -> 'position')::text) AS content
 FROM chaos.changes c
 CROSS JOIN LATERAL (SELECT CASE c.relation WHEN 'dead_letters' THEN coalesce(c.n, c.o)
                                            ELSE coalesce(c.n, c.o) -> 'letter' END) AS x (l)

@@ -29,13 +29,5 @@ SELECT l.what, l.rows FROM (
     FROM redrive.captured_pieces p
     WHERE NOT EXISTS (SELECT FROM redrive.dead_letters d WHERE d.id = p.letter_id)
         AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id)
-    UNION ALL
-    SELECT 'secrets in groups and versions', count(*)
-    FROM (
-        SELECT concat(g.title, ' ', g.sample, ' ', g.note) AS text FROM redrive.groups g
-        UNION ALL SELECT d.detail FROM redrive.details d
-        UNION ALL SELECT concat(v.payload, ' ', encode(v.raw, 'escape')) FROM redrive.letter_versions v
-    ) t
-    WHERE $1 AND chaos.has_secret(t.text)
 ) l
 WHERE l.rows > 0

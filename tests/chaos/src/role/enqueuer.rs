@@ -14,7 +14,6 @@ use redrive::{NewJob, Queue, Result};
 use crate::client::{answer_of, keys};
 use crate::history::{ClientEvent, ClientLog, Operation};
 use crate::role::batch::is_in_batch;
-use crate::role::keeping;
 use crate::role::{
     BatchWork, ClientFlaw, DependentWork, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE,
     TransactionalWork, UnhandledWork, Work, insist,
@@ -27,8 +26,6 @@ const FIRST_COPY: u64 = 20;
 /// After how many operations a later life uses COPY, because a fault may have lost the first ones, and any life again
 /// if it failed: a round that needs it waits for five minutes at most.
 const LATER_COPY: u64 = 60;
-/// One of this many jobs has a secret.
-const SECRET_EVERY: i64 = 9;
 /// Keys that are often held, and keys that rarely are.
 const HOT_KEYS: u32 = 40;
 const COLD_KEYS: u32 = 20_000;
@@ -331,7 +328,6 @@ impl Enqueuer<'_> {
             times: self.random.u32(1..=MAX_ATTEMPTS),
             steps: self.random.u32(0..8).saturating_sub(5),
             follow_ups: self.random.u32(0..8).saturating_sub(6),
-            secret: (key % SECRET_EVERY == 0).then(|| keeping::secret_of(key)),
         }
     }
 

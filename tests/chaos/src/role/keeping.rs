@@ -1,8 +1,8 @@
-//! How long letters are kept, and what is removed from them: the retention rules and the redaction rule of all runs.
+//! How long letters are kept: the retention rules of all runs.
 
 use std::time::Duration;
 
-use redrive::dlq::{LetterState, Redaction, RetentionRule};
+use redrive::dlq::{LetterState, RetentionRule};
 use redrive::{Database, Operator, Result};
 
 use crate::role::QUEUE;
@@ -53,16 +53,4 @@ pub(crate) fn set_retention(db: &Database, operator: &Operator) -> Result<()> {
         db.dlq().retention().set(&rule.queue(QUEUE), operator)?;
     }
     Ok(())
-}
-
-/// Sets the redaction rule of all queues, before the first job dies.
-pub(crate) fn set_redaction(db: &Database, operator: &Operator) -> Result<()> {
-    let rule = Redaction::new().path("/secret").pattern("secret-[0-9]+");
-    db.dlq().redactions().add(&rule, operator)?;
-    Ok(())
-}
-
-/// Returns the secret of a job, which no letter may have.
-pub(crate) fn secret_of(key: i64) -> String {
-    format!("secret-{key}")
 }

@@ -275,9 +275,7 @@ fn keep_up(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
         4..=6 => ops.restore(&few),
         7 => ops.delete_archived(&few.limit(1)),
         8..=9 => ops.undo(&few),
-        // Replaces the value that was redacted, so that the letter can be redriven.
-        10..=11 => ops.edit(&few, r#"{"secret": "public"}"#),
-        12..=13 => ops.close_breaker(),
+        10..=13 => ops.close_breaker(),
         _ => {
             if let Some(id) = recent_job(options, "", random) {
                 ops.erase(id);

@@ -3,17 +3,17 @@
 use std::thread;
 use std::time::Duration;
 
+use redrive::JobId;
 use redrive::dlq::LetterFilter;
-use redrive::{JobId, NewJob};
 
 use super::add_workers;
 use super::conditions::{array, have_recovered, letters_are};
-use crate::client::Client;
+use crate::client::{Client, with_header};
 use crate::db_trace::ask;
 use crate::environment::Environment;
 use crate::mutant::Patch;
 use crate::role::operator::letters_of;
-use crate::role::{Plan, QUEUE, Work, keeping, standing};
+use crate::role::{Plan, QUEUE, standing};
 
 /// More letters than a tick of the policy redrives.
 const LETTERS: usize = 5;
@@ -93,32 +93,18 @@ pub(super) fn prune(env: &mut Environment) {
     client.ops.prune(Duration::from_mins(1));
 }
 
-/// Letters with secrets are archived and restored, or deleted, and those that are not old enough stay. Then a
-/// policy redrives them.
+/// Letters are archived and restored, and those that are not old enough stay. Then a policy redrives them.
 pub(super) fn keep(env: &mut Environment) {
-    env.redact();
     let mut client = Client::open(env, "client");
     add_workers(env, 1);
-    let secret = |work: &Work| {
-        let secret = Some(keeping::secret_of(work.key));
-        NewJob::new(&Work {
-            secret,
-            ..work.clone()
-        })
-        .map(|job| job.header("origin", "chaos"))
-    };
-    let ids = client.enqueue_as(&[Plan::Reject; LETTERS], secret);
-    let plain = client.enqueue(&[Plan::Reject; LETTERS]);
-    env.wait_for_sql("the letters are open", &letters_are(2 * LETTERS, "open"));
+    let ids = client.enqueue_as(&[Plan::Reject; LETTERS], with_header);
+    env.wait_for_sql("the letters are open", &letters_are(LETTERS, "open"));
     client
         .ops
         .discard(&LetterFilter::new().ids([JobId::new(ids[0])]));
-    age(
-        env,
-        &format!("id = ANY ({})", array(&[ids[0], ids[1], plain[0]])),
-    );
+    age(env, &format!("id = ANY ({})", array(&ids[..2])));
     client.ops.apply_retention();
     client.ops.restore(&letters_of(QUEUE));
     standing::set_policy(client.database(), &client.ops.operator).expect("set a policy");
-    env.wait_for_sql("the redriven jobs succeed", &have_recovered(&plain));
+    env.wait_for_sql("the redriven jobs succeed", &have_recovered(&ids));
 }

@@ -1,9 +1,9 @@
 //! Checks that a job keeps what it carries, and that its history grows entry by entry.
 
 use super::{Replay, is_by_worker};
+use crate::checker::Rule;
 use crate::checker::entries::{Entry, cut, entries};
 use crate::checker::job_history::ClientChange;
-use crate::checker::{Rule, redaction};
 use crate::db_trace::{Change, Place, RowChange};
 use crate::facts::{EXPIRES_IN, Fact, Facts};
 
@@ -152,10 +152,7 @@ impl<'a> Replay<'a, '_> {
         for fact in &differences {
             self.violation(Rule::Content, at, format!("{what} changed its {fact:?}"));
         }
-        // A redaction writes the payload anew.
-        let is_redacted = after.payload.contains(redaction::REDACTED);
-        let is_rewritten = before.payload != after.payload && !is_redacted;
-        if is_rewritten && !differences.contains(&Fact::Payload) {
+        if before.payload != after.payload && !differences.contains(&Fact::Payload) {
             self.violation(Rule::Content, at, format!("{what} rewrote its payload"));
         }
     }
@@ -199,16 +196,9 @@ impl<'a> Replay<'a, '_> {
         row: &RowChange,
         content: &Content<'a>,
     ) -> Option<Entry> {
-        let redacted = self.now.content.facts.filter(|_| self.terms.redacts);
-        let redacted = redacted.map(redaction::of_facts);
-        let before = redacted.as_ref().or(self.now.content.facts);
-        self.compare(before, content, row.at, "its death");
+        self.compare(self.now.content.facts, content, row.at, "its death");
         let mut all = std::mem::take(&mut self.now.letter_content.entries);
-        let mut own = std::mem::take(&mut self.now.content.entries);
-        if self.terms.redacts {
-            own = own.into_iter().map(redaction::of_entry).collect();
-        }
-        all.append(&mut own);
+        all.append(&mut self.now.content.entries);
         self.now.content.entries = cut(all);
         self.grown(left, content, row.at, "its death")
     }
