@@ -19,11 +19,10 @@ use crate::checker::{Records, Terms};
 use crate::clock::micros;
 use crate::db_trace;
 use crate::gate;
-use crate::history::{self, ClientEvent, ClientLog, HandlerEvent, HistoryLine, handler_log};
+use crate::history::{self, ClientLog, HandlerEvent, handler_log};
 use crate::interrupt;
 use crate::mutant::{Patch, SPEED_UP, edit};
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
-use crate::role::ClientFlaw;
 use crate::role::groups::{set_policies, set_rate_limits};
 use crate::server::{Disk, Server};
 
@@ -45,12 +44,10 @@ pub(crate) struct Setup {
     pub(crate) patches: Vec<Patch>,
     /// How long to wait for a state that a scenario needs.
     pub(crate) state_timeout: Duration,
-    /// The flaw of its enqueuers.
-    pub(crate) flaw: ClientFlaw,
 }
 
 impl Default for Setup {
-    /// Without a pooler, a small disk or flaws, and without waiting for states. The events that are rare are frequent.
+    /// Without a pooler or a small disk, and without waiting for states. The events that are rare are frequent.
     fn default() -> Setup {
         Setup {
             pooler: Pooler::Session,
@@ -59,7 +56,6 @@ impl Default for Setup {
             lease: LEASE,
             patches: SPEED_UP.to_vec(),
             state_timeout: Duration::ZERO,
-            flaw: ClientFlaw::None,
         }
     }
 }
@@ -231,15 +227,6 @@ impl Environment {
             };
             !events.is_empty() && attempts.iter().all(runs)
         });
-    }
-
-    /// Counts the operations whose answers this life of the process lost.
-    pub(crate) fn unknown_results(&self, process: usize) -> usize {
-        let name = self.processes.name(process);
-        let path = self.folder.path().join(format!("client-{name}.jsonl"));
-        let lines = history::read::<HistoryLine>(&path);
-        let is_unknown = |line: &&HistoryLine| matches!(line.event, ClientEvent::Unknown { .. });
-        lines.iter().filter(is_unknown).count()
     }
 
     /// Lets the held handlers of this life of a process finish.

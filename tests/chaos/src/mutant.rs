@@ -1,12 +1,11 @@
 //! Mutants: redrive with one bug, which its scenario must reveal.
 //!
-//! A proxy changes a statement on its way to the server, a function is replaced in the database,
-//! or a client misbehaves. The library needs no hook for this.
+//! A proxy changes a statement on its way to the server, or a function is replaced in the database. The library needs
+//! no hook for this.
 
 use redrive_servers::{Edit, patched};
 
 use crate::checker::Rule;
-use crate::role::ClientFlaw;
 use crate::scenario::Scenario;
 
 /// A bug, and how it is noticed.
@@ -46,17 +45,16 @@ pub(crate) enum Kind {
     Statement,
     /// Functions of the database.
     Function,
-    Client(ClientFlaw),
 }
 
 /// `NAME in SCENARIO breaks [RULES], KIND`, and the changes: the statement or function, a text in it, and the text
 /// instead.
 macro_rules! mutants {
-    ($($name:literal in $scenario:ident breaks [$($rule:ident)+], $kind:ident $($flaw:ident)?
+    ($($name:literal in $scenario:ident breaks [$($rule:ident)+], $kind:ident
        $($place:literal $from:literal => $to:literal)*;)+) => {
         &[$(Mutant {
             name: $name,
-            kind: Kind::$kind $((ClientFlaw::$flaw))?,
+            kind: Kind::$kind,
             patches: &[$(Patch { place: $place, from: $from, to: $to }),*],
             scenario: Scenario::$scenario,
             rules: &[$(Rule::$rule),+],
@@ -154,7 +152,15 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "reap" "WHERE j.id <> ALL (e.done)" => "WHERE j.id > 0";
     "reap-drops-all-but-one" in Kill breaks [Fenced], Statement
         "reap" "WHERE j.id <> ALL (e.done)" => "WHERE j.id <> ALL (e.done) AND j.id = (e.lease).ids[1]";
-    // Mutants of unique keys, the ring and the clients themselves.
+    // Mutants of enqueues, unique keys and the ring.
+    "enqueue-loses-jobs" in Work breaks [Honest], Statement
+        "enqueue" "WHERE i.delay_ms = 0" => "WHERE i.delay_ms = 0 AND i.ordinal = 1";
+    "enqueue-stores-jobs-twice" in Work breaks [NotInvented], Statement
+        "enqueue" "FROM incoming i\n    WHERE i.delay_ms = 0"
+            => "FROM (TABLE incoming UNION ALL
+                      SELECT nextval('redrive.job_id'), t.kind, t.payload, t.delay_ms, t.priority, t.max_attempts, t.ordinal
+                      FROM incoming t) i
+                WHERE i.delay_ms = 0";
     "retry-frees-the-key" in Unique breaks [OneOfAKey], Statement
         "settle" "s.unique_key IS NOT NULL AND s.verdict = 'done'"
             => "s.unique_key IS NOT NULL AND s.verdict IN ('done', 'retry')";
@@ -177,8 +183,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "truncate_drained" "IF redrive.is_held(heap) THEN"
             => "PERFORM set_config('lock_timeout', '60s', true); IF false THEN"
         "truncate_drained" "IF NOT occupied THEN" => "IF true THEN";
-    "client-acks-before-commit" in Ring breaks [Honest], Client AcksEarly;
-    "client-resends-with-new-ids" in LostAnswers breaks [NotInvented], Client Resends;
     // Mutants of cancel, redrive and prune.
     "cancel-loses-the-job" in Work breaks [Kept], Statement
         "cancel" "HAVING count(*) > 0" => "HAVING count(*) > 1";

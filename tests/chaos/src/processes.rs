@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::history::{ClientEvent, ClientLog};
-use crate::role::{ClientFlaw, Gateway, JobMix, LIVES, Options, Role, Serves};
+use crate::role::{Gateway, JobMix, LIVES, Options, Role, Serves};
 
 /// How long the supervisor waits before it restarts a process.
 const RESTART_DELAY: Duration = Duration::from_millis(150);
@@ -20,9 +20,7 @@ const RESTART_DELAY: Duration = Duration::from_millis(150);
 pub(crate) struct ProcessSpec {
     pub(crate) role: Role,
     pub(crate) rate: u32,
-    pub(crate) jobs: u64,
     pub(crate) mix: JobMix,
-    pub(crate) flaw: ClientFlaw,
     pub(crate) gateway: Gateway,
     pub(crate) grace: Duration,
     pub(crate) serves: Serves,
@@ -53,9 +51,7 @@ impl ProcessSpec {
         ProcessSpec {
             role,
             rate: 0,
-            jobs: 0,
             mix: JobMix::Mixed,
-            flaw: ClientFlaw::None,
             gateway: Gateway::Shaky,
             grace: Duration::from_millis(1500),
             serves: Serves::Main,
@@ -169,8 +165,7 @@ impl Processes {
                 && let Some(status) = child.try_wait().expect("wait for a process")
             {
                 process.child = None;
-                let is_finished = status.success() && process.spec.jobs > 0;
-                process.starts_at = (!is_finished).then(|| Instant::now() + RESTART_DELAY);
+                process.starts_at = Some(Instant::now() + RESTART_DELAY);
                 let path = self.defaults.folder.join("client-supervisor.jsonl");
                 let exited = ClientLog::open(&path, &process.name());
                 let code = status.code();
@@ -219,12 +214,6 @@ impl Processes {
         let mut all = self.all();
         all.retain(|at| self.all[*at].spec.role == role);
         all
-    }
-
-    /// Whether a process with a number of jobs has stored them and exited.
-    pub(crate) fn is_finished(&self, at: usize) -> bool {
-        let process = &self.all[at];
-        process.life > 0 && process.child.is_none() && process.starts_at.is_none()
     }
 
     pub(crate) fn life(&self, at: usize) -> u32 {

@@ -55,16 +55,6 @@ impl fmt::Display for Role {
     }
 }
 
-/// A bug of a client, which the checker must notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum ClientFlaw {
-    None,
-    /// Reports jobs as stored before the transaction commits.
-    AcksEarly,
-    /// Enqueues the same jobs again, with new ids, when the answer was lost.
-    Resends,
-}
-
 /// The state of the dependency that some handlers call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Gateway {
@@ -84,8 +74,6 @@ pub(crate) enum JobMix {
     Instant,
     /// Jobs of groups, without jobs that abort their process.
     Grouped,
-    /// Jobs that succeed at once, one per transaction. Every third transaction is rolled back.
-    Transactions,
 }
 
 /// Which queues a worker serves.

@@ -20,7 +20,7 @@ use crate::checker::{self, Findings};
 use crate::environment::{Environment, Finished, Setup};
 use crate::mutant::{Kind, Mutant};
 use crate::processes::ProcessSpec;
-use crate::role::{JobMix, Serves};
+use crate::role::Serves;
 
 /// How long a scenario waits for a state, and how long the drain may take. A drain that is stuck ends earlier, and a
 /// busy machine needs minutes to run hundreds of suspects.
@@ -95,8 +95,6 @@ scenarios! {
     GroupRated groups::group_rated,
     /// Schedules tick, are paused over several ticks, and are triggered
     Scheduled jobs::scheduled,
-    /// Answers to an enqueuer are lost
-    LostAnswers jobs::lost_answers,
     /// A mix of faults behind `PgBouncer` in transaction mode
     Pooler jobs::pooler,
 }
@@ -121,9 +119,6 @@ impl Scenario {
             // The server must recover, and a worker start and check, well within a lease. On a busy machine the
             // recovery alone has taken more than 10 seconds.
             setup.lease = Duration::from_secs(40);
-        }
-        if let Some(Kind::Client(flaw)) = kind {
-            setup.flaw = flaw;
         }
         let mut env = Environment::start(programs, setup);
         if self == Scenario::Operators {
@@ -153,12 +148,4 @@ fn serve(env: &mut Environment, serves: Serves, count: usize) {
 
 fn add_workers(env: &mut Environment, count: usize) {
     serve(env, Serves::Main, count);
-}
-
-/// An enqueuer with the flaw of the run.
-fn enqueuer(env: &Environment, rate: u32, mix: JobMix) -> ProcessSpec {
-    ProcessSpec {
-        flaw: env.setup.flaw,
-        ..ProcessSpec::enqueuer(rate, mix)
-    }
 }

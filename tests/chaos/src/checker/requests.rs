@@ -72,7 +72,7 @@ impl<'a> Calls<'a> {
                     | ClientEvent::Unknown { .. },
                     Some(call),
                 ) => {
-                    call.result.get_or_insert((line.at, &line.event));
+                    call.result = Some((line.at, &line.event));
                 }
                 _ => {}
             }

@@ -15,8 +15,8 @@ use crate::client::{answer_of, keys};
 use crate::history::{ClientEvent, ClientLog, Operation};
 use crate::role::batch::is_in_batch;
 use crate::role::{
-    BatchWork, ClientFlaw, DependentWork, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE,
-    TransactionalWork, UnhandledWork, Work, insist,
+    BatchWork, DependentWork, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork,
+    UnhandledWork, Work, insist,
 };
 
 /// How often an enqueuer uses COPY, in operations.
@@ -63,7 +63,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     };
     let begin = Instant::now();
     let mut stored: u64 = 0;
-    while !stop.load(Ordering::Relaxed) && (options.spec.jobs == 0 || stored < options.spec.jobs) {
+    while !stop.load(Ordering::Relaxed) {
         stored += enqueuer.next_operation();
         if options.spec.rate > 0 {
             let due = begin
@@ -106,7 +106,6 @@ impl Enqueuer<'_> {
     /// Stores some jobs. Returns how many it tried to store.
     fn next_operation(&mut self) -> u64 {
         match self.options.spec.mix {
-            JobMix::Transactions => self.in_transaction(1),
             JobMix::Instant => self.plain(4),
             JobMix::Mixed | JobMix::Tame => self.mixed(),
             JobMix::Grouped => self.grouped(),
@@ -156,32 +155,22 @@ impl Enqueuer<'_> {
     /// Returns whether they are acknowledged.
     fn store_all(&mut self, works: &[Work]) -> bool {
         let op = self.log.invoke(Operation::Enqueue, &keys(works), &[]);
-        let result = self.store(works);
-        let is_unknown = result.as_ref().is_err_and(|error| !error.is_invalid());
-        self.log.complete(op, &result);
-        if is_unknown && self.options.spec.flaw == ClientFlaw::Resends {
-            let op = self.log.invoke(Operation::Enqueue, &[], &[]);
-            let again = self.store(works);
-            self.log.complete(op, &again.map(|_| Vec::new()));
-        }
-        result.is_ok()
-    }
-
-    fn store(&mut self, works: &[Work]) -> Result<Vec<i64>> {
-        let jobs = self.jobs(works)?;
-        let stored = self.queue.enqueue_jobs(&jobs)?;
-        Ok(stored.into_iter().flat_map(answer_of).collect())
+        let jobs = self.jobs(works);
+        let stored = jobs.and_then(|jobs| self.queue.enqueue_jobs(&jobs));
+        let ids = stored.map(|stored| stored.into_iter().flat_map(answer_of).collect());
+        self.log.complete(op, &ids);
+        ids.is_ok()
     }
 
     /// Stores jobs in a transaction, and rolls back every third one.
     fn in_transaction(&mut self, jobs: usize) -> u64 {
         let works = self.works(jobs);
-        self.connected(&works, |enqueuer, op, client| {
-            enqueuer.store_in_transaction(op, &works, client)
+        self.connected(&works, |enqueuer, client| {
+            enqueuer.store_in_transaction(&works, client)
         })
     }
 
-    fn store_in_transaction(&mut self, op: u64, works: &[Work], client: &mut Client) -> Stored {
+    fn store_in_transaction(&mut self, works: &[Work], client: &mut Client) -> Stored {
         let open_for = Duration::from_millis(self.random.u64(0..30));
         let jobs = self.jobs(works).map_err(ClientEvent::failed)?;
         let mut transaction = client.transaction().map_err(ClientEvent::failed)?;
@@ -189,9 +178,6 @@ impl Enqueuer<'_> {
         let stored = stored.map_err(ClientEvent::failed)?;
         let ids: Vec<i64> = stored.into_iter().flat_map(answer_of).collect();
         thread::sleep(open_for);
-        if self.options.spec.flaw == ClientFlaw::AcksEarly {
-            self.log.write(op, ClientEvent::Ok { ids: ids.clone() });
-        }
         self.transactions += 1;
         if self.transactions.is_multiple_of(3) {
             // Nothing is committed, even if the rollback itself fails.
@@ -205,7 +191,7 @@ impl Enqueuer<'_> {
     /// Calls the SQL function, as programs in other languages do.
     fn by_function(&mut self) -> u64 {
         let works = self.works(1);
-        self.connected(&works, |_, _, client| {
+        self.connected(&works, |_, client| {
             let payload = serde_json::to_string(&works[0]).expect("a payload is JSON");
             let attempts = MAX_ATTEMPTS.cast_signed();
             let query = "SELECT redrive.enqueue($1, $2, $3::text::jsonb, max_attempts => $4)";
@@ -225,18 +211,17 @@ impl Enqueuer<'_> {
     fn connected(
         &mut self,
         works: &[Work],
-        store: impl FnOnce(&mut Self, u64, &mut Client) -> Stored,
+        store: impl FnOnce(&mut Self, &mut Client) -> Stored,
     ) -> u64 {
         let op = self.log.invoke(Operation::Enqueue, &keys(works), &[]);
         let stored = match self.client() {
             Some(mut client) => {
-                let stored = store(self, op, &mut client);
+                let stored = store(self, &mut client);
                 self.client = stored.is_ok().then_some(client);
                 stored
             }
             None => Err(ClientEvent::failed("no connection")),
         };
-        // A client with a flaw has reported success already. The first result counts.
         let event = stored.map_or_else(|event| event, |ids| ClientEvent::Ok { ids });
         self.log.write(op, event);
         works.len() as u64
@@ -314,7 +299,7 @@ impl Enqueuer<'_> {
         self.next_key += 1;
         let key = self.next_key;
         let (plan, ms) = match self.options.spec.mix {
-            JobMix::Instant | JobMix::Transactions => return Work::instant(key),
+            JobMix::Instant => return Work::instant(key),
             JobMix::Mixed | JobMix::Tame if is_in_batch(key) => {
                 (self.plan(IN_BATCHES), self.run_time())
             }

@@ -7,7 +7,7 @@ use postgres::Client as Connection;
 use redrive::{NewJob, PauseEnd, Replace};
 
 use super::conditions::{have_ended, have_renewed, is_claimed_times, last_renewal};
-use super::{add_workers, enqueuer, serve};
+use super::{add_workers, serve};
 use crate::client::{Client, delayed, transactional};
 use crate::db_trace::ask;
 use crate::environment::Environment;
@@ -15,16 +15,14 @@ use crate::fault::Fault;
 use crate::history::Operation;
 use crate::processes::ProcessSpec;
 use crate::role::{
-    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, Role, Serves, UnhandledWork,
-    gateway, standing,
+    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, Serves, UnhandledWork, gateway,
+    standing,
 };
 
 /// Longer than the checker allows a commit to take until others see it.
 pub(super) const SEEN: Duration = Duration::from_millis(600);
 /// Turns that visit every segment.
 const FULL_CIRCLE: usize = 10;
-/// Enough transactions that some are rolled back.
-const TRANSACTIONS: u64 = 9;
 /// Enough jobs that one worker meets outages in a row.
 const DEPENDENT: usize = 12;
 /// Renewals after which the checker expects a worker to know of a pause or a breaker, and some more.
@@ -151,19 +149,11 @@ pub(super) fn ring(env: &mut Environment) {
     turn(&mut turning, FULL_CIRCLE);
     enqueue_across_a_turn(env, &mut client, &mut turning);
     add_workers(env, 2);
-    env.add(ProcessSpec {
-        jobs: TRANSACTIONS,
-        ..enqueuer(env, 0, JobMix::Transactions)
-    });
-    env.add(enqueuer(env, 200, JobMix::Instant));
+    env.add(ProcessSpec::enqueuer(200, JobMix::Instant));
     for _ in 0..3 {
         env.pass(Duration::from_millis(300));
         enqueue_across_a_turn(env, &mut client, &mut turning);
     }
-    let enqueuer = env.processes.with_role(Role::Enqueuer)[0];
-    env.wait_for("all transactions have ended", |env| {
-        env.processes.is_finished(enqueuer)
-    });
 }
 
 pub(super) fn turn(turning: &mut Connection, times: usize) {
@@ -205,21 +195,6 @@ fn enqueue_across_a_turn(env: &mut Environment, client: &mut Client, turning: &m
             transaction.commit().expect("commit");
         });
     });
-}
-
-/// Answers to an enqueuer are lost after the server has committed.
-pub(super) fn lost_answers(env: &mut Environment) {
-    add_workers(env, 2);
-    env.add(enqueuer(env, 60, JobMix::Instant));
-    let enqueuer = env.processes.with_role(Role::Enqueuer)[0];
-    for _ in 0..4 {
-        let before = env.unknown_results(enqueuer);
-        env.processes.record_fault("lose the next answer");
-        env.processes.proxy(enqueuer).lose_answers(1);
-        env.wait_for("an answer is lost", |env| {
-            env.unknown_results(enqueuer) > before
-        });
-    }
 }
 
 /// The gateway is down until a probe has failed and every worker knows of the breaker. Then jobs are
