@@ -187,14 +187,11 @@ traced! {
         process: Arc<str>,
         name: Arc<str>,
         state: Arc<str>,
-        cause: Arc<str>,
         /// The kinds that it holds back; empty: all of its queue.
         kinds: Vec<String>,
         outages: i64,
-        openings: i64,
         probes: i64,
         prober: Option<Uuid>,
-        delay_ms: i64,
         probe_at: Option<i64>,
     }
 

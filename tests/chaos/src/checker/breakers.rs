@@ -1,20 +1,16 @@
 //! Checks breakers: what opens and closes one, that one fenced probe runs at a time, and that no other job of its
 //! kinds starts while it is open.
 
-mod change;
 mod starts;
 
 use crate::checker::job_history::JobHistory;
-use crate::checker::requests::Calls;
 use crate::checker::{Findings, Leased, Rule, Run};
 use crate::db_trace::BreakerRow;
-use crate::history::{HandlerEvent, Operation, Phase};
-use crate::role::gateway::dependency_of;
-
-use change::BreakerChange;
+use crate::history::{Operation, Phase};
+use crate::role::gateway::{BREAKER_THRESHOLD, dependency_of};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
-    let (records, calls) = (run.records, &run.calls);
+    let records = run.records;
     let mut jobs: Vec<&JobHistory> = run.jobs().collect();
     jobs.sort_by_key(|job| job.job);
     let claims = jobs.into_iter().flat_map(|job| run.leases_of(job));
@@ -25,20 +21,18 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     {
         let mut before = None;
         // The row that granted the present probe.
-        let mut grant: Option<&BreakerRow> = None;
+        let mut grant = None;
         for row in rows {
-            let change = BreakerChange::of(before, row);
-            check_change(before, row, change, calls, findings);
-            match change {
-                Some(BreakerChange::Granted) => grant = Some(row),
-                Some(
-                    BreakerChange::Closed | BreakerChange::Reopened | BreakerChange::GivenBack,
-                ) => {
-                    if let Some(grant) = grant {
-                        check_verdict(grant, row, change, &claims, findings);
-                    }
-                }
-                _ => {}
+            let is_right = match row.process.starts_with("worker") {
+                true => is_by_worker(before, grant, row, &claims),
+                false => is_asked_for(row, run),
+            };
+            if !is_right {
+                let text = format!("{} made {row:?} of {before:?}", row.process);
+                findings.add(Rule::Breaker, None, row.at, text);
+            }
+            if is_grant(before, row) {
+                grant = Some(row);
             }
             before = Some(row);
         }
@@ -54,67 +48,54 @@ fn concerns(row: &BreakerRow, claim: &Leased<'_>) -> bool {
     }
 }
 
-/// Checks that a change is one that redrive makes, and that the right process made it.
-fn check_change(
-    before: Option<&BreakerRow>,
-    row: &BreakerRow,
-    change: Option<BreakerChange>,
-    calls: &Calls<'_>,
-    findings: &mut Findings,
-) {
-    let is_worker = row.process.starts_with("worker");
-    let asked = |operation| calls.covers(&row.process, operation, row.at);
-    let is_right = match change {
-        Some(BreakerChange::OpenedByHand) => asked(Operation::OpenBreaker),
-        Some(BreakerChange::ClosedByHand) => asked(Operation::CloseBreaker),
-        Some(_) => is_worker,
-        None => false,
+/// Whether a worker got the right to probe.
+fn is_grant(before: Option<&BreakerRow>, row: &BreakerRow) -> bool {
+    row.probes > before.map_or(0, |before| before.probes)
+}
+
+/// Whether a client was asking for the change that it made.
+fn is_asked_for(row: &BreakerRow, run: &Run<'_>) -> bool {
+    let operation = match &*row.state {
+        "closed" => Operation::CloseBreaker,
+        _ => Operation::OpenBreaker,
     };
-    if !is_right {
-        let text = format!("{} made {row:?} of {before:?}", row.process);
-        findings.add(Rule::Breaker, None, row.at, text);
+    run.calls.covers(&row.process, operation, row.at)
+}
+
+/// Whether a worker had a reason for the change that it made.
+fn is_by_worker(
+    before: Option<&BreakerRow>,
+    grant: Option<&BreakerRow>,
+    row: &BreakerRow,
+    claims: &[Leased<'_>],
+) -> bool {
+    let was = before.map_or("closed", |before| &*before.state);
+    match (was, &*row.state) {
+        ("closed", "open") => row.outages >= i64::from(BREAKER_THRESHOLD),
+        ("open" | "half_open", "half_open") if is_grant(before, row) => {
+            let due = before.and_then(|before| before.probe_at);
+            due.is_some_and(|due| due <= row.at)
+        }
+        // It adds the outages of jobs that ran already.
+        ("open", "open") | ("half_open", "half_open") => true,
+        ("half_open", is) => grant.is_some_and(|grant| {
+            let is_own = grant.process == row.process;
+            is_own && (is == "open" || !met_outage(grant, row, claims))
+        }),
+        _ => false,
     }
 }
 
-/// Checks that the end of a probe is what its job found.
-fn check_verdict(
-    grant: &BreakerRow,
-    row: &BreakerRow,
-    change: Option<BreakerChange>,
-    claims: &[Leased<'_>],
-    findings: &mut Findings,
-) {
-    if grant.process != row.process {
-        let text = format!("{} ended the probe of {}", row.process, grant.process);
-        findings.add(Rule::Breaker, None, row.at, text);
-    }
+/// Whether the handler of a probe met an outage. That of another dependency shows that this one works.
+fn met_outage(grant: &BreakerRow, row: &BreakerRow, claims: &[Leased<'_>]) -> bool {
     let probe = claims.iter().find(|claim| {
         claim.span.worker == grant.prober
             && (grant.at..=row.at).contains(&claim.span.from)
             && concerns(grant, claim)
     });
-    let end = probe
-        .and_then(|claim| claim.attempt?.end)
-        .filter(|end| end.at <= row.at);
-    // An outage of another dependency shows that this one works.
-    let is_outage = |end: &HandlerEvent| {
-        end.phase == Phase::Outage && *dependency_of(end.error.as_deref()) == *row.name
-    };
-    let is_right = match (change, end) {
-        (Some(BreakerChange::Closed), Some(end)) => !is_outage(end),
-        (Some(BreakerChange::Reopened), Some(end)) => is_outage(end),
-        (Some(BreakerChange::GivenBack), None) => true,
-        // A handler may end without a line in its log, by a panic of another job or a lost transaction.
-        (Some(BreakerChange::Closed), None) => probe.is_some_and(|claim| claim.attempt.is_some()),
-        _ => false,
-    };
-    if !is_right {
-        let job = probe.map(|claim| claim.job.job);
-        let text = format!(
-            "probe {} ended as {change:?}, but its handler as {:?}",
-            grant.probes,
-            end.map(|end| end.phase)
-        );
-        findings.add(Rule::Breaker, job, row.at, text);
-    }
+    let end = probe.and_then(|claim| claim.attempt?.end);
+    end.is_some_and(|end| {
+        let is_outage = end.at <= row.at && end.phase == Phase::Outage;
+        is_outage && *dependency_of(end.error.as_deref()) == *row.name
+    })
 }

@@ -40,8 +40,7 @@ END
 $$;
 
 CREATE VIEW chaos.breakers AS
-SELECT c.seq, c.at, c.began, c.tx, c.process, b.name, b.state, b.cause, b.kinds, b.outages, b.openings, b.probes, b.prober,
-    b.delay_ms,
+SELECT c.seq, c.at, c.began, c.tx, c.process, b.name, b.state, b.kinds, b.outages, b.probes, b.prober,
     -- NULL: the breaker is closed, or an operator must close it.
     CASE WHEN isfinite(b.probe_at) THEN chaos.micros(b.probe_at) END AS probe_at
 FROM chaos.changes c CROSS JOIN LATERAL jsonb_populate_record(NULL::redrive.breakers, c.n) b
