@@ -216,25 +216,20 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "claim_groups" "ELSE least(r.room, n.share) END" => "ELSE least(r.room, $4::bigint) END";
     "backoff-frees-the-turn" in Groups breaks [GroupOrder], Function
         "free_slots" "IS DISTINCT FROM 'ordered'" => "IS NOT NULL";
-    "success-keeps-the-turn" in Groups breaks [TurnOwned Leftover], Statement
+    "success-keeps-the-turn" in Groups breaks [Leftover], Statement
         "settle" "array_agg(s.id) FILTER (WHERE s.verdict = 'done')"
             => "array_agg(s.id) FILTER (WHERE s.verdict = 'done' AND s.id % 2 = 0)"
         "settle_done" "WHERE j.id <> ALL (l.done)" => "WHERE j.id <> ALL (l.done) AND j.id % 2 = 0";
-    "followers-lose-the-turn" in Followers breaks [TurnOwned GroupOrder Leftover], Function
+    "followers-lose-the-turn" in Followers breaks [GroupOrder Leftover], Function
         "pass_slots" "h.place = g.place" => "h.place = g.place AND false";
-    "followers-return-without-a-turn" in Followers breaks [TurnOwned GroupOrder Leftover], Function
+    "followers-return-without-a-turn" in Followers breaks [GroupOrder Leftover], Function
         "segment_of_returned" "p.mode IN ('ordered', 'limit')" => "p.mode = 'fair'";
-    "dead-follower-holds-nothing" in Followers breaks [GroupHold TurnOwned Leftover], Function
+    "dead-follower-holds-nothing" in Followers breaks [GroupHold Leftover], Function
         "pass_slots" "ELSIF policy.on_death = 'continue' THEN" => "ELSE";
-    "transaction-keeps-the-turn" in Groups breaks [TurnOwned Leftover], Function
+    "transaction-keeps-the-turn" in Groups breaks [Leftover], Function
         "settle_own" "ARRAY[settle_own.job]" => "ARRAY[-settle_own.job]";
     "death-holds-nothing" in Groups breaks [GroupHold], Function
         "pass_turn" "p.on_death IN ('hold', 'divert')" => "p.on_death = 'divert'";
-    "redrive-frees-the-turn" in Groups breaks [GroupOrder TurnOwned Leftover], Function
-        "pass_turn" "UPDATE redrive.group_slots s SET held_at = NULL WHERE"
-            => "DELETE FROM redrive.group_slots s WHERE";
-    "redriven-letter-keeps-the-turn" in Groups breaks [TurnOwned Leftover], Function
-        "pass_turn" "SET held_at = NULL" => "SET held_at = s.held_at";
     "release-keeps-the-turn" in Groups breaks [GroupHold], Function
         "release_group" "DELETE FROM redrive.group_slots s"
             => "UPDATE redrive.group_slots s SET held_at = s.held_at";

@@ -1,4 +1,4 @@
-//! Checks what the policies of queues promise about groups: order, limits, held and diverted groups, and turns.
+//! Checks what the policies of queues promise about groups: order, limits, fair turns, and held and diverted groups.
 //!
 //! The order of the trace is the order of the turns of a group: a claim that takes a turn waits until the
 //! transaction that ended the previous one has committed.
@@ -7,13 +7,15 @@ mod events;
 mod fair;
 mod ordered;
 mod runs;
-mod slots;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive::GroupPolicy;
 
-use crate::checker::{Findings, Run};
+use crate::checker::requests::Call;
+use crate::checker::{Findings, Rule, Run};
+use crate::db_trace::Turn;
+use crate::history::Operation;
 use crate::role::groups::policy_of;
 
 use events::GroupEvent;
@@ -37,6 +39,17 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
         events.sort_by_key(|event| event.seq);
         fair::check(events, findings);
     }
-    slots::check(run, &groups, findings);
     runs::check(run, findings);
+    check_releases(run, findings);
+}
+
+/// Checks that a release that a client got acknowledged ended the turn of the letter.
+fn check_releases(run: &Run<'_>, findings: &mut Findings) {
+    let slots = run.records.slots.iter();
+    let freed = slots.filter(|slot| slot.change == Turn::Freed);
+    let freed: BTreeSet<(&str, i64)> = freed.map(|slot| (&*slot.process, slot.job)).collect();
+    let what = "released it, but it kept its turn";
+    let demanded = (Operation::Release, Rule::GroupHold, what);
+    let has_freed = |call: &Call<'_>, letter: i64| freed.contains(&(call.process, letter));
+    run.check_answers(demanded, has_freed, findings);
 }

@@ -31,8 +31,6 @@ pub(super) enum What<'a> {
     /// It is delayed now.
     Delayed,
     Started,
-    /// Its attempt ended, and it will have another one.
-    Returned,
     Done,
     Died {
         cause: &'a str,
@@ -44,8 +42,6 @@ pub(super) enum What<'a> {
     SentBack,
     /// Its letter was closed or deleted.
     Closed,
-    /// Its closed letter was opened again.
-    Opened,
     Turn(Turn),
 }
 
@@ -138,11 +134,9 @@ fn events_of<'a>(changes: &'a [RowChange], group: &'a str, events: &mut Vec<Grou
         };
         let first = &all[0];
         match (here.filter(|_| has_left), entered) {
-            (Some(left), Some(entered)) => match (left.place, entered.place) {
-                (_, Place::Leased) => add(entered, What::Started),
-                (Place::Leased, _) => add(first, What::Returned),
-                (_, _) => {}
-            },
+            (Some(_), Some(entered)) if entered.place == Place::Leased => {
+                add(entered, What::Started);
+            }
             (Some(left), None) => match letter.filter(|_| opens) {
                 Some(letter) => {
                     let cause = letter.cause.as_deref().unwrap_or_default();
@@ -158,7 +152,6 @@ fn events_of<'a>(changes: &'a [RowChange], group: &'a str, events: &mut Vec<Grou
             },
             (None, Some(entered)) if letter.is_some() => add(entered, What::SentBack),
             (None, None) if is_open && !opens => add(first, What::Closed),
-            (None, None) if !is_open && opens => add(first, What::Opened),
             _ => {}
         }
         match entered {

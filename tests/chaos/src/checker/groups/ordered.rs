@@ -100,7 +100,7 @@ impl Group<'_, '_> {
             What::Ready { .. } if !is_holder => {
                 self.waiting.insert(job, event.committed);
             }
-            What::Ready { .. } | What::Returned | What::Opened => {}
+            What::Ready { .. } => {}
             What::Delayed => {
                 self.waiting.remove(&job);
             }
