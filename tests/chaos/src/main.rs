@@ -26,7 +26,6 @@ mod gate;
 mod history;
 mod interrupt;
 mod mutant;
-mod mutation_run;
 mod processes;
 mod report;
 mod role;
@@ -149,12 +148,9 @@ struct MutantOptions {
 struct SuiteOptions {
     #[command(flatten)]
     programs: Programs,
-    /// Run five scenarios that the seed chooses, instead of three rounds, all scenarios and a third of the mutants
-    #[arg(long, value_name = "SEED", conflicts_with = "part")]
+    /// Run five scenarios that the seed chooses, instead of three rounds, all scenarios and all mutants
+    #[arg(long, value_name = "SEED")]
     smoke: Option<u64>,
-    /// Which third of the mutants to run [default: the days since 1970 modulo 3]
-    #[arg(long, value_name = "0|1|2", env = suite::PART, value_parser = clap::value_parser!(u64).range(..mutation_run::PARTS))]
-    part: Option<u64>,
 }
 
 fn main() -> ExitCode {
@@ -164,10 +160,10 @@ fn main() -> ExitCode {
     }
     let has_passed = match command {
         Command::Run(options) => run(&options),
-        Command::Mutants(options) => mutation_run::run(&options.programs, &options.only),
+        Command::Mutants(options) => suite::run_mutants(&options.programs, &options.only),
         Command::Suite(options) => match options.smoke {
             Some(seed) => suite::run_smoke(&options.programs, seed),
-            None => suite::run_deep(&options.programs, options.part),
+            None => suite::run_deep(&options.programs),
         },
         Command::Process { options } => {
             role::run(&serde_json::from_str(&options).expect("the options of a process"));

@@ -59,8 +59,6 @@ scenarios! {
     Crowd leases::crowd,
     /// The server restarts while a worker is stopped
     Restart leases::restart,
-    /// A worker is terminated 13 times during the same attempt
-    Release leases::release,
     /// A job with a history and headers is released, reaped, cancelled and quarantined
     Carry leases::carry,
     /// A unique key is enqueued again while its job is live

@@ -1,25 +1,23 @@
-//! The suites that check a change: rounds with faults, scenarios and mutants, side by side.
+//! What runs side by side: rounds with faults, each scenario without a mutant, and each mutant in its scenario.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
 use redrive::Pooler;
 
 use crate::Programs;
-use crate::clock;
-use crate::mutation_run;
+use crate::mutant::{MUTANTS, Mutant};
+use crate::report;
 use crate::round::Round;
 use crate::scenario::Scenario;
 use crate::schedule::ROUNDS;
 use crate::scheduler::Task;
-use crate::verdict::play;
+use crate::verdict::{Verdict, play, print_missing};
 
 /// The length of the rounds of the deep suite.
 const ROUND: Duration = Duration::from_mins(1);
 /// The weight of a round beside a scenario's 1: it keeps two cores busy.
 const ROUND_WEIGHT: usize = 3;
-/// The variable that names the part of the mutants.
-pub(crate) const PART: &str = "REDRIVE_CHAOS_PART";
 /// Jobs per second of a round. With more, few of them run under a fault.
 pub(crate) const RATE: u32 = 20;
 /// The scenarios of the gate.
@@ -31,15 +29,18 @@ const PARALLEL: usize = 2;
 pub(crate) fn run_smoke(programs: &Programs, seed: u64) -> bool {
     let scenarios = smoke(seed);
     println!("seed {seed} chose {scenarios:?}");
-    play(|| mutation_run::tasks(programs, &scenarios, &[]), PARALLEL)
+    play(|| tasks(programs, &scenarios, &[]), PARALLEL)
 }
 
-/// Runs rounds, all scenarios and a part of the mutants: this one, or that of the day.
-pub(crate) fn run_deep(programs: &Programs, part: Option<u64>) -> bool {
-    let now = clock::now().unsigned_abs() / 1_000_000;
-    let part = part.unwrap_or_else(|| mutation_run::part_of_day(now));
-    println!("part {part} of the mutants; to run it again: {PART}={part}");
-    mutation_run::is_current() && play(|| deep(programs, part), PARALLEL)
+/// Runs rounds, all scenarios and all mutants.
+pub(crate) fn run_deep(programs: &Programs) -> bool {
+    play(|| deep(programs), PARALLEL)
+}
+
+/// Runs the scenarios and mutants with these names. Returns whether no mutant survived and no rule was broken.
+pub(crate) fn run_mutants(programs: &Programs, names: &[String]) -> bool {
+    let (scenarios, mutants) = named(names);
+    play(|| tasks(programs, &scenarios, &mutants), PARALLEL)
 }
 
 /// Chooses the scenarios of the gate.
@@ -50,7 +51,7 @@ fn smoke(seed: u64) -> Vec<Scenario> {
 }
 
 /// The longest tasks come first, so that the last ones to end are short.
-fn deep(programs: &Programs, part: u64) -> Vec<Task<'_>> {
+fn deep(programs: &Programs) -> Vec<Task<'_>> {
     let rounds = (1..=ROUNDS).map(|seed| {
         let round = Round {
             programs,
@@ -62,9 +63,59 @@ fn deep(programs: &Programs, part: u64) -> Vec<Task<'_>> {
         };
         Task::new(format!("seed {seed}"), ROUND_WEIGHT, move || round.run())
     });
-    let mut tasks: Vec<Task<'_>> = rounds.collect();
     let scenarios = Scenario::value_variants();
-    let mutants = mutation_run::of_part(part);
-    tasks.extend(mutation_run::tasks(programs, scenarios, &mutants));
-    tasks
+    rounds.chain(tasks(programs, scenarios, MUTANTS)).collect()
+}
+
+/// Returns the scenarios and mutants with these names, and the scenarios of these mutants; without names, all.
+fn named(names: &[String]) -> (Vec<Scenario>, Vec<Mutant>) {
+    let is_named = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+    let mutants = MUTANTS.iter().filter(|mutant| is_named(mutant.name));
+    let mutants: Vec<Mutant> = mutants.copied().collect();
+    let mut scenarios = Scenario::value_variants().to_vec();
+    scenarios.retain(|scenario| {
+        let value = scenario.to_possible_value();
+        value.is_some_and(|value| is_named(value.get_name()))
+            || mutants.iter().any(|mutant| mutant.scenario == *scenario)
+    });
+    (scenarios, mutants)
+}
+
+/// Returns a task for each scenario, without a mutant, and for each mutant.
+fn tasks<'a>(programs: &'a Programs, scenarios: &[Scenario], mutants: &[Mutant]) -> Vec<Task<'a>> {
+    let scenarios = scenarios.iter().map(|&scenario| {
+        Task::new(format!("{scenario:?}"), 1, move || {
+            check(programs, scenario)
+        })
+    });
+    let mutants = mutants
+        .iter()
+        .map(|&mutant| Task::new(mutant.name, 1, move || find(programs, &mutant)));
+    scenarios.chain(mutants).collect()
+}
+
+fn check(programs: &Programs, scenario: Scenario) -> Verdict {
+    let begin = Instant::now();
+    let (finished, findings) = scenario.run(programs, None);
+    Verdict::announce(&format!("{scenario:?}"), begin, finished, &findings)
+}
+
+/// A mutant is found if its scenario breaks one of its rules.
+fn find(programs: &Programs, mutant: &Mutant) -> Verdict {
+    let begin = Instant::now();
+    let (finished, findings) = mutant.scenario.run(programs, Some(mutant));
+    let (time, name, scenario) = (begin.elapsed().as_secs_f64(), mutant.name, mutant.scenario);
+    let mut violations = findings.violations.iter();
+    if let Some(violation) = violations.find(|violation| mutant.rules.contains(&violation.rule)) {
+        let (rule, what) = (violation.rule.number(), &violation.what);
+        println!("{time:>6.1} s  {name} killed by {rule} in {scenario:?}: {what}");
+        return Verdict::Held;
+    }
+    let report = report::describe(&finished.records, &findings);
+    println!("{time:>6.1} s  {name} SURVIVED in {scenario:?}: {report}");
+    print_missing(&finished.missing);
+    match &*finished.missing {
+        [] => Verdict::Broken,
+        _ => Verdict::Inconclusive,
+    }
 }

@@ -175,14 +175,6 @@ const BROKEN: &[Case] = &[
         Rule::OneTransaction,
     ),
     (
-        "a lease at a clean stop",
-        |r| {
-            let exited = ClientEvent::Exited { code: Some(0) };
-            r.history.push(line("worker-1.1", 0, 20, exited));
-        },
-        Rule::CleanStop,
-    ),
-    (
         "a content that is not there",
         |r| r.trace[2].facts = None,
         Rule::Content,
@@ -210,11 +202,6 @@ const BROKEN: &[Case] = &[
         "a capture that returns the letter of another position",
         |r| r.history.extend(called(Operation::Capture, 40, &[3], JOB)),
         Rule::Capture,
-    ),
-    (
-        "a missing operator",
-        |r| r.wrong_statements.push("json = json".to_owned()),
-        Rule::ValidSql,
     ),
     (
         "a job that stays in its lease",

@@ -20,8 +20,6 @@ use crate::role::Plan;
 const RENEWALS: u32 = 4;
 /// Renewals in four leases. By then every worker has looked for lost leases; a new one waits one lease.
 const RENEWALS_UNTIL_REAP: u32 = 12;
-/// One more than the refunds a job may have, and two that are charged.
-const TERMINATIONS: u32 = 13;
 /// The jobs beside the one that aborts its workers.
 const HARMLESS: usize = 10_000;
 /// The segments of the ring.
@@ -127,27 +125,6 @@ pub(super) fn restart(env: &mut Environment) {
     env.wait_for_sql("the lease is reaped", &have_left_a_lease(&ids));
 }
 
-/// Adds a worker that waits for no handler when it stops.
-fn add_hasty_worker(env: &mut Environment) {
-    let grace = Duration::ZERO;
-    env.add(ProcessSpec {
-        grace,
-        ..ProcessSpec::worker()
-    });
-}
-
-/// A worker without grace is terminated during every attempt at a job.
-pub(super) fn release(env: &mut Environment) {
-    let mut client = Client::open(env, "client");
-    client.enqueue(&[Plan::Hold]);
-    add_hasty_worker(env);
-    for life in 1..=TERMINATIONS {
-        env.wait_for("the worker restarts", |env| env.processes.life(0) == life);
-        env.wait_for_held(0, &[]);
-        env.inject(Fault::Terminate, Duration::ZERO, 0);
-    }
-}
-
 /// The ring moves a job from a segment to another one. A job with a history and a job without one are released and
 /// reaped during an attempt, and then fail or succeed. A delayed job is cancelled. A letter dies until it is
 /// quarantined; then it is redriven without force.
@@ -159,7 +136,11 @@ pub(super) fn carry(env: &mut Environment) {
         client.enqueue(&[Plan::Done]);
         turn(&mut turning, 1);
     }
-    add_hasty_worker(env);
+    // It waits for no handler when it stops.
+    env.add(ProcessSpec {
+        grace: Duration::ZERO,
+        ..ProcessSpec::worker()
+    });
     let ids = client.enqueue_as(&[Plan::RetryThenHold, Plan::HoldThenRetry], with_header);
     let held = [(ids[0], 2), (ids[1], 1)];
     for (fault, life) in [(Fault::Terminate, 2), (Fault::Kill, 3)] {
