@@ -109,14 +109,9 @@ traced! {
         worker: Option<Uuid>,
         state: Option<Arc<str>>,
         cause: Option<Arc<str>>,
-        /// The key that its enqueuer put into the payload.
-        key: Option<i64>,
-        unique_key: Option<Arc<str>>,
         due: Option<i64>,
         /// Since when a ready job waits.
         ready_at: Option<i64>,
-        /// Whether its lease went on with other jobs.
-        is_partial: bool,
         /// Whether the row is a ready job that waits for its group.
         is_waiting: bool,
         /// Whether its letter is in the archive: it came from there, or went there.

@@ -20,12 +20,10 @@ CREATE TABLE chaos.trace (
     worker       uuid,
     state        text,
     cause        text,
-    key          bigint,
     unique_key   text,
     due          bigint,
     -- Since when a ready job waits.
     ready_at     bigint,
-    is_partial   boolean,
     kind         text,
     priority     integer,
     payload      text,
@@ -70,11 +68,10 @@ DECLARE
     place text := TG_ARGV[0];
     due   bigint := chaos.micros((to_jsonb(r) ->> 'run_at')::timestamptz);
 BEGIN
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key, due,
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, due,
                              kind, priority, payload, enqueued, headers, group_key, history, queue, is_waiting, ready_at)
     VALUES (r.id, place, CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'e' END, coalesce(m.attempt, 0),
             coalesce(m.max_attempts, 5), coalesce(m.generation, 0), coalesce(m.crashes, 0), coalesce(m.refunds, 0), m.unique_key,
-            CASE WHEN TG_OP = 'INSERT' AND coalesce(m.generation, 0) = 0 AND coalesce(m.attempt, 0) = 0 THEN (r.payload ->> 'key')::bigint END,
             due, CASE WHEN TG_OP <> 'DELETE' THEN r.kind END, coalesce(m.priority, 0), r.payload, chaos.micros(r.enqueued_at),
             m.headers, m.group_key, m.history, r.queue, TG_TABLE_NAME = 'jobs_waiting',
             CASE place WHEN 'r' THEN chaos.micros(coalesce(m.ready_at, r.enqueued_at)) END);
@@ -102,10 +99,9 @@ BEGIN
             (SELECT (o.meta).headers FROM redrive.jobs_of(OLD) o WHERE o.id = j.id);
         RETURN NULL;
     END IF;
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker, unique_key,
-                             is_partial)
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker)
     SELECT j.id, 'l', 'o', j.attempt, j.max_attempts, j.generation,
-           j.crashes, j.refunds, l.lease_id, l.worker_id, (j.meta).unique_key, TG_OP = 'UPDATE'
+           j.crashes, j.refunds, l.lease_id, l.worker_id
     FROM redrive.jobs_of(l) j
     WHERE j.id <> ALL (gone)
         AND (TG_OP <> 'UPDATE' OR j.id = ANY (l.done));

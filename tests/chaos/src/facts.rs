@@ -98,6 +98,11 @@ impl Facts {
         self.unique_key.is_some() && headers.contains(UNTIL_STARTED)
     }
 
+    /// Returns the key that the enqueuer put into the payload.
+    pub(crate) fn key(&self) -> Option<i64> {
+        self.of_payload("key").as_i64()
+    }
+
     /// Returns the number of follow-ups that the payload asks for.
     pub(crate) fn follow_ups(&self) -> i64 {
         self.of_payload("follow_ups").as_i64().unwrap_or_default()

@@ -55,7 +55,7 @@ fn simplest(records: &Records, findings: &Findings) -> Option<i64> {
 /// Merges all records of a job by time, with the faults.
 fn timeline(records: &Records, job: i64) -> String {
     let changes = || records.trace.iter().filter(|change| change.job == job);
-    let key = changes().find_map(|change| change.key);
+    let key = changes().find_map(|change| change.facts.as_deref()?.key());
     let concerns_job = |line: &&HistoryLine| match &line.event {
         ClientEvent::Invoked { keys, ids, .. } => {
             ids.contains(&job) || key.is_some_and(|key| keys.contains(&key))

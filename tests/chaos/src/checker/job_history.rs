@@ -30,7 +30,6 @@ pub(crate) struct JobHistory {
     pub(crate) stored_by: i64,
     /// How many follow-ups a success has.
     pub(crate) follow_ups: i64,
-    pub(crate) deaths: i64,
     /// The position of a captured letter.
     pub(crate) position: Option<Arc<str>>,
     /// How clients changed it or its letter, when, and which process did.
@@ -81,8 +80,6 @@ pub(crate) struct LeaseSpan {
     pub(crate) refunds: i32,
     pub(crate) crashes: i32,
     pub(crate) end: LeaseEnd,
-    /// Whether the lease went on with other jobs.
-    pub(crate) is_partial: bool,
     /// What its end added to the history.
     pub(crate) entry: Option<Entry>,
     /// The shortest and the longest delay with which the end can have stored it, in microseconds.

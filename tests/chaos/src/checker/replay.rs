@@ -214,11 +214,12 @@ impl<'a> Replay<'a, '_> {
         let redriving = letter.filter(|letter| letter.state.as_deref() == Some("redriving"));
         match (self.now.letter.clone(), redriving) {
             (None, None) if !self.now.was_enqueued => {
-                self.history.key = entered.key;
+                let facts = entered.facts.as_deref();
+                self.history.key = facts.and_then(Facts::key);
+                self.history.follow_ups = facts.map_or(0, Facts::follow_ups);
                 self.history.enqueuer = Some(Arc::clone(&entered.process));
                 self.history.stored_by = entered.tx;
                 self.history.enqueued = (entered.began, entered.at);
-                self.history.follow_ups = entered.facts.as_deref().map_or(0, Facts::follow_ups);
             }
             (Some((state, generation)), Some(_)) => {
                 // No client forces a quarantined letter.
@@ -272,7 +273,6 @@ impl<'a> Replay<'a, '_> {
                     span.end = end;
                     let waiting = entered.and_then(|row| Some((row.at, row.due?)));
                     span.waits = waiting.map(|(at, due)| (due - at, due - changes[0].began));
-                    span.is_partial = changes[0].is_partial;
                 }
             }
             (_, place) => {

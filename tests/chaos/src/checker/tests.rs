@@ -17,13 +17,16 @@ const READY: (Place, Change) = (Place::Ready, Change::In);
 const LEASED: (Place, Change) = (Place::Leased, Change::In);
 const UNLEASED: (Place, Change) = (Place::Leased, Change::Out);
 
-fn row(tx: i64, at: i64, (place, change): (Place, Change), attempt: i32) -> RowChange {
-    let facts = Facts {
+fn facts(key: i64) -> Option<Arc<Facts>> {
+    Some(Arc::new(Facts {
         queue: Arc::from("chaos"),
         kind: Arc::from("work"),
-        payload: Arc::from(r#"{"key": 70}"#),
+        payload: Arc::from(format!(r#"{{"key": {key}}}"#)),
         ..Facts::default()
-    };
+    }))
+}
+
+fn row(tx: i64, at: i64, (place, change): (Place, Change), attempt: i32) -> RowChange {
     RowChange {
         seq: 10 * at + i64::from(change == Change::In),
         at,
@@ -38,7 +41,7 @@ fn row(tx: i64, at: i64, (place, change): (Place, Change), attempt: i32) -> RowC
         max_attempts: 4,
         lease: (place == Place::Leased).then_some(Uuid::from_u128(1)),
         worker: Some(Uuid::from_u128(9)),
-        facts: (change != Change::Out).then(|| Arc::new(facts)),
+        facts: facts(KEY).filter(|_| change != Change::Out),
         ..RowChange::default()
     }
 }
@@ -60,15 +63,6 @@ fn handled(at: i64, phase: Phase) -> HandlerEvent {
     }
 }
 
-fn line(process: &str, op: u64, at: i64, event: ClientEvent) -> HistoryLine {
-    HistoryLine {
-        at,
-        process: process.to_owned(),
-        op,
-        event,
-    }
-}
-
 /// An operation, and its answer.
 fn called(operation: Operation, at: i64, keys: &[i64], answer: i64) -> [HistoryLine; 2] {
     let invoked = ClientEvent::Invoked {
@@ -77,15 +71,18 @@ fn called(operation: Operation, at: i64, keys: &[i64], answer: i64) -> [HistoryL
         ids: vec![answer.abs()],
     };
     let ok = ClientEvent::Ok { ids: vec![answer] };
-    let op = at.unsigned_abs();
-    [invoked, ok].map(|event| line("enqueuer-1.1", op, at, event))
+    [invoked, ok].map(|event| HistoryLine {
+        at,
+        process: "enqueuer-1.1".to_owned(),
+        op: at.unsigned_abs(),
+        event,
+    })
 }
 
 /// A job is enqueued at 0, claimed at 10 and done at 30.
 fn succeeded() -> Records {
     let enqueued = RowChange {
         process: Arc::from("enqueuer-1.1"),
-        key: Some(KEY),
         ..row(1, 0, READY, 0)
     };
     let moved = [
@@ -184,7 +181,7 @@ const BROKEN: &[Case] = &[
         |r| {
             r.trace.push(RowChange {
                 job: JOB + 1,
-                key: Some(-KEY),
+                facts: facts(-KEY),
                 ..row(9, 31, READY, 0)
             });
         },

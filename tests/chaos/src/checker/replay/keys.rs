@@ -29,7 +29,8 @@ impl Replay<'_, '_> {
         let last = &changes[changes.len() - 1];
         let end = match (left, entered) {
             (None, Some(entered)) => {
-                if let Some(key) = &entered.unique_key {
+                let facts = entered.facts.as_deref();
+                if let Some(key) = facts.and_then(|facts| facts.unique_key.as_ref()) {
                     self.history.keys.push(KeySpan {
                         key: Arc::clone(key),
                         from: (entered.seq, entered.at),

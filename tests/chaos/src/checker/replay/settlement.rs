@@ -145,7 +145,6 @@ impl Replay<'_, '_> {
 
     pub(super) fn dies(&mut self, letter: &RowChange, generation: i32) {
         self.findings.count("deaths");
-        self.history.deaths += 1;
         let of_letter = letter.generation;
         self.demand(of_letter == generation, Rule::Lineage, letter.at, || {
             format!("its letter has generation {of_letter}, but it had {generation}")
