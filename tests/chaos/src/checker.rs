@@ -11,7 +11,6 @@ mod job_history;
 mod letter_rows;
 mod limits;
 mod pauses;
-mod policies;
 mod replay;
 mod requests;
 mod rule;
@@ -27,8 +26,8 @@ use std::hash::Hash;
 use uuid::Uuid;
 
 use crate::db_trace::{
-    BreakerRow, Change, LetterRow, PauseChange, Place, PolicyTick, RateLimit, Renewal, RowChange,
-    SlotChange, Tick,
+    BreakerRow, Change, LetterRow, PauseChange, Place, RateLimit, Renewal, RowChange, SlotChange,
+    Tick,
 };
 use crate::history::{HandlerEvent, HistoryLine};
 
@@ -61,8 +60,6 @@ pub(crate) struct Records {
     pub(crate) rate_limits: Vec<RateLimit>,
     /// By letter, then in order.
     pub(crate) letters: Vec<LetterRow>,
-    /// In order.
-    pub(crate) policy_ticks: Vec<PolicyTick>,
     /// By breaker, then in order.
     pub(crate) breakers: Vec<BreakerRow>,
     /// How often transactional handlers wrote, by job and generation.
@@ -216,7 +213,6 @@ pub(crate) fn check(records: &Records) -> Findings {
         limits::check,
         whole::check,
         letter_rows::check,
-        policies::check,
         breakers::check,
     ] {
         check(run, &mut findings);

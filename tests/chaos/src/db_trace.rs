@@ -190,20 +190,6 @@ traced! {
         probe_at: Option<i64>,
     }
 
-    /// A tick of a policy.
-    PolicyTick from "SELECT * FROM chaos.policy_ticks ORDER BY seq" {
-        began: i64,
-        tx: i64,
-        process: Arc<str>,
-        policy: i64,
-        /// When it was due, and when the next one is.
-        due: i64,
-        next: i64,
-        /// How many letters it redrove, as the policy has it.
-        letters: i64,
-        error: Option<String>,
-    }
-
     /// A change of a letter's row, or of its row in the archive.
     LetterRow from "SELECT * FROM chaos.letters ORDER BY letter, seq" {
         at: i64,
@@ -247,14 +233,6 @@ impl RowChange {
     pub(crate) fn is_open_letter(&self) -> bool {
         let open = [Some("open"), Some("quarantined")];
         self.change != Change::Out && open.contains(&self.state.as_deref())
-    }
-}
-
-impl LetterRow {
-    /// Whether it is the update that sends the letter back.
-    pub(crate) fn is_sent(&self) -> bool {
-        (self.table, self.change) == (LetterTable::Letters, Change::Updated)
-            && *self.state == *"redriving"
     }
 }
 

@@ -62,7 +62,6 @@ rules! {
     "C41" LetterCounts "a letter counts its deaths, attempts, redrives, edits and captures, and is quarantined by its limits"
     "C42" Breaker "a breaker opens and closes for a reason, and while it is open, only one fenced probe at a time starts"
     "C43" Retention "a letter is deleted or archived whole, by a rule or a request for its state, and not before its time"
-    "C45" PolicyTick "a tick of a policy runs once, at its time, and redrives at most its batch of young generations"
     "C46" Aged "a worker raises a job to its priority once the job has waited for its time"
     "C47" Leftover "no row is left of a job or letter that is gone"
     "C48" Batch "a batch has each job once, all of one queue and not too many, and a job runs alone after a failure or a crash"

@@ -76,18 +76,6 @@ SELECT c.seq, c.at, c.tx, c.n ->> 'name', CASE WHEN c.n ->> 'paused_at' IS NULL 
 FROM chaos.changes c
 WHERE c.relation = 'schedules' AND c.change = 'u' AND (c.o ->> 'paused_at' IS NULL) <> (c.n ->> 'paused_at' IS NULL);
 
--- The ticks of policies. One that failed keeps its time.
-CREATE VIEW chaos.policy_ticks AS
-SELECT c.seq, c.began, c.tx, c.process, (c.n ->> 'id')::bigint AS policy,
-    chaos.micros((c.o ->> 'next_at')::timestamptz) AS due, chaos.micros((c.n ->> 'next_at')::timestamptz) AS next,
-    c.n ->> 'last_error' AS error,
-    (SELECT max((t.n ->> 'letters')::bigint) FROM chaos.changes t
-     WHERE t.relation = 'schedule_ticks' AND t.tx = c.tx AND t.change = 'i' AND t.n -> 'schedule' = c.n -> 'name'
-         AND t.n ->> 'outcome' = 'fired') AS letters
-FROM chaos.changes c
-WHERE c.relation = 'schedules' AND c.change = 'u' AND c.n ->> 'policy' IS NOT NULL
-    AND (c.n -> 'next_at' <> c.o -> 'next_at' OR c.n -> 'retry_at' <> c.o -> 'retry_at');
-
 -- The rows of letters and of the archive, with a digest of what the archive must keep.
 CREATE VIEW chaos.letters AS
 SELECT c.seq, c.at, c.began, c.tx, c.process, (coalesce(c.n, c.o) ->> 'id')::bigint AS letter,

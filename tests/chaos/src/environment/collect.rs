@@ -158,7 +158,6 @@ impl Environment {
             pauses: read(client),
             rate_limits: read(client),
             letters: read(client),
-            policy_ticks: read(client),
             breakers: read(client),
             effects: query(client, effects, |row| {
                 ((row.get(0), row.get(1)), row.get(2))

@@ -14,13 +14,13 @@ const POLICY: &str = "chaos-policy";
 /// The key of all jobs of schedules.
 pub(crate) const TICK_KEY: i64 = 0;
 /// The interval of the policy.
-pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 /// How long the jobs of the schedule without overlaps run, in milliseconds: for more than one interval.
 const LONG: u64 = 2500;
 
 /// The maximum number of letters of a tick of the policy, and the generations that it redrives.
-pub(crate) const BATCH: u32 = 2;
-pub(crate) const GENERATIONS: u32 = 2;
+const BATCH: u32 = 2;
+const GENERATIONS: u32 = 2;
 
 /// A schedule of the rounds.
 #[derive(Clone, Copy, Debug)]
