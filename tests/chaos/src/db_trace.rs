@@ -224,7 +224,6 @@ traced! {
         alike: i32,
         failed: i32,
         edits: i32,
-        seen: i64,
     }
 }
 

@@ -34,7 +34,6 @@ CREATE TABLE chaos.trace (
     error        text,
     class        text,
     died_at      text,
-    position     text,
     queue        text,
     is_waiting   boolean,
     is_archived  boolean
@@ -126,12 +125,11 @@ BEGIN
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, state, cause, worker,
                              unique_key, kind, priority, payload, enqueued, headers, group_key, history, error, class,
-                             died_at, position, queue, is_archived)
+                             died_at, queue, is_archived)
     VALUES (d.id, 'x', change, d.attempts, d.max_attempts, d.generation, d.crashes, d.state, d.cause, d.worker_id,
             d.unique_key, d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key, d.history,
-            CASE WHEN d.run_ms IS NOT NULL OR d.cause = 'captured' THEN d.error_message END,
-            CASE WHEN d.run_ms IS NOT NULL OR d.cause = 'captured' THEN d.error_class END,
-            to_char(d.died_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), d.position, d.queue,
+            CASE WHEN d.run_ms IS NOT NULL THEN d.error_message END, CASE WHEN d.run_ms IS NOT NULL THEN d.error_class END,
+            to_char(d.died_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), d.queue,
             TG_OP <> 'UPDATE' AND EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = d.id));
     RETURN NULL;
 END

@@ -37,8 +37,6 @@ traced! {
         class: Option<Arc<str>>,
         /// When the letter's job died, in UTC.
         died_at: Option<Arc<str>>,
-        /// Where a captured letter comes from.
-        position: Option<Arc<str>>,
     }
 }
 

@@ -78,7 +78,6 @@ pub(crate) enum Operation {
     Run,
     Pause,
     Resume,
-    Capture,
     Deliver,
     OpenBreaker,
     Release,

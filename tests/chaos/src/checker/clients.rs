@@ -33,7 +33,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
         }
     }
     check_redrives(run, findings);
-    check_captures(run, findings);
 }
 
 /// Checks that each job comes from one enqueue of its process. Returns the jobs by their keys.
@@ -44,7 +43,7 @@ fn check_origins<'a>(calls: &[Call<'_>], run: &'a Run<'_>, findings: &mut Findin
     let callers: HashMap<i64, &str> = keys.collect();
     let mut by_key: ByKey<'_> = HashMap::new();
     for job in run.jobs() {
-        if job.position.is_some() || job.key == Some(TICK_KEY) {
+        if job.key == Some(TICK_KEY) {
             continue;
         }
         let Some(key) = job.key else {
@@ -266,18 +265,4 @@ fn check_redrives(run: &Run<'_>, findings: &mut Findings) {
     let what = "got it as redriven, but did not redrive it";
     let demanded = (Operation::Redrive, Rule::RedriveOnce, what);
     run.check_answers(demanded, was_redriven, findings);
-}
-
-/// Checks that captures return the letter of their position. An index allows only one.
-fn check_captures(run: &Run<'_>, findings: &mut Findings) {
-    for (call, at, ids) in run.calls.answered(Operation::Capture) {
-        for (id, key) in ids.iter().zip(call.keys) {
-            let position = run.jobs.get(id).and_then(|job| job.position.as_deref());
-            if position != Some(&*key.to_string()) && !run.terms.may_be_lost(call) {
-                let process = call.process;
-                let text = format!("{process} got it for position {key}, but it has {position:?}");
-                findings.add(Rule::Capture, *id, at, text);
-            }
-        }
-    }
 }

@@ -30,8 +30,6 @@ pub(crate) struct JobHistory {
     pub(crate) stored_by: i64,
     /// How many follow-ups a success has.
     pub(crate) follow_ups: i64,
-    /// The position of a captured letter.
-    pub(crate) position: Option<Arc<str>>,
     /// How clients changed it or its letter, when, and which process did.
     pub(crate) by_clients: Vec<(ClientChange, i64, Arc<str>)>,
     /// When its enqueue began, and when it was stored.

@@ -113,7 +113,7 @@ impl<'a> Letter<'a, '_> {
         }
     }
 
-    /// Checks a new row: of a job that died, of a capture, or from the archive.
+    /// Checks a new row: of a job that died, or from the archive.
     fn enters(&mut self, row: &'a LetterRow, archived: Option<&LetterRow>) {
         let counts = row.counts;
         if let Some(archived) = archived {
@@ -180,7 +180,6 @@ impl<'a> Letter<'a, '_> {
                 }
                 self.was_quarantined = false;
             }
-            Act::CapturedAgain => self.was_quarantined = false,
             Act::SentBack | Act::Recovered | Act::Delivered | Act::Stayed => {}
         }
         let is_edited = act == Act::Stayed && row.counts.edits > before.counts.edits;
@@ -208,7 +207,6 @@ impl<'a> Letter<'a, '_> {
         let expected = match &*row.cause {
             "worker_lost" => "worker_lost",
             "manual" => "cancelled",
-            "captured" => "Foreign",
             "diverted" => "diverted",
             "unhandled" => "unhandled",
             "expired" => "Expired",

@@ -196,11 +196,6 @@ const BROKEN: &[Case] = &[
         Rule::Cancelled,
     ),
     (
-        "a capture that returns the letter of another position",
-        |r| r.history.extend(called(Operation::Capture, 40, &[3], JOB)),
-        Rule::Capture,
-    ),
-    (
         "a job that stays in its lease",
         |r| r.trace.truncate(3),
         Rule::NotStuck,

@@ -24,10 +24,5 @@ SELECT l.what, l.rows FROM (
     FROM redrive.letter_versions v
     WHERE NOT EXISTS (SELECT FROM redrive.dead_letters d WHERE d.id = v.letter_id)
         AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = v.letter_id)
-    UNION ALL
-    SELECT 'pieces of letters that are gone', count(*)
-    FROM redrive.captured_pieces p
-    WHERE NOT EXISTS (SELECT FROM redrive.dead_letters d WHERE d.id = p.letter_id)
-        AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id)
 ) l
 WHERE l.rows > 0

@@ -9,7 +9,7 @@ use postgres::types::Type;
 use postgres::{Client, NoTls};
 use redrive::admin::{Cancelled, JobChange, JobFilter};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
-use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, Sink};
+use redrive::dlq::{Edit, Letter, LetterFilter, Sink};
 use redrive::schedule::Triggered;
 use redrive::{Database, Failure, JobId, Operator, PauseEnd, Payload as _, Queue, Result};
 
@@ -20,10 +20,6 @@ use crate::role::keeping::{self, PRUNE_AGE};
 use crate::role::standing::{self, SCHEDULES};
 use crate::role::{Options, QUEUE, Work, insist};
 
-/// The positions of captured failures.
-const POSITIONS: i64 = 40;
-/// The key in the payload of the first position.
-const CAPTURED_KEYS: i64 = 1 << 38;
 /// How many held groups an operator looks at.
 const HELD_GROUPS: u32 = 50;
 
@@ -90,17 +86,6 @@ impl Operations {
             2 => self.discard(&letter),
             _ => self.release(queue, &group.group),
         }
-    }
-
-    /// Captures the failure of one of 40 positions, which other captures may have stored.
-    fn capture(&self, position: i64) {
-        let work = serde_json::to_vec(&Work::instant(CAPTURED_KEYS + position));
-        let work = work.expect("a payload is JSON");
-        let failure = ForeignFailure::new("chaos", position.to_string(), QUEUE, Work::KIND, work);
-        let failure = failure.error("Foreign", "captured");
-        _ = self.log.call(Operation::Capture, &[position], &[], || {
-            Ok(vec![self.db.dlq().capture(&failure)?.id().get()])
-        });
     }
 }
 
@@ -208,7 +193,7 @@ fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
         7 | 11 => ops.discard(&letters.limit(2)),
         8..=9 | 49..=50 => ops.run(&some),
         12..=13 => ops.edit(&some, &format!(r#"{{"edited": {}}}"#, random.u32(0..1000))),
-        14..=16 => {
+        14..=16 | 21..=23 => {
             // With a backlog, none of the latest live jobs runs.
             let state = if random.bool() {
                 ""
@@ -219,7 +204,7 @@ fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
                 ops.cancel(id, random.bool());
             }
         }
-        17..=18 => {
+        17..=18 | 24..=26 => {
             if let Some(id) = recent_job(options, "", random) {
                 ops.set_priority(id, random.i16(-3..=3));
             }
@@ -230,7 +215,6 @@ fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
             ops.pause(QUEUE, end);
         }
         20 => ops.resume(QUEUE),
-        21..=26 => ops.capture(random.i64(0..POSITIONS)),
         27..=28 => ops.deliver(&letters.limit(random.u64(1..4))),
         29 => ops.open_breaker(Duration::from_millis(random.u64(50..1500))),
         31..=42 => operate_groups(ops, random),

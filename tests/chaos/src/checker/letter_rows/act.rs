@@ -12,9 +12,7 @@ pub(super) enum Act {
     Delivered,
     Discarded,
     Reopened,
-    /// The failure of a closed letter was captured again.
-    CapturedAgain,
-    /// It kept its state: it was edited, not delivered, seen again or recorded in the audit.
+    /// It kept its state: it was edited, not delivered or recorded in the audit.
     Stayed,
 }
 
@@ -29,7 +27,6 @@ impl Act {
             ("open", "recovered", 0) => Some(Act::Delivered),
             ("open" | "quarantined", "discarded", 0) => Some(Act::Discarded),
             ("discarded", "open" | "quarantined", 0) => Some(Act::Reopened),
-            ("recovered" | "discarded", "open", 1) => Some(Act::CapturedAgain),
             ("open", "open", 0) | ("quarantined", "quarantined", 0) => Some(Act::Stayed),
             _ => None,
         }
@@ -38,15 +35,8 @@ impl Act {
     /// Returns what the letter must count after it.
     pub(super) fn counts(self, before: &LetterRow, after: &LetterRow) -> LetterCounts {
         let (was, is) = (before.counts, after.counts);
-        // The payload may be another one: of a job that was edited, or of another capture.
+        // The payload may be another one: of a job that was edited.
         let edits = is.edits.clamp(was.edits, was.edits + 1);
-        let again = LetterCounts {
-            generation: was.generation + 1,
-            earlier: was.earlier + was.attempts,
-            deaths: was.deaths + 1,
-            edits,
-            ..was
-        };
         match self {
             Act::Died => {
                 let is_diverted = *after.cause == *"diverted";
@@ -57,34 +47,16 @@ impl Act {
                     _ => was.alike + failure,
                 };
                 LetterCounts {
+                    generation: was.generation + 1,
                     attempts: is.attempts,
+                    earlier: was.earlier + was.attempts,
+                    deaths: was.deaths + 1,
                     alike,
                     failed: was.failed + failure,
-                    ..again
+                    edits,
                 }
             }
-            Act::CapturedAgain => {
-                let has_recovered = *before.state == *"recovered";
-                let is_other = before.group != after.group && is.alike == 0;
-                LetterCounts {
-                    attempts: 0,
-                    alike: match has_recovered || is_other {
-                        true => 0,
-                        false => was.alike,
-                    },
-                    failed: match has_recovered {
-                        true => 0,
-                        false => was.failed,
-                    },
-                    seen: was.seen + 1,
-                    ..again
-                }
-            }
-            Act::Stayed => LetterCounts {
-                edits,
-                seen: is.seen.clamp(was.seen, was.seen + 1),
-                ..was
-            },
+            Act::Stayed => LetterCounts { edits, ..was },
             Act::SentBack | Act::Recovered | Act::Delivered | Act::Discarded | Act::Reopened => was,
         }
     }

@@ -7,9 +7,6 @@ use crate::checker::job_history::ClientChange;
 use crate::db_trace::{Change, Place, RowChange};
 use crate::facts::{EXPIRES_IN, Fact, Facts};
 
-/// The cause and the outcome of a failure outside redrive.
-const CAPTURED: &str = "captured";
-
 /// What a job or its letter carries at present.
 #[derive(Debug, Default)]
 pub(super) struct Content<'a> {
@@ -26,12 +23,7 @@ impl<'a> Content<'a> {
         let facts = row.facts.as_deref()?;
         let fatal = fatal_entry(row, facts);
         let mut entries = entries(facts.history.as_deref(), fatal.as_ref())?;
-        // A failure that was captured again is in the history already.
-        let is_known = entries.last().is_some_and(|last| {
-            let of = |entry: &Entry| (entry.generation, entry.outcome.clone());
-            last.outcome == CAPTURED && fatal.as_ref().map(of) == Some(of(last))
-        });
-        entries.extend(fatal.filter(|_| !is_known));
+        entries.extend(fatal);
         Some(Content {
             facts: Some(facts),
             entries,
@@ -45,10 +37,7 @@ fn fatal_entry(row: &RowChange, facts: &Facts) -> Option<Entry> {
     let outcome = row.cause.as_deref().unwrap_or_default();
     Some(Entry {
         generation: i64::from(row.generation),
-        attempt: match outcome {
-            CAPTURED => 0,
-            _ => i64::from(row.attempt),
-        },
+        attempt: i64::from(row.attempt),
         outcome: outcome.to_owned(),
         class: facts.class.as_deref().map(str::to_owned),
         message: Some(message.to_owned()),
@@ -175,12 +164,9 @@ impl<'a> Replay<'a, '_> {
 
     /// Checks a letter that was sent back.
     fn sent_back(&mut self, row: &RowChange, content: &Content<'a>, letter: &Content<'a>) {
-        // The job of a captured failure gets two more headers, and no job expires again.
+        // No job expires again.
         let letter = letter.facts.map(|facts| Facts {
-            headers: match facts.position.is_some() {
-                true => content.facts.and_then(|facts| facts.headers.clone()),
-                false => facts.headers_without(EXPIRES_IN),
-            },
+            headers: facts.headers_without(EXPIRES_IN),
             ..facts.clone()
         });
         self.compare(letter.as_ref(), content, row.at, "a redrive");
