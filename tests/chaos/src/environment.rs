@@ -71,7 +71,6 @@ pub(crate) struct Environment {
     pub(crate) setup: Setup,
     /// What the checker must know of the run, so far.
     terms: Terms,
-    began: Instant,
     /// States that a scenario waited for and that did not come.
     missing: Vec<String>,
 }
@@ -112,7 +111,6 @@ impl Environment {
                 ..Terms::default()
             },
             setup,
-            began: Instant::now(),
             missing: Vec::new(),
         };
         env.record_server_start();
@@ -167,11 +165,6 @@ impl Environment {
         Proxy::editing(url, edit(&self.setup.patches))
     }
 
-    /// Starts the clock of [`pass_until`](Environment::pass_until).
-    pub(crate) fn begin(&mut self) {
-        self.began = Instant::now();
-    }
-
     /// Supervises the processes until the time is over or the condition holds. Returns whether it
     /// holds.
     pub(crate) fn supervise_until(
@@ -194,11 +187,6 @@ impl Environment {
     /// Lets this much time pass.
     pub(crate) fn pass(&mut self, time: Duration) {
         self.supervise_until(time, |_| false);
-    }
-
-    /// Lets time pass until this long after [`begin`](Environment::begin).
-    pub(crate) fn pass_until(&mut self, at: Duration) {
-        self.pass(at.saturating_sub(self.began.elapsed()));
     }
 
     /// Waits for a state. Without a mutant, a state that does not come fails the run. A mutant may

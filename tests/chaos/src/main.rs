@@ -83,31 +83,19 @@ impl Programs {
     /// Returns the faults that can be caused here. Without `pg_basebackup`, which the packages of npm
     /// lack, there is no standby to promote. Only root can mount the small disk.
     fn possible_faults(&self) -> Vec<Fault> {
-        let mut faults = Fault::value_variants().to_vec();
         let programs = server::place_of(&self.postgres);
-        for (fault, is_possible, why) in [
-            (
-                Fault::Promote,
-                programs.join("pg_basebackup").is_file(),
-                "there is no pg_basebackup",
-            ),
-            (
-                Fault::DiskFull,
-                server::can_mount(),
-                "only root can mount a disk",
-            ),
-            (
-                Fault::FakeClock,
-                processes::faketime().is_some(),
-                "there is no libfaketime",
-            ),
-        ] {
-            if !is_possible {
-                println!("without the fault `{fault}`: {why}");
-                faults.retain(|possible| *possible != fault);
-            }
+        let is_possible = |fault: &Fault| match fault {
+            Fault::Promote => programs.join("pg_basebackup").is_file(),
+            Fault::DiskFull => server::can_mount(),
+            Fault::FakeClock => processes::faketime().is_some(),
+            _ => true,
+        };
+        let all = Fault::value_variants().iter().copied();
+        let (possible, impossible): (Vec<Fault>, Vec<Fault>) = all.partition(is_possible);
+        for fault in impossible {
+            println!("without the fault `{fault}`, which cannot be caused here");
         }
-        faults
+        possible
     }
 }
 

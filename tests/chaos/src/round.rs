@@ -65,13 +65,13 @@ impl Round<'_> {
         for _ in 0..OPERATORS {
             env.add(ProcessSpec::operator());
         }
-        env.begin();
+        let started = Instant::now();
         let steps = schedule(self.seed, self.length, &self.faults);
         for step in &steps {
-            env.pass_until(step.at);
+            env.pass(step.at.saturating_sub(started.elapsed()));
             env.inject(step.fault, step.duration, step.target);
         }
-        env.pass_until(self.length);
+        env.pass(self.length.saturating_sub(started.elapsed()));
         let finished = env.finish(DRAIN);
         let findings = checker::check(&finished.records);
         let play = format!("seed {}, {} faults", self.seed, steps.len());

@@ -15,17 +15,12 @@ use crate::client::{answer_of, keys};
 use crate::history::{ClientEvent, ClientLog, Operation};
 use crate::role::batch::is_in_batch;
 use crate::role::{
-    BatchWork, DependentWork, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork,
+    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork,
     UnhandledWork, Work, insist,
 };
 
-/// How often an enqueuer uses COPY, in operations.
-const COPY_EVERY: u64 = 400;
-/// After how many operations the first life of an enqueuer uses COPY.
-const FIRST_COPY: u64 = 20;
-/// After how many operations a later life uses COPY, because a fault may have lost the first ones, and any life again
-/// if it failed: a round that needs it waits for five minutes at most.
-const LATER_COPY: u64 = 60;
+/// One of this many operations uses COPY: about one a minute.
+const COPY_EVERY: u32 = 75;
 /// Keys that are often held, and keys that rarely are.
 const HOT_KEYS: u32 = 40;
 const COLD_KEYS: u32 = 20_000;
@@ -55,36 +50,19 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
         random: options.random(),
         next_key: i64::from(options.number) << 40,
         transactions: 0,
-        operations: match is_first_life(options) {
-            true => COPY_EVERY - FIRST_COPY,
-            false => COPY_EVERY - LATER_COPY,
-        },
         client: None,
     };
     let begin = Instant::now();
     let mut stored: u64 = 0;
     while !stop.load(Ordering::Relaxed) {
         stored += enqueuer.next_operation();
-        if options.spec.rate > 0 {
-            let due = begin
-                + Duration::from_secs(1).mul_f64(decimal(stored) / f64::from(options.spec.rate));
-            // In short steps, so that SIGTERM is noticed.
-            while Instant::now() < due && !stop.load(Ordering::Relaxed) {
-                let left = due.saturating_duration_since(Instant::now());
-                thread::sleep(left.min(Duration::from_millis(20)));
-            }
+        let due = begin + Duration::from_secs(stored) / options.spec.rate.max(1);
+        // In short steps, so that SIGTERM is noticed.
+        while Instant::now() < due && !stop.load(Ordering::Relaxed) {
+            let left = due.saturating_duration_since(Instant::now());
+            thread::sleep(left.min(Duration::from_millis(20)));
         }
     }
-}
-
-/// Whether no earlier life of the process was killed.
-fn is_first_life(options: &Options) -> bool {
-    options.number % LIVES == 1
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a pace, not a count")]
-fn decimal(count: u64) -> f64 {
-    count as f64
 }
 
 /// The ids of stored jobs, or another result of their operation.
@@ -97,7 +75,6 @@ struct Enqueuer<'a> {
     random: fastrand::Rng,
     next_key: i64,
     transactions: u64,
-    operations: u64,
     /// The connection of its transactions.
     client: Option<Client>,
 }
@@ -113,11 +90,8 @@ impl Enqueuer<'_> {
     }
 
     fn mixed(&mut self) -> u64 {
-        self.operations += 1;
-        if self.operations.is_multiple_of(COPY_EVERY) {
-            if !self.copy() {
-                self.operations = COPY_EVERY - LATER_COPY;
-            }
+        if self.random.u32(0..COPY_EVERY) == 0 {
+            self.copy();
             // Not the time of a thousand jobs, in which this process would be idle.
             return 1;
         }
@@ -137,13 +111,12 @@ impl Enqueuer<'_> {
     }
 
     /// Stores enough jobs for COPY. They run in no time, because one worker must be able to keep up.
-    /// Returns whether they are acknowledged.
-    fn copy(&mut self) -> bool {
+    fn copy(&mut self) {
         let mut works = self.works(1001);
         for work in &mut works {
             work.ms = 0;
         }
-        self.store_all(&works)
+        self.store_all(&works);
     }
 
     fn plain(&mut self, jobs: usize) -> u64 {
@@ -152,14 +125,12 @@ impl Enqueuer<'_> {
         jobs as u64
     }
 
-    /// Returns whether they are acknowledged.
-    fn store_all(&mut self, works: &[Work]) -> bool {
+    fn store_all(&mut self, works: &[Work]) {
         let op = self.log.invoke(Operation::Enqueue, &keys(works), &[]);
         let jobs = self.jobs(works);
         let stored = jobs.and_then(|jobs| self.queue.enqueue_jobs(&jobs));
         let ids = stored.map(|stored| stored.into_iter().flat_map(answer_of).collect());
         self.log.complete(op, &ids);
-        ids.is_ok()
     }
 
     /// Stores jobs in a transaction, and rolls back every third one.

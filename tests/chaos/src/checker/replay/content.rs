@@ -15,10 +15,6 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    pub(super) fn facts(&self) -> Option<&'a Facts> {
-        self.facts
-    }
-
     fn of(row: &'a RowChange) -> Option<Content<'a>> {
         let facts = row.facts.as_deref()?;
         let fatal = fatal_entry(row, facts);

@@ -83,14 +83,14 @@ impl Replay<'_, '_> {
             "exhausted" => !is_reap && left.attempt >= left.max_attempts,
             // Without a fault, only a job that aborts its process can lose that many workers.
             "worker_lost" => {
-                let facts = self.now.content.facts();
+                let facts = self.now.content.facts;
                 let is_killer = !self.terms.is_calm || facts.is_some_and(Facts::aborts);
                 is_reap && left.crashes + 1 >= self.terms.max_crashes && is_killer
             }
             "rejected" | "undecodable" | "unhandled" | "timeout" => !is_reap,
             "manual" => true,
             "expired" => {
-                let facts = self.now.content.facts();
+                let facts = self.now.content.facts;
                 let expires = facts.and_then(Facts::expires_at);
                 !is_reap && left.generation == 0 && expires.is_some_and(|expires| at > expires)
             }

@@ -53,7 +53,7 @@ impl Replay<'_, '_> {
         let Some(letter) = died else {
             return self.by_client(ClientChange::Erased, change);
         };
-        let kind = self.now.content.facts().map(|facts| &*facts.kind);
+        let kind = self.now.content.facts.map(|facts| &*facts.kind);
         let is_right = match letter.cause.as_deref() {
             Some("manual") => {
                 self.by_client(ClientChange::Cancelled, letter);
