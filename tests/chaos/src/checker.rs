@@ -196,6 +196,9 @@ struct Leased<'a> {
 /// Checks all rules.
 pub(crate) fn check(records: &Records) -> Findings {
     let mut findings = Findings::default();
+    if !records.terms.is_calm {
+        findings.count("run with faults or late processes");
+    }
     let (jobs, attempts) = check_jobs(records, &mut findings);
     let run = &Run {
         records,

@@ -119,9 +119,15 @@ fn check_verdict(
 ) {
     let result = result_of(span, attempt);
     let has_begun = attempt.is_some();
-    // Its transaction could not commit, whatever the handler returned.
-    let is_spoiled =
-        !terms.is_calm && attempt.is_some_and(|attempt| attempt.begin.is_transactional);
+    // Its transaction may not commit, whatever the handler returned.
+    let is_transactional = attempt.is_some_and(|attempt| attempt.begin.is_transactional);
+    // A fault may lose a result.
+    let mut is_excused = |may_be: bool| {
+        if may_be && !terms.is_calm {
+            findings.count("verdicts that a fault excuses");
+        }
+        may_be && !terms.is_calm
+    };
     // Its refunds are used up.
     let is_spent = |refunds: i32| refunds >= terms.max_refunds;
     let (rule, what) = match (&span.end, result) {
@@ -129,9 +135,9 @@ fn check_verdict(
         | (LeaseEnd::Done, Some(Phase::Done))
         | (LeaseEnd::Charged { .. }, Some(Phase::Retry))
         | (LeaseEnd::Refunded { .. }, Some(Phase::Snooze | Phase::Outage)) => return,
-        (LeaseEnd::Charged { .. }, _) if is_spoiled => return,
+        (LeaseEnd::Charged { .. }, _) if is_excused(is_transactional) => return,
         (LeaseEnd::Charged { refunds }, None) if is_spent(*refunds) && has_begun => return,
-        (LeaseEnd::Refunded { .. }, Some(_)) if !terms.is_calm => return,
+        (LeaseEnd::Refunded { .. }, Some(_)) if is_excused(true) => return,
         (LeaseEnd::Refunded { .. }, None) if !has_begun || !is_spent(span.refunds) => return,
         (LeaseEnd::Done, _) => (Rule::Verdict, "it succeeded".to_owned()),
         (LeaseEnd::Charged { .. } | LeaseEnd::Dead { .. }, Some(Phase::Outage | Phase::Snooze))
@@ -152,25 +158,25 @@ fn check_verdict(
             true => (Rule::Cause, "it expired".to_owned()),
             false => return,
         },
-        // The attempt of a handler that ended is charged, unless a fault lost its result.
+        // The attempt of a handler that ended is charged.
         (
             LeaseEnd::Dead {
                 is_refunded: true, ..
             },
             result,
         ) => match result {
-            Some(_) if terms.is_calm => (Rule::Attempts, "it was refunded".to_owned()),
+            Some(_) if !is_excused(true) => (Rule::Attempts, "it was refunded".to_owned()),
             _ => return,
         },
         (LeaseEnd::Dead { cause, .. }, result) => match (&**cause, result) {
             ("rejected", Some(Phase::Reject)) | ("exhausted", Some(Phase::Retry)) => return,
-            ("exhausted", _) if is_spoiled => return,
+            ("exhausted", _) if is_excused(is_transactional) => return,
             // Neither refunds nor attempts are left.
             ("exhausted", None) if is_spent(span.refunds) => return,
-            ("manual", Some(phase)) if phase != Phase::Done || !terms.is_calm => return,
+            ("manual", Some(phase)) if phase != Phase::Done || is_excused(true) => return,
             ("manual", None) if has_begun && is_spent(span.refunds) => return,
             // Its handler's transaction could not begin.
-            ("manual", None) if !has_begun && !terms.is_calm => return,
+            ("manual", None) if is_excused(!has_begun) => return,
             _ => (Rule::Cause, format!("it died as {cause}")),
         },
     };
