@@ -71,15 +71,6 @@ impl Facts {
         Some(self.enqueued + limit * 1000)
     }
 
-    /// Returns the headers with one more, unless it has that one.
-    pub(crate) fn headers_with(&self, name: &str, value: &str) -> Option<Arc<str>> {
-        let text = self.headers.as_deref().unwrap_or("{}");
-        let mut headers: Value = serde_json::from_str(text).ok()?;
-        let all = headers.as_object_mut()?;
-        all.entry(name).or_insert_with(|| Value::from(value));
-        Some(Arc::from(headers.to_string()))
-    }
-
     /// Returns the headers without one.
     pub(crate) fn headers_without(&self, name: &str) -> Option<Arc<str>> {
         let text = self.headers.as_deref()?;

@@ -248,8 +248,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "end_probe" "CASE $3 WHEN 'close' THEN 'closed' ELSE 'open' END"
             => "CASE $3 WHEN 'give_back' THEN 'open' ELSE 'closed' END"
         "end_probe" "CASE WHEN $3 <> 'close'" => "CASE WHEN $3 = 'give_back'";
-    "age-raises-at-once" in Wait breaks [Aged], Function
-        "age_jobs" "waited_ms * interval '1 millisecond'" => "0 * interval '1 millisecond'";
     "unhandled-includes-handled" in Wait breaks [Cause], Function
         "bury_unhandled" "'unhandled', 'unhandled', error_message"
             => "'exhausted', 'unhandled', error_message";

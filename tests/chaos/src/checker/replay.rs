@@ -28,8 +28,6 @@ struct Current<'a> {
     was_enqueued: bool,
     content: Content<'a>,
     letter_content: Content<'a>,
-    /// Since when it is ready.
-    ready_since: i64,
 }
 
 /// Replays the row changes of a job.
@@ -180,14 +178,6 @@ impl<'a> Replay<'a, '_> {
         }
         if left.is_some() || entered.is_some() {
             self.track_key(entered, left, changes);
-            // The trigger fires after the statement stored all of its rows.
-            if let Some(row) = entered.filter(|row| row.place == Place::Ready)
-                && left.is_none_or(|left| left.place != Place::Ready)
-            {
-                // A promotion may come late, and the job waits since it was due.
-                let due = left.and_then(|left| left.due).unwrap_or(i64::MAX);
-                self.now.ready_since = row.began.min(due);
-            }
             self.now.row = entered;
         }
         if let Some(letter) = letter {

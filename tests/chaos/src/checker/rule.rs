@@ -61,7 +61,6 @@ rules! {
     "C41" LetterCounts "a letter counts its deaths, attempts, redrives and edits, and is quarantined by its limits"
     "C42" Breaker "a breaker opens and closes for a reason, and while it is open, only one fenced probe at a time starts"
     "C43" Retention "a letter is deleted or archived whole, by a rule or a request for its state, and not before its time"
-    "C46" Aged "a worker raises a job to its priority once the job has waited for its time"
     "C47" Leftover "no row is left of a job or letter that is gone"
     "C48" Batch "a batch has each job once, all of one queue and not too many, and a job runs alone after a failure or a crash"
     "C50" ValidSql "the server rejects no statement as wrong, such as one with an unknown column"

@@ -14,8 +14,8 @@ use crate::history::{ClientEvent, Phase};
 use crate::role::batch;
 use crate::role::gateway::{BREAKER_THRESHOLD, GATEWAY};
 use crate::role::{
-    AGED, AGED_PRIORITY, BACKOFF_STEP, BatchWork, DependentWork, Options, QUEUE, TransactionalWork,
-    UNHANDLED, Work, insist,
+    BACKOFF_STEP, BatchWork, DependentWork, Options, QUEUE, TransactionalWork, UNHANDLED, Work,
+    insist,
 };
 
 use handlers::{Failed, Handlers};
@@ -24,6 +24,8 @@ use handlers::{Failed, Handlers};
 const POLL: Duration = Duration::from_millis(200);
 /// How often a worker of another queue does: a process has seven of them.
 const OTHER_POLL: Duration = Duration::from_secs(1);
+/// How long a job waits until its priority is raised, and to which one.
+const AGED: (Duration, i16) = (Duration::from_secs(2), 20);
 /// How many jobs such a worker runs at a time.
 const OTHER_SLOTS: usize = 4;
 
@@ -46,7 +48,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
             .backoff(Backoff::linear(BACKOFF_STEP))
             .deadline(Duration::from_mins(5))
             .breaker_threshold(BREAKER_THRESHOLD)
-            .age_priorities(AGED, AGED_PRIORITY)
+            .age_priorities(AGED.0, AGED.1)
             .unhandled_after(UNHANDLED)
             .handle(move |job: &Job<Work>| {
                 let attempt = plain.begins(job, None);

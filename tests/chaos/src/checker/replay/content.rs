@@ -146,16 +146,24 @@ impl<'a> Replay<'a, '_> {
     fn moved(&mut self, left: &RowChange, row: &RowChange, content: &Content<'a>) -> Option<Entry> {
         let what = format!("a move from {:?} to {:?}", left.place, row.place);
         let altered = self.altered(left, row, content);
-        let raised = self.now.content.facts.filter(|before| {
-            let places = (left.place, row.place) == (Place::Ready, Place::Ready);
-            let priority = content.facts.map(|facts| facts.priority);
-            places && is_by_worker(row) && priority != Some(before.priority)
-        });
-        let raised = raised.map(|before| self.raised(left, row, before));
+        let raised = self.raised(left, row, content);
         let before = altered.as_ref().or(raised.as_ref());
         let before = before.or(self.now.content.facts);
         self.compare(before, content, row.at, &what);
         self.grown(left, content, row.at, &what)
+    }
+
+    /// Returns what a ready job must carry if a worker raised its priority, because it had waited for long.
+    fn raised(&self, left: &RowChange, row: &RowChange, content: &Content<'a>) -> Option<Facts> {
+        let (before, after) = (self.now.content.facts?, content.facts?);
+        let is_raised = (left.place, row.place) == (Place::Ready, Place::Ready)
+            && is_by_worker(row)
+            && before.priority < after.priority;
+        is_raised.then(|| Facts {
+            priority: after.priority,
+            headers: after.headers.clone(),
+            ..before.clone()
+        })
     }
 
     /// Checks a letter that was sent back.

@@ -1,14 +1,12 @@
-//! Checks a job that waits: how it becomes ready, is raised, is cancelled, or has no worker.
+//! Checks a job that waits: how it becomes ready, is cancelled, or has no worker.
 
 use redrive::Payload as _;
 
 use super::Replay;
 use crate::checker::Rule;
 use crate::checker::job_history::ClientChange;
-use crate::clock::micros;
 use crate::db_trace::{Place, RowChange};
-use crate::facts::Facts;
-use crate::role::{AGED, AGED_PRIORITY, UnhandledWork};
+use crate::role::UnhandledWork;
 
 impl Replay<'_, '_> {
     /// Checks a job that moves and waits on.
@@ -72,25 +70,6 @@ impl Replay<'_, '_> {
         } else {
             let text = format!("it died as {:?} without an attempt", letter.cause);
             self.violation(Rule::Cause, letter.at, text);
-        }
-    }
-
-    /// Checks a job whose priority a worker raised. Returns what it must carry.
-    pub(super) fn raised(&mut self, left: &RowChange, row: &RowChange, before: &Facts) -> Facts {
-        let expected = i32::from(AGED_PRIORITY) + i32::from(left.generation > 0);
-        let ready_for = row.at - self.now.ready_since;
-        if ready_for < micros(AGED) || before.priority >= expected {
-            let text = format!(
-                "it was raised from {} after {ready_for} µs",
-                before.priority
-            );
-            self.violation(Rule::Aged, row.at, text);
-        }
-        let headers = before.headers_with("redrive-priority", &before.priority.to_string());
-        Facts {
-            priority: expected,
-            headers,
-            ..before.clone()
         }
     }
 
