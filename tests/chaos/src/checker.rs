@@ -152,6 +152,8 @@ struct Run<'a> {
     /// The attempts at each job.
     attempts: HashMap<i64, Vec<Attempt<'a>>>,
     calls: Calls<'a>,
+    /// The renewals of each worker.
+    renewed: HashMap<Uuid, Vec<&'a Renewal>>,
 }
 
 impl<'a> Run<'a> {
@@ -171,6 +173,13 @@ impl<'a> Run<'a> {
     /// Returns the lease of an attempt. `None`: it has none, or a failover lost its claim.
     fn lease_of(&self, attempt: &Attempt<'_>) -> Option<&LeaseSpan> {
         Some(&self.job_of(attempt).leases[attempt.lease?])
+    }
+
+    /// Whether a worker has renewed this often between two times, and so has read what it reads as often as it renews.
+    fn has_read(&self, worker: Uuid, since: i64, until: i64, times: usize) -> bool {
+        let renewed = self.renewed.get(&worker).into_iter().flatten();
+        let between = renewed.filter(|renewal| since < renewal.began && renewal.at < until);
+        between.count() >= times
     }
 
     /// Returns a job under each of its leases.
@@ -199,13 +208,16 @@ pub(crate) fn check(records: &Records) -> Findings {
     if !records.terms.is_calm {
         findings.count("run with faults or late processes");
     }
-    let (jobs, attempts) = check_jobs(records, &mut findings);
+    let renewals = records.renewals.iter();
+    let renewed = grouped(renewals.map(|renewal| (renewal.worker, renewal)));
+    let (jobs, attempts) = check_jobs(records, &renewed, &mut findings);
     let run = &Run {
         records,
         terms: &records.terms,
         jobs,
         attempts,
         calls: Calls::of(records),
+        renewed,
     };
     for check in [
         batches::check,
@@ -229,11 +241,10 @@ pub(crate) fn check(records: &Records) -> Findings {
 /// Checks what concerns one job at a time. Returns the histories of all jobs, and the attempts at each.
 fn check_jobs<'a>(
     records: &'a Records,
+    renewed: &HashMap<Uuid, Vec<&Renewal>>,
     findings: &mut Findings,
 ) -> (HashMap<i64, JobHistory>, HashMap<i64, Vec<Attempt<'a>>>) {
     let terms = &records.terms;
-    let renewals = records.renewals.iter();
-    let renewed = grouped(renewals.map(|renewal| (renewal.worker, renewal)));
     let grants = grants(&records.trace);
     let (mut jobs, mut attempts) = (HashMap::new(), HashMap::new());
     let mut handlers = records.handlers.as_slice();
@@ -246,7 +257,7 @@ fn check_jobs<'a>(
         handlers = rest;
         let (lost, own) = without_lost(own, &changes[0], terms);
         attempts::check_unknown_jobs(lost, terms, findings);
-        let history = replay::replay(changes, terms, &renewed, &grants, findings);
+        let history = replay::replay(changes, terms, renewed, &grants, findings);
         let tried = attempts::check(&history, &own, records, findings);
         checkpoints::check(&history, &own, records, findings);
         jobs.insert(job, history);

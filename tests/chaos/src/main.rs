@@ -183,7 +183,7 @@ fn run(options: &RunOptions) -> bool {
                 false => Pooler::Session,
             },
         };
-        Task::new(format!("seed {seed}"), 1, move || round.run())
+        Task::light(format!("seed {seed}"), move || round.run())
     };
     let seeds = options.seed..options.seed + rounds;
     verdict::play(|| seeds.clone().map(task).collect(), 1)

@@ -153,10 +153,10 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "retry-frees-the-key" in Unique breaks [OneOfAKey], Statement
         "settle" "s.unique_key IS NOT NULL AND s.verdict = 'done'"
             => "s.unique_key IS NOT NULL AND s.verdict IN ('done', 'retry')";
-    "replace-keeps-the-payload" in UniqueModes breaks [UniqueModes], Function
+    "replace-keeps-the-payload" in Unique breaks [UniqueModes], Function
         "replace_waiting" "SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END"
             => "SET payload = d.payload";
-    "window-ends-at-once" in UniqueModes breaks [UniqueModes], Function
+    "window-ends-at-once" in Unique breaks [UniqueModes], Function
         "open_window" "clock_timestamp() + open_window.window_ms * interval '1 millisecond')"
             => "clock_timestamp())";
     "truncate-ignores-rows" in Ring breaks [Kept], Function
@@ -213,7 +213,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "open_breakers" "FROM redrive.paused_queues p" => "FROM redrive.paused_queues p WHERE false";
     "start-takes-no-token" in Rated breaks [RateLimit], Statement
         "charge_tokens" "- $3::bigint" => "- 0 * $3::bigint";
-    "claim-takes-no-group-token" in GroupRated breaks [RateLimit], Statement
+    "claim-takes-no-group-token" in Rated breaks [RateLimit], Statement
         "claim_groups" "EXISTS (SELECT FROM rate) AND (p.tid IN" => "false AND (p.tid IN"
         "claim_groups" "CASE WHEN $13::boolean AND EXISTS" => "CASE WHEN false AND EXISTS";
     "tick-loses-its-job" in Scheduled breaks [Schedule], Function

@@ -61,10 +61,8 @@ scenarios! {
     Restart leases::restart,
     /// A job with a history and headers is released, reaped, cancelled and quarantined
     Carry leases::carry,
-    /// A unique key is enqueued again while its job is live
+    /// A unique key is enqueued again while its job is live, and in each mode
     Unique jobs::unique,
-    /// Keys are free at a start, replace a waiting job, and have windows
-    UniqueModes jobs::unique_modes,
     /// Two operators redrive the same letter
     Operators letters::operators,
     /// Old letters are pruned, some of them open
@@ -87,10 +85,8 @@ scenarios! {
     Followers groups::followers,
     /// A queue is paused while a worker serves it
     Paused jobs::paused,
-    /// A queue with a rate limit has more jobs than may start
+    /// A queue and a group have more jobs than may start by their rate limits
     Rated groups::rated,
-    /// Each group of a queue has a rate limit, and one of them has more jobs than may start
-    GroupRated groups::group_rated,
     /// Schedules tick, are paused over several ticks, and are triggered
     Scheduled jobs::scheduled,
     /// A mix of faults behind `PgBouncer` in transaction mode

@@ -1,10 +1,8 @@
-//! Runs plays in parallel, limited by their weight: they wait more than they compute, but an
-//! overloaded machine delays everything.
+//! Runs plays side by side: they wait more than they compute, but an overloaded machine delays everything.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::{Mutex, PoisonError};
+use std::{iter, thread};
 
 use crate::interrupt;
 use crate::verdict::Verdict;
@@ -12,64 +10,67 @@ use crate::verdict::Verdict;
 /// A named play.
 pub(crate) struct Task<'a> {
     pub(crate) name: String,
-    /// Its load, where a scenario has 1.
-    weight: usize,
+    /// Whether nothing may run beside it.
+    is_heavy: bool,
     work: Box<dyn Fn() -> Verdict + Send + 'a>,
 }
 
 impl<'a> Task<'a> {
-    pub(crate) fn new(
+    pub(crate) fn light(
         name: impl Into<String>,
-        weight: usize,
         work: impl Fn() -> Verdict + Send + 'a,
     ) -> Task<'a> {
         let (name, work) = (name.into(), Box::new(work));
-        Task { name, weight, work }
+        Task {
+            name,
+            is_heavy: false,
+            work,
+        }
+    }
+
+    pub(crate) fn heavy(
+        name: impl Into<String>,
+        work: impl Fn() -> Verdict + Send + 'a,
+    ) -> Task<'a> {
+        Task {
+            is_heavy: true,
+            ..Task::light(name, work)
+        }
+    }
+
+    /// A panic is inconclusive: the library runs in other processes.
+    fn run(self) -> (String, Verdict) {
+        // Only the result leaves the task, so no state can be left inconsistent.
+        let verdict = catch_unwind(AssertUnwindSafe(&self.work)).unwrap_or_else(|_| {
+            println!("{} panicked", self.name);
+            Verdict::Inconclusive
+        });
+        (self.name, verdict)
     }
 }
 
-/// Runs all tasks in order, with at most `max_weight` at a time; a heavier task runs alone. An interrupt starts no
-/// further tasks.
-///
-/// A panic ends only its own task, which is inconclusive: the library runs in other processes.
-pub(crate) fn run_all(tasks: Vec<Task<'_>>, max_weight: usize) -> Vec<(String, Verdict)> {
-    let (sender, finished) = mpsc::channel();
-    let mut waiting = VecDeque::from(tasks);
-    let (mut weight, mut running) = (0, 0);
-    let mut verdicts = Vec::new();
-    thread::scope(|scope| {
-        loop {
-            let fits = |next: &Task<'_>| running == 0 || weight + next.weight <= max_weight;
-            let next = match waiting.front().is_some_and(fits) && !interrupt::is_requested() {
-                true => waiting.pop_front(),
-                false => None,
-            };
-            if let Some(next) = next {
-                (weight, running) = (weight + next.weight, running + 1);
-                let sender = sender.clone();
-                scope.spawn(move || {
-                    // Only the result leaves the task, so no state can be left inconsistent.
-                    let verdict = catch_unwind(AssertUnwindSafe(&next.work));
-                    let verdict = verdict.unwrap_or_else(|_| {
-                        println!("{} panicked", next.name);
-                        Verdict::Inconclusive
-                    });
-                    // The receiver lives as long as the scope.
-                    _ = sender.send((next.weight, (next.name, verdict)));
-                });
-                continue;
-            }
-            if running == 0 {
-                return;
-            }
-            let Ok((ended, verdict)) = finished.recv() else {
-                return;
-            };
-            (weight, running) = (weight - ended, running - 1);
-            verdicts.push(verdict);
-        }
-    });
+/// Runs the heavy tasks one by one, and then as many others at a time. An interrupt starts no further tasks.
+pub(crate) fn run_all(tasks: Vec<Task<'_>>, threads: usize) -> Vec<(String, Verdict)> {
+    let (heavy, light) = tasks.into_iter().partition(|task| task.is_heavy);
+    let mut verdicts = run_at_once(heavy, 1);
+    verdicts.extend(run_at_once(light, threads));
     verdicts
+}
+
+fn run_at_once(tasks: Vec<Task<'_>>, threads: usize) -> Vec<(String, Verdict)> {
+    let waiting = Mutex::new(tasks.into_iter());
+    let next = || {
+        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.next().filter(|_| !interrupt::is_requested())
+    };
+    let work = || iter::from_fn(next).map(Task::run).collect::<Vec<_>>();
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended = running.into_iter().map(thread::ScopedJoinHandle::join);
+        ended
+            .flat_map(|verdicts| verdicts.expect("a task catches its panics"))
+            .collect()
+    })
 }
 
 #[cfg(test)]
@@ -79,7 +80,7 @@ mod tests {
     #[test]
     fn a_panic_ends_only_its_own_task() {
         let tasks = (0..7).map(|number| {
-            Task::new(number.to_string(), 1, move || {
+            Task::light(number.to_string(), move || {
                 assert!(number != 3, "three is broken");
                 Verdict::Held
             })

@@ -16,13 +16,11 @@ use crate::verdict::{Verdict, play, print_missing};
 
 /// The length of the rounds of the deep suite.
 const ROUND: Duration = Duration::from_mins(1);
-/// The weight of a round beside a scenario's 1: it keeps two cores busy.
-const ROUND_WEIGHT: usize = 3;
 /// Jobs per second of a round. With more, few of them run under a fault.
 pub(crate) const RATE: u32 = 20;
 /// The scenarios of the gate.
 const SMOKE: usize = 5;
-/// The weight that runs at a time.
+/// How many scenarios run at a time.
 const PARALLEL: usize = 2;
 
 /// Runs a few scenarios without mutants, which the seed chooses. Returns whether no rule was broken.
@@ -50,7 +48,7 @@ fn smoke(seed: u64) -> Vec<Scenario> {
     random.choose_multiple(all, SMOKE)
 }
 
-/// The longest tasks come first, so that the last ones to end are short.
+/// Returns all plays. A round keeps two cores busy.
 fn deep(programs: &Programs) -> Vec<Task<'_>> {
     let rounds = (1..=ROUNDS).map(|seed| {
         let round = Round {
@@ -61,7 +59,7 @@ fn deep(programs: &Programs) -> Vec<Task<'_>> {
             rate: RATE,
             pooler: Pooler::Session,
         };
-        Task::new(format!("seed {seed}"), ROUND_WEIGHT, move || round.run())
+        Task::heavy(format!("seed {seed}"), move || round.run())
     });
     let scenarios = Scenario::value_variants();
     rounds.chain(tasks(programs, scenarios, MUTANTS)).collect()
@@ -83,14 +81,12 @@ fn named(names: &[String]) -> (Vec<Scenario>, Vec<Mutant>) {
 
 /// Returns a task for each scenario, without a mutant, and for each mutant.
 fn tasks<'a>(programs: &'a Programs, scenarios: &[Scenario], mutants: &[Mutant]) -> Vec<Task<'a>> {
-    let scenarios = scenarios.iter().map(|&scenario| {
-        Task::new(format!("{scenario:?}"), 1, move || {
-            check(programs, scenario)
-        })
-    });
+    let scenarios = scenarios
+        .iter()
+        .map(|&scenario| Task::light(format!("{scenario:?}"), move || check(programs, scenario)));
     let mutants = mutants
         .iter()
-        .map(|&mutant| Task::new(mutant.name, 1, move || find(programs, &mutant)));
+        .map(|&mutant| Task::light(mutant.name, move || find(programs, &mutant)));
     scenarios.chain(mutants).collect()
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn print_missing(missing: &[String]) {
     }
 }
 
-/// Plays everything with this much weight at a time, and what was inconclusive once more, alone.
+/// Plays everything, this much at a time, and what was inconclusive once more, alone.
 /// Returns whether nothing was broken and something held.
 pub(crate) fn play<'a>(tasks: impl Fn() -> Vec<Task<'a>>, parallel: usize) -> bool {
     let begin = Instant::now();
@@ -125,7 +125,7 @@ mod tests {
         let plays = &plays;
         let tasks = |broken_at: usize| {
             move || {
-                vec![Task::new("late", 1, move || {
+                vec![Task::light("late", move || {
                     match plays.fetch_add(1, Ordering::SeqCst) {
                         0 => Verdict::Inconclusive,
                         at if at == broken_at => Verdict::Broken,

@@ -10,12 +10,12 @@ use crate::history::{Operation, Phase};
 use crate::role::gateway::{BREAKER_THRESHOLD, dependency_of};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
-    let records = run.records;
     let mut jobs: Vec<&JobHistory> = run.jobs().collect();
     jobs.sort_by_key(|job| job.job);
     let claims = jobs.into_iter().flat_map(|job| run.leases_of(job));
     let claims: Vec<Leased<'_>> = claims.collect();
-    for rows in records
+    for rows in run
+        .records
         .breakers
         .chunk_by(|one, other| one.name == other.name)
     {
@@ -36,7 +36,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             }
             before = Some(row);
         }
-        starts::check(rows, &claims, records, findings);
+        starts::check(rows, &claims, run, findings);
     }
 }
 

@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::checker::{Findings, IN_FLIGHT, Records, Rule, Run, grouped};
-use crate::db_trace::Renewal;
-use crate::history::{HandlerEvent, Phase};
+use crate::checker::{Findings, IN_FLIGHT, Records, Rule, Run};
 
 /// A worker reads the pauses as often as it renews. After this many renewals it has read them, even if a fault
 /// prevented one reading.
-const RENEWALS: usize = 3;
+const READS: usize = 3;
 
 /// A pause of a queue.
 struct Pause<'a> {
@@ -18,31 +16,26 @@ struct Pause<'a> {
 }
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
-    let (records, jobs) = (run.records, &run.jobs);
-    let pauses = pauses(records);
-    let renewals = records.renewals.iter();
-    let renewals = grouped(renewals.map(|one| ((&*one.process, &*one.queue), one)));
-    // After a failover, a job of another queue may have the id, and a resume may be lost.
-    let may_be_lost = |event: &&HandlerEvent| records.terms.claim_may_be_lost(event.at);
-    for event in records.handlers.iter().filter(|event| !may_be_lost(event)) {
-        let Some(job) = jobs.get(&event.job).filter(|_| event.phase == Phase::Begin) else {
+    let pauses = pauses(run.records);
+    for attempt in run.attempts() {
+        let (at, job) = (attempt.begin.at, run.job_of(attempt));
+        let worker = run.lease_of(attempt).and_then(|span| span.worker);
+        // After a failover, a job of another queue may have the id, and a resume may be lost.
+        let Some(worker) = worker.filter(|_| !run.terms.claim_may_be_lost(at)) else {
             continue;
         };
-        let Some(renewals) = renewals.get(&(&*event.process, &*job.queue)) else {
-            continue;
-        };
-        let running = pauses
-            .iter()
-            .filter(|pause| *pause.queue == *job.queue)
-            .filter(|pause| pause.committed < event.at && event.at < pause.until);
-        let known = running.filter_map(|pause| pause.known_at(renewals));
-        if let Some(known) = known.min().filter(|known| *known + IN_FLIGHT < event.at) {
+        let is_known = pauses.iter().any(|pause| {
+            let is_running = pause.committed < at && at < pause.until;
+            let since = pause.committed + IN_FLIGHT;
+            let has_read = || run.has_read(worker, since, at - IN_FLIGHT, READS);
+            *pause.queue == *job.queue && is_running && has_read()
+        });
+        if is_known {
             let text = format!(
-                "{} started it {} µs after it had read that the queue was paused",
-                event.process,
-                event.at - known
+                "{} started it after it had read that the queue was paused",
+                attempt.begin.process
             );
-            findings.add(Rule::Paused, event.job, event.at, text);
+            findings.add(Rule::Paused, job.job, at, text);
         }
     }
 }
@@ -62,12 +55,4 @@ fn pauses(records: &Records) -> Vec<Pause<'_>> {
         });
     }
     pauses
-}
-
-impl Pause<'_> {
-    /// Returns when a worker has certainly read it.
-    fn known_at(&self, renewals: &[&Renewal]) -> Option<i64> {
-        let since = renewals.partition_point(|renewal| renewal.began <= self.committed + IN_FLIGHT);
-        renewals.get(since + RENEWALS - 1).map(|last| last.at)
-    }
 }

@@ -15,10 +15,9 @@ const MANY: usize = 120;
 const RUN: u64 = 30;
 /// The jobs of a group whose followers some job stops.
 const FOLLOWERS: usize = 40;
-/// Jobs per second of the enqueuers for which the rate limit is set: four may start per second, and eight at once.
-const RATE: u32 = 20;
-/// The same for the limit of each group: five may start per second, and at once.
-const GROUP_RATE: u32 = 35;
+/// Jobs per second of the enqueuers for which the rate limits are set: seven of the queue may start per second, and 14
+/// at once; five of each group, and at once.
+const RATE: u32 = 35;
 /// More jobs than start within a few seconds.
 const RATED_JOBS: usize = 40;
 
@@ -139,24 +138,18 @@ pub(super) fn followers(env: &mut Environment) {
     env.wait_for_sql("the jobs behind it end", &have_ended(&slow));
 }
 
-/// Two workers serve a limited queue with many jobs.
+/// Two workers serve a limited queue with many jobs, and one whose groups have limits. One group has many jobs; another
+/// one and jobs without a group do not wait for it.
 pub(super) fn rated(env: &mut Environment) {
     env.set_rate_limits(RATE);
-    let mut client = Client::open_queue(env, "client", RATED);
-    let ids = client.enqueue(&[Plan::Done; RATED_JOBS]);
-    serve(env, Serves::Groups, 2);
-    env.wait_for_sql("the jobs end", &have_ended(&ids));
-}
-
-/// Two workers serve a queue whose groups have limits. One group has many jobs; another one and jobs without a group
-/// do not wait for it.
-pub(super) fn group_rated(env: &mut Environment) {
-    env.set_rate_limits(GROUP_RATE);
-    let mut client = Client::open_queue(env, "client", PACED);
-    let hot = client.enqueue_as(&[Plan::Done; RATED_JOBS], grouped("hot"));
-    let mut others = client.enqueue_as(&[Plan::Done; 2], grouped("cold"));
-    others.extend(client.enqueue(&[Plan::Done; 20]));
+    let mut client = Client::open_queue(env, "rated-client", RATED);
+    let mut paced = Client::open_queue(env, "paced-client", PACED);
+    let limited = client.enqueue(&[Plan::Done; RATED_JOBS]);
+    let hot = paced.enqueue_as(&[Plan::Done; RATED_JOBS], grouped("hot"));
+    let mut others = paced.enqueue_as(&[Plan::Done; 2], grouped("cold"));
+    others.extend(paced.enqueue(&[Plan::Done; 20]));
     serve(env, Serves::Groups, 2);
     env.wait_for_sql("the other jobs end", &have_ended(&others));
+    env.wait_for_sql("the jobs of the queue end", &have_ended(&limited));
     env.wait_for_sql("the jobs of the group end", &have_ended(&hot));
 }

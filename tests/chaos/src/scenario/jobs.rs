@@ -105,18 +105,9 @@ pub(super) fn batches(env: &mut Environment) {
     env.wait_for_sql("the jobs of the batches end", &have_ended_or_run_on(&ids));
 }
 
-/// A key is enqueued again while the second attempt at its job runs.
+/// A key is enqueued again while its job runs, and while the second attempt at one does. A delayed job is replaced in
+/// each way, and a key is enqueued again within its window although its job has ended.
 pub(super) fn unique(env: &mut Environment) {
-    let mut client = Client::open(env, "client");
-    add_workers(env, 2);
-    let id = client.enqueue_unique("key", Plan::RetryThenHold);
-    env.wait_for_sql("the second attempt is claimed", &is_claimed_times(&[id], 2));
-    client.enqueue_unique("key", Plan::Done);
-}
-
-/// A key is enqueued again while its job runs, a delayed job is replaced in each way, and a key is enqueued again
-/// within its window although its job has ended.
-pub(super) fn unique_modes(env: &mut Environment) {
     let mut client = Client::open(env, "client");
     for number in 0..WINDOWS {
         let key = format!("w{number}");
@@ -138,6 +129,9 @@ pub(super) fn unique_modes(env: &mut Environment) {
     env.wait_for_sql("the job starts", &is_claimed_times(&[id], 1));
     env.pass(SEEN);
     client.enqueue_keyed(Operation::Enqueue, Plan::Done, until_started);
+    let id = client.enqueue_unique("key", Plan::RetryThenHold);
+    env.wait_for_sql("the second attempt is claimed", &is_claimed_times(&[id], 2));
+    client.enqueue_unique("key", Plan::Done);
 }
 
 /// The ring turns while jobs are in its segments, and while a transaction that enqueues is open.

@@ -5,26 +5,24 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::concerns;
-use crate::checker::{Findings, Leased, Records, Rule, grouped};
+use crate::checker::{Findings, Leased, Rule, Run};
 use crate::db_trace::BreakerRow;
 
 /// Renewals after which a worker has certainly read the breakers. It reads them as often as it renews.
-const READS: usize = 3;
+const READS: usize = 4;
 /// The same where faults may have failed some of the reads.
-const READS_WITH_FAULTS: usize = 9;
+const READS_WITH_FAULTS: usize = 10;
 
 pub(super) fn check(
     rows: &[BreakerRow],
     claims: &[Leased<'_>],
-    records: &Records,
+    run: &Run<'_>,
     findings: &mut Findings,
 ) {
-    let enough = match records.terms.is_calm {
+    let enough = match run.terms.is_calm {
         true => READS,
         false => READS_WITH_FAULTS,
     };
-    let renewals = records.renewals.iter();
-    let renewals = grouped(renewals.map(|renewal| (renewal.worker, renewal.at)));
     let mut probes: HashMap<i64, i64> = HashMap::new();
     for claim in claims.iter().filter(|claim| concerns_any(rows, claim)) {
         let (job, from) = (claim.job.job, claim.span.from);
@@ -52,11 +50,7 @@ pub(super) fn check(
         let Some(since) = held_since(rows, claim, worker, start) else {
             continue;
         };
-        let renewed = renewals.get(&worker).map_or(&[][..], Vec::as_slice);
-        let reads = renewed
-            .iter()
-            .filter(|renewal| (since..start).contains(*renewal));
-        if reads.count() > enough {
+        if run.has_read(worker, since, start, enough) {
             let text = format!(
                 "{} started it {} µs after the breaker {} had opened",
                 claim.span.process,
