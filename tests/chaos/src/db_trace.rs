@@ -61,8 +61,6 @@ variants! {
         Missed "missed",
         Overlapped "overlapped",
         Triggered "triggered",
-        Paused "paused",
-        Resumed "resumed",
     }
 }
 
@@ -151,11 +149,10 @@ traced! {
         ends_at: i64,
     }
 
-    /// A row of the history of a schedule, or a change of its pause.
+    /// A row of the history of a schedule.
     Tick from "SELECT * FROM chaos.ticks ORDER BY seq" {
         schedule: String,
         outcome: TickOutcome,
-        tx: i64,
         /// When the row was written.
         written: i64,
         /// The time of the tick.

@@ -2,13 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use redrive::schedule::{Missed, Overlap};
+use redrive::schedule::Overlap;
 
 use crate::checker::job_history::JobHistory;
 use crate::checker::{Findings, Rule, Run, grouped};
 use crate::clock::micros;
 use crate::db_trace::{Tick, TickOutcome};
-use crate::history::Operation;
 use crate::role::standing::{StandingSchedule, TICK_KEY, schedule_of};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
@@ -22,7 +21,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
         };
         check_jobs(&schedule, ticks, jobs, &mut expected, findings);
         check_rhythm(&schedule, ticks, findings);
-        check_pauses(ticks, findings);
     }
     for job in jobs.values().filter(|job| job.key == Some(TICK_KEY)) {
         if !expected.contains(&job.job) {
@@ -30,7 +28,6 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             findings.add(Rule::Schedule, job.job, 0, text);
         }
     }
-    check_triggers(run, findings);
 }
 
 /// Checks that each tick that ran is one job, and that a skipped one names a live job.
@@ -72,16 +69,11 @@ fn check_jobs(
     }
 }
 
-/// Checks that no tick is left out or repeated, and that of several due ones only those run that the policy runs.
+/// Checks that no tick is left out or repeated.
 fn check_rhythm(schedule: &StandingSchedule, ticks: &[&Tick], findings: &mut Findings) {
     let interval = micros(schedule.every);
-    let is_tick = |tick: &&&Tick| {
-        matches!(
-            tick.outcome,
-            TickOutcome::Fired | TickOutcome::Missed | TickOutcome::Overlapped
-        )
-    };
-    let mut regular: Vec<&Tick> = ticks.iter().filter(is_tick).copied().collect();
+    let mut regular: Vec<&Tick> = ticks.to_vec();
+    regular.retain(|tick| tick.outcome != TickOutcome::Triggered);
     let first = regular.first().map_or(0, |tick| tick.at);
     // A trigger at any other time may be skipped, too.
     regular.retain(|tick| {
@@ -96,37 +88,5 @@ fn check_rhythm(schedule: &StandingSchedule, ticks: &[&Tick], findings: &mut Fin
             );
             findings.add(Rule::Schedule, tick.job, tick.at, text);
         }
-        let is_second = tick.tx == before.tx && before.outcome != TickOutcome::Missed;
-        if is_second && schedule.missed != Missed::All {
-            let text = format!("several due ticks of {} ran", tick.schedule);
-            findings.add(Rule::Schedule, tick.job, tick.at, text);
-        }
     }
-}
-
-/// Checks that no tick runs during a pause.
-fn check_pauses(ticks: &[&Tick], findings: &mut Findings) {
-    let mut is_paused = false;
-    for tick in ticks {
-        match tick.outcome {
-            TickOutcome::Paused => is_paused = true,
-            TickOutcome::Resumed => is_paused = false,
-            TickOutcome::Fired | TickOutcome::Missed if is_paused => {
-                let text = format!("{} ticked during its pause", tick.schedule);
-                findings.add(Rule::Schedule, tick.job, tick.at, text);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Checks that each trigger that a client got acknowledged is in the history.
-fn check_triggers(run: &Run<'_>, findings: &mut Findings) {
-    use TickOutcome::{Overlapped, Triggered};
-    let ticks = run.records.ticks.iter();
-    let triggered = ticks.filter(|tick| [Triggered, Overlapped].contains(&tick.outcome));
-    let triggered: HashSet<i64> = triggered.filter_map(|tick| tick.job).collect();
-    let what = "triggered it, but no tick says so";
-    let demanded = (Operation::Trigger, Rule::Schedule, what);
-    run.check_answers(demanded, |_, job| triggered.contains(&job), findings);
 }

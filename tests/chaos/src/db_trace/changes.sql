@@ -31,7 +31,7 @@ DECLARE
     relation text;
 BEGIN
     FOREACH relation IN ARRAY ARRAY['archived_letters', 'breakers', 'dead_letters', 'group_slots', 'queue_pauses',
-                                    'schedule_ticks', 'schedules'] LOOP
+                                    'schedule_ticks'] LOOP
         -- Fires after redrive's triggers, which may still change the row.
         EXECUTE format('CREATE TRIGGER zz_chaos_row AFTER INSERT OR UPDATE OR DELETE ON redrive.%I '
                        'FOR EACH ROW EXECUTE FUNCTION chaos.record()', relation);
@@ -64,17 +64,12 @@ SELECT c.seq, c.at, c.tx, coalesce(c.n, c.o) ->> 'queue' AS queue,
 FROM chaos.changes c
 WHERE c.relation = 'queue_pauses';
 
--- The library keeps only the latest ticks. `paused` and `resumed` belong to no tick.
+-- The library keeps only the latest ticks.
 CREATE VIEW chaos.ticks AS
-SELECT c.seq, c.at AS written, c.tx, c.n ->> 'schedule' AS schedule, c.n ->> 'outcome' AS outcome,
+SELECT c.seq, c.at AS written, c.n ->> 'schedule' AS schedule, c.n ->> 'outcome' AS outcome,
     chaos.micros((c.n ->> 'tick_at')::timestamptz) AS at, (c.n ->> 'job_id')::bigint AS job, (c.n ->> 'ticks')::bigint AS ticks
 FROM chaos.changes c
-WHERE c.relation = 'schedule_ticks' AND c.change = 'i'
-UNION ALL
-SELECT c.seq, c.at, c.tx, c.n ->> 'name', CASE WHEN c.n ->> 'paused_at' IS NULL THEN 'resumed' ELSE 'paused' END,
-    c.at, NULL, 0
-FROM chaos.changes c
-WHERE c.relation = 'schedules' AND c.change = 'u' AND (c.o ->> 'paused_at' IS NULL) <> (c.n ->> 'paused_at' IS NULL);
+WHERE c.relation = 'schedule_ticks' AND c.change = 'i';
 
 -- The rows of letters and of the archive, with a digest of what the archive must keep.
 CREATE VIEW chaos.letters AS

@@ -69,7 +69,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                     );
                     if let Err(error) = written {
                         let failure = Failure::retry(error.to_string());
-                        let failed = Failed::unnamed(Phase::Retry, failure);
+                        let failed = Failed::of(Phase::Retry, failure, "Database");
                         transactional.write_failed(&attempt, &failed);
                         return Err(failed.failure);
                     }

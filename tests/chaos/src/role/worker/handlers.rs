@@ -34,29 +34,10 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Gives a failure the class that the plan of an attempt asks for.
-    fn planned(phase: Phase, failure: Failure, attempt: &HandlerEvent, work: &Work) -> Failed {
-        match work.error_class(attempt.attempt) {
-            Some(class) => Failed {
-                phase,
-                failure: failure.class(class),
-                class,
-            },
-            None => Failed::unnamed(phase, failure),
-        }
-    }
-
-    /// A failure with the default class.
-    pub(super) fn unnamed(phase: Phase, failure: Failure) -> Failed {
-        let class = match phase {
-            Phase::Reject => "Rejected",
-            Phase::Snooze => "Snoozed",
-            Phase::Outage => "Outage",
-            Phase::Begin | Phase::Checkpoint | Phase::Done | Phase::Retry => "Retry",
-        };
+    pub(super) fn of(phase: Phase, failure: Failure, class: &'static str) -> Failed {
         Failed {
             phase,
-            failure,
+            failure: failure.class(class),
             class,
         }
     }
@@ -168,7 +149,7 @@ impl Handlers {
         if !gateway::is_down(self.gateway, &self.folder) {
             return Ok(());
         }
-        let outage = Failed::unnamed(Phase::Outage, gateway::outage());
+        let outage = Failed::of(Phase::Outage, gateway::outage(), "Outage");
         self.write_failed(attempt, &outage);
         Err(outage.failure)
     }
@@ -210,8 +191,8 @@ impl Handlers {
         let is_redriven = attempt.generation > 0;
         let fails = attempt.attempt.cast_unsigned() <= work.times && !is_redriven;
         let is_first = self.is_first_in_process(attempt.job) && !is_redriven;
-        let failed =
-            |phase, failure| Ending::Failed(Failed::planned(phase, failure, attempt, work));
+        let class = work.error_class(attempt.attempt);
+        let failed = |phase, failure| Ending::Failed(Failed::of(phase, failure, class));
         match work.plan {
             Plan::Retry if fails => failed(Phase::Retry, Failure::retry(work.error())),
             Plan::Panic if fails => Ending::Panics(format!("panicked at {}", work.key)),
