@@ -197,30 +197,11 @@ traced! {
         table: LetterTable,
         change: Change,
         state: Arc<str>,
-        cause: Arc<str>,
-        class: Arc<str>,
-        message: Arc<str>,
-        counts: LetterCounts,
-        group: i64,
-        /// The policy that redrove it last.
-        policy: Option<i64>,
         /// When redrive says that it changed and that its job died.
         changed_at: i64,
         died_at: i64,
         /// A digest of what the archive must keep.
         content: Arc<str>,
-    }
-
-    /// The counts of a letter.
-    #[derive(Copy, PartialEq, Eq)]
-    LetterCounts {
-        generation: i32,
-        attempts: i32,
-        earlier: i32,
-        deaths: i32,
-        alike: i32,
-        failed: i32,
-        edits: i32,
     }
 }
 

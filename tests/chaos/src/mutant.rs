@@ -236,7 +236,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "with_headers" " || with_headers.headers[n]" => "";
     "move-loses-the-priority" in Carry breaks [Content], Function
         "move_stragglers" "array_agg(job)" => "array_agg(redrive.altered(job, priority => 0))";
-    // Mutants of waiting jobs, breakers, retention, the archive and what letters count.
+    // Mutants of waiting jobs, breakers, retention and the archive.
     "open-breakers-are-not-read" in Outage breaks [Breaker], Statement
         "open_breakers" "WHERE b.state <> 'closed'" => "WHERE b.state = 'none'";
     "probe-does-not-wait" in Outage breaks [Breaker], Statement
@@ -258,8 +258,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
             => "l.changed_at < statement_timestamp() + $2";
     "archive-loses-the-headers" in Keep breaks [Retention], Function
         "archive_json" "IF whole.headers IS NOT NULL THEN" => "IF false THEN";
-    "reopen-counts-no-death" in Carry breaks [LetterCounts], Function
-        "reopen" "NEW.deaths := OLD.deaths + 1;" => "NEW.deaths := OLD.deaths;";
     "discard-keeps-the-time" in Keep breaks [Unpredicted], Function
         "discard_letters" "audit_id = operation, changed_at = clock_timestamp()," => "audit_id = operation,";
 };

@@ -58,7 +58,6 @@ rules! {
     "C38" RateLimit "in every window, a limited queue or group starts at most its burst and its rate times the time"
     "C39" UniqueModes "an enqueue replaces only a waiting job and says so, and a window stores one job"
     "C40" Unpredicted "a row changes only as an operation changes it, with the times of the change"
-    "C41" LetterCounts "a letter counts its deaths, attempts, redrives and edits, and is quarantined by its limits"
     "C42" Breaker "a breaker opens and closes for a reason, and while it is open, only one fenced probe at a time starts"
     "C43" Retention "a letter is deleted or archived whole, by a rule or a request for its state, and not before its time"
     "C47" Leftover "no row is left of a job or letter that is gone"

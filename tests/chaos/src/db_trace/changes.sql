@@ -75,10 +75,7 @@ WHERE c.relation = 'schedule_ticks' AND c.change = 'i';
 CREATE VIEW chaos.letters AS
 SELECT c.seq, c.at, c.began, c.tx, c.process, (coalesce(c.n, c.o) ->> 'id')::bigint AS letter,
     CASE c.relation WHEN 'dead_letters' THEN 'x' ELSE 'a' END AS "table", c.change,
-    l ->> 'state' AS state, l ->> 'cause' AS cause, l ->> 'error_class' AS class, l ->> 'error_message' AS message,
-    jsonb_build_object('generation', l -> 'generation', 'attempts', l -> 'attempts', 'earlier', l -> 'earlier_attempts',
-        'deaths', l -> 'deaths', 'alike', l -> 'alike', 'failed', l -> 'failed_redrives', 'edits', l -> 'edits') AS counts,
-    (l ->> 'group_id')::bigint AS "group", (l ->> 'policy_id')::bigint AS policy,
+    l ->> 'state' AS state,
     chaos.micros((l ->> 'changed_at')::timestamptz) AS changed_at, chaos.micros((l ->> 'died_at')::timestamptz) AS died_at,
     md5(jsonb_build_array(coalesce(c.n, c.o) -> 'queue', l -> 'kind', l -> 'priority',
         (l ->> 'payload')::jsonb, l -> 'headers', l -> 'group_key', l -> 'unique_key', l -> 'cause',
