@@ -200,8 +200,6 @@ traced! {
         /// When redrive says that it changed and that its job died.
         changed_at: i64,
         died_at: i64,
-        /// A digest of what the archive must keep.
-        content: Arc<str>,
     }
 }
 

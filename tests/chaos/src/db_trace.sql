@@ -39,15 +39,6 @@ CREATE TABLE chaos.trace (
     is_archived  boolean
 );
 
-CREATE TABLE chaos.renewals (
-    seq    bigint GENERATED ALWAYS AS IDENTITY,
-    at     bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    began  bigint NOT NULL DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint,
-    process text  NOT NULL DEFAULT current_setting('application_name'),
-    worker uuid   NOT NULL,
-    queue  text   NOT NULL
-);
-
 -- Written by transactional handlers, in the transaction that completes their job.
 CREATE TABLE chaos.effects (job bigint NOT NULL, generation integer NOT NULL);
 
@@ -134,17 +125,6 @@ BEGIN
     RETURN NULL;
 END
 $$;
-CREATE FUNCTION chaos.trace_worker() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    -- A compaction inserts the same rows again.
-    IF current_query() NOT LIKE '%redrive.compact()%'
-        AND (TG_OP = 'INSERT' OR NEW.expires_at <> OLD.expires_at)
-    THEN
-        INSERT INTO chaos.renewals (worker, queue) VALUES (NEW.worker_id, NEW.queue);
-    END IF;
-    RETURN NULL;
-END
-$$;
 
 -- A truncation loses the rows that are still in the segment.
 CREATE FUNCTION chaos.trace_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -167,8 +147,6 @@ CREATE TRIGGER chaos_content AFTER UPDATE OF metas ON redrive.leases
 -- Fires after redrive's triggers, which may still change the state.
 CREATE TRIGGER zz_chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.dead_letters
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_letter();
-CREATE TRIGGER chaos AFTER INSERT OR UPDATE ON redrive.workers
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_worker();
 DO $$
 DECLARE
     segment regclass;

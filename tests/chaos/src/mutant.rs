@@ -256,8 +256,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "retention-ignores-the-age" in Keep breaks [Retention], Function
         "remove_letters" "l.changed_at < statement_timestamp() - $2"
             => "l.changed_at < statement_timestamp() + $2";
-    "archive-loses-the-headers" in Keep breaks [Retention], Function
-        "archive_json" "IF whole.headers IS NOT NULL THEN" => "IF false THEN";
     "discard-keeps-the-time" in Keep breaks [Unpredicted], Function
         "discard_letters" "audit_id = operation, changed_at = clock_timestamp()," => "audit_id = operation,";
 };

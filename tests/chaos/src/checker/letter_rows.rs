@@ -66,7 +66,10 @@ impl<'a> Letter<'a, '_> {
                     self.violation(Rule::Unpredicted, row, "its row in the archive changed");
                 }
                 (LetterTable::Letters, Change::In) => {
-                    self.enters(row, before);
+                    match before {
+                        Some(_) => self.acted(Operation::Restore, row),
+                        None => self.check_times(row, &[row.changed_at, row.died_at]),
+                    }
                     self.row = Some(row);
                 }
                 (LetterTable::Letters, Change::Out) => {
@@ -94,17 +97,6 @@ impl<'a> Letter<'a, '_> {
         }
         if before.is_some() && self.archived.is_none() && self.row.is_none() {
             self.deleted_from_archive(last);
-        }
-    }
-
-    /// Checks a new row: of a job that died, or from the archive.
-    fn enters(&mut self, row: &'a LetterRow, archived: Option<&LetterRow>) {
-        let Some(archived) = archived else {
-            return self.check_times(row, &[row.changed_at, row.died_at]);
-        };
-        self.acted(Operation::Restore, row);
-        if archived.content != row.content {
-            self.violation(Rule::Retention, row, "its restored row has another content");
         }
     }
 

@@ -59,7 +59,7 @@ rules! {
     "C39" UniqueModes "an enqueue replaces only a waiting job and says so, and a window stores one job"
     "C40" Unpredicted "a row changes only as an operation changes it, with the times of the change"
     "C42" Breaker "a breaker opens and closes for a reason, and while it is open, only one fenced probe at a time starts"
-    "C43" Retention "a letter is deleted or archived whole, by a rule or a request for its state, and not before its time"
+    "C43" Retention "a letter is deleted or archived by a rule or a request for its state, and not before its time"
     "C47" Leftover "no row is left of a job or letter that is gone"
     "C48" Batch "a batch has each job once, all of one queue and not too many, and a job runs alone after a failure or a crash"
     "C50" ValidSql "the server rejects no statement as wrong, such as one with an unknown column"

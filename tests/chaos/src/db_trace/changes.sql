@@ -39,6 +39,15 @@ BEGIN
 END
 $$;
 
+CREATE TRIGGER zz_chaos_row AFTER INSERT OR UPDATE OF expires_at ON redrive.workers
+    FOR EACH ROW EXECUTE FUNCTION chaos.record();
+
+-- The renewals of the leases of workers.
+CREATE VIEW chaos.renewals AS
+SELECT c.seq, c.at, c.began, c.process, (c.n ->> 'worker_id')::uuid AS worker, c.n ->> 'queue' AS queue
+FROM chaos.changes c
+WHERE c.relation = 'workers' AND (c.o IS NULL OR c.o -> 'expires_at' <> c.n -> 'expires_at');
+
 CREATE VIEW chaos.breakers AS
 SELECT c.seq, c.at, c.began, c.tx, c.process, b.name, b.state, b.kinds, b.outages, b.probes, b.prober,
     -- NULL: the breaker is closed, or an operator must close it.
@@ -71,18 +80,12 @@ SELECT c.seq, c.at AS written, c.n ->> 'schedule' AS schedule, c.n ->> 'outcome'
 FROM chaos.changes c
 WHERE c.relation = 'schedule_ticks' AND c.change = 'i';
 
--- The rows of letters and of the archive, with a digest of what the archive must keep.
+-- The rows of letters and of the archive.
 CREATE VIEW chaos.letters AS
-SELECT c.seq, c.at, c.began, c.tx, c.process, (coalesce(c.n, c.o) ->> 'id')::bigint AS letter,
+SELECT c.seq, c.at, c.began, c.tx, c.process, (l ->> 'id')::bigint AS letter,
     CASE c.relation WHEN 'dead_letters' THEN 'x' ELSE 'a' END AS "table", c.change,
-    l ->> 'state' AS state,
-    chaos.micros((l ->> 'changed_at')::timestamptz) AS changed_at, chaos.micros((l ->> 'died_at')::timestamptz) AS died_at,
-    md5(jsonb_build_array(coalesce(c.n, c.o) -> 'queue', l -> 'kind', l -> 'priority',
-        (l ->> 'payload')::jsonb, l -> 'headers', l -> 'group_key', l -> 'unique_key', l -> 'cause',
-        l -> 'error_class', l -> 'error_message', l -> 'attempts', l -> 'earlier_attempts', l -> 'max_attempts',
-        l -> 'generation', l -> 'deaths', l -> 'edits', l -> 'crashes', chaos.micros((l ->> 'enqueued_at')::timestamptz),
-        chaos.micros((l ->> 'died_at')::timestamptz), l -> 'source', l -> 'position')::text) AS content
+    l ->> 'state' AS state, chaos.micros((l ->> 'changed_at')::timestamptz) AS changed_at,
+    chaos.micros((l ->> 'died_at')::timestamptz) AS died_at
 FROM chaos.changes c
-CROSS JOIN LATERAL (SELECT CASE c.relation WHEN 'dead_letters' THEN coalesce(c.n, c.o)
-                                           ELSE coalesce(c.n, c.o) -> 'letter' END) AS x (l)
+CROSS JOIN LATERAL (SELECT coalesce(c.n, c.o)) AS x (l)
 WHERE c.relation IN ('dead_letters', 'archived_letters');

@@ -23,12 +23,6 @@ impl Letter<'_, '_> {
             false => gone.changed_at.max(gone.died_at),
         };
         let age = gone.began - since;
-        if let Some(archived) = archived
-            && archived.content != gone.content
-        {
-            let text = "it was archived with another content";
-            self.violation(Rule::Retention, archived, text);
-        }
         let is_after = |keep| age >= micros(keep);
         let asked = |operation| self.calls.covers(by, operation, at);
         let is_lawful = match (rule_of(&old.state), archived) {
