@@ -124,8 +124,6 @@ traced! {
         /// When its statement started. The lease counts from some moment between the two.
         began: i64,
         worker: Uuid,
-        process: Arc<str>,
-        queue: Arc<str>,
     }
 
     /// A change of a turn of a group, in one sequence with the row changes.

@@ -97,8 +97,6 @@ fn succeeded() -> Records {
             at: 7,
             began: 5,
             worker: Uuid::from_u128(9),
-            process: Arc::from("worker-1.1"),
-            queue: Arc::from("chaos"),
         }],
         handlers: vec![handled(15, Phase::Begin), handled(25, Phase::Done)],
         terms: Terms {

@@ -44,7 +44,7 @@ CREATE TRIGGER zz_chaos_row AFTER INSERT OR UPDATE OF expires_at ON redrive.work
 
 -- The renewals of the leases of workers.
 CREATE VIEW chaos.renewals AS
-SELECT c.seq, c.at, c.began, c.process, (c.n ->> 'worker_id')::uuid AS worker, c.n ->> 'queue' AS queue
+SELECT c.seq, c.at, c.began, c.process, (c.n ->> 'worker_id')::uuid AS worker
 FROM chaos.changes c
 WHERE c.relation = 'workers' AND (c.o IS NULL OR c.o -> 'expires_at' <> c.n -> 'expires_at');
 
