@@ -84,27 +84,21 @@ impl Client {
         self.enqueue_as(plans, NewJob::new::<Work>)
     }
 
-    /// Stores a job of this form for each of these plans.
+    /// Stores a job of this form for each of these plans, in one statement.
     pub(crate) fn enqueue_as(
         &mut self,
         plans: &[Plan],
         form: impl Fn(&Work) -> Result<NewJob>,
     ) -> Vec<i64> {
         let works: Vec<Work> = plans.iter().map(|plan| self.work(*plan)).collect();
-        let jobs = works.iter().map(form).collect();
-        self.store(&works, jobs)
-    }
-
-    /// Stores jobs in one statement.
-    pub(crate) fn store(&mut self, works: &[Work], jobs: Vec<Result<NewJob>>) -> Vec<i64> {
         let limited = |job: NewJob| job.max_attempts(MAX_ATTEMPTS).priority(PRIORITY);
-        let jobs = jobs.into_iter().map(|job| job.map(limited));
         let store = || {
+            let jobs = works.iter().map(|work| form(work).map(limited));
             let jobs: Vec<NewJob> = jobs.collect::<Result<_>>()?;
             Ok(ids_of(&self.queue.enqueue_jobs(&jobs)?))
         };
         let log = &self.ops.log;
-        log.call(Operation::Enqueue, &keys(works), &[], store)
+        log.call(Operation::Enqueue, &keys(&works), &[], store)
             .expect("enqueue")
     }
 
@@ -167,7 +161,7 @@ impl Client {
             .redrive(&letters_of(self.queue.name()).limit(limit));
     }
 
-    pub(crate) fn work(&mut self, plan: Plan) -> Work {
+    fn work(&mut self, plan: Plan) -> Work {
         self.next_key += 1;
         // Three retries take four claims: with two workers, one of them claims the job twice.
         let times = if plan == Plan::Retry { 3 } else { 1 };

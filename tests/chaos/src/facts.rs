@@ -1,6 +1,5 @@
 //! What a job carries from place to place, as the trace records it.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,9 +8,6 @@ use crate::db_trace::traced;
 
 /// The header that has the checkpoint.
 const CHECKPOINT: &str = "redrive-checkpoint";
-/// The header that has the time after which a job does not start, in milliseconds.
-pub(crate) const EXPIRES_IN: &str = "redrive-expires-in-ms";
-
 /// The header of a job that holds its unique key until it starts.
 const UNTIL_STARTED: &str = "redrive-unique-until";
 
@@ -54,31 +50,10 @@ pub(crate) enum Fact {
 }
 
 impl Facts {
-    /// Returns the number in a header.
-    fn header<T: FromStr>(&self, name: &str) -> Option<T> {
-        let headers: Value = serde_json::from_str(self.headers.as_deref()?).ok()?;
-        headers.get(name)?.as_str()?.parse().ok()
-    }
-
     /// Returns the checkpoint in the headers.
     pub(crate) fn checkpoint(&self) -> Option<u64> {
-        self.header(CHECKPOINT)
-    }
-
-    /// Returns when the job expires.
-    pub(crate) fn expires_at(&self) -> Option<i64> {
-        let limit: i64 = self.header(EXPIRES_IN)?;
-        Some(self.enqueued + limit * 1000)
-    }
-
-    /// Returns the headers without one.
-    pub(crate) fn headers_without(&self, name: &str) -> Option<Arc<str>> {
-        let text = self.headers.as_deref()?;
-        let mut headers: Value = serde_json::from_str(text).ok()?;
-        match headers.as_object_mut()?.remove(name) {
-            Some(_) => Some(Arc::from(headers.to_string())),
-            None => self.headers.clone(),
-        }
+        let headers: Value = serde_json::from_str(self.headers.as_deref()?).ok()?;
+        headers.get(CHECKPOINT)?.as_str()?.parse().ok()
     }
 
     /// Whether it holds its unique key only until it starts.

@@ -106,6 +106,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "death-loses-the-class" in Work breaks [History], Statement
         "settle" "s.cause, s.error_class, s.error_message, s.error_detail"
             => "s.cause, 'Error', s.error_message, s.error_detail";
+    "death-names-another-cause" in Work breaks [Cause], Statement
+        "settle" "s.is_cancelled THEN $13::text ELSE v.cause END" => "s.is_cancelled THEN $13::text ELSE 'exhausted' END";
     "outage-charges-an-attempt" in Work breaks [OutageFree], Statement
         "settle" "WHEN s.verdict IN ('snooze', 'outage') OR" => "WHEN s.verdict = 'snooze' OR";
     "recovery-is-not-recorded" in Work breaks [Lineage], Statement
@@ -236,7 +238,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "with_headers" " || with_headers.headers[n]" => "";
     "move-loses-the-priority" in Carry breaks [Content], Function
         "move_stragglers" "array_agg(job)" => "array_agg(redrive.altered(job, priority => 0))";
-    // Mutants of waiting jobs, breakers, retention and the archive.
+    // Mutants of breakers, erasures and retention.
     "open-breakers-are-not-read" in Outage breaks [Breaker], Statement
         "open_breakers" "WHERE b.state <> 'closed'" => "WHERE b.state = 'none'";
     "probe-does-not-wait" in Outage breaks [Breaker], Statement
@@ -248,10 +250,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "end_probe" "CASE $3 WHEN 'close' THEN 'closed' ELSE 'open' END"
             => "CASE $3 WHEN 'give_back' THEN 'open' ELSE 'closed' END"
         "end_probe" "CASE WHEN $3 <> 'close'" => "CASE WHEN $3 = 'give_back'";
-    "unhandled-includes-handled" in Wait breaks [Cause], Function
-        "bury_unhandled" "'unhandled', 'unhandled', error_message"
-            => "'exhausted', 'unhandled', error_message";
-    "erasure-keeps-the-key" in Wait breaks [Leftover], Function
+    "erasure-keeps-the-key" in Unique breaks [Leftover], Function
         "erase_batch" "DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (held.jobs);" => "";
     "retention-ignores-the-age" in Keep breaks [Retention], Function
         "remove_letters" "l.changed_at < statement_timestamp() - $2"

@@ -33,8 +33,6 @@ pub(crate) const BACKOFF_STEP: Duration = Duration::from_millis(150);
 pub(crate) const SNOOZE: Duration = Duration::from_millis(200);
 /// How long a unique key with a window is taken.
 pub(crate) const WINDOW: Duration = Duration::from_secs(2);
-/// How long a job without a worker waits until it is buried.
-pub(crate) const UNHANDLED: Duration = Duration::from_secs(1);
 /// `max_attempts` of every job.
 pub(crate) const MAX_ATTEMPTS: u32 = 4;
 
@@ -273,6 +271,4 @@ works! {
     DependentWork "dependent",
     /// Work for the handler of batches.
     BatchWork "batch",
-    /// Work that no worker handles.
-    UnhandledWork "nobody",
 }

@@ -69,8 +69,6 @@ scenarios! {
     Prune letters::prune,
     /// A dependency is down, under two workers
     Outage jobs::outage,
-    /// Jobs wait in a paused queue for longer than they may
-    Wait jobs::wait,
     /// Letters are archived, restored, deleted and redriven by a policy
     Keep letters::keep,
     /// The ring turns over full segments and open transactions

@@ -154,10 +154,6 @@ fn check_verdict(
             let times = span.refunds + 1;
             (Rule::Attempts, format!("it was refunded {times} times"))
         }
-        (LeaseEnd::Dead { cause, .. }, _) if &**cause == "expired" => match has_begun {
-            true => (Rule::Cause, "it expired".to_owned()),
-            false => return,
-        },
         // The attempt of a handler that ended is charged.
         (
             LeaseEnd::Dead {

@@ -15,8 +15,8 @@ use crate::client::{answer_of, keys};
 use crate::history::{ClientEvent, ClientLog, Operation};
 use crate::role::batch::is_in_batch;
 use crate::role::{
-    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork,
-    UnhandledWork, Work, insist,
+    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork, Work,
+    insist,
 };
 
 /// One of this many operations uses COPY: about one a minute.
@@ -240,8 +240,6 @@ impl Enqueuer<'_> {
             NewJob::new(&TransactionalWork(work.clone()))
         } else if work.key % 13 == 0 {
             NewJob::new(&DependentWork(work.clone()))
-        } else if work.key % 37 == 0 {
-            NewJob::new(&UnhandledWork(work.clone()))
         } else if is_in_batch(work.key) {
             NewJob::new(&BatchWork(work.clone()))
         } else {
@@ -250,10 +248,6 @@ impl Enqueuer<'_> {
         let job = job?.max_attempts(MAX_ATTEMPTS);
         let job = match self.random.u32(0..10) {
             0 => job.delay(Duration::from_millis(self.random.u64(1..1500))),
-            _ => job,
-        };
-        let job = match self.random.u32(0..20) {
-            0 => job.expires_in(Duration::from_millis(self.random.u64(1500..6000))),
             _ => job,
         };
         Ok(match self.random.u32(0..10) {

@@ -14,8 +14,7 @@ use crate::history::{ClientEvent, Phase};
 use crate::role::batch;
 use crate::role::gateway::{BREAKER_THRESHOLD, GATEWAY};
 use crate::role::{
-    BACKOFF_STEP, BatchWork, DependentWork, Options, QUEUE, TransactionalWork, UNHANDLED, Work,
-    insist,
+    BACKOFF_STEP, BatchWork, DependentWork, Options, QUEUE, TransactionalWork, Work, insist,
 };
 
 use handlers::{Failed, Handlers};
@@ -49,7 +48,6 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
             .deadline(Duration::from_mins(5))
             .breaker_threshold(BREAKER_THRESHOLD)
             .age_priorities(AGED.0, AGED.1)
-            .unhandled_after(UNHANDLED)
             .handle(move |job: &Job<Work>| {
                 let attempt = plain.begins(job, None);
                 plain.finish(job, &attempt, job.payload())

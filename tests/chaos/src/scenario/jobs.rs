@@ -15,8 +15,7 @@ use crate::fault::Fault;
 use crate::history::Operation;
 use crate::processes::ProcessSpec;
 use crate::role::{
-    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, Serves, UnhandledWork, gateway,
-    standing,
+    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, Serves, gateway, standing,
 };
 
 /// Longer than the checker allows a commit to take until others see it.
@@ -106,7 +105,7 @@ pub(super) fn batches(env: &mut Environment) {
 }
 
 /// A key is enqueued again while its job runs, and while the second attempt at one does. A delayed job is replaced in
-/// each way, and a key is enqueued again within its window although its job has ended.
+/// each way and erased, and a key is enqueued again within its window although its job has ended.
 pub(super) fn unique(env: &mut Environment) {
     let mut client = Client::open(env, "client");
     for number in 0..WINDOWS {
@@ -122,7 +121,7 @@ pub(super) fn unique(env: &mut Environment) {
     for replace in [Replace::Payload, Replace::Time, Replace::Both] {
         client.replace("r", replace);
     }
-    client.ops.cancel(delayed, false);
+    client.ops.erase(delayed);
     let until_started = |job: NewJob| job.unique("s").until_started();
     let id = client.enqueue_keyed(Operation::Enqueue, Plan::Hold, until_started)[0];
     add_workers(env, 1);
@@ -211,24 +210,6 @@ pub(super) fn outage(env: &mut Environment) {
     ids.extend(client.enqueue_as(&[Plan::Done; DEPENDENT], dependent));
     env.wait_for_sql("a probe fails", &breaker("probes > 0 AND state = 'open'"));
     gateway::mend(env.folder());
-    env.wait_for_sql("the jobs end", &have_ended(&ids));
-}
-
-/// A paused queue has a job that expires, one without a worker and one with a key that is erased.
-pub(super) fn wait(env: &mut Environment) {
-    let mut client = Client::open(env, "client");
-    client.ops.pause(QUEUE, PauseEnd::Resumed);
-    let works = [Plan::Done; 2].map(|plan| client.work(plan));
-    let jobs = vec![
-        NewJob::new(&works[0]).map(|job| job.expires_in(Duration::from_millis(100))),
-        NewJob::new(&UnhandledWork(works[1].clone())),
-    ];
-    let ids = client.store(&works, jobs);
-    let keyed = client.enqueue_unique("key", Plan::Done);
-    add_workers(env, 1);
-    client.ops.erase(keyed);
-    env.wait_for_sql("the job without a worker dies", &have_ended(&ids[1..2]));
-    client.ops.resume(QUEUE);
     env.wait_for_sql("the jobs end", &have_ended(&ids));
 }
 

@@ -5,7 +5,7 @@ use crate::checker::Rule;
 use crate::checker::entries::{Entry, cut, entries};
 use crate::checker::job_history::ClientChange;
 use crate::db_trace::{Change, Place, RowChange};
-use crate::facts::{EXPIRES_IN, Fact, Facts};
+use crate::facts::{Fact, Facts};
 
 /// What a job or its letter carries at present.
 #[derive(Debug, Default)]
@@ -168,12 +168,7 @@ impl<'a> Replay<'a, '_> {
 
     /// Checks a letter that was sent back.
     fn sent_back(&mut self, row: &RowChange, content: &Content<'a>, letter: &Content<'a>) {
-        // No job expires again.
-        let letter = letter.facts.map(|facts| Facts {
-            headers: facts.headers_without(EXPIRES_IN),
-            ..facts.clone()
-        });
-        self.compare(letter.as_ref(), content, row.at, "a redrive");
+        self.compare(letter.facts, content, row.at, "a redrive");
         if !content.entries.is_empty() {
             self.violation(Rule::History, row.at, "it was redriven with a history");
         }

@@ -87,13 +87,8 @@ impl Replay<'_, '_> {
                 let is_killer = !self.terms.is_calm || facts.is_some_and(Facts::aborts);
                 is_reap && left.crashes + 1 >= self.terms.max_crashes && is_killer
             }
-            "rejected" | "undecodable" | "unhandled" | "timeout" => !is_reap,
+            "rejected" => !is_reap,
             "manual" => true,
-            "expired" => {
-                let facts = self.now.content.facts;
-                let expires = facts.and_then(Facts::expires_at);
-                !is_reap && left.generation == 0 && expires.is_some_and(|expires| at > expires)
-            }
             _ => false,
         };
         self.demand(is_proven, Rule::Cause, at, || {
@@ -101,10 +96,8 @@ impl Replay<'_, '_> {
             format!("{cause} after attempt {attempt} of {max} and {crashes} crashes")
         });
         let given = left.attempt - letter.attempt;
-        let is_refunded = given == 1 && !is_reap && ["manual", "expired"].contains(&&*cause);
-        // A job that expired made no attempt.
-        let is_charged = given == i32::from(&*cause == "expired");
-        self.demand(is_charged || is_refunded, Rule::Attempts, at, || {
+        let is_refunded = given == 1 && !is_reap && &*cause == "manual";
+        self.demand(given == 0 || is_refunded, Rule::Attempts, at, || {
             format!(
                 "its letter has {} attempts, but it had {}",
                 letter.attempt, left.attempt

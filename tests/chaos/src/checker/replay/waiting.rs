@@ -1,12 +1,9 @@
-//! Checks a job that waits: how it becomes ready, is cancelled, or has no worker.
-
-use redrive::Payload as _;
+//! Checks a job that waits: how it becomes ready or is cancelled.
 
 use super::Replay;
 use crate::checker::Rule;
 use crate::checker::job_history::ClientChange;
 use crate::db_trace::{Place, RowChange};
-use crate::role::UnhandledWork;
 
 impl Replay<'_, '_> {
     /// Checks a job that moves and waits on.
@@ -51,26 +48,16 @@ impl Replay<'_, '_> {
         let Some(letter) = died else {
             return self.by_client(ClientChange::Erased, change);
         };
-        let kind = self.now.content.facts.map(|facts| &*facts.kind);
-        let is_right = match letter.cause.as_deref() {
-            Some("manual") => {
-                self.by_client(ClientChange::Cancelled, letter);
-                true
-            }
+        match letter.cause.as_deref() {
+            Some("manual") => self.by_client(ClientChange::Cancelled, letter),
             // The rules of groups check what it waited for.
-            Some("diverted") => true,
-            Some("unhandled") => {
-                // The time counts for the kind, so that a job may have waited for less.
-                kind == Some(UnhandledWork::KIND) && left.place == Place::Ready
+            Some("diverted") => {}
+            cause => {
+                let text = format!("it died as {cause:?} without an attempt");
+                return self.violation(Rule::Cause, letter.at, text);
             }
-            _ => false,
-        };
-        if is_right {
-            self.dies(letter, left.generation);
-        } else {
-            let text = format!("it died as {:?} without an attempt", letter.cause);
-            self.violation(Rule::Cause, letter.at, text);
         }
+        self.dies(letter, left.generation);
     }
 
     /// Checks a change that must leave the counts of a job as they are.
