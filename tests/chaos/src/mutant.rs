@@ -190,10 +190,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "claim_groups" "j.id\n                LIMIT 2 * $12::integer\n"
             => "j.id\n                LIMIT 2 * $12::integer FOR UPDATE SKIP LOCKED\n"
         "claim_groups" "LIMIT u.reach\n" => "LIMIT u.reach FOR UPDATE SKIP LOCKED\n";
-    "claim-walks-from-the-first-group" in FairGroups breaks [FairTurn], Statement
-        "claim_groups" "SELECT 1 AS lap, coalesce($9::text, '') AS above UNION ALL SELECT 2, '' WHERE $9::text IS NOT NULL"
-            => "SELECT 1 AS lap, '' AS above"
-        "claim_groups" "ELSE least(r.room, n.share) END" => "ELSE least(r.room, $4::bigint) END";
     "backoff-frees-the-turn" in Groups breaks [GroupOrder], Function
         "free_slots" "IS DISTINCT FROM 'ordered'" => "IS NOT NULL";
     "success-keeps-the-turn" in Groups breaks [Leftover], Statement

@@ -75,8 +75,6 @@ scenarios! {
     Ring jobs::ring,
     /// Jobs of groups fail, die, and hold or divert those behind them
     Groups groups::groups,
-    /// A group with many jobs is beside one with a single job
-    FairGroups groups::fair,
     /// The first job of a group is locked
     LockedHead groups::locked_head,
     /// Fast jobs of groups follow each other in a lease; some fail, die or are slow.

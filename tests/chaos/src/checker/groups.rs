@@ -1,10 +1,9 @@
-//! Checks what the policies of queues promise about groups: order, limits, fair turns, and held and diverted groups.
+//! Checks what the policies of queues promise about groups: order, limits, and held and diverted groups.
 //!
 //! The order of the trace is the order of the turns of a group: a claim that takes a turn waits until the
 //! transaction that ended the previous one has committed.
 
 mod events;
-mod fair;
 mod ordered;
 mod runs;
 
@@ -25,19 +24,10 @@ type Groups<'a> = BTreeMap<(&'a str, &'a str), Vec<GroupEvent<'a>>>;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let groups = events::by_group(run.records);
-    let mut fair: BTreeMap<&str, Vec<&GroupEvent<'_>>> = BTreeMap::new();
     for (&(queue, _), events) in &groups {
-        match policy_of(queue) {
-            Some(GroupPolicy::Ordered(death)) => {
-                ordered::check(events, death, &run.calls, findings);
-            }
-            Some(GroupPolicy::Fair) => fair.entry(queue).or_default().extend(events),
-            _ => {}
+        if let Some(GroupPolicy::Ordered(death)) = policy_of(queue) {
+            ordered::check(events, death, &run.calls, findings);
         }
-    }
-    for events in fair.values_mut() {
-        events.sort_by_key(|event| event.seq);
-        fair::check(events, findings);
     }
     runs::check(run, findings);
     check_releases(run, findings);

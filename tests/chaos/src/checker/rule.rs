@@ -53,7 +53,6 @@ rules! {
     "C32" GroupLimit "a group never has more running handlers than its limit"
     "C33" GroupHold "nothing starts behind a letter that holds its group until it is redriven, closed or released"
     "C34" Diverted "a job is diverted only behind an open letter and without a charge, and later jobs wait for it"
-    "C36" FairTurn "a fair group that waits has its turn before a process takes more than 20 from another one"
     "C37" Paused "a worker that has read of a pause starts no job of the queue until it ends"
     "C38" RateLimit "in every window, a limited queue or group starts at most its burst and its rate times the time"
     "C39" UniqueModes "an enqueue replaces only a waiting job and says so, and a window stores one job"

@@ -6,13 +6,9 @@ use super::serve;
 use crate::client::{Client, grouped, grouped_transactional};
 use crate::environment::Environment;
 use crate::processes::ProcessSpec;
-use crate::role::groups::{DIVERTED, FAIR, HELD, LIMITED, ORDERED, PACED, RATED};
-use crate::role::{Plan, Serves, Work};
+use crate::role::groups::{DIVERTED, HELD, LIMITED, ORDERED, PACED, RATED};
+use crate::role::{Plan, Serves};
 
-/// Enough jobs that one worker claims more than 20 times from their group.
-const MANY: usize = 120;
-/// How long each of them runs, in milliseconds: one claim takes few.
-const RUN: u64 = 30;
 /// The jobs of a group whose followers some job stops.
 const FOLLOWERS: usize = 40;
 /// Jobs per second of the enqueuers for which the rate limits are set: seven of the queue may start per second, and 14
@@ -59,27 +55,6 @@ pub(super) fn groups(env: &mut Environment) {
     env.wait_for_sql("a later job is diverted", &have_ended(&later));
     diverted.redrive(100);
     env.wait_for_sql("the diverted letters recover", &letters_are(5, "recovered"));
-}
-
-/// A group has many jobs when another one gets its only job.
-pub(super) fn fair(env: &mut Environment) {
-    env.set_group_policies();
-    let mut client = Client::open_queue(env, "client", FAIR);
-    let slow = |work: &Work| {
-        grouped("a")(&Work {
-            ms: RUN,
-            ..work.clone()
-        })
-    };
-    client.enqueue_as(&[Plan::Done; MANY], slow);
-    let ids = client.enqueue_as(&[Plan::Done], grouped("b"));
-    env.pass(SEEN);
-    env.add(ProcessSpec {
-        serves: Serves::Groups,
-        slots: 1,
-        ..ProcessSpec::worker()
-    });
-    env.wait_for_sql("the job of the other group ends", &have_ended(&ids));
 }
 
 /// Another session has locked the first job of a group while a worker claims jobs.
