@@ -176,7 +176,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "send_back" "SET state = 'redriving', changed_at" => "SET state = 'open', changed_at";
     "redrive-without-locks" in Operators breaks [RedriveOnce], Function
         "send_back" "FOR UPDATE SKIP LOCKED" => "";
-    "prune-deletes-open-letters" in Prune breaks [Retention], Function
+    "prune-deletes-open-letters" in Keep breaks [Retention], Function
         "prune_letters" "(VALUES ('recovered'), ('discarded'))"
             => "(VALUES ('recovered'), ('discarded'), ('open'))";
     // Mutants of groups: turns, order, limits, and what letters hold.

@@ -65,11 +65,9 @@ scenarios! {
     Unique jobs::unique,
     /// Two operators redrive the same letter
     Operators letters::operators,
-    /// Old letters are pruned, some of them open
-    Prune letters::prune,
     /// A dependency is down, under two workers
     Outage jobs::outage,
-    /// Letters are archived, restored, deleted and redriven by a policy
+    /// Letters are pruned, archived, restored and redriven by a policy
     Keep letters::keep,
     /// The ring turns over full segments and open transactions
     Ring jobs::ring,

@@ -22,8 +22,6 @@ pub(crate) const RATED: &str = "rated";
 /// No policy, but a rate limit of each group.
 pub(crate) const PACED: &str = "paced";
 
-/// All queues with a policy for groups.
-pub(crate) const GROUP_QUEUES: [&str; 5] = [ORDERED, HELD, DIVERTED, LIMITED, FAIR];
 /// The queues in which a letter may hold a group.
 pub(crate) const HOLDING_QUEUES: [&str; 2] = [HELD, DIVERTED];
 /// One of this many jobs may start per second, a few more than are enqueued.
@@ -52,7 +50,7 @@ pub(crate) fn policy_of(queue: &str) -> Option<GroupPolicy> {
 
 /// Sets the policies. Jobs that became ready before have no turn, so this comes before all jobs.
 pub(crate) fn set_policies(db: &Database, operator: &Operator) -> Result<()> {
-    for name in GROUP_QUEUES {
+    for name in OTHER_QUEUES {
         if let Some(policy) = policy_of(name) {
             Queue::new(db, name)?.set_group_policy(policy, operator)?;
         }

@@ -13,14 +13,8 @@ use crate::role::{QUEUE, Work, keeping};
 const POLICY: &str = "chaos-policy";
 /// The key of all jobs of schedules.
 pub(crate) const TICK_KEY: i64 = 0;
-/// The interval of the policy.
-const INTERVAL: Duration = Duration::from_secs(1);
 /// How long the jobs of the schedule without overlaps run, in milliseconds: for more than one interval.
 const LONG: u64 = 2500;
-
-/// The maximum number of letters of a tick of the policy, and the generations that it redrives.
-const BATCH: u32 = 2;
-const GENERATIONS: u32 = 2;
 
 /// A schedule of the rounds.
 #[derive(Clone, Copy, Debug)]
@@ -91,11 +85,11 @@ pub(super) fn set(db: &Database, operator: &Operator) -> Result<()> {
     keeping::set_retention(db, operator)
 }
 
-/// Sets the policy.
+/// Sets the policy, which redrives two letters a second.
 pub(crate) fn set_policy(db: &Database, operator: &Operator) -> Result<()> {
     let policy = Policy::new(LetterFilter::new().queue(QUEUE));
-    let policy = policy.batch(BATCH).generations(GENERATIONS);
-    let schedule = Schedule::every(POLICY, INTERVAL)?.redrive(policy);
+    let policy = policy.batch(2).generations(2);
+    let schedule = Schedule::every(POLICY, Duration::from_secs(1))?.redrive(policy);
     db.schedules().set(&schedule, operator)?;
     Ok(())
 }

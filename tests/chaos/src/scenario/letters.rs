@@ -1,4 +1,4 @@
-//! Scenarios about dead letters: two operators at one letter, a prune, and how long they are kept.
+//! Scenarios about dead letters: two operators at one letter, and how long they are kept.
 
 use std::thread;
 use std::time::Duration;
@@ -8,15 +8,12 @@ use redrive::dlq::LetterFilter;
 
 use super::add_workers;
 use super::conditions::{array, have_recovered, letters_are};
-use crate::client::{Client, with_header};
+use crate::client::Client;
 use crate::db_trace::ask;
 use crate::environment::Environment;
 use crate::mutant::Patch;
 use crate::role::operator::letters_of;
 use crate::role::{Plan, QUEUE, standing};
-
-/// More letters than a tick of the policy redrives.
-const LETTERS: usize = 5;
 
 /// Makes a redrive wait for an advisory lock after it chose its letters.
 pub(super) const BARRIER: Patch = Patch {
@@ -27,11 +24,12 @@ pub(super) const BARRIER: Patch = Patch {
          FOR UPDATE SKIP LOCKED",
 };
 
-/// Opens letters of rejected jobs.
-fn open_letters(env: &mut Environment, client: &mut Client, count: usize) {
+/// Opens letters of rejected jobs. Returns their ids.
+fn open_letters(env: &mut Environment, client: &mut Client, count: usize) -> Vec<i64> {
     add_workers(env, 1);
-    client.enqueue(&vec![Plan::Reject; count]);
+    let ids = client.enqueue(&vec![Plan::Reject; count]);
     env.wait_for_sql("the letters are open", &letters_are(count, "open"));
+    ids
 }
 
 /// Two operators redrive the same letter at once. The second one continues after the letter of the
@@ -74,37 +72,28 @@ pub(super) fn operators(env: &mut Environment) {
 }
 
 /// Makes letters older by an hour.
-fn age(env: &Environment, condition: &str) {
+fn age(env: &Environment, ids: &[i64]) {
     env.age(&format!(
         "UPDATE redrive.dead_letters
          SET died_at = died_at - interval '1 hour', changed_at = changed_at - interval '1 hour'
-         WHERE {condition}"
+         WHERE id = ANY ({})",
+        array(ids)
     ));
 }
 
-/// Two open letters and a recovered one are an hour old when letters older than a minute are
-/// pruned.
-pub(super) fn prune(env: &mut Environment) {
-    let mut client = Client::open(env, "client");
-    open_letters(env, &mut client, 3);
-    client.redrive(1);
-    env.wait_for_sql("one letter recovers", &letters_are(1, "recovered"));
-    age(env, "true");
-    client.ops.prune(Duration::from_mins(1));
-}
-
-/// Letters are archived and restored, and those that are not old enough stay. Then a policy redrives them.
+/// Letters are pruned, or archived and restored, and those that are not old enough or open stay. Then a policy redrives
+/// them.
 pub(super) fn keep(env: &mut Environment) {
     let mut client = Client::open(env, "client");
-    add_workers(env, 1);
-    let ids = client.enqueue_as(&[Plan::Reject; LETTERS], with_header);
-    env.wait_for_sql("the letters are open", &letters_are(LETTERS, "open"));
-    client
-        .ops
-        .discard(&LetterFilter::new().ids([JobId::new(ids[0])]));
-    age(env, &format!("id = ANY ({})", array(&ids[..2])));
+    let only = |id: i64| LetterFilter::new().ids([JobId::new(id)]);
+    let ids = open_letters(env, &mut client, 5);
+    client.ops.discard(&only(ids[0]));
+    age(env, &ids[..2]);
+    client.ops.prune(Duration::from_mins(1));
+    client.ops.discard(&only(ids[2]));
+    age(env, &ids[1..3]);
     client.ops.apply_retention();
     client.ops.restore(&letters_of(QUEUE));
     standing::set_policy(client.database(), &client.ops.operator).expect("set a policy");
-    env.wait_for_sql("the redriven jobs succeed", &have_recovered(&ids));
+    env.wait_for_sql("the redriven jobs succeed", &have_recovered(&ids[1..]));
 }
