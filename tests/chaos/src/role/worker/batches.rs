@@ -1,7 +1,7 @@
 //! The handler of batches: it decides about some jobs by their plans, and lets the end of the batch decide about the
 //! others.
 
-use redrive::{Batch, BatchJob, Failure, NewJob};
+use redrive::{Batch, BatchJob, Failure};
 
 use super::handlers::{Ending, Handlers};
 use crate::history::{HandlerEvent, InBatch, Phase};
@@ -33,20 +33,7 @@ impl Handlers {
             }
         }
         let open = members.iter().filter(|member| member.is_open);
-        match end {
-            Ending::Done => {
-                open.for_each(|member| self.write(&member.attempt, Phase::Done));
-                Ok(())
-            }
-            Ending::Failed(failed) => {
-                open.for_each(|member| self.write_failed(&member.attempt, &failed));
-                Err(failed.failure)
-            }
-            Ending::Panics(message) => {
-                open.for_each(|member| self.write_panicked(&member.attempt, &message));
-                std::panic::panic_any(message);
-            }
-        }
+        self.end(open.map(|member| &member.attempt), end)
     }
 
     fn begin<'a>(&self, batch: &'a Batch<BatchWork>) -> Vec<RunningMember<'a>> {
@@ -66,10 +53,7 @@ impl Handlers {
     fn decide(&self, member: &mut RunningMember<'_>) -> Result<Ending, Failure> {
         let (job, attempt) = (member.job, &member.attempt);
         let work = &job.payload().0;
-        self.write_checkpoints(job, attempt, work.steps)?;
-        if work.follow_ups > 0 {
-            job.then(NewJob::new(&work.follow_up(attempt.generation))?)?;
-        }
+        self.prepare(job, attempt, work)?;
         match self.ending(attempt, work) {
             Ending::Done if is_decided(work) => {
                 member.is_open = false;

@@ -126,14 +126,14 @@ impl Handlers {
             .insert(job)
     }
 
-    /// Writes the checkpoints of an attempt, each greater than the one before.
-    pub(super) fn write_checkpoints<P>(
+    /// Writes the checkpoints of an attempt, each greater than the one before, and asks for its follow-up.
+    pub(super) fn prepare<P>(
         &self,
         job: &Job<P>,
         attempt: &HandlerEvent,
-        steps: u32,
+        work: &Work,
     ) -> redrive::Result<()> {
-        for _ in 0..steps {
+        for _ in 0..work.steps {
             let value = job.last_checkpoint()?.unwrap_or(0_u64) + 1;
             self.log.write(&HandlerEvent {
                 checkpoint: Some(value),
@@ -141,7 +141,10 @@ impl Handlers {
             });
             job.checkpoint(&value)?;
         }
-        Ok(())
+        match work.follow_ups {
+            0 => Ok(()),
+            _ => job.then(NewJob::new(&work.follow_up(attempt.generation))?),
+        }
     }
 
     /// Fails if the gateway is down.
@@ -160,22 +163,28 @@ impl Handlers {
         attempt: &HandlerEvent,
         work: &Work,
     ) -> Result<(), Failure> {
-        self.write_checkpoints(job, attempt, work.steps)?;
-        if work.follow_ups > 0 {
-            job.then(NewJob::new(&work.follow_up(attempt.generation))?)?;
-        }
+        self.prepare(job, attempt, work)?;
         self.sleep(work.ms);
-        match self.ending(attempt, work) {
+        self.end([attempt].into_iter(), self.ending(attempt, work))
+    }
+
+    /// Ends attempts as planned, after writing how.
+    pub(super) fn end<'a>(
+        &self,
+        attempts: impl Iterator<Item = &'a HandlerEvent>,
+        end: Ending,
+    ) -> Result<(), Failure> {
+        match end {
             Ending::Done => {
-                self.write(attempt, Phase::Done);
+                attempts.for_each(|attempt| self.write(attempt, Phase::Done));
                 Ok(())
             }
             Ending::Failed(failed) => {
-                self.write_failed(attempt, &failed);
+                attempts.for_each(|attempt| self.write_failed(attempt, &failed));
                 Err(failed.failure)
             }
             Ending::Panics(message) => {
-                self.write_panicked(attempt, &message);
+                attempts.for_each(|attempt| self.write_panicked(attempt, &message));
                 std::panic::panic_any(message);
             }
         }
