@@ -63,7 +63,7 @@ fn check_delay(job: &JobHistory, span: &LeaseSpan, result: Option<Phase>, findin
         (LeaseEnd::Charged { .. }, Some(Phase::Retry)) => {
             micros(BACKOFF_STEP * span.attempt.unsigned_abs())
         }
-        (LeaseEnd::Refunded { .. }, Some(Phase::Snooze)) => micros(SNOOZE),
+        (LeaseEnd::Refunded, Some(Phase::Snooze)) => micros(SNOOZE),
         _ => return,
     };
     let text = match (span.waits, &span.end) {
@@ -92,10 +92,7 @@ fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms, findings:
     };
     if at > span.to
         && !terms.claim_may_be_lost(at)
-        && matches!(
-            span.end,
-            LeaseEnd::Charged { .. } | LeaseEnd::Refunded { .. }
-        )
+        && matches!(span.end, LeaseEnd::Charged { .. } | LeaseEnd::Refunded)
     {
         let text = format!("it began {} µs after its worker returned it", at - span.to);
         findings.add(Rule::NoOverlap, job.job, at, text);
@@ -134,11 +131,11 @@ fn check_verdict(
         (LeaseEnd::Held | LeaseEnd::Reaped | LeaseEnd::ReapedDead, _)
         | (LeaseEnd::Done, Some(Phase::Done))
         | (LeaseEnd::Charged { .. }, Some(Phase::Retry))
-        | (LeaseEnd::Refunded { .. }, Some(Phase::Snooze | Phase::Outage)) => return,
+        | (LeaseEnd::Refunded, Some(Phase::Snooze | Phase::Outage)) => return,
         (LeaseEnd::Charged { .. }, _) if is_excused(is_transactional) => return,
         (LeaseEnd::Charged { refunds }, None) if is_spent(*refunds) && has_begun => return,
-        (LeaseEnd::Refunded { .. }, Some(_)) if is_excused(true) => return,
-        (LeaseEnd::Refunded { .. }, None) if !has_begun || !is_spent(span.refunds) => return,
+        (LeaseEnd::Refunded, Some(_)) if is_excused(true) => return,
+        (LeaseEnd::Refunded, None) if !has_begun || !is_spent(span.refunds) => return,
         (LeaseEnd::Done, _) => (Rule::Verdict, "it succeeded".to_owned()),
         (LeaseEnd::Charged { .. } | LeaseEnd::Dead { .. }, Some(Phase::Outage | Phase::Snooze))
             if !is_cancelled(&span.end) =>
@@ -149,8 +146,8 @@ fn check_verdict(
             )
         }
         (LeaseEnd::Charged { .. }, _) => (Rule::Verdict, "its attempt was charged".to_owned()),
-        (LeaseEnd::Refunded { .. }, Some(_)) => (Rule::Verdict, "it was refunded".to_owned()),
-        (LeaseEnd::Refunded { .. }, None) => {
+        (LeaseEnd::Refunded, Some(_)) => (Rule::Verdict, "it was refunded".to_owned()),
+        (LeaseEnd::Refunded, None) => {
             let times = span.refunds + 1;
             (Rule::Attempts, format!("it was refunded {times} times"))
         }
@@ -226,7 +223,7 @@ fn check_entry(
             .as_ref()
             .is_some_and(|entry| entry.outcome == "worker_lost"),
         // A fault may have lost the result; a snooze and a release are no failures.
-        (LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. }, None, _) => true,
+        (LeaseEnd::Refunded | LeaseEnd::Dead { .. }, None, _) => true,
         (LeaseEnd::Charged { .. }, None, failure) => failure.is_none(),
         (_, Some(entry), Some(end)) if is_error_of(entry, end) => true,
         // A worker that knows of the cancellation dead-letters a job instead of letting it snooze, also if

@@ -54,7 +54,7 @@ fn has_failed(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms) -> bool {
     };
     let is_stored = match span.end {
         LeaseEnd::Charged { .. } => true,
-        LeaseEnd::Refunded { .. } => terms.is_calm,
+        LeaseEnd::Refunded => terms.is_calm,
         _ => false,
     };
     is_stored && result_of(span, Some(attempt)) == Some(Phase::Retry)

@@ -100,9 +100,7 @@ pub(crate) enum LeaseEnd {
         refunds: i32,
     },
     /// It returned, and its attempt was refunded.
-    Refunded {
-        refunds: i32,
-    },
+    Refunded,
     /// Its worker dead-lettered it. The attempt of a cancelled job that never ran is refunded.
     Dead {
         cause: Arc<str>,

@@ -64,7 +64,7 @@ impl Replay<'_, '_> {
             (false, 0) => LeaseEnd::Charged { refunds },
             (false, 1) => {
                 self.findings.count("released");
-                LeaseEnd::Refunded { refunds }
+                LeaseEnd::Refunded
             }
             (_, given) => {
                 let text = format!("{given} attempts were refunded");
