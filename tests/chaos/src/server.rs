@@ -14,8 +14,6 @@ pub(crate) use disk::{Ballast, Disk, can_mount};
 
 /// How long a start, a stop or a recovery may take.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// How often a set-up is tried.
-const START_TRIES: usize = 3;
 /// The database of all processes.
 const DATABASE: &str = "chaos";
 
@@ -34,29 +32,20 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Creates a server and starts it. `programs` is the folder of PostgreSQL's programs. Another process may take the
-    /// port, or a busy machine be slow.
+    /// Creates a server and starts it. `programs` is the folder of PostgreSQL's programs. A play whose server does not
+    /// start, as when another process took its port, is played again.
     pub(crate) fn start_new(programs: &Path, disk: Disk) -> Server {
-        let mut errors = Vec::new();
-        for _ in 0..START_TRIES {
-            match Server::try_start_new(&place_of(programs), disk) {
-                Ok(server) => return server,
-                Err(error) => errors.push(error),
-            }
-        }
-        panic!("cannot set up a server: {errors:?}");
-    }
-
-    fn try_start_new(programs: &Path, disk: Disk) -> Result<Server, String> {
-        let server = Server::new(programs, disk);
+        let server = Server::new(&place_of(programs), disk);
         let small = server.log_folder();
         let options: Vec<&str> = small.as_deref().into_iter().collect();
-        server.initialize(&options, SETTINGS)?;
-        server.try_start()?;
-        Client::connect(&server.url_of("postgres"), NoTls)
-            .and_then(|mut client| client.batch_execute(&format!("CREATE DATABASE {DATABASE}")))
-            .map_err(|error| error.to_string())?;
-        Ok(server)
+        let created = server.initialize(&options, SETTINGS);
+        created.expect("create a server");
+        server.start();
+        let client = Client::connect(&server.url_of("postgres"), NoTls);
+        let query = format!("CREATE DATABASE {DATABASE}");
+        let created = client.and_then(|mut client| client.batch_execute(&query));
+        created.expect("create the database");
+        server
     }
 
     fn new(programs: &Path, disk: Disk) -> Server {
