@@ -176,24 +176,21 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     insist(stop, || standing::set(&db, &ops.operator));
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(random.u64(20..150)));
-        match random.u32(0..4) {
-            0 => keep_up(options, &ops, &mut random),
-            _ => operate(options, &ops, &mut random),
-        }
+        operate(options, &ops, &mut random);
     }
 }
 
-/// Carries out one of the frequent operations.
+/// Carries out one of the operations, by their weights.
 fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
     let letters = letters_of(QUEUE);
     let some = letters.clone().limit(random.u64(1..60));
-    match random.u32(0..51) {
+    match random.u32(0..66) {
         0..=5 => ops.redrive(&some),
-        6 | 10 => ops.reopen(&some),
-        7 | 11 => ops.discard(&letters.limit(2)),
-        8..=9 | 49..=50 => ops.run(&some),
-        12..=13 => ops.edit(&some, &format!(r#"{{"edited": {}}}"#, random.u32(0..1000))),
-        14..=16 | 21..=23 => {
+        6..=7 => ops.reopen(&some),
+        8..=9 => ops.discard(&letters.limit(2)),
+        10..=13 => ops.run(&some),
+        14..=15 => ops.edit(&some, &format!(r#"{{"edited": {}}}"#, random.u32(0..1000))),
+        16..=21 => {
             // With a backlog, none of the latest live jobs runs.
             let state = if random.bool() {
                 ""
@@ -204,28 +201,38 @@ fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
                 ops.cancel(id, random.bool());
             }
         }
-        17..=18 | 24..=26 => {
+        22..=26 => {
             if let Some(id) = recent_job(options, "", random) {
                 ops.set_priority(id, random.i16(-3..=3));
             }
         }
         // The pause ends without the operator, whose process may be killed.
-        19 => {
+        27 => {
             let end = PauseEnd::After(Duration::from_millis(random.u64(50..1500)));
             ops.pause(QUEUE, end);
         }
-        20 => ops.resume(QUEUE),
-        27..=28 => ops.deliver(&letters.limit(random.u64(1..4))),
-        29 => ops.open_breaker(Duration::from_millis(random.u64(50..1500))),
-        31..=42 => operate_groups(ops, random),
-        43..=44 => {
+        28 => ops.resume(QUEUE),
+        29..=30 => ops.deliver(&letters.limit(random.u64(1..4))),
+        31 => ops.open_breaker(Duration::from_millis(random.u64(50..1500))),
+        32..=43 => operate_groups(ops, random),
+        44..=45 => {
             let name = SCHEDULES[random.usize(0..SCHEDULES.len())].name;
             match random.u32(0..4) {
                 0 => ops.trigger(name),
                 other => ops.pause_schedule(name, other == 1),
             }
         }
-        45..=48 => change_waiting(ops, random),
+        46..=49 => change_waiting(ops, random),
+        50..=53 => ops.apply_retention(),
+        54..=56 => ops.restore(&some),
+        57 => ops.delete_archived(&letters.limit(1)),
+        58..=59 => ops.undo(&some),
+        60..=63 => ops.close_breaker(),
+        64 => {
+            if let Some(id) = recent_job(options, "", random) {
+                ops.erase(id);
+            }
+        }
         _ => ops.prune(PRUNE_AGE),
     }
 }
@@ -247,23 +254,6 @@ fn operate_groups(ops: &Operations, random: &mut fastrand::Rng) {
         _ => {
             let queue = HOLDING_QUEUES[random.usize(0..HOLDING_QUEUES.len())];
             ops.with_held_group(queue, random);
-        }
-    }
-}
-
-/// Carries out one of the rarer operations.
-fn keep_up(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
-    let few = letters_of(QUEUE).limit(random.u64(1..20));
-    match random.u32(0..15) {
-        0..=3 => ops.apply_retention(),
-        4..=6 => ops.restore(&few),
-        7 => ops.delete_archived(&few.limit(1)),
-        8..=9 => ops.undo(&few),
-        10..=13 => ops.close_breaker(),
-        _ => {
-            if let Some(id) = recent_job(options, "", random) {
-                ops.erase(id);
-            }
         }
     }
 }
