@@ -143,6 +143,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
             => "pg_postmaster_start_time() + 0 * interval '1 millisecond'";
     "reap-returns-done-jobs" in Kill breaks [NotInvented OnePlace], Statement
         "reap" "WHERE j.id <> ALL (e.done)" => "WHERE j.id > 0";
+    "reap-returns-a-cancelled-job" in Kill breaks [Cancelled], Statement
+        "reap" " OR j.id = ANY (e.cancelled) AS is_dead" => " AS is_dead";
     // Mutants of enqueues, unique keys and the ring.
     "enqueue-loses-jobs" in Work breaks [Honest], Statement
         "enqueue" "WHERE i.delay_ms = 0" => "WHERE i.delay_ms = 0 AND i.ordinal = 1";

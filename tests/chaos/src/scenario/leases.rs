@@ -59,7 +59,7 @@ pub(super) fn pause(env: &mut Environment) {
 }
 
 /// A worker dies with a lease in which a finished and a rejected job are settled and at least two
-/// others are not.
+/// others are not. One of these was cancelled.
 pub(super) fn kill(env: &mut Environment) {
     use Plan::{Done, Hold, Reject};
     let mut client = Client::open(env, "client");
@@ -72,6 +72,7 @@ pub(super) fn kill(env: &mut Environment) {
         ids[1], ids[2]
     );
     env.wait_for_sql("a lease is partly settled", &condition);
+    client.ops.cancel(ids[3], false);
     env.inject(Fault::Kill, Duration::ZERO, 0);
     env.wait_for_sql("the lease is reaped", &have_left_a_lease(&ids));
 }
