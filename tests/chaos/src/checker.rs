@@ -38,6 +38,9 @@ pub(crate) use rule::Rule;
 
 /// How long a commit may take until others see it, in microseconds.
 const IN_FLIGHT: i64 = 250_000;
+/// How many crashes make a job a letter, and how many refunds a job that had started may have.
+const MAX_CRASHES: i32 = 3;
+const MAX_REFUNDS: i32 = 10;
 
 /// All records of a run.
 #[derive(Debug, Default)]
@@ -80,9 +83,6 @@ pub(crate) struct Records {
 pub(crate) struct Terms {
     /// In microseconds.
     pub(crate) lease: i64,
-    pub(crate) max_crashes: i32,
-    /// How many refunds a job that had started may have.
-    pub(crate) max_refunds: i32,
     pub(crate) server_starts: Vec<i64>,
     /// Acknowledged work of these times may be lost, because a lagging standby was promoted.
     pub(crate) lossy_windows: Vec<(i64, i64)>,

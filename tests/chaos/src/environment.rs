@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::limits::MAX_CRASHES;
 use redrive::{Database, Operator, Pooler};
 use redrive_servers::{PgBouncer, Proxy};
 use rustix::process::Signal;
@@ -106,8 +105,6 @@ impl Environment {
             processes,
             terms: Terms {
                 lease: micros(setup.lease),
-                max_crashes: MAX_CRASHES.cast_signed(),
-                max_refunds: 10,
                 ..Terms::default()
             },
             setup,

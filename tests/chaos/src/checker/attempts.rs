@@ -5,7 +5,7 @@ mod assignment;
 
 use crate::checker::entries::Entry;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Records, Rule, Terms};
+use crate::checker::{Findings, MAX_REFUNDS, Records, Rule, Terms};
 use crate::clock::micros;
 use crate::history::{HandlerEvent, Phase};
 use crate::role::{BACKOFF_STEP, SNOOZE};
@@ -126,7 +126,7 @@ fn check_verdict(
         may_be && !terms.is_calm
     };
     // Its refunds are used up.
-    let is_spent = |refunds: i32| refunds >= terms.max_refunds;
+    let is_spent = |refunds: i32| refunds >= MAX_REFUNDS;
     let (rule, what) = match (&span.end, result) {
         (LeaseEnd::Held | LeaseEnd::Reaped | LeaseEnd::ReapedDead, _)
         | (LeaseEnd::Done, Some(Phase::Done))

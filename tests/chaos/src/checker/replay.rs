@@ -15,7 +15,7 @@ use uuid::Uuid;
 use content::Content;
 
 use crate::checker::job_history::{JobHistory, LeaseSpan};
-use crate::checker::{Findings, Grant, Rule, Terms};
+use crate::checker::{Findings, Grant, MAX_CRASHES, Rule, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
 use crate::facts::Facts;
 
@@ -288,7 +288,7 @@ impl<'a> Replay<'a, '_> {
             "a claim changed its generation, crashes or refunds".to_owned()
         });
         let crashes = entered.crashes;
-        self.demand(crashes < self.terms.max_crashes, Rule::Attempts, at, || {
+        self.demand(crashes < MAX_CRASHES, Rule::Attempts, at, || {
             format!("it was claimed after {crashes} crashes")
         });
         let Some(lease) = entered.lease else { return };

@@ -101,8 +101,6 @@ fn succeeded() -> Records {
         handlers: vec![handled(15, Phase::Begin), handled(25, Phase::Done)],
         terms: Terms {
             lease: SECOND,
-            max_crashes: 3,
-            max_refunds: 10,
             is_calm: true,
             ..Terms::default()
         },

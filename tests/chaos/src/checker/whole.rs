@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::checker::job_history::{ClientChange, LeaseSpan};
-use crate::checker::{Findings, Rule, Run};
+use crate::checker::{Findings, MAX_CRASHES, Rule, Run};
 use crate::history::{ClientEvent, HandlerEvent, Operation};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
@@ -80,7 +80,7 @@ fn check_suspects(run: &Run<'_>, findings: &mut Findings) {
     let mut suspects: Vec<_> = leased.filter(|(.., span)| span.crashes > 0).collect();
     suspects.sort_by_key(|(begin, ..)| begin.at);
     let place = |begin: &HandlerEvent| (begin.process.clone(), run.jobs[&begin.job].queue.clone());
-    let is_last_chance = |span: &LeaseSpan| span.crashes + 1 >= run.terms.max_crashes;
+    let is_last_chance = |span: &LeaseSpan| span.crashes + 1 >= MAX_CRASHES;
     for (at, (begin, _, span)) in suspects.iter().enumerate() {
         let is_beside = suspects[..at].iter().any(|(older, until, of)| {
             *until > begin.at

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Replay;
 use crate::checker::job_history::LeaseEnd;
-use crate::checker::{IN_FLIGHT, Rule};
+use crate::checker::{IN_FLIGHT, MAX_CRASHES, MAX_REFUNDS, Rule};
 use crate::db_trace::RowChange;
 use crate::facts::Facts;
 
@@ -51,7 +51,7 @@ impl Replay<'_, '_> {
         });
         let is_refund = !is_reap && entered.refunds == left.refunds + 1;
         let is_lawful = is_refund || entered.refunds == left.refunds;
-        let is_within = entered.refunds <= self.terms.max_refunds;
+        let is_within = entered.refunds <= MAX_REFUNDS;
         self.demand(is_lawful && is_within, Rule::Attempts, at, || {
             format!("{} refunds follow {}", entered.refunds, left.refunds)
         });
@@ -85,7 +85,7 @@ impl Replay<'_, '_> {
             "worker_lost" => {
                 let facts = self.now.content.facts;
                 let is_killer = !self.terms.is_calm || facts.is_some_and(Facts::aborts);
-                is_reap && left.crashes + 1 >= self.terms.max_crashes && is_killer
+                is_reap && left.crashes + 1 >= MAX_CRASHES && is_killer
             }
             "rejected" => !is_reap,
             "manual" => true,
