@@ -70,31 +70,26 @@ END
 $$;
 CREATE FUNCTION chaos.trace_lease() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    l    redrive.leases := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-    gone bigint[] := CASE TG_OP WHEN 'INSERT' THEN '{}' ELSE OLD.done END;
+    l      redrive.leases := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    was    redrive.leases := CASE TG_OP WHEN 'INSERT' THEN NEW ELSE OLD END;
+    change text := CASE WHEN TG_OP = 'INSERT' THEN 'i' WHEN TG_ARGV[0] = 'checkpoints' THEN 'e' ELSE 'o' END;
 BEGIN
     -- A compaction inserts the same rows again.
     IF current_query() LIKE '%redrive.compact()%' THEN
         RETURN NULL;
     END IF;
-    IF TG_OP = 'INSERT' OR TG_ARGV[0] = 'checkpoints' THEN
-        INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
-                                 unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
-        SELECT j.id, 'l', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'e' END, j.attempt, j.max_attempts, j.generation,
-               j.crashes, j.refunds, l.lease_id, l.worker_id, (j.meta).unique_key,
-               j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), (j.meta).headers, (j.meta).group_key, j.history,
-               l.queue
-        FROM redrive.jobs_of(l) j
-        WHERE TG_OP = 'INSERT' OR j.id <> ALL (l.done) AND (j.meta).headers IS DISTINCT FROM
-            (SELECT (o.meta).headers FROM redrive.jobs_of(OLD) o WHERE o.id = j.id);
-        RETURN NULL;
-    END IF;
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker)
-    SELECT j.id, 'l', 'o', j.attempt, j.max_attempts, j.generation,
-           j.crashes, j.refunds, l.lease_id, l.worker_id
+    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
+                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
+    SELECT j.id, 'l', change, j.attempt, j.max_attempts, j.generation,
+           j.crashes, j.refunds, l.lease_id, l.worker_id, (j.meta).unique_key,
+           CASE WHEN change <> 'o' THEN j.kind END, j.priority, j.payload, chaos.micros(j.enqueued_at), (j.meta).headers,
+           (j.meta).group_key, j.history, l.queue
     FROM redrive.jobs_of(l) j
-    WHERE j.id <> ALL (gone)
-        AND (TG_OP <> 'UPDATE' OR j.id = ANY (l.done));
+    WHERE CASE change
+        WHEN 'i' THEN true
+        WHEN 'e' THEN j.id <> ALL (l.done) AND (j.meta).headers IS DISTINCT FROM
+            (SELECT (o.meta).headers FROM redrive.jobs_of(was) o WHERE o.id = j.id)
+        ELSE j.id <> ALL (was.done) AND (TG_OP = 'DELETE' OR j.id = ANY (l.done)) END;
     RETURN NULL;
 END
 $$;
