@@ -135,6 +135,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
             => "interval '1 millisecond')\n            < statement_timestamp() + interval '1 hour'";
     "renewal-names-a-missing-column" in LongRun breaks [ValidSql], Statement
         "renew" "clock_timestamp() + u.lease_ms" => "clock_timestamp() + u.lease";
+    "renewal-extends-no-lease" in LongRun breaks [NoOverlap], Statement
+        "renew" "SET expires_at = excluded.expires_at" => "SET expires_at = w.expires_at";
     "stop-keeps-its-leases" in Carry breaks [CleanStop], Statement
         "release" "l.lease_id <> ALL ($3::uuid[])" => "l.lease_id <> ALL ($3::uuid[]) AND false"
         "locked_leases" "SELECT count(*) AS leases" => "SELECT 0 * count(*) AS leases";
@@ -154,6 +156,11 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
                       SELECT nextval('redrive.job_id'), t.kind, t.payload, t.delay_ms, t.priority, t.max_attempts, t.ordinal
                       FROM incoming t) i
                 WHERE i.delay_ms = 0";
+    "follow-ups-are-lost" in Work breaks [FollowUp], Statement
+        "enqueue" "WHERE i.delay_ms = 0" => "WHERE i.delay_ms = 0 AND (i.payload ->> 'key')::bigint >= 0"
+        "enqueue_one" "VALUES ((SELECT r.segment FROM redrive.ring r), -2 * $4::smallint, $1::text, $2::text, $3::json, redrive.new_meta($4::smallint, $5::integer))"
+            => "SELECT r.segment, -2 * $4::smallint, $1::text, $2::text, $3::json, redrive.new_meta($4::smallint, $5::integer)
+                FROM redrive.ring r WHERE ($3::json ->> 'key')::bigint >= 0";
     "retry-frees-the-key" in Unique breaks [OneOfAKey], Statement
         "settle" "s.unique_key IS NOT NULL AND s.verdict = 'done'"
             => "s.unique_key IS NOT NULL AND s.verdict IN ('done', 'retry')";
