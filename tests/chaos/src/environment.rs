@@ -233,7 +233,7 @@ impl Environment {
 
     /// Lets all held handlers finish.
     pub(crate) fn open_all_gates(&self) {
-        gate::open_all(self.folder.path());
+        gate::open(self.folder.path(), gate::OF_ALL);
     }
 
     /// Connects to the server without a proxy.

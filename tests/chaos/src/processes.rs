@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::history::{ClientEvent, ClientLog};
-use crate::role::{Gateway, JobMix, LIVES, Options, Role, Serves};
+use crate::role::{Gateway, JobMix, LIVES, Options, Role};
 
 /// How long the supervisor waits before it restarts a process.
 const RESTART_DELAY: Duration = Duration::from_millis(150);
@@ -23,7 +23,8 @@ pub(crate) struct ProcessSpec {
     pub(crate) mix: JobMix,
     pub(crate) gateway: Gateway,
     pub(crate) grace: Duration,
-    pub(crate) serves: Serves,
+    /// Whether a worker serves the other queues, too: those with groups, and those with rate limits.
+    pub(crate) serves_others: bool,
     /// How many jobs a worker runs at a time.
     pub(crate) slots: usize,
     /// The longest time that a worker's handler runs, in milliseconds.
@@ -54,7 +55,7 @@ impl ProcessSpec {
             mix: JobMix::Mixed,
             gateway: Gateway::Shaky,
             grace: Duration::from_millis(1500),
-            serves: Serves::Main,
+            serves_others: false,
             slots: 4,
             longest_run: u64::MAX,
         }

@@ -71,28 +71,6 @@ pub(crate) enum JobMix {
     Grouped,
 }
 
-/// Which queues a worker serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Serves {
-    /// The main queue.
-    Main,
-    /// The other queues: those with groups, and those with rate limits.
-    Groups,
-    All,
-}
-
-impl Serves {
-    /// Returns the names of the queues.
-    fn queues(self) -> Vec<&'static str> {
-        let groups = match self {
-            Serves::Main => &[][..],
-            Serves::Groups | Serves::All => &OTHER_QUEUES[..],
-        };
-        let main = (self != Serves::Groups).then_some(QUEUE);
-        main.into_iter().chain(groups.iter().copied()).collect()
-    }
-}
-
 /// The parameters of a process, which it gets as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Options {
@@ -118,8 +96,17 @@ impl Options {
 
     /// Returns how many connections the process needs.
     fn connections(&self) -> u32 {
-        let workers = u32::try_from(self.spec.serves.queues().len()).unwrap_or(1);
+        let workers = u32::try_from(self.queues().len()).unwrap_or(1);
         WORKER_CONNECTIONS * workers.max(2)
+    }
+
+    /// Returns the queues that a worker serves.
+    fn queues(&self) -> Vec<&'static str> {
+        let mut queues = vec![QUEUE];
+        if self.spec.serves_others {
+            queues.extend(OTHER_QUEUES);
+        }
+        queues
     }
 
     fn named_url(&self) -> String {

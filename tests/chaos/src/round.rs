@@ -9,7 +9,7 @@ use crate::checker;
 use crate::environment::{Environment, Setup};
 use crate::fault::Fault;
 use crate::processes::ProcessSpec;
-use crate::role::{JobMix, Serves, gateway};
+use crate::role::{JobMix, gateway};
 use crate::schedule::schedule;
 use crate::server::Disk;
 use crate::verdict::Verdict;
@@ -54,7 +54,7 @@ impl Round<'_> {
         for _ in 0..WORKERS {
             env.add(ProcessSpec {
                 slots: SLOTS,
-                serves: Serves::All,
+                serves_others: true,
                 ..ProcessSpec::worker()
             });
         }

@@ -20,7 +20,6 @@ use crate::checker::{self, Findings};
 use crate::environment::{Environment, Finished, Setup};
 use crate::mutant::{Kind, Mutant};
 use crate::processes::ProcessSpec;
-use crate::role::Serves;
 
 /// How long a scenario waits for a state, and how long the drain may take. A drain that is stuck ends earlier, and a
 /// busy machine needs minutes to run hundreds of suspects.
@@ -124,16 +123,19 @@ impl Scenario {
     }
 }
 
-/// Adds workers of these queues.
-fn serve(env: &mut Environment, serves: Serves, count: usize) {
+/// Adds workers of the main queue.
+fn add_workers(env: &mut Environment, count: usize) {
     for _ in 0..count {
-        env.add(ProcessSpec {
-            serves,
-            ..ProcessSpec::worker()
-        });
+        env.add(ProcessSpec::worker());
     }
 }
 
-fn add_workers(env: &mut Environment, count: usize) {
-    serve(env, Serves::Main, count);
+/// Adds workers of all queues.
+fn serve_all(env: &mut Environment, count: usize) {
+    for _ in 0..count {
+        env.add(ProcessSpec {
+            serves_others: true,
+            ..ProcessSpec::worker()
+        });
+    }
 }

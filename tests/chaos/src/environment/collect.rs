@@ -5,12 +5,11 @@ use std::time::Duration;
 use super::{Environment, Finished, harness};
 use crate::checker::{Records, Terms};
 use crate::db_trace::{ask, query, read};
-use crate::gate;
 use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine, Phase};
 use crate::processes::ProcessSpec;
 use crate::role::groups::HELD;
 use crate::role::operator::Operations;
-use crate::role::{Gateway, Role, Serves, standing};
+use crate::role::{Gateway, Role, standing};
 
 /// The name of the drain in the history.
 const DRAIN: &str = "drain";
@@ -48,7 +47,7 @@ impl Environment {
     /// Ends all faults, lets new workers drain the queue for at most `timeout`, and reads the
     /// records.
     pub(crate) fn finish(mut self, timeout: Duration) -> Finished {
-        gate::open_all(self.folder.path());
+        self.open_all_gates();
         self.processes.heal();
         if !self.server.is_up() {
             self.start_server();
@@ -78,7 +77,7 @@ impl Environment {
             self.add(ProcessSpec {
                 gateway: Gateway::Up,
                 longest_run: DRAIN_RUN,
-                serves: Serves::All,
+                serves_others: true,
                 ..ProcessSpec::worker()
             });
         }

@@ -80,7 +80,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
             )
             .start()
     };
-    let queues = options.spec.serves.queues().into_iter();
+    let queues = options.queues().into_iter();
     let workers: Vec<Worker> = queues
         .filter_map(|name| insist(stop, || start(name)))
         .collect();

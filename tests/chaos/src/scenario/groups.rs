@@ -2,12 +2,12 @@
 
 use super::conditions::{are_claimed, at_least_claimed, have_ended, letters_are};
 use super::jobs::SEEN;
-use super::serve;
+use super::serve_all;
 use crate::client::{Client, grouped, grouped_transactional};
 use crate::environment::Environment;
 use crate::processes::ProcessSpec;
+use crate::role::Plan;
 use crate::role::groups::{DIVERTED, HELD, LIMITED, ORDERED, PACED, RATED};
-use crate::role::{Plan, Serves};
 
 /// The jobs of a group whose followers some job stops.
 const FOLLOWERS: usize = 40;
@@ -32,7 +32,7 @@ pub(super) fn groups(env: &mut Environment) {
     let lasting = held.enqueue_as(&[RejectAlways, Done], grouped("b"));
     let behind = diverted.enqueue_as(&[Reject, Done, Done], grouped("a"));
     env.pass(SEEN);
-    serve(env, Serves::Groups, 2);
+    serve_all(env, 2);
     env.wait_for_sql("the ordered jobs end", &have_ended(&ids));
     env.wait_for_sql("two jobs run", &at_least_claimed(&together, 2));
     env.open_all_gates();
@@ -67,7 +67,7 @@ pub(super) fn locked_head(env: &mut Environment) {
     let query = "SELECT FROM redrive.jobs_waiting WHERE id = $1 FOR UPDATE";
     lock.execute(query, &[&ids[0]]).expect("lock a job");
     env.pass(SEEN);
-    serve(env, Serves::Groups, 1);
+    serve_all(env, 1);
     for _ in 0..3 {
         let after = client.enqueue_as(&[Plan::Done], grouped("b"));
         env.wait_for_sql("a job of another group ends", &have_ended(&after));
@@ -84,7 +84,7 @@ pub(super) fn followers(env: &mut Environment) {
     let mut held = Client::open_queue(env, "held-client", HELD);
     for _ in 0..2 {
         env.add(ProcessSpec {
-            serves: Serves::Groups,
+            serves_others: true,
             slots: 2,
             ..ProcessSpec::worker()
         });
@@ -123,7 +123,7 @@ pub(super) fn rated(env: &mut Environment) {
     let hot = paced.enqueue_as(&[Plan::Done; RATED_JOBS], grouped("hot"));
     let mut others = paced.enqueue_as(&[Plan::Done; 2], grouped("cold"));
     others.extend(paced.enqueue(&[Plan::Done; 20]));
-    serve(env, Serves::Groups, 2);
+    serve_all(env, 2);
     env.wait_for_sql("the other jobs end", &have_ended(&others));
     env.wait_for_sql("the jobs of the queue end", &have_ended(&limited));
     env.wait_for_sql("the jobs of the group end", &have_ended(&hot));

@@ -7,16 +7,14 @@ use postgres::Client as Connection;
 use redrive::{NewJob, PauseEnd, Replace};
 
 use super::conditions::{have_ended, have_renewed, is_claimed_times, last_renewal};
-use super::{add_workers, serve};
+use super::{add_workers, serve_all};
 use crate::client::{Client, delayed, transactional};
 use crate::db_trace::ask;
 use crate::environment::Environment;
 use crate::fault::Fault;
 use crate::history::Operation;
 use crate::processes::ProcessSpec;
-use crate::role::{
-    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, Serves, gateway, standing,
-};
+use crate::role::{BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, gateway, standing};
 
 /// Longer than the checker allows a commit to take until others see it.
 pub(super) const SEEN: Duration = Duration::from_millis(600);
@@ -243,7 +241,7 @@ pub(super) fn scheduled(env: &mut Environment) {
     };
     let client = Client::open(env, "client");
     standing::set_schedules(client.database(), &client.ops.operator).expect("set the schedules");
-    serve(env, Serves::All, 1);
+    serve_all(env, 1);
     env.wait_for_sql("all schedules tick", &have_ticked(4, "fired"));
     env.wait_for_sql("a tick overlaps", &have_ticked(1, "overlapped"));
     for name in PAUSED {
