@@ -248,6 +248,18 @@ fn what_a_fault_excuses_violates_no_rule() {
 }
 
 #[test]
+fn a_verdict_that_a_fault_excuses_is_counted() {
+    // Its worker returned the job although its handler had succeeded.
+    let mut records = succeeded();
+    records.trace.push(row(3, 30, READY, 0));
+    assert!(rules(&records).contains(&Rule::Verdict));
+    records.terms.is_calm = false;
+    assert!(!rules(&records).contains(&Rule::Verdict));
+    let counted = check(&records).times("verdicts that a fault excuses");
+    assert_eq!(counted, 1);
+}
+
+#[test]
 fn every_rule_is_broken_by_some_history_or_mutant() {
     let by_mutants = MUTANTS.iter().flat_map(|mutant| mutant.rules);
     let by_histories = BROKEN.iter().map(|(.., rule)| rule);
