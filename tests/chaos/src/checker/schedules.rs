@@ -62,7 +62,7 @@ fn check_jobs(
                     false => "was skipped for a job that had ended",
                 }
             }
-            _ => continue,
+            TickOutcome::Missed => continue,
         };
         let text = format!("the tick of {} at {} {text}", tick.schedule, tick.at);
         findings.add(Rule::Schedule, tick.job, tick.at, text);
