@@ -1,13 +1,13 @@
 //! Replays the rows of letters and of the archive: how a letter changes, and when it may be removed.
 
-mod removal;
-
 use std::collections::HashSet;
 
 use crate::checker::requests::{Call, Calls};
 use crate::checker::{Findings, Rule, Run};
+use crate::clock::micros;
 use crate::db_trace::{Change, LetterRow, LetterTable};
 use crate::history::Operation;
+use crate::role::keeping::{Afterwards, PRUNE_AGE, rule_of};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let (records, calls) = (run.records, &run.calls);
@@ -126,6 +126,55 @@ impl<'a> Letter<'a, '_> {
                 let text = format!("its time {time} is not that of the change, at {}", row.at);
                 self.violation(Rule::Unpredicted, row, text);
             }
+        }
+    }
+
+    /// Checks a letter whose row was deleted, and perhaps archived.
+    fn removed(&mut self, old: &LetterRow, gone: &LetterRow, archived: Option<&LetterRow>) {
+        let (by, at) = (&*gone.process, gone.at);
+        let is_closed = ["recovered", "discarded"].contains(&&*old.state);
+        // A scenario may have aged the row.
+        let since = match is_closed {
+            true => gone.changed_at,
+            false => gone.changed_at.max(gone.died_at),
+        };
+        let age = gone.began - since;
+        let is_after = |keep| age >= micros(keep);
+        let asked = |operation| self.calls.covers(by, operation, at);
+        let is_lawful = match (rule_of(&old.state), archived) {
+            (Some((keep, Afterwards::Archived)), Some(_)) => is_after(keep),
+            (_, Some(_)) => false,
+            (Some((keep, Afterwards::Deleted)), None)
+                if is_after(keep) && self.applies_retention(gone) =>
+            {
+                true
+            }
+            (_, None) => {
+                let is_pruned = is_closed && is_after(PRUNE_AGE) && asked(Operation::Prune);
+                is_pruned || asked(Operation::Erase)
+            }
+        };
+        if !is_lawful {
+            let what = archived.map_or("deleted", |_| "archived");
+            let text = format!("{by} {what} it {age} µs after it was {}", old.state);
+            self.violation(Rule::Retention, gone, text);
+        }
+    }
+
+    /// Whether the process applies the retention rules: a worker does so at times, an operator when it asks.
+    fn applies_retention(&self, gone: &LetterRow) -> bool {
+        gone.process.starts_with("worker")
+            || self
+                .calls
+                .covers(&gone.process, Operation::Retention, gone.at)
+    }
+
+    /// Checks an archived letter that was deleted.
+    fn deleted_from_archive(&mut self, last: &LetterRow) {
+        let by = |operation| self.calls.covers(&last.process, operation, last.at);
+        if !by(Operation::DeleteArchived) && !by(Operation::Erase) {
+            let text = format!("{} deleted it from the archive", last.process);
+            self.violation(Rule::Retention, last, text);
         }
     }
 }
