@@ -207,16 +207,6 @@ impl ClientLog {
         op
     }
 
-    /// Writes the result of an operation.
-    pub(crate) fn complete(&self, op: u64, result: &redrive::Result<Vec<i64>>) {
-        let event = match result {
-            Ok(ids) => ClientEvent::Ok { ids: ids.clone() },
-            Err(error) if error.is_invalid() => ClientEvent::failed(error),
-            Err(error) => ClientEvent::unknown(error),
-        };
-        self.write(op, event);
-    }
-
     /// Carries out an operation: writes that it starts, and its result.
     pub(crate) fn call(
         &self,
@@ -227,7 +217,12 @@ impl ClientLog {
     ) -> redrive::Result<Vec<i64>> {
         let op = self.invoke(operation, keys, ids);
         let result = call();
-        self.complete(op, &result);
+        let event = match &result {
+            Ok(ids) => ClientEvent::Ok { ids: ids.clone() },
+            Err(error) if error.is_invalid() => ClientEvent::failed(error),
+            Err(error) => ClientEvent::unknown(error),
+        };
+        self.write(op, event);
         result
     }
 

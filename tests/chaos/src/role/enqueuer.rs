@@ -126,11 +126,12 @@ impl Enqueuer<'_> {
     }
 
     fn store_all(&mut self, works: &[Work]) {
-        let op = self.log.invoke(Operation::Enqueue, &keys(works), &[]);
         let jobs = self.jobs(works);
-        let stored = jobs.and_then(|jobs| self.queue.enqueue_jobs(&jobs));
-        let ids = stored.map(|stored| stored.into_iter().flat_map(answer_of).collect());
-        self.log.complete(op, &ids);
+        // The history has its result.
+        _ = self.log.call(Operation::Enqueue, &keys(works), &[], || {
+            let stored = self.queue.enqueue_jobs(&jobs?)?;
+            Ok(stored.into_iter().flat_map(answer_of).collect())
+        });
     }
 
     /// Stores jobs in a transaction, and rolls back every third one.
