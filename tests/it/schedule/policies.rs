@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{due_since, every, history, read, set, status, try_tick};
+use super::{due_since, history, read, set, status, try_tick};
 
 /// Returns an hourly schedule with this policy.
 fn hourly(name: &str, policy: Policy) -> Schedule {
@@ -243,18 +243,4 @@ fn a_policy_that_only_counts_reports_and_changes_nothing() {
                  WHERE person = 'maria@ops-1' AND verb ~ '_(policy|schedule)$'";
     let verbs: String = client.ask(verbs, &[]);
     assert_eq!(verbs, "set trigger set pause resume remove");
-}
-
-#[test]
-fn a_schedule_does_not_change_from_a_job_to_a_policy() {
-    let (_test, db) = TestDatabase::opened();
-    set(&db, &every("job", HOUR));
-    set(&db, &hourly("policy", Policy::new(of_orders())));
-    let policy = hourly("job", Policy::new(of_orders()));
-    for refused in [policy, every("policy", HOUR)] {
-        let schedules = db.schedules();
-        let error = schedules.set(&refused, &maria()).unwrap_err();
-        has(error, "set the schedule");
-    }
-    assert!(status(&db, "job").policy.is_none() && status(&db, "policy").job.is_none());
 }
