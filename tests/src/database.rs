@@ -151,13 +151,6 @@ impl TestDatabase {
         Queue::new(&self.open(), name).expect("a valid name")
     }
 
-    /// Returns a queue whose pool has at most this many connections.
-    pub fn queue_of(&self, name: &str, connections: u32) -> Queue {
-        let db = Database::builder(&self.url).connections(connections).open();
-        let db = db.expect("connect to the database of the test");
-        Queue::new(&db, name).expect("a valid name")
-    }
-
     /// Opens a plain connection.
     pub fn client(&self) -> Client {
         connect(&self.url)

@@ -164,32 +164,6 @@ fn a_follow_up_whose_key_a_live_job_holds_is_not_stored() {
 }
 
 #[test]
-fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
-    let test = TestDatabase::migrated();
-    let (queue, next) = (test.queue("orders"), test.queue("next"));
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
-    let keyed = follow_up().unique("one");
-    next.enqueue_job_in(&mut transaction, keyed).unwrap();
-    let ran = Gate::new();
-    ran.open();
-    let handler = |job: &Job<Order>| match job.payload().number {
-        1 => Ok(job.then_in_queue("next", follow_up().unique("one"))?),
-        _ => Ok(()),
-    };
-    let worker = worker(&queue).runs(ran.passing_to(handler));
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    ran.wait_for(1);
-    queue.enqueue(&Order { number: 2 }).unwrap();
-    done(&worker, 1);
-    assert!(!queue.is_drained().unwrap());
-    transaction.rollback().unwrap();
-    done(&worker, 2);
-    assert_eq!(stop(worker).stats.lost, 0);
-    assert_eq!(stored(queue.database()).len(), 1);
-}
-
-#[test]
 fn a_rejected_follow_up_rolls_the_transaction_back() {
     let (test, queue) = TestDatabase::with_orders();
     test.sql("CREATE TABLE public.effects (number bigint)");

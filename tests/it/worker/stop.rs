@@ -157,18 +157,6 @@ fn a_dropped_worker_closes_its_connections_too() {
 }
 
 #[test]
-fn an_idle_worker_holds_four_connections_at_most() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue_of("orders", 5);
-    let worker = willing(&queue);
-    queue.enqueue_many(&Order::up_to(10)).unwrap();
-    done(&worker, 10);
-    // A call gets the fifth one.
-    assert!(queue.is_drained().unwrap());
-    stop(worker);
-}
-
-#[test]
 fn a_second_signal_ends_the_process_at_once() {
     let test = TestDatabase::migrated();
     test.sql("CREATE TABLE public.begun (job bigint)");
