@@ -135,6 +135,21 @@ fn the_sql_function_enqueues_in_the_callers_transaction() {
     tx.sql("SELECT redrive.enqueue('orders', 'order', '{}')");
     tx.rollback().unwrap();
     assert_eq!(test.count("jobs"), 1);
+    let headers = r#"'{"a": "b", "redrive-payload-version": 2}'"#;
+    let more =
+        format!("headers => {headers}, unique_key => repeat('x', 200), expires_in => '1.5 s'");
+    let id = client.ask(&format!("SELECT redrive.enqueue({few}, {more})"), &[]);
+    let headers = db.live(JobId::new(id)).headers;
+    let headers: Vec<(&str, &str)> = headers
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    let expected = [
+        ("a", "b"),
+        ("redrive-expires-in-ms", "1500"),
+        ("redrive-payload-version", "2"),
+    ];
+    assert_eq!(headers, expected);
 }
 
 #[test]
@@ -142,22 +157,42 @@ fn the_sql_function_rejects_invalid_arguments() {
     let (test, mut client) = TestDatabase::with_client();
     client.refuses_each(
         "SELECT redrive.enqueue(@)",
-        r"
+        r#"
         NULL, 'k', '{}'                  -- 22023 redrive: invalid queue name
         '', 'k', '{}'                    -- 22023 redrive: invalid queue name
         ' q', 'k', '{}'                  -- 22023 redrive: invalid queue name
         repeat('x', 101), 'k', '{}'      -- 22023 redrive: invalid queue name
         'q', E'k\n', '{}'                -- 22023 redrive: invalid kind name
         'q', 'k', NULL                   -- 22004 redrive: the payload is NULL
-        'q', 'k', '{}', NULL             -- 22023 redrive: the delay
-        'q', 'k', '{}', '-1 s'           -- 22023 redrive: the delay
-        'q', 'k', '{}', '3651 days'      -- 22023 redrive: the delay
-        'q', 'k', '{}', '0', 1001        -- 22023 redrive: the priority is 1001
-        'q', 'k', '{}', '0', NULL        -- 22023 redrive: the priority
-        'q', 'k', to_jsonb(repeat('x', 1048575)) -- 22023 redrive: the payload is 1048577 bytes; the limit is 1048576
-        'q', 'k', '{}', '0', 0, 0        -- 22023 redrive: max_attempts is 0
-        'q', 'k', '{}', '0', 0, 1001     -- 22023 redrive: max_attempts is 1001
-        'q', 'k', '{}', '0', 0, NULL     -- 22023 redrive: max_attempts",
+        'q', 'k', to_jsonb(repeat('x', 1048575)) -- 22023 redrive: the payload is 1048577 bytes; the limit is 1048576"#,
+    );
+    client.refuses_each(
+        "SELECT redrive.enqueue('q', 'k', '{}', @)",
+        r#"
+        delay => NULL                    -- 22023 redrive: the delay
+        delay => '-1 s'                  -- 22023 redrive: the delay
+        delay => '3651 days'             -- 22023 redrive: the delay
+        priority => 1001                 -- 22023 redrive: the priority is 1001
+        priority => NULL                 -- 22023 redrive: the priority
+        max_attempts => 0                -- 22023 redrive: max_attempts is 0
+        max_attempts => 1001             -- 22023 redrive: max_attempts is 1001
+        max_attempts => NULL             -- 22023 redrive: max_attempts
+        headers => '[]'                  -- a JSON object
+        headers => jsonb_build_object('a', repeat('x', 65536)) -- 65536 bytes
+        headers => '{"redrive-source": "x"}' -- are reserved
+        headers => '{"redrive-payload-version": "0"}' -- a whole number from 1
+        expires_in => '0'                -- longer than its delay
+        expires_in => '1 hour', delay => '1 hour' -- longer than its delay
+        expires_in => '3651 days'        -- at most 3650 days
+        unique_key => ''                 -- redrive: the unique key is
+        unique_key => repeat('x', 201)   -- redrive: the unique key is
+        unique_key => 'a', replace => 'all' -- redrive: replace is all
+        replace => 'both'                -- redrive: until_started, replace and unique_window need
+        until_started => true            -- redrive: until_started, replace and unique_window need
+        unique_window => '1 s'           -- need a unique key
+        unique_key => 'b', unique_window => '0' -- longer than 0
+        unique_key => 'b', unique_window => '-1 s' -- longer than 0
+        unique_key => 'b', unique_window => '3651 days' -- at most 3650 days"#,
     );
     assert_eq!(test.count("live_jobs"), 0);
     // The largest payload.

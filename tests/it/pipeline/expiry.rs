@@ -118,21 +118,3 @@ fn a_redriven_job_does_not_expire() {
     let expected = [captured, r#"{"trace": "4bf9"}"#].map(str::to_owned);
     assert_eq!(seen, expected.into());
 }
-
-#[test]
-fn sql_rejects_bad_headers_and_times() {
-    let (_test, mut client) = TestDatabase::with_client();
-    client.refuses_each(
-        "SELECT redrive.enqueue('orders', 'order', '{}', @)",
-        r#"headers => '[]'                        -- a JSON object
-           headers => jsonb_build_object('a', repeat('x', 65536)) -- 65536 bytes
-           headers => '{"redrive-source": "x"}'   -- reserved
-           expires_in => '0'                      -- longer than its delay
-           expires_in => '1 hour', delay => '1 hour' -- longer than its delay
-           expires_in => '3651 days'              -- at most 3650 days"#,
-    );
-    let good = "SELECT redrive.enqueue('orders', 'order', '{}', headers => '{\"a\": \"b\"}', expires_in => '1.5 s')";
-    client.sql(good);
-    let stored: String = client.ask("SELECT (meta).headers::text FROM redrive.jobs", &[]);
-    assert_eq!(stored, r#"{"a": "b", "redrive-expires-in-ms": "1500"}"#);
-}

@@ -1,8 +1,5 @@
 //! Leases: a worker can change a job only while it holds the lease.
 
-mod lost;
-mod renewal;
-
 use redrive_tests::prelude::*;
 
 /// The result of a handler after its gate.
@@ -23,47 +20,166 @@ fn succeed(_: &Job<Order>) -> Result<(), Failure> {
     Ok(())
 }
 
+fn reject(_: &Job<Order>) -> Result<(), Failure> {
+    Err(Failure::reject("a stale result"))
+}
+
 fn retry(_: &Job<Order>) -> Result<(), Failure> {
     Err(Failure::retry("a stale result"))
 }
 
-/// The result of a stale worker has no effect: the worker that holds the job now completes it.
-fn stale(verdict: Verdict) {
+fn snooze(_: &Job<Order>) -> Result<(), Failure> {
+    Err(Failure::snooze(Duration::ZERO))
+}
+
+/// The result of a stale worker has no effect, whether the worker that holds the job now has completed it or not.
+#[test]
+fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
+    let verdicts = [succeed as Verdict, reject, retry, snooze].into_iter();
+    for (verdict, is_done) in verdicts.flat_map(|it| [(it, false), (it, true)]) {
+        let (test, queue) = TestDatabase::with_orders();
+        let (runs_a, runs_b) = (Tally::new(), Tally::new());
+        let (gate_a, gate_b) = (Gate::new(), Gate::new());
+        let a = gated(&test, &runs_a, &gate_a, verdict);
+        let id = queue.enqueue(&Order { number: 1 }).unwrap();
+        let is = |state, crashes, attempts| {
+            let job = live_job(&queue, id);
+            let found = (job.state, job.crashes, job.attempts);
+            assert_eq!(found, (state, crashes, attempts));
+            job
+        };
+        gate_a.wait_for(1);
+        let job = is(JobState::Leased, 0, 1);
+        assert!(job.worker.is_some() && job.host.is_some());
+        // The reaper refunds what the claim charged.
+        assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
+        let job = is(JobState::Ready, 1, 0);
+        assert_eq!(job.history[0].outcome, "worker_lost");
+
+        let b = gated(&test, &runs_b, &gate_b, succeed);
+        gate_b.wait_for(1);
+        if is_done {
+            gate_b.open();
+            done(&b, 1);
+        }
+        gate_a.open();
+        lost(&a, 1);
+        if !is_done {
+            is(JobState::Leased, 1, 1);
+            gate_b.open();
+            done(&b, 1);
+        }
+        let counts = stop(a).stats;
+        assert_eq!((counts.done, counts.retried, counts.dead), (0, 0, 0));
+        assert_eq!((counts.snoozed, counts.lost), (0, 1));
+        assert_eq!(stop(b).stats.lost, 0);
+        assert_eq!((runs_a.of(id), runs_b.of(id)), (1, 1));
+        assert!(queue.database().dlq().get(id).unwrap().is_none());
+        assert!(queue.is_drained().unwrap(), "it was not opened again");
+    }
+}
+
+#[test]
+fn a_late_success_does_not_recover_an_open_letter() {
     let (test, queue) = TestDatabase::with_orders();
-    let (runs_a, runs_b) = (Tally::new(), Tally::new());
-    let (gate_a, gate_b) = (Gate::new(), Gate::new());
-    let a = gated(&test, &runs_a, &gate_a, verdict);
+    let (tally, gate, open) = (Tally::new(), Gate::new(), Gate::new());
+    open.open();
+    let first = gated(&test, &tally, &open, reject);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let is = |state, crashes, attempts| {
-        let job = live_job(&queue, id);
-        let found = (job.state, job.crashes, job.attempts);
-        assert_eq!(found, (state, crashes, attempts));
-        job
-    };
-    gate_a.wait_for(1);
-    let job = is(JobState::Leased, 0, 1);
-    assert!(job.worker.is_some() && job.host.is_some());
-    // The reaper refunds what the claim charged.
-    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
-    let job = is(JobState::Ready, 1, 0);
-    assert_eq!(job.history[0].outcome, "worker_lost");
+    finish(&queue, first);
 
-    // While B holds the job …
-    let b = gated(&test, &runs_b, &gate_b, succeed);
-    gate_b.wait_for(1);
-    gate_a.open();
+    // After a redrive A claims the job and loses its lease, and the job dies in B.
+    queue.redrives(&only(id));
+    let a = gated(&test, &tally, &gate, succeed);
+    gate.wait_for(1);
+    expire_leases(&mut test.client());
+    let b = gated(&test, &tally, &open, reject);
+    drained(&queue);
+    gate.open();
     lost(&a, 1);
-    is(JobState::Leased, 1, 1);
-    // … and only B ends it.
-    gate_b.open();
-    done(&b, 1);
-    assert!(queue.is_drained().unwrap());
+    stop(a);
+    stop(b);
+    let letter = queue.letter(id);
+    assert_eq!((letter.state, letter.generation), (LetterState::Open, 1));
+}
 
-    let counts = stop(a).stats;
-    assert_eq!((counts.done, counts.retried, counts.dead), (0, 0, 0));
-    assert_eq!((counts.snoozed, counts.lost), (0, 1));
-    assert_eq!(stop(b).stats.lost, 0);
-    assert_eq!((runs_a.of(id), runs_b.of(id)), (1, 1));
-    assert!(queue.database().dlq().get(id).unwrap().is_none());
-    assert!(queue.is_drained().unwrap(), "it was not opened again");
+#[test]
+fn an_expired_lease_does_not_block_the_settle_of_another() {
+    // A has two leases and loses one: the verdicts of the other count.
+    let (test, queue) = TestDatabase::with_orders();
+    let gate = Gate::new();
+    let a = worker(&queue).slots(2).runs(gate.passing_to(reject));
+    let [first, second] = [1, 2].map(|number| {
+        let id = queue.enqueue(&Order { number: 1 }).unwrap();
+        gate.wait_for(number);
+        id
+    });
+    let taken = "DELETE FROM redrive.leases WHERE ids[1] = $1";
+    test.client().change(taken, &[&first.get()]);
+    gate.open();
+    counted(&a, "one death and one refusal", |counts| {
+        counts.dead == 1 && counts.lost == 1
+    });
+    stop(a);
+    assert!(queue.database().dlq().get(first).unwrap().is_none());
+    queue.letter(second);
+}
+
+#[test]
+fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
+    let (test, queue) = TestDatabase::with_orders();
+    let (begun, saw_loss) = (Gate::new(), kept::<Gate>());
+    begun.open();
+    saw_loss.open();
+    let see = begun.passing_to(move |job: &Job<Hold>| {
+        wait_until("the loss", SOON, || job.is_cancelled());
+        saw_loss.pass();
+        Ok(())
+    });
+    let builder = lively(&queue).handle(see);
+    let a = builder.runs(|_: &Job<Order>| Ok(()));
+    queue.enqueue(&Hold {}).unwrap();
+    begun.wait_for(1);
+    // While another session locks the row of the worker, it cannot renew.
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    tx.sql("SELECT FROM redrive.workers FOR UPDATE");
+    saw_loss.wait_for(1);
+    let next = queue.enqueue(&Order { number: 1 }).unwrap();
+    let job = live_job(&queue, next);
+    assert_eq!(job.attempts, 0, "claimed without trust in a lease");
+    assert_eq!(job.state, JobState::Ready);
+    tx.rollback().unwrap();
+    // It recovers.
+    done(&a, 2);
+    stop(a);
+}
+
+/// A failover can lose an acknowledged settle. The last settle of the lease must then not end it,
+/// whether it is a success or not.
+#[test]
+fn a_lease_is_kept_if_the_database_lost_a_partial_settle() {
+    let answers: [Verdict; 2] = [|_| Ok(()), |_| Err(Failure::retry("not yet"))];
+    for answer in answers {
+        let (test, queue) = TestDatabase::with_orders();
+        let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+        let gate = kept::<Gate>();
+        let builder = worker(&queue).slots(2);
+        let worker = builder.runs(move |job: &Job<Order>| match job.payload().number {
+            1 => {
+                gate.pass();
+                answer(job)
+            }
+            _ => Ok(()),
+        });
+        done(&worker, 1);
+        let mut client = test.client();
+        let lost = "UPDATE redrive.leases SET done = '{}' WHERE job_count = 2";
+        assert_eq!(client.execute(lost, &[]).unwrap(), 1, "they share a lease");
+        gate.open();
+        counted(&worker, "the slow one to be settled", |counts| {
+            counts.lost + counts.retried == 1
+        });
+        assert_eq!(live_job(&queue, ids[1]).state, JobState::Leased);
+    }
 }

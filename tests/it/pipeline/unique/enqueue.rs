@@ -45,25 +45,6 @@ fn eight_concurrent_enqueuers_create_one_job_per_key() {
 }
 
 #[test]
-fn the_sql_function_accepts_a_key_and_rejects_an_invalid_one() {
-    let (test, mut client) = TestDatabase::with_client();
-    let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', unique_key => $1)";
-    let mut ask = |key: Option<&str>| -> i64 { client.ask(call, &[&key]) };
-    let first = ask(Some("a"));
-    assert_eq!(ask(Some("a")), first);
-    assert_ne!(ask(None), ask(None));
-    assert_eq!(ask(Some(&"x".repeat(200))), first + 4);
-    for bad in [String::new(), "x".repeat(201)] {
-        client.refuses(call, &[&bad], "redrive: the unique key is");
-    }
-    let queue = test.queue("orders");
-    let Enqueued::Existing(id) = queue.enqueue_job(new_order(2).unique("a")).unwrap() else {
-        panic!("the library and the function are one")
-    };
-    assert_eq!(id.get(), first);
-}
-
-#[test]
 fn an_enqueue_that_waited_for_another_session_gets_its_job_or_stores_its_own() {
     let (test, queue) = TestDatabase::with_orders();
     for (key, commits) in [("a", true), ("b", false)] {

@@ -89,24 +89,3 @@ fn a_crash_keeps_the_key_until_the_job_dies() {
     }
     gate.open();
 }
-
-#[test]
-fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
-    let (test, queue) = TestDatabase::with_orders();
-    let gate = kept::<Gate>();
-    let handler = move |_: &Job<Order>, _: &mut Transaction<'_>| {
-        gate.pass();
-        Ok(())
-    };
-    let worker = worker(&queue).handle(handler).started();
-    let id = inserted(queue.enqueue_job(new_order(1).unique("a")).unwrap());
-    gate.wait_for(1);
-    // Returned while the transaction is open.
-    assert_eq!(put(&queue, new_order(2).unique("a")), id);
-    gate.open();
-    done(&worker, 1);
-    inserted(queue.enqueue_job(new_order(3).unique("a")).unwrap());
-    done(&worker, 2);
-    stop(worker);
-    assert_eq!(held(&test), []);
-}
