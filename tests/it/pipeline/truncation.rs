@@ -133,23 +133,20 @@ fn an_older_snapshot_blocks_no_truncation() {
 }
 
 #[test]
-fn a_queue_is_not_drained_while_its_last_job_moves_into_a_lease() {
-    let (test, queue) = TestDatabase::with_orders();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    let mut client = test.client();
-    let mut truncating = client.transaction().unwrap();
-    truncating.sql("LOCK TABLE redrive.jobs_0 IN ACCESS EXCLUSIVE MODE");
-    let asking = thread::spawn(move || queue.is_drained().unwrap());
-    let mut observer = test.client();
-    wait_until("is_drained to wait for the lock", SOON, || {
-        let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'redrive.jobs_0'::regclass)";
-        observer.ask(waits, &[])
-    });
-    truncating
-        .sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
-             VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', \
-                     '{1}', '{order}', ARRAY['{}'::json], ARRAY[now()]); \
-             TRUNCATE redrive.jobs_0");
-    truncating.commit().unwrap();
-    assert!(!asking.join().expect("an answer"), "the job is leased");
+fn a_queue_is_not_drained_while_its_last_job_moves_into_a_lease_or_its_lease_is_rewritten() {
+    let job = "INSERT INTO redrive.jobs (id, segment, queue, kind, payload) VALUES (1, 0, 'orders', 'order', '{}')";
+    let lease = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+                 VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', '{1}', '{order}', ARRAY['{}'::json], '{now}')";
+    for (before, table) in [(job, "redrive.jobs_0"), (lease, "redrive.leases")] {
+        let (test, queue, mut client) = TestDatabase::with_session();
+        client.sql(before);
+        let mut moving = client.transaction().unwrap();
+        moving.sql(&format!("TRUNCATE {table}"));
+        let is_drained = || queue.is_drained().unwrap();
+        let is_drained = held_up(&test, is_drained, || {
+            moving.sql(lease);
+            moving.commit().unwrap();
+        });
+        assert!(!is_drained, "{table}: the job is leased");
+    }
 }
