@@ -107,27 +107,6 @@ fn the_schema_rejects_illegal_rows() {
 }
 
 #[test]
-fn the_schema_accepts_rows_at_its_bounds() {
-    let (_test, mut client) = TestDatabase::with_client();
-    let legal = [
-        format!("{JOB}) VALUES (3, 'q', 'k', '{{}}')"),
-        format!("{JOB}, meta.priority, rank) VALUES (0, 'q', 'k', '{{}}', 1000, -2000)"),
-        format!("{JOB}, meta.max_attempts) VALUES (0, 'q', 'k', '{{}}', 1000)"),
-        format!("{JOB}, meta.history) VALUES (0, 'q', 'k', '{{}}', '[]')"),
-        format!("{DELAYED}) VALUES (now(), 'q', 'k', '{{}}')"),
-        format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 1, now())"),
-        format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW})"),
-        format!("{LETTER}) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
-        format!("{KEY} VALUES ('q', 'k', 1)"),
-        format!("{COUNT} VALUES (0, 'q', '{{enqueued,ended}}', '{{1000000000,-1000000000}}')"),
-        format!("{BREAKER} VALUES ('b', 'open', 'outage', 1, 'infinity')"),
-    ];
-    for statement in &legal {
-        client.change(statement, &[]);
-    }
-}
-
-#[test]
 fn one_id_cannot_be_ready_twice_in_a_segment() {
     let (_test, mut client) = TestDatabase::with_client();
     let insert = "INSERT INTO redrive.jobs (id, segment, queue, kind, payload) VALUES (1, 0, 'q', 'k', '{}')";
