@@ -2,10 +2,8 @@
 //!
 //! Everything works through it, and nothing is left on a connection between transactions.
 
-mod checkpoints;
 mod jobs;
 mod operation;
-mod schedules;
 mod undeclared;
 
 use postgres::SimpleQueryMessage;

@@ -1,4 +1,4 @@
-//! Operating through a pooler: commands, migrations, the exporter.
+//! Operating through a pooler: checkpoints, schedules, commands, migrations, the exporter.
 
 use redrive_tests::prelude::*;
 
@@ -6,31 +6,49 @@ use super::{CONNECTIONS, PooledDatabase, redrive, well};
 use crate::exporter::{PROGRAM as EXPORTER, up};
 
 #[test]
-fn every_operator_command_works() {
+fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
-    let db = queue.database();
-    let ids = letters(&queue, 3);
-    let foreign = |number: i64| {
-        let position = number.to_string();
-        ForeignFailure::new("kafka", position, "orders", "order", b"{}".to_vec())
-    };
-    let captured = db.dlq().capture(&foreign(1)).unwrap();
-    assert!(matches!(captured, CaptureOutcome::New(_)));
-    let many: Vec<ForeignFailure> = (1..5).map(foreign).collect();
-    assert_eq!(db.dlq().capture_many(&many).unwrap().len(), 4);
-    assert_eq!(letters_in(db, "orders", LetterState::Open), 3 + 4);
-    let counted = stats(db, "orders").expect("letters");
-    assert_eq!(counted.open, 7);
-    let waiting = queue.enqueue(&Order { number: 1 }).unwrap();
-    assert!(db.admin().set_priority(waiting, 3).unwrap());
-    assert_eq!(db.live(waiting).priority, 3);
-    assert_eq!(db.admin().cancel(waiting).unwrap(), Cancelled::Dead);
-    assert!(db.dlq().get(ids[0]).unwrap().is_some());
-    let pruned = db.dlq().prune(Duration::from_secs(1), &maria());
-    assert_eq!(pruned.unwrap(), 0);
+    let gate = kept::<Gate>();
+    let builder = lively(&queue).handle(|_: &Job<Finish>| Ok(()));
+    let worker = builder.runs(
+        move |job: &Job<Order>| match job.last_checkpoint::<i64>()? {
+            None => {
+                job.checkpoint(&1)?;
+                gate.pass();
+                job.checkpoint(&2)?;
+                Err(Failure::retry("not yet"))
+            }
+            Some(2) => Ok(job.then(NewJob::new(&Finish {})?)?),
+            Some(_) => Err(Failure::reject("an old checkpoint")),
+        },
+    );
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    wait_until("a renewal to store the checkpoint", SOON, || {
+        let job = queue.database().admin().job(id).unwrap();
+        job.is_some_and(|job| job.headers.contains_key("redrive-checkpoint"))
+    });
+    gate.open();
+    done(&worker, 2);
+    assert_eq!(finish(&queue, worker).stats.dead, 0);
     shared.nothing_is_left();
-    no_drift(db);
+}
+
+#[test]
+fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
+    let shared = PooledDatabase::new();
+    let queue = shared.queue();
+    let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
+    shared.renews(2);
+    let second = Schedule::every("second", Duration::from_secs(1)).unwrap();
+    let second = second.job("orders", new_order(1));
+    let schedules = queue.database().schedules();
+    schedules.set(&second, &maria()).unwrap();
+    counted(&worker, "two jobs", |counts| counts.done >= 2);
+    stop(worker);
+    assert!(schedules.history("second", 10).unwrap().len() >= 2);
+    shared.nothing_is_left();
 }
 
 #[test]

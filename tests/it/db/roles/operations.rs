@@ -118,30 +118,12 @@ pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
 const VERBS: &[Verb] = &[
     // Jobs in.
     verb("enqueue a job", MAKERS, |on| { on.queue().enqueue(&Order { number: 1 })?; Ok(()) }),
-    verb("enqueue a delayed job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(DAY))?; Ok(()) }),
-    verb("enqueue a job with options", MAKERS, |on| { on.queue().enqueue_job(new_order(1).priority(3).max_attempts(2))?; Ok(()) }),
     verb("enqueue a unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("one"))?; Ok(()) }),
-    verb("enqueue it again", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("one"))?; Ok(()) }),
     verb("enqueue a job with a window", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("w").unique_window(DAY))?; Ok(()) }),
-    verb("enqueue it within the window", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("w").unique_window(DAY))?; Ok(()) }),
     verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(DAY).unique("late"))?; Ok(()) }),
     verb("replace a job", MAKERS, |on| { on.queue().enqueue_job(new_order(2).delay(DAY).unique("late").replace(Replace::Both))?; Ok(()) }),
-    verb("enqueue ten jobs", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(10))?; Ok(()) }),
     verb("enqueue jobs by COPY", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(1001))?; Ok(()) }),
-    verb("enqueue delayed jobs by COPY", MAKERS, |on| {
-        on.queue().enqueue_jobs(&(0..1001).map(|n| new_order(n).delay(DAY)).collect::<Vec<_>>())?;
-        Ok(())
-    }),
-    verb("enqueue in a transaction", MAKERS, |on| {
-        let queue = on.queue();
-        let mut transaction = on.client.transaction()?;
-        queue.enqueue_in(&mut transaction, &Order { number: 1 })?;
-        transaction.commit()?;
-        Ok(())
-    }),
     verb("enqueue from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}')")),
-    verb("enqueue later from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}', delay => '1 h')")),
-    verb("enqueue a key from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'sql')")),
     verb("say how often a job was tried", BOTH, |on| on.sql(
         "INSERT INTO redrive.jobs (segment, id, enqueued_at, queue, kind, payload) VALUES (0, -1, now(), 'orders', 'order', '{}') ON CONFLICT DO NOTHING")),
 
@@ -183,7 +165,6 @@ const VERBS: &[Verb] = &[
     verb("cancel a job", BOTH, |on| { on.db.admin().cancel(on.job())?; Ok(()) }),
     verb("set a priority", BOTH, |on| { on.db.admin().set_priority(on.job(), 7)?; Ok(()) }),
     verb("list live jobs", VIEWERS, |on| { on.db.admin().jobs().list(&JobFilter::new())?; Ok(()) }),
-    verb("count live jobs", VIEWERS, |on| { on.db.admin().jobs().count(&JobFilter::new())?; Ok(()) }),
     verb("cancel jobs", &[Profession::Operator], |on| {
         let this = JobFilter::new().ids([on.job()]);
         on.db.admin().jobs().change(&this, JobChange::Cancel, &maria())?;
@@ -191,15 +172,6 @@ const VERBS: &[Verb] = &[
     }),
     verb("cancel a job as an operator", &[Profession::Operator], |on| {
         on.db.admin().jobs().cancel(on.job(), &maria())?;
-        Ok(())
-    }),
-    verb("set the priority of jobs", &[Profession::Operator], |on| {
-        let this = JobFilter::new().ids([on.job()]);
-        on.db.admin().jobs().change(&this, JobChange::SetPriority(7), &maria())?;
-        Ok(())
-    }),
-    verb("run delayed jobs now", &[Profession::Operator], |on| {
-        on.db.admin().jobs().change(&JobFilter::new(), JobChange::RunNow, &maria())?;
         Ok(())
     }),
     verb("edit jobs", &[Profession::Operator], |on| {
@@ -213,10 +185,6 @@ const VERBS: &[Verb] = &[
     // Letters.
     verb("list letters", VIEWERS, |on| { on.db.dlq().list(&of_orders())?; Ok(()) }),
     verb("count letters", VIEWERS, |on| { on.db.dlq().count(&of_orders())?; Ok(()) }),
-    verb("count letters by class", VIEWERS, |on| {
-        on.db.dlq().count_by(&of_orders(), &LetterProperty::CLASS)?;
-        Ok(())
-    }),
     verb("count letters by a value", VIEWERS, |on| {
         on.db.dlq().count_by(&of_orders(), &"payload.number".parse::<LetterProperty>()?)?;
         Ok(())
@@ -229,7 +197,6 @@ const VERBS: &[Verb] = &[
     verb("discard letters", &[Profession::Operator], |on| { on.db.dlq().discard(&on.letter(), &maria())?; Ok(()) }),
     verb("discard from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.discard('{"ids": [1]}', reason => 'a test')"#)),
     verb("reopen letters", &[Profession::Operator], |on| { on.db.dlq().reopen(&LetterFilter::new().audit(1), &maria())?; Ok(()) }),
-    verb("reopen from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.reopen_discarded('{"ids": [1]}')"#)),
     verb("count letters to prune", READERS, |on| { on.db.dlq().count_prunable(DAY)?; Ok(()) }),
     verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(DAY, &maria())?; Ok(()) }),
     verb("capture a failure", CAPTURERS, |on| { letter_by(on)?; Ok(()) }),
@@ -239,8 +206,6 @@ const VERBS: &[Verb] = &[
         Ok(())
     }),
     verb("capture from SQL", CAPTURERS, |on| on.sql("SELECT redrive.capture('s', '1', 'orders', 'order', '\\x7b')")),
-    verb("capture many from SQL", CAPTURERS, |on| on.sql(
-        r#"SELECT redrive.capture_many('[{"source": "s", "position": "9", "queue": "orders", "kind": "order", "raw": "x"}]')"#)),
     verb("capture an exported letter", &[Profession::Operator], |on| {
         let past = LetterPast::of(&on.owner.dlq().get(letter(&on.owner))?.expect("the letter"));
         on.db.dlq().capture(&ForeignFailure::new("a", "exported", "orders", "order", "{}").past(past))?;
@@ -272,15 +237,9 @@ const VERBS: &[Verb] = &[
     verb("check the schema", ALL, |on| { on.db.check_schema()?; Ok(()) }),
     verb("read the payload of a waiting job", READERS, |on| on.sql("SELECT payload FROM redrive.jobs LIMIT 1")),
     verb("read a payload of the view", VIEWERS, |on| on.sql("SELECT payload FROM redrive.live_jobs LIMIT 1")),
-    verb("read a history of the view", VIEWERS, |on| on.sql("SELECT history FROM redrive.live_jobs LIMIT 1")),
-    verb("look at live jobs", &[Profession::Operator, Reader], |on| on.sql("SELECT id, queue, state, attempt FROM redrive.live_jobs LIMIT 1")),
     verb("read the message of a letter", VIEWERS, |on| on.sql("SELECT error_message FROM redrive.letters LIMIT 1")),
-    verb("read the bytes of a letter", VIEWERS, |on| on.sql("SELECT raw FROM redrive.letters LIMIT 1")),
-    verb("look at letters", &[Profession::Operator, Reader], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
     verb("read the title of a group", READERS, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
-    verb("look at groups", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
     verb("read what failed", READERS, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
-    verb("look at what failed", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
     verb("insert a failed event", &[Capturer, Profession::Operator], |on| on.sql(
         "INSERT INTO redrive.dlq_events (event_type, payload, error_reason) VALUES ('a', '{}', 'b')")),
     verb("claim failed events", BOTH, |on| on.sql(
@@ -293,7 +252,6 @@ const VERBS: &[Verb] = &[
     verb("delete succeeded events", &[Profession::Operator], |on| on.sql(
         "DELETE FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
     verb("look at queues", &[Profession::Operator, Reader], |on| on.sql("SELECT * FROM redrive.queues")),
-    verb("look at runs", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, state, sent FROM redrive.runs")),
     verb("read why there was a run", READERS, |on| on.sql("SELECT reason FROM redrive.runs")),
     verb("look at workers", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT host, slots FROM redrive.workers")),
     verb("read the keys of jobs", &[Enqueuer, Worker, Profession::Operator, Reader], |on| on.sql("SELECT key FROM redrive.unique_keys LIMIT 1")),
