@@ -100,25 +100,3 @@ fn a_request_head_without_end_is_rejected() {
     assert_eq!(asked.status, 431);
     unharmed(&exporter);
 }
-
-#[test]
-fn a_client_that_sends_byte_by_byte_does_not_block_a_scrape() {
-    let (_test, exporter) = serving();
-    let mut slow: Vec<TcpStream> = (0..100).map(|_| exporter.connect()).collect();
-    for byte in b"GET /metrics HT" {
-        for stream in &mut slow {
-            // Some were disconnected.
-            drop(stream.write_all(&[*byte]));
-        }
-        unharmed(&exporter);
-    }
-    // They receive a timeout, unless others needed the place of the response.
-    let mut timeouts = 0;
-    for mut stream in slow {
-        let mut answer = String::new();
-        drop(stream.read_to_string(&mut answer));
-        timeouts += usize::from(answer.starts_with("HTTP/1.0 408 "));
-    }
-    assert!(timeouts > 0);
-    unharmed(&exporter);
-}

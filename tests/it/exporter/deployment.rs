@@ -3,7 +3,7 @@
 use redrive_tests::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use saphyr::{LoadableYamlNode as _, Yaml};
 
@@ -86,15 +86,14 @@ fn the_manifests_are_valid_yaml_and_match_the_program() {
 }
 
 #[test]
-fn systemd_accepts_the_unit() {
+fn the_unit_matches_the_program() {
     let unit = read("redrive-exporter.service");
     let line = |name: &str| {
         let line = unit.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_else(|| panic!("no {name}"))
     };
-    let mut words = line("ExecStart=").split(' ');
-    let installed = words.next().unwrap();
-    takes(&words.collect::<Vec<_>>());
+    let words = line("ExecStart=").split(' ');
+    takes(&words.skip(1).collect::<Vec<_>>());
     let help = help();
     for variable in unit
         .lines()
@@ -104,19 +103,6 @@ fn systemd_accepts_the_unit() {
         has(&help, name);
     }
     assert_eq!(line("Restart="), "always");
-
-    // systemd checks the unit if it is available; the program is not installed on this machine.
-    let copy =
-        std::env::temp_dir().join(format!("redrive-exporter-{}.service", std::process::id()));
-    fs::write(&copy, unit.replace(installed, PROGRAM)).unwrap();
-    let mut verify = Command::new("systemd-analyze");
-    verify.arg("verify").arg(&copy).stdin(Stdio::null());
-    if let Ok(output) = verify.output() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let about_it = said.lines().any(|line| line.contains("redrive-exporter"));
-        assert!(!about_it && output.status.success(), "{said}");
-    }
-    fs::remove_file(&copy).unwrap();
 }
 
 #[test]
