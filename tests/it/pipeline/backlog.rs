@@ -25,30 +25,6 @@ fn marked(client: &mut Client, id: i64) {
 }
 
 #[test]
-fn jobs_that_appear_below_the_marks_are_found() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (mut client, mut caller) = (test.client(), test.client());
-    let mut open = caller.transaction().unwrap();
-    let late = queue.enqueue_in(&mut open, &Order { number: 1 }).unwrap();
-    let middle = backlog(&mut client, "unhandled") - AHEAD / 2;
-    let tally = kept::<Tally>();
-    let builder = worker(&queue).backoff(Backoff::fixed(Duration::from_millis(1)));
-    let worker = builder.runs(move |job: &Job<Order>| match tally.count(job.id()) {
-        1 => Err(Failure::retry("not yet")),
-        _ => Ok(()),
-    });
-    let new = queue.enqueue(&Order { number: 2 }).unwrap();
-    done(&worker, 1);
-    assert_eq!(tally.of(new), 2);
-    marked(&mut client, middle);
-    open.commit().unwrap();
-    done(&worker, 2);
-    // It also returned once.
-    assert_eq!(tally.of(late), 2);
-    stop(worker);
-}
-
-#[test]
 fn a_search_under_a_limit_goes_on_without_a_poll() {
     let (test, queue) = TestDatabase::with_orders();
     backlog(&mut test.client(), "unhandled");

@@ -1,6 +1,5 @@
 //! Promotions pass dead rows that a snapshot keeps, and lose no job that lies below their marks.
 
-use postgres::Row;
 use redrive_tests::prelude::*;
 
 /// Leaves dead rows of jobs that are due after this time, relative to now.
@@ -27,42 +26,11 @@ fn micros(client: &mut Client, from: &str) -> i64 {
     client.ask(moment, &[&from])
 }
 
-/// Promotes up to `limit` jobs after a mark.
-fn promote(client: &mut impl GenericClient, limit: i64, mark: (i64, i64)) -> Row {
-    let values: [&(dyn ToSql + Sync); 5] = [&"orders", &limit, &mark.0, &mark.1, &10_000_i64];
-    client.query_one(statement("promote"), &values).unwrap()
-}
-
-/// Sweeps these pages. Returns how many jobs it moved.
-fn sweep(client: &mut Client, first: i64, end: i64) -> i64 {
-    let values: [&(dyn ToSql + Sync); 4] = [&"orders", &1000_i64, &first, &end];
-    let swept = client.query_one(statement("sweep_delayed"), &values);
-    swept.unwrap().get("moved")
-}
-
 /// Stores a mark, if it is time. Returns how many were stored.
 fn store_mark(client: &mut Client, micros: i64, id: i64) -> usize {
     let values: [&(dyn ToSql + Sync); 3] = [&"orders", &micros, &id];
     let stored = client.query(statement("store_delayed_mark"), &values);
     stored.unwrap().len()
-}
-
-#[test]
-fn a_job_that_another_process_gave_back_lies_below_the_mark_and_is_swept() {
-    let test = TestDatabase::migrated();
-    let (mut client, mut other) = (test.client(), test.client());
-    let locked = delay(&mut client, "-1 minute");
-    let mut promoting = other.transaction().unwrap();
-    assert_eq!(promote(&mut promoting, 1, (0, 0)).get::<_, i64>("moved"), 1);
-    let late = delay(&mut client, "-30 seconds");
-    let row = promote(&mut client, 1, (0, 0));
-    assert_eq!(row.get::<_, Option<i64>>("last_id"), Some(late));
-    promoting.rollback().unwrap();
-    let mark = (row.get("last_micros"), late);
-    assert_eq!(promote(&mut client, 1, mark).get::<_, i64>("moved"), 0);
-    assert_eq!(sweep(&mut client, 0, 1024), 1);
-    let ready: Vec<i64> = client.column("SELECT id FROM redrive.jobs ORDER BY id", &[]);
-    assert_eq!(ready, [locked, late]);
 }
 
 #[test]
@@ -72,7 +40,8 @@ fn a_mark_in_the_future_is_replaced() {
     let future = micros(&mut client, "1 hour");
     delay(&mut client, "-1 minute");
     let due = delay(&mut client, "-1 second");
-    let row = promote(&mut client, 10, (future, 7));
+    let values: [&(dyn ToSql + Sync); 5] = [&"orders", &10_i64, &future, &7_i64, &10_000_i64];
+    let row = client.query_one(statement("promote"), &values).unwrap();
     assert_eq!(row.get::<_, Option<i64>>("last_id"), Some(due));
     let (now, mark): (i64, i64) = (row.get("now_micros"), row.get("mark_micros"));
     assert_eq!(now - mark, 5_000_000);

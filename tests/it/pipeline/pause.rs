@@ -39,58 +39,28 @@ fn read_elsewhere(test: &TestDatabase) {
     }
 }
 
-/// The jobs that ran, and whether they may.
-#[derive(Default)]
-struct Ledger {
-    allowed: AtomicBool,
-    count: AtomicU64,
-}
-
-impl Ledger {
-    fn allow(&self) {
-        self.allowed.store(true, Ordering::SeqCst);
-    }
-
-    fn count(&self) -> u64 {
-        self.count.load(Ordering::SeqCst)
-    }
-
-    fn record(&self) -> Result<(), Failure> {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        match self.allowed.load(Ordering::SeqCst) {
-            true => Ok(()),
-            false => Err(Failure::reject("it ran in spite of the pause")),
-        }
-    }
-
-    fn worker(&'static self, queue: &Queue) -> Worker {
-        worker(queue).runs(move |_: &Job<Order>| self.record())
-    }
-}
-
 #[test]
 fn no_job_of_a_paused_queue_starts_in_any_worker() {
     let (test, queue) = TestDatabase::with_orders();
-    let runs = kept::<Ledger>();
-    let workers = [runs.worker(&queue), runs.worker(&test.queue("orders"))];
+    let runs = Tally::new();
+    let start = |queue: &Queue| worker(queue).runs(runs.counting());
+    let workers = [start(&queue), start(&test.queue("orders"))];
     pause(&queue, PauseEnd::Resumed);
     informed(&test, &[&workers[0], &workers[1]]);
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     informed(&test, &[&workers[0], &workers[1]]);
     // A worker that starts during the pause knows of it before its first claim.
-    let third = runs.worker(&queue);
+    let third = start(&queue);
     informed(&test, &[&workers[0], &workers[1], &third]);
     wait_until("every job to be ready", SOON, || {
         let live = stats(queue.database(), "orders").expect("the queue");
         (live.ready, live.leased) == (20, 0)
     });
-    assert_eq!(runs.count(), 0);
+    assert_eq!(runs.jobs(), 0);
     // Another queue is not affected.
     let mails = test.queue("mails");
     mails.enqueue(&Order { number: 1 }).unwrap();
     work_off(&mails, |_: &Job<Order>| Ok(()));
-
-    runs.allow();
     resume(&queue);
     drained(&queue);
     assert_eq!(stop_all(workers) + stop(third).stats.done, 20);
@@ -99,16 +69,15 @@ fn no_job_of_a_paused_queue_starts_in_any_worker() {
 #[test]
 fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     let (test, queue) = TestDatabase::with_orders();
-    let (gate, runs) = (kept::<Gate>(), kept::<Ledger>());
-    let worker = worker(&queue).runs(move |job: &Job<Order>| match job.payload().number {
-        0 => {
+    let (gate, runs) = (kept::<Gate>(), Tally::new());
+    let counts = runs.counting();
+    let worker = worker(&queue).runs(move |job: &Job<Order>| {
+        if job.payload().number == 0 {
             gate.pass();
-            Ok(())
         }
-        _ => runs.record(),
+        counts(job)
     });
     // Quick jobs first, so that it claims in batches.
-    runs.allow();
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
     drained(&queue);
     let slow_first: Vec<Order> = (0..2000).map(|number| Order { number }).collect();
@@ -117,8 +86,7 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     wait_until("jobs to wait behind the running one", SOON, || {
         stats(queue.database(), "orders").is_some_and(|stats| stats.leased > 1)
     });
-    let before = runs.count();
-    runs.allowed.store(false, Ordering::SeqCst);
+    let before = runs.jobs();
     pause(&queue, PauseEnd::Resumed);
     told(&test, &worker);
     gate.open();
@@ -127,11 +95,9 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     });
     let live = stats(queue.database(), "orders").expect("the queue");
     assert_eq!((live.ready, live.delayed, live.open), (2000 - 1, 0, 0));
-    assert_eq!(runs.count(), before);
+    assert_eq!(runs.jobs(), before + 1);
     assert_eq!(test.untouched(), 1999);
     done(&worker, 2001);
-
-    runs.allow();
     resume(&queue);
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead), (4000, 0));
@@ -142,11 +108,10 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
 fn a_pause_outlives_every_process() {
     let (test, queue) = TestDatabase::with_orders();
     pause(&queue, PauseEnd::Resumed);
-    let first = kept::<Ledger>();
-    let worker = first.worker(&queue);
+    let worker = willing(&queue);
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     informed(&test, &[&worker]);
-    stop(worker);
+    assert_eq!(stop(worker).stats.done, 0);
     // A process that is killed, and one that is asked to stop.
     test.sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
     queue.enqueue_many(&[Finish {}; 3]).unwrap();
@@ -158,16 +123,13 @@ fn a_pause_outlives_every_process() {
     let live = stats(queue.database(), "orders").expect("the queue");
     assert_eq!((live.ready, live.leased), (8, 0));
     assert!(live.pause.is_some());
-    assert_eq!(first.count(), 0);
     resume(&queue);
     let finished = "SELECT count(*) FROM public.finished";
     wait_until("the process to run its jobs", SOON, || {
         scalar(&mut test.client(), finished) == 3
     });
     assert!(process.stop().success());
-    first.allow();
-    let worker = first.worker(&queue);
-    assert_eq!(finish(&queue, worker).stats.done, 5);
+    assert_eq!(finish(&queue, willing(&queue)).stats.done, 5);
 }
 
 #[test]
@@ -229,18 +191,15 @@ fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
     assert_eq!(expire_leases(&mut test.client()).len(), 1);
     test.all_due();
     gate.open();
-    let runs = kept::<Ledger>();
-    let other = runs.worker(&queue);
+    let other = willing(&queue);
     informed(&test, &[&holding, &other]);
     // Nobody promotes the other one before the resume.
     wait_until("the recovered job to be ready", SOON, || {
         let live = stats(queue.database(), "orders").expect("the queue");
         (live.ready, live.delayed, live.leased) == (1, 1, 0)
     });
-    assert_eq!((runs.count(), gate.arrived()), (0, 1));
+    assert_eq!((other.stats().done, gate.arrived()), (0, 1));
     stop(holding);
-    runs.allow();
     resume(&queue);
-    finish(&queue, other);
-    assert_eq!(runs.count(), 2);
+    assert_eq!(finish(&queue, other).stats.done, 2);
 }

@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{Gateway, breaker, is, reaches, waited};
+use super::{Gateway, is, reaches, waited};
 
 #[test]
 fn a_flood_of_dead_letters_makes_jobs_wait() {
@@ -33,37 +33,6 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
     let is_bounded = counts.dead <= 12 + again.probes;
     assert!(is_bounded, "{counts:?} after {again:?}");
     assert_eq!(in_state(&queue, LetterState::Open) as u64, counts.dead);
-}
-
-#[test]
-fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    let (gateway, gate) = (kept::<Gateway>(), kept::<Gate>());
-    let builder = worker(&queue).slots(2).breaker_threshold(1);
-    let worker = builder.runs(move |job: &Job<Order>| {
-        if gateway.is_down.load(Ordering::SeqCst) {
-            gate.pass();
-        }
-        gateway.call(job)
-    });
-    // Quick jobs first, so that it claims in batches.
-    queue.enqueue_many(&Order::up_to(2000)).unwrap();
-    drained(&queue);
-    gateway.is_down.store(true, Ordering::SeqCst);
-    queue.enqueue_many(&Order::up_to(2000)).unwrap();
-    let claimed = "SELECT coalesce(sum(job_count), 0) FROM redrive.leases";
-    wait_until("a batch to be claimed", SOON, || {
-        scalar(&mut client, claimed) > 2
-    });
-    gate.open();
-    is(queue.database(), "queue:orders", BreakerState::Open);
-    wait_until("nothing to be in its hands", SOON, || worker.is_idle());
-    let after = breaker(queue.database(), "queue:orders").expect("the breaker");
-    let calls = gateway.calls_in_vain();
-    assert!(calls <= 2 + after.probes, "{calls} calls");
-    let charged = "jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0";
-    assert_eq!(client.count(charged), 0);
-    assert!(stop(worker).released > 0);
 }
 
 #[test]

@@ -25,15 +25,14 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
     for (first, second) in [(resumes, &close as &dyn Fn(&Queue)), (&close, &resume)] {
         let (test, queue) = TestDatabase::with_orders();
         let db = queue.database();
-        let runs = kept::<Ledger>();
         pause(&queue, PauseEnd::Resumed);
         let opened = db.admin().open_breaker("queue:orders", None, &maria());
         opened.unwrap();
-        let worker = runs.worker(&queue);
+        let worker = willing(&queue);
         queue.enqueue_many(&Order::up_to(5)).unwrap();
         first(&queue);
         informed(&test, &[&worker]);
-        runs.allow();
+        assert_eq!(worker.stats().done, 0);
         second(&queue);
         drained(&queue);
         assert_eq!(stop(worker).stats.done, 5);
@@ -44,7 +43,6 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
 fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let runs = kept::<Ledger>();
     // A breaker with a probe that is due.
     let admin = db.admin();
     let opened = admin.open_breaker("queue:orders", Some(HOUR), &maria());
@@ -52,14 +50,13 @@ fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
     pause(&queue, PauseEnd::Resumed);
     test.sql("UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 minute'");
     let before = breaker(db);
-    let worker = runs.worker(&queue);
+    let worker = willing(&queue);
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     informed(&test, &[&worker]);
     let after = breaker(db);
     assert_eq!((after.state, after.probes), (BreakerState::Open, 0));
     assert_eq!(after.outages, before.outages);
     assert_eq!(after.openings, before.openings);
-    runs.allow();
     resume(&queue);
     drained(&queue);
     let closed = breaker(db);

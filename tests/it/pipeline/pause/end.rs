@@ -32,12 +32,10 @@ fn a_pause_that_expires_resumes_the_queue_in_full() {
 #[test]
 fn a_worker_ends_a_pause_at_its_time_without_a_notification() {
     let (test, queue) = TestDatabase::with_orders();
-    let runs = kept::<Ledger>();
-    runs.allow();
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     let soon = SystemTime::now() + Duration::from_secs(1);
     pause(&queue, PauseEnd::At(soon));
-    let worker = runs.worker(&queue);
+    let worker = willing(&queue);
     drained(&queue);
     let over = test.count("queue_pauses WHERE ends_at <= clock_timestamp()");
     assert_eq!(over, 1, "no job started before the end");

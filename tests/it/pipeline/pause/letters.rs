@@ -7,8 +7,7 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     let (test, queue, _) = TestDatabase::with_letters(30);
     let db = queue.database();
     pause(&queue, PauseEnd::Resumed);
-    let ledger = kept::<Ledger>();
-    let worker = ledger.worker(&queue);
+    let worker = willing(&queue);
     let options = RunOptions::new().rate(Rate::Unthrottled).canary(2);
     let runs = db.dlq().runs();
     let started = runs.start(&of_orders(), &options, &maria()).unwrap();
@@ -24,7 +23,6 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     let gated = runs.blocked(created.id).unwrap().gated;
     assert_eq!((gated.len(), gated[0].letters), (1, 2));
     assert!(gated[0].breaker.is_none());
-    ledger.allow();
     resume(&queue);
     wait_until("the run to finish", SOON, || {
         driver.step().unwrap().status != DriveStatus::Running
