@@ -26,20 +26,6 @@ fn unlimit(queue: &Queue, jobs: RateLimited<'_>) {
     assert!(had, "it had a limit");
 }
 
-/// A job of another kind than [`Order`].
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Mail {
-    number: i64,
-}
-
-impl Payload for Mail {
-    const KIND: &'static str = "mail";
-}
-
-fn mails(count: i64) -> Vec<Mail> {
-    (0..count).map(|number| Mail { number }).collect()
-}
-
 /// When the handlers started.
 #[derive(Default)]
 struct Starts(Mutex<Vec<Instant>>);
@@ -85,10 +71,10 @@ impl Starts {
     }
 }
 
-/// A worker that records the starts of orders and of mails.
-fn recording(queue: &Queue, orders: &'static Starts, mails: &'static Starts) -> Worker {
+/// A worker that records the starts of orders and of jobs of another kind.
+fn recording(queue: &Queue, orders: &'static Starts, others: &'static Starts) -> Worker {
     let builder = worker(queue).handle(orders.recorder::<Order>());
-    builder.runs(mails.recorder::<Mail>())
+    builder.runs(others.recorder::<Finish>())
 }
 
 #[test]
@@ -99,9 +85,9 @@ fn three_workers_never_start_more_than_a_limit_allows() {
         let before = Instant::now();
         let allowed = RateLimit::per(rate, SECOND).burst(burst);
         limit(&queue, RateLimited::Queue, allowed);
-        let (orders, mails) = (kept::<Starts>(), kept::<Starts>());
+        let (orders, others) = (kept::<Starts>(), kept::<Starts>());
         queue.enqueue_many(&Order::up_to(jobs)).unwrap();
-        let workers = [(); 3].map(|()| recording(&test.queue("orders"), orders, mails));
+        let workers = [(); 3].map(|()| recording(&test.queue("orders"), orders, others));
         drained(&queue);
         assert_eq!(stop_all(workers), jobs.unsigned_abs());
         assert_eq!(orders.count() as u64, jobs.unsigned_abs(), "none ran twice");
@@ -112,53 +98,30 @@ fn three_workers_never_start_more_than_a_limit_allows() {
 #[test]
 fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
     let (test, queue) = TestDatabase::with_orders();
-    limit(&queue, RateLimited::Kind("mail"), once());
-    queue.enqueue_many(&mails(300)).unwrap();
+    limit(&queue, RateLimited::Kind("finish"), once());
+    queue.enqueue_many(&[Finish {}; 300]).unwrap();
     queue.enqueue_many(&Order::up_to(300)).unwrap();
-    let (orders, mails) = (kept::<Starts>(), kept::<Starts>());
-    let worker = recording(&queue, orders, mails);
-    wait_until("the orders and one mail to run", SOON, || {
-        orders.count() == 300 && mails.count() == 1
+    let (orders, others) = (kept::<Starts>(), kept::<Starts>());
+    let worker = recording(&queue, orders, others);
+    wait_until("the orders and one other job to run", SOON, || {
+        orders.count() == 300 && others.count() == 1
     });
     // New orders keep running.
     queue.enqueue_many(&Order::up_to(10)).unwrap();
     done(&worker, 311);
-    assert_eq!(mails.count(), 1);
+    assert_eq!(others.count(), 1);
     assert_eq!((test.untouched(), test.count("jobs")), (299, 299));
 
-    unlimit(&queue, RateLimited::Kind("mail"));
+    unlimit(&queue, RateLimited::Kind("finish"));
     assert_eq!(finish(&queue, worker).stats.done, 610);
-    assert_eq!(mails.count(), 300);
-}
-
-#[test]
-fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
-    let (test, queue) = TestDatabase::with_orders();
-    let three = RateLimit::per(3, DAY).burst(3);
-    limit(&queue, RateLimited::Queue, three);
-    limit(&queue, RateLimited::Kind("mail"), once());
-    queue.enqueue_many(&mails(5)).unwrap();
-    let (orders, mails) = (kept::<Starts>(), kept::<Starts>());
-    let worker = recording(&queue, orders, mails);
-    wait_until("a mail to run", SOON, || mails.count() == 1);
-    queue.enqueue_many(&Order::up_to(5)).unwrap();
-    // The mail had one of the three tokens of the queue.
-    wait_until("two orders to run", SOON, || orders.count() == 2);
-    informed(&test, &[&worker]);
-    assert_eq!((orders.count(), mails.count()), (2, 1));
-    let live = stats(queue.database(), "orders").expect("the queue");
-    assert_eq!((live.ready, live.open), (7, 0));
-    unlimit(&queue, RateLimited::Queue);
-    wait_until("all orders to run", SOON, || orders.count() == 5);
-    assert_eq!(mails.count(), 1);
-    stop(worker);
+    assert_eq!(others.count(), 300);
 }
 
 #[test]
 fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
     let (test, queue) = TestDatabase::with_orders();
-    let (orders, mails) = (kept::<Starts>(), kept::<Starts>());
-    let worker = recording(&queue, orders, mails);
+    let (orders, others) = (kept::<Starts>(), kept::<Starts>());
+    let worker = recording(&queue, orders, others);
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
     limit(&queue, RateLimited::Queue, once());
@@ -170,27 +133,6 @@ fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
     // A larger limit applies at once, too.
     limit(&queue, RateLimited::Queue, RateLimit::per(100_000, SECOND));
     assert_eq!(finish(&queue, worker).stats.done, 40);
-}
-
-#[test]
-fn a_retry_needs_another_token() {
-    let (test, queue) = TestDatabase::with_orders();
-    limit(&queue, RateLimited::Queue, once());
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    let starts = kept::<Starts>();
-    let worker = worker(&queue).runs(move |_: &Job<Order>| {
-        starts.record();
-        match starts.count() {
-            1 => Err(Failure::retry("once").after(Duration::ZERO)),
-            _ => Ok(()),
-        }
-    });
-    test.reaches("jobs WHERE (meta).attempt = 1", 1);
-    informed(&test, &[&worker]);
-    assert_eq!(starts.count(), 1);
-    unlimit(&queue, RateLimited::Queue);
-    drained(&queue);
-    assert_eq!((starts.count(), stop(worker).stats.done), (2, 1));
 }
 
 #[test]

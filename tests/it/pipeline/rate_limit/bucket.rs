@@ -3,7 +3,7 @@
 use redrive::metrics::Reader;
 use redrive_tests::prelude::*;
 
-use super::{OPEN, Starts, limit, mails, once, recording};
+use super::{OPEN, Starts, limit, once, recording};
 
 /// A limit that no test meets.
 fn many() -> RateLimit {
@@ -47,17 +47,17 @@ fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
 #[test]
 fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
     let (test, queue) = TestDatabase::with_orders();
-    limit(&queue, RateLimited::Kind("mail"), many());
-    let (orders, mail) = (kept::<Starts>(), kept::<Starts>());
+    limit(&queue, RateLimited::Kind("finish"), many());
+    let (orders, others) = (kept::<Starts>(), kept::<Starts>());
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
     transaction.sql("SELECT FROM redrive.rate_buckets FOR UPDATE");
-    queue.enqueue_many(&mails(20)).unwrap();
+    queue.enqueue_many(&[Finish {}; 20]).unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
-    let worker = recording(&queue, orders, mail);
+    let worker = recording(&queue, orders, others);
     wait_until("the orders to run", SOON, || orders.count() == 20);
     informed(&test, &[&worker]);
-    assert_eq!(mail.count(), 0);
+    assert_eq!(others.count(), 0);
     transaction.rollback().unwrap();
     assert_eq!(finish(&queue, worker).stats.done, 40);
 }
@@ -68,8 +68,8 @@ fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
     limit(&queue, RateLimited::Queue, many());
     test.sql("DELETE FROM redrive.rate_buckets");
     queue.enqueue_many(&Order::up_to(5)).unwrap();
-    let (orders, mail) = (kept::<Starts>(), kept::<Starts>());
-    let worker = recording(&queue, orders, mail);
+    let (orders, others) = (kept::<Starts>(), kept::<Starts>());
+    let worker = recording(&queue, orders, others);
     informed(&test, &[&worker]);
     assert_eq!(orders.count(), 0);
     let listed = queue.rate_limits().unwrap();
@@ -84,28 +84,12 @@ fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
 }
 
 #[test]
-fn a_claim_without_a_job_costs_no_token_and_writes_nothing() {
-    let (test, queue) = TestDatabase::with_orders();
-    limit(&queue, RateLimited::Kind("mail"), once());
-    let (orders, mail) = (kept::<Starts>(), kept::<Starts>());
-    let worker = recording(&queue, orders, mail);
-    queue.enqueue_many(&Order::up_to(50)).unwrap();
-    drained(&queue);
-    informed(&test, &[&worker]);
-    let untouched = "rate_buckets WHERE ctid = '(0,1)' AND tokens = 1";
-    assert_eq!(test.count(untouched), 1);
-    queue.enqueue_many(&mails(2)).unwrap();
-    wait_until("a mail to run", SOON, || mail.count() == 1);
-    stop(worker);
-}
-
-#[test]
 fn a_probe_costs_a_token() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Queue, once());
-    let (orders, mail) = (kept::<Starts>(), kept::<Starts>());
+    let (orders, others) = (kept::<Starts>(), kept::<Starts>());
     queue.enqueue_many(&Order::up_to(5)).unwrap();
-    let worker = recording(&queue, orders, mail);
+    let worker = recording(&queue, orders, others);
     wait_until("an order to use the token", SOON, || orders.count() == 1);
     test.sql(OPEN);
     informed(&test, &[&worker]);
