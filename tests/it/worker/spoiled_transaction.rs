@@ -5,9 +5,6 @@ use std::sync::atomic::AtomicI32;
 
 use redrive_tests::prelude::*;
 
-/// What a handler does in its transaction before it returns `Ok`.
-type Spoil = fn(&mut Transaction<'_>, &str) -> Result<(), postgres::Error>;
-
 /// Ignores the error of a statement.
 fn ignored(tx: &mut Transaction<'_>, statement: &str) -> Result<(), postgres::Error> {
     tx.execute(statement, &[]).map(drop).or(Ok(()))
@@ -33,67 +30,43 @@ fn idle(tx: &mut Transaction<'_>, url: &str) -> Result<(), postgres::Error> {
     Ok(())
 }
 
-/// What spoils a transaction, the class of its failure, and a part of its message or detail. If the session ended, the
-/// driver may give the reason to a request of which nobody awaits the answer.
-const SPOILED: [(Spoil, &str, &str); 11] = [
-    (
-        |tx, _| ignored(tx, "INSERT INTO nonexistent VALUES (1)"),
-        "SQLSTATE 25P02",
-        "ignored its error",
-    ),
-    (
-        |tx, _| {
+/// Spoils a transaction in the way of this number.
+fn spoil(number: usize, tx: &mut Transaction<'_>, url: &str) -> Result<(), postgres::Error> {
+    match number {
+        0 => ignored(tx, "INSERT INTO nonexistent VALUES (1)"),
+        1 => {
             tx.batch_execute("SET LOCAL statement_timeout = '1ms'")?;
             ignored(tx, "SELECT pg_sleep(60)")
-        },
-        "SQLSTATE 25P02",
-        "ignored its error",
-    ),
+        }
+        2 => tx.batch_execute("SET TRANSACTION READ ONLY"),
+        3 => tx.batch_execute("INSERT INTO public.once VALUES (1), (1)"),
+        4 => tx.batch_execute("INSERT INTO public.checked VALUES ('40001')"),
+        5 => tx.batch_execute("INSERT INTO public.checked VALUES ('P0001')"),
+        6 => tx.batch_execute("INSERT INTO public.effects VALUES (1); ROLLBACK"),
+        7 => tx.batch_execute("ROLLBACK; BEGIN; INSERT INTO public.effects VALUES (1)"),
+        8 => terminate(tx, url),
+        9 => idle(tx, url),
+        _ => ignored(tx, "SELECT pg_terminate_backend(pg_backend_pid())"),
+    }
+}
+
+/// The class of each failure, and a part of its message or detail. If the session ended, the driver may give the reason
+/// to a request of which nobody awaits the answer.
+const TOLD: [(&str, &str); 11] = [
+    ("SQLSTATE 25P02", "ignored its error"),
+    ("SQLSTATE 25P02", "ignored its error"),
+    ("SQLSTATE 25006", "read-only"),
     (
-        |tx, _| tx.batch_execute("SET TRANSACTION READ ONLY"),
-        "SQLSTATE 25006",
-        "read-only",
-    ),
-    (
-        |tx, _| tx.batch_execute("INSERT INTO public.once VALUES (1), (1)"),
         "SQLSTATE 23505",
         "constraint `only_once` of table `public.once`",
     ),
-    (
-        |tx, _| tx.batch_execute("INSERT INTO public.checked VALUES ('40001')"),
-        "SQLSTATE 40001",
-        "SQLSTATE 40001",
-    ),
-    (
-        |tx, _| tx.batch_execute("INSERT INTO public.checked VALUES ('P0001')"),
-        "SQLSTATE P0001",
-        "no at commit",
-    ),
-    (
-        |tx, _| tx.batch_execute("INSERT INTO public.effects VALUES (1); ROLLBACK"),
-        "SQLSTATE 2D000",
-        "its own COMMIT or ROLLBACK",
-    ),
-    (
-        |tx, _| tx.batch_execute("ROLLBACK; BEGIN; INSERT INTO public.effects VALUES (1)"),
-        "SQLSTATE 2D000",
-        "its own COMMIT or ROLLBACK",
-    ),
-    (
-        terminate,
-        "SQLSTATE 57P01 or SessionLost",
-        "could not settle job",
-    ),
-    (
-        idle,
-        "SQLSTATE 25P03 or SessionLost",
-        "could not settle job",
-    ),
-    (
-        |tx, _| ignored(tx, "SELECT pg_terminate_backend(pg_backend_pid())"),
-        "SessionLost",
-        "could not settle job",
-    ),
+    ("SQLSTATE 40001", "SQLSTATE 40001"),
+    ("SQLSTATE P0001", "no at commit"),
+    ("SQLSTATE 2D000", "its own COMMIT or ROLLBACK"),
+    ("SQLSTATE 2D000", "its own COMMIT or ROLLBACK"),
+    ("SQLSTATE 57P01 or SessionLost", "could not settle job"),
+    ("SQLSTATE 25P03 or SessionLost", "could not settle job"),
+    ("SessionLost", "could not settle job"),
 ];
 
 /// Creates tables whose constraints are checked at the commit.
@@ -115,19 +88,16 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
     let queue = test.queue("orders");
     let url = test.url().to_owned();
     let handler = move |job: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
-        let place = usize::try_from(job.payload().number).expect("a place");
-        (SPOILED[place].0)(tx, &url)?;
-        Ok(())
+        let number = usize::try_from(job.payload().number).expect("a number");
+        Ok(spoil(number, tx, &url)?)
     };
     let worker = worker(&queue).slots(4).handle(handler).started();
-    let numbers = (0..).zip(&SPOILED);
-    let jobs = numbers.map(|(number, _)| new_order(number).max_attempts(2));
+    let jobs = (0..11).map(|number| new_order(number).max_attempts(2));
     let ids = queue.enqueue_jobs(&jobs.collect::<Vec<_>>()).unwrap();
     let counts = finish(&queue, worker).stats;
-    let dead = SPOILED.len() as u64;
-    assert_eq!((counts.dead, counts.retried), (dead, dead));
+    assert_eq!((counts.dead, counts.retried), (11, 11));
     assert_eq!((counts.done, counts.released), (0, 0));
-    for ((place, (_, class, part)), enqueued) in SPOILED.iter().enumerate().zip(ids) {
+    for ((place, (class, part)), enqueued) in TOLD.iter().enumerate().zip(ids) {
         let letter = queue.letter(enqueued.id());
         let died = (letter.cause.as_str(), letter.attempts);
         assert_eq!(died, ("exhausted", 2), "{place}: {letter:?}");
