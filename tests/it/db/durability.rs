@@ -27,19 +27,6 @@ fn without_worker(line: &str) -> String {
     format!("{head}:{rest}")
 }
 
-/// Returns the log line of a worker of `orders` about a warning.
-fn line(lapse: &DurabilityWarning) -> String {
-    format!("WARN redrive::worker::chores: queue=orders: {lapse}")
-}
-
-/// Checks that the database and a worker report this warning, and no other.
-#[track_caller]
-fn warns(db: &Database, logged: &Logged, lapse: &DurabilityWarning) {
-    let warnings = db.admin().durability_warnings().unwrap();
-    assert_eq!(warnings, std::slice::from_ref(lapse));
-    assert_eq!(said_by_a_worker(db, logged), [line(lapse)]);
-}
-
 /// Sets a parameter of the server and waits until sessions see it.
 fn set(client: &mut Client, name: &str, value: &str) {
     client.sql(&format!("ALTER SYSTEM SET {name} = {value}"));
@@ -55,39 +42,35 @@ fn each_durability_warning_is_one_line_and_a_durable_server_has_none() {
     let logged = Logged::start(LevelFilter::Warn);
     let cluster = Cluster::with(SAFE);
     cluster.start();
-    let db = cluster.migrate();
+    cluster.migrate();
     let mut client = cluster.client();
-    assert_eq!(db.admin().durability_warnings().unwrap(), []);
-    assert_eq!(said_by_a_worker(&db, &logged), Vec::<String>::new());
-
+    // A new pool each time, because an older session may have an older value.
+    let connect = || redrive::connect(&cluster.url()).unwrap();
+    let warnings = || connect().admin().durability_warnings().unwrap();
+    assert_eq!(said_by_a_worker(&connect(), &logged), Vec::<String>::new());
     for (name, lapse) in [
         ("fsync", DurabilityWarning::Fsync),
         ("full_page_writes", DurabilityWarning::FullPageWrites),
     ] {
         set(&mut client, name, "off");
-        // A new pool, because an older session may have the old value.
-        warns(&redrive::connect(&cluster.url()).unwrap(), &logged, &lapse);
+        assert_eq!(warnings(), [lapse]);
         set(&mut client, name, "on");
     }
-
-    let commits = "ALTER DATABASE postgres SET synchronous_commit";
     for (word, lapses) in [
         ("off", vec![DurabilityWarning::SynchronousCommit]),
         // Commits wait for the disk of the server itself.
         ("local", vec![]),
+        ("on", vec![]),
     ] {
+        let commits = "ALTER DATABASE postgres SET synchronous_commit";
         client.sql(&format!("{commits} = {word}"));
-        let db = redrive::connect(&cluster.url()).unwrap();
-        assert_eq!(db.admin().durability_warnings().unwrap(), lapses, "{word}");
-        let lines: Vec<String> = lapses.iter().map(line).collect();
-        assert_eq!(said_by_a_worker(&db, &logged), lines, "{word}");
+        assert_eq!(warnings(), lapses, "{word}");
     }
-    client.sql(&format!("{commits} = on"));
-
     client.sql("ALTER TABLE redrive.jobs_1 SET UNLOGGED; ALTER TABLE redrive.leases SET UNLOGGED");
-    let db = redrive::connect(&cluster.url()).unwrap();
     let lapse = DurabilityWarning::Unlogged(vec!["jobs_1".to_owned(), "leases".to_owned()]);
-    warns(&db, &logged, &lapse);
+    let line = format!("WARN redrive::worker::chores: queue=orders: {lapse}");
+    assert_eq!(warnings(), [lapse]);
+    assert_eq!(said_by_a_worker(&connect(), &logged), [line]);
 }
 
 #[test]

@@ -431,17 +431,3 @@ pub(super) fn catalog(test: &TestDatabase) -> BTreeSet<String> {
     let lines = test.client().column(lines, &[]);
     lines.into_iter().collect()
 }
-
-/// It is not part of redrive, and nothing else of the error tells where the relation is missing.
-#[test]
-fn a_function_of_the_database_that_fails_is_named() {
-    let test = TestDatabase::empty();
-    test.sql(
-        "CREATE TABLE public.ddl_log (tag text);
-         CREATE FUNCTION public.log_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$
-         BEGIN INSERT INTO ddl_log VALUES (tg_tag); END $$;
-         CREATE EVENT TRIGGER log_ddl ON ddl_command_end EXECUTE FUNCTION public.log_ddl()",
-    );
-    let error = test.open().migrate().expect_err("an event trigger");
-    has(&error, "in PL/pgSQL function public.log_ddl() line 2");
-}
