@@ -4,7 +4,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use redrive::{Failure, Job};
 
-use crate::payload::Hold;
+use crate::payload::{Hold, Order};
+use crate::tally::Tally;
 use crate::wait::SOON;
 
 /// A gate, closed at first. Clones are the same gate.
@@ -66,6 +67,23 @@ impl Gate {
     {
         let gate = self.clone();
         move |job| {
+            gate.pass();
+            end(job)
+        }
+    }
+
+    /// Returns such a handler that also counts its jobs, before they wait.
+    pub fn counting<E>(
+        &self,
+        tally: &Tally,
+        end: E,
+    ) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + use<E>
+    where
+        E: Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        let (gate, tally) = (self.clone(), tally.clone());
+        move |job| {
+            tally.count(job.id());
             gate.pass();
             end(job)
         }

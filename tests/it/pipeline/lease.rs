@@ -7,12 +7,7 @@ type Verdict = fn(&Job<Order>) -> Result<(), Failure>;
 
 /// A worker on a separate handle, whose handler counts, waits at a gate, and returns.
 fn gated(test: &TestDatabase, tally: &Tally, gate: &Gate, verdict: Verdict) -> Worker {
-    let (tally, gate) = (tally.clone(), gate.clone());
-    worker(&test.queue("orders")).runs(move |job: &Job<Order>| {
-        tally.count(job.id());
-        gate.pass();
-        verdict(job)
-    })
+    worker(&test.queue("orders")).runs(gate.counting(tally, verdict))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is one verdict among others")]

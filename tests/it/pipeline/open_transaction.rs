@@ -6,15 +6,11 @@ use crate::worker::renewed_for;
 
 /// Starts a worker whose handlers wait at the gate. Jobs with an odd number are rejected.
 fn at_the_gate(queue: &Queue, gate: &Gate, tally: &Tally) -> Worker {
-    let (gate, tally) = (gate.clone(), tally.clone());
-    lively(queue).slots(8).runs(move |job: &Job<Order>| {
-        tally.count(job.id());
-        gate.pass();
-        match job.payload().number % 2 {
-            0 => Ok(()),
-            _ => Err(Failure::reject("an odd number")),
-        }
-    })
+    let end = |job: &Job<Order>| match job.payload().number % 2 {
+        0 => Ok(()),
+        _ => Err(Failure::reject("an odd number")),
+    };
+    lively(queue).slots(8).runs(gate.counting(tally, end))
 }
 
 #[test]

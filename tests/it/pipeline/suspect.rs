@@ -1,8 +1,8 @@
 //! Suspects: jobs that lost their worker each have their own lease, and run alone on their last
 //! chance.
 
+use redrive::Workers;
 use redrive::limits::MAX_CRASHES;
-use redrive::{GroupPolicy, Job, JobId, Queue, Worker, Workers};
 use redrive_tests::prelude::*;
 
 #[test]
@@ -50,12 +50,7 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_worker() {
     let suspects = queues.each_ref().map(|queue| put(queue, new_order(1)));
     test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
     let (tally, gate) = (Tally::new(), Gate::new());
-    let (begun, held) = (tally.clone(), gate.clone());
-    let handlers = Handlers::new().handle(move |job: &Job<Order>| {
-        begun.count(job.id());
-        held.pass();
-        Ok(())
-    });
+    let handlers = Handlers::new().handle(gate.counting(&tally, |_| Ok(())));
     let workers = Workers::builder(queues[0].database());
     let workers = workers
         .queue("orders", 2, &handlers)
@@ -106,13 +101,8 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_groups() {
 
 /// Starts a worker whose handlers wait at the gate.
 fn at_the_gate(test: &TestDatabase, tally: &Tally, gate: &Gate) -> Worker {
-    let (tally, gate) = (tally.clone(), gate.clone());
     let builder = worker(&test.queue("orders")).slots(8);
-    builder.runs(move |job: &Job<Order>| {
-        tally.count(job.id());
-        gate.pass();
-        Ok(())
-    })
+    builder.runs(gate.counting(tally, |_| Ok(())))
 }
 
 /// Makes jobs that lost these numbers of workers.

@@ -94,24 +94,6 @@ fn verdicts_during_the_stop_are_written() {
 }
 
 #[test]
-fn stop_can_be_requested_more_than_once() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = willing(&queue);
-    let (one, other) = (worker.stop_handle(), worker.stop_handle());
-    assert!(!one.is_stopping());
-    one.stop();
-    other.stop();
-    one.clone().stop();
-    assert!(other.is_stopping());
-    // From here on no job starts.
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let stopped = stop(worker);
-    assert_eq!(stopped.stats.done, 0);
-    super::uncharged(&queue, id);
-    one.stop();
-}
-
-#[test]
 fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
