@@ -162,6 +162,14 @@ impl TestDatabase {
         self.client().sql(statements);
     }
 
+    /// Runs statements in a transaction of a new connection, which has their locks until it ends.
+    #[track_caller]
+    pub fn locked(&self, statements: &str) -> Client {
+        let mut client = self.client();
+        client.sql(&format!("BEGIN; {statements}"));
+        client
+    }
+
     /// Returns the number of rows of a table, or of those that meet its condition.
     #[track_caller]
     pub fn count(&self, table: &str) -> i64 {

@@ -65,14 +65,13 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
 #[test]
 fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
     let (test, queue) = TestDatabase::with_orders();
-    let (mut client, mut caller) = (test.client(), test.client());
+    let mut client = test.client();
     let locked = queue.enqueue(&Hold {}).unwrap();
     backlog(&mut client, "unhandled");
     let free = queue.enqueue(&Hold {}).unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    let mut lock = caller.transaction().unwrap();
-    let locks = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
-    lock.query_one(locks, &[&locked.get()]).unwrap();
+    let lock = format!("SELECT FROM redrive.jobs WHERE id = {locked} FOR UPDATE");
+    let mut lock = test.locked(&lock);
     let (db, soon) = (test.open(), Some(Duration::from_millis(1)));
     db.admin().open_breaker("gateway", soon, &maria()).unwrap();
     let (probes, probed) = mpsc::channel();
@@ -87,7 +86,7 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
         client.ask(closed, &[])
     });
     assert_eq!(probed.recv().unwrap(), free);
-    lock.rollback().unwrap();
+    lock.sql("ROLLBACK");
     done(&worker, 3);
     assert_eq!(probed.recv().unwrap(), locked);
     stop(worker);

@@ -78,15 +78,13 @@ fn the_size_of_payloads_limits_a_claim() {
 fn a_locked_job_is_skipped() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(5)).unwrap();
-    let mut client = test.client();
-    let mut tx = client.transaction().unwrap();
-    let lock = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
-    tx.change(lock, &[&ids[0].get()]);
+    let lock = format!("SELECT FROM redrive.jobs WHERE id = {} FOR UPDATE", ids[0]);
+    let mut locker = test.locked(&lock);
     let tally = Tally::new();
     let worker = worker(&queue).runs(tally.counting());
     done(&worker, 4);
     assert_eq!(tally.of(ids[0]), 0);
-    tx.rollback().unwrap();
+    locker.sql("ROLLBACK");
     finish(&queue, worker);
     assert_eq!(tally.of(ids[0]), 1);
 }

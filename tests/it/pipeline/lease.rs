@@ -136,15 +136,13 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
     queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     // While another session locks the row of the worker, it cannot renew.
-    let mut client = test.client();
-    let mut tx = client.transaction().unwrap();
-    tx.sql("SELECT FROM redrive.workers FOR UPDATE");
+    let mut locker = test.locked("SELECT FROM redrive.workers FOR UPDATE");
     saw_loss.wait_for(1);
     let next = queue.enqueue(&Order { number: 1 }).unwrap();
     let job = live_job(&queue, next);
     assert_eq!(job.attempts, 0, "claimed without trust in a lease");
     assert_eq!(job.state, JobState::Ready);
-    tx.rollback().unwrap();
+    locker.sql("ROLLBACK");
     // It recovers.
     done(&a, 2);
     stop(a);

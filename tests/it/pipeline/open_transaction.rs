@@ -158,10 +158,8 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
         gate.wait_for(1);
         queue.enqueue(&Order { number }).unwrap();
         gate.wait_for(2);
-        let mut client = test.client();
-        let mut transaction = client.transaction().unwrap();
-        let lock = "SELECT FROM redrive.leases WHERE ids[1] = $1 FOR UPDATE";
-        assert_eq!(transaction.execute(lock, &[&locked.get()]).unwrap(), 1);
+        let lock = format!("SELECT FROM redrive.leases WHERE ids[1] = {locked} FOR UPDATE");
+        let mut locker = test.locked(&lock);
         gate.open();
         counted(&worker, "the other job to be settled", |counts| {
             counts.done + counts.dead == 1
@@ -169,7 +167,7 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
         // Longer than a lease: the worker keeps the verdict for as long as it renews.
         renewed_for(&mut test.client(), 4000);
         assert_eq!(worker.stats().lost, 0);
-        transaction.rollback().unwrap();
+        locker.sql("ROLLBACK");
         let counts = finish(&queue, worker).stats;
         assert_eq!((counts.done + counts.dead, counts.lost), (2, 0));
         assert_eq!((counts.released, tally.repeated()), (0, vec![]));

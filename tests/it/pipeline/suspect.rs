@@ -128,9 +128,7 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     gate.wait_for(1);
     assert_eq!(tally.of(suspects[0]), 1);
     // The settle of the first suspect has to wait for this lock.
-    let mut client = test.client();
-    let mut tx = client.transaction().unwrap();
-    tx.sql("SELECT FROM redrive.leases FOR UPDATE");
+    let mut locker = test.locked("SELECT FROM redrive.leases FOR UPDATE");
     gate.open();
     // A later claim finds this job, and would find the suspect before it.
     let next = put(&queue, new_order(3).priority(-1));
@@ -138,7 +136,7 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     let after = put(&queue, new_order(4).priority(-2));
     wait_until("the one after it to begin", SOON, || tally.of(after) == 1);
     assert_eq!(tally.of(suspects[1]), 0, "the first one is not settled");
-    tx.rollback().unwrap();
+    locker.sql("ROLLBACK");
     finish(&queue, worker);
     assert_eq!(tally.of(suspects[1]), 1);
 }

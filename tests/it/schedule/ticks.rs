@@ -34,12 +34,10 @@ fn a_worker_runs_missed_ticks_when_it_starts() {
     set(&db, &every("hourly", HOUR));
     due_since(&mut client, "hourly", 3 * HOUR);
     // The look for chores would find the schedule too. It waits for this lock.
-    let mut locker = test.client();
-    let mut lock = locker.transaction().unwrap();
-    lock.sql("LOCK TABLE redrive.retention");
+    let mut locker = test.locked("LOCK TABLE redrive.retention");
     let worker = ticking(&queue);
     client.reaches("schedule_ticks WHERE outcome = 'fired'", 1);
-    lock.rollback().unwrap();
+    locker.sql("ROLLBACK");
     stop(worker);
 }
 

@@ -166,13 +166,11 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
     });
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
-    let (mut client, mut locker) = (test.client(), test.client());
-    let mut transaction = locker.transaction().unwrap();
-    transaction.sql("SELECT FROM redrive.leases FOR UPDATE");
+    let locker = test.locked("SELECT FROM redrive.leases FOR UPDATE");
     // For more than a lease.
-    super::renewed_for(&mut client, 7000);
+    super::renewed_for(&mut test.client(), 7000);
     assert_eq!(checkpoint(&queue, id), None);
-    drop(transaction);
+    drop(locker);
     wait_until("the checkpoint", SOON, || checkpoint(&queue, id).is_some());
     gate.open();
     let counts = finish(&queue, worker).stats;

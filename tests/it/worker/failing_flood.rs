@@ -11,9 +11,7 @@ fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
     let logged = Logged::start(LevelFilter::Warn);
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
-    let mut client = test.client();
-    let mut locker = client.transaction().unwrap();
-    locker.sql("LOCK TABLE redrive.dead_letters IN SHARE MODE");
+    let mut locker = test.locked("LOCK TABLE redrive.dead_letters IN SHARE MODE");
     let runs = Gate::new();
     runs.open();
     let handler = runs.passing_to(|_: &Job<Order>| Err(Failure::reject("broken")));
@@ -24,7 +22,7 @@ fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
     });
     let ahead = runs.arrived();
     assert!((1..=AHEAD).contains(&ahead), "{ahead} jobs");
-    locker.commit().unwrap();
+    locker.sql("ROLLBACK");
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.dead, counts.lost), (JOBS.unsigned_abs(), 0));
     assert_eq!(runs.arrived() as u64, JOBS.unsigned_abs());

@@ -14,26 +14,21 @@ fn has_session(client: &mut Client, condition: &str) -> bool {
     client.ask(&query, &[])
 }
 
-/// Locks all leases until the transaction ends.
-fn locked(client: &mut Client) -> Transaction<'_> {
-    let mut locker = client.transaction().unwrap();
-    locker.sql("SELECT FROM redrive.leases FOR UPDATE");
-    locker
-}
+/// Locks all leases.
+const LOCK: &str = "SELECT FROM redrive.leases FOR UPDATE";
 
 #[test]
 fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, worker, _) = running(&queue);
-    let mut client = test.client();
-    let locker = locked(&mut client);
+    let mut locker = test.locked(LOCK);
     let stopping = thread::spawn(move || worker.stop(Duration::ZERO));
     let mut watcher = test.client();
     let found = "a.state = 'idle' AND a.query LIKE '%ends leases of a worker%'";
     wait_until("the stop to find the lease locked", SOON, || {
         has_session(&mut watcher, found)
     });
-    locker.rollback().unwrap();
+    locker.sql("ROLLBACK");
     let stopped = stopping.join().expect("the stopping thread").unwrap();
     assert_eq!((stopped.released, test.count("leases")), (1, 0));
     gate.open();
@@ -43,13 +38,12 @@ fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
 fn a_stop_reports_a_lease_that_stays_locked() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, worker, _) = running(&queue);
-    let mut client = test.client();
-    let locker = locked(&mut client);
+    let mut locker = test.locked(LOCK);
     let error = worker.stop(Duration::ZERO).unwrap_err();
     assert!(error.is_unavailable());
     has(error, "other sessions have locked 1 of them");
-    locker.rollback().unwrap();
-    assert!(matches!(expire_leases(&mut client)[..], [Lost::Back(_)]));
+    locker.sql("ROLLBACK");
+    assert!(matches!(expire_leases(&mut locker)[..], [Lost::Back(_)]));
     gate.open();
 }
 

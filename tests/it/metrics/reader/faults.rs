@@ -14,14 +14,13 @@ use super::success;
 fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    let (mut client, mut other) = (test.client(), test.client());
+    let mut client = test.client();
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);
     says(&reading, "queue_jobs{orders,ready}", 1.0);
     let before = series(&reading, "collector_last_success_timestamp_seconds{queues}");
 
-    let mut lock = other.transaction().unwrap();
-    lock.sql("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE");
+    let mut locker = test.locked("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE");
     let reading = reader.read(&mut client, Duration::from_secs(20));
     assert!(reading.is_connected && reading.is_ready());
     says(&reading, "up", 1.0);
@@ -33,7 +32,7 @@ fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
     let failed: Vec<_> = reading.failures.iter().map(|(source, _)| *source).collect();
     assert!(failed.contains(&Some(Source::Queues)), "{failed:?}");
 
-    lock.rollback().unwrap();
+    locker.sql("ROLLBACK");
     let reading = read(&mut reader, &mut client);
     assert!(success(&reading, Source::Queues), "{:?}", reading.failures);
 }
@@ -87,16 +86,15 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
 #[test]
 fn a_lock_is_not_taken_for_a_silent_server() {
     let test = TestDatabase::migrated();
-    let (mut client, mut other) = (test.client(), test.client());
-    let mut migration = other.transaction().unwrap();
-    migration.sql("LOCK TABLE redrive.migrations");
+    let mut client = test.client();
+    let mut migration = test.locked("LOCK TABLE redrive.migrations");
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);
     says(&reading, "up", 0.0);
     says(&reading, "down{collector}", 1.0);
     says(&reading, "down{unreachable}", 0.0);
     assert!(reading.is_connected, "{:?}", reading.failures);
-    migration.rollback().unwrap();
+    migration.sql("ROLLBACK");
     let reading = reader.read(&mut client, Duration::MAX);
     says(&reading, "up", 1.0);
     says(&reading, "down{collector}", 0.0);

@@ -143,13 +143,12 @@ fn replication_slots_are_published_and_dated_by_the_reader() {
 #[test]
 fn server_settings_and_transactions_are_published() {
     let (test, mut client) = TestDatabase::with_client();
-    let (mut holder, mut waiter) = (test.client(), test.client());
-    let mut held = holder.transaction().unwrap();
-    held.sql("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE");
+    let mut waiter = test.client();
+    let mut holder = test.locked("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE");
     let waiting = thread::spawn(move || waiter.batch_execute("TABLE redrive.retention"));
     blocked(&mut client, 1);
     let reading = read(&mut Reader::new("1"), &mut client);
-    held.rollback().unwrap();
+    holder.sql("ROLLBACK");
     waiting.join().unwrap().unwrap();
     says(&reading, "pg_lock_waiters", 1.0);
     says(&reading, "pg_in_recovery", 0.0);

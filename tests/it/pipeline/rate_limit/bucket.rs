@@ -49,16 +49,14 @@ fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Kind("finish"), many());
     let (orders, others) = (kept::<Starts>(), kept::<Starts>());
-    let mut holder = test.client();
-    let mut transaction = holder.transaction().unwrap();
-    transaction.sql("SELECT FROM redrive.rate_buckets FOR UPDATE");
+    let mut holder = test.locked("SELECT FROM redrive.rate_buckets FOR UPDATE");
     queue.enqueue_many(&[Finish {}; 20]).unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     let worker = recording(&queue, orders, others);
     wait_until("the orders to run", SOON, || orders.count() == 20);
     informed(&test, &[&worker]);
     assert_eq!(others.count(), 0);
-    transaction.rollback().unwrap();
+    holder.sql("ROLLBACK");
     assert_eq!(finish(&queue, worker).stats.done, 40);
 }
 

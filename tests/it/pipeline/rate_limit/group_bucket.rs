@@ -67,16 +67,14 @@ fn a_locked_bucket_is_skipped_with_its_group() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, RateLimit::per(10, SECOND));
     assert_eq!(take(&mut test.client(), "a", 1), 1);
-    let mut holder = test.client();
-    let mut transaction = holder.transaction().unwrap();
-    transaction.sql("SELECT FROM redrive.group_buckets FOR UPDATE");
+    let mut holder = test.locked("SELECT FROM redrive.group_buckets FOR UPDATE");
     queue.enqueue_jobs(&[order("a"), order("b")]).unwrap();
     let starts = kept::<Starts>();
     let worker = worker(&queue).runs(starts.recorder::<Order>());
     wait_until("the job of the other group", SOON, || starts.count() == 1);
     informed(&test, &[&worker]);
     assert_eq!(starts.count(), 1);
-    transaction.rollback().unwrap();
+    holder.sql("ROLLBACK");
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 2);
 }
