@@ -31,14 +31,9 @@ pub fn expire_leases(client: &mut Client) -> Vec<Lost> {
     lost
 }
 
-/// Runs the reap statement once, without a grace for leases whose worker has no row.
+/// Runs the reap statement once, without a grace for leases whose worker has no row and without a delay for suspects.
 pub fn reap(client: &mut impl GenericClient) -> Vec<Lost> {
-    reap_after(client, Duration::ZERO)
-}
-
-/// Runs the reap statement once for a worker with this lease, without a delay for suspects.
-pub fn reap_after(client: &mut impl GenericClient, lease: Duration) -> Vec<Lost> {
-    reap_within(client, lease, ReapLimits::default())
+    reap_within(client, Duration::ZERO, ReapLimits::default())
 }
 
 /// The bounds of the reap statement.

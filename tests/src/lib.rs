@@ -44,7 +44,7 @@ pub use bouncer::Bouncer;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
 pub use dead::{Dead, content, maria, of_orders, only, outcomes};
-pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_after, reap_within};
+pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_within};
 pub use exporter::{Asked, Exporter};
 pub use file::TempFile;
 pub use gate::Gate;

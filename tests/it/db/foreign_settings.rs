@@ -165,21 +165,6 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
     }
 }
 
-#[test]
-fn a_role_that_owns_the_schema_but_not_the_database_migrates() {
-    let test = TestDatabase::empty();
-    let role = test.role("owner");
-    test.sql(&format!(
-        "CREATE SCHEMA redrive AUTHORIZATION {}",
-        role.name()
-    ));
-    let db = role.open();
-    assert!(!db.migrate().unwrap().is_empty());
-    assert_eq!(db.migrate().unwrap(), []);
-    let error = db.admin().schema_drift().expect_err("a second schema");
-    has(&error, "CREATE on the database");
-}
-
 /// A migration that fails leaves nothing of the ones before it. What fails is not part of redrive, and nothing else of the
 /// error tells where the relation is missing.
 #[test]

@@ -39,18 +39,6 @@ fn every_page_of_the_exporter_responds() {
 }
 
 #[test]
-fn the_exporter_uses_one_read_only_connection() {
-    let (test, exporter) = serving();
-    let mut client = test.client();
-    let first = backends(&mut client);
-    assert_eq!(first.len(), 1);
-    for asked in exporter.scrapes(20, 10) {
-        assert!(asked.is_up());
-    }
-    assert_eq!(backends(&mut client), first);
-}
-
-#[test]
 fn the_file_with_the_url_is_read_for_each_connection() {
     let (old, new) = (TestDatabase::migrated(), TestDatabase::migrated());
     let file = TempFile::of(format!("{}\n", old.url()));

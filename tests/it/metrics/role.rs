@@ -38,20 +38,6 @@ fn the_exporter_role_folds_what_no_worker_folds_and_reads_the_same_without_that_
 }
 
 #[test]
-fn the_exporter_role_reads_every_source() {
-    let (test, _owner, role) = granted();
-    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
-    test.sql("CREATE EXTENSION pgstattuple");
-    let reading = read(&mut Reader::new("1"), &mut role.client());
-    assert!(reading.failures.is_empty(), "{:?}", reading.failures);
-    assert!(reading.is_ready());
-    for source in Source::DATABASE.map(Source::as_str) {
-        says(&reading, &format!("collector_success{{{source}}}"), 1.0);
-    }
-    says(&reading, "queue_jobs{orders,ready}", 1.0);
-}
-
-#[test]
 fn the_exporter_role_sees_the_transactions_of_other_roles() {
     let (test, _owner, role) = granted();
     let mut other = test.client();

@@ -1,5 +1,4 @@
-//! Backlogs: a claim gets past jobs that it must leave, and past dead rows, in windows. Nothing that
-//! appears below its marks is lost.
+//! Backlogs: a claim gets past jobs that it must leave, and finds them again.
 
 use redrive_tests::prelude::*;
 
@@ -22,20 +21,6 @@ fn marked(client: &mut Client, id: i64) {
     wait_until("a worker to store its marks", SOON, || {
         client.ask(found, &[&id])
     });
-}
-
-#[test]
-fn a_search_under_a_limit_goes_on_without_a_poll() {
-    let (test, queue) = TestDatabase::with_orders();
-    backlog(&mut test.client(), "unhandled");
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    let fast = RateLimit::per(10_000, Duration::from_secs(1));
-    let limited = queue.limit_rate(RateLimited::Queue, fast, &maria());
-    limited.unwrap();
-    let worker = worker(&queue).poll_interval(Duration::from_mins(1));
-    let worker = worker.runs(|_: &Job<Order>| Ok(()));
-    done(&worker, 1);
-    stop(worker);
 }
 
 #[test]

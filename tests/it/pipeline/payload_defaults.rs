@@ -137,19 +137,6 @@ fn no_other_queue_accepts_a_payload_with_a_queue() {
 }
 
 #[test]
-fn a_follow_up_goes_to_the_queue_of_its_type() {
-    let (_test, queue) = TestDatabase::with_orders();
-    queue.enqueue(&Order { number: 9 }).unwrap();
-    work_off(&queue, |job: &Job<Order>| {
-        let order = job.payload().number;
-        Ok(job.then(NewJob::new(&Invoice { order })?)?)
-    });
-    let mails = Queue::of::<Invoice>(queue.database()).unwrap();
-    let again = mails.enqueue_job(NewJob::new(&Invoice { order: 9 }).unwrap());
-    assert!(matches!(again, Ok(Enqueued::Existing(_))), "{again:?}");
-}
-
-#[test]
 fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_own() {
     type Handle = fn(WorkerBuilder, HandlerOptions) -> WorkerBuilder;
     /// Runs until its deadline.

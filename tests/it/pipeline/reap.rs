@@ -14,20 +14,6 @@ fn the_leases_of_a_worker_that_renews_are_left_alone() {
 }
 
 #[test]
-fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (gate, worker, id) = running(&queue);
-    let mut client = test.client();
-    client.sql("DELETE FROM redrive.workers");
-    assert_eq!(reap_after(&mut client, HOUR), []);
-    assert_eq!(reap_after(&mut client, Duration::ZERO), [Lost::Back(id)]);
-    assert_eq!(live_job(&queue, id).crashes, 1);
-    gate.open();
-    lost(&worker, 1);
-    finish(&queue, worker);
-}
-
-#[test]
 fn two_concurrent_reapers_return_each_job_once() {
     let (test, mut client) = TestDatabase::with_client();
     client

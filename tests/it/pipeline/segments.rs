@@ -168,14 +168,3 @@ fn an_uncommitted_enqueue_keeps_its_segment() {
     finish(&queue, counting(&queue, 2, &tally));
     assert_eq!(tally.of(id), 1);
 }
-
-#[test]
-fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    client.sql("DELETE FROM redrive.ring_segments");
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    client.refuses("SELECT redrive.turn_ring(8192, 1000)", &[], "P0002");
-    let tally = Tally::new();
-    work_off(&queue, tally.counting());
-    assert_eq!(tally.order(), [id]);
-}

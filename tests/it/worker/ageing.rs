@@ -2,17 +2,13 @@
 
 use redrive_tests::prelude::*;
 
-/// Raises jobs of the queue `orders` that have waited for a minute to priority 0.
-fn age(client: &mut Client, after_rank: Option<i32>, most: i64) -> (i64, Option<i32>) {
-    let ask = "SELECT aged, rank FROM redrive.age_jobs('orders', 60000, 0, $1, $2)";
-    client.row(ask, &[&after_rank, &most])
-}
-
-/// Ages the jobs of every rank. Returns the ranks and how many were raised.
+/// Raises jobs of every rank of the queue `orders` that have waited for a minute to priority 0. Returns the ranks and how
+/// many were raised.
 fn age_all(client: &mut Client) -> Vec<(i32, i64)> {
+    let age = "SELECT aged, rank FROM redrive.age_jobs('orders', 60000, 0, $1, 500)";
     let mut ranks = Vec::new();
-    let mut after = None;
-    while let (aged, Some(rank)) = age(client, after, 500) {
+    let mut after = None::<i32>;
+    while let (aged, Some(rank)) = client.row::<(i64, Option<i32>)>(age, &[&after]) {
         ranks.push((rank, aged));
         after = Some(rank);
     }
@@ -86,21 +82,4 @@ fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
     // A second worker finds nothing to do.
     assert_eq!(age_all(&mut client), [(20, 0)]);
     assert_eq!(priorities(&mut client), aged);
-}
-
-#[test]
-fn a_call_raises_at_most_its_number_of_jobs_and_skips_locked_ones() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (mut client, mut other) = (test.client(), test.client());
-    let low = vec![new_order(1).priority(-1); 5];
-    queue.enqueue_jobs(&low).unwrap();
-    wait_an_hour(&mut client, -1);
-    assert_eq!(age(&mut client, None, 2), (2, Some(2)));
-    let mut claiming = other.transaction().unwrap();
-    claiming
-        .sql("SELECT FROM redrive.jobs WHERE (meta).priority = -1 ORDER BY id LIMIT 1 FOR UPDATE");
-    assert_eq!(age(&mut client, None, 2), (1, Some(2)));
-    claiming.rollback().unwrap();
-    assert_eq!(age(&mut client, None, 2), (2, Some(2)));
-    assert_eq!(age(&mut client, None, 2), (0, None));
 }

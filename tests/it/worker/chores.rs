@@ -53,19 +53,6 @@ fn a_chore_that_always_fails_stops_no_other() {
     stop(worker);
 }
 
-#[test]
-fn a_worker_that_stops_counts_its_chores() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    let worker = start(&queue);
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    died(&worker, 1);
-    client.reaches("letter_deltas", 0);
-    stop(worker);
-    let counted =
-        "metric_totals() WHERE metric = 'redrive_chore_seconds' AND labels @> '{fold_letters}'";
-    assert!(client.count(counted) > 0);
-}
-
 /// The advisory lock for which the broken chore waits.
 const HELD: i64 = 8_112_026;
 

@@ -109,23 +109,6 @@ fn when_one_fails_all_stop_claiming() {
     assert_eq!(job.attempts, 0);
 }
 
-#[test]
-fn more_workers_than_the_pool_has_connections_for_do_not_start() {
-    let (test, db) = database(12);
-    let of = |names: &[&str]| each_with(&db, names, &finishing()).start();
-    let two = [of(&["a", "b", "c"]), of(&["d"])].map(Result::unwrap);
-    let another = queue(&db, "e");
-    let third = || worker(&another).handlers(&finishing()).start();
-    let error = third().expect_err("too many");
-    assert!(error.is_invalid());
-    has(error, "3 workers need 15 of the pool's 12 connections");
-    assert_eq!(test.count("workers"), 4, "a row per queue");
-    for worker in two {
-        worker.stop(SOON).unwrap();
-    }
-    third().unwrap().stop(SOON).unwrap();
-}
-
 /// Twenty idle queues need what one needs, and each still hears of its jobs.
 #[test]
 fn many_idle_queues_share_threads_and_connections() {

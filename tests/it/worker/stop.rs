@@ -93,19 +93,6 @@ fn verdicts_during_the_stop_are_written() {
     assert_eq!(left, (0, 1, 1));
 }
 
-#[test]
-fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
-    let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    drop(held(&queue, &gate, 3));
-    let lost = expire_leases(&mut test.client());
-    assert_eq!(lost.len(), 4);
-    assert!(lost.iter().all(|lost| matches!(lost, Lost::Back(_))));
-    gate.open();
-    let next = worker(&queue).handle_any(|_| Ok(())).started();
-    assert_eq!(finish(&queue, next).stats.done, 4);
-}
-
 /// Waits until no other session of the database is left.
 #[track_caller]
 fn no_session_left(test: &TestDatabase) {

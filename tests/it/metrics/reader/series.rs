@@ -50,31 +50,6 @@ fn counters_continue_in_a_restored_database() {
 }
 
 #[test]
-fn queues_beyond_a_hundred_are_combined() {
-    let test = TestDatabase::migrated();
-    let mut client = with_own_totals(&test);
-    client.sql(
-        "INSERT INTO own_totals SELECT 'redrive_jobs_enqueued_total', ARRAY['q' || n], 1 \
-             FROM generate_series(1, 130) n; \
-             INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-             SELECT 0, 'q' || n, 'order', '{}' FROM generate_series(1, 130) n",
-    );
-    let mut reader = Reader::new("1");
-    let reading = read(&mut reader, &mut client);
-    reads(&reading, ENQUEUED, &["__other__"], 30.0);
-    says(&reading, "queue_jobs{__other__,ready}", 30.0);
-    says(&reading, "series_folded{queue}", 30.0);
-    let mut families = reading.families.iter();
-    let enqueued = families.find(|family| family.metric.name == ENQUEUED);
-    assert_eq!(enqueued.unwrap().samples.len(), 101);
-
-    // The database folded more counts than the reader can still see.
-    client.sql("INSERT INTO own_totals VALUES ('redrive_series_folded', '{queue}', 40)");
-    let reading = read(&mut reader, &mut client);
-    says(&reading, "series_folded{queue}", 40.0);
-}
-
-#[test]
 fn a_program_can_publish_the_metrics_in_its_registry() {
     let test = TestDatabase::migrated();
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();

@@ -1,7 +1,5 @@
 //! Failures in a batch: which jobs are charged, and how they run again.
 
-use std::sync::LazyLock;
-
 use redrive::OnFailure;
 use redrive_tests::prelude::*;
 
@@ -69,33 +67,6 @@ fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
             assert_eq!(letter.error_class == "panic", panics, "{letter:?}");
         }
     }
-}
-
-#[test]
-fn a_decision_counts_even_if_the_payloads_are_dropped_after_the_deadline() {
-    static DROPS: LazyLock<Gate> = LazyLock::new(Gate::new);
-    #[derive(serde::Serialize, serde::Deserialize)]
-    struct Slow {}
-    impl Payload for Slow {
-        const KIND: &'static str = "slow";
-    }
-    impl Drop for Slow {
-        fn drop(&mut self) {
-            DROPS.pass();
-        }
-    }
-    let (_test, queue) = TestDatabase::with_orders();
-    put(&queue, NewJob::raw("slow", "{}").unwrap().max_attempts(1));
-    let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(1), |batch: &Batch<Slow>| {
-            batch.jobs()[0].done();
-            Ok(())
-        })
-        .options(HandlerOptions::new().deadline(Duration::from_millis(50)))
-        .started();
-    ended(&worker, 1, 0);
-    DROPS.open();
-    stop(worker);
 }
 
 #[test]
