@@ -6,7 +6,6 @@ mod exposition;
 mod outage;
 mod server;
 
-use postgres::Client;
 use redrive_tests::prelude::*;
 
 /// The program.

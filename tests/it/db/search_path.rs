@@ -1,7 +1,6 @@
 //! The search path: no statement of a worker calls a function that another role created, and a
 //! handler's transaction keeps the path of the user.
 
-use redrive::worker::Worker;
 use redrive_tests::prelude::*;
 
 /// Overloads that fit the calls of the library better than the functions of the server, which take

@@ -2,8 +2,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use redrive_tests::prelude::*;
 

@@ -1,9 +1,7 @@
 //! The deployment of the exporter: the unit, the container, the manifests, the role.
 
 use redrive_tests::prelude::*;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use saphyr::{LoadableYamlNode as _, Yaml};
 

@@ -1,8 +1,6 @@
 //! The page of the exporter: it matches the catalogue, and promtool accepts it.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use redrive::metrics::{CATALOGUE, MetricKind};
 use redrive_tests::prelude::*;

@@ -1,9 +1,6 @@
 //! The exporter while the database is stopped, silent, locked or slow: every scrape is answered in
 //! time, with at most two backends, and the first scrape after the outage succeeds.
 
-use std::time::Duration;
-
-use postgres::Client;
 use redrive_tests::prelude::*;
 
 use super::{PROGRAM, backends, up};

@@ -1,8 +1,6 @@
 //! The exporter: its pages, its connection, its start and stop.
 
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
-use std::thread;
 
 use redrive_tests::prelude::*;
 use rustix::process::Signal;

@@ -5,7 +5,6 @@ mod faults;
 mod schema;
 mod series;
 
-use postgres::Client;
 use redrive::metrics::{Reading, Source};
 use redrive_tests::prelude::*;
 

@@ -1,6 +1,5 @@
 //! The role of an exporter: it reads every metric, no payload, and writes nothing.
 
-use postgres::Client;
 use redrive::metrics::{Reader, Source};
 use redrive_tests::prelude::*;
 

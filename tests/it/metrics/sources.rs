@@ -6,7 +6,6 @@ mod letters;
 mod schedules;
 mod server;
 
-use postgres::Client;
 use redrive::metrics::{CATALOGUE, Reader, Reading, Source};
 use redrive_tests::prelude::*;
 

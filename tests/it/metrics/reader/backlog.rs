@@ -1,7 +1,5 @@
 //! Counters that no worker folds.
 
-use std::time::Duration;
-
 use redrive::metrics::Reader;
 use redrive_tests::prelude::*;
 

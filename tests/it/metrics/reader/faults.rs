@@ -1,8 +1,5 @@
 //! A reader while the database is locked, slow, silent or away.
 
-use std::time::Duration;
-
-use postgres::Client;
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use redrive::metrics::{MetricsCollector, Reader, Source};

@@ -1,6 +1,5 @@
 //! The series that a reader publishes.
 
-use postgres::Client;
 use prometheus::Registry;
 use redrive::metrics::{CATALOGUE, MetricsCollector, Reader};
 use redrive_tests::prelude::*;

@@ -1,6 +1,5 @@
 //! Held groups, and rate limits of each group.
 
-use postgres::Client;
 use redrive_tests::prelude::*;
 
 use super::{about, reading};

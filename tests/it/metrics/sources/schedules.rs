@@ -1,9 +1,5 @@
 //! Schedules: how late they are, and whether their jobs die.
 
-use std::time::Duration;
-
-use redrive::schedule::{Schedule, Triggered};
-use redrive::{Failure, Job, JobId, Operator};
 use redrive_tests::prelude::*;
 
 use super::{about, reading};

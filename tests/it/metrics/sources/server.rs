@@ -1,6 +1,5 @@
 //! Tables and the server.
 
-use postgres::Client;
 use redrive::metrics::Reader;
 use redrive_tests::prelude::*;
 

@@ -1,11 +1,6 @@
 //! Breakers of dependencies in an outage: opening, probing, closing.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use redrive::admin::{BreakerCause, BreakerState};
 use redrive::worker::WorkerStats;
-use redrive::{Failure, HandlerOptions, Job, Queue};
 use redrive_tests::prelude::*;
 
 use super::{Gateway, breaker, is, reaches, state, waited};
