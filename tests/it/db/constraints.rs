@@ -18,6 +18,7 @@ const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_m
 fn the_schema_rejects_illegal_rows() {
     let long = "x".repeat(101);
     let too_long = "x".repeat(256);
+    // What a column of a domain rejects in one table, it rejects in all.
     let illegal = [
         format!("{JOB}) VALUES (9, 'q', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, '', 'k', '{{}}')"),
@@ -50,20 +51,13 @@ fn the_schema_rejects_illegal_rows() {
         format!("{JOB}, meta.headers) VALUES (0, 'q', 'k', '{{}}', '[]')"),
         format!("{DELAYED}) VALUES ('infinity', 'q', 'k', '{{}}')"),
         format!("{DELAYED}) VALUES ('1999-01-01', 'q', 'k', '{{}}')"),
-        format!("{DELAYED}) VALUES (now(), '', 'k', '{{}}')"),
-        format!(
-            "{DELAYED}, meta.attempt, meta.max_attempts) VALUES (now(), 'q', 'k', '{{}}', 1, 1)"
-        ),
-        format!("{DELAYED}, meta.priority) VALUES (now(), 'q', 'k', '{{}}', -1001)"),
         format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 0, now())"),
-        format!("{WORKER} VALUES (gen_random_uuid(), ' q', 'h', 1, 'v', 1, now())"),
         format!(
             "{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', '{{}}', '{{}}', '{{}}', '{{}}')"
         ),
         format!(
             "{LEASE}, done) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW}, '{{1}}')"
         ),
-        format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), E'q\\n', {ROW})"),
         format!("{LETTER}) VALUES ('q', 'k', 'bored', 'c', 'm', now(), '{{}}')"),
         format!("{LETTER}) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), NULL)"),
         format!("{LETTER}) VALUES ('q', 'k', 'captured', 'c', 'm', now(), '{{}}')"),
@@ -81,13 +75,13 @@ fn the_schema_rejects_illegal_rows() {
         format!("{LETTER}, attempts) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', -1)"),
         format!("{LETTER}, unique_key) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '')"),
         format!("{LETTER}, seen) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 0)"),
-        format!("{LETTER}) VALUES ('q ', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
         format!(
             "{LETTER}, died_at) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '-infinity')"
         ),
         format!("{KEY} VALUES ('q', '', 1)"),
         format!("{KEY} VALUES ('q', '{long}{long}', 1)"),
         format!("{KEY} VALUES (' q', 'k', 1)"),
+        format!("{KEY} VALUES (E'q\\n', 'k', 1)"),
         format!("{COUNT} VALUES (0, 'q', '{{enqueued}}', '{{1000000001}}')"),
         format!("{COUNT} VALUES (0, 'q', '{{enqueued,ended}}', '{{1,-1000000001}}')"),
         format!("{BREAKER} VALUES ('b', 'ajar', 'outage', 1, now())"),

@@ -36,6 +36,13 @@ fn reading(client: &mut Client) -> Reading {
     reading
 }
 
+/// Returns what is published of these rows.
+fn reading_of(rows: &str) -> Reading {
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql(rows);
+    reading(&mut client)
+}
+
 #[track_caller]
 fn about(reading: &Reading, name: &str, value: f64) {
     let found = series(reading, name);

@@ -2,12 +2,11 @@
 
 use redrive_tests::prelude::*;
 
-use super::{about, reading};
+use super::{about, reading, reading_of};
 
 #[test]
 fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
-    let (_test, mut client) = TestDatabase::with_client();
-    client.sql(
+    let reading = reading_of(
         "SELECT redrive.set_group_policy('orders', 'ordered', on_death => 'hold'); \
              SELECT redrive.set_group_policy('mails', 'ordered', on_death => 'hold'); \
              SELECT redrive.set_group_policy('fair', 'fair'); \
@@ -18,7 +17,6 @@ fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
              SELECT redrive.enqueue('orders', 'order', '{}', group_key => g) \
              FROM unnest('{a,b,b,c,d}'::text[]) g",
     );
-    let reading = reading(&mut client);
     // Behind `c`, a job waits for a live one. `d` has its turn as soon as a worker asks.
     for (queue, groups, jobs, waiting, seconds) in [
         ("orders", 2.0, 3.0, 4.0, 7200.0),
@@ -59,9 +57,8 @@ fn the_use_of_a_limit_of_each_group_is_that_of_the_group_with_the_fewest_tokens(
 
 #[test]
 fn jobs_of_a_group_wait_for_a_turn_while_none_is_left() {
-    let (_test, mut client) = TestDatabase::with_client();
     // Per queue: one group has taken two turns, the other one.
-    client.sql(
+    let reading = reading_of(
         "SELECT redrive.set_group_policy('two', 'limit', 2); \
              SELECT redrive.set_group_policy('three', 'limit', 3); \
              SELECT redrive.set_group_policy('fair', 'fair'); \
@@ -71,7 +68,6 @@ fn jobs_of_a_group_wait_for_a_turn_while_none_is_left() {
              SELECT redrive.enqueue(q, 'order', '{}', group_key => g) \
              FROM unnest('{two,three,fair}'::text[]) q, unnest('{a,a,a,b}'::text[]) g",
     );
-    let reading = reading(&mut client);
     for (queue, waiting) in [("two", 3.0), ("three", 0.0), ("fair", 0.0)] {
         reads(&reading, "redrive_queue_jobs", &[queue, "ready"], 4.0);
         reads(&reading, "redrive_group_waiting_jobs", &[queue], waiting);

@@ -3,13 +3,11 @@
 use redrive::metrics::{OTHER, Reading};
 use redrive_tests::prelude::*;
 
-use super::{LIVE, about, reading};
+use super::{LIVE, about, reading, reading_of};
 
 #[test]
 fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
-    let (_test, mut client) = TestDatabase::with_client();
-    client.sql(LIVE);
-    let reading = reading(&mut client);
+    let reading = reading_of(LIVE);
     for (queue, state, jobs) in [
         ("orders", "ready", 3.0),
         ("orders", "delayed", 2.0),
@@ -60,9 +58,8 @@ fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
 
 #[test]
 fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
-    let (_test, mut client) = TestDatabase::with_client();
     // Workers of four slots, of which two may run slow jobs. Each queue has three of these ready, and another job.
-    client.sql(
+    let reading = reading_of(
         "CREATE TEMP TABLE rows AS SELECT gen_random_uuid() AS worker_id, r.* FROM (VALUES \
              ('limited', 1, 4, 1, '{other}'), ('limited', 1, 2, 2, '{slow}'), \
              ('any', 2, 4, 0, NULL), ('any', 2, 2, 2, '{slow}'), \
@@ -82,7 +79,6 @@ fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
          SELECT 0, q.queue, k, '{}' FROM (SELECT DISTINCT queue FROM rows) q, unnest('{slow,slow,slow,other}'::text[]) k; \
          UPDATE redrive.workers SET slot_jobs = CASE queue WHEN 'batch' THEN 3 ELSE 2 END WHERE queue LIKE 'batch%'",
     );
-    let reading = reading(&mut client);
     for (queue, blocked) in [
         ("limited", 3.0),
         ("any", 3.0),
@@ -141,16 +137,15 @@ fn ages_are_those_of_jobs_that_a_worker_may_take() {
 
 #[test]
 fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
-    let (_test, mut client) = TestDatabase::with_client();
     // Kind `kN` has N jobs. Two kinds without many jobs have succeeded before.
-    client
-        .sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+    let found = reading_of(
+        "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
              SELECT 0, 'many', 'k' || k, '{}' FROM generate_series(1, 23) k, generate_series(1, k); \
              INSERT INTO redrive.jobs (segment, queue, kind, payload) \
              SELECT 0, 'few', 'k1', '{}' FROM generate_series(1, 7); \
              INSERT INTO redrive.metric_slots (label, queue, name) \
-             VALUES ('kind', 'many', 'k1'), ('kind', 'many', 'k2'), ('kind', 'many', 'idle')");
-    let found = reading(&mut client);
+             VALUES ('kind', 'many', 'k1'), ('kind', 'many', 'k2'), ('kind', 'many', 'idle')",
+    );
     let by_kind = |of: &str, jobs| says(&found, &format!("queue_ready_jobs_by_kind{{{of}}}"), jobs);
     for kind in (7..=23).chain([1, 2]) {
         by_kind(&format!("many,k{kind}"), f64::from(kind));

@@ -2,20 +2,20 @@
 
 use redrive_tests::prelude::*;
 
-use super::{LIVE, about, reading};
+use super::{LIVE, about, reading, reading_of};
 
 #[test]
 fn letters_are_published_by_age_with_their_retention() {
-    let (_test, mut client) = TestDatabase::with_client();
-    client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, state) \
+    let reading = reading_of(
+        "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, state) \
              SELECT 'orders', 'order', 'rejected', 'E', 'e', '{}', now(), now() - h * interval '1 hour', s \
              FROM (VALUES (0, 'open'), (2, 'open'), (30, 'open'), (200, 'open'), (300, 'recovered')) v (h, s); \
              INSERT INTO redrive.retention (queue, state, keep, action, even_open) VALUES \
                  (NULL, 'open', '30 days', 'archive', false), ('orders', 'open', '10 days', 'archive', false), \
                  ('orders', 'recovered', '1 day', 'delete', false); \
              INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) \
-             VALUES (gen_random_uuid(), 'mail', 'h', 1, '1', 1, now())");
-    let reading = reading(&mut client);
+             VALUES (gen_random_uuid(), 'mail', 'h', 1, '1', 1, now())",
+    );
     let oldest = "dlq_oldest_age_seconds{orders,operator}";
     about(&reading, oldest, 200.0 * 3600.0);
     says(&reading, "dlq_oldest_age_seconds{mail,operator}", 0.0);
@@ -167,10 +167,9 @@ fn operations_are_published() {
 
 #[test]
 fn a_slot_that_is_shared_is_busy_for_every_queue_that_shares_it() {
-    let (_test, mut client) = TestDatabase::with_client();
     // A pool of two queues, one of which has none of the jobs; a queue with a kind of which two jobs run at a time; and one
     // with a limit for each of its kinds. A worker has a row for each.
-    client.sql(
+    let reading = reading_of(
         "CREATE TEMP TABLE rows AS SELECT gen_random_uuid() AS worker_id, r.* FROM (VALUES \
              ('full', 4, 4, 4, 'a'), ('none', 4, 4, 0, 'a'), ('some', 6, 6, 3, 'b'), ('some', 6, 2, 2, 'b'), \
              ('each', 9, 2, 2, 'c'), ('each', 9, 3, 1, 'c')) r (queue, pool_slots, slots, jobs, pool); \
@@ -180,7 +179,6 @@ fn a_slot_that_is_shared_is_busy_for_every_queue_that_shares_it() {
          SELECT gen_random_uuid(), r.worker_id, r.queue, ARRAY[n], '{order}', ARRAY['{}'::json], ARRAY[now()] \
          FROM rows r, generate_series(1, r.jobs) n",
     );
-    let reading = reading(&mut client);
     for (queue, slots, busy) in [
         ("full", 4.0, 4.0),
         ("none", 4.0, 4.0),
