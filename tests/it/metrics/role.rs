@@ -99,24 +99,6 @@ fn a_role_without_grants_reports_the_missing_privilege() {
 }
 
 #[test]
-fn a_revoked_function_makes_the_numbers_untrusted_once_they_are_too_old() {
-    let (_test, mut owner, role) = granted();
-    let mut client = role.client();
-    let mut reader = Reader::new("1");
-    reads(&read(&mut reader, &mut client), "redrive_up", &[], 1.0);
-    let revoke = "REVOKE EXECUTE ON FUNCTION redrive.metrics_queues() FROM";
-    owner.sql(&format!("{revoke} {}", role.name()));
-    let reading = read(&mut reader, &mut client);
-    says(&reading, "collector_success{queues}", 0.0);
-    says(&reading, "up", 1.0);
-    // A new reader has no recent numbers.
-    let reading = read(&mut Reader::new("1"), &mut client);
-    says(&reading, "up", 0.0);
-    says(&reading, "down{privilege}", 1.0);
-    assert!(reading.is_connected && reading.is_ready());
-}
-
-#[test]
 fn a_role_that_cannot_see_other_sessions_reports_no_zeros_for_them() {
     let (_test, mut owner, role) = granted();
     owner.sql(&format!("REVOKE pg_monitor FROM {}", role.name()));

@@ -87,38 +87,6 @@ fn json_of(text: &str) -> Value {
 }
 
 #[test]
-fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let jobs = (1..=40).map(|number| match number % 4 {
-        0 => new_order(number).header("trace", number.to_string()),
-        _ => new_order(number),
-    });
-    let jobs: Vec<NewJob> = jobs.map(|job| job.max_attempts(1)).collect();
-    queue.enqueue_jobs(&jobs).unwrap();
-    work_off(&queue, |job: &Job<Order>| {
-        let number = job.payload().number;
-        if number % 2 == 0 {
-            job.checkpoint(&number)?;
-        }
-        Err(Failure::retry("no"))
-    });
-    let letters = queue.listed(&LetterFilter::new().limit(100));
-    assert_eq!(letters.len(), 40);
-    for letter in letters {
-        let number = json_of(content(&letter).unwrap())["number"].clone();
-        let number = number.as_i64().unwrap();
-        let headers = letter.headers.map(|headers| json_of(headers.get()));
-        let text = number.to_string();
-        let expected = match number % 4 {
-            0 => Some(json!({"redrive-checkpoint": text, "trace": text})),
-            2 => Some(json!({"redrive-checkpoint": text})),
-            _ => None,
-        };
-        assert_eq!(headers, expected, "{number}");
-    }
-}
-
-#[test]
 fn a_worker_that_lost_its_lease_stores_no_checkpoint_and_no_follow_up() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate_a, gate_b) = (Gate::new(), Gate::new());

@@ -44,35 +44,6 @@ fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
 }
 
 #[test]
-fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (gate, output) = (Gate::new(), kept::<Gate>());
-    output.open();
-    let worker = worker(&queue).runs(gate.passing_to(move |job: &Job<Hold>| {
-        if job.is_cancelled() {
-            output.pass();
-        }
-        Err(Failure::reject("too late"))
-    }));
-    let id = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
-    gate.wait_for(1);
-    let stopped = worker.stop(Duration::ZERO).unwrap();
-    assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
-    super::nothing_left(&test);
-    let check = || {
-        super::uncharged(&queue, id);
-        assert!(queue.database().dlq().get(id).unwrap().is_none());
-    };
-    check();
-    // Its result is rejected now.
-    gate.open();
-    output.wait_for(1);
-    check();
-    let next = redrive_tests::worker(&queue).runs(|_: &Job<Hold>| Ok(()));
-    assert_eq!(finish(&queue, next).stats.done, 1);
-}
-
-#[test]
 fn verdicts_during_the_stop_are_written() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();

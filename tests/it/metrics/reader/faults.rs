@@ -35,29 +35,6 @@ fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
 }
 
 #[test]
-fn the_server_cancels_a_slow_source() {
-    let (_test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "CREATE OR REPLACE FUNCTION redrive.metrics_queues() \
-             RETURNS TABLE (metric text, labels text[], value double precision) \
-             LANGUAGE sql STABLE AS 'SELECT ''x'', ''{}''::text[], 1::float8 FROM pg_sleep(3600)'",
-    );
-    let mut reader = Reader::new("1");
-    let reading = reader.read(&mut client, Duration::from_secs(8));
-    assert!(!success(&reading, Source::Queues));
-    for source in ["totals", "letters", "operations", "server"] {
-        says(&reading, &format!("collector_success{{{source}}}"), 1.0);
-    }
-    assert!(reading.is_connected);
-    let took = series(&reading, "scrape_duration_seconds");
-    assert!(took.unwrap() < 8.0, "{took:?}");
-
-    let reading = reader.read(&mut client, Duration::ZERO);
-    assert!(reading.is_connected, "a missed deadline ends no connection");
-    says(&reading, "collector_success{queues}", 0.0);
-}
-
-#[test]
 fn a_lost_connection_is_reported_and_keeps_the_last_values() {
     let test = TestDatabase::migrated();
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
