@@ -5,8 +5,8 @@ use redrive_tests::prelude::*;
 
 use super::pooler::redrive;
 
-/// Settings that change how SQL and PL/pgSQL is read, and how values are written.
-const ODD: [&str; 14] = [
+/// Settings that change how SQL and PL/pgSQL is read, how values are written, and what a transaction sees.
+const ODD: [&str; 15] = [
     "standard_conforming_strings = off",
     "backslash_quote = off",
     "transform_null_equals = on",
@@ -21,6 +21,7 @@ const ODD: [&str; 14] = [
     "plpgsql.variable_conflict = use_column",
     "plpgsql.extra_errors = 'all'",
     "search_path = ''",
+    "default_transaction_isolation = serializable",
 ];
 
 fn set(test: &TestDatabase, setting: &str) {

@@ -138,7 +138,7 @@ fn no_other_queue_accepts_a_payload_with_a_queue() {
 
 #[test]
 fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_own() {
-    type Handle = fn(WorkerBuilder, HandlerOptions) -> WorkerBuilder;
+    type Handle = fn(WorkerBuilder) -> WorkerBuilder;
     /// Runs until its deadline.
     fn wait<P>(job: &Job<P>) -> Result<(), Failure> {
         wait_until("the deadline", SOON, || job.is_cancelled());
@@ -146,22 +146,18 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
         Ok(())
     }
     let handlers: [Handle; 3] = [
-        |builder, options| builder.handle(wait::<Invoice>).options(options),
-        |builder, options| {
-            let handler = |job: &Job<Invoice>, _: &mut Transaction<'_>| wait(job);
-            builder.handle(handler).options(options)
-        },
-        |builder, options| {
+        |builder| builder.handle(wait::<Invoice>),
+        |builder| builder.handle(|job: &Job<Invoice>, _: &mut Transaction<'_>| wait(job)),
+        |builder| {
             let handler = |batch: &Batch<Invoice>| wait(&batch.jobs()[0]);
-            let one = BatchOptions::new(1);
-            builder.handle_batch(one, handler).options(options)
+            builder.handle_batch(BatchOptions::new(1), handler)
         },
     ];
     for handle in handlers {
         let (_test, db) = TestDatabase::opened();
         let mails = Queue::of::<Invoice>(&db).unwrap();
         let id = mails.enqueue(&Invoice { order: 1 }).unwrap();
-        let worker = handle(worker(&mails), HandlerOptions::new()).started();
+        let worker = handle(worker(&mails)).started();
         retried(&worker, 1);
         stop(worker);
         let job = live_job(&mails, id);
