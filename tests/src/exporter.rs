@@ -2,14 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::at_once::at_once;
 use crate::process::Process;
@@ -57,16 +54,6 @@ impl Exporter {
         let mut command = Command::new(program);
         command.env("DATABASE_URL", url);
         Exporter::of(command)
-    }
-
-    /// The same with a limit of descriptors.
-    pub fn limited(program: &str, url: &str, descriptors: usize) -> Exporter {
-        let mut shell = Command::new("sh");
-        let script = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
-        shell
-            .args(["-c", &script, program])
-            .env("DATABASE_URL", url);
-        Exporter::of(shell)
     }
 
     /// Starts a prepared command with an address added.
@@ -118,16 +105,6 @@ impl Exporter {
         stream
     }
 
-    /// Opens a connection from another address of this machine.
-    pub fn connect_from(&self, client: Ipv4Addr) -> TcpStream {
-        let to: SocketAddrV4 = self.address.parse().expect("an IPv4 address");
-        let from = SocketAddrV4::new(client, 0);
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-        bind(&socket, &from).expect("a loopback address");
-        connect(&socket, &to).expect("it listens");
-        TcpStream::from(socket)
-    }
-
     /// Requests a page.
     #[track_caller]
     pub fn get(&self, path: &str) -> Asked {
@@ -160,16 +137,9 @@ impl Exporter {
         heard(stream, begin).expect("an answer")
     }
 
-    /// Sends a signal.
-    pub fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("it runs");
-    }
-
-    fn pid(&self) -> Pid {
-        let pid = i32::try_from(self.process.id())
-            .ok()
-            .and_then(Pid::from_raw);
-        pid.expect("a process")
+    /// Sends a signal, as `INT`.
+    pub fn signal(&self, name: &str) {
+        self.process.signal(name);
     }
 
     /// Waits for the process to end.

@@ -3,7 +3,6 @@
 use std::net::{TcpListener, TcpStream};
 
 use redrive_tests::prelude::*;
-use rustix::process::Signal;
 
 use super::{PROGRAM, backends, disconnect, serving, up};
 
@@ -150,7 +149,7 @@ fn a_stop_completes_the_scrape_in_flight() {
     let cluster = Cluster::new();
     cluster.start();
     cluster.migrate();
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in ["TERM", "INT"] {
         let mut exporter = Exporter::start(PROGRAM, &cluster.url());
         up(&exporter);
         let silence = Frozen::stop(backends(&mut cluster.client()));
@@ -182,6 +181,6 @@ fn a_stop_leaves_a_silent_database() {
     up(&exporter);
     let _silence = Frozen::stop(backends(&mut cluster.client()));
     assert!(!exporter.scrape(1).is_up());
-    exporter.signal(Signal::TERM);
+    exporter.signal("TERM");
     assert_eq!(exporter.ended().code(), Some(0), "{}", exporter.log());
 }
