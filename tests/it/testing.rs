@@ -209,26 +209,6 @@ fn what_the_database_rejects_in_the_transaction_of_a_test_is_a_failed_attempt() 
 }
 
 #[test]
-fn an_outage_waits_and_fails_once_it_has_lasted_a_day() {
-    let (test, queue) = TestDatabase::with_orders();
-    let away = |_: &Job<Order>| Err::<(), _>(Failure::outage("the gateway is away"));
-    let handlers = Handlers::new().handle(away);
-    let mut client = test.client();
-    let mut tx = client.transaction().unwrap();
-    let once = new_order(1).max_attempts(1);
-    queue.enqueue_job_in(&mut tx, once).unwrap();
-    for (later, outcome) in [
-        (HOUR, AttemptOutcome::Outage),
-        (Duration::from_hours(2), AttemptOutcome::Outage),
-        (DAY, AttemptOutcome::Dead),
-    ] {
-        travel(&mut tx, later).unwrap();
-        let ran = drain_in(&mut tx, &handlers).unwrap();
-        assert_eq!(outcomes(&ran), [outcome], "{later:?} later");
-    }
-}
-
-#[test]
 fn groups_batches_and_priorities_are_those_of_a_worker() {
     let (test, queue) = TestDatabase::with_orders();
     let policy = GroupPolicy::Ordered(GroupDeath::Hold);

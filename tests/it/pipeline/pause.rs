@@ -153,28 +153,6 @@ fn a_pause_and_a_resume_notify_every_worker() {
 }
 
 #[test]
-fn a_resume_lets_every_idle_worker_claim() {
-    let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let start = || {
-        let idle = worker(&queue).poll_interval(Duration::from_mins(1));
-        idle.runs(gate.passing::<Order>())
-    };
-    pause(&queue, PauseEnd::Resumed);
-    let workers = [start(), start()];
-    informed(&test, &[&workers[0], &workers[1]]);
-    queue.enqueue_many(&Order::up_to(2)).unwrap();
-    assert_eq!(gate.arrived(), 0);
-    resume(&queue);
-    // One slot each: both claim, neither as a probe that the other waits for.
-    gate.wait_for(2);
-    gate.open();
-    drained(&queue);
-    assert!(queue.database().admin().breakers().unwrap().is_empty());
-    assert_eq!(workers.map(|worker| stop(worker).stats.done), [1, 1]);
-}
-
-#[test]
 fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
     let (test, queue) = TestDatabase::with_orders();
     let failing =

@@ -27,24 +27,16 @@ fn rules() -> HandlerOptions {
 }
 
 #[test]
-fn rules_and_errors_decide_in_every_kind_of_handler() {
+fn rules_and_errors_decide_for_jobs_and_for_batches() {
     let plain: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
         builder.handle(|job: &Job<Order>| charge(job.payload().number).map_err(Failure::any))
-    };
-    let each: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
-        builder.handle_batch(BatchOptions::new(1), |batch: &Batch<Order>| {
-            for job in batch.jobs() {
-                charge(job.payload().number).unwrap_or_else(|error| job.fail(Failure::any(error)));
-            }
-            Ok(())
-        })
     };
     let whole: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
         builder.handle_batch(BatchOptions::new(1), |batch: &Batch<Order>| {
             charge(batch.jobs()[0].payload().number).map_err(Failure::any)
         })
     };
-    for handler in [plain, each, whole] {
+    for handler in [plain, whole] {
         let (_test, queue) = TestDatabase::with_orders();
         let ids = queue.enqueue_many(&Order::up_to(6)).unwrap();
         // Only the outages run again soon.

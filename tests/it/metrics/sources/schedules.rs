@@ -52,21 +52,8 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
         });
         deaths(expected);
     }
-    // A live job has not ended, whether it is ready, delayed or leased.
+    // A live job has not ended.
     trigger();
-    deaths(2.0);
-    test.sql(
-        "WITH gone AS (DELETE FROM redrive.jobs RETURNING *)
-         INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)
-         SELECT id, now() + interval '1 hour', queue, kind, payload FROM gone",
-    );
-    deaths(2.0);
-    test.sql(
-        "WITH gone AS (DELETE FROM redrive.jobs_delayed RETURNING *)
-         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at)
-         SELECT gen_random_uuid(), gen_random_uuid(), queue, ARRAY[id], ARRAY[kind::text], ARRAY[payload], ARRAY[now()]
-         FROM gone",
-    );
     deaths(2.0);
     // So is the job of a redriven letter; the letter before it still counts.
     let latest = "SELECT max(id) FROM redrive.dead_letters";

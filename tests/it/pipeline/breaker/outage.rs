@@ -104,30 +104,6 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
 }
 
 #[test]
-fn exactly_one_of_many_workers_probes() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let (gate, mut client) = (Gate::new(), test.client());
-    let opened = db.admin().open_breaker("queue:orders", None, &maria());
-    opened.unwrap();
-    let workers = [(); 4].map(|()| {
-        let own = test.queue("orders");
-        worker(&own).slots(4).runs(gate.handler())
-    });
-    queue.enqueue_many(&[Hold {}; 20]).unwrap();
-    waited(&mut client);
-    gate.wait_for(1);
-    let held = breaker(db, "queue:orders").expect("the breaker");
-    assert_eq!((held.state, held.probes), (BreakerState::HalfOpen, 1));
-    let now = stats(db, "orders").expect("a queue with jobs");
-    assert_eq!((now.leased, now.ready, gate.arrived()), (1, 19, 1));
-    gate.open();
-    drained(&queue);
-    assert_eq!(state(db), BreakerState::Closed);
-    stop_all(workers);
-}
-
-#[test]
 fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     let test = TestDatabase::migrated();
     let (queue, other) = (test.queue("orders"), test.queue("refunds"));
