@@ -6,7 +6,7 @@ use super::PooledDatabase;
 use crate::worker::wake::notified;
 
 #[test]
-fn jobs_enqueued_in_every_way_complete() {
+fn jobs_enqueued_in_every_way_complete_with_their_effects() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
     queue.enqueue(&Order { number: 1 }).unwrap();
@@ -36,10 +36,24 @@ fn jobs_enqueued_in_every_way_complete() {
     }
     assert_eq!(shared.number("SELECT count(*) FROM shop"), 1);
 
-    let worker = worker(&queue).slots(4).runs(|_: &Job<Order>| Ok(()));
+    client.sql("CREATE TABLE effects (number bigint NOT NULL)");
+    let handler = |job: &Job<Order>, tx: &mut Transaction<'_>| {
+        let number = job.payload().number;
+        // With parameters, which the driver prepares, by name, for this transaction.
+        tx.execute("INSERT INTO effects VALUES ($1)", &[&number])?;
+        match (number % 5, job.attempt()) {
+            (0, 1) => Err(Failure::retry("not yet")),
+            _ => Ok(()),
+        }
+    };
+    let worker = worker(&queue).slots(4).handle(handler).started();
     drained(&queue);
-    done(&worker, 1 + 10 + 1500 + 1 + 1 + 1500);
-    stop(worker);
+    let all = 1 + 10 + 1500 + 1 + 1 + 1500;
+    done(&worker, all);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.retried, counts.lost), (2 + 300 + 300, 0));
+    let effects = shared.number("SELECT count(*) FROM effects");
+    assert_eq!(effects.unsigned_abs(), all, "each commits with its job");
     shared.nothing_is_left();
     no_drift(queue.database());
 }
@@ -92,33 +106,6 @@ fn jobs_are_retried_dead_lettered_and_redriven() {
     assert_eq!(db.dlq().versions(ids[1]).unwrap().len(), 1);
     shared.nothing_is_left();
     no_drift(db);
-}
-
-#[test]
-fn effects_and_the_end_of_the_job_commit_together_through_a_pooler() {
-    let shared = PooledDatabase::new();
-    let queue = shared.queue();
-    let mut client = shared.test.client();
-    client.sql("CREATE TABLE effects (number bigint NOT NULL)");
-    let handler = |job: &Job<Order>, tx: &mut Transaction<'_>| {
-        let number = job.payload().number;
-        // With parameters, which the driver prepares, by name, for this transaction.
-        tx.execute("INSERT INTO effects VALUES ($1)", &[&number])?;
-        match (number % 5, job.attempt()) {
-            (0, 1) => Err(Failure::retry("not yet")),
-            _ => Ok(()),
-        }
-    };
-    let worker = worker(&queue).slots(3).handle(handler).started();
-    queue.enqueue_many(&Order::up_to(40)).unwrap();
-    put(&queue, new_order(41).unique("a key"));
-    drained(&queue);
-    done(&worker, 41);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.retried, counts.lost), (8, 0));
-    let effects = "SELECT count(*) + 100 * count(DISTINCT number) FROM effects";
-    assert_eq!(shared.number(effects), 41 + 100 * 41);
-    shared.nothing_is_left();
 }
 
 #[test]
