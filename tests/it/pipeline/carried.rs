@@ -282,31 +282,3 @@ fn bulk_operations_carry_every_field_of_a_job() {
     job.change("cancel", "");
     job.is("open letter: manual attempt=2 crashes=0 generation=3 priority=-8 history=3");
 }
-
-#[test]
-fn a_cancel_carries_every_field_of_a_job_that_lost_workers() {
-    let cancels: [fn(&mut Life); 2] = [
-        |job| job.run("cancel", &[&JOB]),
-        |job| job.change("cancel", ""),
-    ];
-    for cancel in cancels {
-        let test = TestDatabase::migrated();
-        let mut job = Life::begin(&test);
-        // Only a handler leaves a run time and a detail.
-        job.claim();
-        job.settle("dead", 0);
-        job.redrive();
-        job.sql("UPDATE redrive.dead_letters SET error_detail = NULL, detail_id = 99");
-        job.claim();
-        job.reap(3);
-        cancel(&mut job);
-        job.is("open letter: manual attempt=0 crashes=1 generation=4 priority=7 history=4");
-        job.redrive();
-        job.claim();
-        job.reap(3);
-        job.claim();
-        job.reap(3);
-        cancel(&mut job);
-        job.is("open letter: manual attempt=0 crashes=2 generation=5 priority=7 history=6");
-    }
-}

@@ -192,29 +192,6 @@ fn a_slot_that_is_shared_is_busy_for_every_queue_that_shares_it() {
 }
 
 #[test]
-fn outcomes_still_count_while_their_table_is_rewritten() {
-    let (test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent) VALUES ('running', '{}', 9, 9, 9); \
-         INSERT INTO redrive.run_deltas (run_id, recovered) VALUES (1, 7)",
-    );
-    let (mut writer, mut reader) = (test.client(), test.client());
-    let mut rewrite = writer.transaction().unwrap();
-    rewrite.sql(
-        "CREATE TEMP TABLE kept AS TABLE redrive.run_deltas; TRUNCATE redrive.run_deltas; \
-         INSERT INTO redrive.run_deltas TABLE kept",
-    );
-    let reading = thread::spawn(move || -> i64 {
-        let asked =
-            "SELECT value::bigint FROM redrive.metrics_operations() WHERE labels = '{recovered}'";
-        reader.ask(asked, &[])
-    });
-    blocked(&mut client, 1);
-    rewrite.commit().unwrap();
-    assert_eq!(reading.join().unwrap(), 7);
-}
-
-#[test]
 fn regressions_of_deleted_groups_still_count() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql("INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, regressions, last_seen) \
