@@ -5,6 +5,10 @@ use redrive_tests::prelude::*;
 /// How the server lists the sessions of the process.
 const APPLICATION: &str = "test_worker";
 
+/// What the process writes to.
+const TABLES: &str = "CREATE TABLE IF NOT EXISTS public.begun (job bigint); \
+                      CREATE TABLE IF NOT EXISTS public.finished (job bigint)";
+
 /// Returns `redrive` as a program, which names its statements like any other client.
 pub(crate) fn program(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
@@ -28,6 +32,7 @@ impl WorkerProcess {
 
     /// Starts it with more arguments.
     pub(crate) fn start_with(test: &TestDatabase, queue: &Queue, more: &[&str]) -> WorkerProcess {
+        test.sql(TABLES);
         let separator = if test.url().contains('?') { '&' } else { '?' };
         let url = format!("{}{separator}application_name={APPLICATION}", test.url());
         let mut command = Command::new(env!("CARGO_BIN_EXE_test_worker"));

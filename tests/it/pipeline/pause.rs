@@ -113,7 +113,6 @@ fn a_pause_outlives_every_process() {
     informed(&test, &[&worker]);
     assert_eq!(stop(worker).stats.done, 0);
     // A process that is killed, and one that is asked to stop.
-    test.sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
     queue.enqueue_many(&[Finish {}; 3]).unwrap();
     let mut process = WorkerProcess::start(&test, &queue);
     read_elsewhere(&test);

@@ -98,9 +98,7 @@ fn a_dropped_worker_closes_its_connections_too() {
 
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
-    let test = TestDatabase::migrated();
-    test.sql("CREATE TABLE public.begun (job bigint)");
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Hold {}).unwrap();
     let mut process = WorkerProcess::start_with(&test, &queue, &["hour"]);
     let mut client = test.client();

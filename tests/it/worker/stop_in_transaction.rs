@@ -2,15 +2,13 @@
 
 use redrive_tests::prelude::*;
 
-use super::transaction::{at_the_gate, effects, tally};
+use super::transaction::{at_the_gate, tally, with_effects};
 use crate::worker_process::WorkerProcess;
 
 #[test]
 fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
     let logged = Logged::start(LevelFilter::Warn);
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
+    let (test, queue) = with_effects();
     let gate = Gate::new();
     let worker = at_the_gate(&queue, &gate);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
@@ -34,9 +32,7 @@ fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
 
 #[test]
 fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
+    let (test, queue) = with_effects();
     let (gate, other_gate) = (Gate::new(), Gate::new());
     let worker = at_the_gate(&queue, &gate);
     let other = at_the_gate(&queue, &other_gate);
@@ -54,9 +50,7 @@ fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
 
 #[test]
 fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
-    let test = TestDatabase::migrated();
-    test.sql("CREATE TABLE public.begun (job bigint)");
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let both = [
         HoldTransaction::InStatement,
         HoldTransaction::BetweenStatements,

@@ -2,9 +2,11 @@
 
 use redrive_tests::prelude::*;
 
-/// Creates the table for the effects of the handlers.
-pub(super) fn effects(test: &TestDatabase) {
+/// A migrated database with the table for the effects of the handlers.
+pub(super) fn with_effects() -> (TestDatabase, Queue) {
+    let (test, queue) = TestDatabase::with_orders();
     test.sql("CREATE TABLE public.effects (number bigint NOT NULL)");
+    (test, queue)
 }
 
 fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
@@ -32,9 +34,7 @@ pub(super) fn tally(test: &TestDatabase) -> (i64, i64) {
 
 #[test]
 fn effects_and_the_end_of_the_job_commit_together() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
+    let (test, queue) = with_effects();
     let worker = worker(&queue).slots(3).handle(effect).started();
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
@@ -45,9 +45,7 @@ fn effects_and_the_end_of_the_job_commit_together() {
 
 #[test]
 fn a_failure_and_a_panic_roll_back_effects_and_follow_ups_and_keep_the_checkpoint() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
+    let (test, queue) = with_effects();
     let handler = |job: &Job<Order>, tx: &mut Transaction<'_>| {
         effect(job, tx)?;
         job.then_in_queue("next", NewJob::raw("next", "{}")?)?;
@@ -82,9 +80,7 @@ fn a_failure_and_a_panic_roll_back_effects_and_follow_ups_and_keep_the_checkpoin
 /// The transaction holds no lock on its lease, so it delays no reaper.
 #[test]
 fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
+    let (test, queue) = with_effects();
     let gate = Gate::new();
     let worker = at_the_gate(&queue, &gate);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();

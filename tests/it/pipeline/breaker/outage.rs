@@ -10,9 +10,8 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
     const JOBS: i64 = 10_000;
     const SLOTS: usize = 4;
     const IN_A_ROW: u64 = 5;
-    let test = TestDatabase::migrated();
-    let (gateway, mut client) = (Gateway::down(), test.client());
-    let queue = test.queue("orders");
+    let (test, queue, mut client) = TestDatabase::with_session();
+    let gateway = Gateway::down();
     let db = queue.database();
     let workers = [(); 2].map(|()| {
         let own = test.queue("orders");

@@ -102,9 +102,7 @@ fn an_operator_cancels_one_job_of_a_running_batch() {
 
 #[test]
 fn a_job_that_kills_its_process_is_dead_lettered_without_its_batch() {
-    let test = TestDatabase::migrated();
-    test.sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let job = |number| NewJob::new(&AbortBatch { kills: number == 7 }).unwrap();
     let jobs: Vec<NewJob> = (1..=20).map(job).collect();
     let killer = ids(&queue.enqueue_jobs(&jobs).unwrap())[6];
