@@ -17,23 +17,15 @@ const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_m
 #[test]
 fn the_schema_rejects_illegal_rows() {
     let long = "x".repeat(101);
-    let too_long = "x".repeat(256);
     // What a column of a domain rejects in one table, it rejects in all.
     let illegal = [
         format!("{JOB}) VALUES (9, 'q', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, '', 'k', '{{}}')"),
-        format!("{JOB}) VALUES (0, '{long}', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, 'q', '', '{{}}')"),
-        format!("{JOB}) VALUES (0, 'q', '{too_long}', '{{}}')"),
         format!("{JOB}, meta.attempt) VALUES (0, 'q', 'k', '{{}}', -1)"),
         format!("{JOB}, meta.attempt, meta.max_attempts) VALUES (0, 'q', 'k', '{{}}', 5, 5)"),
-        format!("{JOB}, meta.max_attempts) VALUES (0, 'q', 'k', '{{}}', 0)"),
-        format!("{JOB}, meta.max_attempts) VALUES (0, 'q', 'k', '{{}}', 1001)"),
         format!("{JOB}, meta.priority, rank) VALUES (0, 'q', 'k', '{{}}', 1001, -2002)"),
-        format!("{JOB}, meta.priority, rank) VALUES (0, 'q', 'k', '{{}}', -1001, 2002)"),
         format!("{JOB}, meta.priority) VALUES (0, 'q', 'k', '{{}}', 1)"),
-        format!("{JOB}, meta.generation) VALUES (0, 'q', 'k', '{{}}', -1)"),
-        format!("{JOB}, meta.crashes) VALUES (0, 'q', 'k', '{{}}', -1)"),
         format!("{JOB}, meta.crashes) VALUES (0, 'q', 'k', '{{}}', 32767)"),
         format!("{JOB}, meta.ready_at) VALUES (0, 'q', 'k', '{{}}', 'infinity')"),
         format!("{JOB}, meta.history) VALUES (0, 'q', 'k', '{{}}', '{{}}')"),
@@ -42,11 +34,8 @@ fn the_schema_rejects_illegal_rows() {
             "0,".repeat(20)
         ),
         format!("{JOB}, meta.outage_since) VALUES (0, 'q', 'k', '{{}}', 'infinity')"),
-        format!("{JOB}, meta.outage_since) VALUES (0, 'q', 'k', '{{}}', '-infinity')"),
         format!("{JOB}, meta.unique_key) VALUES (0, 'q', 'k', '{{}}', '')"),
-        format!("{JOB}, meta.unique_key) VALUES (0, 'q', 'k', '{{}}', '{long}{long}')"),
         format!("{JOB}, meta.refunds) VALUES (0, 'q', 'k', '{{}}', -1)"),
-        format!("{JOB}, meta.group_key) VALUES (0, 'q', 'k', '{{}}', '')"),
         format!("{JOB}, meta.group_key) VALUES (0, 'q', 'k', '{{}}', '{long}{long}')"),
         format!("{JOB}, meta.headers) VALUES (0, 'q', 'k', '{{}}', '[]')"),
         format!("{DELAYED}) VALUES ('infinity', 'q', 'k', '{{}}')"),
@@ -78,18 +67,15 @@ fn the_schema_rejects_illegal_rows() {
         format!(
             "{LETTER}, died_at) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '-infinity')"
         ),
-        format!("{KEY} VALUES ('q', '', 1)"),
         format!("{KEY} VALUES ('q', '{long}{long}', 1)"),
         format!("{KEY} VALUES (' q', 'k', 1)"),
         format!("{KEY} VALUES (E'q\\n', 'k', 1)"),
-        format!("{COUNT} VALUES (0, 'q', '{{enqueued}}', '{{1000000001}}')"),
         format!("{COUNT} VALUES (0, 'q', '{{enqueued,ended}}', '{{1,-1000000001}}')"),
         format!("{BREAKER} VALUES ('b', 'ajar', 'outage', 1, now())"),
         format!("{BREAKER} VALUES ('b', 'open', 'boredom', 1, now())"),
         format!("{BREAKER} VALUES ('b', 'open', 'outage', 0, now())"),
         format!("{BREAKER} VALUES ('b', 'open', 'outage', 1, NULL)"),
         format!("{BREAKER} VALUES ('b', 'closed', 'outage', 1, now())"),
-        format!("{BREAKER} VALUES ('', 'open', 'outage', 1, now())"),
         format!("{BREAKER} VALUES (' b', 'open', 'outage', 1, now())"),
         "INSERT INTO redrive.ring_segments (segment) VALUES (8)".to_owned(),
     ];
