@@ -193,32 +193,3 @@ fn each_script_is_a_file_that_is_never_overwritten() {
     assert!(files[0].ends_with("0001000000_redrive_0001_types.sql"));
     is_whole(&test);
 }
-
-#[test]
-fn arguments_and_folders_that_cannot_be_right_write_nothing() {
-    let folder = Folder::new("wrong");
-    let beyond = (LAST + 1).to_string();
-    for (arguments, reason) in [
-        (&["--from", &*beyond][..], "the last one is"),
-        (&["--from=-1"], "no migration -1"),
-        (&["--from", "x"], "--from"),
-        (&["--names", "other"], "--names"),
-        (&["--check"], "--check"),
-    ] {
-        has(split(&folder.0, arguments).exits_with(2).err, reason);
-        assert!(!folder.0.exists(), "{arguments:?}");
-    }
-    for alone in ["--no-transaction", "--split x", "--print --names sqlx"] {
-        let line: Vec<&str> = ["migrate"].into_iter().chain(alone.split(' ')).collect();
-        has(ran_alone(&line).exits_with(2).err, "required arguments");
-    }
-    fs::write(&folder.0, "a file").unwrap();
-    for place in [folder.0.clone(), folder.0.join("below")] {
-        let error = split(&place, &[]).exits_with(2).err;
-        has(error, "could not create the folder");
-    }
-    fs::remove_file(&folder.0).unwrap();
-    // Nobody can write there, and neither can root.
-    let error = split(Path::new("/proc/self"), &[]).exits_with(2).err;
-    has(error, "could not write `/proc/self/V");
-}

@@ -67,24 +67,3 @@ fn a_schedule_that_fails_stops_no_other() {
     assert_eq!(status(db, "c").last_trouble, None);
     stop(worker);
 }
-
-/// A tick of another session may follow at once.
-#[test]
-fn a_trigger_returns_its_own_job() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    set(db, &every("hourly", HOUR));
-    test.sql(
-        "CREATE FUNCTION public.tick() RETURNS trigger LANGUAGE plpgsql AS
-             'BEGIN
-                  INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, job_id)
-                  VALUES (NEW.schedule, NEW.tick_at - interval ''1 ms'', ''fired'', NEW.job_id + 100);
-                  RETURN NULL;
-              END';
-         CREATE TRIGGER tick AFTER INSERT ON redrive.schedule_ticks FOR EACH ROW
-             WHEN (NEW.outcome = 'triggered') EXECUTE FUNCTION public.tick()",
-    );
-    let triggered = db.schedules().trigger("hourly", &maria()).unwrap();
-    let job = scalar(&mut test.client(), "SELECT min(id) FROM redrive.jobs");
-    assert_eq!(triggered, Triggered::New(JobId::new(job)));
-}

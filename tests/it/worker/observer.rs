@@ -1,7 +1,6 @@
 //! The hook that sees every attempt.
 
 use std::num::ParseIntError;
-use std::panic::panic_any;
 
 use redrive::worker::{Attempt, AttemptOutcome};
 use redrive_tests::prelude::*;
@@ -89,27 +88,4 @@ fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
         (&**kind, *outcome, message.as_deref(), *is_parse)
     });
     assert_eq!(shown.collect::<Vec<_>>(), expected);
-}
-
-/// What a program panics with, at its worst.
-struct PanicsWhenDropped;
-
-impl Drop for PanicsWhenDropped {
-    fn drop(&mut self) {
-        panic!("in Drop");
-    }
-}
-
-#[test]
-fn a_hook_that_panics_harms_nothing() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let orders = [6, 2].map(|number| Order { number });
-    queue.enqueue_many(&orders).unwrap();
-    queue.enqueue(&Together {}).unwrap();
-    let worker = handlers(worker(&queue))
-        .on_attempt(|_| panic_any(PanicsWhenDropped))
-        .redact(|_| panic_any(PanicsWhenDropped))
-        .started();
-    let stats = finish(&queue, worker).stats;
-    assert_eq!((stats.done, stats.dead), (2, 1));
 }

@@ -54,12 +54,6 @@ fn letters_of_ignored_groups_do_not_count_as_old() {
     has(age(), "10 ");
     set("DELETE FROM redrive.dead_letters WHERE error_class = 'New'");
     assert!(age().starts_with("0 "));
-    // Too many groups to search: the wait behind the ignored ones may be as long as theirs.
-    set(
-        "INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample) \
-         SELECT gen_random_uuid(), 'orders', 'order', 'E' || n, 't', 's' FROM generate_series(1, 2500) n",
-    );
-    has(age(), "15 ");
 }
 
 #[test]

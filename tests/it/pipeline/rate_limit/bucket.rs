@@ -98,29 +98,3 @@ fn a_probe_costs_a_token() {
     assert_eq!(orders.count(), 1);
     stop(worker);
 }
-
-#[test]
-fn a_bucket_is_charged_by_its_own_limit() {
-    for kind in ["mail", ""] {
-        let (_test, mut client) = TestDatabase::with_client();
-        // The limit under test adds a token in ten seconds, and the others a thousand.
-        client
-            .change("INSERT INTO redrive.rate_limits (queue, kind, each_group, starts, period, burst)
-                 SELECT q, k, g, CASE WHEN q = 'orders' AND k = $1 AND NOT g THEN 1 ELSE 1000 END, '10 s', 1000
-                 FROM unnest('{archive,orders,zebra}'::text[]) q, unnest('{a,mail,z,\"\"}'::text[]) k,
-                      unnest('{true,false}'::boolean[]) g
-                 WHERE NOT g OR k = ''", &[&kind]);
-        client.sql(
-            "DELETE FROM redrive.rate_buckets;
-                 INSERT INTO redrive.rate_buckets (queue, kind, tokens, counted_at)
-                 SELECT l.queue, l.kind, 5, clock_timestamp() - interval '10 s'
-                 FROM redrive.rate_limits l WHERE NOT l.each_group",
-        );
-        let charge = statement("charge_tokens");
-        client.change(charge, &[&"orders", &vec![kind], &2_i64]);
-        let charged = "SELECT queue || ' ' || kind FROM redrive.rate_buckets WHERE tokens BETWEEN 3.9 AND 4.1";
-        let charged: Vec<String> = client.column(charged, &[]);
-        assert_eq!(charged, [format!("orders {kind}")]);
-        assert_eq!(client.count("rate_buckets WHERE tokens = 5"), 11);
-    }
-}
