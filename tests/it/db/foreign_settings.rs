@@ -75,11 +75,6 @@ fn a_job_lives_and_dies_alike_under_any_setting() {
 fn an_obstacle_is_refused_with_its_remedy() {
     for (obstacle, said, remedy) in [
         (
-            "ALTER TABLE redrive.jobs ENABLE ROW LEVEL SECURITY",
-            "row level security is enabled for redrive.jobs",
-            "ALTER TABLE redrive.jobs DISABLE ROW LEVEL SECURITY",
-        ),
-        (
             "ALTER TABLE redrive.dead_letters ENABLE ROW LEVEL SECURITY; \
              CREATE POLICY mine ON redrive.dead_letters USING (queue = 'mine')",
             "row level security is enabled for redrive.dead_letters",

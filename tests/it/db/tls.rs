@@ -112,19 +112,6 @@ fn a_refused_certificate_says_what_to_do() {
     has(error, "sign another one for the server");
 }
 
-#[test]
-fn a_server_without_tls_is_rejected_if_tls_is_required() {
-    let cluster = Cluster::new();
-    let roots = cluster.keep("roots.pem", &authority("ours").pem());
-    cluster.start();
-    for mode in ["require", "verify-ca", "verify-full"] {
-        let words = format!("sslmode={mode} sslrootcert={}", roots.display());
-        let error = connect(&cluster, &words).expect_err(mode);
-        assert!(!error.is_unavailable(), "a retry does not help: {error:?}");
-        has(format!("{error:?}"), "TLS");
-    }
-}
-
 /// Runs a server that refuses TLS, and returns the bytes that it received.
 fn overheard(words: &str) -> (Vec<u8>, Error) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -3,24 +3,6 @@
 use redrive_tests::prelude::*;
 
 #[test]
-fn slow_jobs_are_claimed_one_per_slot() {
-    let (test, queue) = TestDatabase::with_orders();
-    queue.enqueue_many(&[Hold {}; 20]).unwrap();
-    let gate = Gate::new();
-    let mut workers = Vec::new();
-    for leased in [3, 6] {
-        workers.push(worker(&test.queue("orders")).slots(3).runs(gate.handler()));
-        gate.wait_for(leased);
-        let now = stats(queue.database(), "orders").expect("a busy queue");
-        assert_eq!(now.leased, leased as u64, "none waits in a process");
-        assert_eq!(now.ready, 20 - leased as u64);
-    }
-    gate.open();
-    drained(&queue);
-    assert_eq!(stop_all(workers), 20);
-}
-
-#[test]
 fn jobs_waiting_behind_a_slow_one_are_released() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();

@@ -4,38 +4,6 @@ use log::Level;
 use redrive_tests::prelude::*;
 
 #[test]
-fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
-    let log = Logged::start(LevelFilter::Debug);
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .backoff(Backoff::fixed(Duration::from_secs(8)))
-        .runs(|job: &Job<Order>| match job.payload().number {
-            1 => Err(Failure::retry("no answer")),
-            2 => Err(Failure::snooze(Duration::from_mins(1))),
-            3 => Err(Failure::outage("the gateway is down")),
-            _ => Err(Failure::reject("no such order")),
-        });
-    let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
-    counted(&worker, "all verdicts", |counts| {
-        counts.retried + counts.snoozed + counts.outages + counts.dead == 4
-    });
-    stop(worker);
-    let lines = log.lines();
-    for (id, level, text) in [
-        (ids[0], Level::Info, "failed, retrying in 8s: "),
-        (ids[1], Level::Debug, "snoozed, running again in 60s"),
-        (ids[2], Level::Debug, "met an outage, retrying in "),
-        (ids[3], Level::Warn, "dead (rejected): "),
-    ] {
-        let fields = format!(" kind=order job={id} attempt=1/5: {text}");
-        let line = lines.iter().find(|line| line.contains(&fields));
-        let line = line.unwrap_or_else(|| panic!("{fields:?} in {lines:#?}"));
-        assert!(line.starts_with(level.as_str()), "{line}");
-        has(line, ": queue=orders worker=");
-    }
-}
-
-#[test]
 fn the_message_of_an_outage_that_opens_a_breaker_is_redacted() {
     let (test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
@@ -49,7 +17,7 @@ fn the_message_of_an_outage_that_opens_a_breaker_is_redacted() {
 }
 
 #[test]
-fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
+fn attempts_are_logged_with_their_fields_and_with_messages_only_if_the_program_wants_it() {
     let logged = Logged::start(LevelFilter::Debug);
     for wanted in [false, true] {
         let (_test, queue) = TestDatabase::with_orders();
@@ -59,7 +27,8 @@ fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
         let builder = builder.redact(|text| text.replace("4111", "****"));
         let builder = builder.handle(|job: &Job<Order>| match job.payload().number {
             1 => Err(Failure::retry("card 4111\u{1b}[1m\nand more")),
-            2 => Err(Failure::outage("card 4111")),
+            2 => Err(Failure::snooze(Duration::from_mins(1))),
+            3 => Err(Failure::outage("card 4111")),
             _ => Err(Failure::reject("card 4111").class("Card\nClosed")),
         });
         let builder = builder.handle(gate.passing_to(|job: &Job<Hold>| {
@@ -67,9 +36,9 @@ fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
             Err(Failure::retry("card 4111"))
         }));
         let worker = builder.log_messages(wanted).started();
-        queue.enqueue_many(&Order::up_to(3)).unwrap();
+        let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
         counted(&worker, "all verdicts", |counts| {
-            counts.retried + counts.dead == 2 && counts.outages > 0
+            counts.retried + counts.snoozed + counts.dead == 3 && counts.outages > 0
         });
         queue.enqueue(&Hold {}).unwrap();
         gate.wait_for(1);
@@ -78,12 +47,23 @@ fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
         let lines = logged.lines().into_iter();
         let lines = lines.filter(|line| !line.contains("tokio_postgres"));
         let lines: Vec<String> = lines.collect();
+        for (id, level, text) in [
+            (ids[0], Level::Info, "failed, retrying in 3600s: "),
+            (ids[1], Level::Debug, "snoozed, running again in 60s"),
+            (ids[2], Level::Debug, "met an outage, retrying in "),
+            (ids[3], Level::Warn, "dead (rejected): "),
+        ] {
+            let fields = format!(" kind=order job={id} attempt=1/5: {text}");
+            let line = lines.iter().find(|line| line.contains(&fields));
+            let line = line.unwrap_or_else(|| panic!("{fields:?} in {lines:#?}"));
+            assert!(line.starts_with(level.as_str()), "{line}");
+            has(line, ": queue=orders worker=");
+        }
         let about = |text: &str| lines.iter().any(|line| line.contains(text));
         assert!(!about("4111") && !about("and more"), "{lines:#?}");
         assert_eq!(about("****"), wanted, "{lines:#?}");
         for text in [
             ": failed, retrying in 3600s: Retry: card ****\\u{1b}[1m",
-            ": met an outage, retrying in",
             ": dead (rejected): Card\\nClosed: card ****",
         ] {
             assert!(!wanted || about(text), "{text} in {lines:#?}");

@@ -87,11 +87,7 @@ fn twenty_starts_and_stops_leave_no_connection_behind() {
     }
     no_session_left(&test);
     super::nothing_left(&test);
-}
-
-#[test]
-fn a_dropped_worker_closes_its_connections_too() {
-    let test = TestDatabase::migrated();
+    // Nor does one that is dropped.
     drop(willing(&test.queue("orders")));
     no_session_left(&test);
 }

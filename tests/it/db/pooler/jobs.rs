@@ -188,24 +188,3 @@ fn an_idle_worker_polls_and_no_notification_is_sent() {
     assert_eq!(notified(&mut listener), [""; 0]);
     stop(worker);
 }
-
-#[test]
-fn stop_releases_every_job_and_leaves_no_connection() {
-    let shared = PooledDatabase::new();
-    for round in 0..5 {
-        let queue = shared.queue();
-        let gate = Gate::new();
-        let worker = worker(&queue).slots(2).runs(gate.passing::<Order>());
-        queue.enqueue_many(&Order::up_to(20)).unwrap();
-        gate.wait_for(2);
-        // They end within the grace, and later jobs do not start.
-        worker.stop_handle().stop();
-        gate.open();
-        let counts = stop(worker).stats;
-        assert!((2..20).contains(&counts.done), "round {round}: {counts:?}");
-        let own =
-            "SELECT (SELECT count(*) FROM redrive.leases) + (SELECT count(*) FROM redrive.workers)";
-        assert_eq!(shared.number(own), 0, "round {round}");
-        shared.nothing_is_left();
-    }
-}
