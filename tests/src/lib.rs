@@ -69,5 +69,5 @@ pub use wait::{DAY, HOUR, SOON, blocked, eventually, wait_until};
 pub use work::{
     Begin, counted, died, done, drained, finish, ids, in_state, informed, letters, letters_in,
     live_job, lively, lost, new_order, put, retried, running, stats, stop, stop_all, told, willing,
-    work_off, worker, worker_at,
+    work_off, worker,
 };

@@ -28,16 +28,11 @@ pub fn lively(queue: &Queue) -> WorkerBuilder {
     worker(queue).lease(Duration::from_secs(2))
 }
 
-/// Starts a worker whose [`Hold`] jobs wait at the gate.
-pub fn worker_at(gate: &Gate, queue: &Queue) -> Worker {
-    worker(queue).runs(gate.handler())
-}
-
 /// A worker that runs a job, and the id of the job, which ends when the gate is opened.
 #[track_caller]
 pub fn running(queue: &Queue) -> (Gate, Worker, JobId) {
     let gate = Gate::new();
-    let worker = worker_at(&gate, queue);
+    let worker = worker(queue).runs(gate.handler());
     let id = queue.enqueue(&Hold {}).expect("enqueue a job");
     gate.wait_for(1);
     (gate, worker, id)

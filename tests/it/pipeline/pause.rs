@@ -7,8 +7,6 @@ mod letters;
 use postgres::fallible_iterator::FallibleIterator;
 use redrive_tests::prelude::*;
 
-use crate::worker_process::WorkerProcess;
-
 fn pause(queue: &Queue, end: PauseEnd) {
     queue.pause(end, &maria()).unwrap();
 }
@@ -19,24 +17,6 @@ fn resume(queue: &Queue) {
 
 fn paused(db: &Database, queue: &str) -> Option<QueuePause> {
     stats(db, queue).and_then(|stats| stats.pause)
-}
-
-/// Waits until a worker of another process has read the pauses as they are now.
-#[track_caller]
-fn read_elsewhere(test: &TestDatabase) {
-    let mut client = test.client();
-    // A worker acts on what it read before it reads again.
-    for _ in 0..2 {
-        let asked_at: SystemTime = client.ask("SELECT clock_timestamp()", &[]);
-        wait_until("the worker to read the pauses", SOON, || {
-            client.sql("NOTIFY redrive_breaker");
-            let readers = "SELECT count(*) FROM pg_stat_activity \
-                WHERE datname = current_database() AND query_start >= $1 \
-                    AND query LIKE '-- Purpose: lists the breakers that are not closed%'";
-            let readers: i64 = client.ask(readers, &[&asked_at]);
-            readers > 0
-        });
-    }
 }
 
 #[test]
@@ -102,33 +82,6 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead), (4000, 0));
     assert!(counts.released > 0, "{counts:?}");
-}
-
-#[test]
-fn a_pause_outlives_every_process() {
-    let (test, queue) = TestDatabase::with_orders();
-    pause(&queue, PauseEnd::Resumed);
-    let worker = willing(&queue);
-    queue.enqueue_many(&Order::up_to(5)).unwrap();
-    informed(&test, &[&worker]);
-    assert_eq!(stop(worker).stats.done, 0);
-    // A process that is killed, and one that is asked to stop.
-    queue.enqueue_many(&[Finish {}; 3]).unwrap();
-    let mut process = WorkerProcess::start(&test, &queue);
-    read_elsewhere(&test);
-    process.kill();
-    let mut process = WorkerProcess::start(&test, &queue);
-    read_elsewhere(&test);
-    let live = stats(queue.database(), "orders").expect("the queue");
-    assert_eq!((live.ready, live.leased), (8, 0));
-    assert!(live.pause.is_some());
-    resume(&queue);
-    let finished = "SELECT count(*) FROM public.finished";
-    wait_until("the process to run its jobs", SOON, || {
-        scalar(&mut test.client(), finished) == 3
-    });
-    assert!(process.stop().success());
-    assert_eq!(finish(&queue, willing(&queue)).stats.done, 5);
 }
 
 #[test]

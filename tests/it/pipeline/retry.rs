@@ -37,20 +37,3 @@ fn a_retry_waits_for_the_backoff_of_its_kind_and_a_snooze_for_its_delay() {
         assert!(is_right, "{wait} s, not {seconds}");
     }
 }
-
-#[test]
-fn a_snooze_charges_no_attempt() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let tally = Tally::new();
-    let worker = worker(&queue).runs(move |job: &Job<Order>| {
-        assert_eq!(job.attempt(), 1);
-        match tally.count(job.id()) {
-            10 => Ok(()),
-            _ => Err(Failure::snooze(Duration::ZERO)),
-        }
-    });
-    put(&queue, new_order(1).max_attempts(1));
-    let counts = finish(&queue, worker).stats;
-    assert_eq!((counts.snoozed, counts.done), (9, 1));
-    assert_eq!((counts.dead, counts.retried), (0, 0));
-}

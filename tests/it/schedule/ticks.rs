@@ -26,22 +26,6 @@ fn eight_processes_run_each_tick_once() {
 }
 
 #[test]
-fn a_worker_runs_missed_ticks_when_it_starts() {
-    let test = TestDatabase::migrated();
-    // Any worker ticks any schedule, here of a queue that it does not serve.
-    let (db, queue) = (test.open(), test.queue("other"));
-    let mut client = test.client();
-    set(&db, &every("hourly", HOUR));
-    due_since(&mut client, "hourly", 3 * HOUR);
-    // The look for chores would find the schedule too. It waits for this lock.
-    let mut locker = test.locked("LOCK TABLE redrive.retention");
-    let worker = ticking(&queue);
-    client.reaches("schedule_ticks WHERE outcome = 'fired'", 1);
-    locker.sql("ROLLBACK");
-    stop(worker);
-}
-
-#[test]
 fn a_missed_tick_whose_job_has_expired_runs_nothing() {
     let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();

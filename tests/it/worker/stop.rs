@@ -21,7 +21,7 @@ fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
 }
 
 /// Begins to stop the worker, opens the gate then, and waits for the end.
-pub(super) fn stop_at(worker: Worker, gate: &Gate) -> StopReport {
+fn stop_at(worker: Worker, gate: &Gate) -> StopReport {
     let stop_handle = worker.stop_handle();
     let stopping = thread::spawn(move || stop(worker));
     wait_until("the stop to begin", SOON, || stop_handle.is_stopping());

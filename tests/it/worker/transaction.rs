@@ -33,17 +33,6 @@ pub(super) fn tally(test: &TestDatabase) -> (i64, i64) {
 }
 
 #[test]
-fn effects_and_the_end_of_the_job_commit_together() {
-    let (test, queue) = with_effects();
-    let worker = worker(&queue).slots(3).handle(effect).started();
-    queue.enqueue_many(&Order::up_to(50)).unwrap();
-    drained(&queue);
-    done(&worker, 50);
-    assert_eq!(stop(worker).stats.lost, 0);
-    assert_eq!(tally(&test), (50, 50));
-}
-
-#[test]
 fn a_failure_and_a_panic_roll_back_effects_and_follow_ups_and_keep_the_checkpoint() {
     let (test, queue) = with_effects();
     let handler = |job: &Job<Order>, tx: &mut Transaction<'_>| {

@@ -32,17 +32,6 @@ fn a_stop_releases_the_jobs_that_wait_for_a_batch() {
 }
 
 #[test]
-fn a_stop_waits_for_a_running_batch() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = at_the_gate(&queue, &gate);
-    queue.enqueue_many(&Order::up_to(3)).unwrap();
-    gate.wait_for(1);
-    let stopped = crate::worker::stop::stop_at(worker, &gate);
-    assert_eq!((stopped.stats.done, stopped.released), (3, 0));
-}
-
-#[test]
 fn a_stop_that_does_not_wait_keeps_the_decisions_and_releases_the_other_jobs() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
