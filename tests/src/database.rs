@@ -12,7 +12,6 @@ use postgres::{Client, NoTls};
 use redrive::{Database, JobId, Queue};
 use uuid::Uuid;
 
-use crate::bouncer::Bouncer;
 use crate::read::scalar;
 use crate::statement::Sql as _;
 use crate::wait::{SOON, wait_until};
@@ -24,10 +23,6 @@ const SERVER: &str = "REDRIVE_TEST_DATABASE_URL";
 const KEEP: &str = "REDRIVE_TEST_KEEP";
 /// If set, a migrated database that is copied instead of the template.
 const TEMPLATE: &str = "REDRIVE_TEST_TEMPLATE";
-/// If set, every handle connects through a PgBouncer in transaction mode.
-const POOLER: &str = "REDRIVE_TEST_POOLER";
-/// The server connections of each PgBouncer.
-const POOLED: u32 = 5;
 /// The advisory lock for creating the template.
 const TEMPLATE_LOCK: i64 = 7_304_114_902;
 
@@ -42,8 +37,6 @@ pub fn server_url() -> String {
 pub struct TestDatabase {
     name: String,
     url: String,
-    /// The pooler for handles, if enabled.
-    bouncer: Option<Bouncer>,
     /// The session that created it and drops it.
     server: Mutex<Client>,
 }
@@ -119,11 +112,9 @@ impl TestDatabase {
         let name = format!("redrive_test_{}", Uuid::new_v4().simple());
         server.sql(&format!("CREATE DATABASE {name} {how}"));
         let url = url_of(&name);
-        let bouncer = env::var_os(POOLER).map(|_| Bouncer::before(&url, POOLED));
         TestDatabase {
             name,
             url,
-            bouncer,
             server: Mutex::new(server),
         }
     }
@@ -140,10 +131,7 @@ impl TestDatabase {
 
     /// Opens a new handle with a new pool.
     pub fn open(&self) -> Database {
-        match &self.bouncer {
-            Some(bouncer) => bouncer.open(),
-            None => redrive::connect(&self.url).expect("connect to the database of the test"),
-        }
+        redrive::connect(&self.url).expect("connect to the database of the test")
     }
 
     /// Returns a queue on a new handle.

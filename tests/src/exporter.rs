@@ -134,7 +134,18 @@ impl Exporter {
         let begin = Instant::now();
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).expect("it listens");
-        heard(stream, begin).expect("an answer")
+        let mut bytes = Vec::new();
+        // The connection may be cut after the response.
+        drop(stream.read_to_end(&mut bytes));
+        let answer = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, text) = answer.split_once("\r\n\r\n").expect("an answer");
+        let status = head.split(' ').nth(1).expect("a status");
+        Asked {
+            status: status.parse().expect("a number"),
+            head: head.to_owned(),
+            text: text.to_owned(),
+            took: begin.elapsed(),
+        }
     }
 
     /// Sends a signal, as `INT`.
@@ -148,16 +159,12 @@ impl Exporter {
         self.process.ends()
     }
 
-    /// Returns the current and the peak memory in megabytes.
-    pub fn megabytes(&self) -> (u64, u64) {
+    /// Returns the peak memory in megabytes.
+    pub fn megabytes(&self) -> u64 {
         let status = self.proc("status");
-        let of = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name));
-            let kilobytes =
-                line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-            kilobytes.expect("a number") / 1024
-        };
-        (of("VmRSS:"), of("VmHWM:"))
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        kilobytes.expect("a number") / 1024
     }
 
     /// Returns the number of threads with this name.
@@ -192,19 +199,4 @@ impl Exporter {
     fn proc(&self, file: &str) -> String {
         fs::read_to_string(format!("/proc/{}/{file}", self.process.id())).expect("it runs")
     }
-}
-
-/// Reads a response to its end; `None` if there is none.
-pub(crate) fn heard(mut stream: TcpStream, begin: Instant) -> Option<Asked> {
-    let mut bytes = Vec::new();
-    // The connection may be cut after the response.
-    drop(stream.read_to_end(&mut bytes));
-    let answer = String::from_utf8_lossy(&bytes).into_owned();
-    let (head, text) = answer.split_once("\r\n\r\n")?;
-    Some(Asked {
-        status: head.split(' ').nth(1)?.parse().ok()?,
-        head: head.to_owned(),
-        text: text.to_owned(),
-        took: begin.elapsed(),
-    })
 }

@@ -29,17 +29,8 @@ impl Profession {
         App, Enqueuer, Profession::Worker, Capturer, Profession::Operator, Reader, Exporter, Nobody,
     ];
 
-    fn name(self) -> &'static str {
-        match self {
-            App => "app",
-            Enqueuer => "enqueuer",
-            Profession::Worker => "worker",
-            Capturer => "capturer",
-            Profession::Operator => "operator",
-            Reader => "reader",
-            Exporter => "exporter",
-            Nobody => "nobody",
-        }
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -65,9 +56,9 @@ impl Cast {
         let extensions: Vec<String> = owner.column("SELECT extname::text FROM pg_extension", &[]);
         assert_eq!(extensions, ["plpgsql"]);
         let roles = Profession::ALL.map(|profession| {
-            let kind = [profession.name()];
-            let kinds = &kind[usize::from(profession == Nobody)..];
-            test.role_of(profession.name(), kinds)
+            let name = profession.name();
+            let kinds = &[&*name][usize::from(profession == Nobody)..];
+            test.role_of(&name, kinds)
         });
         Cast {
             roles,

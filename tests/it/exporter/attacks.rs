@@ -14,7 +14,7 @@ const MOST_MEGABYTES: u64 = 50;
 #[track_caller]
 fn unharmed(exporter: &Exporter) {
     assert!(exporter.scrape(10).is_up());
-    let (_, most) = exporter.megabytes();
+    let most = exporter.megabytes();
     assert!(most < MOST_MEGABYTES, "{most} MB");
 }
 

@@ -1,7 +1,7 @@
 //! Layers: a module uses only modules above it, in the order of the `mod` lines of their parent.
 //!
-//! A parent and what is below it are one layer: they may use each other. A path in a text would
-//! count as a use.
+//! A parent and what is below it are one layer: they may use each other. What a parent re-exports
+//! counts as its own, and a path in a text as a use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,32 +10,11 @@ use super::{assert_none, files, read, root};
 /// The path of a module in its crate.
 type Module = Vec<String>;
 
-/// A crate: its modules in order, what they use and what they re-export.
+/// A crate: its modules in order, and what they use.
 #[derive(Default)]
 struct Crate {
     children: BTreeMap<Module, Vec<String>>,
-    exports: BTreeMap<Module, BTreeMap<String, Module>>,
     uses: BTreeMap<Module, BTreeSet<Module>>,
-}
-
-/// Returns the paths of a `use` tree, and the name that each gets.
-fn tree(prefix: &str, text: &str) -> Vec<(String, String)> {
-    let text = text.trim();
-    let Some((head, inside)) = text.split_once('{') else {
-        let (path, alias) = text.split_once(" as ").unwrap_or((text, ""));
-        let path = format!("{prefix}{path}");
-        let path = path.trim_start_matches("self::").trim_end_matches("::self");
-        let name = path.rsplit("::").next().filter(|_| alias.is_empty());
-        return vec![(path.to_owned(), name.unwrap_or(alias).to_owned())];
-    };
-    let prefix = format!("{prefix}{head}");
-    let mut depth = 0;
-    let parts = inside.strip_suffix('}').unwrap_or(inside).split(|c: char| {
-        depth += i32::from(c == '{') - i32::from(c == '}');
-        c == ',' && depth == 0
-    });
-    let parts = parts.filter(|part| !part.trim().is_empty());
-    parts.flat_map(|part| tree(&prefix, part)).collect()
 }
 
 /// Returns the path as seen from the root, or none if it leads out of the crate.
@@ -86,59 +65,35 @@ impl Crate {
             let is_module = visibility.is_empty() || visibility.starts_with("pub");
             is_module.then(|| name.to_owned())
         });
-        let children = children.collect();
-        self.children.insert(module.clone(), children);
-        let (exports, uses) = (
-            self.exports.entry(module.clone()).or_default(),
-            self.uses.entry(module.clone()).or_default(),
-        );
-        for (place, _) in code.match_indices("use ") {
-            let before = code[..place].rsplit('\n').next().unwrap_or_default();
-            let text = code[place + 4..].split(';').next().unwrap_or_default();
-            if !before.trim().is_empty() && !before.starts_with("pub") {
-                continue;
-            }
-            for (path, name) in tree("", text) {
-                let from_root = absolute(module, &path);
-                if before.starts_with("pub") {
-                    let path = path.split("::").map(str::to_owned);
-                    let below = module.iter().cloned().chain(path).collect();
-                    exports.insert(name, from_root.clone().unwrap_or(below));
-                }
-                uses.extend(from_root);
-            }
-        }
+        self.children.insert(module.clone(), children.collect());
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let mut uses = BTreeSet::new();
         for start in ["crate::", "super::"] {
             for (place, _) in code.match_indices(start) {
                 // Of a longer path or of a name that ends like this.
                 if code[..place].ends_with(|c: char| is_word(c) || c == ':') {
                     continue;
                 }
-                let path = code[place..].split(|c: char| !is_word(c) && c != ':');
-                let path = path.map(|path| path.trim_end_matches(':'));
-                uses.extend(path.take(1).filter_map(|path| absolute(module, path)));
+                let code = &code[place..];
+                let end = code.find(|c: char| !is_word(c) && c != ':');
+                let (path, rest) = code.split_at(end.unwrap_or(code.len()));
+                let names = rest.strip_prefix('{').and_then(|it| it.split('}').next());
+                for name in names.unwrap_or_default().split(',') {
+                    uses.extend(absolute(module, &format!("{path}{}", name.trim())));
+                }
             }
         }
+        self.uses.insert(module.clone(), uses);
     }
 
-    /// Returns the module that a path leads to, through re-exports.
-    fn module_of(&self, path: &[String], depth: usize) -> Module {
+    /// Returns the module that a path leads to.
+    fn module_of(&self, path: &[String]) -> Module {
         let mut module = Module::new();
-        for (place, part) in path.iter().enumerate() {
-            let children = self.children.get(&module);
-            if children.is_some_and(|children| children.contains(part)) {
-                module.push(part.clone());
-                continue;
+        for part in path {
+            match self.children.get(&module) {
+                Some(children) if children.contains(part) => module.push(part.clone()),
+                _ => break,
             }
-            let exported = self.exports.get(&module).and_then(|all| all.get(part));
-            return match exported {
-                Some(target) if depth < 8 => {
-                    let target = [target.as_slice(), &path[place + 1..]].concat();
-                    self.module_of(&target, depth + 1)
-                }
-                _ => module,
-            };
         }
         module
     }
@@ -148,7 +103,7 @@ impl Crate {
         let mut upward = BTreeSet::new();
         for (user, paths) in &self.uses {
             for path in paths {
-                let used = self.module_of(path, 0);
+                let used = self.module_of(path);
                 let shared = user.iter().zip(&used).take_while(|(a, b)| a == b).count();
                 let (Some(from), Some(to)) = (user.get(shared), used.get(shared)) else {
                     continue;
@@ -179,11 +134,11 @@ fn a_module_uses_only_modules_above_it() {
 #[test]
 fn a_use_of_a_module_below_is_found() {
     let mut found = Crate::default();
-    let user = "mod inner;\nuse crate::{\n    above::{self, A},\n    below::{C, D as E},\n};";
-    let above = "fn a() { super::user::E::new(crate::user::inner::F) }";
+    let user = "mod inner;\nuse super::{\n    above::A,\n    below::{C, D},\n};";
+    let above = "fn a() { crate::user::inner::F::new() }";
     for (module, code) in [
         (&["user"][..], user),
-        (&["user", "inner"], "pub use super::super::below::F;"),
+        (&["user", "inner"], "use super::super::below::F;"),
         (&["above"], above),
         (&["below"], "use crate::above::A;"),
         (&[], "mod above;\npub(crate) mod user;\nmod below;"),
@@ -193,7 +148,6 @@ fn a_use_of_a_module_below_is_found() {
     }
     let upward = found.upward();
     let expected = [
-        "above uses below",
         "above uses user",
         "user uses below",
         "user::inner uses below",
