@@ -108,7 +108,6 @@ const PLAIN: &[(&str, Call)] = &[
         let (dlq, sink) = (scene.db.dlq(), |_: &Letter| Err(Failure::retry("no")));
         dlq.deliver(&of_orders(), &sink, &maria()).map(drop)
     }),
-    ("stats", |scene| scene.db.admin().stats(None).map(drop)),
 ];
 
 /// Calls with a preparation, which say themselves when the server becomes silent.
@@ -131,12 +130,6 @@ const STAGED: &[(&str, Call)] = &[
         let worker = worker(&scene.queue("start")).handle(|_: &Job<Order>| Ok(()));
         scene.hush();
         worker.start().map(drop)
-    }),
-    ("drain a worker", |scene| {
-        let queue = scene.queue("drain");
-        let worker = worker(&queue).handle(|_: &Job<Order>| Ok(())).start()?;
-        scene.hush();
-        worker.drain(Duration::from_mins(10)).map(drop)
     }),
     ("stop a worker", |scene| {
         let (queue, gate) = (scene.queue("stop"), Gate::new());

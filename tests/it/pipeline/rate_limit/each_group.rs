@@ -14,21 +14,21 @@ fn enqueue(queue: &Queue, groups: &[&str], count: i64) {
     queue.enqueue_jobs(&rounds.collect::<Vec<_>>()).unwrap();
 }
 
-/// When the jobs of each group started, with their numbers.
+/// Which jobs started: their groups, when, and their numbers.
 #[derive(Default)]
-struct GroupStarts(Mutex<BTreeMap<String, Vec<(Instant, i64)>>>);
+struct GroupStarts(Mutex<Vec<(String, Instant, i64)>>);
 
 impl GroupStarts {
     fn record(&self, job: &Job<Order>) {
         let group = job.group().unwrap_or("none").to_owned();
-        let start = (Instant::now(), job.payload().number);
-        self.0.lock().unwrap().entry(group).or_default().push(start);
+        let start = (group, Instant::now(), job.payload().number);
+        self.0.lock().unwrap().push(start);
     }
 
     fn numbers(&self, group: &str) -> Vec<i64> {
         let all = self.0.lock().unwrap();
-        let of_group = all.get(group).map(Vec::as_slice).unwrap_or_default();
-        of_group.iter().map(|(_, number)| *number).collect()
+        let of_group = all.iter().filter(|start| start.0 == group);
+        of_group.map(|start| start.2).collect()
     }
 
     fn count(&self, group: &str) -> usize {
@@ -37,8 +37,8 @@ impl GroupStarts {
 
     fn of(&self, group: &str) -> Starts {
         let all = self.0.lock().unwrap();
-        let starts = all[group].iter().map(|(at, _)| *at);
-        Starts(Mutex::new(starts.collect()))
+        let of_group = all.iter().filter(|start| start.0 == group);
+        Starts(Mutex::new(of_group.map(|start| start.1).collect()))
     }
 }
 
