@@ -10,27 +10,15 @@ fn gated(test: &TestDatabase, tally: &Tally, gate: &Gate, verdict: Verdict) -> W
     worker(&test.queue("orders")).runs(gate.counting(tally, verdict))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it is one verdict among others")]
-fn succeed(_: &Job<Order>) -> Result<(), Failure> {
-    Ok(())
-}
-
-fn reject(_: &Job<Order>) -> Result<(), Failure> {
-    Err(Failure::reject("a stale result"))
-}
-
-fn retry(_: &Job<Order>) -> Result<(), Failure> {
-    Err(Failure::retry("a stale result"))
-}
-
-fn snooze(_: &Job<Order>) -> Result<(), Failure> {
-    Err(Failure::snooze(Duration::ZERO))
-}
+const SUCCEED: Verdict = |_| Ok(());
+const REJECT: Verdict = |_| Err(Failure::reject("a stale result"));
+const RETRY: Verdict = |_| Err(Failure::retry("a stale result"));
+const SNOOZE: Verdict = |_| Err(Failure::snooze(Duration::ZERO));
 
 /// The result of a stale worker has no effect, whether the worker that holds the job now has completed it or not.
 #[test]
 fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
-    let verdicts = [succeed as Verdict, reject, retry, snooze].into_iter();
+    let verdicts = [SUCCEED, REJECT, RETRY, SNOOZE].into_iter();
     for (verdict, is_done) in verdicts.flat_map(|it| [(it, false), (it, true)]) {
         let (test, queue) = TestDatabase::with_orders();
         let (runs_a, runs_b) = (Tally::new(), Tally::new());
@@ -51,7 +39,7 @@ fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
         let job = is(JobState::Ready, 1, 0);
         assert_eq!(job.history[0].outcome, "worker_lost");
 
-        let b = gated(&test, &runs_b, &gate_b, succeed);
+        let b = gated(&test, &runs_b, &gate_b, SUCCEED);
         gate_b.wait_for(1);
         if is_done {
             gate_b.open();
@@ -79,16 +67,16 @@ fn a_late_success_does_not_recover_an_open_letter() {
     let (test, queue) = TestDatabase::with_orders();
     let (tally, gate, open) = (Tally::new(), Gate::new(), Gate::new());
     open.open();
-    let first = gated(&test, &tally, &open, reject);
+    let first = gated(&test, &tally, &open, REJECT);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     finish(&queue, first);
 
     // After a redrive A claims the job and loses its lease, and the job dies in B.
     queue.redrives(&only(id));
-    let a = gated(&test, &tally, &gate, succeed);
+    let a = gated(&test, &tally, &gate, SUCCEED);
     gate.wait_for(1);
     expire_leases(&mut test.client());
-    let b = gated(&test, &tally, &open, reject);
+    let b = gated(&test, &tally, &open, REJECT);
     drained(&queue);
     gate.open();
     lost(&a, 1);
@@ -103,7 +91,7 @@ fn an_expired_lease_does_not_block_the_settle_of_another() {
     // A has two leases and loses one: the verdicts of the other count.
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let a = worker(&queue).slots(2).runs(gate.passing_to(reject));
+    let a = worker(&queue).slots(2).runs(gate.passing_to(REJECT));
     let [first, second] = [1, 2].map(|number| {
         let id = queue.enqueue(&Order { number: 1 }).unwrap();
         gate.wait_for(number);

@@ -5,20 +5,6 @@ use std::num::ParseIntError;
 use redrive::worker::{Attempt, AttemptOutcome};
 use redrive_tests::prelude::*;
 
-#[derive(Serialize, Deserialize)]
-struct Whole {}
-
-impl Payload for Whole {
-    const KIND: &'static str = "whole";
-}
-
-#[derive(Serialize, Deserialize)]
-struct Together {}
-
-impl Payload for Together {
-    const KIND: &'static str = "together";
-}
-
 fn end(number: i64) -> Result<(), Failure> {
     match number {
         1 => Err("x".parse::<i32>().expect_err("no number"))?,
@@ -34,8 +20,8 @@ fn end(number: i64) -> Result<(), Failure> {
 fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
     builder
         .handle(|job: &Job<Order>| end(job.payload().number))
-        .handle(|job: &Job<Whole>, _: &mut Transaction<'_>| end(job.attempt().into()))
-        .handle_batch(BatchOptions::new(9), |batch: &Batch<Together>| {
+        .handle(|job: &Job<Finish>, _: &mut Transaction<'_>| end(job.attempt().into()))
+        .handle_batch(BatchOptions::new(9), |batch: &Batch<Hold>| {
             for job in batch {
                 job.done();
             }
@@ -56,8 +42,8 @@ fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
         tell.send(one).unwrap();
     };
     queue.enqueue_many(&Order::up_to(6)).unwrap();
-    queue.enqueue(&Whole {}).unwrap();
-    queue.enqueue_many(&[Together {}, Together {}]).unwrap();
+    queue.enqueue(&Finish {}).unwrap();
+    queue.enqueue_many(&[Hold {}; 2]).unwrap();
     let builder = worker(&queue).backoff(Backoff::fixed(HOUR));
     let builder = builder.redact(|text| text.replace("4111", "****"));
     let worker = handlers(builder).on_attempt(hook).started();
@@ -75,14 +61,14 @@ fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
     let panicked = seen.iter().position(panicked).expect("a panic");
     assert_eq!(seen.remove(panicked).1, AttemptOutcome::Retried);
     let expected = [
+        ("finish", AttemptOutcome::Retried, Some(digit), true),
+        ("hold", AttemptOutcome::Done, None, false),
+        ("hold", AttemptOutcome::Done, None, false),
         ("order", AttemptOutcome::Dead, Some("card ****"), false),
         ("order", AttemptOutcome::Done, None, false),
         ("order", AttemptOutcome::Outage, Some("away"), false),
         ("order", AttemptOutcome::Retried, Some(digit), true),
         ("order", AttemptOutcome::Snoozed, None, false),
-        ("together", AttemptOutcome::Done, None, false),
-        ("together", AttemptOutcome::Done, None, false),
-        ("whole", AttemptOutcome::Retried, Some(digit), true),
     ];
     let shown = seen.iter().map(|(kind, outcome, message, is_parse)| {
         (&**kind, *outcome, message.as_deref(), *is_parse)

@@ -79,10 +79,10 @@ fn each_handler_runs_in_a_span_and_follow_ups_continue_the_trace() {
             assert!(!job.headers().contains_key("tracestate"));
             Ok(())
         })
-        .handle_batch(BatchOptions::new(2), |_: &Batch<Mail>| Ok(()))
+        .handle_batch(BatchOptions::new(2), |_: &Batch<Finish>| Ok(()))
         .started();
     drained(&queue);
-    queue.enqueue_many(&[Mail {}, Mail {}]).unwrap();
+    queue.enqueue_many(&[Finish {}; 2]).unwrap();
     finish(&queue, worker);
     let seen = seen.0.lock().unwrap();
     let of_order = format!(
@@ -96,17 +96,10 @@ fn each_handler_runs_in_a_span_and_follow_ups_continue_the_trace() {
     for (kind, more) in [
         ("receipt", format!("jobs=1 traceparent={trace:?}")),
         ("other", "jobs=1 traceparent=\"own\"".to_owned()),
-        ("mail", "jobs=2".to_owned()),
+        ("finish", "jobs=2".to_owned()),
     ] {
         let is_it =
             |text: &&String| text.contains(&format!("kind={kind:?}")) && text.ends_with(&more);
         assert_eq!(seen.iter().filter(is_it).count(), 1, "{kind}: {seen:#?}");
     }
-}
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Mail {}
-
-impl Payload for Mail {
-    const KIND: &'static str = "mail";
 }
