@@ -150,6 +150,12 @@ impl TestDatabase {
         self.client().sql(statements);
     }
 
+    /// Sets a parameter for later sessions of the database.
+    #[track_caller]
+    pub fn sets(&self, parameter: &str) {
+        self.sql(&format!("ALTER DATABASE {} SET {parameter}", self.name));
+    }
+
     /// Runs statements in a transaction of a new connection, which has their locks until it ends.
     #[track_caller]
     pub fn locked(&self, statements: &str) -> Client {

@@ -83,10 +83,7 @@ fn a_worker_starts_even_if_the_durability_check_fails() {
 #[test]
 fn migrate_and_the_on_call_screen_print_durability_warnings() {
     let test = TestDatabase::migrated();
-    let name = test.name();
-    test.sql(&format!(
-        "ALTER DATABASE {name} SET synchronous_commit = off"
-    ));
+    test.sets("synchronous_commit = off");
     let message = DurabilityWarning::SynchronousCommit.to_string();
     for verb in [&["migrate"][..], &["migrate", "--check"]] {
         let err = ran(&test, verb).exits_with(0).err;

@@ -24,10 +24,6 @@ const ODD: [&str; 15] = [
     "default_transaction_isolation = serializable",
 ];
 
-fn set(test: &TestDatabase, setting: &str) {
-    test.sql(&format!("ALTER DATABASE {} SET {setting}", test.name()));
-}
-
 /// Runs a job that succeeds and two that die of one failure, and redrives those. Returns the
 /// failure groups.
 fn lifecycle(db: &Database) -> Vec<String> {
@@ -54,14 +50,14 @@ fn a_job_lives_and_dies_alike_under_any_setting() {
     assert_eq!(expected.len(), 1, "{expected:?}");
     let odd = TestDatabase::empty();
     for setting in ODD {
-        set(&odd, setting);
+        odd.sets(setting);
     }
     odd.open().migrate().unwrap();
     assert_eq!(lifecycle(&odd.open()), expected);
     // The settings came after the migration.
     let later = TestDatabase::migrated();
     for setting in ODD {
-        set(&later, setting);
+        later.sets(setting);
     }
     assert_eq!(lifecycle(&later.open()), expected);
     for test in [odd, later] {
@@ -119,7 +115,7 @@ fn an_obstacle_is_refused_with_its_remedy() {
 #[test]
 fn idle_sessions_outlast_the_timeout_of_a_database() {
     let test = TestDatabase::migrated();
-    set(&test, "idle_session_timeout = '200ms'");
+    test.sets("idle_session_timeout = '200ms'");
     let queue = Queue::new(&test.open(), "orders").unwrap();
     let worker = worker(&queue).handle(|_: &Job<Order>, _: &mut Transaction<'_>| Ok(()));
     let worker = worker.started();

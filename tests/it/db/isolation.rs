@@ -36,8 +36,7 @@ fn a_transaction_with_an_old_snapshot_is_refused() {
 fn enqueues_of_one_key_meet_no_conflict_of_the_default_level() {
     for level in LEVELS {
         let test = TestDatabase::migrated();
-        let setting = format!("default_transaction_isolation = '{level}'");
-        test.sql(&format!("ALTER DATABASE {} SET {setting}", test.name()));
+        test.sets(&format!("default_transaction_isolation = '{level}'"));
         let queue = test.queue("orders");
         let job = NewJob::new(&Order { number: 1 }).unwrap();
         let job = job.unique("order 1").unique_window(HOUR);

@@ -78,17 +78,12 @@ fn a_worker_calls_no_function_of_another_role() {
 #[test]
 fn a_handlers_transaction_uses_the_search_path_of_the_user() {
     let (test, mut client) = TestDatabase::with_client();
-    client.sql(&format!(
-        "CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint, path text);
-             ALTER DATABASE {} SET search_path = shop",
-        test.name()
-    ));
+    client.sql("CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint, path text)");
+    test.sets("search_path = shop");
     let queue = test.queue("orders");
     let handler = |_: &Job<Finish>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
-        tx.execute(
-            "INSERT INTO effects VALUES (1, current_setting('search_path'))",
-            &[],
-        )?;
+        let effect = "INSERT INTO effects VALUES (1, current_setting('search_path'))";
+        tx.execute(effect, &[])?;
         Ok(())
     };
     put(&queue, NewJob::new(&Finish {}).unwrap().unique("one"));

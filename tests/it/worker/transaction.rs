@@ -82,17 +82,12 @@ fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
 }
 
 /// Makes transactions keep their first snapshot, as an application may want.
-fn keep_snapshots(test: &TestDatabase) {
-    test.sql(
-        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = \
-         ''repeatable read''', current_database()); END $$",
-    );
-}
+const ISOLATED: &str = "default_transaction_isolation = 'repeatable read'";
 
 #[test]
 fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
     let test = TestDatabase::migrated();
-    keep_snapshots(&test);
+    test.sets(ISOLATED);
     let (queue, gate) = (test.queue("orders"), kept::<Gate>());
     let handler = move |job: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
         tx.query_one("SELECT 1", &[])?;
@@ -114,7 +109,7 @@ fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
 #[test]
 fn a_conflict_over_the_lease_of_a_job_is_not_charged() {
     let test = TestDatabase::migrated();
-    keep_snapshots(&test);
+    test.sets(ISOLATED);
     let (queue, url) = (test.queue("orders"), test.url().to_owned());
     let has_run = AtomicBool::new(false);
     let handler = move |_: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
