@@ -43,20 +43,6 @@ impl PooledDatabase {
         self.test.client().ask(asked, &[])
     }
 
-    /// Waits for a number of renewals, during which chores run too.
-    #[track_caller]
-    fn renews(&self, times: usize) {
-        let asked = "SELECT (extract(epoch FROM max(expires_at)) * 1000000)::bigint \
-                     FROM redrive.workers";
-        let (mut last, mut seen) = (self.number(asked), 0);
-        wait_until("the worker to renew", SOON, || {
-            let now = self.number(asked);
-            seen += usize::from(now != last);
-            last = now;
-            seen >= times
-        });
-    }
-
     /// Fails unless every server connection is clean. Checks all of them in concurrent transactions.
     #[track_caller]
     fn nothing_is_left(&self) {

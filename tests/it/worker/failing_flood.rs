@@ -28,7 +28,7 @@ fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
     assert_eq!(runs.arrived() as u64, JOBS.unsigned_abs());
 }
 
-/// The server commits a settle and ends the session before it answers.
+/// The server commits and ends the session before it answers.
 #[test]
 fn a_settle_whose_answer_is_lost_is_not_counted_as_lost() {
     // Only a transaction that asks for it waits for the standby.
@@ -38,20 +38,32 @@ fn a_settle_whose_answer_is_lost_is_not_counted_as_lost() {
     let mut client = cluster.client();
     client.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     client.sql(
-        "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+        "CREATE TABLE public.effects (number bigint); \
+         CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                  PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$; \
          CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
                  FOR EACH ROW EXECUTE FUNCTION public.wait(); \
          SELECT pg_reload_conf()",
     );
-    for fails in [false, true] {
-        let queue = Queue::new(&db, &format!("fails: {fails}")).unwrap();
-        let worker = worker(&queue).runs(move |_: &Job<Order>| match fails {
-            true => Err(Failure::reject("broken")),
-            false => Ok(()),
-        });
+    let succeeds: fn(WorkerBuilder) -> WorkerBuilder =
+        |builder| builder.handle(|_: &Job<Order>| Ok(()));
+    let fails: fn(WorkerBuilder) -> WorkerBuilder =
+        |builder| builder.handle(|_: &Job<Order>| Err(Failure::reject("broken")));
+    let in_transaction: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
+        builder.handle(|_: &Job<Order>, tx: &mut Transaction<'_>| {
+            tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
+            Ok(())
+        })
+    };
+    for (name, handler, dead) in [
+        ("succeeds", succeeds, 0),
+        ("fails", fails, 1),
+        ("in a transaction", in_transaction, 0),
+    ] {
+        let queue = Queue::new(&db, name).unwrap();
+        let worker = handler(worker(&queue)).started();
         queue.enqueue(&Order { number: 1 }).unwrap();
-        wait_until("the settle to wait for the standby", SOON, || {
+        wait_until("the commit to wait for the standby", SOON, || {
             let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
             !client.query(ends, &[]).unwrap().is_empty()
         });
@@ -59,8 +71,11 @@ fn a_settle_whose_answer_is_lost_is_not_counted_as_lost() {
             counts.done + counts.dead + counts.lost == 1
         });
         let counts = stop(worker).stats;
-        assert_eq!((counts.dead, counts.lost), (u64::from(fails), 0));
+        assert_eq!((counts.dead, counts.lost), (dead, 0), "{name}");
+        assert_eq!((counts.retried, counts.released), (0, 0), "{name}");
         let refused = "metric_deltas WHERE 'refused' = ANY (keys)";
         assert_eq!(client.count(refused), 0);
     }
+    let effects = "SELECT count(*) FROM public.effects";
+    assert_eq!(scalar(&mut client, effects), 1);
 }

@@ -159,37 +159,6 @@ fn an_outage_under_a_handler_is_not_charged_and_its_refund_is_counted() {
     assert_eq!(client.count("jobs_delayed WHERE (meta).refunds = 1"), 3);
 }
 
-/// The server commits and ends the session before it answers.
-#[test]
-fn a_commit_whose_answer_is_lost_ends_the_job() {
-    // Only a transaction that asks for it waits for the standby.
-    let cluster = Cluster::with("synchronous_commit = local");
-    cluster.start();
-    let db = cluster.migrate();
-    let mut client = cluster.client();
-    client.sql("CREATE TABLE public.effects (number bigint)");
-    client.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-    client.sql("SELECT pg_reload_conf()");
-    let queue = Queue::new(&db, "orders").unwrap();
-    let handler = |_: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
-        tx.batch_execute("SET LOCAL synchronous_commit = on")?;
-        tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
-        Ok(())
-    };
-    let worker = worker(&queue).handle(handler).started();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    wait_until("the commit to wait for the standby", SOON, || {
-        let ends =
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-        !client.query(ends, &[]).unwrap().is_empty()
-    });
-    done(&worker, 1);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.lost, counts.retried, counts.released), (0, 0, 0));
-    let effects = "SELECT count(*) FROM public.effects";
-    assert_eq!(scalar(&mut client, effects), 1);
-}
-
 /// Opens a pool of so many connections, for which a call waits so long.
 fn pool(test: &TestDatabase, connections: u32, patience: Duration) -> Database {
     let builder = Database::builder(test.url()).connections(connections);

@@ -3,6 +3,7 @@
 use redrive_tests::prelude::*;
 
 use super::PooledDatabase;
+use crate::worker::renewed_for;
 use crate::worker::wake::notified;
 
 #[test]
@@ -141,10 +142,10 @@ fn a_worker_notices_breakers_and_pauses_without_a_notification() {
             true => admin.open_breaker("queue:orders", None, &operator).unwrap(),
             false => queue.pause(PauseEnd::Resumed, &operator).unwrap(),
         }
-        shared.renews(3);
+        renewed_for(&mut shared.test.client(), 2500);
         let before = worker.stats().done;
         queue.enqueue_many(&Order::up_to(8)).unwrap();
-        shared.renews(3);
+        renewed_for(&mut shared.test.client(), 2500);
         assert_eq!(worker.stats().done, before, "it has learnt that it may not");
         let is_open = match by_breaker {
             true => admin.close_breaker("queue:orders", &operator),

@@ -4,6 +4,7 @@ use redrive_tests::prelude::*;
 
 use super::{CONNECTIONS, PooledDatabase, redrive, well};
 use crate::exporter::{PROGRAM as EXPORTER, up};
+use crate::worker::renewed_for;
 
 #[test]
 fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
@@ -40,7 +41,7 @@ fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
     let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
-    shared.renews(2);
+    renewed_for(&mut shared.test.client(), 1000);
     let second = Schedule::every("second", Duration::from_secs(1)).unwrap();
     let second = second.job("orders", new_order(1));
     let schedules = queue.database().schedules();
