@@ -18,50 +18,42 @@ pub(crate) fn notified(listener: &mut Client) -> Vec<String> {
     panic!("the final notification did not arrive");
 }
 
-/// A way to make jobs ready: its name, and a call.
-type WayIn = (&'static str, Box<dyn FnMut()>);
+type MakeReady = fn(&Queue, &mut Client);
 
 /// Every way to make jobs ready; each call adds one job or more.
-fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
-    let queue = test.queue("orders");
-    let order = Order { number: 1 };
-    let (one, bulk, later) = (queue.clone(), queue.clone(), queue.clone());
-    let (mut sql, mut own, mut lost) = (test.client(), test.client(), test.client());
-    let of_the_caller = queue.clone();
-    let in_a_transaction = move || {
-        let mut tx = own.transaction().unwrap();
+const WAYS: [(&str, MakeReady); 7] = [
+    ("one job", |queue, _| {
+        queue.enqueue(&Order { number: 1 }).unwrap();
+    }),
+    ("a COPY of many", |queue, _| {
+        queue.enqueue_many(&Order::up_to(1001)).unwrap();
+    }),
+    // A worker must wait for it.
+    ("a delayed job", |queue, _| {
+        put(queue, new_order(1).delay(Duration::from_mins(1)));
+    }),
+    ("the SQL function", |_, client| {
+        client.sql("SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')");
+    }),
+    ("the caller's own transaction", |queue, client| {
+        let mut tx = client.transaction().unwrap();
         for order in Order::up_to(3) {
-            of_the_caller.enqueue_in(&mut tx, &order).unwrap();
+            queue.enqueue_in(&mut tx, &order).unwrap();
         }
         tx.commit().unwrap();
-    };
-    let redrive = move || {
+    }),
+    ("a redrive", |queue, _| {
         let id = queue.enqueue(&Order { number: 1 }).unwrap();
         queue.database().admin().cancel(id).unwrap();
         assert_eq!(queue.redrives(&only(id)).redriven, [id]);
-    };
-    let reaping = move || {
-        lost.sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
+    }),
+    ("a reaping", |_, client| {
+        client.sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', ARRAY[nextval('redrive.job_id')], '{order}', \
                     ARRAY['{}'::json], ARRAY[now()], now() - interval '1 hour'");
-        assert_eq!(reap(&mut lost).len(), 1);
-    };
-    let in_sql = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')";
-    let delayed = new_order(1).delay(Duration::from_mins(1));
-    let one = move || _ = one.enqueue(&order).unwrap();
-    let many = move || drop(bulk.enqueue_many(&Order::up_to(1001)).unwrap());
-    // A worker must wait for it.
-    let later = move || _ = put(&later, delayed.clone());
-    vec![
-        ("one job", Box::new(one)),
-        ("a COPY of many", Box::new(many)),
-        ("a delayed job", Box::new(later)),
-        ("the SQL function", Box::new(move || sql.sql(in_sql))),
-        ("the caller's own transaction", Box::new(in_a_transaction)),
-        ("a redrive", Box::new(redrive)),
-        ("a reaping", Box::new(reaping)),
-    ]
-}
+        assert_eq!(reap(client).len(), 1);
+    }),
+];
 
 /// Inserts the row of a worker.
 fn register(client: &mut Client, queue: &str, waiting: bool, expires: &str) {
@@ -75,21 +67,21 @@ fn register(client: &mut Client, queue: &str, waiting: bool, expires: &str) {
 
 #[test]
 fn every_way_to_enqueue_notifies_if_a_worker_waits() {
-    let (test, mut client) = TestDatabase::with_client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let mut listener = test.client();
     listener.sql("LISTEN redrive_ready");
     // A busy worker, one of another queue, and a lost one.
     register(&mut client, "orders", false, "1 hour");
     register(&mut client, "other", true, "1 hour");
     register(&mut client, "orders", true, "-1 second");
-    for (way, mut go) in ways_in(&test) {
-        go();
+    for (way, make_ready) in WAYS {
+        make_ready(&queue, &mut client);
         assert_eq!(notified(&mut listener), [""; 0], "{way}");
     }
     register(&mut client, "orders", true, "1 hour");
     register(&mut client, "orders", true, "1 hour");
-    for (way, mut go) in ways_in(&test) {
-        go();
+    for (way, make_ready) in WAYS {
+        make_ready(&queue, &mut client);
         let queues = notified(&mut listener);
         assert!(!queues.is_empty(), "{way} sent no notification");
         let is_ours = queues.iter().all(|queue| queue == "orders");
