@@ -11,6 +11,18 @@ use redrive_tests::prelude::*;
 /// The program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_exporter");
 
+/// Runs the program to its end. Returns its exit code, and what it printed.
+fn printed(arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(PROGRAM);
+    let command = command.args(arguments).env_remove("DATABASE_URL");
+    let output = command.output().unwrap();
+    let all = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&all).into_owned(),
+    )
+}
+
 /// Returns the backends of exporters in the database of a connection.
 pub(crate) fn backends(client: &mut Client) -> Vec<i32> {
     client.column(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use saphyr::{LoadableYamlNode as _, Yaml};
 
-use super::PROGRAM;
+use super::printed;
 
 /// Returns a file of the deployment.
 fn file(name: &str) -> PathBuf {
@@ -21,19 +21,13 @@ fn read(name: &str) -> String {
 /// Checks that the program accepts these arguments: it fails only to connect.
 #[track_caller]
 fn takes(arguments: &[&str]) {
-    let output = Command::new(PROGRAM)
-        .args(arguments)
-        .arg("--check")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_ne!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    let (code, said) = printed(&[arguments, &["--check"]].concat());
+    assert_ne!(code, Some(2), "{arguments:?}: {said}");
 }
 
 /// Returns the variables that the help of the program lists.
 fn help() -> String {
-    let output = Command::new(PROGRAM).arg("--help").output().unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    printed(&["--help"]).1
 }
 
 #[test]

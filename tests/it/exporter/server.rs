@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 
 use redrive_tests::prelude::*;
 
-use super::{PROGRAM, backends, disconnect, serving, up};
+use super::{PROGRAM, backends, disconnect, printed, serving, up};
 
 #[test]
 fn every_page_of_the_exporter_responds() {
@@ -68,13 +68,10 @@ fn the_file_with_the_url_is_read_for_each_connection() {
 fn a_port_in_use_is_an_error_that_suggests_a_fix() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = Command::new(PROGRAM)
-        .args(["--web.listen-address", &address])
-        .env("DATABASE_URL", server_url())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let url = TempFile::of(server_url());
+    let file = format!("--database-url-file={url}");
+    let (code, said) = printed(&["--web.listen-address", &address, &file]);
+    assert_eq!(code, Some(2), "{said}");
     has(&said, &address);
     has(&said, "in use");
     has(&said, "--web.listen-address");
@@ -87,14 +84,9 @@ fn bad_arguments_are_reported_at_start() {
         ("--log-level loud", "--log-level"),
         ("", "DATABASE_URL"),
     ] {
-        let mut command = Command::new(PROGRAM);
-        let output = command
-            .args(arguments.split_whitespace())
-            .env_remove("DATABASE_URL")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let (code, said) = printed(&arguments);
+        assert_eq!(code, Some(2), "{said}");
         has(&said, expected);
         lacks(&said, "secret");
     }
@@ -102,18 +94,7 @@ fn bad_arguments_are_reported_at_start() {
 
 #[test]
 fn an_exporter_is_ready_once_the_schema_exists_and_check_exits_with_that() {
-    let check = |address: &str| {
-        let mut command = Command::new(PROGRAM);
-        let output = command
-            .args(["--check", "--web.listen-address", address])
-            .output()
-            .unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&said).into_owned(),
-        )
-    };
+    let check = |address: &str| printed(&["--check", "--web.listen-address", address]);
     let test = TestDatabase::empty();
     let exporter = Exporter::start(PROGRAM, test.url());
     wait_until("the missing schema to be the cause", SOON, || {
