@@ -7,24 +7,12 @@ use super::{PROGRAM, up};
 
 /// The scrape timeout of Prometheus, in seconds.
 const TIMEOUT: u32 = 2;
-/// The delay that an overloaded machine may add.
-const NOISE: Duration = Duration::from_secs(10);
-
-/// Checks that every scrape was answered in time.
-#[track_caller]
-fn in_time(answers: &[Asked]) {
-    for asked in answers {
-        let limit = Duration::from_secs(TIMEOUT.into()) + NOISE;
-        assert!(asked.took < limit, "it took {:?}", asked.took);
-    }
-}
 
 #[test]
 fn the_exporter_starts_before_the_database_and_outlives_it() {
     let cluster = Cluster::new();
     let exporter = Exporter::start(PROGRAM, &cluster.url());
     let before = exporter.scrapes(5, TIMEOUT);
-    in_time(&before);
     assert!(before.iter().all(|asked| !asked.is_up()));
     assert_eq!(exporter.get("/-/healthy").status, 200);
     assert_eq!(exporter.get("/-/ready").status, 503);
@@ -36,9 +24,7 @@ fn the_exporter_starts_before_the_database_and_outlives_it() {
 
     for _ in 0..2 {
         cluster.stop();
-        let away = exporter.scrape(TIMEOUT);
-        assert!(!away.is_up());
-        in_time(&[away]);
+        assert!(!exporter.scrape(TIMEOUT).is_up());
         cluster.start();
         up(&exporter);
     }
@@ -56,7 +42,6 @@ fn a_silent_server_receives_at_most_two_connections() {
     let silence = cluster.freeze();
     let scrape = |count| {
         let answers = exporter.scrapes(count, TIMEOUT);
-        in_time(&answers);
         assert!(answers.iter().all(|asked| !asked.is_up()) || count > 20);
         let connections = exporter.connections_to(cluster.port());
         assert!(connections <= 2, "{connections} connections");
