@@ -24,7 +24,7 @@ pub(super) const VERBS: &[Verb] = &[
     verb("list runs", READERS, |on| { on.db.dlq().runs().list(10)?; Ok(()) }),
     verb("count what a run skipped", READERS, |on| { on.db.dlq().runs().skips(on.run())?; Ok(()) }),
     verb("list the letters of a run and the runs of a letter", READERS, |on| {
-let letters = on.db.dlq().runs().letters(on.run(), 0, 10)?;
+        let letters = on.db.dlq().runs().letters(on.run(), 0, 10)?;
         on.db.dlq().runs().of_letter(letters[0].letter, 10)?;
         Ok(())
     }),
