@@ -24,7 +24,6 @@ mod terminal;
 use std::cmp::Reverse;
 
 use redrive_tests::prelude::*;
-use redrive_tests::ran as redrive;
 
 /// Returns the number of jobs of a queue that can be claimed now.
 fn ready(queue: &Queue) -> u64 {

@@ -46,6 +46,7 @@ dlq list orders state=any --state open => repeats
 dlq groups ack x => neither the id
 dlq groups ack 12 class=Timeout => use group=12
 dlq groups merge 1 =>
+dlq groups split 1 --by queue =>
 dlq discard 1 --reason ' ' =>
 dlq redrive =>
 dlq redrive orders died>soon => not a time

@@ -163,6 +163,8 @@ fn a_misconfigured_worker_does_not_start() {
     let twice = one().handle_any(|_| Ok(())).handle_any(|_| Ok(()));
     let long = BatchOptions::new(9).linger(Duration::from_secs(61));
     let both = batch(BatchOptions::new(9)).handle(|_: &Job<Order>| Ok(()));
+    let orders = Handlers::new().handle(|_: &Job<Order>| Ok(()));
+    let unknown = worker(&queue).handlers(&orders.only(&["order", "invoice"]));
     for (bad, why) in [
         (worker(&queue), "no handler"),
         (ruled("queue:orders"), "`queue:` is reserved"),
@@ -193,6 +195,7 @@ fn a_misconfigured_worker_does_not_start() {
         (batch(BatchOptions::new(1001)), "`order` of 1001;"),
         (batch(long), "linger of kind `order` of 61s"),
         (both, "kind `order` has two handlers"),
+        (unknown, "no handler of kind `invoice`"),
         (
             one().keep_done(Duration::ZERO),
             "time to keep finished jobs of 0ns",

@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::super::{payloads, ready, with_letters};
+use super::super::{ready, with_letters};
 
 #[test]
 fn bulk_commands_change_nothing_without_yes() {
@@ -32,19 +32,6 @@ fn bulk_commands_change_nothing_without_yes() {
 }
 
 #[test]
-fn a_capture_is_recorded_once_and_redriven_only_when_it_is_json() {
-    let db = TestDatabase::migrated();
-    let file = payloads(1, Some((1, "{\"broken\": \u{1}")));
-    let capture = format!("dlq capture kafka:orders 3/1 q order.placed {file} --json");
-    let first = db.run(&capture).json();
-    assert_eq!(first["new"], true);
-    let id = &first["id"];
-    db.run(&capture).holds(&json!({"new": false, "id": id}));
-    db.run(format!("dlq show {id}")).shows("{\"broken\": \\x01");
-    db.fails(1, format!("dlq redrive {id}")).tells("not JSON");
-}
-
-#[test]
 fn the_commands_on_letters_accept_conditions() {
     let (db, orders, ids) = with_letters(4);
     let listed = db.run("dlq list orders payload.order>2 age<1h --json");
@@ -59,9 +46,6 @@ fn the_commands_on_letters_accept_conditions() {
         .tells("payload.order~\"4\"");
     db.run("dlq list orders --by kind").shows("order.placed");
 
-    db.run("dlq redrive orders payload.order<=2")
-        .shows("2 open letters match");
-    assert_eq!(ready(&orders), 0);
     let discard = format!("dlq discard id>={} payload.order=3", ids[2]);
     db.run(format!("{discard} --reason test --yes"));
     assert_eq!(in_state(&orders, LetterState::Discarded), 1);

@@ -10,8 +10,6 @@ fn a_protected_queue_needs_an_approval() {
     db.fails(1, "dlq protection list");
     db.run("dlq protection set orders --approve-above 2");
     db.run("dlq protection list").shows("another operator");
-    db.run("dlq protection list --json")
-        .holds(&json!({"approve_above": 2}));
     db.run("dlq redrive orders --detach --yes")
         .shows("a second operator must approve it: redrive dlq runs approve 1");
     db.run("dlq runs list").shows("unapproved");
@@ -31,7 +29,6 @@ fn a_protected_queue_needs_an_approval() {
     let id = run.unwrap().expect("letters").id;
     let line = db.run(format!("dlq runs approve {id} --json")).json();
     assert_eq!(line["state"], "running");
-    assert!(line["approved_at"].is_string(), "{line}");
     let by = line["approved_by"].as_str().expect("a name");
     db.run(format!("dlq runs show {id}"))
         .shows("  approval         ")

@@ -10,14 +10,10 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
     db.fails(1, "dlq runs list");
     db.fails(1, "dlq runs show 1");
 
-    // A dry run shows the letters by group and warns if no worker would claim them.
+    // A dry run shows the letters by group.
     db.run("dlq redrive orders --to nowhere")
         .tells("no live worker of queue `nowhere`")
         .shows("GROUP");
-    let line = db.run("dlq redrive orders --json").json();
-    assert_eq!(line["groups"][0]["letters"], 12);
-    assert_eq!(line["unserved"][0]["queue"], "orders");
-
     db.run("dlq redrive orders cause=rejected --detach --canary 3 --yes --reason 'gateway fixed'");
     let run = db.run("dlq runs list --json").json();
     let expected = json!({"state": "running", "letters": 12, "sent": 0, "canary": 3});
@@ -42,6 +38,15 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
     db.run("dlq redrive orders --unthrottled --yes")
         .shows("12 sent, 0 recovered, 0 died again, 12 still running");
     assert_eq!(ready(&queue), 12);
+    // A line of the audit counts what the run changed on other pages, too.
+    let record =
+        r#"INSERT INTO redrive.audit (verb, letters, about) VALUES ('redrive', 1, '{"run": 2}')"#;
+    db.client().sql(record);
+    let page = db.run("audit --limit 1").out;
+    has(
+        page.split_whitespace().collect::<Vec<_>>().join(" "),
+        "redrive 12 ",
+    );
 }
 
 #[test]
@@ -84,28 +89,17 @@ fn the_audit_shows_a_run_on_one_line() {
     ];
     assert_eq!(lines, expected, "{shown}");
     assert_eq!(db.run("audit --json").lines().len(), 5);
-}
-
-#[test]
-fn a_line_of_the_audit_counts_the_records_of_other_pages() {
-    let (db, ..) = with_letters(3);
-    db.run("dlq redrive orders --limit 2 --yes");
-    let records = r#"
-        INSERT INTO redrive.audit (verb, person, letters, about) VALUES
-            ('redrive', 'maria', 1, '{"run": 1}'),
-            ('discard', 'maria', 500, NULL);
+    // A line counts the records of other pages, too.
+    let bulk = r#"
+        INSERT INTO redrive.audit (verb, person, letters) VALUES ('discard', 'maria', 500);
         INSERT INTO redrive.audit (verb, person, letters, about)
         SELECT 'discard', 'maria', more, jsonb_build_object('batch_of', (SELECT max(id) FROM redrive.audit))
         FROM unnest('{500,7}'::int[]) more"#;
-    db.client().sql(records);
-    for (page, changed) in [
-        ("--limit 1", "discard 1,007"),
-        ("--limit 3", "discard 1,007"),
-        ("--limit 4", "redrive 2"),
-    ] {
-        let shown = db.run(format!("audit {page}")).out;
-        let words: Vec<&str> = shown.split_whitespace().collect();
-        has(words.join(" "), changed);
+    db.client().sql(bulk);
+    for page in ["--limit 1", "--limit 3"] {
+        let page = db.run(format!("audit {page}")).out;
+        let line = page.lines().nth(1).map(words);
+        assert_eq!(line.as_deref(), Some("discard 1,007 maria"), "{page}");
     }
 }
 
