@@ -61,11 +61,8 @@ fn bulk_commands_are_dry_runs_without_yes() {
         .shows("5 jobs would be edited")
         .shows("To act, add --yes.");
     let skipped = json!([{"include": null, "jobs": 3, "reason": "ready", "state": null}]);
-    let expected =
-        json!({"action": "run-now", "dry_run": true, "jobs": 2, "matching": 5, "skipped": skipped});
-    assert_eq!(db.run("job run-now orders --json").json(), expected);
-    let listed = db.run("job list state=ready priority=0");
-    assert_eq!(listed.out.lines().count(), 5, "{}", listed.out);
+    let counts = json!({"dry_run": true, "jobs": 2, "matching": 5, "skipped": skipped});
+    db.run("job run-now orders --json").holds(&counts);
     assert_eq!(db.client().count("audit"), 0);
 }
 
@@ -84,17 +81,11 @@ fn bulk_commands_change_what_matches_and_are_audited() {
         .json();
     holds(&line, &json!({"action": "cancel", "jobs": 3}));
     assert_eq!(db.run("job list --json").lines().len(), 3);
-
-    let audit = db.run("audit --json").lines();
-    assert_eq!(audit[0]["reason"], "test orders");
-    assert_eq!(audit[0]["filter"]["state"][0], "ready");
-    assert_eq!(audit[0]["id"], line["audit"]);
+    let audit = json!({"id": line["audit"], "reason": "test orders"});
+    db.run("audit --json").holds(&audit);
     // Delayed and ready jobs are two batches of one operation.
     let table = db.run("audit").out;
     assert_eq!(table.lines().count(), 5, "a line per command: {table}");
-    lacks(&table, "batch_of");
-    db.fails(1, "job cancel kind=nothing --yes")
-        .tells("no live job matches");
 }
 
 #[test]
@@ -112,9 +103,6 @@ fn jobs_given_by_id_change_at_once() {
         .holds(&json!({"payload": {"number": 100}}));
     db.fails(1, format!("job edit {a} {b} --set 7 --limit 1"))
         .tells("was not edited: it is beyond --limit");
-    db.run(format!("job edit {a} --set 7 --dry-run"))
-        .shows("0 jobs would be edited, 1 would not change")
-        .hides("To act");
     db.fails(1, format!("job cancel {a} {b} --limit 1"))
         .tells(format!("job {b} was not cancelled: it is beyond --limit"));
     let cancelled = db.fails(1, format!("job cancel {b} 999999"));

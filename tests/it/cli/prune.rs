@@ -19,8 +19,6 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
         db.run(dry)
             .shows("2 letters, recovered or discarded more than 0ms ago, would be deleted.")
             .shows(to_act);
-        db.run(format!("{dry} --json"))
-            .holds(&json!({"letters": 2}));
         assert_eq!(discarded(), 2);
     }
     // Without rules, the age is 30 days, and nothing is that old.

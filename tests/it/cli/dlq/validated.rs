@@ -24,8 +24,15 @@ fn validate_lists_the_ids_that_fail_or_pass() {
     holds(&lines[0], &json!({"id": ids[2].get(), "passes": false}));
     let error = lines[0]["error"].as_str().expect("an error");
     assert!(error.starts_with("/order: "), "{error}");
+    let counts = db.fails(1, format!("{validate} --json")).json();
+    holds(&counts, &json!({"passed": 2, "failed": 3}));
+    let failing: Vec<i64> = ids[2..].iter().map(|id| id.get()).collect();
+    assert_eq!(counts["errors"][0]["ids"], json!(failing));
     db.fails(1, format!("{validate} payload.order>2 --passing"));
     db.fails(2, format!("{validate} --passing --failing"));
+    let wrong = TempFile::of(r#"{"type": "nothing"}"#);
+    db.fails(2, format!("dlq validate orders --schema {wrong}"))
+        .tells("not a JSON Schema");
     let id = ids[0];
     db.fails(1, format!("dlq validate {id} 999 --exec true"))
         .tells("letter 999 was not checked: it does not exist");
