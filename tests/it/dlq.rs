@@ -31,3 +31,12 @@ fn program(test: &TestDatabase) -> Command {
     command.args(["--database-url", test.url()]);
     command
 }
+
+/// Inserts this many letters without running jobs.
+fn bury(test: &TestDatabase, letters: i64) {
+    let died = "INSERT INTO redrive.dead_letters
+            (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+        SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{\"number\": 1}', clock_timestamp()
+        FROM generate_series(1, $1::bigint)";
+    test.client().change(died, &[&letters]);
+}

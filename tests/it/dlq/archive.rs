@@ -42,7 +42,7 @@ fn story(letter: &Letter) -> String {
 
 #[test]
 fn a_restored_letter_is_open_with_its_whole_story() {
-    let (_test, queue) = TestDatabase::with_orders();
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let job = new_order(1).unique("one");
     let id = put(&queue, job);
@@ -63,6 +63,7 @@ fn a_restored_letter_is_open_with_its_whole_story() {
     assert!(db.dlq().get(id).unwrap().is_none());
     let archived = db.dlq().archived_letter(id).unwrap().expect("archived");
     assert_eq!(archived.letter.history, before.history);
+    assert_eq!(db.dlq().versions(id).unwrap().len(), versions.len());
 
     let restored = db.dlq().restore(&ids(&[id]), &maria()).unwrap();
     assert_eq!((&*restored.letters, restored.left.len()), (&[id][..], 0));
@@ -84,17 +85,10 @@ fn a_restored_letter_is_open_with_its_whole_story() {
     // It is counted as another like death.
     redrive_in_vain(&queue, id, "Other");
     assert_eq!((db.letter(id).generation, db.letter(id).alike), (3, 2));
-}
-
-#[test]
-fn the_versions_of_an_archived_letter_stay_until_it_is_deleted() {
-    let (test, queue, made) = TestDatabase::with_letters(1);
-    let db = queue.database();
-    db.edits(&ids(&made), &Edit::set(r#"{"number": 2}"#).unwrap());
+    // Its versions go with the archived letter.
     assert_eq!(archive_all(db), 1);
-    assert_eq!(db.dlq().versions(made[0]).unwrap().len(), 1);
-    db.dlq().delete_archived(&ids(&made), &maria()).unwrap();
-    assert_eq!(test.client().count("letter_versions"), 0);
+    db.dlq().delete_archived(&ids(&[id]), &maria()).unwrap();
+    assert_eq!(test.count("letter_versions"), 0);
 }
 
 /// As after a restore of a dump, while the sequence of ids lags behind.

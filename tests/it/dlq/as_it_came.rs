@@ -181,27 +181,6 @@ fn letters_that_cannot_be_read_harm_no_others() {
     assert!(ended.iter().all(|letter| letter.generation > 0));
 }
 
-/// A rule with a path cannot look into a payload that cannot be read.
-#[test]
-fn a_redaction_by_path_drops_a_payload_that_cannot_be_read() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    client.sql("SELECT redrive.add_redaction(NULL, NULL, '{/card}')");
-    let secret = r#"{"card": "secret-1", "a": "\u0000"}"#.to_owned();
-    let plain = r#"{ "card" : null ,"n":1e2}"#.to_owned();
-    let other = r#"{ "cart" : 1.0 }"#.to_owned();
-    let ids = store(&mut client, &[secret, plain, other.clone()]);
-    for id in &ids {
-        queue.database().admin().cancel(JobId::new(*id)).unwrap();
-    }
-    let letter = |id: i64| queue.letter(JobId::new(id));
-    let dropped = letter(ids[0]);
-    assert!(dropped.payload.is_none());
-    assert_eq!(dropped.raw.as_deref(), Some(&b"[redacted]"[..]));
-    assert_eq!(dropped.redacted, [""]);
-    assert_eq!(letter(ids[1]).redacted, ["/card"]);
-    assert_eq!(letter(ids[2]).payload.expect("JSON").get(), other);
-}
-
 #[test]
 fn an_edit_in_sql_keeps_the_limit_of_payloads() {
     let (test, queue) = TestDatabase::with_orders();

@@ -75,28 +75,6 @@ fn odd_bytes_survive_an_export_and_import() {
 }
 
 #[test]
-fn exported_letters_are_imported_with_their_current_payload() {
-    let (test, queue, ids) = TestDatabase::with_letters(3);
-    let set = Edit::set(r#"{"n": 12345678901234567890.125, "x": null}"#).unwrap();
-    queue.edits(&only(ids[1]), &set);
-    queue.edits(&only(ids[2]), &Edit::set("null").unwrap());
-    let exported = test.run("dlq export orders");
-
-    let other = TestDatabase::migrated();
-    let file = TempFile::of(&exported.out);
-    other.run(format!("dlq capture --file {file}"));
-    // Their positions are their ids.
-    for (id, after) in ids.into_iter().zip(by_position(&other)) {
-        let before = queue.letter(id);
-        assert_eq!(after.position, Some(id.to_string()));
-        assert_eq!(after.source.as_deref(), Some("redrive:letter"));
-        assert_eq!(content(&before), content(&after));
-        assert_eq!(&*after.error_class, "Rejected");
-        assert_eq!(&*after.error_message, "broken");
-    }
-}
-
-#[test]
 fn letters_without_a_whole_payload_are_reported_when_exported_as_jobs() {
     let (test, queue, ids) = TestDatabase::with_letters(120);
     let redacted = ids[7];

@@ -20,6 +20,8 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
     redrive_in_vain(&queue, id, "Other");
     let captured = ForeignFailure::new("kafka", "1", "orders", "order", &b"{ \"number\":1}"[..]);
     let captured = db.captures(&captured);
+    let payload = r#"{"n": 12345678901234567890.125, "x": null}"#;
+    db.edits(&only(id), &Edit::set(payload).unwrap());
     let redact = "UPDATE redrive.dead_letters SET redacted = '{/card}' WHERE id = $1";
     test.client().change(redact, &[&id.get()]);
     let exported = test.run("dlq export orders").out;
@@ -46,6 +48,8 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
             assert_eq!((own.cause, own.died_at), (before.cause, before.died_at));
             assert_eq!(own.history, before.history);
         }
+        assert_eq!(own.position, Some(id.to_string()));
+        assert_eq!(content(&own), Some(payload));
         let counts = (own.generation, own.deaths, own.alike, own.failed_redrives);
         assert_eq!(counts, (2, 3, 1, 2));
         assert_eq!(own.history.len(), 3);

@@ -5,8 +5,7 @@ use std::io::Write as _;
 
 use redrive_tests::prelude::*;
 
-use super::program;
-use super::reopen::add_letters;
+use super::{bury, program};
 
 /// The advisory lock that holds the second batch.
 const HELD: i64 = 15_092_026;
@@ -71,7 +70,7 @@ fn undo(output: &Output, how_far: &str, by: &str) -> String {
 fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
-    add_letters(&mut client, "orders", 1200);
+    bury(&test, 1200);
     hold_at(&mut client, 700);
     let discard = "dlq discard orders --reason 'test data' --yes";
     let output = interrupted(&test, "UPDATE", "INT", discard);
@@ -97,26 +96,9 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
 }
 
 #[test]
-fn an_interrupted_restore_does_not_explain_the_letters_that_it_had_no_time_for() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    add_letters(&mut client, "orders", 1200);
-    client.sql("UPDATE redrive.dead_letters SET kind = 'held'");
-    let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
-    db.retains(&RetentionRule::archive(LetterState::Open, Duration::ZERO));
-    assert_eq!(db.tidies_up(), 1200);
-    let restore = format!("dlq archive restore {}", listed(&ids));
-    let output = interrupted(&test, "INSERT", "INT", &restore);
-    let err = String::from_utf8_lossy(&output.stderr);
-    has(&err, "stopped: 500 of 1,200 letters restored; ");
-    lacks(&err, "not restored");
-    assert_eq!(letters_in(&db, "orders", LetterState::Open), 500);
-}
-
-#[test]
 fn an_interrupted_edit_is_undone_as_a_whole() {
     let (test, mut client) = TestDatabase::with_client();
-    add_letters(&mut client, "orders", 250);
+    bury(&test, 250);
     hold_at(&mut client, 150);
     let edited = "dead_letters WHERE payload::jsonb ? 'currency'";
     let edit = r#"dlq edit orders --merge '{"currency": "EUR"}' --yes"#;
@@ -138,7 +120,7 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
 #[test]
 fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
     let (test, mut client) = TestDatabase::with_client();
-    add_letters(&mut client, "orders", 3);
+    bury(&test, 3);
     let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
     let first = ids[0];
     let exec = format!("test $REDRIVE_LETTER_ID = {first} || sleep 600");
@@ -167,7 +149,7 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
 #[test]
 fn a_signal_ends_a_redrive_between_its_checks_and_its_run() {
     let (test, mut client) = TestDatabase::with_client();
-    add_letters(&mut client, "orders", 1);
+    bury(&test, 1);
     let gate = format!(
         "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN PERFORM pg_advisory_xact_lock({HELD}); RETURN NEW; END $$;
@@ -186,8 +168,8 @@ fn a_signal_ends_a_redrive_between_its_checks_and_its_run() {
 
 #[test]
 fn an_interrupted_edit_ends_its_command() {
-    let (test, mut client) = TestDatabase::with_client();
-    add_letters(&mut client, "orders", 3);
+    let test = TestDatabase::migrated();
+    bury(&test, 3);
     for (yes, signal, code) in [("--dry-run", "INT", 130), ("--yes", "TERM", 1)] {
         let (first, pid) = (TempFile::of(""), TempFile::of(""));
         let exec = format!(

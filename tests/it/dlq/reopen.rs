@@ -2,20 +2,13 @@
 
 use redrive_tests::prelude::*;
 
-/// Adds open letters without a worker.
-pub(super) fn add_letters(client: &mut Client, queue: &str, count: i32) {
-    let add = "INSERT INTO redrive.dead_letters \
-               (queue, kind, cause, error_class, error_message, payload, enqueued_at) \
-               SELECT $1::text, 'order', 'rejected', 'Rejected', 'broken', '{\"number\": 1}', now() \
-               FROM generate_series(1, $2::int)";
-    client.change(add, &[&queue, &count]);
-}
+use super::bury;
 
 #[test]
 fn one_discard_of_many_batches_is_reopened_as_a_whole() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
-    add_letters(&mut client, "orders", 1203);
+    bury(&test, 1203);
     let first = db.listed_ids(&LetterFilter::new().limit(3));
     let three = LetterFilter::new().ids(first);
     assert_eq!(db.discards(&three).len(), 3);
@@ -105,7 +98,7 @@ fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
 fn a_redaction_of_a_discarded_letter_does_not_end_its_quarantine() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
-    add_letters(&mut client, "orders", 1);
+    bury(&test, 1);
     client.sql("UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3");
     let all = LetterFilter::new();
     let id = db.discards(&all)[0];

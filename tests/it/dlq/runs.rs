@@ -13,6 +13,8 @@ use std::num::NonZeroU32;
 
 use redrive_tests::prelude::*;
 
+use super::bury;
+
 fn unthrottled() -> RunOptions {
     RunOptions::new().rate(Rate::Unthrottled)
 }
@@ -42,15 +44,6 @@ fn change(test: &TestDatabase, verb: &str, id: RunId) -> RunChange {
         _ => runs.cancel(id, &maria()),
     };
     changed.unwrap().expect("a run")
-}
-
-/// Inserts this many letters without running jobs.
-fn bury(test: &TestDatabase, letters: i64) {
-    let died = "INSERT INTO redrive.dead_letters
-            (queue, kind, cause, error_class, error_message, payload, enqueued_at)
-        SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{\"number\": 1}', clock_timestamp()
-        FROM generate_series(1, $1::bigint)";
-    test.client().change(died, &[&letters]);
 }
 
 /// Ends the lease of the driver of every run.

@@ -43,59 +43,6 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
 }
 
 #[test]
-fn a_patch_that_does_not_apply_reports_an_error_and_changes_nothing() {
-    let (_test, queue, ids) = TestDatabase::with_letters(4);
-    let patch = r#"[{"op": "test", "path": "/number", "value": 2}, {"op": "add", "path": "/ok", "value": true}]"#;
-    let done = queue.edits(&of_orders(), &Edit::patch(patch).unwrap());
-    assert_eq!(done.edited, [ids[1]]);
-    assert_eq!(done.refused.len(), 1, "{:?}", done.refused);
-    assert_eq!(done.refused[0].letters, 3);
-    assert_eq!(done.refused[0].ids[..], [ids[0], ids[2], ids[3]][..]);
-    assert_eq!(payload(&queue, ids[1]), json!({ "number": 2, "ok": true }));
-    assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
-}
-
-#[test]
-fn an_edit_keeps_long_numbers_or_leaves_the_letter_unchanged() {
-    let (test, queue, ids) = TestDatabase::with_letters(2);
-    let long = r#"{"n": 12345678901234567890123.5, "a": 1}"#;
-    let mut client = test.client();
-    let set = "UPDATE redrive.dead_letters SET payload = $1::text::jsonb WHERE id = $2";
-    client.change(set, &[&long, &ids[0].get()]);
-    let done = queue.edits(&of_orders(), &merge(r#"{"a": 2}"#));
-    assert_eq!((&done.edited[..], done.refused.len()), (&ids[1..], 1));
-    let stored = "SELECT payload ->> 'n' FROM redrive.dead_letters WHERE id = $1";
-    let mut stored = || -> String { client.ask(stored, &[&ids[0].get()]) };
-    assert_eq!(stored(), "12345678901234567890123.5");
-    // A complete payload is stored unchanged.
-    let set = Edit::set(r#"{"n": 98765432109876543210987.25}"#).unwrap();
-    queue.edits(&only(ids[0]), &set);
-    assert_eq!(stored(), "98765432109876543210987.25");
-}
-
-#[test]
-fn an_old_version_is_restored_by_its_number() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let id = letters(&queue, 1)[0];
-    let db = queue.database();
-    for n in 1..=3 {
-        let set = Edit::set(&format!("{{\"v\": {n}}}")).unwrap();
-        db.edits(&only(id), &set);
-    }
-    assert_eq!(db.restores(id, Some(1)), 4);
-    assert_eq!(payload(&queue, id), json!({ "v": 1 }));
-    assert_eq!(db.restores(id, Some(0)), 5);
-    assert_eq!(payload(&queue, id), json!({ "number": 1 }));
-    let versions = db.dlq().versions(id).unwrap();
-    let kept: Vec<u32> = versions.iter().map(|kept| kept.version).collect();
-    assert_eq!(kept, [0, 1, 2, 3, 4]);
-    for (id, version) in [(id, Some(5)), (id, Some(99)), (JobId::new(424_242), None)] {
-        let restored = db.dlq().restore_version(id, version, &maria());
-        assert!(restored.is_err_and(|error| error.is_invalid()), "{id}");
-    }
-}
-
-#[test]
 fn an_edit_of_a_redriven_job_is_a_version_of_its_letter() {
     let (_test, queue) = TestDatabase::with_orders();
     let id = letters(&queue, 1)[0];

@@ -124,22 +124,6 @@ fn a_group_is_split_by_a_payload_value() {
 }
 
 #[test]
-fn a_merged_group_can_be_split_by_class() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
-    let [one, other] = ["A", "B"].map(|class| die(&mut client, class, "down"));
-    merge(&db, one, other);
-    assert_eq!(split(&db, other, &SplitBy::Class), 2);
-    let [of_a, of_b] = ["A", "B"].map(|class| die(&mut client, class, "down"));
-    assert_ne!(of_a, of_b);
-    for (id, class) in [(of_a, "A"), (of_b, "B")] {
-        let found = group(&db, id);
-        assert_eq!((found.open, &*found.error_class), (2, class));
-    }
-    are_exact(&mut client);
-}
-
-#[test]
 fn letters_in_every_state_move_in_batches() {
     let (test, mut client) = TestDatabase::with_client();
     let db = test.open();

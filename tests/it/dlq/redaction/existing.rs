@@ -10,7 +10,7 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     let (queue, mut client) = (test.queue("orders"), test.client());
     let db = queue.database();
     let id = queue.enqueue(&charge()).unwrap();
-    die(&queue, declined);
+    die(&queue, || declined().failure_key(format!("card {SECRET}")));
     let bytes = format!("{{{SECRET}");
     let event = ForeignFailure::new("kafka", "1", "orders", "charge", bytes.into_bytes());
     db.captures(&event);
@@ -38,6 +38,7 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     assert_eq!(first.get(), r#"{"card": "[redacted]", "amount": 7}"#);
     let letter = db.letter(id);
     assert_eq!(letter.redacted, ["/card"]);
+    assert_eq!(letter.failure_key.as_deref(), Some("card [redacted]"));
     assert_eq!(letter.events.last().expect("an event").event, "redacted");
     let record = "SELECT letters, reason FROM redrive.audit WHERE verb = 'redact'";
     let record: (i64, String) = client.row(record, &[]);
@@ -49,20 +50,4 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     let redactions = db.dlq().redactions();
     assert_eq!(redactions.preview(&LetterFilter::new()).unwrap(), 0);
     test.fails(1, "redact apply --yes");
-}
-
-#[test]
-fn the_failure_key_of_an_existing_letter_is_redacted() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let id = queue.enqueue(&charge()).unwrap();
-    let keyed = || Failure::reject("no").failure_key(format!("card {SECRET}"));
-    die(&queue, keyed);
-    cards(db);
-    test.run("redact apply --yes").shows("1 letter redacted");
-    let key = db.letter(id).failure_key;
-    assert_eq!(key.as_deref(), Some("card [redacted]"));
-    assert_eq!(found(&mut test.client()), 0);
-    let redactions = db.dlq().redactions();
-    assert_eq!(redactions.preview(&LetterFilter::new()).unwrap(), 0);
 }

@@ -110,35 +110,6 @@ fn wrong_options_are_refused_before_a_letter_is_read() {
 }
 
 #[test]
-fn a_text_that_cannot_be_a_name_is_shown() {
-    let test = TestDatabase::migrated();
-    let (db, nobody, wrong) = (test.open(), Operator::default(), "a\0b");
-    let (dlq, state) = (db.dlq(), LetterState::Recovered);
-    let to_queue = RedriveOptions::new().to_queue(wrong);
-    let rule = RetentionRule::delete(state, Duration::ZERO).queue(wrong);
-    let redaction = || Redaction::new().path("/card");
-    for refused in [
-        dlq.preview_redrive(&LetterFilter::new(), &to_queue)
-            .map(drop),
-        dlq.retention().set(&rule, &nobody),
-        dlq.retention()
-            .remove(Some(wrong), state, &nobody)
-            .map(drop),
-        dlq.redactions()
-            .add(&redaction().queue(wrong), &nobody)
-            .map(drop),
-        dlq.redactions()
-            .add(&redaction().kind(wrong), &nobody)
-            .map(drop),
-        dlq.protect(&Protection::new(wrong).approve_above(1), &nobody),
-        dlq.unprotect(wrong, &nobody).map(drop),
-    ] {
-        let error = refused.expect_err("wrong").to_string();
-        has(error, r"name `a\0b` contains control characters");
-    }
-}
-
-#[test]
 fn a_redrive_reports_letters_that_no_worker_would_claim() {
     let (_test, queue, _) = TestDatabase::with_letters(3);
     let db = queue.database();

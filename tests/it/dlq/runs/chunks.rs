@@ -127,25 +127,3 @@ fn a_driver_is_replaced_only_between_steps_and_fenced_afterwards() {
     finish(&mut driver);
     all_are_live_once(&test, LETTERS);
 }
-
-#[test]
-fn run_counts_stay_exact_while_they_are_folded() {
-    let test = TestDatabase::migrated();
-    bury(&test, 1000);
-    drop(start(&test, &unthrottled()));
-    let mut one = test.client();
-    let who = driver_of(&mut one);
-    for sent in 1..=450 {
-        let mut open = one.transaction().unwrap();
-        assert_eq!(step(&mut open, who, 2), ("sent".to_owned(), 2));
-        open.commit().unwrap();
-        if sent % 50 == 0 {
-            let run = the_run(&test);
-            assert_eq!((run.tried, run.sent), (2 * sent, 2 * sent));
-        }
-    }
-    let asked =
-        "SELECT (SELECT count(*) FROM redrive.run_deltas), cursor FROM redrive.redrive_runs";
-    let deltas: (i64, i64) = one.row(asked, &[]);
-    assert_eq!(deltas, (50, 800));
-}

@@ -35,29 +35,6 @@ fn all_are_live_once(test: &TestDatabase, letters: i64) {
 }
 
 #[test]
-fn a_worker_takes_over_the_run_of_a_killed_driver() {
-    let (test, queue, ids) = TestDatabase::with_letters(1000);
-    let mut operator = start(&test, "redrive orders --yes --rate 20 --reason fixed");
-    wait_until("some letters to be sent", SOON, || sent(&test) > 0);
-    operator.kill();
-    let before = sent(&test);
-    assert!(before < 1000, "it was killed too late");
-    expire(&test);
-    hurry(&test);
-
-    let tally = Tally::new();
-    let worker = worker(&queue).runs(tally.counting());
-    wait_until("a worker to finish the run", SOON, || {
-        runs(&test)[0].state == RunState::Finished
-    });
-    drained(&queue);
-    wait_until("the outcomes", SOON, || runs(&test)[0].recovered == 1000);
-    stop(worker);
-    assert!(ids.iter().all(|id| tally.of(*id) == 1), "each ran once");
-    assert_eq!(in_state(&queue, LetterState::Recovered), 1000);
-}
-
-#[test]
 fn eight_killed_and_resumed_commands_send_every_letter_once() {
     let (test, queue, _) = TestDatabase::with_letters(4000);
     // Eight commands redrive the same letters; each is killed midway.

@@ -55,23 +55,6 @@ fn a_letter_that_stays_locked_is_reported() {
 }
 
 #[test]
-fn a_run_redrives_quarantined_letters_only_with_force() {
-    let (test, queue, _) = TestDatabase::with_letters(2);
-    let quarantine = "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3";
-    test.sql(quarantine);
-    let (runs, all) = (queue.database().dlq().runs(), LetterFilter::new());
-    let none = runs.start(&all, &unthrottled(), &maria()).unwrap();
-    assert!(none.is_none());
-    let force = unthrottled().letters(RedriveOptions::new().force());
-    let refused = runs.start(&all, &force, &Operator::default());
-    assert!(refused.expect_err("no reason").is_invalid());
-    let mut driver = start(&test, &force);
-    drive(&mut driver);
-    let state = run(&test, driver.run());
-    assert_eq!((state.sent, state.skipped), (2, 0));
-}
-
-#[test]
 fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
     let (test, queue, ids) = TestDatabase::with_letters(3);
     let mut driver = start(&test, &unthrottled());
