@@ -137,14 +137,14 @@ fn a_worker_finds_the_one_free_group_of_a_hundred_thousand() {
 #[test]
 fn a_claim_stops_after_its_bytes_and_takes_no_slot_for_the_rest() {
     let (test, queue) = with_policy(CONTINUE);
-    let payload = format!("{:?}", "x".repeat(900_000));
-    let large = NewJob::raw("order", &payload).unwrap();
-    let jobs = (0..20).map(|number| large.clone().group(format!("g{number:02}")));
-    queue.enqueue_jobs(&jobs.collect::<Vec<_>>()).unwrap();
+    enqueue_rounds(&queue, &["a", "b", "c"], 1);
     let mut client = test.client();
-    let claimed = claim(&mut client, 20, &mut Place::default());
-    assert_eq!(claimed.len(), 10);
-    assert_eq!((waiting(&mut client), slots(&mut client)), (10, 10));
+    let mut place = Place {
+        bytes: 1,
+        ..Place::default()
+    };
+    assert_eq!(claim(&mut client, 20, &mut place).len(), 1);
+    assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
 }
 
 #[test]

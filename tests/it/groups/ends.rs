@@ -14,16 +14,6 @@ fn change(queue: &Queue, id: JobId, change: JobChange) {
 }
 
 #[test]
-fn a_cancelled_waiting_job_changes_nothing_for_its_group() {
-    let (test, queue) = with_policy(HOLD);
-    let ids = enqueue_rounds(&queue, &["a"], 4);
-    let jobs = queue.database().admin().jobs();
-    jobs.cancel(ids[1], &maria()).unwrap();
-    change(&queue, ids[2], JobChange::Cancel);
-    run_all(&test, &queue, &[1, 4]);
-}
-
-#[test]
 fn a_job_that_is_cancelled_while_it_has_the_turn_does_not_hold_its_group() {
     for in_bulk in [true, false] {
         for cause in [Failure::retry("down"), Failure::reject("broken")] {
@@ -84,16 +74,6 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
 }
 
 #[test]
-fn a_changed_suspect_of_a_fair_group_runs_at_once() {
-    let (test, queue) = with_policy(GroupPolicy::Fair);
-    let id = enqueue(&queue, "a", 1);
-    let mut client = test.client();
-    client.sql("UPDATE redrive.jobs SET meta.crashes = 1");
-    queue.database().admin().set_priority(id, 9).unwrap();
-    assert_eq!(waiting(&mut client), 0, "claims of others keep it alone");
-}
-
-#[test]
 fn delayed_jobs_wait_for_their_group_once_they_are_due() {
     let (test, queue) = with_policy(CONTINUE);
     let late = put(&queue, order("a", 1).delay(HOUR));
@@ -112,18 +92,6 @@ fn an_expired_job_passes_its_turn_on() {
     queue.enqueue_job(expiring).unwrap();
     enqueue(&queue, "a", 2);
     run_all(&test, &queue, &[2]);
-}
-
-#[test]
-fn a_unique_key_and_a_group_go_together() {
-    let (test, queue) = with_policy(CONTINUE);
-    let enqueued = |number| queue.enqueue_job(order("a", number).unique("key")).unwrap();
-    let first = enqueued(1).id();
-    assert_eq!(enqueued(2), Enqueued::Existing(first));
-    enqueue(&queue, "a", 3);
-    run_all(&test, &queue, &[1, 3]);
-    assert!(matches!(enqueued(4), Enqueued::New(_)));
-    run_all(&test, &queue, &[4]);
 }
 
 #[test]
@@ -224,31 +192,4 @@ fn the_slot_of_a_running_job_does_not_expire() {
     finish(&queue, worker);
     assert_eq!(gate.arrived(), 2);
     no_slot_left(&test);
-}
-
-#[test]
-fn a_cancelled_follower_stays_in_its_lease_when_the_others_return() {
-    let (test, queue) = with_policy(HOLD);
-    let ids = enqueue_rounds(&queue, &["a"], 4);
-    let mut client = test.client();
-    let mut place = Place {
-        in_a_row: 10,
-        ..Place::default()
-    };
-    assert_eq!(claim(&mut client, 10, &mut place).len(), 4);
-    queue.database().admin().cancel(ids[2]).unwrap();
-    let lease: Uuid = client.ask("SELECT lease_id FROM redrive.leases", &[]);
-    let followers: Vec<i64> = ids[1..].iter().map(|id| id.get()).collect();
-    let mut give_back = |jobs: &[i64]| -> Vec<i64> {
-        let returned = client.query(statement("give_back"), &[&lease, &jobs]);
-        let mut ids: Vec<i64> = returned.unwrap().iter().map(|row| row.get(0)).collect();
-        ids.sort_unstable();
-        ids
-    };
-    assert_eq!(give_back(&followers[1..2]), [0; 0], "it is cancelled");
-    assert_eq!(give_back(&followers), [followers[0], followers[2]]);
-    assert_eq!(give_back(&followers), [0; 0], "they have returned");
-    assert_eq!(waiting(&mut client), 2);
-    let held = "SELECT (job_count - cardinality(done))::bigint FROM redrive.leases";
-    assert_eq!(scalar(&mut client, held), 2);
 }

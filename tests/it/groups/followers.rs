@@ -49,10 +49,6 @@ fn lease(client: &mut Client, job: i64) -> Uuid {
 
 /// Settles jobs of one lease with these verdicts and a delay of an hour.
 fn settle(client: &mut Client, verdicts: &[(i64, &str)]) {
-    settle_after(client, verdicts, 3_600_000);
-}
-
-fn settle_after(client: &mut Client, verdicts: &[(i64, &str)], delay_ms: i64) {
     let lease = lease(client, verdicts[0].0);
     let of_each = verdicts.iter().map(|(job, word)| {
         let cause = (*word == "dead").then_some("rejected");
@@ -62,7 +58,7 @@ fn settle_after(client: &mut Client, verdicts: &[(i64, &str)], delay_ms: i64) {
         queue: "orders",
         lease,
         verdicts: &of_each.collect::<Vec<_>>(),
-        delay_ms,
+        delay_ms: 3_600_000,
         counts: &[],
     };
     let written = settlement.write(client);
@@ -132,19 +128,6 @@ fn a_dead_follower_holds_its_group_or_passes_the_turn() {
 fn release(client: &mut Client, job: i64) {
     let lease = lease(client, job);
     Hand::of("orders").releases(client, Some(&[lease]), Some(&[]));
-}
-
-#[test]
-fn a_follower_that_runs_again_at_once_takes_the_turn() {
-    for policy in [CONTINUE, GroupPolicy::Limit(1)] {
-        let (test, _, ids) = with_jobs(policy, 3);
-        let mut client = test.client();
-        assert_eq!(claim_in_a_row(&mut client, 2), ids[..2]);
-        settle_after(&mut client, &[(ids[0], "done"), (ids[1], "snooze")], 0);
-        assert_eq!(turns(&mut client), [ids[1]]);
-        assert_eq!(ready(&mut client), [ids[1]]);
-        assert_eq!(waits(&mut client), ids[2..]);
-    }
 }
 
 #[test]
@@ -239,34 +222,8 @@ fn groups_whose_jobs_are_diverted_or_under_a_rate_limit_have_no_followers() {
     }
 }
 
-/// Retries after a millisecond.
-fn fast(queue: &Queue) -> WorkerBuilder {
-    let soon = Backoff::fixed(Duration::from_millis(1));
-    worker(queue).slots(2).backoff(soon)
-}
-
 #[test]
 fn fast_jobs_keep_their_order_through_failures_and_deaths() {
-    let (test, queue) = with_policy(CONTINUE);
-    let (finished, tally) = (kept::<Finished>(), Tally::new());
-    let worker = fast(&queue).runs(finished.noting_unless(move |job| {
-        match (tally.count(job.id()), job.payload().number % 50) {
-            (1, 20) => Err(Failure::retry("the first attempt fails")),
-            (_, 30) => Err(Failure::reject("it never succeeds")),
-            _ => Ok(()),
-        }
-    }));
-    enqueue_rounds(&queue, &["a", "b", "c"], 300);
-    drained(&queue);
-    let expected = (1..=300).filter(|number| number % 50 != 30);
-    each_ran(finished, &["a", "b", "c"], expected);
-    assert_eq!(worker.stats().dead, 18);
-    stop(worker);
-    no_slot_left(&test);
-}
-
-#[test]
-fn a_job_whose_follow_up_is_rejected_runs_again_before_its_followers() {
     let (test, queue) = with_policy(CONTINUE);
     test.sql(
         "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql \
@@ -275,16 +232,27 @@ fn a_job_whose_follow_up_is_rejected_runs_again_before_its_followers() {
          FOR EACH ROW WHEN (NEW.kind = 'refused') EXECUTE FUNCTION public.refuse()",
     );
     let (finished, tally) = (kept::<Finished>(), Tally::new());
-    let worker = fast(&queue).runs(finished.noting_unless(move |job| {
-        if (tally.count(job.id()), job.payload().number % 50) == (1, 20) {
-            job.then_in_queue("next", NewJob::raw("refused", "{}")?)?;
+    let handler = finished.noting_unless(move |job| {
+        match (tally.count(job.id()), job.payload().number % 50) {
+            (1, 20) => Err(Failure::retry("the first attempt fails")),
+            (_, 30) => Err(Failure::reject("it never succeeds")),
+            // The server rejects the follow-up, so the job runs again.
+            (1, 40) => Ok(job.then_in_queue("next", NewJob::raw("refused", "{}")?)?),
+            _ => Ok(()),
         }
-        Ok(())
-    }));
+    });
+    let soon = Backoff::fixed(Duration::from_millis(1));
+    let worker = worker(&queue).slots(2).backoff(soon).runs(handler);
     enqueue_rounds(&queue, &["a", "b", "c"], 300);
     drained(&queue);
-    let expected = (1..=300).flat_map(|number| vec![number; if number % 50 == 20 { 2 } else { 1 }]);
+    let runs = |number: i64| match number % 50 {
+        30 => 0,
+        40 => 2,
+        _ => 1,
+    };
+    let expected = (1..=300).flat_map(|number| vec![number; runs(number)]);
     each_ran(finished, &["a", "b", "c"], expected);
+    assert_eq!(worker.stats().dead, 18);
     stop(worker);
     no_slot_left(&test);
 }

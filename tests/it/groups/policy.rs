@@ -4,25 +4,6 @@ use super::claim::{Place, claim};
 use super::*;
 
 #[test]
-fn a_policy_that_lets_groups_continue_waits_for_a_death_and_frees_its_group() {
-    let (test, queue) = with_policy(HOLD);
-    enqueue_rounds(&queue, &["a"], 2);
-    let (mut client, mut worker) = (test.client(), test.client());
-    assert_eq!(claim(&mut client, 1, &mut Place::default()).len(), 1);
-    let mut death = worker.transaction().unwrap();
-    death.sql(
-        "WITH gone AS (DELETE FROM redrive.leases l RETURNING l AS lease) \
-         SELECT redrive.bury(array_agg(j), array_agg(ROW('rejected', 'C', 'm', NULL, NULL, NULL, NULL, NULL, \
-                                                         NULL, NULL)::redrive.death)) \
-         FROM gone g, redrive.jobs_of(g.lease) j",
-    );
-    let change = || queue.set_group_policy(CONTINUE, &maria()).unwrap();
-    held_up(&test, change, || death.commit().unwrap());
-    assert_eq!(slots(&mut client), 0);
-    run_all(&test, &queue, &[2]);
-}
-
-#[test]
 fn without_a_policy_a_group_is_metadata() {
     let (test, queue) = TestDatabase::with_orders();
     assert_eq!(queue.group_policy().unwrap(), GroupPolicy::None);
