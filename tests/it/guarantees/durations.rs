@@ -86,24 +86,6 @@ fn calls_about_jobs_and_letters_take_any_duration() {
 }
 
 #[test]
-fn failures_take_any_duration() {
-    let (_test, queue) = TestDatabase::with_orders();
-    queue.enqueue_many(&Order::up_to(8)).unwrap();
-    let worker = worker(&queue).runs(|job: &Job<Order>| {
-        let time = ANY[usize::try_from(job.payload().number).expect("small") % ANY.len()];
-        Err(match job.payload().number < 4 {
-            true => Failure::snooze(time),
-            false => Failure::retry("later").after(time),
-        })
-    });
-    wait_until("the jobs to be put off", SOON, || {
-        let stats = worker.stats();
-        stats.snoozed >= 4 && stats.retried >= 4
-    });
-    worker.stop(Duration::MAX).unwrap();
-}
-
-#[test]
 fn the_timeouts_of_a_database_take_any_duration() {
     let test = TestDatabase::migrated();
     for time in ANY {

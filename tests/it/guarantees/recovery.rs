@@ -122,35 +122,6 @@ fn the_jobs_of_a_lost_worker_are_claimed_by_another() {
 }
 
 #[test]
-fn a_worker_renews_while_handlers_hold_every_other_connection() {
-    let test = TestDatabase::migrated();
-    let gate = kept::<Gate>();
-    // Five are the worker's, one is kept for other calls, and handlers hold two.
-    let db = eventually("a connection", || {
-        impatient(test.url()).connections(8).open()
-    });
-    let queue = Queue::new(&db, "orders").unwrap();
-    let handler = move |_: &Job<Hold>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
-        tx.batch_execute("SELECT 1")?;
-        gate.pass();
-        Ok(())
-    };
-    let hungry = lively(&queue).slots(6).handle(handler).started();
-    queue.enqueue_many(&[Hold {}; 4]).unwrap();
-    gate.wait_for(2);
-    let mut client = test.client();
-    let asked = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
-    let mut renewals = || -> f64 { client.ask(asked, &[]) };
-    let begun = renewals();
-    wait_until("two leases to pass, and to be renewed", SOON, || {
-        renewals() > begun + 2.0 * LEASE.as_secs_f64()
-    });
-    gate.open();
-    wait_until("all of them to end", SOON, || hungry.stats().done == 4);
-    assert_eq!(stop(hungry).stats.lost, 0);
-}
-
-#[test]
 fn a_worker_survives_schema_changes_under_its_plans() {
     let test = TestDatabase::migrated();
     let worker = builder(test.url()).started();

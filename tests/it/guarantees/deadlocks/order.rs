@@ -33,47 +33,55 @@ fn a_settle_waits_for_no_enqueue_of_its_keys() {
     assert_eq!(deadlocks(&test), 0);
 }
 
-#[test]
-fn settle_locks_the_letters_of_redriven_jobs_in_id_order() {
-    let test = database();
-    let gate = Gate::new();
-    let (queue, ids, worker) = redriven(&test, &gate);
-    let (mut client, mut watching) = (test.client(), test.client());
-    let mut transaction = client.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    transaction.change(lock, &[&ids[0].get()]);
-    gate.open();
-    blocked(&mut watching, 1);
-    transaction.change(lock, &[&ids[1].get()]);
-    transaction.commit().unwrap();
-    let counts = finish(&queue, worker).stats;
-    assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
-    assert_eq!(in_state(&queue, LetterState::Open), 1);
-    drop((queue, client, watching));
-    assert_eq!(deadlocks(&test), 0);
-}
+/// Prepares two letters and a call that locks both, and returns their ids.
+type Prepare = fn(&TestDatabase) -> (Vec<JobId>, Box<dyn FnOnce() + Send>);
 
 #[test]
-fn a_repeated_capture_locks_letters_in_id_order() {
-    let test = database();
-    let db = test.open();
-    // The other way round than their ids.
-    let both = ["0/2", "0/1"].map(foreign);
-    for captured in &both {
-        db.captures(captured);
+fn letters_are_locked_in_the_order_of_their_ids() {
+    let calls: [(&str, Prepare); 3] = [
+        ("a settle of redriven jobs", |test| {
+            let gate = Gate::new();
+            let (queue, ids, worker) = redriven(test, &gate);
+            let settle = move || {
+                gate.open();
+                let counts = finish(&queue, worker).stats;
+                assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
+            };
+            (ids, Box::new(settle))
+        }),
+        ("a repeated capture", |test| {
+            let db = test.open();
+            // The other way round than their positions.
+            let both = ["0/2", "0/1"].map(foreign);
+            let ids = both.iter().map(|one| db.captures(one)).collect();
+            let capture = move || assert_eq!(db.dlq().capture_many(&both).unwrap().len(), 2);
+            (ids, Box::new(capture))
+        }),
+        ("an erasure, also of a job that waits", |test| {
+            let queue = test.queue("orders");
+            let ids = letters(&queue, 2);
+            queue.redrives(&only(ids[0]));
+            let mut client = test.client();
+            (
+                ids,
+                Box::new(move || assert_eq!(client.ask::<i64>(ERASE, &[]), 2)),
+            )
+        }),
+    ];
+    for (name, prepare) in calls {
+        let test = database();
+        let (ids, call) = prepare(&test);
+        let mut client = test.client();
+        let mut transaction = client.transaction().unwrap();
+        let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+        transaction.change(lock, &[&ids[0].get()]);
+        held_up(&test, call, || {
+            transaction.change(lock, &[&ids[1].get()]);
+            transaction.commit().unwrap();
+        });
+        drop(client);
+        assert_eq!(deadlocks(&test), 0, "{name}");
     }
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE \"position\" = $1 FOR UPDATE";
-    transaction.change(lock, &[&"0/2"]);
-    let again = || db.dlq().capture_many(&both).unwrap().len();
-    let captured = held_up(&test, again, || {
-        transaction.change(lock, &[&"0/1"]);
-        transaction.commit().unwrap();
-    });
-    assert_eq!(captured, 2);
-    drop((db, client));
-    assert_eq!(deadlocks(&test), 0);
 }
 
 /// Otherwise a session that waits for the group of another one could hold a letter that a third one, such as an edit,
@@ -136,68 +144,8 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
     }
 }
 
-/// A capture that finds a letter deleted must insert it, and an insert waits for other captures.
-#[test]
-fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
-    let test = database();
-    let db = test.open();
-    let all = ["0/1", "0/2", "0/3"].map(foreign);
-    let captured = db.dlq().capture_many(&all).unwrap();
-    db.discards(&only(captured[1].id()));
-    let (mut deleting, mut locking, mut watching) = (test.client(), test.client(), test.client());
-    let mut deletion = deleting.transaction().unwrap();
-    deletion.sql("DELETE FROM redrive.dead_letters WHERE \"position\" = '0/2'");
-    let mut transaction = locking.transaction().unwrap();
-    transaction.sql("SELECT FROM redrive.dead_letters WHERE \"position\" = '0/3' FOR UPDATE");
-
-    let capture = |positions: &'static [usize]| {
-        let (db, all) = (db.clone(), all.clone());
-        thread::spawn(move || {
-            let chosen: Vec<_> = positions.iter().map(|place| &all[*place]).collect();
-            db.dlq().capture_many(chosen).map(|captured| captured.len())
-        })
-    };
-    // It locks the first letter and waits for the deletion of the second, then for the third.
-    let first = capture(&[0, 1, 2]);
-    blocked(&mut watching, 1);
-    deletion.commit().unwrap();
-    blocked(&mut watching, 1);
-    // It inserts the second and waits for the lock of the first.
-    let second = capture(&[0, 1]);
-    blocked(&mut watching, 2);
-    transaction.commit().unwrap();
-    assert_eq!(first.join().unwrap().unwrap(), 3);
-    assert_eq!(second.join().unwrap().unwrap(), 2);
-    assert_eq!(letters_in(&db, "orders", LetterState::Open), 3);
-    drop((db, deleting, locking, watching));
-    assert_eq!(deadlocks(&test), 0);
-}
-
 const ERASE: &str =
     r#"SELECT entries FROM redrive.erase('{"payload": "$.number > 0"}') WHERE place = 'letters'"#;
-
-/// The job of the first letter waits to run again.
-#[test]
-fn an_erasure_locks_the_letters_of_jobs_with_the_others_in_id_order() {
-    let test = database();
-    let queue = test.queue("orders");
-    let ids = letters(&queue, 2);
-    queue.redrives(&only(ids[0]));
-    let (mut client, mut erasing, mut watching) = (test.client(), test.client(), test.client());
-    let mut transaction = client.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    transaction.change(lock, &[&ids[0].get()]);
-    let erased: i64 = thread::scope(|scope| {
-        let erasure = scope.spawn(|| erasing.ask(ERASE, &[]));
-        blocked(&mut watching, 1);
-        transaction.change(lock, &[&ids[1].get()]);
-        transaction.commit().unwrap();
-        erasure.join().unwrap()
-    });
-    assert_eq!(erased, 2);
-    drop((queue, client, erasing, watching));
-    assert_eq!(deadlocks(&test), 0);
-}
 
 /// Each changes several groups, as a fold does.
 #[test]
