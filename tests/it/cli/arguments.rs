@@ -72,6 +72,7 @@ dlq redrive orders --validate --exec '' --yes => the command is empty
 dlq deliver orders --exec '' --yes => the command is empty
 dlq edit orders --exec '' --yes => the command is empty
 dlq deliver orders --exec ./nowhere --yes => `./nowhere` does not exist
+dlq capture --file /dev/null --rate 0 =>
 dlq capture --file /dev/null --error-class Timeout => cannot be used with
 dlq capture --file /dev/null --error-message late => cannot be used with
 dlq capture --file /dev/null --content-type text/plain => cannot be used with

@@ -53,23 +53,14 @@ fn a_held_group_is_listed_and_released() {
         .shows("Held groups")
         .shows("orders: 1 group held, 2 jobs waiting; customer:42 for ")
         .shows("redrive queue groups held orders");
-    let brief = json!({"held": 1, "oldest_letter": letter, "waiting": 2});
-    holds(&db.run("dlq --json").json()["held_groups"][0], &brief);
     db.run(format!("dlq show {letter}"))
         .shows("  holds       group customer:42 for ")
         .shows(": 2 waiting jobs behind it, 0 letters diverted\n")
         .shows("  job group   customer:42\n");
-    let holding = || db.run(format!("dlq show {letter} --json")).json()["holds"].clone();
-    let expected = json!({"held_at": held["held_at"], "waiting": 2, "diverted": 0});
-    assert_eq!(holding(), expected);
     let jobs = db.run("job list job_group=customer:42").out;
     let behind = format!("customer:42 (held by letter {letter})");
     assert_eq!(jobs.matches(&behind).count(), 2, "{jobs}");
     let job = db.run("job list job_group=customer:42 --json").json();
-    holds(
-        &job,
-        &json!({"group_key": "customer:42", "held_by": letter}),
-    );
     db.run(format!("job show {}", job["id"])).shows(format!(
         "  job group   customer:42, held by letter {letter}, 2 waiting jobs\n"
     ));
@@ -80,7 +71,6 @@ fn a_held_group_is_listed_and_released() {
     let left = format!("group customer:42 continues without letter {letter}, which stays open\n");
     db.run(release).prints(left);
     assert_eq!(finish(&queue, worker).stats.done, 2);
-    assert!(holding().is_null());
     db.fails(1, release);
     db.fails(1, "queue groups held orders");
 }

@@ -16,6 +16,12 @@ impl Folder {
         Folder(folder)
     }
 
+    /// Waits until a command has made this file.
+    #[track_caller]
+    fn reaches(&self, name: &str) {
+        wait_until(name, SOON, || self.0.join(name).exists());
+    }
+
     fn file(&self, name: &str) -> String {
         fs::read_to_string(self.0.join(name)).unwrap_or_default()
     }
@@ -67,9 +73,7 @@ fn a_signal_stops_a_worker_whatever_its_parent_blocked_or_ignored() {
         );
         let command = "touch begun; while ! test -e end; do sleep 0.05; done; touch done";
         let mut worker = Process::start(&mut under(&db, &folder, &line, &["--exec", command]));
-        wait_until("the command to begin", SOON, || {
-            folder.0.join("begun").exists()
-        });
+        folder.reaches("begun");
         // None of these ends it by accident.
         for stray in ["USR1", "USR2", "PIPE", "ALRM"] {
             worker.signal(stray);
@@ -95,9 +99,7 @@ fn nohup_keeps_its_meaning_and_a_second_signal_stops_at_once() {
     ];
     let line = "exec env --ignore-signal=HUP \"$@\"";
     let mut worker = Process::start(&mut under(&db, &folder, line, &stubborn));
-    wait_until("the command to begin", SOON, || {
-        folder.0.join("begun").exists()
-    });
+    folder.reaches("begun");
     worker.signal("HUP");
     assert!(is_leased(&db), "a hangup stops nothing under nohup");
     worker.signal("TERM");
@@ -114,9 +116,7 @@ fn a_command_that_outlives_the_grace_is_counted_as_killed() {
     let stubborn = "trap '' TERM; touch begun; sleep 300";
     let work = ["--exec", stubborn, "--grace", "0s", "--json"];
     let worker = Process::start(&mut under(&db, &folder, "exec \"$@\"", &work));
-    wait_until("the command to begin", SOON, || {
-        folder.0.join("begun").exists()
-    });
+    folder.reaches("begun");
     worker.signal("TERM");
     let output = worker.output();
     let counts: Value = serde_json::from_slice(&output.stdout).expect("the counts");
@@ -174,20 +174,6 @@ fn commands_wait_for_the_descriptors_of_a_host_and_each_gets_its_input() {
         "{inputs:?}"
     );
     assert_eq!(db.open().listed(&LetterFilter::new()).len(), 0);
-}
-
-#[test]
-fn a_payload_beyond_the_file_size_of_a_host_fails_its_job() {
-    let db = TestDatabase::migrated();
-    let folder = Folder::new(&db);
-    let payload = "x".repeat(100_000);
-    db.run(format!("enqueue w order \"{payload}\" --max-attempts 1"));
-    let work = ["--exec", "true", "--drain"];
-    let (_, error) = worked(&db, &folder, "ulimit -f 8; exec \"$@\"", &work);
-    let letters = db.open().listed(&LetterFilter::new());
-    assert_eq!(letters.len(), 1, "{error}");
-    assert_eq!(&*letters[0].error_class, "spawn");
-    has(&letters[0].error_message, "File too large");
 }
 
 #[test]

@@ -178,20 +178,3 @@ fn a_bulk_command_that_matches_nothing_answers_with_0_and_says_why() {
             .holds(&json!({names: 0, "dry_run": false, "skipped": skipped}));
     }
 }
-
-#[test]
-fn a_letter_names_its_schedule_and_its_events_are_in_the_vocabulary() {
-    let (db, _, ids) = with_letters(1);
-    let id = ids[0];
-    db.run(format!("dlq edit {id} --merge '{{\"a\": 1}}'"));
-    db.run("schedule redrive hourly orders --every 1h");
-    db.run("schedule trigger hourly --reason fixed");
-    let letter = db.run(format!("dlq show {id} --json")).json();
-    assert_eq!(letter["schedule"], "hourly");
-    let events = letter["events"].as_array().expect("events");
-    let event = |name: &str| events.iter().find(|event| event["event"] == name);
-    let edited = event("edited").expect("an edit");
-    assert_eq!(edited["payload_version"], 1, "{edited}");
-    let redriven = event("redriven").expect("a redrive");
-    assert_eq!(redriven["person"], "policy hourly", "{redriven}");
-}

@@ -172,10 +172,7 @@ fn a_running_job_shows_its_progress_and_its_checkpoint() {
     // A dry run counts what the act would do with it.
     db.run(format!("job cancel {id} --dry-run"))
         .shows("1 live job matches; 1 would be cancelled.")
-        .shows("leased")
         .shows("To act, leave out --dry-run.\n");
-    db.run(format!("job priority 0 {} --dry-run", other.trim()))
-        .shows("1 would be given the priority");
     db.fails(1, format!("job run-now {id} --dry-run"))
         .shows("0 would be made ready");
     db.fails(1, format!("job edit {id} {} --set 7", other.trim()))

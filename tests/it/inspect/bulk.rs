@@ -13,8 +13,15 @@ fn waiting(queue: &Queue, count: i64) -> (Vec<JobId>, Vec<JobId>) {
     (ready, redrive_tests::ids(&delayed))
 }
 
-/// The audit records: verb, person, reason, filter, number of jobs, and whether it is a further batch.
-fn audit(test: &TestDatabase) -> Vec<(String, String, String, String, i64, bool)> {
+/// An audit record: verb, person, reason, filter, number of jobs, and whether it is a further batch.
+type Record = (String, String, String, String, i64, bool);
+
+fn record(verb: &str, filter: &str, jobs: i64, is_further: bool) -> Record {
+    let [verb, person, reason, filter] = [verb, "maria@ops-1", "INC-7", filter].map(str::to_owned);
+    (verb, person, reason, filter, jobs, is_further)
+}
+
+fn audit(test: &TestDatabase) -> Vec<Record> {
     let records = "SELECT verb, person, reason, filter::text, letters, \
                    coalesce(about ? 'batch_of', false) FROM redrive.audit ORDER BY id";
     test.client().rows(records, &[])
@@ -44,14 +51,8 @@ fn a_bulk_cancellation_buries_waiting_jobs_and_its_letters_are_found_by_the_audi
     assert_eq!(letter.cause, DeathCause::Manual);
     assert_eq!(letter.state, LetterState::Open);
     assert_eq!(&*letter.error_class, "cancelled");
-    let records = audit(&test);
-    let (verb, person, reason, conditions, ..) = &records[0];
-    assert_eq!(&**verb, "cancel_jobs");
-    assert_eq!(&**person, "maria@ops-1");
-    assert_eq!(&**reason, "INC-7");
-    assert_eq!(&**conditions, r#"{"queue": "orders"}"#);
-    let numbers: Vec<(i64, bool)> = records.iter().map(|record| (record.4, record.5)).collect();
-    assert_eq!(numbers, [(400, false), (401, true)]);
+    let act = |jobs, is_further| record("cancel_jobs", r#"{"queue": "orders"}"#, jobs, is_further);
+    assert_eq!(audit(&test), [act(400, false), act(401, true)]);
     // The key is free again, and the counters agree with the rows.
     let again = queue.enqueue_job(unique).unwrap();
     assert!(matches!(again, Enqueued::New(_)));
@@ -209,11 +210,7 @@ fn leased_jobs_do_not_change() {
     assert_eq!(jobs.cancel(id, &maria()).unwrap(), Cancelled::NotLive);
     let waiting = queue.enqueue(&Order { number: 1 }).unwrap();
     assert_eq!(jobs.cancel(waiting, &maria()).unwrap(), Cancelled::Dead);
-    let act = |verb: &str, id: JobId| {
-        let (person, reason) = ("maria@ops-1".to_owned(), "INC-7".to_owned());
-        let filter = format!(r#"{{"ids": [{id}]}}"#);
-        (verb.to_owned(), person, reason, filter, 1, false)
-    };
+    let act = |verb: &str, id: JobId| record(verb, &format!(r#"{{"ids": [{id}]}}"#), 1, false);
     let acts = [act("cancel_running_jobs", id), act("cancel_jobs", waiting)];
     assert_eq!(audit(&test), acts);
 }

@@ -36,20 +36,6 @@ fn the_command_says_that_a_letter_was_reopened() {
 }
 
 #[test]
-fn a_limited_capture_drops_nothing_and_takes_its_time() {
-    let test = TestDatabase::migrated();
-    let line = |n: i32| json!({"source": "s", "position": n.to_string(), "queue": "q", "kind": "k", "payload": n});
-    let lines: Vec<String> = (0..5).map(|n| line(n).to_string()).collect();
-    let file = TempFile::of(lines.join("\n"));
-    let begin = Instant::now();
-    let output = test.run(format!("dlq capture --file {file} --rate 2"));
-    // Two at once, two that are due within the second after, and one a second later.
-    assert!(begin.elapsed() >= Duration::from_secs(1));
-    output.prints("5 failures captured, 0 already known\n");
-    test.fails(2, format!("dlq capture --file {file} --rate 0"));
-}
-
-#[test]
 fn the_screen_counts_captured_failures_by_source() {
     let (test, db) = TestDatabase::opened();
     test.run("dlq --json").holds(&json!({"sources": []}));

@@ -2,8 +2,8 @@
 
 use redrive_tests::prelude::*;
 
-use super::changes::{FAILURE, SUCCESS, claimed, expire_claims, one_event};
-use super::{event, with_search_path};
+use super::changes::{claimed, expire_claims, one_event};
+use super::event;
 
 #[test]
 fn an_operator_does_not_take_what_a_consumer_holds() {
@@ -31,21 +31,4 @@ fn a_discarded_event_that_is_reopened_is_pending_again() {
         assert_eq!(event(&test, id).0, status);
     }
     assert_eq!(claimed(&mut client), [id]);
-}
-
-#[test]
-fn a_recovered_event_that_is_captured_again_is_pending_again() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let failure = ForeignFailure::new("topic", "1", "orders", "order", b"{}".as_slice());
-    let db = test.open();
-    let id = db.captures(&failure).get();
-    client.change(SUCCESS, &[&id]);
-    assert_eq!(claimed(&mut client), [0_i64; 0]);
-    db.captures(&failure);
-    assert_eq!(claimed(&mut client), [id]);
-    client.change(FAILURE, &[&id, &"down"]);
-    let letter = db.letter(JobId::new(id));
-    let expected = [(0, "captured"), (1, "captured"), (1, "failed")];
-    assert_eq!(outcomes(&letter), expected);
 }
