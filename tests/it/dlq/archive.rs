@@ -91,29 +91,6 @@ fn a_restored_letter_is_open_with_its_whole_story() {
     assert_eq!(test.count("letter_versions"), 0);
 }
 
-/// As after a restore of a dump, while the sequence of ids lags behind.
-#[test]
-fn a_letter_with_the_id_of_an_archived_one_keeps_its_own_versions() {
-    let (test, queue, made) = TestDatabase::with_letters(1);
-    let db = queue.database();
-    let edit = |number: u32| {
-        let set = Edit::set(&format!(r#"{{"number": {number}}}"#)).unwrap();
-        db.edits(&ids(&made), &set);
-    };
-    edit(2);
-    assert_eq!(archive_all(db), 1);
-    let mut client = test.client();
-    let lag = "SELECT setval('redrive.job_id', $1, false)";
-    client.change(lag, &[&made[0].get()]);
-    let event = |body: &str| ForeignFailure::new("kafka", "1", "orders", "order", body);
-    assert_eq!(db.captures(&event(r#"{"number": 3}"#)), made[0]);
-    edit(4);
-    db.discards(&ids(&made));
-    assert_eq!(db.captures(&event(r#"{"number": 5}"#)), made[0]);
-    let kept = "SELECT payload ->> 'number' FROM redrive.letter_versions ORDER BY version";
-    assert_eq!(client.column::<String>(kept, &[]), ["1", "3", "4"]);
-}
-
 #[test]
 fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
     let (test, queue, made) = TestDatabase::with_letters(3);
@@ -172,25 +149,6 @@ fn a_letter_whose_place_is_taken_stays_in_the_archive() {
     for reason in ["was captured again", "holds the unique key", "has the id"] {
         has(&run.err, reason);
     }
-}
-
-#[test]
-fn a_preview_beside_a_restore_keeps_each_result_with_its_letter() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let made = letters(&queue, 2);
-    archive_all(db);
-    let mut client = test.client();
-    let mut restore = client.transaction().unwrap();
-    // The preview has read its page and waits before it judges the letters.
-    restore.sql("LOCK TABLE redrive.unique_keys IN ACCESS EXCLUSIVE MODE");
-    let restored = "SELECT count(*) FROM redrive.restore_archived($1, 0, 1, false, NULL, NULL)";
-    let restored: i64 = restore.ask(restored, &[&json!({})]);
-    assert_eq!(restored, 1);
-    let preview = || db.dlq().preview_restore(&LetterFilter::new()).unwrap();
-    let preview = held_up(&test, preview, || restore.commit().unwrap());
-    assert_eq!(preview.left, [(made[0], NotRestored::IdTaken)]);
-    assert_eq!(preview.letters, made[1..]);
 }
 
 #[test]

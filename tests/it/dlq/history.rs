@@ -173,20 +173,3 @@ fn a_record_with_any_time_can_be_shortened() {
     let history = test.open().letter(id).history;
     assert_eq!(history[0].ended_at.as_deref(), Some("long ago"));
 }
-
-#[test]
-fn a_lost_worker_gets_no_error_of_a_later_generation() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    // A cancelled job whose worker was lost: its letter has no attempt, but its history has one.
-    let lost = json!({"generation": 0, "attempt": 1, "outcome": "worker_lost", "worker": null,
-                      "host": "a", "version": "1", "pid": 7, "ended_at": "2026-11-22T10:00:00.123Z"});
-    let id = remembered(&mut client, &[lost]);
-    queue.redrives(&only(id));
-    // Its payload is no order, so it dies again.
-    finish(&queue, willing(&queue));
-    let letter = queue.letter(id);
-    let expected = [(0, "worker_lost"), (1, "undecodable")];
-    assert_eq!(outcomes(&letter), expected);
-    let lost = &letter.history[0];
-    assert_eq!((&lost.error_class, &lost.error_message), (&None, &None));
-}

@@ -147,26 +147,6 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
 }
 
 #[test]
-fn a_signal_ends_a_redrive_between_its_checks_and_its_run() {
-    let (test, mut client) = TestDatabase::with_client();
-    bury(&test, 1);
-    let gate = format!(
-        "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_advisory_xact_lock({HELD}); RETURN NEW; END $$;
-         CREATE TRIGGER gate BEFORE INSERT ON redrive.redrive_runs
-             FOR EACH ROW EXECUTE FUNCTION public.hold()"
-    );
-    client.sql(&gate);
-    let mut holder = test.client();
-    holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
-    let line = "dlq redrive orders --validate --exec true --yes";
-    let mut process = Process::start(program(&test).args(words(line)));
-    wait_until("the run", SOON, || client.ask(WAITS, &[]));
-    process.signal("INT");
-    assert_eq!(process.ends().code(), Some(130));
-}
-
-#[test]
 fn an_interrupted_edit_ends_its_command() {
     let test = TestDatabase::migrated();
     bury(&test, 3);

@@ -95,20 +95,6 @@ fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
 }
 
 #[test]
-fn a_redaction_of_a_discarded_letter_does_not_end_its_quarantine() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    bury(&test, 1);
-    client.sql("UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3");
-    let all = LetterFilter::new();
-    let id = db.discards(&all)[0];
-    client.sql("SELECT redrive.add_redaction('orders', NULL, '{/number}')");
-    assert_eq!(db.dlq().redactions().apply(&all, &maria()).unwrap(), 1);
-    assert_eq!(db.dlq().reopen(&all, &maria()).unwrap(), [id]);
-    assert_eq!(db.letter(id).state, LetterState::Quarantined);
-}
-
-#[test]
 fn an_operation_no_longer_selects_a_letter_that_died_since() {
     let (_test, queue, ids) = TestDatabase::with_letters(2);
     let db = queue.database();

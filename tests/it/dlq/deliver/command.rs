@@ -2,11 +2,6 @@
 
 use redrive_tests::prelude::*;
 
-/// The last line of a delivery.
-fn total(letters: u32, failed: u32) -> Value {
-    json!({ "action": "deliver", "dry_run": false, "letters": letters, "failed": failed, "skipped": [] })
-}
-
 #[test]
 fn a_delivery_command_receives_the_original_bytes() {
     let (test, db) = TestDatabase::opened();
@@ -57,7 +52,9 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
     let lines = ran(&test, &[&deliver[..], &["--yes", "--json"]].concat());
     let lines = lines.exits_with(1).lines();
     let failed = json!({ "id": ids[2].get(), "outcome": "failed", "error_class": "exit:7", "error_message": "too many" });
-    assert_eq!(lines, [failed, total(0, 1)]);
+    let total =
+        json!({ "action": "deliver", "dry_run": false, "letters": 0, "failed": 1, "skipped": [] });
+    assert_eq!(lines, [failed, total]);
     let slow = "dlq deliver orders --exec 'sleep 300' --deadline 200ms --yes";
     test.fails(1, slow)
         .tells("timeout: the command exceeded its deadline");
@@ -87,28 +84,4 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
         .hides("--yes");
     test.fails(1, deliver(" --yes"))
         .prints("2 letters delivered\n");
-}
-
-#[test]
-fn a_delivery_whose_session_ends_says_how_far_it_came() {
-    let (test, queue, ids) = TestDatabase::with_letters(3);
-    let (url, last) = (test.url().to_owned(), ids[1]);
-    let sink = move |letter: &Letter| -> Result<(), Failure> {
-        if letter.id == last {
-            let end = "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity
-                       WHERE datname = current_database() AND state = 'idle in transaction'";
-            let mut client = Client::connect(&url, NoTls).unwrap();
-            client.execute(end, &[]).unwrap();
-        }
-        Ok(())
-    };
-    let program = Program::new("shop").sink("broken", sink);
-    let deliver = ["dlq", "deliver", "orders", "--sink", "broken", "--yes"];
-    let lines = ran_by(&program, &test, &[&deliver[..], &["--json"]].concat()).exits_with(2);
-    lines.tells("stopped: 1 of 3 letters delivered; the others stay open");
-    let delivered = json!({ "id": ids[0].get(), "outcome": "delivered" });
-    assert_eq!(lines.lines(), [delivered, total(1, 0)]);
-    assert_eq!(in_state(&queue, LetterState::Recovered), 1);
-    // Nothing was delivered before the first one failed.
-    ran_by(&program, &test, &deliver).exits_with(2).prints("");
 }

@@ -71,18 +71,6 @@ fn a_letter_that_a_consumer_has_claimed_stays() {
 }
 
 #[test]
-fn an_open_change_of_a_group_delays_no_retention() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    make(&mut client, "q", LetterState::Recovered, 1, 1);
-    let rule = RetentionRule::delete(LetterState::Recovered, Duration::ZERO);
-    db.retains(&rule);
-    let mut change = client.transaction().unwrap();
-    change.sql("SELECT redrive.change_group(id, note => 'x') FROM redrive.groups");
-    assert_eq!(db.tidies_up(), 1);
-}
-
-#[test]
 fn open_letters_are_deleted_only_on_explicit_request() {
     use LetterState::{Open, Quarantined, Recovered, Redriving};
     let test = TestDatabase::migrated();

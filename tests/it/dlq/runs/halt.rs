@@ -64,21 +64,6 @@ fn a_run_without_a_canary_halts_when_too_many_letters_die() {
 }
 
 #[test]
-fn a_run_that_never_halts_or_tolerates_all_deaths_sends_every_letter() {
-    for options in [slowly().never_halt(), slowly().tolerate(100)] {
-        let test = TestDatabase::migrated();
-        letters(&test.queue("orders"), 30);
-        let mut driver = start(&test, &options);
-        send(&test, &mut driver, 25);
-        die(&test, driver.run());
-        hurry(&test);
-        let (end, _) = drive(&mut driver);
-        assert_eq!(end, DriveStatus::Ended(RunState::Finished));
-        assert_eq!(run(&test, driver.run()).sent, 30);
-    }
-}
-
-#[test]
 fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
     let test = TestDatabase::migrated();
     bury(&test, 12_000);

@@ -94,20 +94,3 @@ fn an_erased_letter_keeps_no_run_waiting() {
         no_drift(db);
     }
 }
-
-#[test]
-fn a_deleted_letter_stays_a_member_of_unfinished_runs_only() {
-    let (test, _, _) = TestDatabase::with_letters(2);
-    // A letter knows only the last of its runs.
-    test.sql(
-        "INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent) VALUES \
-         ('finished', '{}', 2, 2, 2), ('cancelled', '{}', 2, 2, 2), ('paused', '{}', 2, 2, 2); \
-         INSERT INTO redrive.run_letters (run_id, ordinal, letter_id) \
-         SELECT r.id, row_number() OVER (PARTITION BY r.id), l.id FROM redrive.redrive_runs r, redrive.dead_letters l; \
-         SELECT redrive.remove_locked(array_agg(l.id), 'delete') FROM redrive.dead_letters l",
-    );
-    let runs =
-        "SELECT r.state FROM redrive.run_letters m JOIN redrive.redrive_runs r ON r.id = m.run_id";
-    let runs: Vec<String> = test.client().column(runs, &[]);
-    assert_eq!(runs, ["paused"; 2]);
-}
