@@ -144,11 +144,11 @@ fn a_letter_whose_place_is_taken_stays_in_the_archive() {
     assert_eq!((restored.letters.len(), restored.audit), (0, None));
     assert_eq!(restored.left, left);
     assert_eq!(db.dlq().count_archived(&LetterFilter::new()).unwrap(), 3);
-    let run = ran(&test, &["dlq", "archive", "restore", "orders", "--yes"]).exits_with(1);
-    has(&run.out, "0 letters restored");
-    for reason in ["was captured again", "holds the unique key", "has the id"] {
-        has(&run.err, reason);
-    }
+    test.fails(1, "dlq archive restore orders --yes")
+        .shows("0 letters restored")
+        .tells("was captured again")
+        .tells("holds the unique key")
+        .tells("has the id");
 }
 
 #[test]

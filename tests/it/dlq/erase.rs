@@ -64,7 +64,7 @@ fn moved(test: &TestDatabase, queue: &Queue) -> JobId {
 }
 
 /// A database with traces of the tenants 42 and 7 in every place.
-fn stage(test: &TestDatabase) -> (Queue, Database) {
+fn stage(test: &TestDatabase) -> Database {
     let queue = test.queue("orders");
     let db = queue.database().clone();
     dead(&queue, &[42, 42, 7]);
@@ -93,13 +93,13 @@ fn stage(test: &TestDatabase) -> (Queue, Database) {
     db.dlq().reopen(&tenant(7), &maria()).unwrap();
     db.discards(&tenant(42));
     db.discards(&tenant(420));
-    (queue, db)
+    db
 }
 
 #[test]
 fn an_erased_tenant_leaves_only_a_record_that_it_happened() {
     let test = TestDatabase::migrated();
-    let (_queue, db) = stage(&test);
+    let db = stage(&test);
     // Windows of unique keys and buckets of groups, which outlive their jobs.
     test.sql(
         "INSERT INTO redrive.group_buckets VALUES ('orders', 'card-of-42', now() + interval '1 year');
@@ -279,36 +279,24 @@ fn an_erasure_needs_a_condition_on_the_payload_or_an_id() {
 }
 
 #[test]
-fn an_erasure_is_a_dry_run_until_it_is_confirmed() {
+fn a_dry_run_erases_nothing_and_sql_erases_in_one_transaction() {
     let test = TestDatabase::migrated();
-    let (_queue, db) = stage(&test);
+    stage(&test);
     let before = traces(&test, "card-of-42");
     test.run("erase payload.tenant=42")
         .shows("waiting jobs")
         .shows("cannot be undone")
         .shows("--yes");
-    assert_eq!(traces(&test, "card-of-42"), before);
-    test.run("erase payload.tenant=42 --reason INC-7 --yes")
-        .shows("archived letters");
-    assert!(db.dlq().erasable(&tenant(42)).unwrap().is_empty());
-}
-
-#[test]
-fn an_erasure_from_sql_is_one_transaction() {
-    let test = TestDatabase::migrated();
-    stage(&test);
     let mut client = test.client();
-    let erase = r#"SELECT place, entries
+    let erase = r#"SELECT concat_ws(' ', place, entries)
         FROM redrive.erase('{"payload": "$.tenant == 42"}', 'INC-7')"#;
     let mut transaction = client.transaction().unwrap();
-    let rows = transaction.query(erase, &[]).unwrap();
-    let rows = rows
-        .iter()
-        .map(|row| (row.get("place"), row.get("entries")));
-    let rows: BTreeMap<String, i64> = rows.collect();
-    assert_eq!((rows["jobs"], rows["letters"], rows["archive"]), (3, 3, 1));
+    let erased: Vec<String> = transaction.column(erase, &[]);
+    for place in ["jobs 3", "letters 3", "archive 1"] {
+        assert!(erased.iter().any(|it| it == place), "{erased:?}");
+    }
     transaction.rollback().unwrap();
-    assert!(!traces(&test, "card-of-42").is_empty());
+    assert_eq!(traces(&test, "card-of-42"), before);
     client.query(erase, &[]).unwrap();
     assert_eq!(traces(&test, "card-of-42"), Vec::<String>::new());
 }
