@@ -183,22 +183,9 @@ fn a_running_job_shows_its_progress_and_its_checkpoint() {
 }
 
 #[test]
-fn a_job_that_was_running_a_moment_ago_is_changed() {
+fn a_job_that_another_session_has_locked_says_so() {
     let db = TestDatabase::migrated();
     let first = six(&db);
-    // Only the second look finds it.
-    db.client().sql(
-        "CREATE SEQUENCE public.looks;
-         ALTER FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RENAME TO take_waiting_jobs;
-         CREATE FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RETURNS SETOF redrive.job
-         LANGUAGE plpgsql AS $$ BEGIN
-             IF nextval('public.looks') > 1 THEN
-                 RETURN QUERY SELECT t.* FROM redrive.take_waiting_jobs($1, $2, $3, $4) t;
-             END IF;
-         END $$",
-    );
-    db.run(format!("job priority 7 {first}"))
-        .prints(format!("job {first} now has priority 7\n"));
     let mut holder = db.client();
     let mut holder = holder.transaction().unwrap();
     let lock = "SELECT id FROM redrive.jobs WHERE id = $1 FOR UPDATE";
@@ -209,37 +196,4 @@ fn a_job_that_was_running_a_moment_ago_is_changed() {
     ] {
         db.fails(1, format!("job {command}")).tells("another");
     }
-}
-
-#[test]
-fn a_signal_ends_the_cancellation_of_running_jobs() {
-    let (db, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(2)
-        .handle(gate.passing::<Order>())
-        .started();
-    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    gate.wait_for(2);
-    let mut holder = db.client();
-    let mut holder = holder.transaction().unwrap();
-    // A cancellation waits for whoever ends the lease.
-    holder.sql("SELECT FROM redrive.leases FOR UPDATE");
-    let ids = ids.iter().map(ToString::to_string);
-    let command = Process::start(
-        Command::new(env!("CARGO_BIN_EXE_test_cli"))
-            .args(["job", "cancel"])
-            .args(ids)
-            .env("DATABASE_URL", db.url()),
-    );
-    blocked(&mut db.client(), 1);
-    command.signal("INT");
-    holder.rollback().unwrap();
-    let output = command.output();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    has(&told, "stopped: 1 of 2 jobs cancelled");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1);
-    gate.open();
-    stop(worker);
 }

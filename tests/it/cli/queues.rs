@@ -96,17 +96,3 @@ fn the_state_of_a_queue_names_what_keeps_its_jobs_waiting() {
     db.run("queue resume orders")
         .tells("redrive breaker close queue:orders");
 }
-
-#[test]
-fn a_pause_that_ended_is_not_listed() {
-    let db = TestDatabase::migrated();
-    db.run("enqueue orders order.placed 1");
-    db.run("queue pause orders --for 1h --reason x");
-    let aged = "UPDATE redrive.queue_pauses SET ends_at = clock_timestamp()";
-    db.client().sql(aged);
-    db.fails(1, "queue list --paused");
-    let list = db.run("queue list").out;
-    has(&list, "unserved");
-    lacks(&list, "paused");
-    db.fails(1, "queue resume orders");
-}

@@ -150,24 +150,6 @@ fn letters_in_every_state_move_in_batches() {
 }
 
 #[test]
-fn a_locked_letter_moves_when_the_rule_is_applied_again() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
-    let [from, into] = two(&mut client);
-    let mut other = test.client();
-    let mut transaction = other.transaction().unwrap();
-    transaction.sql("SELECT FROM redrive.dead_letters FOR UPDATE");
-    let groups = db.dlq().groups();
-    let done = merge(&db, from, into);
-    assert_eq!((done.moved, done.locked), (0, 1));
-    transaction.commit().unwrap();
-    let done = groups.apply_rule(done.rule).unwrap();
-    assert_eq!((done.moved, done.locked), (1, 0));
-    assert_eq!((group(&db, into).deaths, group(&db, from).deaths), (2, 0));
-    are_exact(&mut client);
-}
-
-#[test]
 fn a_merged_letter_keeps_its_stack_trace_when_its_group_is_pruned() {
     let (test, mut client) = TestDatabase::with_client();
     let db = test.open();

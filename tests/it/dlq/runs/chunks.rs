@@ -104,26 +104,3 @@ fn a_pause_waits_for_running_steps_and_rejects_the_next() {
     finish(&mut driver);
     all_are_live_once(&test, LETTERS);
 }
-
-#[test]
-fn a_driver_is_replaced_only_between_steps_and_fenced_afterwards() {
-    let test = TestDatabase::migrated();
-    bury(&test, LETTERS);
-    drop(start(&test, &unthrottled()));
-    let mut one = test.client();
-    let who = driver_of(&mut one);
-    let run = the_run(&test).id;
-    expire(&test);
-    let mut first = one.transaction().unwrap();
-    assert_eq!(step(&mut first, who, 1000), ("sent".to_owned(), 1000));
-    // The driver is late but active: its step counts and renews its lease.
-    assert!(test.open().dlq().runs().drive(run).unwrap().is_none());
-    first.commit().unwrap();
-    expire(&test);
-    let mut driver = driver(&test, run);
-    let mut late = one.transaction().unwrap();
-    assert_eq!(step(&mut late, who, 1000), ("lost".to_owned(), 0));
-    late.commit().unwrap();
-    finish(&mut driver);
-    all_are_live_once(&test, LETTERS);
-}
