@@ -144,6 +144,22 @@ impl TestDatabase {
         connect(&self.url)
     }
 
+    /// Runs statements in a transaction, which is open until this connection ends it.
+    #[track_caller]
+    pub fn begins(&self, statements: &str) -> Client {
+        let mut client = self.client();
+        client.sql(&format!("BEGIN; {statements}"));
+        client
+    }
+
+    /// Locks a letter until this connection ends its transaction.
+    #[track_caller]
+    pub fn locks(&self, letter: JobId) -> Client {
+        self.begins(&format!(
+            "SELECT FROM redrive.dead_letters WHERE id = {letter} FOR UPDATE"
+        ))
+    }
+
     /// Runs statements on a new connection.
     #[track_caller]
     pub fn sql(&self, statements: &str) {

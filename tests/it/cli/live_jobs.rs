@@ -186,10 +186,7 @@ fn a_running_job_shows_its_progress_and_its_checkpoint() {
 fn a_job_that_another_session_has_locked_says_so() {
     let db = TestDatabase::migrated();
     let first = six(&db);
-    let mut holder = db.client();
-    let mut holder = holder.transaction().unwrap();
-    let lock = "SELECT id FROM redrive.jobs WHERE id = $1 FOR UPDATE";
-    holder.ask::<i64>(lock, &[&first]);
+    let _holder = db.begins("SELECT FROM redrive.jobs FOR UPDATE");
     for command in [
         format!("priority 8 {first}"),
         format!("edit {first} --set 8"),

@@ -188,11 +188,9 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
         let (test, queue) = TestDatabase::with_orders();
         put(&queue, order(42).unique("one").delay(delay));
         let dlq = queue.database().dlq();
-        let mut client = test.client();
-        let mut moved = client.transaction().unwrap();
-        moved.sql(moving);
+        let mut moved = test.begins(moving);
         let erase = || dlq.erase(&tenant(42), &maria());
-        let erased = held_up(&test, erase, || moved.commit().unwrap()).unwrap();
+        let erased = held_up(&test, erase, || moved.sql("COMMIT")).unwrap();
         assert_eq!(erased.jobs + erased.letters, 1, "{moving}");
         assert!(dlq.erasable(&tenant(42)).unwrap().is_empty(), "{moving}");
         no_drift(queue.database());
@@ -222,15 +220,13 @@ fn an_erasure_gives_way_to_an_enqueue_that_replaces() {
             "SELECT redrive.enqueue('orders', 'order', '{{}}', '2 hours', unique_key => '{key}', replace => 'time')"
         )
     };
-    let mut client = test.client();
-    let mut replacing = client.transaction().unwrap();
-    replacing.sql("SET LOCAL deadlock_timeout = '1s'");
+    let mut replacing = test.begins("SET LOCAL deadlock_timeout = '1s'");
     replacing.sql(&replace("two"));
     let dlq = queue.database().dlq();
     let erase = || dlq.erase(&tenant(42), &maria());
     let erased = held_up(&test, erase, || {
         replacing.sql(&replace("one"));
-        replacing.commit().unwrap();
+        replacing.sql("COMMIT");
     });
     assert_eq!(erased.unwrap().jobs, 2);
     assert!(dlq.erasable(&tenant(42)).unwrap().is_empty());
@@ -249,11 +245,9 @@ fn a_letter_that_is_redriven_or_restored_during_an_erasure_is_erased() {
         if is_archived {
             assert_eq!(archive_all(db), 1);
         }
-        let mut client = test.client();
-        let mut sent = client.transaction().unwrap();
-        sent.sql(send);
+        let mut sent = test.begins(send);
         let erase = || db.dlq().erase(&tenant(42), &maria()).unwrap();
-        let erased = held_up(&test, erase, || sent.commit().unwrap());
+        let erased = held_up(&test, erase, || sent.sql("COMMIT"));
         assert_eq!(erased.letters, 1, "{send}");
         assert!(db.dlq().erasable(&tenant(42)).unwrap().is_empty(), "{send}");
     }

@@ -92,14 +92,12 @@ fn a_locked_head_is_not_replaced_by_the_second_job() {
     let head = enqueue(&queue, "a", 1);
     enqueue(&queue, "a", 2);
     let other = enqueue(&queue, "b", 1);
-    let mut locker = test.client();
-    let mut locker = locker.transaction().unwrap();
-    let lock = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
-    locker.query(lock, &[&head.get()]).unwrap();
+    let lock = format!("SELECT FROM redrive.jobs WHERE id = {head} FOR UPDATE");
+    let mut locker = test.begins(&lock);
     let mut client = test.client();
     let claimed = claim(&mut client, 10, &mut Place::default());
     assert_eq!(claimed, [other.get()], "another group continues");
-    locker.rollback().unwrap();
+    locker.sql("ROLLBACK");
     assert_eq!(claim(&mut client, 10, &mut Place::default()), [head.get()]);
 }
 

@@ -254,31 +254,26 @@ fn a_delayed_job_of_an_earlier_id_waits_for_the_letter_and_runs_before_those_beh
 #[test]
 fn a_run_waits_for_a_letter_that_a_job_which_ends_has_locked() {
     let diverted = Diverted::new();
-    let mut client = diverted.test.client();
-    let mut ending = client.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR NO KEY UPDATE";
-    ending.execute(lock, &[&diverted.ids[1].get()]).unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE id = 2 FOR NO KEY UPDATE";
+    let mut ending = diverted.test.begins(lock);
     let (all, dlq) = (of_orders(), diverted.queue.database().dlq());
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let mut driver = dlq.runs().start(&all, &options, &maria());
     let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");
     let step = || driver.step().expect("a step");
-    held_up(&diverted.test, step, || ending.rollback().unwrap());
+    held_up(&diverted.test, step, || ending.sql("ROLLBACK"));
     diverted.ends(&[1, 2, 3, 4, 5]);
 }
 
 #[test]
 fn a_redrive_passes_the_letters_behind_one_that_stays_locked() {
     let diverted = Diverted::new();
-    let mut client = diverted.test.client();
-    let mut consumer = client.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    consumer.execute(lock, &[&diverted.ids[1].get()]).unwrap();
+    let mut consumer = diverted.test.locks(diverted.ids[1]);
     let redriven = diverted.queue.redrives(&of_orders());
     assert_eq!(redriven.redriven, diverted.ids[..1]);
     let locked = diverted.ids[1..].iter().map(|id| (*id, Skip::Locked));
     assert_eq!(redriven.skipped, locked.collect::<Vec<_>>());
-    consumer.rollback().unwrap();
+    consumer.sql("ROLLBACK");
     diverted.holds(2);
     diverted.redrive(&[2, 3, 4, 5]);
     diverted.ends(&[1, 2, 3, 4, 5]);

@@ -161,12 +161,9 @@ fn the_followers_of_a_lost_worker_are_suspects_that_run_alone() {
 #[test]
 fn a_locked_job_stops_the_jobs_behind_it() {
     let (test, _, ids) = with_jobs(CONTINUE, 4);
-    let (mut client, mut other) = (test.client(), test.client());
-    let mut operator = other.transaction().unwrap();
-    let lock = "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE";
-    operator.change(lock, &[&ids[1]]);
-    assert_eq!(claim_in_a_row(&mut client, 10), ids[..1]);
-    operator.rollback().unwrap();
+    let lock = format!("SELECT FROM redrive.jobs WHERE id = {} FOR UPDATE", ids[1]);
+    let _operator = test.begins(&lock);
+    assert_eq!(claim_in_a_row(&mut test.client(), 10), ids[..1]);
 }
 
 #[test]

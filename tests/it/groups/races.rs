@@ -162,9 +162,7 @@ fn an_open_transaction_that_ends_a_diversion_keeps_no_claim_waiting() {
     let diverted = Diverted::new();
     let (test, queue) = (&diverted.test, &diverted.queue);
     let mut observer = test.client();
-    let mut session = test.client();
-    let mut open = session.transaction().unwrap();
-    open.sql("DELETE FROM redrive.diverted_groups");
+    let mut open = test.begins("DELETE FROM redrive.diverted_groups");
     // Its job waits behind a letter. Each claim of the other group tries to divert it.
     enqueue(queue, "a", 3);
     for number in 1..=10 {
@@ -175,7 +173,7 @@ fn an_open_transaction_that_ends_a_diversion_keeps_no_claim_waiting() {
         });
     }
     assert_eq!(observer.count(DIVERTED), 1);
-    open.rollback().unwrap();
+    open.sql("ROLLBACK");
     observer.reaches(DIVERTED, 2);
     stop(diverted.worker);
 }

@@ -39,12 +39,10 @@ fn groups_are_merged_and_the_rule_is_removed() {
     db.fails(1, format!("dlq groups merge {from} 999"));
 
     assert_eq!(group(&db, "card declined"), from);
-    let mut holder = db.client();
-    let mut holder = holder.transaction().unwrap();
-    holder.sql("SELECT FROM redrive.dead_letters FOR UPDATE");
+    let mut holder = db.begins("SELECT FROM redrive.dead_letters FOR UPDATE");
     db.fails(1, format!("dlq groups merge {from} {into} --yes"))
         .tells("locked by another operation: 1 letter. To move the rest:\n  redrive dlq groups rules apply ");
-    holder.rollback().unwrap();
+    holder.sql("ROLLBACK");
     let rule = &db.run("dlq groups rules list --json").json()["id"];
     db.run(format!("dlq groups rules apply {rule} --json"))
         .holds(&json!({"letters": 1}));

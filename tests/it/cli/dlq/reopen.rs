@@ -48,10 +48,7 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
 #[test]
 fn a_letter_that_another_session_has_locked_is_reported() {
     let (db, queue, ids) = with_letters(3);
-    let mut holder = db.client();
-    let mut holder = holder.transaction().unwrap();
-    let lock = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    holder.ask::<i64>(lock, &[&ids[1].get()]);
+    let mut holder = db.locks(ids[1]);
     let locked = json!([{"reason": "locked", "letters": 1, "ids": [ids[1].get()]}]);
     let why = "another operation or a consumer holds it";
     let discard = |which: &str| format!("dlq discard {which} --reason tests --json");
@@ -62,7 +59,7 @@ fn a_letter_that_another_session_has_locked_is_reported() {
     let done = db.fails(1, discard(&ids[1].to_string()));
     done.tells(why);
     assert_eq!(done.json()["skipped"], locked);
-    holder.rollback().unwrap();
+    holder.sql("ROLLBACK");
     db.run(discard("orders --yes"));
     assert_eq!(in_state(&queue, LetterState::Discarded), 3);
 }

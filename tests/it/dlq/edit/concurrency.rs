@@ -78,10 +78,7 @@ fn a_letter_that_another_session_holds_is_left_out_and_reported() {
     let (test, queue, ids) = TestDatabase::with_letters(3);
     let db = queue.database();
     db.edits(&of_orders(), &merge(r#"{"first": true}"#));
-    let mut holder = test.client();
-    let mut holder = holder.transaction().unwrap();
-    let lock = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    holder.ask::<i64>(lock, &[&ids[1].get()]);
+    let mut holder = test.locks(ids[1]);
     let locked = [ids[1]];
     let others = [ids[0], ids[2]];
     let done = db.edits(&of_orders(), &merge(r#"{"fixed": true}"#));
@@ -97,7 +94,7 @@ fn a_letter_that_another_session_holds_is_left_out_and_reported() {
     assert_eq!(redriven.skipped, [(ids[1], Skip::Locked)]);
     assert_eq!(redriven.redriven, others);
     assert_eq!(db.redrives(&only(ids[1])).skipped, [(ids[1], Skip::Locked)]);
-    holder.rollback().unwrap();
+    holder.sql("ROLLBACK");
     let redriven = db.redrives(&of_orders());
     assert_eq!(redriven.skipped, []);
     assert_eq!(redriven.redriven, [ids[1]]);

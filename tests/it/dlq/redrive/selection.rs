@@ -77,10 +77,9 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
 
 #[test]
 fn wrong_options_are_refused_before_a_letter_is_read() {
-    let (test, mut client) = TestDatabase::with_client();
-    let mut lock = client.transaction().unwrap();
-    lock.sql("LOCK TABLE redrive.dead_letters IN ACCESS EXCLUSIVE MODE");
-    let (db, all, nobody) = (test.open(), LetterFilter::new(), Operator::default());
+    let (test, db) = TestDatabase::opened();
+    let _lock = test.begins("LOCK TABLE redrive.dead_letters IN ACCESS EXCLUSIVE MODE");
+    let (all, nobody) = (LetterFilter::new(), Operator::default());
     for wrong in [
         RedriveOptions::new().to_queue(" "),
         RedriveOptions::new().priority(1001),

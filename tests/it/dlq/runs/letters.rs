@@ -7,15 +7,12 @@ use super::{LONG_AGO, adds_up, drive, live, next_due, run, slowly, start, unthro
 #[test]
 fn a_locked_letter_is_retried() {
     let (test, _, ids) = TestDatabase::with_letters(5);
-    let mut client = test.client();
-    let mut edit = client.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    edit.query(lock, &[&ids[2].get()]).unwrap();
+    let mut edit = test.locks(ids[2]);
     let mut driver = start(&test, &unthrottled());
     assert_eq!(driver.step().unwrap().sent, 4);
     let state = run(&test, driver.run());
     assert_eq!((state.state, state.skipped), (RunState::Running, 1));
-    edit.rollback().unwrap();
+    edit.sql("ROLLBACK");
     assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
     let state = run(&test, driver.run());
     assert_eq!((state.sent, state.skipped), (5, 0));
@@ -39,10 +36,7 @@ fn a_run_skips_a_letter_that_another_one_has_sent_and_that_died_again() {
 #[test]
 fn a_letter_that_stays_locked_is_reported() {
     let (test, queue, ids) = TestDatabase::with_letters(2);
-    let mut client = test.client();
-    let mut edit = client.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    edit.query(lock, &[&ids[0].get()]).unwrap();
+    let _edit = test.locks(ids[0]);
     let mut driver = start(&test, &unthrottled());
     wait_until("the run to give up", SOON, || {
         let sooner = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp()";

@@ -71,15 +71,11 @@ fn letters_are_locked_in_the_order_of_their_ids() {
     for (name, prepare) in calls {
         let test = database();
         let (ids, call) = prepare(&test);
-        let mut client = test.client();
-        let mut transaction = client.transaction().unwrap();
-        let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-        transaction.change(lock, &[&ids[0].get()]);
+        let mut other = test.locks(ids[0]);
         held_up(&test, call, || {
-            transaction.change(lock, &[&ids[1].get()]);
-            transaction.commit().unwrap();
+            other.sql("SELECT FROM redrive.dead_letters FOR UPDATE; COMMIT");
         });
-        drop(client);
+        drop(other);
         assert_eq!(deadlocks(&test), 0, "{name}");
     }
 }
@@ -122,10 +118,9 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
                 (queue, Some(worker))
             }
         };
-        let (mut client, mut watching) = (test.client(), test.client());
-        let mut group = client.transaction().unwrap();
+        let mut watching = test.client();
         let create = "SELECT redrive.group_of('orders', 'order', 'cancelled', 'cancelled by an operator', '', NULL)";
-        group.sql(create);
+        let mut group = test.begins(create);
         let died = thread::scope(|scope| {
             let dying = scope.spawn(|| die(&test, &queue, worker));
             wait_until(path, SOON, || {
@@ -133,13 +128,13 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
                 watching.query(free, &[]).unwrap().is_empty()
             });
             blocked(&mut watching, 1);
-            group.commit().unwrap();
+            group.sql("COMMIT");
             dying.join().unwrap()
         });
         gate.open();
         assert_eq!(died, 2, "{path}");
         assert_eq!(in_state(&queue, LetterState::Open), 2, "{path}");
-        drop((queue, client, watching));
+        drop((queue, group, watching));
         assert_eq!(deadlocks(&test), 0, "{path}");
     }
 }
@@ -164,15 +159,14 @@ fn what_changes_failure_groups_waits_for_a_fold_before_it_locks_one() {
              DELETE FROM redrive.groups",
         );
         letters(&queue, 1);
-        let (mut client, mut changing, mut watching) =
-            (test.client(), test.client(), test.client());
-        let mut fold = client.transaction().unwrap();
-        fold.sql("SELECT FROM redrive.exclusive_tasks WHERE task = 'fold_letters' FOR UPDATE");
+        let (mut changing, mut watching) = (test.client(), test.client());
+        let lock = "SELECT FROM redrive.exclusive_tasks WHERE task = 'fold_letters' FOR UPDATE";
+        let mut fold = test.begins(lock);
         thread::scope(|scope| {
             let changed = scope.spawn(|| changing.sql(change));
             blocked(&mut watching, 1);
             fold.sql("SELECT FROM redrive.groups FOR UPDATE NOWAIT");
-            fold.commit().unwrap();
+            fold.sql("COMMIT");
             changed.join().unwrap();
         });
     }

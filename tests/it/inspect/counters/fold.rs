@@ -85,9 +85,7 @@ fn a_fold_waits_for_no_session_that_keeps_a_drained_table() {
          SELECT setval('redrive.metric_ring_position', (last_value + 1) % 3) FROM redrive.metric_ring_position; \
          ALTER FUNCTION redrive.fold_metrics SET lock_timeout = 0; SET statement_timeout = '60s'",
     );
-    let mut other = test.client();
-    let mut dump = other.transaction().unwrap();
-    dump.sql("LOCK TABLE redrive.metric_deltas IN ACCESS SHARE MODE");
+    let _dump = test.begins("LOCK TABLE redrive.metric_deltas IN ACCESS SHARE MODE");
     // Without a timeout, a lock that it asks for would wait until the statement ends.
     let folded = scalar(&mut client, "SELECT redrive.fold_metrics()::bigint");
     assert_eq!(folded, 1);
