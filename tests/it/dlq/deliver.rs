@@ -4,6 +4,8 @@ mod command;
 
 use redrive_tests::prelude::*;
 
+use super::program;
+
 /// Delivers letters to a sink.
 fn delivers(db: &Database, filter: &LetterFilter, sink: &impl Sink) -> Deliveries {
     db.dlq().deliver(filter, sink, &maria()).unwrap()
@@ -93,13 +95,13 @@ fn a_letter_in_delivery_is_locked_for_everyone_else() {
 fn a_process_killed_in_delivery_leaves_the_letter_open() {
     let (test, queue, ids) = TestDatabase::with_letters(2);
     let db = queue.database();
-    let mut client = test.client();
-    client.sql("CREATE TABLE public.begun (job bigint)");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_test_delivery"));
-    let mut sender = Process::start_aloud(command.arg(test.url()));
+    // The command of the sink runs until the file is gone.
+    let (begun, file) = (TempFile::of(""), TempFile::of(""));
+    let sink = format!("echo 1 > {begun}; while test -e {file}; do sleep 0.05; done");
+    let line = ["dlq", "deliver", "orders", "--yes", "--exec", &sink];
+    let mut sender = Process::start(program(&test).args(line));
     wait_until("the sink to have a letter", SOON, || {
-        let begun = "SELECT count(*) FROM public.begun";
-        client.ask::<i64>(begun, &[]) == 1
+        !begun.bytes().is_empty()
     });
     let sent = AtomicU32::new(0);
     let counted = |_: &Letter| -> Result<(), Failure> {
@@ -115,5 +117,5 @@ fn a_process_killed_in_delivery_leaves_the_letter_open() {
     });
     assert_eq!(sent.into_inner(), 1);
     assert_eq!(db.letter(ids[1]).state, LetterState::Open);
-    assert_eq!(client.count("audit WHERE verb = 'deliver'"), 1);
+    assert_eq!(test.count("audit WHERE verb = 'deliver'"), 1);
 }

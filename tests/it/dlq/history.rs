@@ -133,30 +133,6 @@ fn text_removed_by_the_redaction_hook_is_not_stored() {
 }
 
 #[test]
-fn a_letter_lists_each_of_its_deaths() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let working = worker(&queue).runs(|job: &Job<Order>| match job.generation() {
-        0 => Err(Failure::reject("in spring")),
-        _ => Err(Failure::reject("in summer")),
-    });
-    drained(&queue);
-    let first = db.letter(id);
-    db.redrives(&only(id));
-    finish(&queue, working);
-    let letter = db.letter(id);
-    assert_eq!((letter.deaths, letter.generation), (2, 1));
-    assert_eq!(letter.history.len(), 2);
-    assert_ne!(letter.group, first.group);
-    let died = letter.events.iter().find(|event| event.event == "died");
-    let died = died.expect("its first death");
-    assert_eq!(died.about["generation"], 0);
-    assert_eq!(died.about["group"], first.group.get());
-    assert_eq!(died.about["cause"], "rejected");
-}
-
-#[test]
 fn a_history_of_anything_can_be_cut() {
     let (_test, mut client) = TestDatabase::with_client();
     let cut = r#"SELECT redrive.cut_history('[1, "x", null, true, [], {}, 2, [1], "host", {"host": "a"}]', 5)"#;

@@ -34,6 +34,10 @@ fn groups_can_be_listed_shown_and_annotated() {
         .shows("payments")
         .shows("deaths")
         .shows("redrive dlq list group=");
+    db.run(format!("dlq groups set {id} --note ' '"));
+    db.run(format!("dlq groups show {id}"))
+        .hides("see the runbook")
+        .shows("payments");
     db.run(format!("dlq groups ignore {id}"));
     db.run(format!("dlq groups reopen {id}"));
     db.run(format!("dlq groups resolve {id} --reason 'fixed in 1.4.3'"));

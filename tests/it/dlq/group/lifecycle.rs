@@ -56,36 +56,6 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
 }
 
 #[test]
-fn group_notes_states_and_assignments_are_stored_and_audited() {
-    let (test, db) = TestDatabase::opened();
-    die(&mut test.client(), "E", "order 1");
-    let id = the_group(&db).id;
-    let (dlq, maria) = (db.dlq(), maria());
-    let groups = dlq.groups();
-    db.marks(id, GroupState::Acknowledged);
-    let note = Some("see the runbook");
-    assert!(groups.describe(id, note, Some("payments"), &maria).unwrap());
-    let group = groups.get(id).unwrap().expect("the group");
-    assert_eq!(group.state, GroupState::Acknowledged);
-    assert_eq!(group.note.as_deref(), Some("see the runbook"));
-    assert_eq!(group.owner.as_deref(), Some("payments"));
-    assert!(groups.describe(id, Some(" "), None, &maria).unwrap());
-    let group = the_group(&db);
-    let described = (group.note.as_deref(), group.owner.as_deref());
-    assert_eq!(described, (None, Some("payments")));
-    // What does not happen is not in the audit.
-    let nobody = GroupId::new(999);
-    let set = groups.set_state(nobody, GroupState::Open, &maria);
-    assert!(!set.unwrap());
-    assert!(!groups.describe(nobody, None, None, &maria).unwrap());
-    assert!(groups.get(nobody).unwrap().is_none());
-    let records = db.audit(&AuditFilter::new());
-    let verbs: Vec<&str> = records.iter().map(|entry| &*entry.verb).collect();
-    let acts = ["describe_group", "describe_group", "acknowledge_group"];
-    assert_eq!(verbs, acts);
-}
-
-#[test]
 fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
     let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
