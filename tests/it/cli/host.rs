@@ -109,21 +109,6 @@ fn nohup_keeps_its_meaning_and_a_second_signal_stops_at_once() {
 }
 
 #[test]
-fn a_command_that_outlives_the_grace_is_counted_as_killed() {
-    let db = TestDatabase::migrated();
-    let (queue, folder) = (db.queue("w"), Folder::new(&db));
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    let stubborn = "trap '' TERM; touch begun; sleep 300";
-    let work = ["--exec", stubborn, "--grace", "0s", "--json"];
-    let worker = Process::start(&mut under(&db, &folder, "exec \"$@\"", &work));
-    folder.reaches("begun");
-    worker.signal("TERM");
-    let output = worker.output();
-    let counts: Value = serde_json::from_slice(&output.stdout).expect("the counts");
-    holds(&counts, &json!({"killed": 1, "released": 1, "done": 0}));
-}
-
-#[test]
 fn a_command_starts_with_the_default_action_of_every_signal() {
     let db = TestDatabase::migrated();
     let (queue, folder) = (db.queue("w"), Folder::new(&db));

@@ -147,39 +147,6 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
 }
 
 #[test]
-fn an_interrupted_edit_ends_its_command() {
-    let test = TestDatabase::migrated();
-    bury(&test, 3);
-    for (yes, signal, code) in [("--dry-run", "INT", 130), ("--yes", "TERM", 1)] {
-        let (first, pid) = (TempFile::of(""), TempFile::of(""));
-        let exec = format!(
-            "test -s {first} && {{ echo $$ > {pid}; sleep 600; }}; echo 1 > {first}; echo '[1]'"
-        );
-        let line = ["dlq", "edit", "orders", yes, "--exec", &exec];
-        let process = Process::start(program(&test).args(line));
-        wait_until("the second command to begin", SOON, || {
-            pid.bytes().ends_with(b"\n")
-        });
-        process.signal(signal);
-        let output = process.output();
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{err}");
-        let pid = String::from_utf8(pid.bytes()).unwrap();
-        let stat = format!("/proc/{}/stat", pid.trim());
-        wait_until("the command to end", SOON, || {
-            let stat = fs::read_to_string(&stat).unwrap_or_default();
-            stat.is_empty() || stat.contains(") Z ")
-        });
-        if code == 1 {
-            has(&err, "1 of 3 letters edited; undo: redrive dlq edit");
-            let out = String::from_utf8_lossy(&output.stdout);
-            has(&out, "1 letter edited, 2 invalid");
-            has(&out, "a signal stopped the command");
-        }
-    }
-}
-
-#[test]
 fn an_interrupted_capture_keeps_the_lines_that_had_come() {
     let (test, mut client) = TestDatabase::with_client();
     let (stdin, mut lines) = io::pipe().unwrap();

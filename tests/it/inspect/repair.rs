@@ -60,21 +60,6 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
 }
 
 #[test]
-fn a_run_has_skipped_the_letters_whose_jobs_are_gone() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 2);
-    let db = queue.database();
-    let options = RunOptions::new().rate(Rate::Unthrottled);
-    let run = db.drives(&LetterFilter::new(), &options);
-    test.sql("DELETE FROM redrive.jobs");
-    let found = db.admin().faults().unwrap();
-    assert_eq!(kinds(&found), [("letter", 2), ("run", 2), ("counter", 1)]);
-    assert_eq!(db.admin().repair(&maria()).unwrap(), found);
-    let run = db.dlq().runs().get(run.id).unwrap().expect("the run");
-    assert_eq!((run.sent, run.died(), run.skipped), (0, 0, 2));
-}
-
-#[test]
 fn a_job_in_any_place_is_not_gone() {
     let (test, queue, _) = TestDatabase::with_letters(3);
     let db = queue.database();

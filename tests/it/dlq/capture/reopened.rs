@@ -63,14 +63,9 @@ fn a_recovered_letter_reopens_with_the_new_failure_and_its_history() {
     assert_eq!(reopened.error_detail.as_deref(), Some("at line 1"));
     assert_eq!((reopened.seen, reopened.deaths), (2, 2));
     assert_eq!(outcomes(&reopened), [(0, "captured"), (1, "captured")]);
-    for (record, class, message) in [
-        (0, "Timeout", "no answer in 5 s"),
-        (1, "SchemaMismatch", "missing field `currency`"),
-    ] {
-        let record = &reopened.history[record];
-        assert_eq!(record.error_class.as_deref(), Some(class));
-        assert_eq!(record.error_message.as_deref(), Some(message));
-    }
+    let past = reopened.history.iter();
+    let messages = past.map(|record| record.error_message.as_deref());
+    assert!(messages.eq([Some("no answer in 5 s"), Some("missing field `currency`")]));
     let events: Vec<&str> = reopened.events.iter().map(|e| &*e.event).collect();
     assert_eq!(events, ["died", "redriven", "recovered"]);
 
