@@ -1,11 +1,11 @@
 //! Commands on jobs: enqueue, work, show, cancel and priority.
 
-use std::io;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Write as _};
 
 use redrive_tests::prelude::*;
 
 use super::{payloads, ready};
+use crate::worker_process::program;
 
 #[test]
 fn a_bad_line_is_reported_and_rejects_or_skips_as_asked() {
@@ -89,47 +89,25 @@ fn a_drain_leaves_jobs_that_no_worker_handles() {
     db.run(format!("{work} --json")).holds(&json!({"left": 2}));
 }
 
-/// Resumes a queue once the command has said what it waits for.
-struct ResumeWhenSaid<'a> {
-    db: &'a TestDatabase,
-    said: String,
-}
-
-impl Write for ResumeWhenSaid<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let is_first = !self.said.contains("waiting for");
-        self.said.push_str(&String::from_utf8_lossy(bytes));
-        if is_first && self.said.contains("waiting for") {
-            for command in [
-                "job run-now w --yes",
-                "queue resume w",
-                "breaker close queue:w",
-            ] {
-                self.db.run(command);
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn a_drain_says_what_it_waits_for() {
-    let db = &TestDatabase::migrated();
+    let db = TestDatabase::migrated();
     db.run("enqueue w k 1 --delay 1h");
     db.run("queue pause w --reason x");
     db.run("breaker open queue:w");
-    let said = String::new();
-    let (mut out, mut err) = (Vec::new(), ResumeWhenSaid { db, said });
-    let url = db.url();
-    let work = format!("redrive --database-url {url} work w --exec true --drain");
-    let code = redrive_cli::run(work.split(' ').map(Into::into), &mut out, &mut err);
-    assert_eq!(code, ExitCode::SUCCESS, "{}", err.said);
+    let said = TempFile::of("");
+    let mut work = program(db.url());
+    work.args(["work", "w", "--exec", "true", "--drain"])
+        .stderr(fs::File::create(said.to_string()).expect("a file"));
+    let mut work = Process::start_aloud(&mut work);
     let waits = "waiting for queue w (0 ready, 1 delayed, 0 leased, paused), breaker queue:w";
-    assert!(err.said.contains(waits), "{}", err.said);
+    wait_until(waits, SOON, || {
+        String::from_utf8_lossy(&said.bytes()).contains(waits)
+    });
+    db.run("job run-now w --yes");
+    db.run("queue resume w");
+    db.run("breaker close queue:w");
+    assert_eq!(work.ends().code(), Some(0));
 }
 
 #[test]
@@ -192,9 +170,8 @@ fn an_enqueue_with_a_key_prints_the_job_that_has_it_and_the_exit_code_shows_it()
 
 /// Enqueues a payload from stdin in a process.
 fn enqueue_from_stdin(db: &TestDatabase, payload: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_test_cli"))
+    let mut child = program(db.url())
         .args(["enqueue", "orders", "order.placed", "-"])
-        .env("DATABASE_URL", db.url())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

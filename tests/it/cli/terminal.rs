@@ -1,12 +1,6 @@
 //! The terminal: text from the database cannot control it, and tables and errors fit into it.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
-
 use redrive_tests::prelude::*;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Writes to the clipboard, clears the screen, reverses the text, changes colours with a one-byte
 /// control, hides.
@@ -144,35 +138,4 @@ fn in_a_window(columns: usize) -> Command {
         .env("COLUMNS", columns.to_string())
         .stdin(Stdio::null());
     command
-}
-
-/// A command that fails.
-fn failing(stderr: impl Into<Stdio>) -> Command {
-    let mut command = in_a_window(50);
-    command.arg("stats").stdout(Stdio::null()).stderr(stderr);
-    command
-}
-
-#[test]
-fn a_long_error_is_wrapped_on_a_terminal_only() {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let name = ptsname(&terminal, Vec::new()).unwrap();
-    let path = OsStr::from_bytes(name.to_bytes());
-    let window = File::options().read(true).write(true).open(path).unwrap();
-    let status = failing(window).status().unwrap();
-    assert_eq!(status.code(), Some(2));
-    let mut shown = Vec::new();
-    // The read fails at the end, because the process has closed the window.
-    drop(File::from(terminal).read_to_end(&mut shown));
-    assert_eq!(
-        String::from_utf8_lossy(&shown),
-        "error: no database given: set DATABASE_URL or use\r\n--database-url\r\n"
-    );
-    let piped = failing(Stdio::piped()).output().unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&piped.stderr),
-        "error: no database given: set DATABASE_URL or use --database-url\n"
-    );
 }

@@ -131,21 +131,3 @@ fn text_removed_by_the_redaction_hook_is_not_stored() {
         assert_eq!(rows, 0, "{table}");
     }
 }
-
-#[test]
-fn a_history_of_anything_can_be_cut() {
-    let (_test, mut client) = TestDatabase::with_client();
-    let cut = r#"SELECT redrive.cut_history('[1, "x", null, true, [], {}, 2, [1], "host", {"host": "a"}]', 5)"#;
-    let cut: Value = client.ask(cut, &[]);
-    let last = json!({"host": "a", "attempt": null, "run_ms": null, "ended_at": null});
-    assert_eq!(cut, json!([1, "x", null, true, last]));
-}
-
-#[test]
-fn a_record_with_any_time_can_be_shortened() {
-    let (test, mut client) = TestDatabase::with_client();
-    let record = json!({"attempt": 1, "run_ms": 5, "ended_at": "long ago"});
-    let id = remembered(&mut client, &[record.clone(), record]);
-    let history = test.open().letter(id).history;
-    assert_eq!(history[0].ended_at.as_deref(), Some("long ago"));
-}

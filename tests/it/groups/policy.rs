@@ -70,21 +70,6 @@ fn a_stricter_policy_counts_the_jobs_that_already_run() {
 }
 
 #[test]
-fn a_job_that_a_transaction_adds_after_the_end_of_the_policy_still_runs() {
-    let (test, queue) = with_policy(CONTINUE);
-    let mut late = test.client();
-    let mut late = late.transaction().unwrap();
-    queue.enqueue_job_in(&mut late, order("a", 1)).unwrap();
-    queue.set_group_policy(GroupPolicy::None, &maria()).unwrap();
-    let finished = kept::<Finished>();
-    let worker = finishing(&queue, finished);
-    enqueue(&queue, "a", 2);
-    drained(&queue);
-    late.commit().unwrap();
-    all_end(&test, &queue, worker, finished, &[2, 1]);
-}
-
-#[test]
 fn a_running_worker_learns_of_a_policy() {
     let (test, queue) = TestDatabase::with_orders();
     let finished = kept::<Finished>();

@@ -2,8 +2,6 @@
 
 use redrive_tests::prelude::*;
 
-use super::super::letters;
-
 fn discard(db: &TestDatabase, id: JobId) {
     db.run(format!("dlq discard {id} --reason refunded"));
 }
@@ -46,25 +44,15 @@ fn the_screen_counts_captured_failures_by_source() {
         db.dlq().capture_many(&failures).unwrap();
     };
     capture("kafka:old", 40);
-    let age = "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours'";
-    test.client().change(age, &[]);
-    capture("kafka:old", 40);
+    test.sql("UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours'");
     capture("web hooks", 30);
     for source in ["a", "b", "c", "d"] {
         capture(source, 1);
     }
-    letters(&test, &test.queue("orders"), 2);
-    let screen = test.run("dlq --json").lines();
-    assert_eq!(screen[0]["sources_complete"], true);
-    let sources = screen[0]["sources"].as_array().unwrap();
-    assert_eq!(sources.len(), 6);
-    for (place, source, count) in [(0, "web hooks", 30), (1, "a", 1)] {
-        let counts =
-            json!({"source": source, "open": count, "captured_last_hour": count, "seen": count});
-        holds(&sources[place], &counts);
-    }
-    assert_eq!(sources[5]["seen"], 80);
-
+    let screen = test.run("dlq --json").json();
+    assert_eq!(screen["sources"].as_array().map(Vec::len), Some(6));
+    let most = json!({"source": "web hooks", "open": 30, "captured_last_hour": 30, "seen": 30});
+    holds(&screen["sources"][0], &most);
     test.run("dlq")
         .shows("Captured failures by source")
         .shows("  web hooks: 30 open, 30 captured in the last hour, last ")
