@@ -32,7 +32,7 @@ fn a_list_takes_a_queue_conditions_and_pages() {
 }
 
 #[test]
-fn bulk_commands_are_dry_runs_without_yes() {
+fn bulk_commands_need_yes_to_change_what_matches() {
     let db = TestDatabase::migrated();
     six(&db);
     for (command, would, left_out) in [
@@ -64,12 +64,8 @@ fn bulk_commands_are_dry_runs_without_yes() {
     let counts = json!({"dry_run": true, "jobs": 2, "matching": 5, "skipped": skipped});
     db.run("job run-now orders --json").holds(&counts);
     assert_eq!(db.client().count("audit"), 0);
-}
 
-#[test]
-fn bulk_commands_change_what_matches_and_are_audited() {
-    let db = TestDatabase::migrated();
-    six(&db);
+    // With it, they change what matches.
     db.run(r#"job edit orders payload.number<=4 --merge '{"currency": "EUR"}' --yes"#)
         .prints("4 jobs edited\n");
     db.run("job priority -5 orders payload.currency=EUR --yes")
@@ -135,6 +131,11 @@ fn a_job_that_cannot_change_says_why() {
                 .tells(why);
         }
     }
+    let _holder = db.begins("SELECT FROM redrive.jobs FOR UPDATE");
+    for command in ["priority 8", "edit --set 8"] {
+        db.fails(1, format!("job {command} {live}"))
+            .tells("another");
+    }
 }
 
 #[test]
@@ -180,17 +181,4 @@ fn a_running_job_shows_its_progress_and_its_checkpoint() {
         .tells(format!("job {id} was not edited: a worker runs it"));
     gate.open();
     stop(worker);
-}
-
-#[test]
-fn a_job_that_another_session_has_locked_says_so() {
-    let db = TestDatabase::migrated();
-    let first = six(&db);
-    let _holder = db.begins("SELECT FROM redrive.jobs FOR UPDATE");
-    for command in [
-        format!("priority 8 {first}"),
-        format!("edit {first} --set 8"),
-    ] {
-        db.fails(1, format!("job {command}")).tells("another");
-    }
 }

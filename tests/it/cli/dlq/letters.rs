@@ -51,17 +51,11 @@ fn the_commands_on_letters_accept_conditions() {
     assert_eq!(in_state(&orders, LetterState::Discarded), 1);
     db.run("dlq redrive orders payload.order<=2 --yes");
     assert_eq!(ready(&orders), 2);
-}
-
-#[test]
-fn a_page_after_a_letter_that_is_gone_is_an_error() {
-    let (db, _, ids) = with_letters(3);
-    let last = ids[1].get();
-    let page = format!("dlq list orders --after {last}");
-    db.run(&page);
-    let gone = "DELETE FROM redrive.dead_letters WHERE id = $1";
-    db.client().change(gone, &[&last]);
-    db.fails(2, &page).tells(format!("letter {last} is gone"));
+    let gone = ids[0];
+    let delete = "DELETE FROM redrive.dead_letters WHERE id = $1";
+    db.client().change(delete, &[&gone.get()]);
+    db.fails(2, format!("dlq list orders --after {gone}"))
+        .tells(format!("letter {gone} is gone"));
 }
 
 #[test]
@@ -107,49 +101,21 @@ fn a_long_detail_is_cut_unless_all_of_it_is_asked_for() {
 }
 
 #[test]
-fn a_letter_that_a_consumer_has_claimed_says_until_when() {
+fn a_letter_is_shown_with_what_is_stored() {
     let (db, _, ids) = with_letters(1);
-    let id = ids[0];
-    let show = format!("dlq show {id}");
+    let show = format!("dlq show {}", ids[0]);
     db.run(&show).hides("claimed");
+    // Control characters are as they were in JSON: only a terminal needs them escaped.
     db.client().sql(
         "UPDATE redrive.dlq_events SET status = 'PENDING';
-             UPDATE redrive.dlq_events SET status = 'PROCESSING'",
+         UPDATE redrive.dlq_events SET status = 'PROCESSING';
+         UPDATE redrive.dead_letters SET headers = '{\"trace\": \"4bf9\"}', group_key = 'customer-17',
+             unique_key = 'order-1', crashes = 2, error_message = E'\x1b[2J\u{202e}evil'",
     );
     db.run(&show).shows("by a consumer until 2");
     let line = db.run(format!("{show} --json")).json();
-    assert!(line["claimed_until"].is_string(), "{line}");
-}
-
-#[test]
-fn the_json_of_a_letter_has_every_stored_field() {
-    let (db, _, ids) = with_letters(1);
-    let id = ids[0];
-    let mut client = db.client();
-    // Control characters are as they were: only a terminal needs them escaped.
-    client.sql("UPDATE redrive.dead_letters SET headers = '{\"trace\": \"4bf9\"}', group_key = 'customer-17', \
-             unique_key = 'order-1', crashes = 2, error_message = E'\x1b[2J\u{202e}evil'");
-    let line = db.run(format!("dlq show {id} --json")).json();
     let stored = json!({"headers": {"trace": "4bf9"}, "group_key": "customer-17", "unique_key": "order-1",
                         "crashes": 2, "error_message": "\u{1b}[2J\u{202e}evil"});
     holds(&line, &stored);
-    let asked = "SELECT attname::text FROM pg_attribute \
-         WHERE attrelid = 'redrive.dead_letters'::regclass AND attnum > 0 AND NOT attisdropped";
-    for column in client.column::<String>(asked, &[]) {
-        let field = match &*column {
-            "raw" => "raw_hex",
-            "group_id" => "group",
-            "run_id" | "run_ordinal" => "run",
-            "policy_id" => "schedule",
-            "audit_id" => "audit",
-            "worker_id" => "worker",
-            "detail_id" => "detail_is_shared",
-            // The run time of the last attempt.
-            "run_ms" => "history",
-            // For the consumers of `dlq_events`.
-            "retry_after" => continue,
-            other => other,
-        };
-        assert!(line.get(field).is_some(), "{column}: {line}");
-    }
+    assert!(line["claimed_until"].is_string(), "{line}");
 }
