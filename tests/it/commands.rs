@@ -1,12 +1,5 @@
 //! The commands of the command line, and examples of each, with which tests run all of them.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::time::Duration;
-
-use redrive::dlq::runs::RunOptions;
-use redrive::dlq::{LetterFilter, LetterState, Protection, RetentionRule};
-use redrive::{JobId, Operator};
 use redrive_tests::prelude::*;
 
 use crate::cli::{letters, payloads};
