@@ -4,56 +4,64 @@ use std::path::PathBuf;
 
 use redrive_tests::prelude::*;
 
-const CLI: &str = env!("CARGO_BIN_EXE_test_cli");
+/// A queue `w`, and a folder for the files of its commands, which is removed at the end of the test.
+struct Host {
+    queue: Queue,
+    folder: PathBuf,
+    db: TestDatabase,
+}
 
-/// A folder for the files of commands, removed at the end of the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(db: &TestDatabase) -> Folder {
+impl Host {
+    /// A host with this many jobs to run.
+    fn with_jobs(count: i64) -> Host {
+        let db = TestDatabase::migrated();
+        let queue = db.queue("w");
+        queue.enqueue_many(&Order::up_to(count)).unwrap();
         let folder = std::env::temp_dir().join(db.name());
         fs::create_dir(&folder).expect("a new folder");
-        Folder(folder)
+        Host { queue, folder, db }
     }
 
-    /// Waits until a command has made this file.
+    /// A shell line in which `"$@"` is `redrive work w` with this command and these options.
+    fn line(&self, line: &str, exec: &str, options: &str) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", line, "sh", env!("CARGO_BIN_EXE_test_cli")])
+            .args(["work", "w", "--exec", exec])
+            .args(options.split_whitespace())
+            .env("DATABASE_URL", self.db.url())
+            .current_dir(&self.folder)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Drains the queue in this way, and returns the exit code and the errors.
+    fn drains(&self, line: &str, exec: &str, options: &str) -> (Option<i32>, String) {
+        let mut command = self.line(line, exec, &format!("{options} --drain"));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    }
+
+    /// Starts a worker, whose command makes the file `begun`.
     #[track_caller]
-    fn reaches(&self, name: &str) {
-        wait_until(name, SOON, || self.0.join(name).exists());
+    fn starts(&self, line: &str, exec: &str, options: &str) -> Process {
+        let worker = Process::start(&mut self.line(line, exec, options));
+        wait_until("the command to begin", SOON, || {
+            self.folder.join("begun").exists()
+        });
+        worker
     }
 
     fn file(&self, name: &str) -> String {
-        fs::read_to_string(self.0.join(name)).unwrap_or_default()
+        fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 }
 
-impl Drop for Folder {
+impl Drop for Host {
     fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
+        drop(fs::remove_dir_all(&self.folder));
     }
-}
-
-/// A shell line in which `"$@"` is `redrive work w` with these arguments.
-fn under(db: &TestDatabase, folder: &Folder, line: &str, work: &[&str]) -> Command {
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", line, "sh", CLI, "work", "w"])
-        .args(work)
-        .env("DATABASE_URL", db.url())
-        .current_dir(&folder.0)
-        .stdin(Stdio::null());
-    command
-}
-
-/// Runs it, and returns how it ended and what it said.
-fn worked(db: &TestDatabase, folder: &Folder, line: &str, work: &[&str]) -> (ExitStatus, String) {
-    let output = under(db, folder, line, work).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status, said)
-}
-
-fn is_leased(db: &TestDatabase) -> bool {
-    stats(&db.open(), "w").is_some_and(|stats| stats.leased == 1)
 }
 
 #[test]
@@ -65,64 +73,48 @@ fn a_signal_stops_a_worker_whatever_its_parent_blocked_or_ignored() {
         // Ignored by `nohup`, so only blocked here.
         ("HUP", "CHLD"),
     ] {
-        let db = TestDatabase::migrated();
-        let (queue, folder) = (db.queue("w"), Folder::new(&db));
-        queue.enqueue(&Order { number: 1 }).unwrap();
+        let host = Host::with_jobs(1);
         let line = format!(
             "exec env --ignore-signal={ignored} --block-signal=TERM,INT,QUIT,HUP,USR1 \"$@\""
         );
         let command = "touch begun; while ! test -e end; do sleep 0.05; done; touch done";
-        let mut worker = Process::start(&mut under(&db, &folder, &line, &["--exec", command]));
-        folder.reaches("begun");
+        let mut worker = host.starts(&line, command, "");
         // None of these ends it by accident.
         for stray in ["USR1", "USR2", "PIPE", "ALRM"] {
             worker.signal(stray);
         }
         worker.signal(signal);
-        fs::write(folder.0.join("end"), "").unwrap();
+        fs::write(host.folder.join("end"), "").unwrap();
         assert_eq!(worker.ends().code(), Some(0), "{ignored}");
-        assert!(folder.0.join("done").exists(), "{ignored}");
-        assert!(queue.is_drained().unwrap(), "{ignored}");
+        assert!(host.folder.join("done").exists(), "{ignored}");
+        assert!(host.queue.is_drained().unwrap(), "{ignored}");
     }
 }
 
 #[test]
 fn nohup_keeps_its_meaning_and_a_second_signal_stops_at_once() {
-    let db = TestDatabase::migrated();
-    let (queue, folder) = (db.queue("w"), Folder::new(&db));
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    let stubborn = [
-        "--exec",
-        "trap '' TERM; touch begun; sleep 300",
-        "--grace",
-        "1h",
-    ];
+    let host = Host::with_jobs(1);
     let line = "exec env --ignore-signal=HUP \"$@\"";
-    let mut worker = Process::start(&mut under(&db, &folder, line, &stubborn));
-    folder.reaches("begun");
+    let stubborn = "trap '' TERM; touch begun; sleep 300";
+    let mut worker = host.starts(line, stubborn, "--grace 1h");
     worker.signal("HUP");
-    assert!(is_leased(&db), "a hangup stops nothing under nohup");
+    let leased = stats(host.queue.database(), "w").map(|stats| stats.leased);
+    assert_eq!(leased, Some(1), "a hangup stops nothing under nohup");
     worker.signal("TERM");
     worker.signal("INT");
     worker.ends();
-    assert_eq!(letters_in(&db.open(), "w", LetterState::Open), 0);
+    assert_eq!(in_state(&host.queue, LetterState::Open), 0);
 }
 
 #[test]
 fn a_command_starts_with_the_default_action_of_every_signal() {
-    let db = TestDatabase::migrated();
-    let (queue, folder) = (db.queue("w"), Folder::new(&db));
-    queue.enqueue(&Order { number: 1 }).unwrap();
+    let host = Host::with_jobs(1);
     let line = "exec env --ignore-signal=HUP,INT,QUIT,TERM,USR1,CHLD,PIPE,TSTP \
                 --block-signal=TERM,USR2,CHLD \"$@\"";
-    let work = [
-        "--exec",
-        "grep -E '^Sig(Blk|Ign)' /proc/self/status > masks",
-        "--drain",
-    ];
-    let (status, error) = worked(&db, &folder, line, &work);
-    assert!(status.success(), "{error}");
-    let masks = folder.file("masks");
+    let command = "grep -E '^Sig(Blk|Ign)' /proc/self/status > masks";
+    let (code, error) = host.drains(line, command, "");
+    assert_eq!(code, Some(0), "{error}");
+    let masks = host.file("masks");
     assert_eq!(masks.lines().count(), 2, "{masks}");
     for line in masks.lines() {
         let (_, mask) = line.split_once(":\t").expect("a mask");
@@ -134,54 +126,33 @@ fn a_command_starts_with_the_default_action_of_every_signal() {
 
 #[test]
 fn commands_wait_for_the_descriptors_of_a_host_and_each_gets_its_input() {
-    let db = TestDatabase::migrated();
-    let (queue, folder) = (db.queue("w"), Folder::new(&db));
-    queue.enqueue_many(&Order::up_to(60)).unwrap();
-    let work = [
-        "--exec",
-        "cat >> $REDRIVE_JOB_ID",
-        "--slots",
-        "40",
-        "--drain",
-    ];
-    let limits = "ulimit -n 60; exec \"$@\"";
-    let (status, error) = worked(&db, &folder, limits, &work);
-    assert!(status.success(), "{error}");
-    let inputs: Vec<String> = fs::read_dir(&folder.0)
-        .unwrap()
-        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
-        .collect();
-    assert_eq!(inputs.len(), 60);
-    assert!(
-        inputs
-            .iter()
-            .all(|input| input.starts_with("{\"number\":") && input.ends_with("}\n")),
-        "{inputs:?}"
-    );
-    assert_eq!(db.open().listed(&LetterFilter::new()).len(), 0);
+    let host = Host::with_jobs(60);
+    let limited = "ulimit -n 60; exec \"$@\"";
+    let (code, error) = host.drains(limited, "cat >> $REDRIVE_JOB_ID", "--slots 40");
+    assert_eq!(code, Some(0), "{error}");
+    let files = fs::read_dir(&host.folder).unwrap();
+    let inputs = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    let inputs: BTreeSet<String> = inputs.collect();
+    let expected = (1..=60).map(|number| format!("{{\"number\":{number}}}\n"));
+    assert_eq!(inputs, expected.collect::<BTreeSet<_>>());
+    assert_eq!(in_state(&host.queue, LetterState::Open), 0);
 }
 
 #[test]
 fn a_worker_that_cannot_run_its_commands_says_why_and_starts_nothing() {
-    let db = TestDatabase::migrated();
-    let (queue, folder) = (db.queue("w"), Folder::new(&db));
-    fs::write(folder.0.join("plain"), "").unwrap();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    let work = |line: &str, command: &str| {
-        let line = format!("{line} exec \"$@\"");
-        let work = ["--exec", command, "--slots", "1", "--drain"];
-        worked(&db, &folder, &line, &work)
-    };
-    let (missing, gone) = ("does not exist", "mkdir gone; cd gone; rmdir ../gone;");
+    let host = Host::with_jobs(1);
+    fs::write(host.folder.join("plain"), "").unwrap();
+    let gone = "mkdir gone; cd gone; rmdir ../gone; exec \"$@\"";
+    let (here, missing) = ("exec \"$@\"", "does not exist");
     let no_file = "does not exist or is not executable";
     for (line, command, why) in [
-        ("", "./missing", &*format!("`./missing` {no_file}")),
-        ("", "./plain --now", &*format!("`./plain` {no_file}")),
-        ("", "no-such | cat", &*format!("`no-such` {missing}")),
+        (here, "./missing", &*format!("`./missing` {no_file}")),
+        (here, "./plain --now", &*format!("`./plain` {no_file}")),
+        (here, "no-such | cat", &*format!("`no-such` {missing}")),
         (gone, "true", "the working directory is gone"),
     ] {
-        let (status, error) = work(line, command);
-        assert_eq!(status.code(), Some(2), "{line} {command}: {error}");
+        let (code, error) = host.drains(line, command, "");
+        assert_eq!(code, Some(2), "{line} {command}: {error}");
         has(&error, why);
     }
     for command in [
@@ -190,26 +161,24 @@ fn a_worker_that_cannot_run_its_commands_says_why_and_starts_nothing() {
         "cd . && true",
         "'true'",
     ] {
-        queue.enqueue(&Order { number: 2 }).unwrap();
-        let (status, error) = work("", command);
-        assert!(status.success(), "{command}: {error}");
+        host.queue.enqueue(&Order { number: 2 }).unwrap();
+        let (code, error) = host.drains(here, command, "");
+        assert_eq!(code, Some(0), "{command}: {error}");
     }
-    assert_eq!(letters_in(&db.open(), "w", LetterState::Open), 0);
+    assert_eq!(in_state(&host.queue, LetterState::Open), 0);
 }
 
 #[test]
 fn a_worker_runs_without_its_standard_descriptors() {
-    let db = TestDatabase::migrated();
-    let (queue, folder) = (db.queue("w"), Folder::new(&db));
+    let host = Host::with_jobs(1);
     for line in [
         "exec \"$@\" <&- >&- 2>&-",
         "exec \"$@\" >/dev/full 2>/dev/full",
         "exec \"$@\" 2>&-",
     ] {
-        queue.enqueue(&Order { number: 1 }).unwrap();
-        let work = ["--exec", "cat > input", "--drain"];
-        let (status, _) = worked(&db, &folder, line, &work);
-        assert!(status.success(), "{line}: {status}");
-        assert_eq!(folder.file("input"), "{\"number\":1}\n", "{line}");
+        let (code, _) = host.drains(line, "cat > input", "");
+        assert_eq!(code, Some(0), "{line}");
+        assert_eq!(host.file("input"), "{\"number\":1}\n", "{line}");
+        host.queue.enqueue(&Order { number: 1 }).unwrap();
     }
 }
