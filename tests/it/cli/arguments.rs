@@ -83,6 +83,10 @@ dlq runs show 2 --limit 1 =>
 dlq protection set orders =>
 breaker open queue: =>
 breaker open x --for 0s =>
+erase =>
+erase orders --yes => needs a condition on the payload, or ids
+erase payload.tenant=42 class=Timeout --yes => not by class
+erase payload.tenant=42 state=open --yes => not by state
 queue limit q --reason x --rate fast => such as 100/1s, 5/m or 1000/30m
 queue limit q --reason x --rate 0/s => 0 starts; it must allow 1 to 1000000
 queue limit q --reason x --rate 1/90d => from 1 millisecond to 31 days

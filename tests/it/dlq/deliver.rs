@@ -56,34 +56,7 @@ fn a_delivery_takes_no_letter_that_its_filter_excludes() {
 }
 
 #[test]
-fn a_letter_in_delivery_is_locked_for_everyone_else() {
-    let (test, queue) = TestDatabase::with_orders();
-    let id = letters(&queue, 1)[0];
-    let db = queue.database();
-    let gate = Gate::new();
-    let sender = {
-        let (db, gate) = (test.open(), gate.clone());
-        thread::spawn(move || {
-            let sink = |_: &Letter| {
-                gate.pass();
-                Ok(())
-            };
-            delivers(&db, &LetterFilter::new(), &sink)
-        })
-    };
-    gate.wait_for(1);
-    let one = only(id);
-    assert_eq!(db.redrives(&one).skipped, [(id, Skip::Locked)]);
-    assert_eq!(db.discards(&one), []);
-    let second = |_: &Letter| -> Result<(), Failure> { panic!("it is locked") };
-    assert_eq!(delivers(db, &one, &second).skipped, [id]);
-    gate.open();
-    assert_eq!(sender.join().expect("the sender").delivered, [id]);
-    assert_eq!(letters_in(db, "orders", LetterState::Recovered), 1);
-}
-
-#[test]
-fn a_process_killed_in_delivery_leaves_the_letter_open() {
+fn a_process_killed_in_delivery_holds_its_letter_until_then_and_leaves_it_open() {
     let (test, queue, ids) = TestDatabase::with_letters(2);
     let db = queue.database();
     // The command of the sink runs until the file is gone.
@@ -101,6 +74,8 @@ fn a_process_killed_in_delivery_leaves_the_letter_open() {
     };
     let first = only(ids[0]);
     assert_eq!(delivers(db, &first, &counted).skipped, [ids[0]]);
+    assert_eq!(db.redrives(&first).skipped, [(ids[0], Skip::Locked)]);
+    assert_eq!(db.discards(&first), []);
     sender.kill();
     // The server notices and releases the letter.
     wait_until("the letter to be sent again", SOON, || {

@@ -254,25 +254,6 @@ fn a_letter_that_is_redriven_or_restored_during_an_erasure_is_erased() {
 }
 
 #[test]
-fn an_erasure_needs_a_condition_on_the_payload_or_an_id() {
-    let test = TestDatabase::migrated();
-    for (conditions, complaint) in [
-        ("orders", "needs a condition on the payload, or ids"),
-        ("payload.tenant=42 class=Timeout", "not by class"),
-        ("payload.tenant=42 state=open", "not by state"),
-    ] {
-        test.fails(2, format!("erase {conditions} --yes"))
-            .tells(complaint);
-    }
-    test.fails(2, "erase");
-    test.fails(1, "erase payload.tenant=42");
-    let (db, some) = (test.open(), tenant(42).limit(5));
-    for refused in [db.dlq().erasable(&some), db.dlq().erase(&some, &maria())] {
-        assert!(refused.expect_err("a limit").is_invalid());
-    }
-}
-
-#[test]
 fn a_dry_run_erases_nothing_and_sql_erases_in_one_transaction() {
     let test = TestDatabase::migrated();
     stage(&test);

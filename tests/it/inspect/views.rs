@@ -31,26 +31,3 @@ fn every_live_job_is_in_exactly_one_state_at_any_time() {
     stop(worker);
     assert!(looks > 10, "only {looks} looks");
 }
-
-#[test]
-fn a_completed_job_is_not_live_while_its_lease_lasts() {
-    let (test, queue) = TestDatabase::with_orders();
-    let jobs = vec![NewJob::new(&Hold {}).unwrap(), new_order(1)];
-    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(2)
-        .handle(gate.handler())
-        .runs(|_: &Job<Order>| Ok(()));
-    done(&worker, 1);
-    let lease = "SELECT job_count, cardinality(done) FROM redrive.leases";
-    let lease: (i32, i32) = test.client().row(lease, &[]);
-    assert_eq!(lease, (2, 1), "they share a lease");
-    let db = queue.database();
-    assert!(db.admin().job(ids[1]).unwrap().is_none());
-    assert_eq!(db.live(ids[0]).state, JobState::Leased);
-    assert_eq!(stats(db, "orders").expect("a busy queue").leased, 1);
-    assert_eq!(db.admin().cancel(ids[1]).unwrap(), Cancelled::NotLive);
-    gate.open();
-    assert_eq!(finish(&queue, worker).stats.done, 2);
-}

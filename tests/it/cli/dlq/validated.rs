@@ -3,6 +3,7 @@
 use redrive_tests::prelude::*;
 
 use super::super::{ready, with_letters};
+use crate::worker_process::program;
 
 /// A JSON Schema that accepts the first two orders.
 fn schema() -> TempFile {
@@ -38,12 +39,10 @@ fn validate_lists_the_ids_that_fail_or_pass() {
         .tells("letter 999 was not checked: it does not exist");
 
     // The schema can come from stdin.
-    let output = Command::new(env!("CARGO_BIN_EXE_test_cli"))
-        .args(["dlq", "validate", "orders", "--schema", "-"])
-        .env("DATABASE_URL", db.url())
-        .stdin(fs::File::open(schema.to_string()).expect("the schema"))
-        .output()
-        .expect("the command");
+    let mut from_stdin = program(db.url());
+    from_stdin.args(["dlq", "validate", "orders", "--schema", "-"]);
+    let file = fs::File::open(schema.to_string()).expect("the schema");
+    let output = from_stdin.stdin(file).output().expect("the command");
     has(
         String::from_utf8_lossy(&output.stdout),
         "2 would pass, 3 fail",

@@ -94,24 +94,3 @@ fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
     assert!(queue.letter(id).redacted.is_empty());
     assert_eq!(queue.redrives(&one).redriven, [id]);
 }
-
-#[test]
-fn redacted_letters_are_delivered_only_with_force() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    cards(db);
-    let id = redacted(&queue);
-    // The bytes of this failure are redacted.
-    let bytes = b"{4111111111111111".as_slice();
-    let event = ForeignFailure::new("kafka", "1", "orders", "charge", bytes);
-    db.captures(&event);
-    let sink = |_: &Letter| Ok(());
-    let all = LetterFilter::new();
-    let done = db.dlq().deliver(&all, &sink, &maria()).unwrap();
-    assert_eq!((done.delivered.len(), done.redacted.len()), (0, 2));
-    assert!(done.redacted.contains(&id));
-    let without_reason = db.dlq().deliver_forced(&all, &sink, &Operator::default());
-    assert!(without_reason.expect_err("no reason").is_invalid());
-    let done = db.dlq().deliver_forced(&all, &sink, &maria()).unwrap();
-    assert_eq!((done.delivered.len(), done.redacted.len()), (2, 0));
-}
