@@ -47,24 +47,3 @@ fn groups_are_merged_and_the_rule_is_removed() {
     db.run(format!("dlq groups rules apply {rule} --json"))
         .holds(&json!({"letters": 1}));
 }
-
-#[test]
-fn a_change_that_fails_names_the_groups_that_changed() {
-    let db = TestDatabase::migrated();
-    let [first, second] = ["card declined", "no such customer"].map(|m| group(&db, m));
-    // By conditions, the group with more letters changes first.
-    group(&db, "card declined");
-    let open = |id: &str| format!("group {id} is open\n");
-    db.run(format!("dlq groups reopen {second} {first} {second}"))
-        .prints(open(&second) + &open(&first));
-    let broken = format!(
-        "CREATE FUNCTION public.broken() RETURNS trigger LANGUAGE plpgsql
-             AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
-         CREATE TRIGGER broken BEFORE UPDATE ON redrive.groups FOR EACH ROW
-             WHEN (NEW.id = {second} AND NEW.state <> OLD.state) EXECUTE FUNCTION public.broken()"
-    );
-    db.client().sql(&broken);
-    db.fails(2, format!("dlq groups ack group={first},{second} --yes"))
-        .prints(format!("group {first} is acknowledged\n"))
-        .tells("broken");
-}
