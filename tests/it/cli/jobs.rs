@@ -190,12 +190,12 @@ fn enqueue_from_stdin(db: &TestDatabase, payload: &[u8]) -> Output {
 fn a_payload_on_stdin_that_is_too_large_is_refused_with_the_limit() {
     let (db, queue) = TestDatabase::with_orders();
     let text = |length: usize| format!("\"{}\"\n", "x".repeat(length - 2));
-    for length in [1024 * 1024 + 1, 1_100_000, 3_000_000] {
+    for length in [1024 * 1024 + 1, 3_000_000] {
         let output = enqueue_from_stdin(&db, text(length).as_bytes());
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{length}: {err}");
-        assert!(err.contains("the limit is 1"), "{length}: {err}");
-        assert!(!err.contains("not JSON"), "{length}: {err}");
+        has(&err, "the limit is 1");
+        lacks(&err, "not JSON");
     }
     assert_eq!(ready(&queue), 0);
     let output = enqueue_from_stdin(&db, text(1024 * 1024).as_bytes());

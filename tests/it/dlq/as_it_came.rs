@@ -180,18 +180,3 @@ fn letters_that_cannot_be_read_harm_no_others() {
     let ended = db.listed(&LetterFilter::new().limit(1000));
     assert!(ended.iter().all(|letter| letter.generation > 0));
 }
-
-#[test]
-fn an_edit_in_sql_keeps_the_limit_of_payloads() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 1);
-    let mut client = test.client();
-    for new in [
-        "to_jsonb(repeat('x', 1048577))",
-        "('[' || repeat('1e9999,', 1000) || '1]')::jsonb",
-    ] {
-        let edit = format!("SELECT redrive.edit_letter(id, {new}) FROM redrive.dead_letters");
-        client.refuses(&edit, &[], "the limit is 1048576");
-    }
-    assert_eq!(client.count("letter_versions"), 0);
-}

@@ -119,22 +119,6 @@ fn a_capture_stores_no_redacted_value() {
 }
 
 #[test]
-fn a_death_redacts_what_the_letter_has_of_earlier_ones() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (db, mut client) = (queue.database(), test.client());
-    let id = queue.enqueue(&charge()).unwrap();
-    die(&queue, declined);
-    let rejects = |_: &Letter| Err(declined());
-    db.dlq().deliver(&only(id), &rejects, &maria()).unwrap();
-    cards(db);
-    queue.redrives(&only(id));
-    die(&queue, || Failure::reject("no"));
-    is_redacted(db, id);
-    let letter: String = client.ask("SELECT to_jsonb(l)::text FROM redrive.dead_letters l", &[]);
-    assert!(!letter.contains(SECRET), "{letter}");
-}
-
-#[test]
 fn an_unreadable_payload_is_redacted_when_its_redriven_job_dies() {
     let (test, queue) = TestDatabase::with_orders();
     let (db, mut client) = (queue.database(), test.client());

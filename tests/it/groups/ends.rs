@@ -131,25 +131,6 @@ fn a_job_that_is_erased_or_loses_its_workers_too_often_passes_its_turn_on() {
 }
 
 #[test]
-fn a_running_job_that_is_cancelled_passes_its_turn_on() {
-    let (test, queue) = with_policy(CONTINUE);
-    let (gate, finished) = (kept::<Gate>(), kept::<Finished>());
-    let worker = worker(&queue).runs(finished.noting_unless(move |job| {
-        if job.payload().number != 1 {
-            return Ok(());
-        }
-        gate.pass();
-        Err(Failure::retry("cancelled"))
-    }));
-    let ids = enqueue_rounds(&queue, &["a"], 2);
-    gate.wait_for(1);
-    let jobs = queue.database().admin().jobs();
-    jobs.cancel(ids[0], &maria()).unwrap();
-    gate.open();
-    all_end(&test, &queue, worker, finished, &[2]);
-}
-
-#[test]
 fn a_settle_passes_on_the_turns_of_its_leases_and_of_no_other() {
     let (test, queue) = with_policy(CONTINUE);
     let mut client = test.client();

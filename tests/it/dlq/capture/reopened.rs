@@ -140,23 +140,6 @@ fn a_reopened_letter_is_redriven_with_its_new_content_in_the_next_generation() {
 }
 
 #[test]
-fn a_redriving_letter_is_not_changed_by_a_capture() {
-    let (_test, db) = TestDatabase::opened();
-    let id = db.captures_new(&failure("Timeout", "no answer"));
-    let one = only(id);
-    db.redrives(&one);
-    let other = failure("SchemaMismatch", "missing field");
-    is_known(&db, &other, id);
-    let answers = db.dlq().capture_many([&other]).unwrap();
-    assert_eq!(answers, [CaptureOutcome::Known(id)]);
-    let redriving = db.letter(id);
-    assert_eq!(redriving.state, LetterState::Redriving);
-    assert_eq!(redriving.seen, 1);
-    assert_eq!(&*redriving.error_class, "Timeout");
-    assert_eq!(groups(&db).len(), 1, "no group without a letter");
-}
-
-#[test]
 fn a_reopened_letter_keeps_no_value_that_a_newer_rule_redacts() {
     let (test, db) = TestDatabase::opened();
     let event =

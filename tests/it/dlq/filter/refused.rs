@@ -69,6 +69,8 @@ const WRONG: &str = r#"
     add_group_rule(1, 'error', NULL, '')             -- the actions error and payload need a pattern
     add_group_rule(1, 'payload', NULL, repeat('x', 1025)) -- need a pattern of 1 to 1024 bytes
     add_group_rule(1, 'class', NULL, 'x')            -- the actions error and payload need a pattern
+    edit_letter(1, to_jsonb(repeat('x', 1048577)))   -- the limit is 1048576
+    edit_letter(1, ('[' || repeat('1e9999,', 1000) || '1]')::jsonb) -- the limit is 1048576
     edit_letters('{1,1}', '{1,2}', NULL, NULL, 'x', 'me', '{}', 'set') -- letter 1 is given twice
     edit_letters('{1}', NULL, NULL, NULL, 'x', 'me', '{}', 'set') -- letter 1 needs a new payload
     edit_letters('{1,2}', '{1}', NULL, NULL, 'x', 'me', '{}', 'set') -- letter 2 needs a new payload
