@@ -67,6 +67,7 @@ dlq redrive orders --sample 0 =>
 dlq redrive orders --canary 0 =>
 dlq redrive orders --canary 5 --no-halt =>
 dlq redrive orders --validate =>
+dlq validate orders => no validator
 dlq redrive orders --deadline 5s => --exec
 dlq redrive orders --validate --exec '' --yes => the command is empty
 dlq deliver orders --exec '' --yes => the command is empty

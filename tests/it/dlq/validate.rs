@@ -89,17 +89,3 @@ fn captured_bytes_and_kinds_without_a_validator_are_reported_separately() {
     let found = db.dlq().validate(&of_orders(), &whole).unwrap();
     assert_eq!((found.passed, found.failed, found.unchecked), (2, 1, 0));
 }
-
-#[test]
-fn a_command_validates_letters() {
-    let (test, queue, _) = TestDatabase::with_letters(4);
-    let check = r#"grep -q '"number":[12]}' || { echo "no good: $REDRIVE_KIND $REDRIVE_CAUSE" >&2; exit 9; }"#;
-    ran(&test, &["dlq", "validate", "orders", "--exec", check])
-        .exits_with(1)
-        .shows("no good: order rejected")
-        .begins("2 would pass, 2 fail\n");
-    test.fails(2, "dlq validate orders").tells("no validator");
-    test.fails(1, "dlq validate nobody --exec true");
-    assert_eq!(in_state(&queue, LetterState::Open), 4);
-    assert_eq!(stats(queue.database(), "orders").expect("letters").open, 4);
-}
