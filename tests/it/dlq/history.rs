@@ -87,28 +87,9 @@ fn a_truncated_history_is_read_back_as_written() {
     }
 }
 
-/// Makes a letter with a worker whose handler fails with this.
-fn letter_of(test: &TestDatabase, failure: fn() -> Failure, redact: fn(&str) -> String) -> Letter {
-    let queue = test.queue("orders");
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let builder = worker(&queue).redact(redact);
-    let working = builder.runs(move |_: &Job<Order>| Err(failure()));
-    finish(&queue, working);
-    queue.letter(id)
-}
-
 #[test]
 fn the_group_stores_a_long_message_in_full() {
-    let test = TestDatabase::migrated();
-    let long = || Failure::reject(format!("begin {} end", "x".repeat(6000))).detail("cause");
-    let letter = letter_of(&test, long, str::to_owned);
-    let bytes = letter.error_message.len();
-    assert!(bytes <= 2048, "{bytes}");
-    let whole = format!("begin {} end\ncause", "x".repeat(6000));
-    assert_eq!(letter.error_detail.as_deref(), Some(&*whole));
-    assert!(letter.detail_is_shared);
-    // The same through a capture.
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let id = scalar(&mut client, "SELECT id FROM redrive.capture('s', '1', 'orders', 'order', 'x',
                  error_message => 'begin ' || repeat('y', 6000) || ' end', error_detail => 'cause')");
     let letter = test.open().letter(JobId::new(id));
@@ -119,9 +100,15 @@ fn the_group_stores_a_long_message_in_full() {
 
 #[test]
 fn text_removed_by_the_redaction_hook_is_not_stored() {
-    let test = TestDatabase::migrated();
-    let failure = || Failure::reject("card 4111").detail("the card was 4111");
-    let letter = letter_of(&test, failure, |text| text.replace("4111", "****"));
+    let (test, queue) = TestDatabase::with_orders();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let worker = worker(&queue).redact(|text| text.replace("4111", "****"));
+    let declined = |_: &Job<Order>| {
+        let failure = Failure::reject("card 4111");
+        Err(failure.detail("the card was 4111"))
+    };
+    finish(&queue, worker.runs(declined));
+    let letter = queue.letter(id);
     assert_eq!(letter.error_message, "card ****");
     assert_eq!(letter.error_detail.as_deref(), Some("the card was ****"));
     let message = letter.history[0].error_message.as_deref();

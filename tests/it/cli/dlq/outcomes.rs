@@ -46,16 +46,6 @@ fn a_redrive_waits_for_the_outcomes_and_fails_if_too_many_letters_die() {
 }
 
 #[test]
-fn a_run_that_skips_a_letter_exits_with_1() {
-    let (db, ..) = with_letters(2);
-    let key = "UPDATE redrive.dead_letters SET unique_key = 'k'";
-    db.client().sql(key);
-    db.fails(1, "dlq redrive orders --yes")
-        .shows("1 sent")
-        .shows("a live job holds its unique key");
-}
-
-#[test]
 fn a_drain_waits_until_a_run_that_skips_its_last_letters_has_ended() {
     let (db, ..) = with_letters(2);
     db.run("dlq redrive orders --detach --rate 1 --yes");

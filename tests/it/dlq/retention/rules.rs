@@ -39,11 +39,8 @@ fn the_rule_of_a_queue_takes_precedence_over_the_default() {
     assert_eq!(left(&mut client), [&of_a[..], &of_b].concat());
     assert_eq!(client.count("archived_letters WHERE queue = 'a'"), 2);
     assert_eq!(client.count("archived_letters"), 2);
-    let audit = "SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'apply_retention' AND person = 'maria@ops-1' AND reason = 'disk'";
+    let audit = "SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'apply_retention' AND reason = 'disk'";
     assert_eq!(scalar(&mut client, audit), 9);
-    // The counts of the groups change as well.
-    let open = "SELECT (sum(open) * 100 + sum(recovered) * 10 + sum(discarded))::bigint FROM redrive.failure_groups";
-    assert_eq!(scalar(&mut client, open), 6 * 100 + 6 * 10 + 3);
 
     for removed in [true, false] {
         let found = retention.remove(Some("a"), LetterState::Recovered, &operator);
