@@ -51,28 +51,21 @@ fn the_exit_status_of_a_command_decides_the_outcome_of_its_job() {
 }
 
 #[test]
-fn a_worker_names_its_class_version_and_backoff() {
+fn a_worker_takes_its_class_version_backoff_and_flood_guard() {
     let db = TestDatabase::migrated();
-    db.run("enqueue w k 1 --max-attempts 2");
+    for _ in 0..2 {
+        db.run("enqueue w k 1 --max-attempts 2");
+    }
     let command = "echo redrive-error-class: SchemaError >&2; echo field missing >&2; exit 1";
-    let work = format!("work w --exec '{command}' --drain");
+    let work = format!("work w --exec '{command}' --drain --slots 1");
     db.run(format!(
-        "{work} --backoff fixed:10ms --app-version 1.4.2 --flood-guard 100/1m"
+        "{work} --backoff fixed:10ms --app-version 1.4.2 --flood-guard 1/1h"
     ));
     let letter = &db.open().listed(&LetterFilter::new())[0];
     assert_eq!(&*letter.error_class, "SchemaError");
     assert_eq!(&*letter.error_message, "field missing");
     assert_eq!(letter.version.as_deref(), Some("1.4.2"));
     assert_eq!(letter.attempts, 2);
-}
-
-#[test]
-fn a_flood_guard_of_a_command_opens_the_breaker() {
-    let db = TestDatabase::migrated();
-    for _ in 0..2 {
-        db.run("enqueue w k 1 --max-attempts 1");
-    }
-    db.run("work w --exec 'exit 1' --drain --slots 1 --flood-guard 1/1h");
     assert_eq!(db.client().count("breakers"), 1);
 }
 

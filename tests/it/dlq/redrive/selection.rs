@@ -109,30 +109,6 @@ fn wrong_options_are_refused_before_a_letter_is_read() {
 }
 
 #[test]
-fn a_redrive_reports_letters_that_no_worker_would_claim() {
-    let (_test, queue, _) = TestDatabase::with_letters(3);
-    let db = queue.database();
-    let preview = |options: &RedriveOptions| {
-        let preview = db.dlq().preview_redrive(&LetterFilter::new(), options);
-        let preview = preview.unwrap();
-        assert_eq!((preview.letters(), preview.groups.len()), (3, 1));
-        let unserved = preview.blocked.unserved.iter();
-        let unserved = unserved.map(|to| format!("{} {} {}", to.queue, to.kind, to.letters));
-        unserved.collect::<Vec<_>>()
-    };
-    let here = RedriveOptions::new();
-    let there = RedriveOptions::new().to_queue("nowhere");
-    assert_eq!(preview(&here), ["orders order 3"]);
-    let other = worker(&queue).handle_kind("other", |_| Ok(())).started();
-    assert_eq!(preview(&here), ["orders order 3"], "it takes another kind");
-    let any = worker(&queue).handle_any(|_| Ok(())).started();
-    assert_eq!(preview(&here), [""; 0]);
-    assert_eq!(preview(&there), ["nowhere order 3"]);
-    stop(other);
-    stop(any);
-}
-
-#[test]
 fn only_force_with_a_reason_redrives_a_quarantined_letter() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
