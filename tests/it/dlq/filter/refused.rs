@@ -58,6 +58,11 @@ const WRONG: &str = r#"
     set_rate_limit('orders', 1, each_group => NULL) -- must be true or false
     pause_schedule('hourly', NULL) -- must be true or false
     set_protection('orders', 1, other_role => NULL) -- must be true or false
+    set_protection(' orders', 1)                     -- invalid queue name
+    set_protection('orders')                         -- a number of letters, not nothing
+    set_protection('orders', -1)                     -- a number of letters, not -1
+    set_protection('orders', roles => '{no_such_role}') -- a number of letters, not no_such_role
+    set_protection('orders', roles => '{NULL}')      -- a number of letters, not NULL
     add_redaction('orders', NULL, '{/card}', keep_types => NULL) -- must be true or false
     remove_rate_limit('orders', each_group => NULL) -- must be true or false
     repair(NULL) -- must be true or false

@@ -171,20 +171,3 @@ fn a_policy_redrives_no_more_than_its_role_could() {
         assert_eq!(scalar(&mut oncall, trigger), sent, "{protection:?}");
     }
 }
-
-#[test]
-fn a_protection_must_require_something() {
-    let (test, db) = TestDatabase::opened();
-    let owner = Operator::new("owner");
-    for nothing in [
-        Protection::new("orders"),
-        Protection::new("orders").role("no_such_role"),
-        Protection::new(" orders").approve_above(1),
-    ] {
-        let error = db.dlq().protect(&nothing, &owner).unwrap_err();
-        assert!(error.is_invalid(), "{nothing:?}: {error}");
-    }
-    let nobody = "SELECT redrive.set_protection('orders', roles => '{NULL}')";
-    test.client().refuses(nobody, &[], "not NULL");
-    assert!(db.dlq().protections().unwrap().is_empty());
-}
