@@ -5,17 +5,23 @@ use redrive_tests::prelude::*;
 use super::{LONG_AGO, adds_up, drive, live, next_due, run, slowly, start, unthrottled};
 
 #[test]
-fn a_locked_letter_is_retried() {
-    let (test, _, ids) = TestDatabase::with_letters(5);
-    let mut edit = test.locks(ids[2]);
+fn a_locked_letter_is_retried_until_the_run_gives_up() {
+    let (test, queue, ids) = TestDatabase::with_letters(5);
+    let (mut edit, _kept) = (test.locks(ids[2]), test.locks(ids[0]));
     let mut driver = start(&test, &unthrottled());
-    assert_eq!(driver.step().unwrap().sent, 4);
+    assert_eq!(driver.step().unwrap().sent, 3);
     let state = run(&test, driver.run());
-    assert_eq!((state.state, state.skipped), (RunState::Running, 1));
+    assert_eq!((state.state, state.skipped), (RunState::Running, 2));
     edit.sql("ROLLBACK");
-    assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
+    wait_until("the run to give up", SOON, || {
+        let sooner = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp()";
+        test.sql(sooner);
+        driver.step().unwrap().status == DriveStatus::Ended(RunState::Finished)
+    });
     let state = run(&test, driver.run());
-    assert_eq!((state.sent, state.skipped), (5, 0));
+    assert_eq!((state.sent, state.skipped), (4, 1));
+    let skips = queue.database().dlq().runs().skips(driver.run()).unwrap();
+    assert_eq!(skips, [(Skip::Locked, 1)]);
     adds_up(&test, driver.run());
 }
 
@@ -31,21 +37,6 @@ fn a_run_skips_a_letter_that_another_one_has_sent_and_that_died_again() {
     let skips = queue.database().dlq().runs().skips(second.run()).unwrap();
     assert_eq!(skips, [(Skip::DiedAgain, 2)]);
     adds_up(&test, second.run());
-}
-
-#[test]
-fn a_letter_that_stays_locked_is_reported() {
-    let (test, queue, ids) = TestDatabase::with_letters(2);
-    let _edit = test.locks(ids[0]);
-    let mut driver = start(&test, &unthrottled());
-    wait_until("the run to give up", SOON, || {
-        let sooner = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp()";
-        test.sql(sooner);
-        driver.step().unwrap().status == DriveStatus::Ended(RunState::Finished)
-    });
-    let skips = queue.database().dlq().runs().skips(driver.run()).unwrap();
-    assert_eq!(skips, [(Skip::Locked, 1)]);
-    adds_up(&test, driver.run());
 }
 
 #[test]
