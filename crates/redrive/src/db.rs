@@ -8,7 +8,6 @@ pub(crate) mod deadline;
 pub(crate) mod connection;
 pub(crate) mod url;
 pub(crate) mod spawn;
-pub(crate) mod host;
 pub(crate) mod pooler;
 pub(crate) mod abandoned;
 pub(crate) mod connector;

@@ -8,6 +8,7 @@ pub(crate) mod driver;
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use postgres::error::{DbError, Severity, SqlState};
@@ -227,11 +228,24 @@ impl Error {
 /// Classifies an error of the driver.
 fn kind_of_source(source: &postgres::Error) -> Kind {
     match source.as_db_error() {
-        _ if source.is_closed() => Kind::Lost,
+        _ if source.is_closed() || has_broken(source) => Kind::Lost,
         Some(server) if is_foreign_statement(server) => Kind::Pooled,
         Some(server) => kind_of(server.code()),
         None => kind_of_driver(&source.to_string()),
     }
+}
+
+/// Whether the connection broke. To the driver, this is an error of TLS while the encryption begins.
+fn has_broken(source: &postgres::Error) -> bool {
+    const BROKEN: [ErrorKind; 5] = [
+        ErrorKind::BrokenPipe,
+        ErrorKind::ConnectionAborted,
+        ErrorKind::ConnectionReset,
+        ErrorKind::TimedOut,
+        ErrorKind::UnexpectedEof,
+    ];
+    let cause = source.source().and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(|cause: &io::Error| BROKEN.contains(&cause.kind()))
 }
 
 /// Names the setting for a pooler that was found after the connections seemed to be private.

@@ -4,8 +4,10 @@
 //! lies between the driver and the socket, below TLS. When a read or a write would wait longer than
 //! the deadline of the connection, it fails; the driver then closes the connection and the call
 //! returns. The driver hands its socket only to its TLS connector, so an unencrypted connection has
-//! a connector too: one that adds nothing but the stream.
+//! a connector too: one that adds nothing but the stream. And it would ask for encryption without
+//! the stream, so the connector asks instead.
 
+use std::error::Error as StdError;
 use std::future::{Future, Ready, ready};
 use std::io::{Error as IoError, ErrorKind, Result as IoResult};
 use std::pin::Pin;
@@ -16,10 +18,13 @@ use std::time::Instant;
 use postgres::config::{Host, SslMode, SslNegotiation};
 use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use postgres::{Client, Config, Socket};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::db::tls::TlsConnector;
+
+/// The request for encryption, to which a server answers one byte.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// When the current call on a connection must have ended. `None`: no limit.
 #[derive(Clone, Debug, Default)]
@@ -36,32 +41,38 @@ impl CallDeadline {
     }
 }
 
-/// Returns whether connections with this configuration can have deadlines: over TCP, by host name.
-/// The driver shows its TLS connector no Unix socket.
+/// Returns whether connections with this configuration can have deadlines: over TCP. The driver shows
+/// its TLS connector no Unix socket.
 pub(crate) fn can_have_deadlines(config: &Config) -> bool {
     let is_tcp = |host: &Host| matches!(host, Host::Tcp(_));
-    !config.get_hosts().is_empty() && config.get_hosts().iter().all(is_tcp)
+    config.get_hosts().iter().all(is_tcp)
 }
 
-/// Opens a connection with a deadline.
+/// Opens a connection with a deadline, which is at first that of the attempt.
 pub(crate) fn connect(
     config: &Config,
     tls: TlsConnector,
+    until: Option<Instant>,
 ) -> Result<(Client, CallDeadline), postgres::Error> {
     let deadline = CallDeadline::default();
-    let client = if config.get_ssl_mode() == SslMode::Disable {
-        let mut config = config.clone();
-        // The driver calls the connector at once and sends the server no request for TLS.
-        config
-            .ssl_mode(SslMode::Require)
-            .ssl_negotiation(SslNegotiation::Direct);
+    deadline.set(until);
+    let is_encrypted = config.get_ssl_mode() == SslMode::Require;
+    let is_asked = is_encrypted && config.get_ssl_negotiation() == SslNegotiation::Postgres;
+    let mut config = config.clone();
+    // The driver calls the connector at once and sends the server no request for TLS.
+    config
+        .ssl_mode(SslMode::Require)
+        .ssl_negotiation(SslNegotiation::Direct);
+    let client = if is_encrypted {
         config.connect(WithDeadline {
-            tls: Unencrypted,
+            tls,
+            is_asked,
             deadline: deadline.clone(),
         })
     } else {
         config.connect(WithDeadline {
-            tls,
+            tls: Unencrypted,
+            is_asked,
             deadline: deadline.clone(),
         })
     }?;
@@ -72,12 +83,16 @@ pub(crate) fn connect(
 #[derive(Clone)]
 struct WithDeadline<T> {
     tls: T,
+    /// Whether the server is asked for encryption before it begins.
+    is_asked: bool,
     deadline: CallDeadline,
 }
 
 impl<T> MakeTlsConnect<Socket> for WithDeadline<T>
 where
     T: MakeTlsConnect<DeadlineStream>,
+    T::TlsConnect: Send + 'static,
+    <T::TlsConnect as TlsConnect<DeadlineStream>>::Future: Send,
 {
     type Stream = T::Stream;
     type TlsConnect = WithDeadline<T::TlsConnect>;
@@ -86,25 +101,50 @@ where
     fn make_tls_connect(&mut self, domain: &str) -> Result<Self::TlsConnect, T::Error> {
         Ok(WithDeadline {
             tls: self.tls.make_tls_connect(domain)?,
+            is_asked: self.is_asked,
             deadline: self.deadline.clone(),
         })
     }
 }
 
+/// The encryption of a connection, as it begins.
+type Connecting<S> =
+    Pin<Box<dyn Future<Output = Result<S, Box<dyn StdError + Send + Sync>>> + Send>>;
+
 impl<T> TlsConnect<Socket> for WithDeadline<T>
 where
-    T: TlsConnect<DeadlineStream>,
+    T: TlsConnect<DeadlineStream> + Send + 'static,
+    T::Future: Send,
 {
     type Stream = T::Stream;
-    type Error = T::Error;
-    type Future = T::Future;
+    type Error = Box<dyn StdError + Send + Sync>;
+    type Future = Connecting<T::Stream>;
 
-    fn connect(self, socket: Socket) -> T::Future {
-        self.tls.connect(DeadlineStream {
+    fn connect(self, socket: Socket) -> Connecting<T::Stream> {
+        let mut stream = DeadlineStream {
             socket,
             deadline: self.deadline,
             timer: None,
+        };
+        let (tls, is_asked) = (self.tls, self.is_asked);
+        Box::pin(async move {
+            if is_asked {
+                ask_for_encryption(&mut stream).await?;
+            }
+            let begun = tls.connect(stream).await;
+            begun.map_err(|error| -> Box<dyn StdError + Send + Sync> { error.into() })
         })
+    }
+}
+
+/// Asks the server for encryption. Reads no more than its answer, so nothing that was sent in plain text
+/// counts as encrypted.
+async fn ask_for_encryption(stream: &mut DeadlineStream) -> IoResult<()> {
+    stream.write_all(&SSL_REQUEST).await?;
+    stream.flush().await?;
+    match stream.read_u8().await? {
+        b'S' => Ok(()),
+        _ => Err(IoError::other("server does not support TLS")),
     }
 }
 

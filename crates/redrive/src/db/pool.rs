@@ -13,9 +13,10 @@ use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 use crate::db::abandoned::AbandonedCalls;
 use crate::db::caller::{Deadlines, SessionSource};
 use crate::db::connector::Connector;
-use crate::db::host;
 use crate::db::session::Session;
+use crate::db::spawn::refused;
 use crate::error::{Error, Result};
+use crate::job::caught::caught;
 
 /// The number of connections opened in parallel.
 const THREADS: usize = 3;
@@ -115,17 +116,16 @@ fn is_used_up(connections: u32, room: u32, abandoned: usize) -> bool {
 }
 
 fn open(connector: &Connector, connections: u32, timeout: Duration) -> Result<Pool<Connector>> {
-    const DOING: &str = "start the threads of a pool";
-    // The pool panics if it cannot start one.
-    host::check_threads(THREADS, DOING)?;
-    let threads = host::caught(DOING, || {
+    // The pool panics if the host refuses one.
+    let threads = caught(|| {
         // These threads end with the pool instead of with its last scheduled job.
         ScheduledThreadPool::builder()
             .num_threads(THREADS)
             .thread_name_pattern("redrive-pool-{}")
             .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
             .build()
-    })?;
+    });
+    let threads = threads.map_err(|_| refused("start the threads of a pool"))?;
     Ok(Pool::builder()
         .thread_pool(Arc::new(threads))
         .max_size(connections)

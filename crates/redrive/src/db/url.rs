@@ -9,12 +9,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Instant;
 
 use postgres::config::{Host, SslMode};
 use postgres::{Client, Config};
 
 use crate::db::connection::OwnConnection;
-use crate::db::deadline::{self, can_have_deadlines};
+use crate::db::deadline::{self, CallDeadline, can_have_deadlines};
 use crate::db::tls::{self, Identity, Roots, TlsConnector, Verification};
 use crate::db::url::tls_options::TlsOptions;
 use crate::error::{Error, Result};
@@ -61,19 +62,23 @@ impl ConnectOptions {
     /// *Unavailable* if the server cannot be reached; otherwise the error of the server or of the
     /// certificate check.
     pub fn connect(&self) -> Result<Client> {
-        self.config
-            .connect(self.connector.clone())
-            .map_err(not_connected)
+        self.open(None).map(|(client, _)| client)
     }
 
-    /// Opens a connection whose calls have a deadline, if the driver allows it.
-    pub(crate) fn connect_with_deadline(&self) -> Result<OwnConnection> {
-        if !can_have_deadlines(&self.config) {
-            return Ok(OwnConnection::new(self.connect()?, None));
-        }
-        let (client, deadline) =
-            deadline::connect(&self.config, self.connector.clone()).map_err(not_connected)?;
-        Ok(OwnConnection::new(client, Some(deadline)))
+    /// Opens a connection whose calls have a deadline, if the driver allows it. The attempt has this one.
+    pub(crate) fn connect_until(&self, until: Instant) -> Result<OwnConnection> {
+        let (client, deadline) = self.open(Some(until))?;
+        Ok(OwnConnection::new(client, deadline))
+    }
+
+    fn open(&self, until: Option<Instant>) -> Result<(Client, Option<CallDeadline>)> {
+        let tls = self.connector.clone();
+        let opened = match can_have_deadlines(&self.config) {
+            true => deadline::connect(&self.config, tls, until)
+                .map(|(client, deadline)| (client, Some(deadline))),
+            false => self.config.connect(tls).map(|client| (client, None)),
+        };
+        opened.map_err(not_connected)
     }
 
     /// Returns whether the connection is encrypted.
@@ -100,6 +105,12 @@ impl FromStr for ConnectOptions {
         let mut config = Config::from_str(&rest).map_err(|error| unreadable(&error))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(Error::invalid("the database URL has no host"));
+        }
+        if config.get_hosts().is_empty() {
+            // As libpq does. The driver checks a certificate against the name.
+            for address in config.get_hostaddrs().to_vec() {
+                config.host(&address.to_string());
+            }
         }
         let connector = match decide(words.mode.as_deref(), host_location(&config))? {
             None => {
