@@ -218,12 +218,24 @@ fn identity(words: &TlsOptions) -> Result<Option<Identity>> {
 /// Describes a bad URL without repeating any of it, because it may contain a password.
 fn unreadable(error: &postgres::Error) -> Error {
     let refused = Error::invalid("the database URL cannot be read");
-    match std::error::Error::source(error).map(ToString::to_string) {
+    let Some(cause) = std::error::Error::source(error).map(ToString::to_string) else {
+        return refused;
+    };
+    let is_part = |byte: u8| byte == b'_' || byte.is_ascii_lowercase();
+    match cause.strip_prefix("unknown option `") {
+        Some(name) if !name.trim_end_matches('`').bytes().all(is_part) => {
+            refused.with_advice(PERCENT_ENCODED)
+        }
+        Some(_) => refused.caused_by(cause),
         // This text names an option of the driver but not its value.
-        Some(cause) if cause.starts_with("invalid value for option") => refused.caused_by(cause),
-        Some(_) | None => refused,
+        None if cause.starts_with("invalid value for option") => refused.caused_by(cause),
+        None => refused,
     }
 }
+
+/// What to do about an option that may be a part of a password.
+const PERCENT_ENCODED: &str = "it has an unknown option; if it is part of a password, write special characters \
+                               percent-encoded, such as %3F for `?` and %26 for `&`";
 
 #[cfg(test)]
 mod tests {
@@ -303,5 +315,27 @@ mod tests {
         }
         let address: ConnectOptions = "postgres://me:s3cret@localhost/db".parse().expect("good");
         assert!(!format!("{address:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn an_unknown_option_or_character_is_named_and_a_password_is_not() {
+        for (bad, named) in [
+            ("postgres://host/db?passfile=/x", "`passfile`"),
+            ("postgres://host/db?sslmod=require", "`sslmod`"),
+            ("host=db requirepeer=postgres", "`requirepeer`"),
+            ("postgres://host/db?gssencmode=require", "`gssencmode`"),
+            (
+                "postgres://host/db?target_session_attr=any",
+                "`target_session_attr`",
+            ),
+            ("postgres://me:s3@cret@host/db", "%40"),
+            ("postgres://me:a@s3cret:1@host/db?sslmode=disable", "%40"),
+            ("postgres://me@host/db?S3cret=2", "percent-encoded"),
+        ] {
+            let error = bad.parse::<ConnectOptions>().expect_err(bad);
+            let said = format!("{error:#}");
+            assert!(error.is_invalid() && said.contains(named), "{said}");
+            assert!(!said.to_lowercase().contains("s3"), "{said}");
+        }
     }
 }

@@ -7,28 +7,6 @@ use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Result};
 
-/// The options of the driver, which it checks itself.
-const DRIVER: [&str; 18] = [
-    "user",
-    "password",
-    "dbname",
-    "options",
-    "application_name",
-    "sslnegotiation",
-    "host",
-    "hostaddr",
-    "port",
-    "connect_timeout",
-    "tcp_user_timeout",
-    "keepalives",
-    "keepalives_idle",
-    "keepalives_interval",
-    "keepalives_retries",
-    "target_session_attrs",
-    "channel_binding",
-    "load_balance_hosts",
-];
-
 /// Options of libpq with the values that ask for what redrive does anyway.
 const WITHOUT_EFFECT: [(&str, &[&str]); 5] = [
     (
@@ -53,54 +31,29 @@ pub(super) struct TlsOptions {
 impl TlsOptions {
     /// Stores a TLS option; the last value of a name counts. Returns the name and, if it differs, the
     /// value for the driver, unless the option is not the driver's.
-    ///
-    /// # Errors
-    /// If neither the driver nor redrive knows the option.
-    fn keep<'a>(
-        &mut self,
-        name: &'a str,
-        value: &str,
-    ) -> Result<Option<(&'a str, Option<&'static str>)>> {
+    fn keep<'a>(&mut self, name: &'a str, value: &str) -> Option<(&'a str, Option<&'static str>)> {
         let place = match name {
             "sslmode" => &mut self.mode,
             "sslrootcert" => &mut self.roots,
             "sslcert" => &mut self.certificate,
             "sslkey" => &mut self.key,
-            "keepalives_count" => return Ok(Some(("keepalives_retries", None))),
+            "keepalives_count" => return Some(("keepalives_retries", None)),
             // Both need a server that can write.
             "target_session_attrs" if value == "primary" => {
-                return Ok(Some((name, Some("read-write"))));
+                return Some((name, Some("read-write")));
             }
-            _ if DRIVER.contains(&name) => return Ok(Some((name, None))),
-            _ if is_without_effect(name, value) => return Ok(None),
-            _ => return Err(unknown(name)),
+            _ if is_without_effect(name, value) => return None,
+            // The driver refuses what it does not know.
+            _ => return Some((name, None)),
         };
         *place = Some(value.to_owned());
-        Ok(None)
+        None
     }
 }
 
 fn is_without_effect(name: &str, value: &str) -> bool {
     let mut known = WITHOUT_EFFECT.iter();
     known.any(|(option, values)| *option == name && values.contains(&value))
-}
-
-/// Names an unknown option, unless it may be a part of a password.
-fn unknown(name: &str) -> Error {
-    let is_name = name.len() <= 40
-        && name
-            .bytes()
-            .all(|byte| byte == b'_' || byte.is_ascii_lowercase());
-    Error::invalid(match is_name && !name.is_empty() {
-        true => format!(
-            "the database URL has the option `{name}`, or a value of it, that redrive does not support"
-        ),
-        false => {
-            "the database URL has an unknown option; if it is part of a password, write special \
-                  characters percent-encoded, such as %3F for `?` and %26 for `&`"
-                .to_owned()
-        }
-    })
 }
 
 /// Returns the URL without the TLS options, and the options.
@@ -136,7 +89,7 @@ fn of_url(url: &str) -> Result<(String, TlsOptions)> {
     let mut left = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if let Some((name, other)) = words.keep(name, &decoded(value)?)? {
+        if let Some((name, other)) = words.keep(name, &decoded(value)?) {
             left.push(format!("{name}={}", other.unwrap_or(value)));
         }
     }
@@ -167,7 +120,7 @@ fn of_words(text: &str) -> Result<(String, TlsOptions)> {
         let name = rest[..end].trim_end();
         let after = rest[end + 1..].trim_start();
         let (value, length) = value(after).ok_or_else(unreadable)?;
-        if let Some((name, other)) = words.keep(name, &value)? {
+        if let Some((name, other)) = words.keep(name, &value) {
             left.push_str(name);
             left.push('=');
             left.push_str(other.unwrap_or(&after[..length]));
@@ -251,27 +204,6 @@ mod tests {
             "host=db password=\\",
         ] {
             take(bad).expect_err(bad);
-        }
-    }
-
-    #[test]
-    fn an_unknown_option_or_character_is_named_and_a_password_is_not() {
-        for (bad, named) in [
-            ("postgres://host/db?passfile=/x", "`passfile`"),
-            ("postgres://host/db?sslmod=require", "`sslmod`"),
-            ("host=db requirepeer=postgres", "`requirepeer`"),
-            ("postgres://host/db?gssencmode=require", "`gssencmode`"),
-            (
-                "postgres://host/db?target_session_attr=any",
-                "`target_session_attr`",
-            ),
-            ("postgres://me:s3@cret@host/db", "%40"),
-            ("postgres://me:a@s3cret:1@host/db?sslmode=disable", "%40"),
-            ("postgres://me@host/db?S3cret=2", "percent-encoded"),
-        ] {
-            let error = take(bad).expect_err(bad);
-            error.assert_invalid(named);
-            assert!(!error.to_string().to_lowercase().contains("s3"), "{error}");
         }
     }
 }
