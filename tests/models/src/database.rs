@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::abandoned::AbandonedCalls;
 use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
 use crate::db::pool_share::PoolShares;
 use crate::db::pooler::Pooler;
@@ -79,14 +78,12 @@ impl Database {
 
     fn source(&self) -> SessionSource {
         let server = Arc::clone(&self.0);
-        SessionSource::new(
-            AbandonedCalls::default(),
-            Deadlines::ByThread,
-            move |_| match server.is_unreachable() {
+        SessionSource::new(Deadlines::ByThread, move |_| {
+            match server.is_unreachable() {
                 true => Err(Error::unavailable("could not connect to the database")),
                 false => Ok(Session::new(Arc::clone(&server))),
-            },
-        )
+            }
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Abandoned calls: the caller gave up, and the server has not answered yet.
 //!
-//! Such a call cannot be ended, because the driver reads until its connection breaks. The library
-//! counts them to know what they hold and to bound their number.
+//! Unless its connection has a deadline, such a call cannot be ended, because the driver reads until the
+//! connection breaks. The library counts attempts to connect to bound their number.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ const BEGUN: u8 = 1;
 const OVER: u8 = 2;
 const GIVEN_UP: u8 = 3;
 
-/// One call, shared by its caller and the thread that makes it.
-#[derive(Clone, Debug)]
+/// One call, shared by its caller and the thread that makes it. By default, nobody counts it.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CallTicket {
     phase: Arc<AtomicU8>,
     abandoned: AbandonedCalls,

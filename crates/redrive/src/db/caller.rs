@@ -4,15 +4,15 @@
 //! [connection](crate::db::deadline) ends its calls at the deadline, a call runs on the thread that
 //! makes it. Otherwise (a pool of the user, a Unix socket, or a caller inside an async runtime, where
 //! the driver panics) it runs on a dedicated thread: the caller waits with the deadline and abandons
-//! the thread, with its connection, when it expires. The thread ends when the server answers or the
-//! connection breaks.
+//! the thread, with its connection, when it expires. The thread ends when the server answers, the
+//! connection breaks or its own deadline passes.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::abandoned::{AbandonedCalls, CallTicket};
+use crate::db::abandoned::CallTicket;
 use crate::db::session::Session;
 use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
@@ -40,20 +40,16 @@ type OpenSession = dyn Fn(Duration) -> Result<Session> + Send + Sync;
 pub(crate) struct SessionSource {
     open: Arc<OpenSession>,
     deadlines: Deadlines,
-    /// Abandoned calls that still hold a session.
-    abandoned: AbandonedCalls,
 }
 
 impl SessionSource {
     pub(crate) fn new(
-        abandoned: AbandonedCalls,
         deadlines: Deadlines,
         open: impl Fn(Duration) -> Result<Session> + Send + Sync + 'static,
     ) -> SessionSource {
         SessionSource {
             open: Arc::new(open),
             deadlines,
-            abandoned,
         }
     }
 
@@ -145,10 +141,9 @@ impl DbCaller {
             return Ok(());
         }
         let calls = self.start()?;
-        let ticket = self.here.source.abandoned.ticket();
         // The first call reports an error.
         _ = calls.send(Box::new(move |session| {
-            _ = session.run(&ticket, work_of(|_| Ok(())));
+            _ = session.run(&CallTicket::default(), None, work_of(|_| Ok(())));
         }));
         self.calls = Some(calls);
         Ok(())
@@ -165,10 +160,10 @@ impl DbCaller {
         deadline: Duration,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let work = work_of(work);
+        let (work, until) = (work_of(work), from_now(deadline));
         let answer = match self.runs_here() {
-            true => self.call_here(doing, deadline, work),
-            false => self.call_there(doing, deadline, &mut || false, work),
+            true => self.call_here(doing, deadline, until, work),
+            false => self.call_there(doing, deadline, Some(until), &mut || false, work),
         };
         answer_of(doing, answer)
     }
@@ -178,15 +173,16 @@ impl DbCaller {
     }
 
     /// Runs `work` on this thread.
-    fn call_here(&mut self, doing: &str, deadline: Duration, work: Work) -> Result<Answer> {
-        let until = from_now(deadline);
+    fn call_here(
+        &mut self,
+        doing: &str,
+        deadline: Duration,
+        until: Instant,
+        work: Work,
+    ) -> Result<Answer> {
         let called = panic::catch_unwind(AssertUnwindSafe(|| self.here.run_until(until, work)));
         match called {
-            // What the server said is definite, however late.
-            Ok(Err(error)) if Instant::now() >= until && error.is_lost() => {
-                Err(no_answer(doing, deadline).caused_by(error))
-            }
-            Ok(result) => result,
+            Ok(result) => unless_late(doing, deadline, until, result),
             Err(_) => Err(driver_panicked(doing)),
         }
     }
@@ -200,23 +196,24 @@ impl DbCaller {
         mut goes_on: impl FnMut() -> bool,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let answer = self.call_there(doing, deadline, &mut goes_on, work_of(work));
+        let answer = self.call_there(doing, deadline, None, &mut goes_on, work_of(work));
         answer_of(doing, answer)
     }
 
-    /// Runs `work` on the dedicated thread.
+    /// Runs `work` on the dedicated thread, and ends it at `until` if the connection can.
     fn call_there(
         &mut self,
         doing: &str,
         deadline: Duration,
+        until: Option<Instant>,
         goes_on: &mut dyn FnMut() -> bool,
         work: Work,
     ) -> Result<Answer> {
         let (reply, answer) = bounded(1);
-        let ticket = self.here.source.abandoned.ticket();
+        let ticket = CallTicket::default();
         let mine = ticket.clone();
         let call: Call = Box::new(move |session| {
-            let result = session.run(&mine, work);
+            let result = session.run(&mine, until, work);
             mine.end();
             // The caller may have given up.
             _ = reply.send(result);
@@ -240,7 +237,10 @@ impl DbCaller {
         match answered {
             Ok(result) => {
                 self.calls = Some(calls);
-                result
+                match until {
+                    Some(until) => unless_late(doing, deadline, until, result),
+                    None => result,
+                }
             }
             Err(RecvTimeoutError::Timeout) => Err(match ticket.abandon() {
                 true => no_answer(doing, deadline),
@@ -259,6 +259,21 @@ impl DbCaller {
             }
         })?;
         Ok(calls)
+    }
+}
+
+/// Says that the deadline ended a call. What the server said is definite, however late.
+fn unless_late(
+    doing: &str,
+    deadline: Duration,
+    until: Instant,
+    result: Result<Answer>,
+) -> Result<Answer> {
+    match result {
+        Err(error) if Instant::now() >= until && error.is_lost() => {
+            Err(no_answer(doing, deadline).caused_by(error))
+        }
+        result => result,
     }
 }
 
@@ -298,7 +313,7 @@ impl CallSession {
     }
 
     /// Makes a call that its caller may abandon.
-    fn run(&mut self, ticket: &CallTicket, work: Work) -> Result<Answer> {
+    fn run(&mut self, ticket: &CallTicket, until: Option<Instant>, work: Work) -> Result<Answer> {
         let opened = self.take(|| Duration::MAX)?;
         if !ticket.begin() {
             // The caller gave up before the call started. The session goes back to the pool.
@@ -306,6 +321,7 @@ impl CallSession {
                 "the call was abandoned before it got a connection",
             ));
         }
+        opened.0.set_deadline(until);
         self.run_on(opened, work)
     }
 
@@ -350,17 +366,11 @@ impl Drop for CallSession {
             return;
         };
         session.set_deadline(Some(from_now(LEAVE_TIMEOUT)));
-        // No caller waits for this.
-        let ticket = self.source.abandoned.ticket();
-        ticket.begin();
-        ticket.abandon();
         if let Err(error) = session.unpin() {
             log::debug!(
                 "a connection could not be reset before it was returned to the pool: {error:#}"
             );
         }
-        drop(session);
-        ticket.end();
     }
 }
 
@@ -379,7 +389,7 @@ mod tests {
             (Deadlines::ByThread, false),
         ] {
             let caller = std::thread::current().id();
-            let source = SessionSource::new(AbandonedCalls::default(), deadlines, move |_| {
+            let source = SessionSource::new(deadlines, move |_| {
                 let here = std::thread::current().id() == caller;
                 Err(Error::unavailable(here.to_string()))
             });
@@ -416,7 +426,7 @@ mod tests {
     fn a_connection_is_used_again_unless_its_call_panicked() {
         for deadlines in [Deadlines::ByConnection, Deadlines::ByThread] {
             let (discarded, seen) = bounded(1);
-            let source = SessionSource::new(AbandonedCalls::default(), deadlines, move |_| {
+            let source = SessionSource::new(deadlines, move |_| {
                 Ok(Session::new(Box::new(Unused(discarded.clone()))))
             });
             let mut db = DbCaller::new("test", source, SessionUse::PerCall);
@@ -443,7 +453,7 @@ mod tests {
             }
             Err(Error::unavailable("none"))
         };
-        let source = SessionSource::new(AbandonedCalls::default(), Deadlines::ByConnection, open);
+        let source = SessionSource::new(Deadlines::ByConnection, open);
         let mut db = DbCaller::new("test", source, SessionUse::PerCall);
         db.warm().expect("a thread");
         let error = db
@@ -457,7 +467,7 @@ mod tests {
     #[test]
     fn what_the_server_says_is_reported_however_late() {
         let source = || {
-            SessionSource::new(AbandonedCalls::default(), Deadlines::ByConnection, |_| {
+            SessionSource::new(Deadlines::ByConnection, |_| {
                 Ok(Session::new(Box::new(Unused(bounded(1).0))))
             })
         };
@@ -476,12 +486,11 @@ mod tests {
     #[test]
     fn an_unanswered_call_is_abandoned_and_the_next_gets_a_new_thread() {
         let (release, blocked) = bounded::<()>(0);
-        let silent =
-            SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, move |_| {
-                // Returns when the test drops its side.
-                _ = blocked.recv();
-                Err(Error::unavailable("late"))
-            });
+        let silent = SessionSource::new(Deadlines::ByThread, move |_| {
+            // Returns when the test drops its side.
+            _ = blocked.recv();
+            Err(Error::unavailable("late"))
+        });
         let mut db = DbCaller::new("test", silent, SessionUse::PerCall);
         let mut asks = |within| {
             db.call("ask", within, |_| Ok(()))

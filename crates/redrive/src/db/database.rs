@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use postgres::Client;
 use r2d2::{ManageConnection, Pool};
 
-use crate::db::abandoned::AbandonedCalls;
 use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
 use crate::db::connection::ForeignConnection;
 use crate::db::pool_share::PoolShares;
@@ -112,14 +111,12 @@ impl Database {
         M::Error: 'static,
     {
         let (connections, timeout) = (pool.max_size(), pool.connection_timeout());
-        let source =
-            SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, move |_| {
-                let connection = pool.get().map_err(|error| {
-                    Error::unavailable("could not get a connection to the database")
-                        .caused_by(error)
-                })?;
-                Ok(Session::new(Box::new(ForeignConnection(connection))))
-            });
+        let source = SessionSource::new(Deadlines::ByThread, move |_| {
+            let connection = pool.get().map_err(|error| {
+                Error::unavailable("could not get a connection to the database").caused_by(error)
+            })?;
+            Ok(Session::new(Box::new(ForeignConnection(connection))))
+        });
         let timeouts = Timeouts {
             connect: timeout,
             ..DEFAULT_TIMEOUTS
@@ -304,9 +301,7 @@ mod tests {
 
     #[test]
     fn no_more_callers_are_kept_than_can_work() {
-        let silent = SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, |_| {
-            Err(Error::unavailable("none"))
-        });
+        let silent = SessionSource::new(Deadlines::ByThread, |_| Err(Error::unavailable("none")));
         let db = Database::over(&silent, Pooler::Session, 2, DEFAULT_TIMEOUTS);
         let (all, barrier) = (5, Arc::new(std::sync::Barrier::new(5)));
         std::thread::scope(|scope| {

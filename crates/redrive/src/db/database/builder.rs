@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::db::connector::Connector;
 use crate::db::database::{DEFAULT_CONNECTIONS, DEFAULT_TIMEOUTS, Database, Timeouts};
-use crate::db::pool::ReplaceablePool;
+use crate::db::pool;
 use crate::db::pooler::Pooler;
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
@@ -123,17 +123,12 @@ impl DatabaseBuilder {
             (None, Pooler::Session) => connector.private(),
             (Some(_), _) | (None, Pooler::Transaction) => connector,
         };
-        let pool = ReplaceablePool::new(connector, self.connections, timeout)?;
+        let source = pool::open(connector, self.connections, timeout)?;
         let timeouts = Timeouts {
             connect: timeout,
             ..self.timeouts
         };
-        Ok(Database::over(
-            &pool.source(),
-            pooler,
-            self.connections,
-            timeouts,
-        ))
+        Ok(Database::over(&source, pooler, self.connections, timeouts))
     }
 }
 
