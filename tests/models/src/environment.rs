@@ -8,13 +8,12 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::breakers::BreakerState;
 use crate::database::Database;
 use crate::job::failure::Failure;
 use crate::job::job::Job;
 use crate::pipeline::queue::Queue;
 use crate::scenario;
-use crate::server::{Lease, Server, Stored, Tables};
+use crate::server::{QUEUE, Server, Stored};
 use crate::sync::{Instant, clock, thread};
 use crate::worker::{StopReport, Worker, WorkerBuilder};
 
@@ -36,15 +35,8 @@ struct Attempts {
     /// The number of running handlers, and the largest so far.
     running: usize,
     most_running: usize,
-    /// The number of running probes of all workers.
-    probes: usize,
-    /// Attempts after the first one.
-    charged: Vec<String>,
     broken: Vec<String>,
 }
-
-/// How long after another worker opened a breaker a worker may still start jobs.
-const BREAKER_DELAY: Duration = Duration::from_millis(1500);
 
 /// How a handler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +44,6 @@ pub(crate) enum End {
     Done,
     Retry,
     Reject,
-    Outage,
 }
 
 /// A server, and the attempts of all handlers.
@@ -95,7 +86,7 @@ impl Environment {
         &self,
         plan: impl Fn(i64) -> (Duration, End) + Send + Sync + 'static,
     ) -> WorkerBuilder {
-        let queue = Queue::new(&Database::of(&self.server), "q").expect("a valid name");
+        let queue = Queue::new(&Database::of(&self.server), QUEUE).expect("a valid name");
         let env = self.clone();
         Worker::builder(&queue)
             .slots(SLOTS)
@@ -113,21 +104,14 @@ impl Environment {
     fn handle(&self, job: &Job<Box<RawValue>>, time: Duration, end: End) -> Result<(), Failure> {
         let id = job.id().get();
         let lease: Uuid = serde_json::from_str(job.payload().get()).expect("the lease");
-        let begun = self.begin(id, lease);
-        if job.attempt() > 1 {
-            let charged = format!("job {id} runs attempt {}", job.attempt());
-            self.attempts().charged.push(charged);
-        }
+        let suspect_of = self.begin(id, lease);
         thread::sleep(time);
         let mut attempts = self.attempts();
         attempts.running -= 1;
-        if let Some((worker, crashes)) = begun.suspect_of {
+        if let Some((worker, crashes)) = suspect_of {
             let suspects = attempts.suspects.entry(worker).or_default();
             let at = suspects.iter().position(|other| *other == crashes);
             suspects.swap_remove(at.expect("it began"));
-        }
-        if begun.probe.is_some() {
-            attempts.probes -= 1;
         }
         match end {
             End::Done => {
@@ -136,12 +120,12 @@ impl Environment {
             }
             End::Retry => Err(Failure::retry("again").after(Duration::from_millis(20))),
             End::Reject => Err(Failure::reject("never")),
-            End::Outage => Err(Failure::outage("down")),
         }
     }
 
-    /// Records that a handler begins, and checks that its worker holds the lease.
-    fn begin(&self, id: i64, lease: Uuid) -> Begun {
+    /// Records that a handler begins, and checks that its worker holds the lease. Returns the worker and the crashes
+    /// of a suspect.
+    fn begin(&self, id: i64, lease: Uuid) -> Option<(Uuid, i16)> {
         let now = Instant::now();
         let mut tables = self.server.tables();
         tables.note(|| format!("job {id} begins in lease {lease}"));
@@ -163,20 +147,6 @@ impl Environment {
         attempts.running += 1;
         attempts.most_running = attempts.most_running.max(attempts.running);
         let mut suspect_of = None;
-        let probe = tables.leases.get(&lease).and_then(|lease| lease.probe);
-        if probe.is_some() {
-            attempts.probes += 1;
-            if attempts.probes > 1 {
-                attempts
-                    .broken
-                    .push(format!("two probes run at once, one is job {id}"));
-            }
-        }
-        if let Some(lease) = tables.leases.get(&lease) {
-            let violation = breaker_violation(&tables, lease, now);
-            let violation = violation.map(|text| format!("job {id} {text}"));
-            attempts.broken.extend(violation);
-        }
         match held {
             Some((worker, Some(until), Some(crashes), false)) if until > now => {
                 if crashes > 0 {
@@ -200,7 +170,7 @@ impl Environment {
                 .broken
                 .push(format!("job {id} begins twice in lease {lease}"));
         }
-        Begun { suspect_of, probe }
+        suspect_of
     }
 
     /// Waits until no job is live.
@@ -284,16 +254,6 @@ impl Environment {
         }
     }
 
-    /// Checks that no outage charged an attempt.
-    pub(crate) fn check_no_charges(&self) {
-        let attempts = self.attempts();
-        assert!(
-            attempts.charged.is_empty(),
-            "{}",
-            attempts.charged.join("\n")
-        );
-    }
-
     /// Checks that no lease is left. After a silence a late renewal may recreate a worker's row,
     /// which then stays for one lease.
     pub(crate) fn check_no_leases(&self) {
@@ -301,35 +261,4 @@ impl Environment {
         let leases = &tables.leases;
         assert!(leases.is_empty(), "leases are left: {leases:?}");
     }
-}
-
-/// A running attempt.
-struct Begun {
-    /// Its worker and crashes, if the job is a suspect.
-    suspect_of: Option<(Uuid, i16)>,
-    /// The number of its probe, if it is one.
-    probe: Option<i64>,
-}
-
-/// Returns the rule that a job of this lease breaks if it begins now, because of a breaker.
-fn breaker_violation(tables: &Tables, lease: &Lease, now: Instant) -> Option<String> {
-    let open = tables.breakers.values();
-    let open = open.filter(|breaker| breaker.state != BreakerState::Closed);
-    for breaker in open {
-        let is_allowed = breaker.state == BreakerState::HalfOpen
-            && breaker.prober == Some(lease.worker)
-            && lease.probe == Some(breaker.probes);
-        let is_late = now > breaker.opened_at + BREAKER_DELAY;
-        match lease.probe {
-            Some(_) if is_allowed => {}
-            Some(number) => {
-                return Some(format!(
-                    "is probe {number}, which its worker does not hold: {breaker:?}"
-                ));
-            }
-            None if is_late => return Some(format!("begins while a breaker is open: {breaker:?}")),
-            None => {}
-        }
-    }
-    None
 }

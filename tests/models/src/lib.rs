@@ -118,7 +118,6 @@ pub(crate) use job::payload::{MAX_PAYLOAD_BYTES, Payload};
 pub(crate) use pipeline::queue::Queue;
 pub(crate) use worker::{HandlerOptions, Worker, WorkerBuilder};
 
-mod breakers;
 mod database;
 mod sync;
 mod rows;

@@ -4,7 +4,6 @@ mod deadlines;
 
 use std::time::Duration;
 
-use crate::breakers::BreakerState;
 use crate::environment::{End, Environment, LAST_CHANCE};
 use crate::scenario::{random, random_time};
 use crate::server::Health;
@@ -180,36 +179,6 @@ pub fn outage() {
     }
     env.check();
     env.check_no_leases();
-}
-
-/// A dependency of all jobs is down for the first seconds, under two workers. Each one may open the
-/// breaker, probe, and close it.
-pub fn breaker() {
-    let env = Environment::new(6, 4 * MS);
-    let down_for = random_time(6 * SECOND);
-    let until = Instant::now() + down_for;
-    let plan = move |_| {
-        let end = match Instant::now() < until {
-            true => End::Outage,
-            false => End::Done,
-        };
-        (random_time(30 * MS), end)
-    };
-    let worker = || env.worker(plan).breaker_threshold(2).start();
-    let workers = [(); 2].map(|()| worker().expect("a worker"));
-    env.wait_until_drained();
-    let [one, other] = workers;
-    env.stop(one, SECOND);
-    env.end(other, SECOND);
-    env.check_no_charges();
-    let tables = env.server.tables();
-    assert_eq!(tables.done.len(), 6, "an outage must not end a job");
-    let breaker = tables.breakers.get("queue:q");
-    if down_for > SECOND {
-        let breaker = breaker.expect("a breaker");
-        assert_eq!(breaker.state, BreakerState::Closed, "{breaker:?}");
-        assert!(breaker.openings >= 1 && breaker.probes >= 1, "{breaker:?}");
-    }
 }
 
 /// A large claim waits behind two slow jobs while the server is silent for longer than a lease.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::breakers::Breaker;
 use crate::error::{Error, Result};
 use crate::rows::Row;
 use crate::scenario::random_time;
@@ -14,6 +13,9 @@ use crate::session::Parameter;
 use crate::statements;
 use crate::sync::Instant;
 use crate::sync::clock;
+
+/// The queue of all jobs.
+pub(crate) const QUEUE: &str = "q";
 
 /// A job.
 #[derive(Clone, Debug)]
@@ -30,8 +32,6 @@ pub(crate) struct Lease {
     pub(crate) claimed_at: Instant,
     pub(crate) jobs: Vec<Stored>,
     pub(crate) done: BTreeSet<i64>,
-    /// The number of the probe that claimed it.
-    pub(crate) probe: Option<i64>,
 }
 
 /// The row of a worker.
@@ -49,20 +49,6 @@ impl WorkerRow {
     }
 }
 
-/// The number of notifications so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NotificationCounts {
-    pub(crate) jobs: u64,
-    pub(crate) breakers: u64,
-}
-
-/// The channel of a notification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Channel {
-    Jobs,
-    Breakers,
-}
-
 /// The tables of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
@@ -73,10 +59,8 @@ pub(crate) struct Tables {
     pub(crate) workers: BTreeMap<Uuid, WorkerRow>,
     pub(crate) done: BTreeSet<i64>,
     pub(crate) dead: BTreeSet<i64>,
-    pub(crate) breakers: BTreeMap<String, Breaker>,
-    /// A probe that a worker has taken but not used for a claim yet.
-    pub(crate) taken_probe: Option<(Uuid, i64)>,
-    pub(crate) notified: NotificationCounts,
+    /// The number of notifications of jobs so far.
+    pub(crate) notified: u64,
     /// The statements that took effect, printed with a failure.
     pub(crate) log: Vec<String>,
 }
@@ -137,10 +121,6 @@ impl Server {
         }
     }
 
-    pub(crate) fn queue(&self) -> &'static str {
-        "q"
-    }
-
     /// Never blocks, because all threads of a schedule share one system thread.
     pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
@@ -159,25 +139,15 @@ impl Server {
         self.health() == Health::Unreachable
     }
 
-    pub(crate) fn notifications(&self) -> NotificationCounts {
+    pub(crate) fn notifications(&self) -> u64 {
         self.tables().notified
     }
 
-    /// Waits for the next notification after these. Returns `None` after the timeout.
-    pub(crate) fn wait_for_notification(
-        &self,
-        received: NotificationCounts,
-        timeout: Duration,
-    ) -> Option<Channel> {
+    /// Waits for the next notification after this many. Returns `None` after the timeout.
+    pub(crate) fn wait_for_notification(&self, received: u64, timeout: Duration) -> Option<()> {
         let next = || {
-            if !matches!(self.health(), Health::Healthy | Health::Slow) {
-                return None;
-            }
-            let sent = self.notifications();
-            match sent.jobs > received.jobs {
-                true => Some(Channel::Jobs),
-                false => (sent.breakers > received.breakers).then_some(Channel::Breakers),
-            }
+            let is_up = matches!(self.health(), Health::Healthy | Health::Slow);
+            (is_up && self.notifications() > received).then_some(())
         };
         clock::wait(Some(Instant::now() + timeout), next)
     }
@@ -195,7 +165,7 @@ impl Server {
                 tables.ready.insert(id, job);
             }
             tables.enqueued.extend(ids);
-            tables.notified.jobs += u64::from(notify);
+            tables.notified += u64::from(notify);
             tables.note(|| format!("enqueued {ids:?}, notified: {notify}"));
         });
     }

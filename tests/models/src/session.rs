@@ -8,10 +8,10 @@ use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::{ToSql, Type};
 
 pub(crate) use crate::db::sql::Parameter;
-use crate::db::sql::{self, Sql};
+use crate::db::sql::Sql;
 use crate::error::{Error, Result};
 use crate::rows::Row;
-use crate::server::{Channel, NotificationCounts, Server};
+use crate::server::{QUEUE, Server};
 use crate::sync::Instant;
 
 pub(crate) struct Session {
@@ -102,7 +102,7 @@ impl Session {
 pub(crate) struct Client {
     server: Arc<Server>,
     /// The notifications received so far; `None` while it does not listen.
-    received: Option<NotificationCounts>,
+    received: Option<u64>,
 }
 
 impl Client {
@@ -124,34 +124,22 @@ impl Client {
     }
 
     pub(crate) fn transaction(&mut self) -> std::result::Result<Transaction<'_>, postgres::Error> {
-        Ok(Transaction {
-            server: Arc::clone(&self.server),
-            session: PhantomData,
-        })
+        Ok(Transaction(PhantomData))
     }
 }
 
-/// A handler's transaction. Statements take effect at once, because no scenario rolls back.
-pub struct Transaction<'a> {
-    server: Arc<Server>,
-    session: PhantomData<&'a mut Client>,
-}
+/// A handler's transaction. No scenario has one.
+pub struct Transaction<'a>(PhantomData<&'a mut Client>);
 
 impl Transaction<'_> {
     pub(crate) fn query_typed(
         &mut self,
         text: &str,
-        parameters: &[(&(dyn ToSql + Sync), Type)],
+        _: &[(&(dyn ToSql + Sync), Type)],
     ) -> std::result::Result<Vec<Row>, postgres::Error> {
-        let own = [&sql::BEGIN_OWN, &sql::SETTLE_OWN];
-        let own = own.into_iter().find(|own| own.text == text);
-        let name = own.expect("a statement of a handler's transaction").name;
-        let parameters: Vec<Parameter<'_>> = parameters.iter().map(|(value, _)| *value).collect();
-        Ok(self.server.execute(name, &parameters))
+        panic!("the model does not implement `{text}` in a transaction")
     }
 
-    /// Only settings. No lock of the model makes a statement wait.
-    #[expect(clippy::unused_self, reason = "as the driver's")]
     pub(crate) fn batch_execute(&mut self, _: &str) -> std::result::Result<(), postgres::Error> {
         Ok(())
     }
@@ -184,35 +172,21 @@ impl FallibleIterator for Iter<'_> {
         let Some(received) = &mut self.0.received else {
             return Ok(None);
         };
-        let Some(channel) = self.0.server.wait_for_notification(*received, self.1) else {
-            return Ok(None);
-        };
-        match channel {
-            Channel::Jobs => received.jobs += 1,
-            Channel::Breakers => received.breakers += 1,
-        }
-        Ok(Some(Notification {
-            channel,
-            payload: self.0.server.queue().to_owned(),
-        }))
+        let next = self.0.server.wait_for_notification(*received, self.1);
+        *received += u64::from(next.is_some());
+        Ok(next.map(|()| Notification))
     }
 }
 
-/// A notification of new jobs or of a changed breaker.
-pub(crate) struct Notification {
-    channel: Channel,
-    payload: String,
-}
+/// A notification of new jobs.
+pub(crate) struct Notification;
 
 impl Notification {
     pub(crate) fn channel(&self) -> &'static str {
-        match self.channel {
-            Channel::Jobs => "redrive_ready",
-            Channel::Breakers => "redrive_breaker",
-        }
+        "redrive_ready"
     }
 
-    pub(crate) fn payload(&self) -> &str {
-        &self.payload
+    pub(crate) fn payload(&self) -> &'static str {
+        QUEUE
     }
 }

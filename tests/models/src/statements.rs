@@ -9,7 +9,6 @@ use std::time::Duration;
 use postgres::types::Type;
 use uuid::Uuid;
 
-use crate::breakers;
 use crate::rows::{Row, parameter};
 use crate::server::Tables;
 use crate::session::Parameter;
@@ -25,8 +24,6 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "measure_queue" => vec![claim::small_queue()],
         "settle_done" => settle::settle_done(tables, given),
         "settle" => settle::settle(tables, given),
-        "begin_own" => vec![settle::begin_own()],
-        "settle_own" => settle::settle_own(tables, given),
         "release" => lease::release(tables, given),
         "locked_leases" => lease::locked_leases(tables, given),
         "give_back" => lease::give_back(tables, given),
@@ -55,12 +52,9 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
                 .with("bytes", Type::INT8, &0_i64),
         ],
         "other_workers" => lease::other_workers(tables, given),
-        "trip_breaker" => breakers::trip(tables, given),
-        "open_breakers" => breakers::open(tables),
-        "take_probe" => breakers::take_probe(tables, given),
-        "end_probe" => breakers::end_probe(tables, given),
         "durability" => vec![durability()],
-        "unserved" | "end_transactions" | "count_chores" | "store_delayed_mark" => Vec::new(),
+        "open_breakers" | "unserved" | "end_transactions" | "count_chores"
+        | "store_delayed_mark" => Vec::new(),
         other => panic!("the model does not implement the statement `{other}`"),
     };
     let is_logged = match name {

@@ -42,7 +42,6 @@ scenarios! {
     blocked_slot 1
     dropped 1
     outage 4
-    breaker 4
     lost_trust 10
     flood 20
 }

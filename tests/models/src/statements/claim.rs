@@ -21,10 +21,6 @@ pub(super) fn claim(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let last_chance: i32 = parameter(given, 13, &Type::INT4);
     let mut first_suspect: Option<i32> = None;
     let is_excluded = is_excluded(except);
-    let probe = tables
-        .taken_probe
-        .take_if(|(whose, _)| *whose == worker)
-        .map(|(_, number)| number);
     let mut taken = Vec::new();
     for job in tables.ready.values().filter(|_| !is_excluded) {
         if i64::try_from(taken.len()).unwrap_or(i64::MAX) >= limit {
@@ -45,7 +41,7 @@ pub(super) fn claim(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     }
     let hand_out = |job: Stored| {
         let own = (job.crashes > 0 || !alone.is_empty()).then(Uuid::new_v4);
-        lease(tables, job, own, shared, worker, probe)
+        lease(tables, job, own, shared, worker)
     };
     taken.into_iter().map(hand_out).collect()
 }
@@ -71,7 +67,7 @@ pub(super) fn claim_one(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row
         true => None,
         false => tables.ready.values().find(|job| job.crashes == 0).cloned(),
     };
-    let first = first.map(|job| lease(tables, job, None, shared, worker, None));
+    let first = first.map(|job| lease(tables, job, None, shared, worker));
     first.into_iter().collect()
 }
 
@@ -82,7 +78,6 @@ fn lease(
     own: Option<Uuid>,
     shared: Uuid,
     worker: Uuid,
-    probe: Option<i64>,
 ) -> Row {
     tables.ready.remove(&job.id);
     job.attempt += 1;
@@ -94,7 +89,6 @@ fn lease(
         claimed_at: Instant::now(),
         jobs: Vec::new(),
         done: BTreeSet::new(),
-        probe,
     });
     lease.jobs.push(job);
     row

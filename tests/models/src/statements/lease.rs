@@ -87,7 +87,7 @@ pub(super) fn give_back(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row
 fn wake(tables: &mut Tables, caller: Option<Uuid>, rows: &[Row]) {
     let waits = |(id, worker): (&Uuid, &WorkerRow)| worker.is_notified() && Some(*id) != caller;
     if !rows.is_empty() && tables.workers.iter().any(waits) {
-        tables.notified.jobs += 1;
+        tables.notified += 1;
     }
 }
 

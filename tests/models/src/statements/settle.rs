@@ -1,11 +1,10 @@
 //! The statements that settle leases.
 
 use std::collections::BTreeSet;
-use std::time::SystemTime;
 
 use postgres::types::Type;
 
-use super::{ids, milliseconds, uuid, uuids};
+use super::{ids, milliseconds, uuids};
 use crate::rows::{Row, parameter};
 use crate::server::{Stored, Tables};
 use crate::session::Parameter;
@@ -74,21 +73,4 @@ pub(super) fn settle(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
         }
     }
     rows
-}
-
-pub(super) fn settle_own(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
-    let Some(lease) = tables.leases.remove(&uuid(given, 1)) else {
-        return Vec::new();
-    };
-    tables.done.extend(lease.jobs.iter().map(|job| job.id));
-    vec![Row::default().with("xid", Type::TEXT, &"1")]
-}
-
-pub(super) fn begin_own() -> Row {
-    Row::default()
-        .with("server_started", Type::TIMESTAMPTZ, &SystemTime::UNIX_EPOCH)
-        .with("pid", Type::INT4, &1_i32)
-        .with("began", Type::TIMESTAMPTZ, &SystemTime::UNIX_EPOCH)
-        .with("is_read_only", Type::BOOL, &false)
-        .with("keeps_snapshot", Type::BOOL, &false)
 }
