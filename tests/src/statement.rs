@@ -17,14 +17,21 @@ pub fn statement(name: &str) -> &'static str {
 }
 
 /// Running statements that must succeed.
-pub trait Sql {
+pub trait Sql: GenericClient {
     /// Runs statements without parameters.
-    fn sql(&mut self, statements: &str);
+    #[track_caller]
+    fn sql(&mut self, statements: &str) {
+        answered(statements, self.batch_execute(statements));
+    }
 
     /// Runs a statement with parameters.
-    fn change(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)]);
+    #[track_caller]
+    fn change(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)]) {
+        answered(statement, self.execute(statement, values));
+    }
 
     /// Returns the number of rows of a table of the schema, or of those that meet its condition.
+    #[track_caller]
     fn count(&mut self, table: &str) -> i64 {
         self.ask(&format!("SELECT count(*) FROM redrive.{table}"), &[])
     }
@@ -38,23 +45,45 @@ pub trait Sql {
     }
 
     /// Returns the first column of a query.
-    fn column<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<T>;
+    #[track_caller]
+    fn column<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<T> {
+        let rows = answered(query, self.query(query, values));
+        rows.iter().map(|row| row.get(0)).collect()
+    }
 
     /// Returns the rows of a query.
-    fn rows<T: Columns>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<T>;
+    #[track_caller]
+    fn rows<T: Columns>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<T> {
+        let rows = answered(query, self.query(query, values));
+        rows.iter().map(T::of).collect()
+    }
 
     /// Returns the only row of a query.
-    fn row<T: Columns>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T;
+    #[track_caller]
+    fn row<T: Columns>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T {
+        T::of(&answered(query, self.query_one(query, values)))
+    }
 
     /// Returns the first column of the only row of a query.
-    fn ask<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T;
+    #[track_caller]
+    fn ask<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T {
+        answered(query, self.query_one(query, values)).get(0)
+    }
 
     /// Runs a statement that must fail with an answer of the server.
     ///
     /// # Panics
     ///
     /// If it succeeds, or neither the code nor the message of the answer says this.
-    fn refuses(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)], says: &str);
+    #[track_caller]
+    fn refuses(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)], says: &str) {
+        let error = match self.query(statement, values) {
+            Ok(rows) => panic!("not refused, but {} rows: {statement}", rows.len()),
+            Err(error) => error,
+        };
+        let (code, said) = (error.code().map_or("?", SqlState::code), refusal(&error));
+        has(format!("{code} {said}: {statement}"), says);
+    }
 
     /// Runs statements that must fail: each line of the table is put in the place of `@`, and names after ` -- ` what
     /// the answer says.
@@ -73,49 +102,7 @@ pub trait Sql {
     }
 }
 
-impl<C: GenericClient> Sql for C {
-    #[track_caller]
-    fn sql(&mut self, statements: &str) {
-        answered(statements, self.batch_execute(statements));
-    }
-
-    #[track_caller]
-    fn change(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)]) {
-        answered(statement, self.execute(statement, values));
-    }
-
-    #[track_caller]
-    fn column<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<T> {
-        let rows = answered(query, self.query(query, values));
-        rows.iter().map(|row| row.get(0)).collect()
-    }
-
-    #[track_caller]
-    fn rows<T: Columns>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> Vec<T> {
-        let rows = answered(query, self.query(query, values));
-        rows.iter().map(T::of).collect()
-    }
-
-    #[track_caller]
-    fn row<T: Columns>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T {
-        T::of(&answered(query, self.query_one(query, values)))
-    }
-
-    #[track_caller]
-    fn ask<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T {
-        answered(query, self.query_one(query, values)).get(0)
-    }
-
-    #[track_caller]
-    fn refuses(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)], says: &str) {
-        let error = match self.query(statement, values) {
-            Ok(rows) => panic!("not refused, but {} rows: {statement}", rows.len()),
-            Err(error) => error,
-        };
-        let (code, said) = (error.code().map_or("?", SqlState::code), refusal(&error));
-        has(format!("{code} {said}: {statement}"), says);
-    }
-}
+impl<C: GenericClient> Sql for C {}
 
 #[track_caller]
 fn answered<T>(statement: &str, answer: Result<T, postgres::Error>) -> T {
