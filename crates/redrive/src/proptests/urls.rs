@@ -42,19 +42,4 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn a_remote_host_is_never_contacted_without_tls_unless_configured(
-        host in "[a-z]{1,8}(\\.[a-z]{2,4})?|[0-9]{1,3}\\.[0-9]{1,3}\\.[0-9]{1,3}\\.[0-9]{1,3}",
-        mode in proptest::option::of(text()),
-    ) {
-        let is_here = host == "localhost" || host.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback());
-        let mode_word = mode.as_deref().map_or_else(String::new, |mode| {
-            let encoded = percent_encoding::percent_encode(mode.as_bytes(), percent_encoding::NON_ALPHANUMERIC);
-            format!("?sslmode={encoded}")
-        });
-        if let Ok(address) = format!("postgres://me@{host}/shop{mode_word}").parse::<ConnectOptions>() {
-            prop_assert!(address.is_encrypted() || is_here || mode.as_deref() == Some("disable"));
-        }
-    }
 }
