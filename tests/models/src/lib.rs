@@ -64,7 +64,6 @@ mod library {
         pub(crate) mod sql;
         pub(crate) mod pooler;
         pub(crate) mod spawn;
-        pub(crate) mod abandoned;
         pub(crate) mod run;
         pub(crate) mod caller;
         pub(crate) mod column;

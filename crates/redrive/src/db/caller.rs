@@ -12,11 +12,11 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::abandoned::CallTicket;
 use crate::db::session::Session;
 use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
 use crate::job::wait::from_now;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::{Instant, in_async_runtime};
 
@@ -143,7 +143,7 @@ impl DbCaller {
         let calls = self.start()?;
         // The first call reports an error.
         _ = calls.send(Box::new(move |session| {
-            _ = session.run(&CallTicket::default(), None, work_of(|_| Ok(())));
+            _ = session.run(&AtomicBool::new(false), None, work_of(|_| Ok(())));
         }));
         self.calls = Some(calls);
         Ok(())
@@ -210,13 +210,11 @@ impl DbCaller {
         work: Work,
     ) -> Result<Answer> {
         let (reply, answer) = bounded(1);
-        let ticket = CallTicket::default();
-        let mine = ticket.clone();
+        let begins = Arc::new(AtomicBool::new(false));
+        let has_begun = Arc::clone(&begins);
         let call: Call = Box::new(move |session| {
-            let result = session.run(&mine, until, work);
-            mine.end();
             // The caller may have given up.
-            _ = reply.send(result);
+            _ = reply.send(session.run(&begins, until, work));
         });
         let calls = match self.calls.take() {
             Some(calls) => calls,
@@ -242,7 +240,7 @@ impl DbCaller {
                     None => result,
                 }
             }
-            Err(RecvTimeoutError::Timeout) => Err(match ticket.abandon() {
+            Err(RecvTimeoutError::Timeout) => Err(match has_begun.swap(true, Ordering::SeqCst) {
                 true => no_answer(doing, deadline),
                 false => no_connection(doing, deadline),
             }),
@@ -313,9 +311,9 @@ impl CallSession {
     }
 
     /// Makes a call that its caller may abandon.
-    fn run(&mut self, ticket: &CallTicket, until: Option<Instant>, work: Work) -> Result<Answer> {
+    fn run(&mut self, begins: &AtomicBool, until: Option<Instant>, work: Work) -> Result<Answer> {
         let opened = self.take(|| Duration::MAX)?;
-        if !ticket.begin() {
+        if begins.swap(true, Ordering::SeqCst) {
             // The caller gave up before the call started. The session goes back to the pool.
             return Err(Error::unavailable(
                 "the call was abandoned before it got a connection",

@@ -5,14 +5,14 @@
 //! deadline.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 use postgres::SimpleQueryMessage;
 use uuid::Uuid;
 
-use crate::db::abandoned::AbandonedCalls;
 use crate::db::connection::OwnConnection;
 use crate::db::deadline::can_have_deadlines;
 use crate::db::pooler::Pooler;
@@ -25,9 +25,9 @@ use crate::job::wait::from_now;
 /// The maximum number of abandoned attempts. They end when the server or the name server does.
 const MAX_ABANDONED: usize = 16;
 
-/// The abandoned attempts of the whole process, because each attempt to reach a silent server may come from a new
-/// handle.
-static CONNECTING: LazyLock<AbandonedCalls> = LazyLock::new(AbandonedCalls::default);
+/// The abandoned attempts of the whole process that have not ended, because each attempt to reach a silent server may
+/// come from a new handle.
+static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
 /// Opens connections to one server.
 #[derive(Clone)]
@@ -119,21 +119,21 @@ impl Connector {
         &self,
         connect: impl FnOnce(&ConnectOptions, Instant) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if CONNECTING.calls() >= MAX_ABANDONED {
+        if ABANDONED.load(Ordering::SeqCst) >= MAX_ABANDONED {
             return Err(self.no_answer());
         }
         let (until, address) = (from_now(self.timeout), self.address.clone());
         let (reply, answer) = bounded(1);
-        let ticket = CONNECTING.ticket();
-        let mine = ticket.clone();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
         spawn("redrive-connect", move || {
-            if mine.begin() {
-                // The driver panics if the host refuses what it needs.
-                let connected = caught(|| connect(&address, until));
-                mine.end();
-                // If the caller gave up, this drops the connection.
-                _ = reply
-                    .send(connected.unwrap_or_else(|_| Err(refused("connect to the database"))));
+            // The driver panics if the host refuses what it needs.
+            let connected = caught(|| connect(&address, until))
+                .unwrap_or_else(|_| Err(refused("connect to the database")));
+            match ends.swap(true, Ordering::SeqCst) {
+                false => _ = reply.send(connected),
+                // The caller gave up.
+                true => _ = ABANDONED.fetch_sub(1, Ordering::SeqCst),
             }
         })?;
         match answer.recv_deadline(until) {
@@ -143,7 +143,11 @@ impl Connector {
             }
             Ok(connected) => connected,
             Err(_) => {
-                ticket.abandon();
+                // Counted first, so that the end of the attempt finds the count to take back.
+                ABANDONED.fetch_add(1, Ordering::SeqCst);
+                if is_over.swap(true, Ordering::SeqCst) {
+                    ABANDONED.fetch_sub(1, Ordering::SeqCst);
+                }
                 Err(self.no_answer())
             }
         }
