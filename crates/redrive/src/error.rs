@@ -23,8 +23,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The kinds are private, so that new ones break no program. Use the predicates. `{:#}` displays the
 /// causes too, in one line. Where it says that *the database fails*, the database rejects a statement, cannot be
 /// reached, or does not answer in time. What an operation has committed in batches before an error stays.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: Kind,
     message: String,
@@ -166,16 +168,6 @@ impl Error {
     pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
         self.0.source = Some(Arc::from(source.into()));
         self
-    }
-
-    /// Returns the same error for another caller that waited for the same answer.
-    pub(crate) fn shared(&self) -> Error {
-        let Inner {
-            kind,
-            message,
-            source,
-        } = &*self.0;
-        Error::new(*kind, message.clone(), source.clone())
     }
 
     /// Converts an error of the driver while connecting or migrating, which does not say to migrate.

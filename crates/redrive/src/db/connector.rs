@@ -111,7 +111,7 @@ impl Connector {
 
     /// Returns why the pool has no connection, if the last attempt failed.
     pub(crate) fn trouble(&self) -> Option<Error> {
-        lock(&self.trouble).as_ref().map(Error::shared)
+        lock(&self.trouble).clone()
     }
 
     /// Connects within the deadline, on a thread that is abandoned then.
@@ -177,7 +177,7 @@ impl r2d2::ManageConnection for Connector {
             return Ok(first);
         }
         let opened = self.open();
-        *lock(&self.trouble) = opened.as_ref().err().map(Error::shared);
+        *lock(&self.trouble) = opened.as_ref().err().cloned();
         opened
     }
 

@@ -1,7 +1,5 @@
 //! TLS with verification of the server, by rustls.
 
-use std::path::PathBuf;
-
 /// What to verify of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verification {
@@ -11,22 +9,16 @@ pub(crate) enum Verification {
     CertificateAndName,
 }
 
-/// Which roots to trust.
-#[derive(Clone, Debug)]
-pub(crate) enum Roots {
-    /// Those of the operating system.
-    System,
-    /// Those in this PEM file.
-    File(PathBuf),
-}
-
-/// The client certificate.
-#[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    /// A PEM file with the certificate and its chain.
-    pub(crate) certificate: PathBuf,
-    /// A PEM file with its key.
-    pub(crate) key: PathBuf,
+/// The TLS options of a database URL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsOptions {
+    pub(crate) mode: Option<String>,
+    /// A PEM file with the roots to trust. `None` or `system`: those of the operating system.
+    pub(crate) roots: Option<String>,
+    /// A PEM file with the client certificate and its chain.
+    pub(crate) certificate: Option<String>,
+    /// A PEM file with the key of the client certificate.
+    pub(crate) key: Option<String>,
 }
 
 /// Returns what to do about a refused server, for a cause that does not say it.
@@ -81,7 +73,6 @@ pub(crate) use without::{TlsConnector, connector, none};
 
 #[cfg(feature = "tls")]
 mod with_rustls {
-    use std::path::Path;
     use std::sync::Arc;
 
     use rustls::client::WebPkiServerVerifier;
@@ -93,7 +84,7 @@ mod with_rustls {
         CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     };
 
-    use super::{Identity, Roots, Verification};
+    use super::{TlsOptions, Verification};
     use crate::error::{Error, Result};
 
     /// The driver's TLS connector.
@@ -111,14 +102,10 @@ mod with_rustls {
     }
 
     /// A connector that verifies as required.
-    pub(crate) fn connector(
-        trust: Verification,
-        roots: &Roots,
-        identity: Option<&Identity>,
-    ) -> Result<TlsConnector> {
+    pub(crate) fn connector(trust: Verification, options: &TlsOptions) -> Result<TlsConnector> {
         let unusable = |error| Error::invalid("TLS cannot be set up").caused_by(error);
         let provider = Arc::new(ring::default_provider());
-        let roots = Arc::new(trusted(roots)?);
+        let roots = Arc::new(trusted(options.roots.as_deref())?);
         let chain = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
             .build()
             .map_err(|error| {
@@ -133,26 +120,26 @@ mod with_rustls {
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(AnyName { chain })),
         };
-        let config = match identity {
-            None => builder.with_no_client_auth(),
-            Some(identity) => builder
+        let config = match (&options.certificate, &options.key) {
+            (None, None) => builder.with_no_client_auth(),
+            (Some(certificate), Some(key)) => builder
                 .with_client_auth_cert(
-                    certificates(&identity.certificate)?,
-                    PrivateKeyDer::from_pem_file(&identity.key)
-                        .map_err(|error| unreadable(&identity.key, error))?,
+                    certificates(certificate)?,
+                    PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, error))?,
                 )
                 .map_err(unusable)?,
+            _ => return Err(Error::invalid("sslcert and sslkey must be set together")),
         };
         Ok(TlsConnector::new(config))
     }
 
-    fn trusted(roots: &Roots) -> Result<RootCertStore> {
+    fn trusted(roots: Option<&str>) -> Result<RootCertStore> {
         let (found, whose) = match roots {
-            Roots::File(file) => (certificates(file)?, file.display().to_string()),
-            Roots::System => {
+            None | Some("system") => {
                 let found = rustls_native_certs::load_native_certs();
-                (found.certs, "the operating system".to_owned())
+                (found.certs, "the operating system")
             }
+            Some(file) => (certificates(file)?, file),
         };
         let mut store = RootCertStore::empty();
         let (good, _) = store.add_parsable_certificates(found);
@@ -164,14 +151,14 @@ mod with_rustls {
         }
     }
 
-    fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>> {
         CertificateDer::pem_file_iter(file)
             .and_then(Iterator::collect)
             .map_err(|error| unreadable(file, error))
     }
 
-    fn unreadable(file: &Path, error: rustls::pki_types::pem::Error) -> Error {
-        Error::invalid(format!("{} cannot be read", file.display())).caused_by(error)
+    fn unreadable(file: &str, error: rustls::pki_types::pem::Error) -> Error {
+        Error::invalid(format!("{file} cannot be read")).caused_by(error)
     }
 
     /// Verifies the certificate chain but not the host name.
@@ -232,7 +219,7 @@ mod with_rustls {
 
 #[cfg(not(feature = "tls"))]
 mod without {
-    use super::{Identity, Roots, Verification};
+    use super::{TlsOptions, Verification};
     use crate::error::{Error, Result};
 
     pub(crate) type TlsConnector = postgres::NoTls;
@@ -241,11 +228,7 @@ mod without {
         postgres::NoTls
     }
 
-    pub(crate) fn connector(
-        _: Verification,
-        _: &Roots,
-        _: Option<&Identity>,
-    ) -> Result<TlsConnector> {
+    pub(crate) fn connector(_: Verification, _: &TlsOptions) -> Result<TlsConnector> {
         Err(Error::invalid(
             "this connection needs TLS, but the program was built without the feature `tls` of \
              redrive; enable it or set sslmode=disable",

@@ -7,7 +7,6 @@ mod tls_options;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
 
@@ -16,8 +15,7 @@ use postgres::{Client, Config};
 
 use crate::db::connection::OwnConnection;
 use crate::db::deadline::{self, CallDeadline, can_have_deadlines};
-use crate::db::tls::{self, Identity, Roots, TlsConnector, Verification};
-use crate::db::url::tls_options::TlsOptions;
+use crate::db::tls::{self, TlsConnector, Verification};
 use crate::error::{Error, Result};
 
 /// Where a PostgreSQL server is and how to connect to it: a URL, or keywords such as `host=db
@@ -119,7 +117,7 @@ impl FromStr for ConnectOptions {
             }
             Some(trust) => {
                 config.ssl_mode(SslMode::Require);
-                tls::connector(trust, &roots(&words), identity(&words)?.as_ref())?
+                tls::connector(trust, &words)?
             }
         };
         Ok(ConnectOptions { config, connector })
@@ -194,24 +192,6 @@ fn decide(mode: Option<&str>, host_location: HostLocation) -> Result<Option<Veri
         (Some(_), _) => Err(Error::invalid(
             "unknown sslmode; expected disable, verify-ca, verify-full, require, allow or prefer",
         )),
-    }
-}
-
-fn roots(words: &TlsOptions) -> Roots {
-    match words.roots.as_deref() {
-        None | Some("system") => Roots::System,
-        Some(file) => Roots::File(PathBuf::from(file)),
-    }
-}
-
-fn identity(words: &TlsOptions) -> Result<Option<Identity>> {
-    match (&words.certificate, &words.key) {
-        (None, None) => Ok(None),
-        (Some(certificate), Some(key)) => Ok(Some(Identity {
-            certificate: certificate.into(),
-            key: key.into(),
-        })),
-        _ => Err(Error::invalid("sslcert and sslkey must be set together")),
     }
 }
 

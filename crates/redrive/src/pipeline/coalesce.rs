@@ -181,7 +181,7 @@ impl Coalescer {
                 Ok(ids) => ids
                     .get(index)
                     .map_or_else(|| Answer::Unknown(self.no_id()), |id| Answer::Stored(*id)),
-                Err(error) if error.is_unavailable() => Answer::Unknown(error.shared()),
+                Err(error) if error.is_unavailable() => Answer::Unknown(error.clone()),
                 Err(_) => Answer::Alone(job.clone()),
             };
             match index == leader {

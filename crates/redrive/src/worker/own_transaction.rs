@@ -261,7 +261,7 @@ pub(crate) fn not_accepted(error: &Error) -> Failure {
 fn failure(error: &Error, disposition: Disposition, hint: &str) -> Failure {
     let state = error.sql_state().map(SqlState::code);
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-    let described = Failure::from(error.shared()).report;
+    let described = Failure::from(error.clone()).report;
     let class = match state {
         Some(state) => format!("SQLSTATE {state}"),
         None if error.is_unavailable() => "SessionLost".to_owned(),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
+use crate::db::tls::TlsOptions;
 use crate::error::{Error, Result};
 
 /// Options of libpq with the values that ask for what redrive does anyway.
@@ -18,15 +19,6 @@ const WITHOUT_EFFECT: [(&str, &[&str]); 5] = [
     ("sslsni", &["1"]),
     ("ssl_min_protocol_version", &["TLSv1", "TLSv1.1", "TLSv1.2"]),
 ];
-
-/// The TLS options of a URL.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TlsOptions {
-    pub(super) mode: Option<String>,
-    pub(super) roots: Option<String>,
-    pub(super) certificate: Option<String>,
-    pub(super) key: Option<String>,
-}
 
 impl TlsOptions {
     /// Stores a TLS option; the last value of a name counts. Returns the name and, if it differs, the
