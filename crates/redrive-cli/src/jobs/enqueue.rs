@@ -78,7 +78,7 @@ pub(crate) struct Enqueue {
     #[arg(long, requires = "unique")]
     until_started: bool,
     /// Change the job with this key if it still waits: its payload, its time or both.
-    #[arg(long, value_name = "payload|time|both", requires = "unique", value_parser = replace)]
+    #[arg(long, value_name = "payload|time|both", requires = "unique")]
     replace: Option<Replace>,
     /// Also enqueue nothing within this time after the last job with this key and a window, even if
     /// that job is done.
@@ -87,16 +87,6 @@ pub(crate) struct Enqueue {
     /// Report and skip bad lines instead of rejecting the file.
     #[arg(long, requires = "file")]
     skip_bad_lines: bool,
-}
-
-/// Parses the value of `--replace`.
-fn replace(text: &str) -> Result<Replace, &'static str> {
-    match text {
-        "payload" => Ok(Replace::Payload),
-        "time" => Ok(Replace::Time),
-        "both" => Ok(Replace::Both),
-        _ => Err("expected payload, time or both"),
-    }
 }
 
 /// Parses a header such as `trace=4bf92f35`.

@@ -51,30 +51,29 @@ pub(crate) fn can_have_deadlines(config: &Config) -> bool {
 /// Opens a connection with a deadline, which is at first that of the attempt.
 pub(crate) fn connect(
     config: &Config,
-    tls: TlsConnector,
+    tls: Option<TlsConnector>,
     until: Option<Instant>,
 ) -> Result<(Client, CallDeadline), postgres::Error> {
     let deadline = CallDeadline::default();
     deadline.set(until);
-    let is_encrypted = config.get_ssl_mode() == SslMode::Require;
-    let is_asked = is_encrypted && config.get_ssl_negotiation() == SslNegotiation::Postgres;
+    let is_asked = tls.is_some() && config.get_ssl_negotiation() == SslNegotiation::Postgres;
     let mut config = config.clone();
     // The driver calls the connector at once and sends the server no request for TLS.
     config
         .ssl_mode(SslMode::Require)
         .ssl_negotiation(SslNegotiation::Direct);
-    let client = if is_encrypted {
-        config.connect(WithDeadline {
+    let below = deadline.clone();
+    let client = match tls {
+        Some(tls) => config.connect(WithDeadline {
             tls,
             is_asked,
-            deadline: deadline.clone(),
-        })
-    } else {
-        config.connect(WithDeadline {
+            deadline: below,
+        }),
+        None => config.connect(WithDeadline {
             tls: Unencrypted,
             is_asked,
-            deadline: deadline.clone(),
-        })
+            deadline: below,
+        }),
     }?;
     Ok((client, deadline))
 }

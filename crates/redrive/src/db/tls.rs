@@ -67,9 +67,9 @@ pub(crate) fn advice(cause: &str) -> Option<&'static str> {
 }
 
 #[cfg(feature = "tls")]
-pub(crate) use with_rustls::{TlsConnector, connector, none};
+pub(crate) use with_rustls::{TlsConnector, connector};
 #[cfg(not(feature = "tls"))]
-pub(crate) use without::{TlsConnector, connector, none};
+pub(crate) use without::{TlsConnector, connector};
 
 #[cfg(feature = "tls")]
 mod with_rustls {
@@ -89,17 +89,6 @@ mod with_rustls {
 
     /// The driver's TLS connector.
     pub(crate) type TlsConnector = tokio_postgres_rustls::MakeRustlsConnect;
-
-    /// A connector for connections without TLS. It is never used and trusts no root.
-    pub(crate) fn none() -> TlsConnector {
-        let nobody = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map(|builder| builder.with_root_certificates(RootCertStore::empty()));
-        match nobody {
-            Ok(builder) => TlsConnector::new(builder.with_no_client_auth()),
-            Err(error) => unreachable!("the provider knows TLS 1.3: {error}"),
-        }
-    }
 
     /// A connector that verifies as required.
     pub(crate) fn connector(trust: Verification, options: &TlsOptions) -> Result<TlsConnector> {
@@ -223,10 +212,6 @@ mod without {
     use crate::error::{Error, Result};
 
     pub(crate) type TlsConnector = postgres::NoTls;
-
-    pub(crate) fn none() -> TlsConnector {
-        postgres::NoTls
-    }
 
     pub(crate) fn connector(_: Verification, _: &TlsOptions) -> Result<TlsConnector> {
         Err(Error::invalid(

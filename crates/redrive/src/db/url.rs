@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use postgres::config::{Host, SslMode};
-use postgres::{Client, Config};
+use postgres::{Client, Config, NoTls};
 
 use crate::db::connection::OwnConnection;
 use crate::db::deadline::{self, CallDeadline, can_have_deadlines};
@@ -48,7 +48,8 @@ use crate::error::{Error, Result};
 #[derive(Clone)]
 pub struct ConnectOptions {
     config: Config,
-    connector: TlsConnector,
+    /// `None`: no encryption.
+    tls: Option<TlsConnector>,
 }
 
 impl ConnectOptions {
@@ -70,18 +71,18 @@ impl ConnectOptions {
     }
 
     fn open(&self, until: Option<Instant>) -> Result<(Client, Option<CallDeadline>)> {
-        let tls = self.connector.clone();
-        let opened = match can_have_deadlines(&self.config) {
-            true => deadline::connect(&self.config, tls, until)
+        let opened = match (can_have_deadlines(&self.config), self.tls.clone()) {
+            (true, tls) => deadline::connect(&self.config, tls, until)
                 .map(|(client, deadline)| (client, Some(deadline))),
-            false => self.config.connect(tls).map(|client| (client, None)),
+            (false, Some(tls)) => self.config.connect(tls).map(|client| (client, None)),
+            (false, None) => self.config.connect(NoTls).map(|client| (client, None)),
         };
         opened.map_err(not_connected)
     }
 
     /// Returns whether the connection is encrypted.
     pub fn is_encrypted(&self) -> bool {
-        self.config.get_ssl_mode() == SslMode::Require
+        self.tls.is_some()
     }
 
     /// Returns the driver's configuration.
@@ -110,17 +111,16 @@ impl FromStr for ConnectOptions {
                 config.host(&address.to_string());
             }
         }
-        let connector = match decide(words.mode.as_deref(), host_location(&config))? {
-            None => {
-                config.ssl_mode(SslMode::Disable);
-                tls::none()
-            }
-            Some(trust) => {
-                config.ssl_mode(SslMode::Require);
-                tls::connector(trust, &words)?
-            }
-        };
-        Ok(ConnectOptions { config, connector })
+        let trust = decide(words.mode.as_deref(), host_location(&config))?;
+        config.ssl_mode(match trust {
+            None => SslMode::Disable,
+            Some(_) => SslMode::Require,
+        });
+        let tls = trust.map(|trust| tls::connector(trust, &words));
+        Ok(ConnectOptions {
+            config,
+            tls: tls.transpose()?,
+        })
     }
 }
 

@@ -6,25 +6,17 @@ use super::{MAX_DELAY, MAX_UNIQUE_KEY_BYTES, NewJob, check_key};
 use crate::error::{Error, Result};
 use crate::job::headers::KeyHeld;
 use crate::job::milliseconds::milliseconds;
+use crate::job::words::words;
 
-/// The part of the waiting job that a second enqueue changes; see [`NewJob::replace`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replace {
-    /// The payload. The job keeps its time.
-    Payload,
-    /// The time: the delay counts from this enqueue. The job keeps its payload.
-    Time,
-    /// The payload and the time.
-    Both,
-}
-
-impl Replace {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Replace::Payload => "payload",
-            Replace::Time => "time",
-            Replace::Both => "both",
-        }
+words! {
+    /// The part of the waiting job that a second enqueue changes; see [`NewJob::replace`].
+    pub enum Replace is "part to replace" {
+        /// The payload. The job keeps its time.
+        Payload = "payload",
+        /// The time: the delay counts from this enqueue. The job keeps its payload.
+        Time = "time",
+        /// The payload and the time.
+        Both = "both",
     }
 }
 
