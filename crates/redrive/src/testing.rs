@@ -66,7 +66,7 @@ use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::headers::Headers;
 use crate::job::job::JobId;
-use crate::job::payload::{JsonText, Payload, read};
+use crate::job::payload::{Json, Payload, read};
 
 pub use crate::job::disposition::Disposition as Decision;
 pub use crate::job::follow_up::FollowUp;
@@ -117,10 +117,10 @@ pub fn enqueued<P: Payload>(client: &mut impl GenericClient) -> Result<Vec<Enque
 
 fn job<P: Payload>(row: &Row) -> Result<EnqueuedJob<P>> {
     let id = JobId::new(row.get("id"));
-    let payload: JsonText = row.get("payload");
-    let headers: Option<JsonText> = row.get("headers");
-    let headers = Headers::read(headers.as_ref().map(|json| &*json.0))?;
-    let payload = read(&payload.0, headers.payload_version()).map_err(|failure| {
+    let payload: Json = row.get("payload");
+    let headers: Option<Json> = row.get("headers");
+    let headers = Headers::read(headers.as_ref().map(Json::as_str))?;
+    let payload = read(payload.as_str(), headers.payload_version()).map_err(|failure| {
         let expected = std::any::type_name::<P>();
         Error::invalid(format!(
             "the payload of job {id} is no {expected}: {failure}"

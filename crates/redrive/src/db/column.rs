@@ -13,7 +13,7 @@ use crate::job::headers::Headers;
 use crate::job::job::JobId;
 use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
-use crate::job::payload::{Json, JsonText};
+use crate::job::payload::Json;
 use crate::job::words::Word;
 
 /// What the driver reads from a column or sends as a parameter.
@@ -86,7 +86,7 @@ macro_rules! as_they_are {
     )*};
 }
 
-as_they_are! { bool i16 i32 i64 f64 String SystemTime Uuid Vec<u8> }
+as_they_are! { bool i16 i32 i64 f64 String SystemTime Uuid Vec<u8> Json }
 
 /// A whole number of any size.
 #[derive(Debug)]
@@ -217,42 +217,18 @@ impl ToSql for Milliseconds {
 }
 
 impl Column for Box<RawValue> {
-    type Stored = JsonText;
+    type Stored = Json;
 
-    fn read(stored: JsonText) -> Result<Box<RawValue>> {
+    fn read(stored: Json) -> Result<Box<RawValue>> {
         stored.raw_value()
     }
 }
 
-impl Column for JsonText {
-    type Stored = JsonText;
-
-    fn read(stored: JsonText) -> Result<JsonText> {
-        Ok(stored)
-    }
-}
-
 impl Column for BTreeMap<String, String> {
-    type Stored = Option<JsonText>;
+    type Stored = Option<Json>;
 
-    fn read(headers: Option<JsonText>) -> Result<BTreeMap<String, String>> {
-        Ok(Headers::read(headers.as_ref().map(|json| &*json.0))?.0)
-    }
-}
-
-impl Column for Json {
-    type Stored = JsonText;
-
-    fn read(stored: JsonText) -> Result<Json> {
-        stored.json()
-    }
-}
-
-impl Value for Json {
-    type Stored = Json;
-
-    fn stored(&self) -> Json {
-        self.clone()
+    fn read(headers: Option<Json>) -> Result<BTreeMap<String, String>> {
+        Ok(Headers::read(headers.as_ref().map(Json::as_str))?.0)
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::db::column::Column;
 use crate::error::Result;
-use crate::job::payload::JsonText;
+use crate::job::payload::Json;
 
 /// An event of a letter, such as a death, a redrive or an edit.
 ///
@@ -26,21 +26,21 @@ pub struct LetterEvent {
 }
 
 impl Column for Vec<LetterEvent> {
-    type Stored = JsonText;
+    type Stored = Json;
 
-    fn read(stored: JsonText) -> Result<Vec<LetterEvent>> {
-        Ok(events(&stored))
+    fn read(stored: Json) -> Result<Vec<LetterEvent>> {
+        Ok(events(stored.as_str()))
     }
 }
 
 /// Parses stored events and sorts them by time. A death is stored when its letter opens again,
 /// after the redrive that followed it.
-fn events(stored: &JsonText) -> Vec<LetterEvent> {
+fn events(stored: &str) -> Vec<LetterEvent> {
     let unreadable = || LetterEvent {
         event: "unreadable".to_owned(),
         ..LetterEvent::default()
     };
-    let mut events = match serde_json::from_slice::<Vec<&RawValue>>(&stored.0) {
+    let mut events = match serde_json::from_str::<Vec<&RawValue>>(stored) {
         Ok(events) => events
             .into_iter()
             .map(|event| serde_json::from_str(event.get()).unwrap_or_else(|_| unreadable()))
@@ -58,9 +58,8 @@ mod tests {
 
     #[test]
     fn an_event_keeps_unknown_fields() {
-        let json =
-            br#"[{"at": "2025-01-01T00:00:00Z", "event": "painted", "colour": ["red"]}, {}]"#;
-        let events = events(&JsonText(json[..].into()));
+        let json = r#"[{"at": "2025-01-01T00:00:00Z", "event": "painted", "colour": ["red"]}, {}]"#;
+        let events = events(json);
         assert_eq!(events[0], LetterEvent::default());
         assert_eq!(events[1].event, "painted");
         assert_eq!(events[1].about["colour"][0], "red");
@@ -68,18 +67,17 @@ mod tests {
 
     #[test]
     fn an_event_that_cannot_be_read_hides_no_other() {
-        let json =
-            br#"[5, {"event": "died"}, {"at": 7, "event": "x"}, {"event": "y", "n": 1e999}]"#;
-        let events = events(&JsonText(json[..].into()));
+        let json = r#"[5, {"event": "died"}, {"at": 7, "event": "x"}, {"event": "y", "n": 1e999}]"#;
+        let events = events(json);
         let names: Vec<&str> = events.iter().map(|event| &*event.event).collect();
         assert_eq!(names, ["unreadable", "died", "unreadable", "unreadable"]);
     }
 
     #[test]
     fn events_are_in_the_order_of_time_in_any_time_zone() {
-        let json = br#"[{"at": "2025-01-01T09:30:00.25-05:00", "event": "second"},
+        let json = r#"[{"at": "2025-01-01T09:30:00.25-05:00", "event": "second"},
             {"at": "2025-01-01T19:00:00+05:30", "event": "first"}]"#;
-        let events = events(&JsonText(json[..].into()));
+        let events = events(json);
         assert_eq!((&*events[0].event, &*events[1].event), ("first", "second"));
     }
 }

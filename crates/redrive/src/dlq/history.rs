@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::db::column::Column;
 use crate::error::Result;
-use crate::job::payload::JsonText;
+use crate::job::payload::Json;
 
 /// One attempt in the history of a job or letter.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -79,19 +79,20 @@ pub(in crate::dlq) fn is_readable(record: &Value) -> bool {
 }
 
 impl Column for Vec<AttemptRecord> {
-    type Stored = Option<JsonText>;
+    type Stored = Option<Json>;
 
-    fn read(history: Option<JsonText>) -> Result<Vec<AttemptRecord>> {
-        Ok(history.as_ref().map(attempts).unwrap_or_default())
+    fn read(history: Option<Json>) -> Result<Vec<AttemptRecord>> {
+        let history = history.as_ref().map(Json::as_str);
+        Ok(history.map(attempts).unwrap_or_default())
     }
 }
 
 /// Parses a stored history, resolving fields from the end. Another program can store anything, such as an import of a
 /// file that was changed, and a list must show the other letters.
-fn attempts(history: &JsonText) -> Vec<AttemptRecord> {
+fn attempts(history: &str) -> Vec<AttemptRecord> {
     let unreadable =
         || -> Map<String, Value> { Map::from_iter([("outcome".to_owned(), "unreadable".into())]) };
-    let stored = match serde_json::from_slice::<Vec<&RawValue>>(&history.0) {
+    let stored = match serde_json::from_str::<Vec<&RawValue>>(history) {
         Ok(records) => records
             .into_iter()
             .map(|record| {
@@ -136,7 +137,7 @@ mod tests {
 
     /// A field of each attempt.
     fn each<T>(json: &str, field: impl Fn(AttemptRecord) -> T) -> Vec<T> {
-        let attempts = attempts(&JsonText(json.as_bytes().into()));
+        let attempts = attempts(json);
         attempts.into_iter().map(field).collect()
     }
 

@@ -150,9 +150,9 @@ fn decoded<P: Payload>(letter: &Letter) -> Result<P, String> {
     let Some(payload) = &letter.payload else {
         return Err("its captured bytes are not JSON".to_owned());
     };
-    let headers = letter.headers.as_ref().map(|json| json.get().as_bytes());
+    let headers = letter.headers.as_ref().map(|json| json.get());
     let headers = Headers::read(headers).map_err(|error| error.to_string())?;
-    let payload = read(payload.get().as_bytes(), headers.payload_version());
+    let payload = read(payload.get(), headers.payload_version());
     payload.map_err(|failure| failure.to_string())
 }
 

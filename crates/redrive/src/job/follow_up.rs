@@ -50,11 +50,7 @@ impl FollowUp {
                 "the follow-up is of kind `{kind}`, not `{expected}`"
             )));
         }
-        read(
-            self.job.payload.as_str().as_bytes(),
-            self.job.payload_version,
-        )
-        .map_err(|failure| {
+        read(self.job.payload.as_str(), self.job.payload_version).map_err(|failure| {
             let expected = type_name::<P>();
             Error::invalid(format!(
                 "the payload of the follow-up of kind `{kind}` is no {expected}: {failure}"

@@ -59,11 +59,11 @@ impl Headers {
     }
 
     /// Reads stored headers; `None`: there are none. A value that is no string, which SQL can store, becomes its JSON text.
-    pub(crate) fn read(stored: Option<&[u8]>) -> Result<Headers> {
+    pub(crate) fn read(stored: Option<&str>) -> Result<Headers> {
         let Some(stored) = stored else {
             return Ok(Headers::default());
         };
-        let members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(stored)
+        let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(stored)
             .map_err(|error| Error::invalid("the stored headers are no object").caused_by(error))?;
         let text = |value: &RawValue| {
             serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Headers> {
-        Headers::read(Some(text.as_bytes()))
+        Headers::read(Some(text))
     }
 
     /// Returns the headers that are read after these were stored.

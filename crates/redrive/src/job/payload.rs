@@ -163,7 +163,7 @@ pub trait Payload: Serialize + DeserializeOwned {
 
 /// Reads a payload of a version of its type. A failure that asks for a retry means that a newer program
 /// can read it.
-pub(crate) fn read<P: Payload>(json: &[u8], version: u32) -> Result<P, Failure> {
+pub(crate) fn read<P: Payload>(json: &str, version: u32) -> Result<P, Failure> {
     const { assert!(P::VERSION > 0, "VERSION counts from 1") };
     let wrong = |error: serde_json::Error| Failure::from(error).rejected();
     if version > P::VERSION {
@@ -173,14 +173,14 @@ pub(crate) fn read<P: Payload>(json: &[u8], version: u32) -> Result<P, Failure> 
         )));
     }
     if version == P::VERSION {
-        return serde_json::from_slice(json).map_err(wrong);
+        return serde_json::from_str(json).map_err(wrong);
     }
-    let old = serde_json::from_slice(json).map_err(wrong)?;
+    let old = serde_json::from_str(json).map_err(wrong)?;
     let new = P::upgrade(version, old).map_err(Failure::rejected)?;
     serde_json::from_value(new).map_err(wrong)
 }
 
-/// JSON text that `jsonb` accepts, within the size limit.
+/// JSON text that `jsonb` accepts, within the size limit, or that the database stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Json(String);
 
@@ -226,8 +226,9 @@ impl Json {
 
     /// Returns the same text as a `serde_json` value that keeps it verbatim.
     pub(crate) fn raw_value(&self) -> Result<Box<serde_json::value::RawValue>> {
-        serde_json::from_str(&self.0)
-            .map_err(|error| Error::invalid("the payload is not JSON").caused_by(error))
+        serde_json::from_str(&self.0).map_err(|error| {
+            Error::invalid("the payload is nested too deep to read").caused_by(error)
+        })
     }
 }
 
@@ -325,40 +326,21 @@ impl ToSql for Json {
     to_sql_checked!();
 }
 
-/// The text of a `json` or `jsonb` column, not decoded.
-#[derive(Clone, Debug)]
-pub(crate) struct JsonText(pub(crate) Box<[u8]>);
-
-impl<'a> FromSql<'a> for JsonText {
+impl<'a> FromSql<'a> for Json {
     fn from_sql(
         ty: &Type,
         raw: &'a [u8],
-    ) -> std::result::Result<JsonText, Box<dyn StdError + Sync + Send>> {
-        match raw.split_first() {
-            _ if *ty == Type::JSON => Ok(JsonText(raw.into())),
-            Some((1, text)) => Ok(JsonText(text.into())),
-            _ => Err("unknown version of the jsonb format".into()),
-        }
+    ) -> std::result::Result<Json, Box<dyn StdError + Sync + Send>> {
+        let text = match raw.split_first() {
+            _ if *ty == Type::JSON => raw,
+            Some((1, text)) => text,
+            _ => return Err("unknown version of the jsonb format".into()),
+        };
+        Ok(Json(std::str::from_utf8(text)?.to_owned()))
     }
 
     fn accepts(ty: &Type) -> bool {
         matches!(*ty, Type::JSON | Type::JSONB)
-    }
-}
-
-impl JsonText {
-    /// Returns the same text as a parameter of a statement.
-    pub(crate) fn json(&self) -> Result<Json> {
-        let text = String::from_utf8(self.0.to_vec())
-            .map_err(|error| Error::invalid("the stored JSON is not UTF-8").caused_by(error))?;
-        Ok(Json(text))
-    }
-
-    /// Returns the same text as a `serde_json` value that keeps it verbatim.
-    pub(crate) fn raw_value(&self) -> Result<Box<serde_json::value::RawValue>> {
-        serde_json::from_slice(&self.0).map_err(|error| {
-            Error::invalid("the stored payload is nested too deep to read").caused_by(error)
-        })
     }
 }
 
@@ -421,8 +403,7 @@ mod tests {
 
     #[test]
     fn a_payload_is_read_by_its_version() {
-        let cents =
-            |json: &str, version| read::<Price>(json.as_bytes(), version).map(|it| it.cents);
+        let cents = |json: &str, version| read::<Price>(json, version).map(|it| it.cents);
         assert_eq!(cents(r#"{"cents": 5}"#, 3).unwrap(), 5);
         assert_eq!(cents(r#"{"euros": 7}"#, 1).unwrap(), 700);
         for (json, version, may_retry, why) in [

@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::job::headers::Headers;
 use crate::job::job::{JobId, JobMeta};
 use crate::job::new_job::DEFAULT_ATTEMPTS;
-use crate::job::payload::JsonText;
+use crate::job::payload::Json;
 use crate::sync::{Instant, Row};
 use mark::{IndexRange, rank};
 use windows::IdRange;
@@ -104,7 +104,7 @@ pub(crate) struct ClaimedJob {
     pub(crate) lease: LeaseId,
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) crashes: u32,
-    pub(crate) payload: JsonText,
+    pub(crate) payload: Json,
     /// When its token is lost. `None`: it needs none.
     pub(crate) start_by: Option<Instant>,
     /// Whether it runs after the job before it, in the same turn of its group, and only if that succeeds.
@@ -207,7 +207,7 @@ fn read_lease(
     let since = |moment| claimed_at.duration_since(moment).unwrap_or_default();
     let ids: Vec<i64> = row.get("ids");
     let kinds: Vec<&str> = row.get("kinds");
-    let payloads: Vec<JsonText> = row.get("payloads");
+    let payloads: Vec<Json> = row.get("payloads");
     let enqueued: Vec<SystemTime> = row.get("enqueued_at");
     let ready: Defaulted<SystemTime> = Defaulted(row.get("ready_at"));
     let priorities: Defaulted<i16> = Defaulted(row.get("priorities"));
@@ -217,14 +217,14 @@ fn read_lease(
     let crashes: Defaulted<i16> = Defaulted(row.get("crashes"));
     let unique_keys: Defaulted<Option<&str>> = Defaulted(row.get("unique_keys"));
     let groups: Defaulted<Option<&str>> = Defaulted(row.get("group_keys"));
-    let headers: Option<Vec<Option<JsonText>>> = row.get("headers");
+    let headers: Option<Vec<Option<Json>>> = row.get("headers");
     let outages: Defaulted<Option<SystemTime>> = Defaulted(row.get("outages_since"));
     let mut names = KindNames::default();
     claimed.reserve(ids.len());
     let jobs = ids.into_iter().zip(kinds).zip(payloads).zip(enqueued);
     let headers_of = |n: usize| {
         let stored = headers.as_deref().and_then(|all| all.get(n)?.as_ref());
-        Headers::read(stored.map(|json| &*json.0))
+        Headers::read(stored.map(Json::as_str))
     };
     for (n, (((id, kind), payload), enqueued_at)) in jobs.enumerate() {
         claimed.push(ClaimedJob {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::dlq::policy::PolicyStatus;
 use crate::dlq::prelude::*;
-use crate::job::payload::JsonText;
+use crate::job::payload::Json;
 use crate::schedule::handle::Schedules;
 use crate::schedule::missed::Missed;
 use crate::schedule::overlap::Overlap;
@@ -94,16 +94,16 @@ impl Schedules<'_> {
 }
 
 fn job(row: &Row) -> Result<Option<ScheduledJob>> {
-    match row.get::<_, Option<JsonText>>("payload") {
+    match row.get::<_, Option<Json>>("payload") {
         Some(_) => ScheduledJob::from_row(row).map(Some),
         None => Ok(None),
     }
 }
 
 fn policy(row: &Row) -> Result<Option<PolicyStatus>> {
-    let policy: Option<JsonText> = row.get("policy");
+    let policy: Option<Json> = row.get("policy");
     let unreadable = |error| Error::invalid("the stored policy cannot be read").caused_by(error);
     policy
-        .map(|json| serde_json::from_slice(&json.0).map_err(unreadable))
+        .map(|json| serde_json::from_str(json.as_str()).map_err(unreadable))
         .transpose()
 }

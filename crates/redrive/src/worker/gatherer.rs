@@ -84,7 +84,10 @@ fn add(
         Some(_) => rule.without_linger(),
         None => rule.clone(),
     };
-    let (kind, bytes) = (Arc::clone(&claimed.meta.kind), claimed.payload.0.len());
+    let (kind, bytes) = (
+        Arc::clone(&claimed.meta.kind),
+        claimed.payload.as_str().len(),
+    );
     let (joined, filled) = gathering.add(&kind, claimed, bytes, &rule, now);
     if joined {
         state.count_joined();

@@ -294,7 +294,7 @@ pub(crate) type JobEnd = Result<Vec<FollowUp>, Outcome>;
 pub(crate) type Prepared = Box<dyn FnOnce(&mut Transaction<'_>) -> Result<Vec<FollowUp>, Failure>>;
 
 /// Reads a payload of a version.
-pub(super) type Read<P> = fn(&[u8], u32) -> Result<P, Failure>;
+pub(super) type Read<P> = fn(&str, u32) -> Result<P, Failure>;
 
 /// Returns a handler of decoded payloads.
 pub(crate) fn typed<P, F>(function: F) -> Handler
@@ -310,9 +310,8 @@ pub(crate) fn raw<F>(function: F) -> Handler
 where
     F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
 {
-    let read = |json: &[u8], _| {
-        serde_json::from_slice(json).map_err(|error| Failure::from(error).rejected())
-    };
+    let read =
+        |json: &str, _| serde_json::from_str(json).map_err(|error| Failure::from(error).rejected());
     single(HandlerOptions::new(), read, function)
 }
 
@@ -370,7 +369,7 @@ pub(super) fn decode<P>(
 ) -> Result<Job<P>, Outcome> {
     let version = claimed.meta.headers.payload_version();
     // A panic in Deserialize means that the payload cannot be decoded.
-    match run_handler(|| read(&claimed.payload.0, version)) {
+    match run_handler(|| read(claimed.payload.as_str(), version)) {
         Ok(payload) => Ok(Job {
             meta: claimed.meta,
             payload,
