@@ -189,3 +189,22 @@ fn a_client_certificate_is_presented_if_the_server_asks() {
     db.migrate().expect("a schema");
     assert!(db.admin().stats(None).expect("an answer").is_empty());
 }
+
+#[test]
+fn a_connection_that_breaks_while_its_encryption_begins_is_unavailable() {
+    let roots = TempFile::of(authority("ours").pem());
+    for answer in [&b""[..], b"S"] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its address").port();
+        let broken = thread::spawn(move || {
+            let (mut visitor, _) = listener.accept().expect("a visitor");
+            visitor.read_exact(&mut [0; 8]).expect("a request for TLS");
+            visitor.write_all(answer).expect("an answer");
+        });
+        let words = format!("port={port} user=me sslmode=verify-full sslrootcert={roots}");
+        let address: ConnectOptions = format!("host=127.0.0.1 {words}").parse().expect("words");
+        let error = address.connect().err().expect("no server");
+        assert!(error.is_unavailable(), "{error:?}");
+        broken.join().expect("a visitor");
+    }
+}
