@@ -15,12 +15,6 @@ pub(crate) struct Column {
     value: Option<BytesMut>,
 }
 
-impl Column {
-    pub(crate) fn name(&self) -> &str {
-        self.name
-    }
-}
-
 /// A name or a number that selects a column.
 pub(crate) trait ColumnIndex {
     fn find(self, columns: &[Column]) -> Option<&Column>;
@@ -39,14 +33,6 @@ impl ColumnIndex for usize {
 }
 
 impl Row {
-    pub(crate) fn columns(&self) -> &[Column] {
-        &self.0
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Adds a column.
     pub(crate) fn with(mut self, name: &'static str, ty: Type, value: &(dyn ToSql + Sync)) -> Row {
         let value = written(value, &ty);

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -237,12 +237,6 @@ impl Add<Duration> for Instant {
 
     fn add(self, time: Duration) -> Instant {
         Instant(self.0.saturating_add(time))
-    }
-}
-
-impl AddAssign<Duration> for Instant {
-    fn add_assign(&mut self, time: Duration) {
-        *self = *self + time;
     }
 }
 
