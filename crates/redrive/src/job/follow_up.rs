@@ -50,7 +50,7 @@ impl FollowUp {
                 "the follow-up is of kind `{kind}`, not `{expected}`"
             )));
         }
-        read(self.job.payload.as_str(), self.job.payload_version).map_err(|failure| {
+        read(self.job.payload.as_str(), self.job.version()).map_err(|failure| {
             let expected = type_name::<P>();
             Error::invalid(format!(
                 "the payload of the follow-up of kind `{kind}` is no {expected}: {failure}"
@@ -113,6 +113,8 @@ impl FollowUps {
 
 #[cfg(test)]
 mod tests {
+    use serde::{Deserialize, Serialize};
+
     use super::*;
 
     fn job(payload: &str) -> NewJob {
@@ -124,6 +126,28 @@ mod tests {
         let error = follow_ups.add(&queue.into(), job).unwrap_err();
         assert!(error.is_invalid(), "{error:?}");
         error.to_string()
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Second {
+        number: i64,
+    }
+
+    impl Payload for Second {
+        const KIND: &'static str = "k";
+        const VERSION: u32 = 2;
+    }
+
+    #[test]
+    fn a_payload_is_read_by_the_version_of_its_type_or_of_its_header() {
+        let raw = job(r#"{"number": 7}"#).header("redrive-payload-version", "2");
+        let follow_ups = FollowUps::default();
+        for job in [NewJob::new(&Second { number: 7 }).unwrap(), raw] {
+            follow_ups.add(&"q".into(), job).unwrap();
+        }
+        for follow_up in follow_ups.take() {
+            assert_eq!(follow_up.payload::<Second>().unwrap().number, 7);
+        }
     }
 
     #[test]

@@ -211,6 +211,14 @@ impl NewJob {
             || self.payload_version != 1
     }
 
+    /// Returns the version of the payload. That of a raw job is in its headers.
+    pub(crate) fn version(&self) -> u32 {
+        match self.payload_version {
+            1 => self.headers.payload_version(),
+            version => version,
+        }
+    }
+
     pub(crate) fn stored_headers(&self) -> Result<Option<Json>> {
         self.headers
             .stored(self.expires_in, self.key_held, self.payload_version)
