@@ -16,11 +16,6 @@ use crate::job::operator::Operator;
 use crate::job::payload::Json;
 use crate::job::words::Word;
 
-/// What the driver reads from a column or sends as a parameter.
-pub(crate) trait Stored: ToSql + Sync + Send + 'static {}
-
-impl<T: ToSql + Sync + Send + 'static> Stored for T {}
-
 /// A type that a column can hold.
 pub(crate) trait Column: Sized {
     type Stored: for<'a> FromSql<'a>;
@@ -32,7 +27,7 @@ pub(crate) trait Column: Sized {
 
 /// A type that a parameter can have. Its stored value outlives the call, which may be abandoned.
 pub(crate) trait Value {
-    type Stored: Stored;
+    type Stored: ToSql + Sync + Send + 'static;
 
     fn stored(&self) -> Self::Stored;
 }
