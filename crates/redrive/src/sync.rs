@@ -5,6 +5,8 @@
 
 pub(crate) mod handout;
 
+use std::sync::PoisonError;
+
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 pub(crate) use std::thread;
 pub(crate) use std::time::Instant;
@@ -15,4 +17,9 @@ pub(crate) use postgres::{Notification, Row, Transaction};
 /// Whether the calling thread belongs to an async runtime, inside which the driver panics.
 pub(crate) fn in_async_runtime() -> bool {
     tokio::runtime::Handle::try_current().is_ok()
+}
+
+/// Locks a mutex whose content no panic can leave inconsistent.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

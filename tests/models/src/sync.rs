@@ -7,6 +7,8 @@ pub(crate) mod clock;
 pub(crate) mod handout;
 pub(crate) mod thread;
 
+use std::sync::PoisonError;
+
 pub(crate) use clock::Instant;
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};
 
@@ -16,4 +18,9 @@ pub(crate) use crate::session::{Notification, Transaction};
 /// The models have no async runtime.
 pub(crate) fn in_async_runtime() -> bool {
     false
+}
+
+/// Locks a mutex whose content no panic can leave inconsistent.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
@@ -21,6 +21,7 @@ use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
 use crate::job::caught::caught;
 use crate::job::wait::from_now;
+use crate::sync::lock;
 
 /// The maximum number of abandoned attempts. They end when the server or the name server does.
 const MAX_ABANDONED: usize = 16;
@@ -201,11 +202,6 @@ impl fmt::Debug for Connector {
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
-}
-
-/// Locks a value that a panic cannot leave half written.
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Opens a connection and proves that its session belongs to this program alone. `None`: another

@@ -5,7 +5,7 @@ mod builder;
 pub use builder::DatabaseBuilder;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use postgres::Client;
@@ -18,6 +18,7 @@ use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
+use crate::sync::lock;
 
 /// Connects to a PostgreSQL server with a new pool and default settings.
 ///
@@ -252,14 +253,14 @@ impl Database {
     }
 
     fn with_caller<T>(&self, call: impl FnOnce(&mut DbCaller) -> Result<T>) -> Result<T> {
-        let idle = self.idle().pop();
+        let idle = lock(&self.shared.idle).pop();
         let mut caller = idle.unwrap_or_else(|| {
             let source = self.shared.source.clone();
             DbCaller::new("redrive-call", source, SessionUse::PerCall)
         });
         let result = call(&mut caller);
         // More cannot work at the same time. A caller may keep a thread.
-        let mut idle = self.idle();
+        let mut idle = lock(&self.shared.idle);
         if idle.len() < self.connections() as usize {
             idle.push(caller);
         }
@@ -274,14 +275,6 @@ impl Database {
     /// Returns a caller that keeps a connection of the pool.
     pub(crate) fn caller(&self, name: &str) -> DbCaller {
         DbCaller::new(name, self.shared.source.clone(), SessionUse::Held)
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<DbCaller>> {
-        // A panic cannot leave the list of idle callers inconsistent.
-        self.shared
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -315,6 +308,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(db.idle().len(), 2);
+        assert_eq!(lock(&db.shared.idle).len(), 2);
     }
 }

@@ -11,7 +11,7 @@ use std::error::Error as StdError;
 use std::future::{Future, Ready, ready};
 use std::io::{Error as IoError, ErrorKind, Result as IoResult};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -22,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::time::{Sleep, sleep_until};
 
 use crate::db::tls::TlsConnector;
+use crate::sync::lock;
 
 /// The request for encryption, to which a server answers one byte.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
@@ -32,12 +33,11 @@ pub(crate) struct CallDeadline(Arc<Mutex<Option<Instant>>>);
 
 impl CallDeadline {
     pub(crate) fn set(&self, until: Option<Instant>) {
-        // A panic cannot leave an instant half written.
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *lock(&self.0) = until;
     }
 
     fn get(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.0)
     }
 }
 

@@ -3,13 +3,12 @@
 //! They are stored as headers of the job, which every step of its life carries along.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use crate::error::Result;
 use crate::job::error_report::clip;
 use crate::job::headers::{CHECKPOINT, PROGRESS};
 use crate::job::payload::Json;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, lock};
 
 /// The longest step of a progress, in bytes.
 const MAX_STEP_BYTES: usize = 200;
@@ -38,26 +37,26 @@ pub(crate) struct Unstored {
 impl Checkpoints {
     /// Replaces the checkpoint by this JSON text.
     pub(crate) fn save(&self, checkpoint: String) {
-        let mut buffer = self.buffer();
+        let mut buffer = lock(&self.0);
         buffer.checkpoint = Some(checkpoint);
         buffer.version += 1;
     }
 
     /// Replaces the progress.
     pub(crate) fn report(&self, fraction: f64, step: &str) {
-        let mut buffer = self.buffer();
+        let mut buffer = lock(&self.0);
         buffer.progress = Some(progress(fraction, step));
         buffer.version += 1;
     }
 
     /// Returns the checkpoint of this attempt.
     pub(crate) fn last(&self) -> Option<String> {
-        self.buffer().checkpoint.clone()
+        lock(&self.0).checkpoint.clone()
     }
 
     /// Returns what is not stored yet.
     pub(crate) fn unstored(&self) -> Result<Option<Unstored>> {
-        let buffer = self.buffer();
+        let buffer = lock(&self.0);
         if buffer.version == buffer.stored {
             return Ok(None);
         }
@@ -79,12 +78,8 @@ impl Checkpoints {
 
     /// Records that a version is stored.
     pub(crate) fn stored(&self, version: u64) {
-        let mut buffer = self.buffer();
+        let mut buffer = lock(&self.0);
         buffer.stored = buffer.stored.max(version);
-    }
-
-    fn buffer(&self) -> MutexGuard<'_, Buffer> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,9 @@
 //! Decisions: what the handler of a batch says about one of its jobs, kept until the batch ends.
 
-use std::sync::PoisonError;
-
 use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, lock};
 
 /// How the handler of a batch ended one of its jobs: it is done, with copies of the follow-ups that it had by then, for a
 /// batch that exceeds its deadline, or its attempt failed.
@@ -17,22 +15,18 @@ pub(crate) struct LastDecision(Mutex<Option<Box<Decision>>>);
 
 impl LastDecision {
     pub(crate) fn set(&self, decision: Decision) {
-        *self.lock() = Some(Box::new(decision));
+        *lock(&self.0) = Some(Box::new(decision));
     }
 
     /// Returns the decision so far.
     pub(crate) fn so_far(&self) -> Option<Result<(), Disposition>> {
-        let last = self.lock();
+        let last = lock(&self.0);
         let decision = last.as_deref()?.as_ref();
         Some(decision.map(drop).map_err(Failure::decision))
     }
 
     /// Returns the last decision. It stays, because the handler may end while the watchdog or a stop takes its jobs.
     pub(crate) fn last(&self) -> Option<Decision> {
-        self.lock().as_deref().cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Box<Decision>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).as_deref().cloned()
     }
 }

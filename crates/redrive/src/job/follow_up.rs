@@ -2,13 +2,13 @@
 
 use std::any::type_name;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::new_job::NewJob;
 use crate::job::payload::{Payload, read};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 
 /// The maximum number of follow-ups of a job: 100.
 pub const MAX_FOLLOW_UPS: usize = 100;
@@ -80,7 +80,7 @@ impl FollowUps {
             queue: Arc::clone(queue),
             job,
         };
-        let mut added = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut added = lock(&self.0);
         if added.len() >= MAX_FOLLOW_UPS {
             return Err(Error::invalid(format!(
                 "the job has {MAX_FOLLOW_UPS} follow-ups, which is the limit; let one of them \
@@ -99,15 +99,12 @@ impl FollowUps {
 
     /// Returns copies of the follow-ups.
     pub(crate) fn list(&self) -> Vec<FollowUp> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.0).clone()
     }
 
     /// Removes and returns the follow-ups.
     pub(crate) fn take(&self) -> Vec<FollowUp> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.0))
     }
 }
 

@@ -1,9 +1,9 @@
-//! Latches and locks of a worker's threads.
+//! Latches of a worker's threads.
 
-use std::sync::PoisonError;
-
+use crate::sync::Mutex;
 use crate::sync::channel::{Receiver, Sender, bounded};
-use crate::sync::{Mutex, MutexGuard};
+
+pub(crate) use crate::sync::lock;
 
 /// Closes when its latch is set. Carries no messages.
 pub(crate) type LatchReceiver = Receiver<std::convert::Infallible>;
@@ -25,9 +25,4 @@ impl Latch {
     pub(crate) fn is_set(&self) -> bool {
         lock(&self.0).is_none()
     }
-}
-
-/// Locks a mutex whose content no panic can leave inconsistent.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
