@@ -48,8 +48,8 @@ mod library {
         pub(crate) mod deciding_error;
         pub(crate) mod failure;
         pub(crate) mod backoff;
-        pub(crate) mod headers;
         pub(crate) mod milliseconds;
+        pub(crate) mod headers;
         pub(crate) mod wait;
         pub(crate) mod new_job;
         pub(crate) mod follow_up;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::job::payload::Json;
+use crate::job::milliseconds::milliseconds;
 
 /// The largest headers, in bytes as the server prints them: 64 KiB.
 pub(crate) const MAX_HEADER_BYTES: usize = 65_536;
@@ -31,15 +31,6 @@ pub(crate) const TRACE_PARENT: &str = "traceparent";
 const TRACE_STATE: &str = "tracestate";
 /// The bytes that a checkpoint leaves for the progress and for other headers of redrive.
 const RESERVED_BYTES: usize = 512;
-
-/// How long a job holds its unique key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyHeld {
-    /// Until it is done, dead or cancelled.
-    UntilDone,
-    /// Until a worker takes it.
-    UntilStarted,
-}
 
 /// The headers of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,30 +67,30 @@ impl Headers {
         ))
     }
 
-    /// Returns the headers as stored for a job that expires after `expires_in`, that holds its key for this
-    /// long, and whose payload has this version; `None`: none.
-    pub(crate) fn stored(
-        &self,
-        expires_in: Option<Duration>,
-        key_held: KeyHeld,
-        version: u32,
-    ) -> Result<Option<Json>> {
-        let mut all = self.0.clone();
+    /// Lets the job expire after this time, rounded up, so that it is never early.
+    pub(crate) fn set_expires_in(&mut self, time: Duration) {
+        self.set(EXPIRES_IN, milliseconds(time).to_string());
+    }
+
+    /// Lets the job hold its unique key only until a worker takes it.
+    pub(crate) fn set_until_started(&mut self) {
+        self.set(UNIQUE_UNTIL.0, UNIQUE_UNTIL.1.to_owned());
+    }
+
+    /// Gives the payload a version. That of others is 1.
+    pub(crate) fn set_payload_version(&mut self, version: u32) {
         if version != 1 {
-            all.insert(PAYLOAD_VERSION.to_owned(), version.to_string());
+            self.set(PAYLOAD_VERSION, version.to_string());
         }
-        if key_held == KeyHeld::UntilStarted {
-            let (name, value) = UNIQUE_UNTIL;
-            all.insert(name.to_owned(), value.to_owned());
-        }
-        if let Some(time) = expires_in {
-            // Rounded up, so that no job expires early.
-            let ms = time.as_nanos().div_ceil(1_000_000);
-            all.insert(EXPIRES_IN.to_owned(), ms.to_string());
-        }
-        (!all.is_empty())
-            .then(|| Json::of("the headers", &all))
-            .transpose()
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// Whether the job holds its unique key only until a worker takes it.
+    pub(crate) fn is_until_started(&self) -> bool {
+        self.0.contains_key(UNIQUE_UNTIL.0)
     }
 
     /// Checks the headers of a new job.
@@ -224,20 +215,6 @@ mod tests {
         Headers::read(Some(text))
     }
 
-    /// Returns the headers that are read after these were stored.
-    fn stored(of: &Headers, expires_in: Option<Duration>, held: KeyHeld) -> Headers {
-        let json = of.stored(expires_in, held, 1).unwrap().unwrap();
-        read(json.as_str()).unwrap()
-    }
-
-    #[test]
-    fn headers_are_read_as_they_were_stored() {
-        let few = headers(&[("a", "1"), ("b", "x \"y\"")]);
-        assert_eq!(stored(&few, None, KeyHeld::UntilDone), few);
-        let none = Headers::default().stored(None, KeyHeld::UntilDone, 1);
-        assert_eq!(none.unwrap(), None);
-    }
-
     #[test]
     fn a_value_that_is_no_string_becomes_its_text() {
         let read = read(r#"{"a": 1e400, "b": [1, "x"], "c": null, "d": "t"}"#).unwrap();
@@ -247,19 +224,14 @@ mod tests {
 
     #[test]
     fn the_time_to_start_is_a_header_in_whole_milliseconds() {
-        let (one, minute) = (headers(&[("a", "1")]), Duration::from_mins(1));
-        let stored = stored(&one, Some(minute), KeyHeld::UntilDone);
-        assert_eq!(stored.expires_in(), Some(minute));
-        assert_eq!(one.expires_in(), None);
+        let mut job = headers(&[("a", "1")]);
+        assert_eq!(job.expires_in(), None);
+        job.set_expires_in(Duration::from_nanos(1_000_001));
+        assert_eq!(job, headers(&[("a", "1"), (EXPIRES_IN, "2")]));
+        assert_eq!(job.expires_in(), Some(Duration::from_millis(2)));
         for bad in ["", "x", "-1", "1.5"] {
             assert_eq!(headers(&[(EXPIRES_IN, bad)]).expires_in(), None, "{bad}");
         }
-    }
-
-    #[test]
-    fn a_key_held_until_the_start_is_a_header() {
-        let stored = stored(&headers(&[("a", "1")]), None, KeyHeld::UntilStarted);
-        assert_eq!(stored, headers(&[("a", "1"), UNIQUE_UNTIL]));
     }
 
     #[test]

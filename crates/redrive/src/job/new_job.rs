@@ -5,7 +5,7 @@ mod unique;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::job::headers::{Headers, KeyHeld};
+use crate::job::headers::Headers;
 use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::payload::{Json, Payload};
@@ -33,17 +33,16 @@ pub struct NewJob {
     /// The only queue that accepts it. `None`: any queue does.
     pub(crate) home: Option<&'static str>,
     pub(crate) payload: Json,
-    pub(crate) payload_version: u32,
     pub(crate) delay: Duration,
     pub(crate) priority: i16,
     pub(crate) max_attempts: u32,
     pub(crate) unique_key: Option<String>,
-    pub(crate) key_held: KeyHeld,
     pub(crate) replace: Option<Replace>,
     pub(crate) unique_window: Option<Duration>,
     pub(crate) group: Option<String>,
     pub(crate) headers: Headers,
-    pub(crate) expires_in: Option<Duration>,
+    /// The headers that redrive adds.
+    reserved: Headers,
 }
 
 impl From<&NewJob> for NewJob {
@@ -60,15 +59,16 @@ impl NewJob {
     /// `P::KIND` is not a valid name.
     pub fn new<P: Payload>(payload: &P) -> Result<NewJob> {
         const { assert!(P::VERSION > 0, "VERSION counts from 1") };
-        Ok(NewJob {
+        let mut job = NewJob {
             home: P::QUEUE,
-            payload_version: P::VERSION,
             max_attempts: P::ATTEMPTS,
             priority: P::PRIORITY,
             unique_key: payload.unique(),
             group: payload.group(),
             ..NewJob::of(P::KIND, Json::of("the payload", payload)?)?
-        })
+        };
+        job.reserved.set_payload_version(P::VERSION);
+        Ok(job)
     }
 
     /// Returns a job of any kind with a payload that is already JSON text. The version of the payload is 1, unless a
@@ -86,17 +86,15 @@ impl NewJob {
             kind: kind.to_owned(),
             home: None,
             payload,
-            payload_version: 1,
             delay: Duration::ZERO,
             priority: 0,
             max_attempts: DEFAULT_ATTEMPTS,
             unique_key: None,
-            key_held: KeyHeld::UntilDone,
             replace: None,
             unique_window: None,
             group: None,
             headers: Headers::default(),
-            expires_in: None,
+            reserved: Headers::default(),
         })
     }
 
@@ -157,7 +155,7 @@ impl NewJob {
     /// a dead letter of the cause [`Expired`](crate::dlq::DeathCause::Expired), without charging an attempt.
     /// The time counts by the database's clock. A redrive sends the job without this limit.
     pub fn expires_in(mut self, time: Duration) -> NewJob {
-        self.expires_in = Some(time);
+        self.reserved.set_expires_in(time);
         self
     }
 
@@ -177,7 +175,7 @@ impl NewJob {
         }
         check_priority(self.priority)?;
         self.headers.check()?;
-        if let Some(time) = self.expires_in {
+        if let Some(time) = self.reserved.expires_in() {
             check_expiry(time, self.delay)?;
         }
         self.check_unique()?;
@@ -205,23 +203,23 @@ impl NewJob {
 
     /// Whether anything is stored in the headers.
     pub(crate) fn has_headers(&self) -> bool {
-        !self.headers.0.is_empty()
-            || self.expires_in.is_some()
-            || self.key_held != KeyHeld::UntilDone
-            || self.payload_version != 1
+        !self.headers.0.is_empty() || !self.reserved.0.is_empty()
     }
 
     /// Returns the version of the payload. That of a raw job is in its headers.
     pub(crate) fn version(&self) -> u32 {
-        match self.payload_version {
+        match self.reserved.payload_version() {
             1 => self.headers.payload_version(),
             version => version,
         }
     }
 
     pub(crate) fn stored_headers(&self) -> Result<Option<Json>> {
-        self.headers
-            .stored(self.expires_in, self.key_held, self.payload_version)
+        let mut all = self.headers.0.clone();
+        all.extend(self.reserved.0.clone());
+        (!all.is_empty())
+            .then(|| Json::of("the headers", &all))
+            .transpose()
     }
 
     pub(crate) fn delay_ms(&self) -> i64 {
@@ -244,7 +242,7 @@ fn check_expiry(time: Duration, delay: Duration) -> Result<()> {
             "the job expires in {time:?}; it must be 1 ms to 3650 days"
         )));
     }
-    if time <= delay {
+    if milliseconds(time) <= milliseconds(delay) {
         return Err(Error::invalid(format!(
             "the job expires in {time:?}, before its delay of {delay:?} ends"
         )));

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{MAX_DELAY, MAX_UNIQUE_KEY_BYTES, NewJob, check_key};
 use crate::error::{Error, Result};
-use crate::job::headers::KeyHeld;
 use crate::job::milliseconds::milliseconds;
 use crate::job::words::words;
 
@@ -43,7 +42,7 @@ impl NewJob {
     /// have missed is processed. The key stays free if the job is retried or released, and a redrive
     /// takes it again until the job starts. Needs [`unique`](NewJob::unique).
     pub fn until_started(mut self) -> NewJob {
-        self.key_held = KeyHeld::UntilStarted;
+        self.reserved.set_until_started();
         self
     }
 
@@ -140,8 +139,6 @@ impl NewJob {
     }
 
     fn needs_key(&self) -> bool {
-        self.key_held != KeyHeld::UntilDone
-            || self.replace.is_some()
-            || self.unique_window.is_some()
+        self.reserved.is_until_started() || self.replace.is_some() || self.unique_window.is_some()
     }
 }
