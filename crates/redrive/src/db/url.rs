@@ -310,6 +310,7 @@ mod tests {
             ),
             ("postgres://me:s3@cret@host/db", "%40"),
             ("postgres://me:a@s3cret:1@host/db?sslmode=disable", "%40"),
+            ("postgres://host/db?application_name=s3@cret", "%40"),
             ("postgres://me@host/db?S3cret=2", "percent-encoded"),
         ] {
             let error = bad.parse::<ConnectOptions>().expect_err(bad);

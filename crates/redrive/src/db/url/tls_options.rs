@@ -75,6 +75,11 @@ fn of_url(url: &str) -> Result<(String, TlsOptions)> {
             "the database URL has an `@` in its user or password; write it as %40",
         ));
     }
+    if has_option(&url[..host]) {
+        return Err(Error::invalid(
+            "the database URL has an `@` in an option; write it as %40, and a `?` in a password as %3F",
+        ));
+    }
     let Some((before, query)) = url[host..].split_once('?') else {
         return Ok((url.to_owned(), words));
     };
@@ -91,6 +96,18 @@ fn of_url(url: &str) -> Result<(String, TlsOptions)> {
         rest.push_str(&left.join("&"));
     }
     Ok((rest, words))
+}
+
+/// Whether what should be a user and a password ends in an option, so that the driver would take its value for the host.
+fn has_option(credentials: &str) -> bool {
+    let is_name = |name: &str| {
+        name.bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_lowercase())
+    };
+    let option = credentials
+        .split_once('?')
+        .and_then(|(_, option)| option.split_once('='));
+    option.is_some_and(|(name, _)| is_name(name))
 }
 
 fn decoded(value: &str) -> Result<String> {
