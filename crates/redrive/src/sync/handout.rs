@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::lock;
+
 /// Returns where work is given and taken.
 pub(crate) fn handout<T>() -> (Giver<T>, Taker<T>) {
     let desk = Arc::new(Desk {
@@ -35,14 +37,17 @@ struct Work<T> {
 
 impl<T> Desk<T> {
     fn work(&self) -> MutexGuard<'_, Work<T>> {
-        // No code that can panic runs under the lock.
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.work)
     }
 }
 
 impl<T> Work<T> {
     fn next(&mut self) -> Option<T> {
         self.returned.pop_front().or_else(|| self.given.pop_front())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.returned.is_empty() && self.given.is_empty()
     }
 }
 
@@ -69,17 +74,9 @@ pub(crate) struct Taker<T>(Arc<Desk<T>>);
 impl<T> Taker<T> {
     /// Waits for work. `None`: no giver is left.
     pub(crate) fn take(&self) -> Option<T> {
-        let mut work = self.0.work();
-        loop {
-            if let Some(one) = work.next() {
-                return Some(one);
-            }
-            if work.givers == 0 {
-                return None;
-            }
-            let woken = self.0.changed.wait(work);
-            work = woken.unwrap_or_else(PoisonError::into_inner);
-        }
+        let is_idle = |work: &mut Work<T>| work.is_empty() && work.givers > 0;
+        let woken = self.0.changed.wait_while(self.0.work(), is_idle);
+        woken.unwrap_or_else(PoisonError::into_inner).next()
     }
 
     /// Takes work if there is some.
@@ -94,8 +91,7 @@ impl<T> Taker<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let work = self.0.work();
-        work.returned.is_empty() && work.given.is_empty()
+        self.0.work().is_empty()
     }
 }
 
