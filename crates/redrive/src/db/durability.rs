@@ -6,7 +6,6 @@
 use std::fmt;
 
 use crate::db::admin::Admin;
-use crate::db::row::{FromRow as _, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -74,86 +73,23 @@ impl Admin<'_> {
 }
 
 /// Reads the settings and evaluates them.
-pub(crate) fn lapses(session: &mut Session) -> Result<Vec<DurabilityWarning>> {
-    let row = session.query_one("read the durability settings", &sql::DURABILITY, &[])?;
-    ServerSettings::from_row(&row).map(judge)
-}
-
-row! {
-    /// The server's settings. `None` if the server does not have one.
-    struct ServerSettings {
-        fsync: Option<String>,
-        full_page_writes: Option<String>,
-        synchronous_commit: Option<String>,
-        unlogged: Vec<String>,
-    }
-}
-
-/// Evaluates the settings. Pure.
 ///
 /// Every value of `synchronous_commit` but `off` waits for the server's own disk. Standbys are the
 /// operator's choice.
-fn judge(said: ServerSettings) -> Vec<DurabilityWarning> {
+pub(crate) fn lapses(session: &mut Session) -> Result<Vec<DurabilityWarning>> {
+    let row = session.query_one("read the durability settings", &sql::DURABILITY, &[])?;
     let settings = [
-        (said.fsync, DurabilityWarning::Fsync),
-        (said.full_page_writes, DurabilityWarning::FullPageWrites),
-        (
-            said.synchronous_commit,
-            DurabilityWarning::SynchronousCommit,
-        ),
+        ("fsync", DurabilityWarning::Fsync),
+        ("full_page_writes", DurabilityWarning::FullPageWrites),
+        ("synchronous_commit", DurabilityWarning::SynchronousCommit),
     ];
-    let off = settings
-        .into_iter()
-        .filter(|(setting, _)| setting.as_deref() == Some("off"));
+    // NULL: the server does not have the setting.
+    let is_off = |name: &str| row.get::<_, Option<&str>>(name) == Some("off");
+    let off = settings.into_iter().filter(|(name, _)| is_off(name));
     let mut lapses: Vec<DurabilityWarning> = off.map(|(_, lapse)| lapse).collect();
-    if !said.unlogged.is_empty() {
-        lapses.push(DurabilityWarning::Unlogged(said.unlogged));
+    let unlogged: Vec<String> = row.get("unlogged");
+    if !unlogged.is_empty() {
+        lapses.push(DurabilityWarning::Unlogged(unlogged));
     }
-    lapses
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The warnings about these values of `fsync`, `full_page_writes` and `synchronous_commit`, and these relations.
-    fn warnings(settings: &str, unlogged: &[&str]) -> Vec<String> {
-        let mut said = settings.split(' ').map(str::to_owned);
-        let settings = ServerSettings {
-            fsync: said.next(),
-            full_page_writes: said.next(),
-            synchronous_commit: said.next(),
-            unlogged: unlogged.iter().map(|name| (*name).to_owned()).collect(),
-        };
-        judge(settings).iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn a_warning_names_in_one_line_each_setting_that_endangers_data_and_the_risk() {
-        let fsync = ["`fsync`", "`off`", "corrupt"];
-        let pages = ["`full_page_writes`", "`off`", "corrupt"];
-        let commit = ["`synchronous_commit`", "`off`", "lost"];
-        let unlogged = ["`leases`", "`UNLOGGED`", "empty"];
-        let names = &["a\nb", "leases"][..];
-        for (settings, names, expected) in [
-            ("on on on", &[][..], &[][..]),
-            ("on on local", &[], &[]),
-            ("on on remote_write", &[], &[]),
-            ("on on remote_apply", &[], &[]),
-            // A compatible server without two of them.
-            ("on", &[], &[]),
-            ("off on on", &[], &[fsync]),
-            ("on off on", &[], &[pages]),
-            ("on on off", &[], &[commit]),
-            ("on on on", names, &[unlogged]),
-            ("off off off", names, &[fsync, pages, commit, unlogged]),
-        ] {
-            let found = warnings(settings, names);
-            assert_eq!(found.len(), expected.len(), "{settings}: {found:?}");
-            for (warning, words) in found.iter().zip(expected) {
-                let is_told = words.iter().all(|word| warning.contains(word));
-                assert!(is_told && !warning.contains('\n'), "{words:?}: {warning}");
-            }
-        }
-    }
+    Ok(lapses)
 }
