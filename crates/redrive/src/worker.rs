@@ -7,7 +7,6 @@
 
 mod latch;
 mod limits;
-mod recovery_bounds;
 mod flood;
 mod breaker_state;
 mod batch;
@@ -66,7 +65,6 @@ pub use form::JobHandler;
 pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
-pub use recovery_bounds::RecoveryBounds;
 use settler::{Finish, Message, SettlerGone};
 use slot::SlotContext;
 use slot_state::{RunningJob, SlotState};

@@ -1,7 +1,7 @@
 //! Recovery: a worker survives every fault of the database and works again without help.
 //!
-//! The bounds themselves are sums of deadlines, see `worker/recovery_bounds.rs`. A busy machine may
-//! exceed any of them, so these tests wait for the recovery alone.
+//! A bound on its time would be a sum of deadlines. A busy machine may exceed any of them, so these tests wait for the
+//! recovery alone.
 
 use redrive_servers::Server;
 use redrive_tests::prelude::*;

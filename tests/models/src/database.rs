@@ -42,10 +42,6 @@ impl Database {
         CALL_TIMEOUT
     }
 
-    pub(crate) fn connect_timeout(&self) -> Duration {
-        CALL_TIMEOUT
-    }
-
     pub(crate) fn check_schema(&self) -> Result<()> {
         Ok(())
     }

@@ -186,10 +186,6 @@ impl Database {
         self.shared.pooler
     }
 
-    pub(crate) fn connect_timeout(&self) -> Duration {
-        self.shared.timeouts.connect
-    }
-
     pub(crate) fn call_timeout(&self) -> Duration {
         self.shared.timeouts.call
     }

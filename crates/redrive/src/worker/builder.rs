@@ -20,7 +20,6 @@ use crate::worker::form::JobHandler;
 use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 use crate::worker::observer::Attempt;
-use crate::worker::recovery_bounds::RecoveryBounds;
 use crate::worker::registry::Handlers;
 use crate::worker::state::Hooks;
 pub(crate) use start::start;
@@ -378,13 +377,6 @@ impl WorkerBuilder {
     pub fn handlers(mut self, handlers: &Handlers) -> WorkerBuilder {
         self.handlers.join(handlers);
         self
-    }
-
-    /// Returns upper bounds for how long this worker and its jobs take to recover from a fault.
-    pub fn recovery(&self) -> RecoveryBounds {
-        let db = self.queue.database();
-        let (call, connect) = (db.call_timeout(), db.connect_timeout());
-        RecoveryBounds::of(self.lease, self.poll_every(), call, connect)
     }
 }
 

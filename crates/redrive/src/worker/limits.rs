@@ -14,6 +14,9 @@ pub(crate) const LEASE: RangeInclusive<Duration> = Duration::from_secs(2)..=Dura
 /// How often a worker renews per lease.
 pub(crate) const RENEWALS_PER_LEASE: u32 = 3;
 
+/// The longest time between checks for lost workers.
+pub(crate) const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How often an idle worker polls without notifications.
 pub(crate) const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// The default behind a transaction-mode pooler, which forwards no notifications: the first job after a
@@ -56,6 +59,11 @@ pub(crate) const WEIGHTS: RangeInclusive<usize> = 1..=1000;
 
 /// The longest pause after a database error.
 pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often a worker with this lease looks for chores and reads the breakers and pauses.
+pub(crate) fn check_interval(lease: Duration) -> Duration {
+    MAX_CHECK_INTERVAL.min(lease / RENEWALS_PER_LEASE)
+}
 
 /// Returns the default poll interval behind this pooler.
 pub(crate) fn poll(pooler: Pooler) -> Duration {

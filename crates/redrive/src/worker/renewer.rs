@@ -28,12 +28,13 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::TryRecvError;
 use crate::sync::{Instant, Notification, Row};
 use crate::worker::latch::{LatchReceiver, lock};
-use crate::worker::limits::RENEWALS_PER_LEASE;
+use crate::worker::limits::{RENEWALS_PER_LEASE, check_interval};
 use crate::worker::queues::Queues;
-use crate::worker::recovery_bounds::{LISTEN_TIME, check_interval, orphaned_after};
 use crate::worker::retry::call_timeout;
 use crate::worker::state::State;
 
+/// The longest wait for a notification in one call. The renewer notices anything else this late.
+const LISTEN_TIME: Duration = Duration::from_millis(250);
 /// How often to send LISTEN again, in case the server lost it.
 const LISTEN_INTERVAL: Duration = Duration::from_mins(1);
 /// The wait after a failed renewal.
@@ -185,7 +186,8 @@ impl Renewer<'_> {
         }
         let held = ReleaseScope::Unknown {
             known: known.into_iter().collect(),
-            older_than: orphaned_after(self.timeout()),
+            // Twice the time that a call may take: the answer to the claim was lost.
+            older_than: self.timeout() * 2,
         };
         let worker = state.identity.id;
         let released = self

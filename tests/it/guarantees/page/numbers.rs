@@ -5,7 +5,6 @@ use redrive_tests::prelude::*;
 use super::read;
 
 const LIMITS: &str = "worker/limits.rs";
-const BOUNDS: &str = "worker/recovery_bounds.rs";
 const REAP: &str = "pipeline/reap.rs";
 const DATABASE: &str = "db/database.rs";
 const SESSION: &str = "db/session.rs";
@@ -16,7 +15,7 @@ const RUNS: &str = "dlq/runs/options.rs";
 const CONSTANTS: &[(&str, &str, &str)] = &[
     ("lease", LIMITS, "DEFAULT_LEASE"),
     ("renewals per lease", LIMITS, "RENEWALS_PER_LEASE"),
-    ("reap interval", BOUNDS, "MAX_CHECK_INTERVAL"),
+    ("reap interval", LIMITS, "MAX_CHECK_INTERVAL"),
     ("leases per reap", REAP, "MAX_REAPED_LEASES"),
     ("jobs per reap", REAP, "MAX_REAPED_JOBS"),
     ("bytes per reap", REAP, "MAX_REAPED_BYTES"),
