@@ -3,8 +3,8 @@
 //! A single enqueue pays for a round trip, a transaction and a commit. A statement pays for them once,
 //! however many jobs it stores. Up to [`STATEMENTS`] statements run at the same time. While fewer run,
 //! a call starts its statement at once; further calls wait in line. When a statement ends, the calls at
-//! the head of the line share the next one. The call with the latest deadline sends it, so that the
-//! statement has as much time as any of them. No thread runs in the background.
+//! the head of the line share the next one. The last of them sends it, so that the statement has as
+//! much time as any of them. No thread runs in the background.
 //!
 //! A shared statement stores all of its jobs or none. If the server rejects it, each call repeats its
 //! own job alone, so no call fails because of another one's job. If the outcome is unknown, no call
@@ -49,26 +49,18 @@ struct Line {
 struct Waiting {
     number: u64,
     job: NewJob,
-    until: Instant,
     answer: Sender<Answer>,
-}
-
-/// Calls that share a statement, in the order of the line.
-struct Shared {
-    calls: Vec<Waiting>,
-    /// The position of the call that sends it.
-    leader: usize,
 }
 
 /// How a wait in line ends.
 enum Answer {
-    /// The call stores these jobs, its own among them.
-    Lead(Shared),
-    /// Another call's statement stored the job.
+    /// The call stores these jobs. The last one is its own.
+    Lead(Vec<Waiting>),
+    /// The statement stored the job.
     Stored(JobId),
-    /// The outcome of another call's statement is unknown.
-    Unknown(Error),
-    /// The server rejected another call's statement, which stored nothing.
+    /// The outcome of the statement is unknown, or it had no other job and was rejected.
+    Failed(Error),
+    /// The server rejected the statement, which stored nothing.
     Alone(NewJob),
 }
 
@@ -105,18 +97,22 @@ impl Coalescer {
             line.waiting.push_back(Waiting {
                 number,
                 job,
-                until,
                 answer: sender,
             });
             (number, answer)
         };
-        match self.wait(number, &answer, until, deadline)? {
-            Answer::Lead(shared) => {
+        let answer = self.wait(number, &answer, until, deadline)?;
+        self.end(answer, until, store)
+    }
+
+    fn end(&self, answer: Answer, until: Instant, store: &Store<'_>) -> Result<JobId> {
+        match answer {
+            Answer::Lead(calls) => {
                 let _turn = Turn(self);
-                self.lead(shared, until, store)
+                self.end(self.lead(calls, until, store), until, store)
             }
             Answer::Stored(id) => Ok(id),
-            Answer::Unknown(error) => Err(error),
+            Answer::Failed(error) => Err(error),
             Answer::Alone(job) => self.alone(job, left(until), store),
         }
     }
@@ -140,9 +136,9 @@ impl Coalescer {
                 let is_in_line = line.waiting.len() < calls;
                 // Answers are sent while the line is locked, or by a statement that has the job.
                 match answer.try_recv() {
-                    Ok(Answer::Lead(Shared { mut calls, leader })) => {
+                    Ok(Answer::Lead(mut calls)) => {
                         // Too late to lead.
-                        calls.remove(leader);
+                        calls.pop();
                         calls
                             .into_iter()
                             .rev()
@@ -166,35 +162,29 @@ impl Coalescer {
         ids.into_iter().next().ok_or_else(|| self.no_id())
     }
 
-    /// Stores the jobs of several calls and answers all but the leader, which is the caller.
-    fn lead(&self, shared: Shared, until: Instant, store: &Store<'_>) -> Result<JobId> {
-        let Shared { calls, leader } = shared;
-        let (jobs, answers): (Vec<NewJob>, Vec<Sender<Answer>>) = calls
+    /// Stores the jobs of several calls and answers all but the last one, whose answer it returns.
+    fn lead(&self, calls: Vec<Waiting>, until: Instant, store: &Store<'_>) -> Answer {
+        let (jobs, mut answers): (Vec<NewJob>, Vec<Sender<Answer>>) = calls
             .into_iter()
             .map(|waiting| (waiting.job, waiting.answer))
             .unzip();
         let jobs: Arc<[NewJob]> = jobs.into();
         let stored = store(Arc::clone(&jobs), left(until));
-        let mut own = None;
-        for (index, (job, answer)) in jobs.iter().zip(answers).enumerate() {
-            let outcome = match &stored {
-                Ok(ids) => ids
-                    .get(index)
-                    .map_or_else(|| Answer::Unknown(self.no_id()), |id| Answer::Stored(*id)),
-                Err(error) if error.is_unavailable() => Answer::Unknown(error.clone()),
-                Err(_) => Answer::Alone(job.clone()),
-            };
-            match index == leader {
-                true => own = Some(outcome),
-                // The call may have reached its deadline.
-                false => _ = answer.send(outcome),
+        let of = |place: usize| match (&stored, jobs.get(place)) {
+            (Ok(ids), _) => ids
+                .get(place)
+                .map_or_else(|| Answer::Failed(self.no_id()), |id| Answer::Stored(*id)),
+            (Err(error), Some(job)) if jobs.len() > 1 && !error.is_unavailable() => {
+                Answer::Alone(job.clone())
             }
+            (Err(error), _) => Answer::Failed(error.clone()),
+        };
+        answers.pop();
+        for (place, answer) in answers.iter().enumerate() {
+            // The call may have reached its deadline.
+            _ = answer.send(of(place));
         }
-        match own {
-            Some(Answer::Stored(id)) => Ok(id),
-            Some(Answer::Alone(job)) if jobs.len() > 1 => self.alone(job, left(until), store),
-            _ => Err(stored.err().unwrap_or_else(|| self.no_id())),
-        }
+        of(answers.len())
     }
 
     fn still_in_line(&self, deadline: Duration) -> Error {
@@ -230,11 +220,10 @@ impl Drop for Turn<'_> {
                 .map(|waiting| waiting.job.payload.as_str().len()),
         );
         let calls: Vec<Waiting> = line.waiting.drain(..size).collect();
-        let latest = calls.iter().enumerate().max_by_key(|(_, call)| call.until);
-        if let Some((leader, answer)) = latest.map(|(at, call)| (at, call.answer.clone())) {
+        if let Some(answer) = calls.last().map(|call| call.answer.clone()) {
             line.running += 1;
             // The call takes itself out of the line before it gives up, so it still listens.
-            _ = answer.send(Answer::Lead(Shared { calls, leader }));
+            _ = answer.send(Answer::Lead(calls));
         }
     }
 }

@@ -10,7 +10,6 @@ const LONG: Duration = Duration::from_mins(1);
 /// A statement that waits for its answer.
 struct Statement {
     jobs: Arc<[NewJob]>,
-    deadline: Duration,
     answer: Sender<Result<Vec<JobId>>>,
 }
 
@@ -53,13 +52,9 @@ impl Calls {
         let before = self.known();
         let thread = thread::spawn(move || {
             let job = NewJob::raw("k", &payload.to_string()).expect("a good job");
-            coalescer.enqueue(job, deadline, &|jobs, deadline| {
+            coalescer.enqueue(job, deadline, &|jobs, _| {
                 let (answer, answered) = bounded(1);
-                let statement = Statement {
-                    jobs,
-                    deadline,
-                    answer,
-                };
+                let statement = Statement { jobs, answer };
                 sent.send(statement).expect("the test runs");
                 answered.recv().expect("the test answers")
             })
@@ -171,21 +166,6 @@ fn a_call_in_line_gives_up_at_its_deadline_and_its_job_is_not_stored() {
 }
 
 #[test]
-fn a_shared_statement_has_the_time_of_the_call_with_the_latest_deadline() {
-    let calls = Calls::new();
-    let (_first, mut running) = calls.busy();
-    let waiting = [(10, LONG), (11, 60 * LONG), (12, Duration::MAX), (13, LONG)]
-        .map(|(n, deadline)| (n, calls.call(n, deadline)));
-    running.remove(0).store();
-    let statement = calls.statement();
-    assert_eq!(statement.payloads(), ["10", "11", "12", "13"]);
-    assert!(statement.deadline > 60 * LONG, "{:?}", statement.deadline);
-    statement.store();
-    stored(waiting);
-    running.remove(0).store();
-}
-
-#[test]
 fn a_call_whose_job_another_one_sends_says_at_its_deadline_that_it_may_be_stored() {
     let calls = Calls::new();
     // The call is no longer in line, and nobody has answered it.
@@ -203,7 +183,7 @@ fn a_panic_frees_the_place_and_answers_the_calls_behind_it() {
     let (_first, mut running) = calls.busy();
     let [head, last] = [10, 11].map(|n| calls.call(n, LONG));
     running.remove(0).store();
-    // The call with the latest deadline panics when its statement is dropped without an answer.
+    // The last call panics when its statement is dropped without an answer.
     drop(calls.statement());
     assert!(last.join().is_err());
     let error = id(head).expect_err("no answer");
