@@ -10,7 +10,7 @@ use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
 use crate::pipeline::claim::mark::{IndexRange, Scan};
-use crate::pipeline::claim::measure::{Claimable, measure, store_marks};
+use crate::pipeline::claim::measure::{measure, store_marks};
 use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WorkerId, claim_one, take_crowded};
@@ -165,20 +165,12 @@ impl Claimer {
     }
 
     fn measure(&mut self, source: &Source) -> Result<()> {
-        let queue = self.state.config.queue.shared_name();
-        let claimable = || {
-            Claimable::new(
-                Arc::clone(&queue),
-                source.kinds.as_deref(),
-                source.except.as_deref(),
-            )
-        };
         let bytes = self.state.ring.ready_bytes.load(Ordering::Relaxed);
         let wants = source.search().wants_measure(Instant::now(), bytes);
         if let Some(ranks) = wants {
-            let claimable = claimable();
+            let request = self.request_of(source, 0);
             let measured = self.call("measure the queue", move |session| {
-                measure(session, &claimable, ranks)
+                measure(session, &request, ranks)
             });
             let mut search = source.search();
             match measured {
@@ -191,9 +183,9 @@ impl Claimer {
         }
         let marks = source.search().marks_to_store(Instant::now());
         if let Some(marks) = marks {
-            let claimable = claimable();
+            let request = self.request_of(source, 0);
             let newest = self.call("store the marks", move |session| {
-                store_marks(session, &claimable, &marks)
+                store_marks(session, &request, &marks)
             })?;
             source.search().sample(Instant::now(), newest);
         }
