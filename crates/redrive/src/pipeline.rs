@@ -17,7 +17,6 @@ pub(crate) mod pause;
 pub(crate) mod group_policy;
 pub(crate) mod held_group;
 pub(crate) mod rate_limit;
-pub(crate) mod failure_cause;
 pub(crate) mod outcome;
 pub(crate) mod attempt;
 pub(crate) mod judge;

@@ -90,7 +90,6 @@ mod library {
         pub(crate) mod gates;
         pub(crate) mod pause;
         pub(crate) mod rate_limit;
-        pub(crate) mod failure_cause;
         pub(crate) mod outcome;
         pub(crate) mod attempt;
         pub(crate) mod judge;

@@ -186,7 +186,7 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
         let reason = self.operator.given_reason().map(str::to_owned);
         let sent = run_handler(|| self.sink.send(&letter));
         let failed = sent.err().map(|outcome| {
-            let report = outcome.classify().report;
+            let report = outcome.failure.report;
             Undelivered {
                 id,
                 error_class: report.class.into(),

@@ -11,7 +11,7 @@ use crate::job::failure::Failure;
 use crate::job::headers::Headers;
 use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
-use crate::pipeline::outcome::Outcome;
+use crate::pipeline::outcome::FailedBy;
 
 type Check = Arc<dyn Fn(&Letter) -> Result<(), String> + Send + Sync>;
 
@@ -115,10 +115,10 @@ impl Validators {
         });
         match outcome {
             Ok(()) => ValidationResult::Passed,
-            Err(Outcome::Panicked(report)) => {
-                ValidationResult::Failed(format!("the validator {}", report.message))
+            Err(outcome) if outcome.by == FailedBy::Panic => {
+                ValidationResult::Failed(format!("the validator {}", outcome.failure))
             }
-            Err(outcome) => ValidationResult::Failed(outcome.classify().report.message),
+            Err(outcome) => ValidationResult::Failed(outcome.failure.report.message),
         }
     }
 }

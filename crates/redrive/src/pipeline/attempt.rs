@@ -8,7 +8,7 @@ use std::sync::Once;
 use crate::job::caught::caught;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
-use crate::pipeline::outcome::Outcome;
+use crate::pipeline::outcome::{FailedBy, Outcome};
 
 thread_local! {
     /// Where the handler on this thread panicked. `None`: no handler is running.
@@ -29,7 +29,7 @@ pub(crate) fn run_handler<T>(handler: impl FnOnce() -> Result<T, Failure>) -> Re
     let ended = caught(handler);
     let place = PANIC_SITE.take().unwrap_or_default();
     match ended {
-        Ok(ended) => ended.map_err(Outcome::Failed),
+        Ok(ended) => ended.map_err(Outcome::from),
         Err(panic) => {
             let text = panic.text();
             let message = match place.location {
@@ -37,11 +37,8 @@ pub(crate) fn run_handler<T>(handler: impl FnOnce() -> Result<T, Failure>) -> Re
                 // A resumed panic, for example from another thread, does not pass the hook.
                 None => format!("panicked: {text}"),
             };
-            Err(Outcome::Panicked(ErrorReport::new(
-                "panic",
-                message,
-                place.backtrace,
-            )))
+            let report = ErrorReport::new("panic", message, place.backtrace);
+            Err(Outcome::of(FailedBy::Panic, report))
         }
     }
 }
@@ -75,10 +72,9 @@ mod tests {
     use super::*;
 
     fn message(ended: &Result<(), Outcome>) -> &str {
-        let Err(Outcome::Panicked(report)) = ended else {
-            panic!("not a panic: {ended:?}")
-        };
-        &report.message
+        let outcome = ended.as_ref().expect_err("it panics");
+        assert_eq!(outcome.by, FailedBy::Panic);
+        outcome.failure.message()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::job::JobMeta;
 use crate::pipeline::breaker::MAX_PROBE_WAIT;
-use crate::pipeline::outcome::FailedAttempt;
+use crate::pipeline::outcome::Outcome;
 
 /// The decision about a job after an attempt.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,21 +85,18 @@ pub(crate) const MAX_OUTAGE: Duration = Duration::from_hours(24);
 /// Success always counts. A cancelled job that did not succeed dies as `manual`. A failure that no
 /// retry can help dies at once; any other failure is retried until the attempts are used up. An
 /// outage costs no attempt for a [day](MAX_OUTAGE).
-pub(crate) fn judge(failed: Option<FailedAttempt>, at: &JudgeContext<'_>) -> Verdict {
+pub(crate) fn judge(failed: Option<Outcome>, at: &JudgeContext<'_>) -> Verdict {
     let Some(failed) = failed else {
         return Verdict::Done;
     };
-    let FailedAttempt { death, report, .. } = failed;
+    let (death, has_run) = (failed.death(), failed.has_run());
+    let (disposition, report) = (failed.failure.disposition, failed.failure.report);
     let dead = |cause, report| Verdict::Dead { cause, report };
-    let had_no_handler = matches!(
-        death,
-        DeathCause::Undecodable | DeathCause::Unhandled | DeathCause::Expired
-    );
-    if had_no_handler && failed.disposition == Disposition::Reject {
+    if !has_run && disposition == Disposition::Reject {
         return dead(death, report);
     }
     if at.cancelled {
-        let report = match failed.disposition {
+        let report = match disposition {
             Disposition::Snooze(_) => ErrorReport::cancelled(),
             Disposition::Retry
             | Disposition::RetryAfter(_)
@@ -109,7 +106,7 @@ pub(crate) fn judge(failed: Option<FailedAttempt>, at: &JudgeContext<'_>) -> Ver
         };
         return dead(DeathCause::Manual, report);
     }
-    let delay = match failed.disposition {
+    let delay = match disposition {
         Disposition::Reject => return dead(death, report),
         Disposition::Snooze(delay) => {
             return Verdict::Snooze {
@@ -147,7 +144,7 @@ pub(crate) fn judge(failed: Option<FailedAttempt>, at: &JudgeContext<'_>) -> Ver
 mod tests {
     use super::*;
     use crate::job::failure::Failure;
-    use crate::pipeline::outcome::Outcome;
+    use crate::pipeline::outcome::FailedBy;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -172,7 +169,7 @@ mod tests {
             park: 8 * SECOND,
             random,
         };
-        match judge(outcome.into().map(Outcome::classify), &context) {
+        match judge(outcome.into(), &context) {
             Verdict::Done => "done".to_owned(),
             Verdict::Retry { delay, report } => format!("retry {delay:?}: {}", report.message),
             Verdict::Snooze { delay } => format!("snooze {delay:?}"),
@@ -184,40 +181,39 @@ mod tests {
 
     #[test]
     fn each_outcome_has_its_verdict() {
-        let failed = Outcome::Failed;
+        let failed = |failure: Failure| Outcome::from(failure);
         let report = || ErrorReport::new("C", "m".to_owned(), None);
-        let undecodable = |may_retry| {
-            let report = report();
-            Outcome::Undecodable { report, may_retry }
+        let of = |by| Outcome::of(by, report());
+        let undecodable = |disposition| {
+            let failure = Failure::new(disposition, report());
+            let by = FailedBy::Payload;
+            Outcome { failure, by }
         };
+        let (read_later, read_never) = (Disposition::Retry, Disposition::Reject);
         let retry = || failed(Failure::retry("m"));
-        let interrupted = || {
-            let mut failure = Failure::retry("away");
-            failure.disposition = Disposition::Interrupted;
-            failed(failure)
-        };
+        let interrupted = || failed(Failure::retry("away").interrupted());
         for (outcome, attempt, cancelled, expected) in [
             // Failures retry until the attempts are used up.
             (retry(), 2, false, "retry 2s: m"),
             (retry(), 3, false, "dead exhausted"),
             (retry(), 4, false, "dead exhausted"),
-            (Outcome::Panicked(report()), 3, false, "dead exhausted"),
-            (Outcome::TimedOut(SECOND), 3, false, "dead timeout"),
+            (of(FailedBy::Panic), 3, false, "dead exhausted"),
+            (Outcome::timed_out(SECOND), 3, false, "dead timeout"),
             // A permanent failure dies at once.
             (failed(Failure::reject("m")), 1, false, "dead rejected"),
-            (undecodable(false), 1, false, "dead undecodable"),
-            (Outcome::Unhandled(report()), 1, false, "dead unhandled"),
-            (Outcome::Expired(report()), 1, false, "dead expired"),
+            (undecodable(read_never), 1, false, "dead undecodable"),
+            (of(FailedBy::NoHandler), 1, false, "dead unhandled"),
+            (of(FailedBy::Expiry), 1, false, "dead expired"),
             // Another program may read the payload.
-            (undecodable(true), 2, false, "retry 2s: m"),
-            (undecodable(true), 3, false, "dead undecodable"),
+            (undecodable(read_later), 2, false, "retry 2s: m"),
+            (undecodable(read_later), 3, false, "dead undecodable"),
             // A cancelled job that fails dies.
-            (undecodable(true), 1, true, "dead manual"),
+            (undecodable(read_later), 1, true, "dead manual"),
             (retry(), 1, true, "dead manual"),
             (failed(Failure::snooze(SECOND)), 1, true, "dead manual"),
             (failed(Failure::outage("down")), 1, true, "dead manual"),
-            (Outcome::Panicked(report()), 1, true, "dead manual"),
-            (Outcome::TimedOut(SECOND), 1, true, "dead manual"),
+            (of(FailedBy::Panic), 1, true, "dead manual"),
+            (Outcome::timed_out(SECOND), 1, true, "dead manual"),
             (interrupted(), 1, true, "dead manual"),
             // The database decides when the job has had its refunds.
             (interrupted(), 1, false, "refund 5s: away"),
@@ -235,7 +231,7 @@ mod tests {
     #[test]
     fn an_outage_costs_no_attempt_for_a_day() {
         let outage = |age, attempt, random| {
-            let outcome = Outcome::Failed(Failure::outage("down"));
+            let outcome = Outcome::from(Failure::outage("down"));
             after_outages(outcome, attempt, false, age, random)
         };
         let day = MAX_OUTAGE;
@@ -271,7 +267,7 @@ mod tests {
             // With its jitter.
             (Failure::outage("down"), MAX_BACKOFF.mul_f64(1.25)),
         ] {
-            let verdict = judge(Some(Outcome::Failed(failure).classify()), &context);
+            let verdict = judge(Some(failure.into()), &context);
             let (Verdict::Retry { delay, .. }
             | Verdict::Outage { delay, .. }
             | Verdict::Snooze { delay }) = verdict

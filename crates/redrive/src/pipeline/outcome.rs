@@ -1,61 +1,122 @@
-//! Outcomes: why an attempt did not succeed, classified once for the metrics, the breakers and the verdict.
+//! Outcomes: why an attempt did not succeed, for the metrics, the breakers and the verdict.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::caught::ErrorValue;
 use crate::job::death_cause::DeathCause;
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
-use crate::pipeline::failure_cause::FailureCause;
+use crate::job::words::words;
+
+words! {
+    /// Why an attempt failed. A lost worker is a cause too; the reaper counts it. The words are values of the metric label
+    /// `cause`.
+    pub(crate) enum FailureCause is "cause" {
+        Error = "error",
+        Rejected = "rejected",
+        Panic = "panic",
+        Timeout = "timeout",
+        Undecodable = "undecodable",
+        Unhandled = "unhandled",
+        Outage = "outage",
+    }
+}
 
 /// The result of an attempt that did not succeed.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub(crate) struct Outcome {
+    /// The error, and the next step, unless the attempts are used up.
+    pub(crate) failure: Failure,
+    pub(crate) by: FailedBy,
+}
+
+/// What made an attempt fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailedBy {
     /// The handler returned a failure.
-    Failed(Failure),
+    Handler,
     /// The handler panicked.
-    Panicked(ErrorReport),
-    /// The payload does not match the handler's type. Another program may read it, if there is to be a retry.
-    Undecodable {
-        report: ErrorReport,
-        may_retry: bool,
-    },
-    /// The worker has no handler for the kind.
-    Unhandled(ErrorReport),
-    /// The job was claimed after its time to start. No handler ran.
-    Expired(ErrorReport),
-    /// The handler's transaction could not begin, for want of a connection for example. No handler ran.
-    NotBegun(ErrorReport),
+    Panic,
     /// The handler exceeded its deadline. It may still run; its result will be rejected.
-    TimedOut(Duration),
+    Deadline,
+    /// The payload does not match the handler's type. Another program may read it, if there is to be a retry.
+    Payload,
+    /// The worker has no handler for the kind.
+    NoHandler,
+    /// The job was claimed after its time to start. No handler ran.
+    Expiry,
+    /// The handler's transaction could not begin, for want of a connection for example. No handler ran.
+    NotBegun,
 }
 
-/// A classified outcome.
-#[derive(Debug)]
-pub(crate) struct FailedAttempt {
-    /// The cause to count. `None`: the handler snoozed the job, or none ran.
-    pub(crate) cause: Option<FailureCause>,
-    /// The next step, unless the attempts are used up.
-    pub(crate) disposition: Disposition,
-    /// The cause of death, if the job dies of this attempt.
-    pub(crate) death: DeathCause,
-    pub(crate) report: ErrorReport,
-    /// The dependency that is down, if the handler named it.
-    pub(crate) dependency: Option<Box<str>>,
-    /// The error that the handler returned.
-    pub(crate) error: Option<Arc<ErrorValue>>,
-}
+impl Outcome {
+    /// Returns the outcome of an attempt that did not end with a failure of its handler.
+    pub(crate) fn of(by: FailedBy, report: ErrorReport) -> Outcome {
+        let disposition = match by {
+            FailedBy::Handler | FailedBy::Panic | FailedBy::Deadline => Disposition::Retry,
+            FailedBy::Payload | FailedBy::NoHandler | FailedBy::Expiry => Disposition::Reject,
+            FailedBy::NotBegun => Disposition::Interrupted,
+        };
+        let failure = Failure::new(disposition, report);
+        Outcome { failure, by }
+    }
 
-impl FailedAttempt {
+    pub(crate) fn timed_out(deadline: Duration) -> Outcome {
+        let message = format!("exceeded its deadline of {deadline:?}");
+        Outcome::of(
+            FailedBy::Deadline,
+            ErrorReport::new("Timeout", message, None),
+        )
+    }
+
+    /// Whether a handler ran. Otherwise the outcome shows nothing about the dependency of the job.
+    pub(crate) fn has_run(&self) -> bool {
+        match self.by {
+            FailedBy::Handler | FailedBy::Panic | FailedBy::Deadline => true,
+            FailedBy::Payload | FailedBy::NoHandler | FailedBy::Expiry | FailedBy::NotBegun => {
+                false
+            }
+        }
+    }
+
     /// Whether the worker interrupted the attempt, which shows nothing about the dependency of the job.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.disposition == Disposition::Interrupted
+        self.failure.disposition == Disposition::Interrupted
     }
 
     pub(crate) fn is_outage(&self) -> bool {
-        self.disposition == Disposition::Outage
+        self.failure.disposition == Disposition::Outage
+    }
+
+    /// Returns the cause to count. `None`: the handler snoozed the job, or none ran.
+    pub(crate) fn cause(&self) -> Option<FailureCause> {
+        match self.by {
+            FailedBy::Handler => match self.failure.disposition {
+                Disposition::Retry | Disposition::RetryAfter(_) => Some(FailureCause::Error),
+                Disposition::Reject => Some(FailureCause::Rejected),
+                Disposition::Outage => Some(FailureCause::Outage),
+                Disposition::Snooze(_) | Disposition::Interrupted => None,
+            },
+            FailedBy::Panic => Some(FailureCause::Panic),
+            FailedBy::Deadline => Some(FailureCause::Timeout),
+            FailedBy::Payload => Some(FailureCause::Undecodable),
+            FailedBy::NoHandler => Some(FailureCause::Unhandled),
+            FailedBy::Expiry | FailedBy::NotBegun => None,
+        }
+    }
+
+    /// Returns the cause of death, if the job dies of this attempt.
+    pub(crate) fn death(&self) -> DeathCause {
+        match self.by {
+            FailedBy::Handler if self.failure.disposition == Disposition::Reject => {
+                DeathCause::Rejected
+            }
+            FailedBy::Handler | FailedBy::Panic | FailedBy::NotBegun => DeathCause::Exhausted,
+            FailedBy::Deadline => DeathCause::Timeout,
+            FailedBy::Payload => DeathCause::Undecodable,
+            FailedBy::NoHandler => DeathCause::Unhandled,
+            FailedBy::Expiry => DeathCause::Expired,
+        }
     }
 
     /// Applies the program's redaction hook to the error, if it has one.
@@ -64,75 +125,16 @@ impl FailedAttempt {
         hook: Option<&(dyn Fn(&str) -> String + Send + Sync)>,
     ) -> Self {
         if let Some(redact) = hook {
-            self.report = self.report.redacted(redact);
+            self.failure.report = self.failure.report.redacted(redact);
         }
         self
     }
 }
 
-impl Outcome {
-    /// Whether a handler ran. Otherwise the outcome shows nothing about the dependency of the job.
-    pub(crate) fn has_run(&self) -> bool {
-        match self {
-            Outcome::Failed(_) | Outcome::Panicked(_) | Outcome::TimedOut(_) => true,
-            Outcome::Undecodable { .. }
-            | Outcome::Unhandled(_)
-            | Outcome::Expired(_)
-            | Outcome::NotBegun(_) => false,
-        }
-    }
-
-    /// Classifies the outcome.
-    pub(crate) fn classify(self) -> FailedAttempt {
-        use DeathCause::Exhausted;
-        use Disposition::{Interrupted, Reject, Retry};
-        let (cause, disposition, death, report) = match self {
-            Outcome::Failed(failure) => return FailedAttempt::from(failure),
-            Outcome::Expired(report) => (None, Reject, DeathCause::Expired, report),
-            Outcome::NotBegun(report) => (None, Interrupted, Exhausted, report),
-            Outcome::Panicked(report) => (Some(FailureCause::Panic), Retry, Exhausted, report),
-            Outcome::Undecodable { report, may_retry } => {
-                let next = if may_retry { Retry } else { Reject };
-                let cause = Some(FailureCause::Undecodable);
-                (cause, next, DeathCause::Undecodable, report)
-            }
-            Outcome::Unhandled(report) => {
-                let cause = Some(FailureCause::Unhandled);
-                (cause, Reject, DeathCause::Unhandled, report)
-            }
-            Outcome::TimedOut(deadline) => {
-                let message = format!("exceeded its deadline of {deadline:?}");
-                let report = ErrorReport::new("Timeout", message, None);
-                let cause = Some(FailureCause::Timeout);
-                (cause, Retry, DeathCause::Timeout, report)
-            }
-        };
-        FailedAttempt {
-            cause,
-            death,
-            ..FailedAttempt::from(Failure::new(disposition, report))
-        }
-    }
-}
-
-impl From<Failure> for FailedAttempt {
-    fn from(failure: Failure) -> FailedAttempt {
-        let (cause, death) = match failure.disposition {
-            Disposition::Retry | Disposition::RetryAfter(_) => {
-                (Some(FailureCause::Error), DeathCause::Exhausted)
-            }
-            Disposition::Reject => (Some(FailureCause::Rejected), DeathCause::Rejected),
-            Disposition::Outage => (Some(FailureCause::Outage), DeathCause::Exhausted),
-            Disposition::Snooze(_) | Disposition::Interrupted => (None, DeathCause::Exhausted),
-        };
-        FailedAttempt {
-            cause,
-            disposition: failure.disposition,
-            death,
-            report: failure.report,
-            dependency: failure.dependency,
-            error: failure.error,
-        }
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Outcome {
+        let by = FailedBy::Handler;
+        Outcome { failure, by }
     }
 }
 
@@ -143,35 +145,27 @@ mod tests {
 
     #[test]
     fn each_outcome_has_a_cause_of_the_catalogue() {
-        let report = || ErrorReport::new("C", "m".to_owned(), None);
+        let of = |by| Outcome::of(by, ErrorReport::new("C", "m".to_owned(), None));
         let second = Duration::from_secs(1);
         let failed = CATALOGUE
             .iter()
             .find(|metric| metric.name == "redrive_job_attempts_failed_total")
             .expect("the counter of failed attempts");
-        let undecodable = Outcome::Undecodable {
-            report: report(),
-            may_retry: false,
-        };
         for (outcome, expected) in [
-            (Outcome::Failed(Failure::snooze(second)), None),
-            (Outcome::Expired(report()), None),
-            (Outcome::NotBegun(report()), None),
-            (Outcome::Failed(Failure::retry("m")), Some("error")),
-            (
-                Outcome::Failed(Failure::retry("m").after(second)),
-                Some("error"),
-            ),
-            (Outcome::Failed(Failure::reject("m")), Some("rejected")),
-            (Outcome::Failed(Failure::outage("m")), Some("outage")),
-            (Outcome::Panicked(report()), Some("panic")),
-            (undecodable, Some("undecodable")),
-            (Outcome::Unhandled(report()), Some("unhandled")),
-            (Outcome::TimedOut(second), Some("timeout")),
+            (Failure::snooze(second).into(), None),
+            (of(FailedBy::Expiry), None),
+            (of(FailedBy::NotBegun), None),
+            (Failure::retry("m").into(), Some("error")),
+            (Failure::retry("m").after(second).into(), Some("error")),
+            (Failure::reject("m").into(), Some("rejected")),
+            (Failure::outage("m").into(), Some("outage")),
+            (of(FailedBy::Panic), Some("panic")),
+            (of(FailedBy::Payload), Some("undecodable")),
+            (of(FailedBy::NoHandler), Some("unhandled")),
+            (Outcome::timed_out(second), Some("timeout")),
         ] {
-            let shown = format!("{outcome:?}");
-            let cause = outcome.classify().cause;
-            assert_eq!(cause.map(FailureCause::as_str), expected, "{shown}");
+            let cause = outcome.cause().map(FailureCause::as_str);
+            assert_eq!(cause, expected, "{outcome:?}");
             assert!(expected.is_none_or(|cause| failed.labels[2].values.contains(&cause)));
         }
     }

@@ -7,9 +7,8 @@ use crate::job::follow_up::FollowUp;
 use crate::job::job::JobMeta;
 use crate::job::payload::Json;
 use crate::pipeline::claim::{LeaseId, WorkerId};
-use crate::pipeline::failure_cause::FailureCause;
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
-use crate::pipeline::outcome::FailedAttempt;
+use crate::pipeline::outcome::{FailureCause, Outcome};
 use crate::sync::Instant;
 
 /// The worker that settles, as its letters name it.
@@ -69,7 +68,7 @@ impl Settlement {
     /// does one whose follow-ups the database rejects.
     pub(crate) fn judged(
         self,
-        end: Result<Vec<FollowUp>, FailedAttempt>,
+        end: Result<Vec<FollowUp>, Outcome>,
         at: &JudgeContext<'_>,
         checkpoint: impl FnOnce() -> Option<Json>,
     ) -> Settlement {
@@ -79,7 +78,7 @@ impl Settlement {
             Err(failed) => (Vec::new(), Some(failed), checkpoint()),
         };
         Settlement {
-            cause: failed.as_ref().and_then(|failed| failed.cause),
+            cause: failed.as_ref().and_then(Outcome::cause),
             verdict: judge(failed, at),
             follow_ups,
             checkpoint,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::failure_cause::FailureCause;
 use crate::pipeline::judge::Verdict;
+use crate::pipeline::outcome::FailureCause;
 use crate::pipeline::settlement::Settlement;
 
 /// A sum over the verdicts of a lease with the same key, label, cause and bucket.

@@ -21,7 +21,7 @@ use crate::pipeline::claim::mark::IndexRange;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WorkerId, claim};
 use crate::pipeline::follow_up::settle_in;
 use crate::pipeline::judge::JudgeContext;
-use crate::pipeline::outcome::Outcome;
+use crate::pipeline::outcome::FailedBy;
 use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
 use crate::sync::Instant;
@@ -175,7 +175,7 @@ fn run(
         ..JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5)
     };
     let judged = |end: JobEnd| {
-        let end = end.map_err(|outcome| options.ruled(outcome, false).classify());
+        let end = end.map_err(|outcome| options.ruled(outcome, false));
         done.clone()
             .judged(end, &at, || signal.checkpoints.headers())
     };
@@ -186,7 +186,7 @@ fn run(
             match settle(transaction, identity, &settlement) {
                 // As a worker does it: a job whose follow-ups the database rejects has failed.
                 Err(error) if settlement.has_follow_ups() && !error.is_unavailable() => {
-                    let failed = judged(Err(Outcome::Failed(not_accepted(&error))));
+                    let failed = judged(Err(not_accepted(&error).into()));
                     settle(transaction, identity, &failed)?;
                     failed
                 }
@@ -294,7 +294,8 @@ fn in_savepoint(
         (Ok(()), Ok(_)) => Ok(AttemptResult::Lost),
         (Ok(()), Err(outcome)) => Ok(AttemptResult::Judge(Err(outcome))),
         // The handler ended the transaction of the test.
-        (Err(error), Err(Outcome::Failed(failure))) => {
+        (Err(error), Err(outcome)) if outcome.by == FailedBy::Handler => {
+            let failure = outcome.failure;
             Err(Error::invalid(format!("could not {DOING}: {failure}")).caused_by(error))
         }
         (Err(error), Ok(_) | Err(_)) => Err(failed(error)),

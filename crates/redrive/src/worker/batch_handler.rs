@@ -75,7 +75,7 @@ fn end_of(
     of_batch: &Result<(), Outcome>,
 ) -> JobEnd {
     match (decision, of_batch) {
-        (Some(Err(failure)), _) => Err(Outcome::Failed(failure)),
+        (Some(Err(failure)), _) => Err(failure.into()),
         (Some(Ok(_)), _) | (None, Ok(())) => Ok(added),
         (None, Err(outcome)) => Err(outcome.clone()),
     }

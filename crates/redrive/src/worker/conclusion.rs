@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::job::death_cause::DeathCause;
 use crate::job::job::Signal;
 use crate::pipeline::judge::{JudgeContext, Verdict};
-use crate::pipeline::outcome::Outcome;
+use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ impl EndedAttempt {
         run_time: Duration,
         now: Instant,
     ) -> Option<EndedAttempt> {
-        let end = signal.decision.last()?.map_err(Outcome::Failed);
+        let end = signal.decision.last()?.map_err(Outcome::from);
         Some(EndedAttempt { end, run_time, now })
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn conclude(
     let (kind, now) = (&running.meta.kind, ended.now);
     let has_run = ended.end.as_ref().err().is_none_or(Outcome::has_run);
     let end = ended.end.map_err(|outcome| {
-        let failed = ruled(state, running, outcome).classify();
+        let failed = ruled(state, running, outcome);
         // Before a breaker takes the message.
         failed.redacted(state.config.hooks.redact.as_deref())
     });
@@ -62,8 +62,8 @@ pub(crate) fn conclude(
     let attempt = match &end {
         Ok(_) => AttemptEnd::Done,
         Err(failed) if failed.is_outage() => AttemptEnd::Outage {
-            dependency: failed.dependency.as_deref(),
-            message: &failed.report.message,
+            dependency: failed.failure.dependency.as_deref(),
+            message: failed.failure.message(),
         },
         Err(failed) if has_run && !failed.is_interrupted() => AttemptEnd::Other,
         Err(_) => AttemptEnd::Unrun,
@@ -72,9 +72,9 @@ pub(crate) fn conclude(
     let failed = end.as_ref().err();
     let outage = failed.filter(|failed| failed.is_outage());
     let park = outage.map_or(Duration::ZERO, |failed| {
-        breakers.park(kind, failed.dependency.as_deref())
+        breakers.park(kind, failed.failure.dependency.as_deref())
     });
-    let error = failed.and_then(|failed| failed.error.clone());
+    let error = failed.and_then(|failed| failed.failure.error.clone());
     let (meta, options) = (&running.meta, &running.options);
     let backoff = options.backoff_or(&state.config.backoff);
     let at = JudgeContext {
@@ -102,11 +102,11 @@ pub(crate) fn conclude(
 /// it failed.
 fn ruled(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
     let is_deploy = state.sees_other_version.load(Ordering::Relaxed);
-    let outcome = running.options.ruled(outcome, is_deploy);
-    match (outcome, running.signal.by_stop.load(Ordering::Relaxed)) {
-        (Outcome::Failed(failure), true) => Outcome::Failed(failure.interrupted()),
-        (outcome, _) => outcome,
+    let mut outcome = running.options.ruled(outcome, is_deploy);
+    if outcome.by == FailedBy::Handler && running.signal.by_stop.load(Ordering::Relaxed) {
+        outcome.failure = outcome.failure.interrupted();
     }
+    outcome
 }
 
 /// Whether a letter of this cause counts for the flood guard: a pause would not help a job that an

@@ -16,7 +16,7 @@ use crate::job::job::{Job, Signal};
 use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
-use crate::pipeline::outcome::Outcome;
+use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::sync::Transaction;
 use crate::worker::batch::BatchOptions;
 
@@ -155,24 +155,18 @@ impl HandlerOptions {
     }
 
     /// Applies the options to the outcome of an attempt.
-    pub(crate) fn ruled(&self, outcome: Outcome, is_deploy: bool) -> Outcome {
-        match outcome {
-            Outcome::Failed(failure) => Outcome::Failed(failure.ruled(&self.rules)),
-            Outcome::Undecodable { report, may_retry } => Outcome::Undecodable {
-                report,
-                may_retry: may_retry
-                    || match self.undecodable {
-                        Undecodable::RetryDuringDeploy => is_deploy,
-                        Undecodable::Retry => true,
-                        Undecodable::Die => false,
-                    },
-            },
-            Outcome::Panicked(_)
-            | Outcome::Unhandled(_)
-            | Outcome::Expired(_)
-            | Outcome::NotBegun(_)
-            | Outcome::TimedOut(_) => outcome,
+    pub(crate) fn ruled(&self, mut outcome: Outcome, is_deploy: bool) -> Outcome {
+        let reads_later = match self.undecodable {
+            Undecodable::RetryDuringDeploy => is_deploy,
+            Undecodable::Retry => true,
+            Undecodable::Die => false,
+        };
+        if outcome.by == FailedBy::Payload && reads_later {
+            outcome.failure.disposition = Disposition::Retry;
         }
+        // Only the failure of a handler has an error.
+        outcome.failure = outcome.failure.ruled(&self.rules);
+        outcome
     }
 
     pub(crate) fn deadline_or(&self, default: Duration) -> Duration {
@@ -376,14 +370,15 @@ pub(super) fn decode<P>(
             signal,
             follow_ups: FollowUps::default(),
         }),
-        Err(Outcome::Failed(failure)) => Err(Outcome::Undecodable {
-            may_retry: failure.disposition == Disposition::Retry,
-            report: failure.class(std::any::type_name::<P>()).report,
-        }),
-        Err(Outcome::Panicked(report)) => Err(Outcome::Undecodable {
-            may_retry: false,
-            report,
-        }),
-        Err(other) => Err(other),
+        Err(outcome) if outcome.by == FailedBy::Panic => {
+            Err(Outcome::of(FailedBy::Payload, outcome.failure.report))
+        }
+        Err(Outcome { failure, .. }) => {
+            let disposition = failure.disposition;
+            let report = failure.class(std::any::type_name::<P>()).report;
+            let failure = Failure::new(disposition, report);
+            let by = FailedBy::Payload;
+            Err(Outcome { failure, by })
+        }
     }
 }

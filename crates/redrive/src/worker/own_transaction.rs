@@ -22,7 +22,7 @@ use crate::job::failure::Failure;
 use crate::job::job::{JobId, OpenTransaction};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
-use crate::pipeline::outcome::Outcome;
+use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
@@ -139,13 +139,12 @@ impl OwnAttempt<'_> {
         match ended {
             Ok(()) if self.xid.is_some() => AttemptResult::Settled,
             Ok(()) => AttemptResult::Lost,
-            Err(Outcome::Failed(failure))
-                if self.server_started.is_none()
-                    && failure.disposition == Disposition::Interrupted =>
-            {
-                AttemptResult::Judge(Err(Outcome::NotBegun(failure.report)))
+            Err(mut outcome) => {
+                if self.server_started.is_none() && outcome.is_interrupted() {
+                    outcome.by = FailedBy::NotBegun;
+                }
+                AttemptResult::Judge(Err(outcome))
             }
-            Err(outcome) => AttemptResult::Judge(Err(outcome)),
         }
     }
 
@@ -163,7 +162,10 @@ impl OwnAttempt<'_> {
         match asked {
             Ok((_, true)) => AttemptResult::Settled,
             Ok((true, false)) => self.end(ended),
-            Ok((false, false)) | Err(_) => self.end(ended.map_err(interrupted)),
+            Ok((false, false)) | Err(_) => {
+                // The database went away, so a panic is no fault of the handler either.
+                self.end(ended.map_err(|outcome| outcome.failure.interrupted().into()))
+            }
         }
     }
 }
@@ -193,21 +195,6 @@ pub(crate) fn settle_in_own(
         .and_then(|()| follow_up::store(&done.follow_ups, &mut store))
         .map_err(|error| not_settled(&error))?;
     Ok(Some(xid))
-}
-
-/// Returns the outcome of an attempt that failed because the database went away.
-fn interrupted(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Failed(failure) => Outcome::Failed(failure.interrupted()),
-        Outcome::Panicked(report) => {
-            Outcome::Failed(Failure::new(Disposition::Interrupted, report))
-        }
-        Outcome::Undecodable { .. }
-        | Outcome::Unhandled(_)
-        | Outcome::Expired(_)
-        | Outcome::NotBegun(_)
-        | Outcome::TimedOut(_) => outcome,
-    }
 }
 
 fn refusal(what: &str, id: JobId, error: postgres::Error) -> Error {

@@ -16,7 +16,7 @@ use crate::job::error_report::ErrorReport;
 use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::judge::Verdict;
-use crate::pipeline::outcome::Outcome;
+use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -393,13 +393,16 @@ fn record_end(
 /// in the database.
 fn unhandled(claimed: &ClaimedJob) -> Outcome {
     let message = format!("no handler for kind `{}`", claimed.meta.kind);
-    Outcome::Unhandled(ErrorReport::new("Unhandled", message, None))
+    Outcome::of(
+        FailedBy::NoHandler,
+        ErrorReport::new("Unhandled", message, None),
+    )
 }
 
 /// Returns the outcome of a job that was claimed later than `limit` after its enqueue.
 pub(crate) fn expired(limit: Duration) -> Outcome {
     let message = format!("did not start within {limit:?} of its enqueue or its tick");
-    Outcome::Expired(ErrorReport::new("Expired", message, None))
+    Outcome::of(FailedBy::Expiry, ErrorReport::new("Expired", message, None))
 }
 
 /// Judges a job that no handler ran.

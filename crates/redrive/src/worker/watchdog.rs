@@ -228,7 +228,7 @@ impl RunningSlot {
             counted.get_or_insert(is_ours);
             if is_ours {
                 let decided = EndedAttempt::decided(&running.signal, run_time, now);
-                let end = Err(Outcome::TimedOut(running.deadline));
+                let end = Err(Outcome::timed_out(running.deadline));
                 let ended = decided.unwrap_or(EndedAttempt { end, run_time, now });
                 slot::conclude(context, &self.slot_state, running, ended);
                 if let Some(open) = running.signal.transaction.get() {

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::job::error_report::ErrorReport;
 use crate::pipeline::judge::{JudgeContext, Verdict};
-use crate::pipeline::outcome::FailedAttempt;
+use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settlement::Settlement;
 use crate::worker::own_transaction::not_accepted;
 use crate::worker::state::Config;
@@ -30,7 +30,7 @@ pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
 /// Returns the verdict on a finished job whose follow-ups were rejected: its attempt failed.
 pub(super) fn failed(settlement: &Settlement, error: &Error, config: &Config) -> Settlement {
     let meta = &settlement.meta;
-    let failed = FailedAttempt::from(not_accepted(error));
+    let failed = Outcome::from(not_accepted(error));
     let backoff = match config.handlers.of(&meta.kind) {
         Some(handler) => handler.options.backoff_or(&config.backoff),
         None => &config.backoff,
