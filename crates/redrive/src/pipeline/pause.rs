@@ -113,32 +113,3 @@ fn parameters(
         },
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_that_no_statement_can_express_are_rejected() {
-        let epoch = SystemTime::UNIX_EPOCH;
-        for end in [
-            PauseEnd::At(epoch + MAX_SINCE_EPOCH + Duration::from_millis(1)),
-            PauseEnd::At(epoch - Duration::from_millis(1)),
-        ] {
-            assert!(parameters(end).is_err(), "{end:?}");
-        }
-        for (end, expected) in [
-            (PauseEnd::Resumed, (None, None)),
-            (PauseEnd::After(Duration::MAX), (None, Some(Duration::MAX))),
-            (
-                PauseEnd::After(Duration::ZERO),
-                (None, Some(Duration::ZERO)),
-            ),
-            (PauseEnd::At(epoch), (Some(epoch), None)),
-        ] {
-            assert_eq!(parameters(end), Ok(expected));
-        }
-        let last = epoch + MAX_SINCE_EPOCH;
-        assert_eq!(parameters(PauseEnd::At(last)), Ok((Some(last), None)));
-    }
-}

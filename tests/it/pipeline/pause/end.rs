@@ -62,15 +62,18 @@ fn a_second_pause_continues_only_one_that_is_not_over() {
 #[test]
 fn an_end_that_cannot_be_is_rejected() {
     let (test, queue) = TestDatabase::with_orders();
-    let now = SystemTime::now();
+    let (now, epoch) = (SystemTime::now(), SystemTime::UNIX_EPOCH);
     for (end, why) in [
         (PauseEnd::After(Duration::ZERO), "it must be positive"),
         (PauseEnd::After(Duration::MAX), "at most 3650 days"),
         (PauseEnd::After(3650 * 24 * HOUR + HOUR), "at most 3650"),
         (PauseEnd::At(now - HOUR), "in the past"),
-        (PauseEnd::At(SystemTime::UNIX_EPOCH), "in the past"),
+        (PauseEnd::At(epoch), "in the past"),
+        (PauseEnd::At(epoch - HOUR), "in the past"),
         (PauseEnd::At(now + 3651 * 24 * HOUR), "at most 3650 days"),
         (PauseEnd::At(now + 36_500 * 24 * HOUR), "at most 3650 days"),
+        // No statement could express it.
+        (PauseEnd::At(epoch + u32::MAX * HOUR), "at most 3650 days"),
     ] {
         let error = queue.pause(end, &maria()).expect_err(why);
         assert!(error.is_invalid(), "{end:?}: {error:?}");

@@ -1,7 +1,6 @@
 //! Breaker state without a database. Time is passed in.
 
 use super::*;
-use crate::pipeline::gates::PauseStatus;
 
 fn breakers() -> LocalBreakers {
     let dependencies = [("pay", "payments"), ("refund", "payments")];
@@ -45,34 +44,6 @@ fn open(breakers: impl Into<Vec<BreakerStatus>>) -> Gates {
     Gates {
         breakers: breakers.into(),
         ..Gates::default()
-    }
-}
-
-fn paused(name: &str, ends_in: Option<Duration>) -> Gates {
-    let name = name.to_owned();
-    Gates {
-        pauses: vec![PauseStatus { name, ends_in }],
-        ..Gates::default()
-    }
-}
-
-#[test]
-fn a_policy_for_the_groups_of_the_queue_lets_the_worker_claim_more() {
-    let now = Instant::now();
-    let breakers = breakers();
-    let grouped = |queues: &[&str]| Gates {
-        grouped: queues.iter().map(ToString::to_string).collect(),
-        ..Gates::default()
-    };
-    for (queues, claims_more, has_groups) in [
-        (&["queue:other"][..], false, false),
-        (&["queue:other", "queue:orders"], true, true),
-        (&["queue:orders"], false, true),
-        (&[], false, false),
-    ] {
-        let learnt = breakers.learn(grouped(queues), now);
-        assert_eq!(learnt, claims_more, "{queues:?}");
-        assert_eq!(breakers.has_groups(), has_groups, "{queues:?}");
     }
 }
 
@@ -211,72 +182,4 @@ fn a_breaker_not_yet_written_survives_an_update() {
     assert!(flood(&breakers, now));
     breakers.abandon("queue:orders");
     assert!(!planned(&breakers, now).is_shut);
-}
-
-#[test]
-fn a_pause_blocks_every_job_until_its_end() {
-    let (breakers, now) = (breakers(), Instant::now());
-    let minute = Duration::from_mins(1);
-    // Another queue.
-    breakers.learn(paused("queue:mail", None), now);
-    assert_eq!(planned(&breakers, now), ClaimPlan::default());
-    for ends_in in [None, Some(minute)] {
-        assert!(!breakers.learn(paused("queue:orders", ends_in), now));
-        let end = Some(now + ends_in.unwrap_or(MAX_WAIT));
-        let plan = planned(&breakers, now);
-        assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, end));
-        assert!(breakers.stops(lease(), "pay", now));
-    }
-    let last = now + Duration::from_millis(59_999);
-    assert!(planned(&breakers, last).is_shut && breakers.stops(lease(), "pay", last));
-    assert!(!breakers.stops(lease(), "pay", now + minute));
-    assert_eq!(planned(&breakers, now + minute), ClaimPlan::default());
-    // It is over, although the database has not been asked again.
-    assert!(!breakers.learn(Gates::default(), now + minute));
-
-    breakers.learn(paused("queue:orders", None), now);
-    let claims_more = breakers.learn(Gates::default(), now);
-    assert!(claims_more, "there is more to claim");
-    assert_eq!(planned(&breakers, now), ClaimPlan::default());
-}
-
-#[test]
-fn a_pause_and_a_breaker_must_both_end() {
-    let (breakers, now) = (breakers(), Instant::now());
-    let both = Gates {
-        breakers: vec![gated("queue:orders", &[], Some(Duration::ZERO))],
-        ..paused("queue:orders", None)
-    };
-    breakers.learn(both.clone(), now);
-    // The probe is due, but nothing runs in a pause.
-    assert_eq!(planned(&breakers, now).probe, None);
-    let lease = lease();
-    let probe = Probe {
-        name: "queue:orders".to_owned(),
-        cause: BreakerCause::Outage,
-        number: 1,
-    };
-    breakers.probing(lease, probe, now + Duration::from_mins(1));
-    assert!(breakers.stops(lease, "pay", now));
-
-    breakers.learn(open(both.breakers.clone()), now);
-    assert!(!breakers.stops(lease, "pay", now), "it is a probe");
-    let plan = planned(&breakers, now);
-    assert!(plan.is_shut && plan.probe.is_some());
-
-    breakers.learn(paused("queue:orders", None), now);
-    let plan = planned(&breakers, now);
-    assert!(plan.is_shut && plan.probe.is_none());
-}
-
-#[test]
-fn a_pause_counts_no_outage_and_a_streak_outlives_it() {
-    let (breakers, now) = (breakers(), Instant::now());
-    for _ in 0..2 {
-        assert_eq!(breakers.note(lease(), "pay", outage(None), now), []);
-    }
-    breakers.learn(paused("queue:orders", None), now);
-    assert_eq!(breakers.note(lease(), "pay", AttemptEnd::Unrun, now), []);
-    breakers.learn(Gates::default(), now);
-    assert_eq!(breakers.note(lease(), "pay", outage(None), now).len(), 1);
 }
