@@ -147,11 +147,12 @@ AS $$
     LIMIT 1
 $$;
 
--- Returns whether a queue holds no live job: none ready, delayed or leased. Callers poll this while a
+-- Returns whether none of these queues holds a live job: none ready, delayed or leased. All are read in one snapshot, because
+-- the end of a job in one of them may add a job to another. Callers poll this while a
 -- queue drains, so the settings below keep it from reading a long queue to find one row. The lock comes before
 -- the snapshot, so that a job whose segment is truncated in between is found in its lease, and a lease that is
 -- rewritten in between is found too.
-CREATE OR REPLACE FUNCTION redrive.is_drained(queue text) RETURNS boolean
+CREATE OR REPLACE FUNCTION redrive.is_drained(queues text[]) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -160,8 +161,8 @@ AS $$
 BEGIN
     PERFORM redrive.require_read_committed('is_drained');
     LOCK TABLE redrive.jobs, redrive.leases IN ACCESS SHARE MODE;
-    RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = is_drained.queue)
-        AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = is_drained.queue)
-        AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = is_drained.queue);
+    RETURN NOT EXISTS (SELECT FROM redrive.jobs j WHERE j.queue = ANY (is_drained.queues))
+        AND NOT EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.queue = ANY (is_drained.queues))
+        AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.queue = ANY (is_drained.queues));
 END
 $$;

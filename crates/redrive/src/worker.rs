@@ -72,11 +72,12 @@ use state::{Shared, State};
 pub use stats::WorkerStats;
 pub use workers::{Workers, WorkersBuilder};
 
+use crate::db::database::Database;
 use crate::db::pool_share::PoolShare;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::wait::from_now;
-use crate::pipeline::queue::Queue;
+use crate::pipeline::queue::{Queue, are_drained};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -171,16 +172,19 @@ impl Worker {
     pub fn drain(&self, timeout: Duration) -> Result<bool> {
         let until = from_now(timeout);
         let mut pause = MIN_DRAIN_PAUSE;
-        while let Some(undrained) = self.undrained()? {
+        let queues = || self.states().map(|state| state.queue().to_owned());
+        // In one look, because a job of one queue may add a follow-up to another.
+        while !are_drained(self.database(), queues().collect())? {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
             }
             if self.shared.stop.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
                 let why = self.failure().unwrap_or("a stop was requested");
+                let queues: Vec<String> = queues().collect();
                 return Err(Error::unavailable(format!(
                     "could not drain queue `{}`: the worker stopped: {why}",
-                    undrained.queue()
+                    queues.join("`, `")
                 )));
             }
             pause = (pause * 2).min(MAX_DRAIN_PAUSE);
@@ -188,16 +192,8 @@ impl Worker {
         Ok(true)
     }
 
-    /// Returns a queue that has jobs. A job of the last one may add a follow-up to the first, so it looks at
-    /// several queues twice.
-    fn undrained(&self) -> Result<Option<&State>> {
-        let looks = self.queues.len().min(2);
-        for state in (0..looks).flat_map(|_| self.states()) {
-            if !state.config.queue.is_drained()? {
-                return Ok(Some(state));
-            }
-        }
-        Ok(None)
+    fn database(&self) -> &Database {
+        self.queues[0].state.config.queue.database()
     }
 
     /// Runs until the process receives SIGTERM, SIGINT, SIGHUP or SIGQUIT, then
@@ -246,8 +242,7 @@ impl Worker {
         self.wait_until_quiet(deadline);
         self.cancel_running();
         let judged: Vec<_> = self.queues.iter().map(cut_off).collect();
-        let database = self.queues[0].state.config.queue.database();
-        let call_timeout = database.call_timeout();
+        let call_timeout = self.database().call_timeout();
         // The rest of the grace period, but not longer than a call, and at least a moment.
         let rest = |least: Duration| {
             deadline

@@ -13,7 +13,7 @@ const REFUSING: [&str; 9] = [
     "SELECT redrive.repair()",
     "SELECT redrive.metric_totals()",
     "SELECT redrive.compact()",
-    "SELECT redrive.is_drained('orders')",
+    "SELECT redrive.is_drained('{orders}')",
 ];
 
 #[test]

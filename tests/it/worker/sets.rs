@@ -53,6 +53,26 @@ fn they_work_on_their_queues_and_a_hanging_one_delays_no_other() {
 }
 
 #[test]
+fn a_job_that_hops_between_the_queues_keeps_them_undrained() {
+    let (test, db) = database(10);
+    let later = NewJob::new(&Finish {}).unwrap().delay(HOUR);
+    queue(&db, "b").enqueue_job(later).unwrap();
+    // After each look, the job is in the other queue.
+    test.sql(
+        "ALTER FUNCTION redrive.is_drained RENAME TO were_drained;
+         CREATE FUNCTION redrive.is_drained(queues text[]) RETURNS boolean LANGUAGE plpgsql AS $$
+         DECLARE answer CONSTANT boolean := redrive.were_drained(queues);
+         BEGIN
+             UPDATE redrive.jobs_delayed d SET queue = CASE d.queue WHEN 'a' THEN 'b' ELSE 'a' END;
+             RETURN answer;
+         END $$",
+    );
+    let workers = each_with(&db, &["a", "b"], &finishing()).start().unwrap();
+    assert!(!workers.drain(Duration::ZERO).unwrap());
+    workers.stop(SOON).unwrap();
+}
+
+#[test]
 fn they_stop_together_within_one_grace_period() {
     let (test, db) = database(10);
     let gate = kept::<Gate>();

@@ -208,7 +208,7 @@ functions {
     FOLD_RUNS = fold_runs(integer);
     FORGET_FULL_BUCKETS = forget_full_buckets(integer);
     IMPORT_LETTERS = import_letters([jsonb], [bytea]);
-    IS_DRAINED = is_drained(text);
+    IS_DRAINED = is_drained([text]);
     OPEN_BREAKER = open_breaker(text, interval, text, text);
     OVERLAPPING_RUNS = overlapping_runs(jsonb, boolean, bigint);
     PAUSE_QUEUE = pause_queue(text, timestamptz, interval, text, text);

@@ -72,5 +72,5 @@ metrics_letters            5000
 metrics_operations         5000
 metrics_tables             2000
 metrics_server             2000
-is_drained                  100  'orders'
+is_drained                  100  '{orders}'
 "#;
