@@ -8,7 +8,6 @@ pub(crate) mod copy;
 pub(crate) mod enqueue;
 pub(crate) mod promote;
 pub(crate) mod claim;
-pub(crate) mod group_tokens;
 pub(crate) mod tokens;
 pub(crate) mod breaker;
 pub(crate) mod probe;

@@ -83,7 +83,6 @@ mod library {
         pub(crate) mod insert;
         pub(crate) mod promote;
         pub(crate) mod claim;
-        pub(crate) mod group_tokens;
         pub(crate) mod tokens;
         pub(crate) mod breaker;
         pub(crate) mod probe;

@@ -1,6 +1,6 @@
 -- Purpose: returns claimed jobs that have no token of their group to the queue, each until its group may have one. No
 --          attempt is charged.
--- Called by: pipeline/group_tokens.rs, for a worker's fetcher, in the transaction of the claim.
+-- Called by: pipeline/tokens.rs, for a worker's fetcher, in the transaction of the claim.
 -- $1 uuid[]    lease of each job
 -- $2 bigint[]  jobs
 -- $3 bigint[]  microseconds to wait

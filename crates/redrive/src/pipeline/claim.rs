@@ -7,7 +7,6 @@ pub(crate) mod search;
 pub(crate) mod measure;
 pub(crate) mod turns;
 pub(crate) mod group_walk;
-pub(crate) mod side_walk;
 pub(crate) mod groups;
 
 use std::collections::VecDeque;

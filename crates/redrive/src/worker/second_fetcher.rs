@@ -12,7 +12,7 @@ use crate::db::caller::DbCaller;
 use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::MAX_BATCH;
-use crate::pipeline::claim::side_walk::SideWalk;
+use crate::pipeline::claim::group_walk::SideWalk;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Instant, Mutex};

@@ -23,6 +23,10 @@ const SPARE_GROUPS: usize = 8;
 const GATHER: Duration = Duration::from_millis(20);
 /// How often to walk over all groups while they have no job for this worker.
 const WALK_EVERY: Duration = Duration::from_secs(1);
+/// A rest lasts this many times as long as the claim that met the other walk.
+const REST: u32 = 10;
+/// The maximum duration of a rest. A claim that waited for the other one, or read many dead rows, takes long.
+const MAX_REST: Duration = Duration::from_millis(100);
 
 /// Where a claim looks for jobs of groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,14 +80,14 @@ pub(crate) struct GroupPlace {
 #[derive(Debug)]
 pub(crate) struct GroupWalk {
     /// The last of the groups that the last claim looked at. `None`: no other one follows.
-    pub(super) after: Option<String>,
+    after: Option<String>,
     arrived: Option<i64>,
     /// How many groups the next claim looks at, at least.
     window: usize,
     /// How many jobs the last claim asked for.
     limit: usize,
     /// Whether the last claim found at least half of the jobs it asked for.
-    pub(super) finds_many: bool,
+    finds_many: bool,
     /// The same, and more groups follow.
     pub(crate) has_plenty: bool,
     /// Whether no job was found since the walk last passed the first group.
@@ -195,9 +199,70 @@ impl GroupWalk {
     }
 }
 
+/// A walk over the groups of a queue that another walk passes too.
+///
+/// It starts behind any group, far from the other walk if there are many groups, and continues until it passes
+/// the last group or meets the other walk: then the groups are taken, and most of them give no job. The next claim
+/// comes after a rest, and starts behind any group again.
+#[derive(Debug)]
+pub(crate) struct SideWalk {
+    walk: GroupWalk,
+    is_under_way: bool,
+    /// How many groups the last claim looked at.
+    groups: usize,
+    rests_until: Option<Instant>,
+}
+
+impl SideWalk {
+    pub(crate) fn new() -> SideWalk {
+        SideWalk {
+            walk: GroupWalk::new(),
+            is_under_way: false,
+            groups: 0,
+            rests_until: None,
+        }
+    }
+
+    /// Returns where the next claim of up to `limit` jobs looks, which takes up to `in_a_row` jobs of a group before
+    /// those of the next one. `None`: it rests.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        limit: usize,
+        in_a_row: usize,
+    ) -> Option<GroupLook> {
+        if self.rests_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        let look = self.walk.look(limit, in_a_row, Vec::new());
+        self.groups = usize::try_from(look.window).unwrap_or(0);
+        let start = match self.is_under_way {
+            true => look.start,
+            false => WalkStart::Anywhere,
+        };
+        Some(GroupLook {
+            start,
+            // The other walk looks for these.
+            arrived: None,
+            ..look
+        })
+    }
+
+    /// Records the end of a claim.
+    pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
+        self.walk.note(now, took, jobs, place);
+        // If each group gives a job, the groups are only small, and the next claim looks at more of them.
+        let met = !self.walk.finds_many && jobs < self.groups;
+        self.is_under_way = self.walk.after.is_some() && !met;
+        self.rests_until = met.then(|| now + (took * REST).min(MAX_REST));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TOOK: Duration = Duration::from_millis(5);
 
     fn place(walked_to: Option<&str>) -> GroupPlace {
         GroupPlace {
@@ -331,5 +396,57 @@ mod tests {
             assert_eq!(windows(found, walked_to), window, "{found} {walked_to:?}");
         }
         assert_eq!(GroupWalk::new().look(1000, 1, Vec::new()).window, 500);
+    }
+    #[test]
+    fn a_side_walk_continues_while_it_finds_many_jobs_and_starts_anywhere_after_the_last_group() {
+        let now = Instant::now();
+        let mut walk = SideWalk::new();
+        for (jobs, walked_to, next) in [
+            (100, Some("m"), WalkStart::After("m".to_owned())),
+            (50, Some("t"), WalkStart::After("t".to_owned())),
+            (100, None, WalkStart::Anywhere),
+        ] {
+            walk.look(now, 100, 10).expect("no rest");
+            walk.note(now, TOOK, jobs, place(walked_to));
+            let look = walk.look(now, 100, 10).expect("no rest");
+            assert_eq!((look.start, look.arrived), (next, None), "{jobs}");
+        }
+    }
+
+    #[test]
+    fn a_side_walk_looks_at_more_groups_without_a_rest_if_each_of_them_has_few_jobs() {
+        let now = Instant::now();
+        let mut walk = SideWalk::new();
+        let mut windows = Vec::new();
+        for walked_to in ["b", "d"] {
+            let look = walk.look(now, 1000, 20).expect("no rest");
+            let groups = usize::try_from(look.window).expect("a window");
+            walk.note(now, TOOK, groups, place(Some(walked_to)));
+            windows.push((groups, walk.look(now, 1000, 20).map(|look| look.start)));
+        }
+        let after = |group: &str| Some(WalkStart::After(group.to_owned()));
+        assert_eq!(windows, [(58, after("b")), (116, after("d"))]);
+    }
+
+    #[test]
+    fn no_rest_of_a_side_walk_is_long() {
+        let now = Instant::now();
+        let mut walk = SideWalk::new();
+        walk.look(now, 100, 10).expect("no rest");
+        walk.note(now, Duration::from_secs(5), 0, place(None));
+        assert_eq!(walk.look(now + MAX_REST / 2, 100, 10), None);
+        assert!(walk.look(now + MAX_REST, 100, 10).is_some());
+    }
+
+    #[test]
+    fn a_side_walk_rests_and_starts_anywhere_after_a_claim_that_met_the_other_walk() {
+        let now = Instant::now();
+        let mut walk = SideWalk::new();
+        let first = walk.look(now, 100, 10).expect("no rest");
+        assert_eq!(first.start, WalkStart::Anywhere);
+        walk.note(now, TOOK, 17, place(Some("m")));
+        assert_eq!(walk.look(now + TOOK * 9, 100, 10), None);
+        let look = walk.look(now + TOOK * 10, 100, 10).expect("the rest ended");
+        assert_eq!(look.start, WalkStart::Anywhere);
     }
 }

@@ -10,7 +10,7 @@ use super::turns::in_turns;
 use super::{ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, read};
 use crate::db::run::Run;
 use crate::db::sql;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::sync::{Instant, Row};
 
@@ -22,23 +22,6 @@ const MAX_DIVERTED: i64 = 500;
 pub(crate) struct GroupAnswer {
     pub(crate) claimed: Vec<ClaimedJob>,
     pub(crate) place: GroupPlace,
-}
-
-impl GroupAnswer {
-    /// No group was found.
-    fn nothing(look: &GroupLook) -> GroupAnswer {
-        GroupAnswer {
-            claimed: Vec::new(),
-            place: GroupPlace {
-                walked_to: None,
-                walked: 0,
-                more_follow: false,
-                arrived_to: look.arrived.unwrap_or(0),
-                diverting: Vec::new(),
-                token_in: None,
-            },
-        }
-    }
 }
 
 /// Claims jobs that wait for their group. The parts of the request have no meaning here.
@@ -64,15 +47,13 @@ pub(crate) fn claim_groups(
     let after = match &look.start {
         WalkStart::First => None,
         WalkStart::After(group) => Some(group.clone()),
-        WalkStart::Anywhere => match any_group(session, queue)? {
-            Some(group) => Some(group),
-            None => return Ok(GroupAnswer::nothing(look)),
-        },
+        WalkStart::Anywhere => any_group(session, queue)?,
     };
     let passed: Vec<&str> = look.passed.iter().map(|group| &**group).collect();
     let sent_at = Instant::now();
+    let doing = format!("claim jobs of the groups of queue `{queue}`");
     let rows = session.run(
-        &format!("claim jobs of the groups of queue `{queue}`"),
+        &doing,
         &sql::CLAIM_GROUPS,
         &[
             &queue,
@@ -93,9 +74,9 @@ pub(crate) fn claim_groups(
             &claim.max_crashes,
         ],
     )?;
-    let Some(first) = rows.first() else {
-        return Ok(GroupAnswer::nothing(look));
-    };
+    let first = rows.first().ok_or_else(|| {
+        Error::unavailable(format!("could not {doing}: the database returned no row"))
+    })?;
     let walked: Option<i64> = first.get("walked");
     let mut diverting: Vec<String> = first.get::<_, Option<_>>("diverting").unwrap_or_default();
     // Another session has locked the letter. The next walk tries again.
@@ -121,7 +102,7 @@ pub(crate) fn claim_groups(
     Ok(GroupAnswer { claimed, place })
 }
 
-/// Returns the group of any waiting job. `None`: no or hardly any job waits.
+/// Returns the group of any waiting job. `None`: no or hardly any job waits, so the walk starts with the first group.
 fn any_group(session: &mut dyn Run, queue: &str) -> Result<Option<String>> {
     let rows = session.run(
         &format!("choose a group of queue `{queue}`"),

@@ -9,7 +9,7 @@ use crate::db::caller::DbCaller;
 use crate::db::database::Database;
 use crate::error::Result;
 use crate::pipeline::claim::WorkerId;
-use crate::pipeline::claim::side_walk::SideWalk;
+use crate::pipeline::claim::group_walk::SideWalk;
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
 use crate::sync::channel::{Sender, bounded, unbounded};
