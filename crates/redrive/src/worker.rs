@@ -65,7 +65,7 @@ pub use form::JobHandler;
 pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
-use settler::{Finish, Message, SettlerGone};
+use settler::{CutOff, Finish, Message, SettlerGone, StoppedQueue};
 use slot::SlotContext;
 use slot_state::{RunningJob, SlotState};
 use state::{Shared, State};
@@ -78,7 +78,6 @@ use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::wait::from_now;
 use crate::pipeline::queue::{Queue, are_drained};
-use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, RecvTimeoutError, bounded};
@@ -241,7 +240,7 @@ impl Worker {
         self.shared.stopping.set();
         self.wait_until_quiet(deadline);
         self.cancel_running();
-        let judged: Vec<_> = self.queues.iter().map(cut_off).collect();
+        let cut_off: Vec<CutOff> = self.queues.iter().map(cut_off).collect();
         let call_timeout = self.database().call_timeout();
         // The rest of the grace period, but not longer than a call, and at least a moment.
         let rest = |least: Duration| {
@@ -253,14 +252,7 @@ impl Worker {
         let is_claiming =
             self.claimed_last.recv_deadline(rest(CLAIM_TIME)) == Err(RecvTimeoutError::Timeout);
         let until = rest(RELEASE_TIME);
-        let queues = self.queues.iter().zip(judged);
-        let finished: Result<Vec<StoppedQueue>> = queues
-            .map(|(queue, judged)| queue.finish(judged, until))
-            // All are asked before the first answers.
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(|stopped| wait(&stopped?, until))
-            .collect();
+        let finished = self.finish(cut_off, until);
         self.over.set();
         if finished.is_ok() && !is_claiming {
             self.join(until.max(from_now(END_TIME)));
@@ -284,6 +276,39 @@ impl Worker {
                 by_queue: self.stats_by_queue(),
             }),
         }
+    }
+
+    /// Asks the settler to write what is known, and to release the rest. Returns its answers for all queues.
+    fn finish(&self, cut_off: Vec<CutOff>, until: Instant) -> Result<Vec<StoppedQueue>> {
+        let (reply, stopped) = bounded(cut_off.len());
+        for (queue, mut cut_off) in self.queues.iter().zip(cut_off) {
+            // Fails if it is set already, which only a stop does, once.
+            _ = queue.state.end_by.set(until);
+            for slot in queue.state.slots.all() {
+                cut_off
+                    .settlements
+                    .extend(slot.take_verdicts_of(queue.settle.queue));
+            }
+            let reply = reply.clone();
+            let finish = Finish {
+                cut_off,
+                until,
+                reply,
+            };
+            let sent = queue.settle.send(Message::Finish(finish));
+            sent.map_err(|SettlerGone| {
+                Error::unavailable("could not stop the worker: its settler does not respond")
+            })?;
+        }
+        drop(reply);
+        let answer = |_| {
+            stopped.recv_deadline(until + END_TIME).map_err(|_| {
+                Error::unavailable(
+                    "could not stop the worker: the database does not answer its settler",
+                )
+            })
+        };
+        self.queues.iter().map(answer).collect()
     }
 
     /// Joins the threads. One whose call the database does not answer in time ends later.
@@ -327,16 +352,6 @@ fn running(queue: &SlotContext) -> Vec<Arc<RunningJob>> {
     slots.iter().flat_map(running).filter(is_its).collect()
 }
 
-/// What a stop does with the jobs of a queue whose handlers still run.
-struct CutOff {
-    /// All that have started, including those whose slots are about to judge them.
-    started: Vec<JobId>,
-    /// The verdicts about those of batches that their handlers have decided about.
-    decided: Vec<Settlement>,
-    /// The others that it took from their slots.
-    running: Vec<Arc<RunningJob>>,
-}
-
 /// Takes the jobs of handlers that are still running.
 fn cut_off(queue: &SlotContext) -> CutOff {
     let running = running(queue);
@@ -345,56 +360,21 @@ fn cut_off(queue: &SlotContext) -> CutOff {
         |running: &Arc<RunningJob>| !running.signal.given_away.swap(true, Ordering::AcqRel);
     let taken: Vec<_> = running.into_iter().filter(is_ours).collect();
     let now = Instant::now();
-    let (mut decided, mut undecided) = (Vec::new(), Vec::new());
+    let (mut settlements, mut undecided) = (Vec::new(), Vec::new());
     for batch in taken.chunk_by(|job, next| job.started == next.started) {
         for running in batch {
             let run_time = share(running.started, batch.len(), now);
             match EndedAttempt::decided(&running.signal, run_time, now) {
                 // A breaker that this opens would not be stored by a worker that stops.
-                Some(ended) => decided.push(conclude(&queue.state, running, ended).0),
+                Some(ended) => settlements.push(conclude(&queue.state, running, ended).0),
                 None => undecided.push(Arc::clone(running)),
             }
         }
     }
     CutOff {
+        settlements,
         started,
-        decided,
         running: undecided,
-    }
-}
-
-/// The jobs whose handlers still run and that were released, unless the database rejected the release.
-type StoppedQueue = Result<Vec<JobId>>;
-
-/// Waits for the end of a queue.
-fn wait(stopped: &Receiver<StoppedQueue>, until: Instant) -> Result<StoppedQueue> {
-    stopped.recv_deadline(until + END_TIME).map_err(|_| {
-        Error::unavailable("could not stop the worker: the database does not answer its settler")
-    })
-}
-
-impl SlotContext {
-    /// Asks the settler to write what is known, and to release the rest.
-    fn finish(&self, cut_off: CutOff, until: Instant) -> Result<Receiver<StoppedQueue>> {
-        let (reply, stopped) = bounded(1);
-        // Fails if it is set already, which only a stop does, once.
-        _ = self.state.end_by.set(until);
-        let slots = self.state.slots.all();
-        let of_queue = |slot: &Arc<SlotState>| slot.take_verdicts_of(self.settle.queue);
-        let verdicts = slots.iter().flat_map(of_queue);
-        let finish = Finish {
-            settlements: verdicts.chain(cut_off.decided).collect(),
-            started: cut_off.started,
-            running: cut_off.running,
-            until,
-            reply,
-        };
-        match self.settle.send(Message::Finish(finish)) {
-            Ok(()) => Ok(stopped),
-            Err(SettlerGone) => Err(Error::unavailable(
-                "could not stop the worker: its settler does not respond",
-            )),
-        }
     }
 }
 

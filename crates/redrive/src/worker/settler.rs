@@ -46,17 +46,25 @@ pub(crate) enum Message {
 
 /// The request to end the settler.
 pub(crate) struct Finish {
-    /// Verdicts of slots whose handlers still run.
-    pub(crate) settlements: Vec<Settlement>,
-    /// Jobs that have started. They are released too, with a counted refund.
-    pub(crate) started: Vec<JobId>,
-    /// Those of them whose handlers still run. Their transactions end.
-    pub(crate) running: Vec<Arc<RunningJob>>,
+    pub(crate) cut_off: CutOff,
     /// How long to retry if the database does not answer.
     pub(crate) until: Instant,
-    /// Receives those of the running jobs that were released.
-    pub(crate) reply: Sender<Result<Vec<JobId>>>,
+    pub(crate) reply: Sender<StoppedQueue>,
 }
+
+/// What a stop does with the jobs of a queue whose handlers still run.
+pub(crate) struct CutOff {
+    /// The verdicts of the slots, and those about jobs of batches that their handlers have decided about.
+    pub(crate) settlements: Vec<Settlement>,
+    /// All jobs that have started, including those whose slots are about to judge them. They are released too, with a
+    /// counted refund.
+    pub(crate) started: Vec<JobId>,
+    /// The others that the stop took from their slots. Their transactions end.
+    pub(crate) running: Vec<Arc<RunningJob>>,
+}
+
+/// The jobs whose handlers still run and that were released, unless the database rejected the release.
+pub(crate) type StoppedQueue = Result<Vec<JobId>>;
 
 /// Where the settler receives messages about a queue.
 #[derive(Clone)]
@@ -201,13 +209,16 @@ impl Settler<'_> {
 
     /// Writes everything, releases the rest and replies.
     fn finish(&mut self, finish: Finish) {
+        let CutOff {
+            settlements,
+            mut started,
+            running,
+        } = finish.cut_off;
         self.until = finish.until;
-        self.record(finish.settlements, Instant::now());
-        let mut started = finish.started;
+        self.record(settlements, Instant::now());
         started.extend(self.write_all());
         self.write_reports();
         let released = self.release_all(&started);
-        let running = finish.running;
         let transactions = running.iter().filter_map(|it| it.signal.transaction.get());
         self.kept.transactions.extend(transactions);
         self.end_transactions();
