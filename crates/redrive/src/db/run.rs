@@ -5,7 +5,7 @@ use crate::db::sql::{Parameter, Sql};
 use crate::error::{Error, Result};
 use crate::sync::{Row, Transaction};
 
-/// A session of a worker, or the transaction of a test.
+/// A session of a worker, or the transaction of a handler or of a test.
 pub(crate) trait Run {
     /// Runs a statement. `doing` names the operation and its subject.
     fn run(

@@ -2,22 +2,22 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::db::session::Parameter;
-use crate::db::sql::{self, Sql};
+use crate::db::run::Run;
+use crate::db::sql;
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
 use crate::pipeline::settlement::Settlement;
-use crate::sync::Row;
 
 /// The shortest and the longest time.
 pub(crate) const KEEP: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_hours(30 * 24);
 
-/// Stores the finished jobs that are to be kept, with a statement that `run` sends.
-pub(crate) fn store<'a, E>(
+/// Stores the finished jobs that are to be kept.
+pub(crate) fn store<'a>(
+    session: &mut dyn Run,
+    doing: &str,
     written: impl IntoIterator<Item = &'a Settlement>,
-    mut run: impl FnMut(&'static Sql, &[Parameter<'_>]) -> Result<Vec<Row>, E>,
-) -> Result<(), E> {
+) -> Result<()> {
     let kept: Vec<(&Settlement, Duration)> = written
         .into_iter()
         .filter_map(|one| Some((one, one.kept_for()?)))
@@ -41,7 +41,8 @@ pub(crate) fn store<'a, E>(
         .map(|(one, _)| milliseconds(one.run_time))
         .collect();
     let keep: Vec<i64> = kept.iter().map(|(_, keep)| milliseconds(*keep)).collect();
-    run(
+    session.run(
+        doing,
         &sql::KEEP_DONE,
         &[
             &queues,

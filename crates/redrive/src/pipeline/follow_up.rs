@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::db::run::Run;
-use crate::db::session::{Parameter, Session};
-use crate::db::sql::Sql;
+use crate::db::session::Session;
 use crate::error::Result;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::JobId;
@@ -19,7 +18,6 @@ use crate::pipeline::insert::{MAX_INSERTED_JOBS, insert};
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
-use crate::sync::Row;
 
 /// The payloads of a statement, in bytes. One payload has at most 1 MiB.
 const MAX_STATEMENT_BYTES: usize = 8 * 1024 * 1024;
@@ -74,22 +72,20 @@ pub(crate) fn settle_in(
     let of_written = settlements
         .iter()
         .filter(|one| written.contains(&(one.lease, one.meta.id)));
-    done_jobs::store(of_written.clone(), |sql, values| {
-        session.run(DOING, sql, values)
-    })?;
-    let follow_ups = of_written.flat_map(|one| &one.follow_ups);
-    store(follow_ups, |sql, values| session.run(DOING, sql, values))?;
+    done_jobs::store(session, DOING, of_written.clone())?;
+    store(session, DOING, of_written.flat_map(|one| &one.follow_ups))?;
     Ok(written)
 }
 
-/// Stores follow-ups with statements that `run` sends.
+/// Stores follow-ups.
 pub(crate) fn store<'a>(
+    session: &mut dyn Run,
+    doing: &str,
     follow_ups: impl IntoIterator<Item = &'a FollowUp>,
-    mut run: impl FnMut(&'static Sql, &[Parameter<'_>]) -> Result<Vec<Row>>,
 ) -> Result<()> {
     for (queue, jobs) in in_statements(follow_ups) {
         // A unique key that a live job holds is no error, as in an enqueue.
-        insert(queue, &jobs, &mut run)?;
+        insert(queue, &jobs, |sql, values| session.run(doing, sql, values))?;
     }
     Ok(())
 }

@@ -59,9 +59,7 @@ pub(crate) fn settle_done(
     session.read_committed(DOING, |session| {
         let held = end_leases(session, queue, done, repeat)?;
         let ended = done.iter().filter(|done| held.contains(&done.lease.0));
-        done_jobs::store(ended.flat_map(|done| &done.kept), |sql, values| {
-            session.query(DOING, sql, values)
-        })?;
+        done_jobs::store(session, DOING, ended.flat_map(|done| &done.kept))?;
         Ok(missing_of(&held))
     })
 }

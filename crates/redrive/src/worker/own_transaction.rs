@@ -13,8 +13,8 @@ use std::time::SystemTime;
 use postgres::error::SqlState;
 
 use crate::db::database::Database;
-use crate::db::session::{Parameter, Session};
-use crate::db::sql::{self, Sql};
+use crate::db::session::Session;
+use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
@@ -187,12 +187,9 @@ pub(crate) fn settle_in_own(
     let Some(xid) = settle_own(transaction, done, began).map_err(refused)? else {
         return Ok(None);
     };
-    let mut store = |sql: &'static Sql, values: &[Parameter<'_>]| {
-        let stored = transaction.query_typed(sql.text, &sql.typed(values));
-        stored.map_err(|error| refusal("record the end of", id, error))
-    };
-    done_jobs::store([done], &mut store)
-        .and_then(|()| follow_up::store(&done.follow_ups, &mut store))
+    let doing = format!("record the end of job {id} in its transaction");
+    done_jobs::store(transaction, &doing, [done])
+        .and_then(|()| follow_up::store(transaction, &doing, &done.follow_ups))
         .map_err(|error| not_settled(&error))?;
     Ok(Some(xid))
 }
