@@ -32,30 +32,43 @@ fn a_job_on_its_last_chance_is_the_only_suspect() {
 }
 
 #[test]
-fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_worker() {
-    let (test, queue) = TestDatabase::with_orders();
-    let queues = [queue, test.queue("mails")];
-    let suspects = queues.each_ref().map(|queue| put(queue, new_order(1)));
-    test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
-    let (tally, gate) = (Tally::new(), Gate::new());
-    let handlers = Handlers::new().handle(gate.counting(&tally, |_| Ok(())));
-    let workers = Workers::builder(queues[0].database());
-    let workers = workers
-        .queue("orders", 2, &handlers)
-        .queue("mails", 2, &handlers);
-    let worker = workers.start().unwrap();
-    gate.wait_for(1);
-    // The claims that find these would find the suspects before them.
-    let others = queues.each_ref().map(|queue| put(queue, new_order(2)));
-    wait_until("the others to begin", SOON, || {
-        others.iter().all(|id| tally.of(*id) == 1)
-    });
-    let began = suspects.iter().filter(|id| tally.of(**id) == 1);
-    assert_eq!(began.count(), 1);
-    gate.open();
-    assert!(worker.drain(SOON).unwrap());
-    stop(worker);
-    assert_eq!((tally.jobs(), tally.repeated()), (4, vec![]));
+fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_process() {
+    for queues_of_workers in [
+        vec![vec!["orders", "mails"]],
+        vec![vec!["orders"], vec!["mails"]],
+    ] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue_of("orders", 16);
+        let db = queue.database();
+        let queues = ["orders", "mails"].map(|name| Queue::new(db, name).unwrap());
+        let suspects = queues.each_ref().map(|queue| put(queue, new_order(1)));
+        test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
+        let (tally, gate) = (Tally::new(), Gate::new());
+        let handlers = Handlers::new().handle(gate.counting(&tally, |_| Ok(())));
+        let start = |names: Vec<&str>| {
+            let builder = names.into_iter().fold(Workers::builder(db), |all, name| {
+                all.queue(name, 2, &handlers)
+            });
+            let short = |worker: WorkerBuilder| worker.poll_interval(Duration::from_millis(20));
+            let worker = builder.each(short).start().unwrap();
+            gate.wait_for(1);
+            worker
+        };
+        let workers: Vec<Worker> = queues_of_workers.into_iter().map(start).collect();
+        // The claims that find these would find the suspects before them.
+        let others = queues.each_ref().map(|queue| put(queue, new_order(2)));
+        wait_until("the others to begin", SOON, || {
+            others.iter().all(|id| tally.of(*id) == 1)
+        });
+        let began = suspects.iter().filter(|id| tally.of(**id) == 1);
+        assert_eq!(began.count(), 1);
+        gate.open();
+        for worker in workers {
+            assert!(worker.drain(SOON).unwrap());
+            stop(worker);
+        }
+        assert_eq!((tally.jobs(), tally.repeated()), (4, vec![]));
+    }
 }
 
 #[test]

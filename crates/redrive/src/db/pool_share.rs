@@ -1,13 +1,21 @@
-//! Counts the workers that share a pool, because each holds connections of it.
+//! What the workers that share a pool know of each other: how many there are, because each holds connections of it, and
+//! the suspects among their jobs.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 /// The workers of a pool.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PoolShares(Arc<AtomicU32>);
+pub(crate) struct PoolShares {
+    count: Arc<AtomicU32>,
+    pub(crate) suspects: Arc<Suspects>,
+}
 
 /// A worker that holds connections of a pool, until it is dropped.
 #[derive(Debug)]
@@ -16,7 +24,7 @@ pub(crate) struct PoolShare(PoolShares);
 impl PoolShares {
     /// Admits a worker to a pool of `connections`, unless all workers together need more.
     pub(crate) fn admit(&self, each_needs: u32, connections: u32) -> Result<PoolShare> {
-        let all = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+        let all = self.count.fetch_add(1, Ordering::SeqCst) + 1;
         let share = PoolShare(self.clone());
         match all.saturating_mul(each_needs) {
             needed if needed <= connections => Ok(share),
@@ -29,13 +37,87 @@ impl PoolShares {
 
 impl Drop for PoolShare {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// The suspects whose leases these workers hold. They run in one process, so if one of them ends it, the others are
+/// blamed too.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects {
+    /// The crashes of the job of each lease.
+    held: Mutex<HashMap<Uuid, u32>>,
+    /// How many times the last of them has ended.
+    ended: AtomicU64,
+}
+
+impl Suspects {
+    /// Returns the most crashes of any of them.
+    pub(crate) fn most_crashes(&self) -> u32 {
+        most(&self.lock())
+    }
+
+    /// Adds a suspect if it `fits` beside those with the most crashes. Returns whether it did.
+    pub(crate) fn admit(&self, lease: Uuid, crashes: u32, fits: impl FnOnce(u32) -> bool) -> bool {
+        let mut held = self.lock();
+        let is_admitted = fits(most(&held));
+        if is_admitted {
+            held.insert(lease, crashes);
+        }
+        is_admitted
+    }
+
+    /// Removes those of these leases. Returns whether none is left.
+    pub(crate) fn remove(&self, leases: &[Uuid]) -> bool {
+        let mut held = self.lock();
+        for lease in leases {
+            held.remove(lease);
+        }
+        if held.is_empty() {
+            self.ended.fetch_add(1, Ordering::SeqCst);
+        }
+        held.is_empty()
+    }
+
+    /// Returns how many times the last of them has ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, u32>> {
+        // A panic cannot leave it inconsistent.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn most(held: &HashMap<Uuid, u32>) -> u32 {
+    held.values().copied().max().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suspect_is_admitted_if_it_fits_beside_all_others() {
+        let suspects = PoolShares::default().suspects;
+        let admit = |lease, crashes| {
+            suspects.admit(Uuid::from_u128(lease), crashes, |most| most + crashes <= 2)
+        };
+        let remove = |lease| suspects.remove(&[Uuid::from_u128(lease)]);
+        assert!(admit(1, 1));
+        assert!(!admit(2, 2), "beside one");
+        assert!(admit(3, 1));
+        assert!(!remove(1));
+        assert!(!admit(2, 2), "beside the other one");
+        assert_eq!(
+            (suspects.ended(), remove(3), suspects.ended()),
+            (0, true, 1)
+        );
+        assert!(admit(2, 2));
+        assert!(!admit(4, 1));
+        assert_eq!(suspects.most_crashes(), 2);
+    }
 
     #[test]
     fn workers_are_admitted_while_the_pool_has_connections() {

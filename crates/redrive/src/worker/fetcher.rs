@@ -15,11 +15,12 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::wait::from_now;
-use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
+use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::promote::due::DueSearch;
+use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{TryRecvError, select};
@@ -65,9 +66,12 @@ pub(crate) fn work(
 }
 
 fn claim_in_turns(fetchers: &mut [Fetcher], woken: &Woken, stop: &LatchReceiver) {
-    let mut look_at = Instant::now();
+    let (mut look_at, mut suspects_ended) = (Instant::now(), 0);
     while stop.try_recv() == Err(TryRecvError::Empty) {
-        if fetchers.iter().any(|it| it.state.suspects_have_ended()) {
+        // A job of any queue may have waited for that, and sends no notification.
+        let ended = fetchers[0].state.suspects.ended();
+        if ended != suspects_ended {
+            suspects_ended = ended;
             for fetcher in fetchers.iter() {
                 fetcher.state.look_for_jobs();
             }
@@ -255,10 +259,11 @@ impl Fetcher {
         };
         let due_at = self.claimer.take_due();
         self.note_due(due_at);
-        let claimed = match claimed {
+        let mut claimed = match claimed {
             Ok(claimed) => claimed,
             Err(error) => return Ok(self.pause_after_error(&error)),
         };
+        self.return_suspects(&mut claimed);
         let found = Fill::of(claimed.len(), demand);
         self.state.user.set_hungry(found == Fill::Full);
         if claimed.is_empty() {
@@ -277,6 +282,26 @@ impl Fetcher {
             }
             None => Next::Now,
         })
+    }
+
+    /// Returns the suspects that may not run beside one that another worker of the process claimed meanwhile.
+    fn return_suspects(&mut self, claimed: &mut Vec<ClaimedJob>) {
+        let state = &self.state;
+        let is_left_out =
+            |job: &mut ClaimedJob| job.crashes > 0 && state.jobs_of(job.lease).is_none();
+        let left_out = claimed.extract_if(.., is_left_out);
+        let leases: Vec<LeaseId> = left_out.map(|job| job.lease).collect();
+        if leases.is_empty() {
+            return;
+        }
+        let (worker, scope) = (self.state.identity.id, ReleaseScope::Leases(leases));
+        let returned = self.call("return suspects", move |session| {
+            release(session, worker, &scope, Some(&[]))
+        });
+        if let Err(error) = returned {
+            // The renewer releases them as those of a lost claim.
+            log::debug!("{}: {error:#}", self.state);
+        }
     }
 
     /// Claims jobs of a queue without rate limits.

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::db::pool_share::Suspects;
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::job::job::JobId;
@@ -27,7 +28,7 @@ use crate::worker::passed_groups::PassedGroups;
 use crate::worker::slot_state::SlotState;
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::stats::Counters;
-use held::{HeldLease, Suspects};
+use held::HeldLease;
 
 /// No job has ended yet. Counts as slow, so that the first claim takes one job per slot.
 const UNKNOWN: u64 = u64::MAX;
@@ -92,7 +93,8 @@ pub(crate) struct State {
     failure: OnceLock<String>,
     /// The leases that this process knows it holds.
     pub(crate) held: Mutex<HashMap<LeaseId, HeldLease>>,
-    suspects: Arc<Suspects>,
+    /// Those of all workers of the process.
+    pub(crate) suspects: Arc<Suspects>,
     /// The leased jobs that operators cancelled.
     cancelled: Mutex<HashSet<JobId>>,
     /// Whether there are any, so that a slot need not look.
@@ -175,7 +177,7 @@ pub(crate) struct Ring {
 
 impl Shared {
     /// Returns what the queues of a new worker share.
-    pub(crate) fn new() -> (Shared, Woken) {
+    pub(crate) fn new(suspects: &Arc<Suspects>) -> (Shared, Woken) {
         let (stopping, stop) = Latch::new();
         let ((room, has_room), (jobs, has_jobs)) = (bounded(1), bounded(1));
         let ((busy, is_busy), (schedules, have_changed)) = (bounded(1), bounded(1));
@@ -183,7 +185,7 @@ impl Shared {
             stopping: Arc::new(stopping),
             stop,
             outage_log: Arc::default(),
-            suspects: Arc::default(),
+            suspects: Arc::clone(suspects),
             ring: Arc::default(),
             bells: Bells {
                 room,

@@ -66,7 +66,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     #[cfg(panic = "abort")]
     log::error!("this program is built with panic=abort: a panicking handler ends the process");
 
-    let (shared, woken) = Shared::new();
+    let (shared, woken) = Shared::new(&db.workers().suspects);
     let queues = Queues::new(states(builders, &shared));
     let mut renewer_db = db.caller("redrive-renewer-db");
     renewer::register(&queues, &mut renewer_db)?;

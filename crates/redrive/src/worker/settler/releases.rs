@@ -60,7 +60,7 @@ impl Settler<'_> {
     /// Releases everything that is still held, and returns the jobs. Waits for other sessions that have locked some of it.
     pub(super) fn release_all(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
         let released = self.release_held(started);
-        lock(&self.state.held).clear();
+        self.state.forget_all();
         released
     }
 

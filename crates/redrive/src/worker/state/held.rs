@@ -1,27 +1,30 @@
 //! Tracks the leases that a worker holds, and the suspects among their jobs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+
+use uuid::Uuid;
 
 use super::State;
 use crate::job::job::JobId;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, max_crashes_beside};
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::Ordering;
 use crate::worker::latch::lock;
 
 impl State {
-    /// Records the leases of claimed jobs, before the next claim and before their verdicts.
+    /// Records the leases of claimed jobs, before the next claim and before their verdicts. Leaves out suspects that may
+    /// not run beside one that another worker of the process claimed meanwhile.
     pub(crate) fn hold(&self, claimed: &[ClaimedJob]) {
         let mut held = lock(&self.held);
         for jobs in claimed.chunk_by(|job, next| job.lease == next.lease) {
             let [first, ..] = jobs else { continue };
+            let fits = |most| first.crashes.cast_signed() <= max_crashes_beside(most);
+            if first.crashes > 0 && !self.suspects.admit(first.lease.0, first.crashes, fits) {
+                continue;
+            }
             let lease = held.entry(first.lease).or_default();
             lease.jobs += jobs.len();
             // Each suspect has a separate lease.
             lease.crashes = first.crashes;
-            if first.crashes > 0 {
-                lock(&self.suspects.held).insert(first.lease, first.crashes);
-            }
         }
     }
 
@@ -30,11 +33,10 @@ impl State {
         lock(&self.held).get(&lease).map(|held| held.jobs)
     }
 
-    /// Returns how many crashes a job may have that is claimed next to those that the worker holds, of all its queues. Those
-    /// held count until their outcomes are stored, because a crash counts against them until then.
+    /// Returns how many crashes a job may have that is claimed next to those that the process holds, of all its workers.
+    /// Those held count until their outcomes are stored, because a crash counts against them until then.
     pub(crate) fn max_crashes(&self) -> i32 {
-        let crashes = lock(&self.suspects.held).values().copied().max();
-        max_crashes_beside(crashes.unwrap_or_default())
+        max_crashes_beside(self.suspects.most_crashes())
     }
 
     /// Forgets leases.
@@ -42,25 +44,17 @@ impl State {
         let mut held = lock(&self.held);
         let forgotten = leases.iter().filter_map(|it| Some((it, held.remove(it)?)));
         let suspects = forgotten.filter(|(_, held)| held.crashes > 0);
-        let suspects: Vec<&LeaseId> = suspects.map(|(lease, _)| lease).collect();
+        let suspects: Vec<Uuid> = suspects.map(|(lease, _)| lease.0).collect();
         drop(held);
-        if suspects.is_empty() {
-            return;
-        }
-        let mut held = lock(&self.suspects.held);
-        for lease in suspects {
-            held.remove(lease);
-        }
-        if held.is_empty() {
-            self.suspects.have_ended.store(true, Ordering::SeqCst);
+        if !suspects.is_empty() && self.suspects.remove(&suspects) {
             self.look_for_jobs();
         }
     }
 
-    /// Whether the worker has forgotten its last suspect since the last call. A job of any of its queues may have waited
-    /// for that, and sends no notification.
-    pub(crate) fn suspects_have_ended(&self) -> bool {
-        self.suspects.have_ended.swap(false, Ordering::SeqCst)
+    /// Forgets all leases.
+    pub(crate) fn forget_all(&self) {
+        let held: Vec<LeaseId> = lock(&self.held).keys().copied().collect();
+        self.forget(&held);
     }
 
     /// Whether an operator cancelled a leased job.
@@ -94,6 +88,13 @@ impl State {
     }
 }
 
+impl Drop for State {
+    /// No thread runs its jobs any more.
+    fn drop(&mut self) {
+        self.forget_all();
+    }
+}
+
 /// A lease that this process holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HeldLease {
@@ -101,12 +102,4 @@ pub(crate) struct HeldLease {
     jobs: usize,
     /// The crashes of its jobs.
     crashes: u32,
-}
-
-/// The suspects that a worker holds, of all its queues.
-#[derive(Debug, Default)]
-pub(crate) struct Suspects {
-    /// The crashes of the job of each lease.
-    held: Mutex<HashMap<LeaseId, u32>>,
-    have_ended: AtomicBool,
 }
