@@ -19,7 +19,7 @@ fn without_a_policy_a_group_is_metadata() {
 fn a_policy_that_is_the_same_writes_no_audit() {
     let (test, queue) = TestDatabase::with_orders();
     let [three, four] = [3, 4].map(GroupPolicy::Limit);
-    let policies = [HOLD, HOLD, three, three, four, HOLD];
+    let policies = [HOLD, HOLD, three, three, four, DIVERT];
     for (policy, audits) in policies.into_iter().zip([1, 1, 2, 2, 3, 4]) {
         queue.set_group_policy(policy, &maria()).unwrap();
         assert_eq!(queue.group_policy().unwrap(), policy);

@@ -122,27 +122,3 @@ impl Queue {
         }))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_survive_storage() {
-        for policy in [
-            GroupPolicy::None,
-            GroupPolicy::Ordered(GroupDeath::Continue),
-            GroupPolicy::Ordered(GroupDeath::Hold),
-            GroupPolicy::Ordered(GroupDeath::Divert),
-            GroupPolicy::Limit(1),
-            GroupPolicy::Limit(MAX_GROUP_LIMIT),
-            GroupPolicy::Fair,
-        ] {
-            let (mode, limit, on_death) = policy.parameters();
-            assert_eq!(
-                GroupPolicy::read(mode, limit.unwrap_or(1), on_death),
-                policy
-            );
-        }
-    }
-}

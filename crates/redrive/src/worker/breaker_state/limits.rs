@@ -114,22 +114,6 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_each_group_needs_no_claims_apart_from_others() {
-        let each = |name: &str| LimitStatus {
-            each_group: true,
-            ..limit(name, "", 20)
-        };
-        let limits = LocalLimits::of("queue:q", vec![each("queue:q"), limit("queue:p", "", 20)]);
-        assert!(limits.is_empty());
-        assert!(limits.each_group);
-        let limits = LocalLimits::of("queue:p", vec![each("queue:q"), limit("queue:p", "", 20)]);
-        assert!(!limits.each_group);
-        let limits = LocalLimits::of("queue:q", vec![each("queue:q"), limit("queue:q", "a", 20)]);
-        let scope = limits.scope(&"q".into(), Some("a")).unwrap();
-        assert_eq!((scope.kinds.len(), scope.each_group), (1, true));
-    }
-
-    #[test]
     fn a_worker_claims_only_for_the_limits_of_kinds_that_it_may_claim() {
         let both = ["a", "b"].map(|kind| limit("queue:q", kind, 20));
         let limits = LocalLimits::of("queue:q", both.into());
