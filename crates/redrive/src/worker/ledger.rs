@@ -51,15 +51,6 @@ struct Postponed {
     wait: Duration,
 }
 
-/// The writes that are due.
-#[derive(Debug, Default)]
-pub(crate) struct DueWrites {
-    /// Leases to write together.
-    pub(crate) fresh: Vec<DueLease>,
-    /// Leases to write alone, because an earlier write failed.
-    pub(crate) postponed: Vec<DueLease>,
-}
-
 /// What to write about a lease.
 #[derive(Debug)]
 pub(crate) struct DueLease {
@@ -86,7 +77,7 @@ pub(crate) enum Rest {
 }
 
 impl DueLease {
-    /// Whether it was postponed before.
+    /// Whether it was postponed before. It is then written alone.
     pub(crate) fn has_waited(&self) -> bool {
         self.waited.is_some()
     }
@@ -215,9 +206,9 @@ impl Ledger {
     }
 
     /// Removes and returns what to write now.
-    pub(crate) fn take_due(&mut self, now: Instant, flush: Flush) -> DueWrites {
+    pub(crate) fn take_due(&mut self, now: Instant, flush: Flush) -> Vec<DueLease> {
         let next_postponed = self.next_postponed(now);
-        let mut due = DueWrites::default();
+        let mut due = Vec::new();
         self.accounts.retain(|lease, account| {
             let rest = account.rest();
             let is_due = match (flush, account.postponed) {
@@ -230,18 +221,13 @@ impl Ledger {
             if !is_due || rest == Rest::Open && account.pending.is_empty() {
                 return true;
             }
-            let postponed = account.postponed.take();
-            let list = match postponed {
-                Some(_) => &mut due.postponed,
-                None => &mut due.fresh,
-            };
-            list.push(DueLease {
+            due.push(DueLease {
                 lease: *lease,
                 settlements: std::mem::take(&mut account.pending),
                 rest,
                 counted: std::mem::take(&mut account.counted),
                 is_unanswered: std::mem::take(&mut account.is_unanswered),
-                waited: postponed.map(|postponed| postponed.wait),
+                waited: account.postponed.take().map(|postponed| postponed.wait),
             });
             rest == Rest::Open
         });

@@ -233,11 +233,7 @@ impl Settler<'_> {
     fn write_all(&mut self) -> Vec<JobId> {
         let due = self.kept.ledger.take_due(Instant::now(), Flush::All);
         self.write(due);
-        let unwritten = self
-            .kept
-            .ledger
-            .take_due(Instant::now(), Flush::All)
-            .postponed;
+        let unwritten = self.kept.ledger.take_due(Instant::now(), Flush::All);
         self.give_up(&unwritten);
         log_suppressed(self.state, self.kept.log.take_all());
         let settlements = unwritten.iter().flat_map(|lease| &lease.settlements);

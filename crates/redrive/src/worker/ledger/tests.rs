@@ -42,9 +42,9 @@ fn opened(jobs: usize, first: Verdict) -> (Ledger, LeaseId, Instant) {
 #[track_caller]
 fn takes(ledger: &mut Ledger, now: Instant, flush: Flush, expected: &[(usize, Rest, bool)]) {
     let due = ledger.take_due(now, flush);
-    assert!(due.postponed.is_empty(), "{due:?}");
+    assert!(!due.iter().any(DueLease::has_waited), "{due:?}");
     let of = |due: &DueLease| (due.settlements.len(), due.rest, due.is_done());
-    assert_eq!(due.fresh.iter().map(of).collect::<Vec<_>>(), expected);
+    assert_eq!(due.iter().map(of).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_lease_whose_verdicts_may_be_written_keeps_no_job_for_them() {
     let (mut ledger, lease, now) = opened(3, Verdict::Done);
     let mut due = ledger.take_due(now + PARTIAL_AFTER, Flush::Due);
     assert!(!ledger.has_more_than(lease, 2), "it is being written");
-    ledger.postpone(due.fresh.remove(0), now);
+    ledger.postpone(due.remove(0), now);
     assert!(!ledger.has_more_than(lease, 2), "it may be written");
 }
 
@@ -122,41 +122,39 @@ fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wai
     ledger.settled(settlement(partial, 2, 0, dead()), now);
     let mut now = now + PARTIAL_AFTER;
     let due = ledger.take_due(now, Flush::Due);
-    assert_eq!(due.fresh.len(), 2);
-    for lease in due.fresh {
+    assert_eq!(due.len(), 2);
+    for lease in due {
         ledger.postpone(lease, now);
     }
     // The last job of a postponed lease joins its verdicts.
     ledger.settled(settlement(partial, 3, 0, Verdict::Done), now);
     for wait in [1, 2, 4, 8, 16, 30, 30].map(Duration::from_secs) {
         assert_eq!(ledger.next_due(), Some(now + wait));
-        let early = ledger.take_due(now, Flush::Due);
-        assert!(early.fresh.is_empty() && early.postponed.is_empty());
+        assert!(ledger.take_due(now, Flush::Due).is_empty());
         now += wait;
         let mut verdicts = Vec::new();
         for _ in 0..2 {
             let mut due = ledger.take_due(now, Flush::Due);
-            let taken = (due.fresh.len(), due.postponed.len());
-            assert_eq!(taken, (0, 1), "one at a time");
-            let lease = due.postponed.remove(0);
-            assert_eq!(lease.rest, Rest::Nothing);
+            assert_eq!(due.len(), 1, "one at a time");
+            let lease = due.remove(0);
+            assert!(lease.has_waited() && lease.rest == Rest::Nothing);
             verdicts.push((lease.lease == partial, lease.settlements.len()));
             ledger.postpone(lease, now);
         }
         verdicts.sort_unstable();
         assert_eq!(verdicts, [(false, 1), (true, 2)]);
     }
-    assert_eq!(ledger.take_due(now, Flush::All).postponed.len(), 2);
+    assert_eq!(ledger.take_due(now, Flush::All).len(), 2);
 }
 
 #[test]
 fn a_postponed_lease_still_releases_its_unrun_jobs() {
     let (mut ledger, lease, now) = opened(2, dead());
     ledger.unrun(lease);
-    for due in ledger.take_due(now, Flush::Due).fresh {
+    for due in ledger.take_due(now, Flush::Due) {
         ledger.postpone(due, now);
     }
-    let due = ledger.take_due(now + MIN_POSTPONED, Flush::Due).postponed;
+    let due = ledger.take_due(now + MIN_POSTPONED, Flush::Due);
     assert_eq!((due[0].settlements.len(), due[0].rest), (1, Rest::Unrun));
 }
 
@@ -164,13 +162,13 @@ fn a_postponed_lease_still_releases_its_unrun_jobs() {
 fn a_postponed_lease_keeps_what_it_counts_and_that_an_answer_was_lost() {
     let (mut ledger, lease, now) = opened(2, dead());
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-    let mut due = ledger.take_due(now, Flush::Due).fresh.remove(0);
+    let mut due = ledger.take_due(now, Flush::Due).remove(0);
     assert_eq!((due.counted, due.is_unanswered), (2, false));
     due.is_unanswered = true;
     due.counted = 1;
     ledger.postpone(due, now);
     for _ in 0..2 {
-        let due = ledger.take_due(now, Flush::All).postponed.remove(0);
+        let due = ledger.take_due(now, Flush::All).remove(0);
         assert_eq!((due.counted, due.is_unanswered), (1, true));
         ledger.postpone(due, now);
     }

@@ -18,7 +18,7 @@ use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::DoneLease;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::worker::ledger::{DueLease, DueWrites, Rest};
+use crate::worker::ledger::{DueLease, Rest};
 use crate::worker::retry::{call_timeout, may_have_committed, retry_unless_locked};
 use crate::worker::state::State;
 
@@ -33,13 +33,14 @@ type Unwritten = (Vec<DueLease>, Error);
 
 impl Settler<'_> {
     /// Writes what is due.
-    pub(super) fn write(&mut self, due: DueWrites) {
-        let (done, mixed) = due.fresh.into_iter().partition(DueLease::is_done);
+    pub(super) fn write(&mut self, due: Vec<DueLease>) {
+        let (postponed, fresh): (Vec<_>, Vec<_>) = due.into_iter().partition(DueLease::has_waited);
+        let (done, mixed) = fresh.into_iter().partition(DueLease::is_done);
         self.write_statement(done);
         for statement in in_statements(mixed) {
             self.write_statement(statement);
         }
-        for lease in due.postponed {
+        for lease in postponed {
             self.write_statement(vec![lease]);
         }
     }
