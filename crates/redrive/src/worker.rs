@@ -31,7 +31,6 @@ mod queues;
 mod threads;
 mod retry;
 mod wake_mode;
-mod breaker_reports;
 mod ledger;
 mod conclusion;
 mod settler;

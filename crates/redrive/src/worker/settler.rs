@@ -4,6 +4,7 @@ mod failure_log;
 mod counts;
 mod rejected;
 mod releases;
+mod reports;
 mod writes;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,6 @@ use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender};
-use crate::worker::breaker_reports::write_reports;
 use crate::worker::breaker_state::BreakerReport;
 use crate::worker::ledger::{Flush, Ledger};
 use crate::worker::queues::Queues;
@@ -238,14 +238,5 @@ impl Settler<'_> {
         log_suppressed(self.state, self.kept.log.take_all());
         let settlements = unwritten.iter().flat_map(|lease| &lease.settlements);
         settlements.map(|unwritten| unwritten.meta.id).collect()
-    }
-
-    fn write_reports(&mut self) {
-        write_reports(
-            self.state,
-            self.db_caller,
-            &mut self.kept.reports,
-            self.until,
-        );
     }
 }

@@ -1,0 +1,74 @@
+//! Writes breaker changes, after the verdicts that caused them.
+
+use super::Settler;
+use crate::job::printable::Printable;
+use crate::pipeline::breaker::trip;
+use crate::pipeline::probe::{ProbeVerdict, end_probe};
+use crate::sync::Instant;
+use crate::worker::breaker_state::BreakerReport;
+use crate::worker::retry::{call_timeout, retry};
+
+impl Settler<'_> {
+    /// Writes the changes that the slots have reported.
+    pub(super) fn write_reports(&mut self) {
+        let (state, until, db_caller) = (self.state, self.until, &mut *self.db_caller);
+        for report in self.kept.reports.drain(..) {
+            match report {
+                BreakerReport::BreakerTrip(news) => {
+                    log::warn!(
+                        "{state} breaker={}: opened ({}): {}",
+                        news.name,
+                        news.cause,
+                        Printable(&news.message)
+                    );
+                    let tripped = retry(state, until, || {
+                        let news = news.clone();
+                        db_caller.call("open a breaker", call_timeout(state), move |session| {
+                            trip(session, &news)
+                        })
+                    });
+                    match tripped {
+                        Ok(gated) => {
+                            state.breakers.confirm(gated, Instant::now());
+                            state.note_stale_gates();
+                        }
+                        Err(error) => {
+                            log::error!(
+                                "{state} breaker={}: could not be opened: {error:#}",
+                                news.name
+                            );
+                            state.breakers.abandon(&news.name);
+                        }
+                    }
+                }
+                BreakerReport::Probed(probe, ended) => {
+                    match ended {
+                        ProbeVerdict::Close => log::info!(
+                            "{state} breaker={}: closed after a successful probe",
+                            probe.name
+                        ),
+                        ProbeVerdict::Reopen => log::info!(
+                            "{state} breaker={}: still open after a failed probe",
+                            probe.name
+                        ),
+                        ProbeVerdict::Release => {}
+                    }
+                    let recorded = retry(state, until, || {
+                        let probe = probe.clone();
+                        db_caller.call("end a probe", call_timeout(state), move |session| {
+                            end_probe(session, &probe, ended)
+                        })
+                    });
+                    match recorded {
+                        Ok(_) => state.note_stale_gates(),
+                        // The right to the probe expires, and another worker tries.
+                        Err(error) => log::warn!(
+                            "{state} breaker={}: could not record the probe: {error:#}",
+                            probe.name
+                        ),
+                    }
+                }
+            }
+        }
+    }
+}
