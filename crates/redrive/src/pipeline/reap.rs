@@ -5,7 +5,6 @@
 //! job that loses its worker [`MAX_CRASHES`] times becomes a letter with the cause `worker_lost`.
 //! Every worker reaps; there is no leader.
 
-use std::ops::AddAssign;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -24,32 +23,14 @@ const MAX_REAPED_BYTES: i32 = 16 * 1024 * 1024;
 /// The longest delay per crash, from the second one on. The actual delay is random.
 const CRASH_DELAY: Duration = Duration::from_secs(5);
 
-/// The result of one or more statements.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reaped {
-    pub(crate) back: usize,
-    pub(crate) dead: usize,
-    /// Whether the last statement found no jobs.
-    pub(crate) is_complete: bool,
-}
-
-impl AddAssign for Reaped {
-    fn add_assign(&mut self, next: Reaped) {
-        *self = Reaped {
-            back: self.back + next.back,
-            dead: self.dead + next.dead,
-            is_complete: next.is_complete,
-        };
-    }
-}
-
-/// Reaps expired leases for a worker, up to what `bound` makes of the usual maximum.
+/// Reaps expired leases for a worker, up to what `bound` makes of the usual maximum. Returns how many jobs came back, and
+/// how many died.
 pub(crate) fn reap(
     session: &mut Session,
     worker: &[WorkerId],
     lease: Duration,
     bound: impl Fn(i32) -> i32,
-) -> Result<Reaped> {
+) -> Result<(usize, usize)> {
     let lease_ms = i32::try_from(milliseconds(lease)).unwrap_or(i32::MAX);
     let delay_ms = i32::try_from(milliseconds(CRASH_DELAY)).unwrap_or(i32::MAX);
     let ids: Vec<Uuid> = worker.iter().map(|row| row.0).collect();
@@ -68,9 +49,5 @@ pub(crate) fn reap(
         ],
     )?;
     let dead = rows.iter().filter(|row| row.get("is_dead")).count();
-    Ok(Reaped {
-        back: rows.len() - dead,
-        dead,
-        is_complete: rows.is_empty(),
-    })
+    Ok((rows.len() - dead, dead))
 }

@@ -229,9 +229,9 @@ impl Fetcher {
         self.state.counts.looks.fetch_add(1, Ordering::Release);
         // One poll serves all news.
         if let Next::News(_) = self.next {
-            let news = self.state.take_news();
-            self.woken |= news.has_work;
-            self.note_due(news.due_at);
+            let (has_work, due_at) = self.state.take_news();
+            self.woken |= has_work;
+            self.note_due(due_at);
         }
         self.only_polls = false;
         let (now, demand) = (Instant::now(), self.state.demand());

@@ -204,15 +204,6 @@ impl Shared {
     }
 }
 
-/// Why a fetcher wakes up.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct News {
-    /// There may be jobs.
-    pub(crate) has_work: bool,
-    /// A delayed job is due at this time.
-    pub(crate) due_at: Option<Instant>,
-}
-
 impl State {
     pub(crate) fn new(
         config: Config,
@@ -385,12 +376,10 @@ impl State {
         self.has_work.load(Ordering::SeqCst) || lock(&self.due_at).is_some()
     }
 
-    /// Takes why the fetcher was woken.
-    pub(crate) fn take_news(&self) -> News {
-        News {
-            has_work: self.has_work.swap(false, Ordering::SeqCst),
-            due_at: lock(&self.due_at).take(),
-        }
+    /// Takes why the fetcher was woken: whether there may be jobs, and when a delayed job is due.
+    pub(crate) fn take_news(&self) -> (bool, Option<Instant>) {
+        let has_work = self.has_work.swap(false, Ordering::SeqCst);
+        (has_work, lock(&self.due_at).take())
     }
 
     /// Whether a slot is busy. A replaced slot does not count, because it may never end.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{CHORE_BUDGET, Chores};
 use crate::error::Result;
 use crate::pipeline::claim::WorkerId;
-use crate::pipeline::reap::{Reaped, reap};
+use crate::pipeline::reap::reap;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
 
@@ -18,25 +18,25 @@ impl Chores<'_> {
         let health = *self.health(Chore::Reap);
         let ids = self.queues.iter().map(|state| state.identity.id);
         let (me, lease): (Arc<[WorkerId]>, _) = (ids.collect(), self.queues.lease());
-        let mut all = Reaped::default();
+        let (mut all_back, mut all_dead) = (0, 0);
         let reaped = loop {
             let me = Arc::clone(&me);
-            match self.call("reap the jobs of lost workers", move |session| {
+            let reaped = self.call("reap the jobs of lost workers", move |session| {
                 reap(session, &me, lease, |most| health.bound(most))
-            }) {
-                Ok(reaped) => all += reaped,
+            });
+            let (back, dead) = match reaped {
+                Ok(reaped) => reaped,
                 Err(error) => break Err(error),
-            }
-            if all.is_complete || begun.elapsed() >= CHORE_BUDGET {
+            };
+            (all_back, all_dead) = (all_back + back, all_dead + dead);
+            if back + dead == 0 || begun.elapsed() >= CHORE_BUDGET {
                 break Ok(());
             }
         };
-        if all.back + all.dead > 0 {
+        if all_back + all_dead > 0 {
             log::warn!(
-                "{}: reaped lost workers: {} jobs released, {} dead",
-                self.state,
-                all.back,
-                all.dead
+                "{}: reaped lost workers: {all_back} jobs released, {all_dead} dead",
+                self.state
             );
             self.queues.iter().for_each(|state| state.look_for_jobs());
         }
