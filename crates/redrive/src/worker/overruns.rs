@@ -19,15 +19,6 @@ pub(crate) struct Overruns {
     crowded_checks: u32,
 }
 
-/// What to do after a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Replacement {
-    /// Start this many slots.
-    Start(usize),
-    /// Stop the worker: its handlers do not end.
-    Stuck,
-}
-
 impl Overruns {
     pub(crate) fn new(slots: usize) -> Overruns {
         Overruns {
@@ -38,46 +29,46 @@ impl Overruns {
     }
 
     /// Records a check: `new` handlers exceeded their deadlines since the last one, and `overdue`
-    /// still run, with those.
-    pub(crate) fn check(&mut self, new: usize, overdue: usize) -> Replacement {
+    /// still run, with those. Returns how many slots to start. `None`: the worker is stuck, because its handlers do not
+    /// end.
+    pub(crate) fn check(&mut self, new: usize, overdue: usize) -> Option<usize> {
         self.owed += new;
         self.crowded_checks = match overdue > self.slots {
             true => self.crowded_checks + 1,
             false => 0,
         };
         if self.crowded_checks >= CHECKS_BEFORE_STUCK {
-            return Replacement::Stuck;
+            return None;
         }
         // Besides the overdue handlers, `slots - owed` slots run.
         let room = (self.slots + self.owed).saturating_sub(overdue);
         let start = self.owed.min(room);
         self.owed -= start;
-        Replacement::Start(start)
+        Some(start)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Replacement::Start;
     use super::*;
 
     #[test]
     fn slots_are_replaced_at_once_up_to_twice_their_number() {
         // Each step: new overruns, overdue handlers, what follows.
         let steps = [
-            (0, 0, Start(0)),
-            (1, 1, Start(1)),
+            (0, 0, Some(0)),
+            (1, 1, Some(1)),
             // It ended while the next one overran.
-            (1, 1, Start(1)),
-            (2, 3, Start(2)),
+            (1, 1, Some(1)),
+            (2, 3, Some(2)),
             // Three are overdue and three run; a fourth waits until one ends.
-            (1, 4, Start(0)),
-            (0, 4, Start(0)),
-            (0, 3, Start(1)),
-            (3, 6, Start(0)),
-            (0, 5, Start(1)),
-            (0, 1, Start(2)),
-            (0, 0, Start(0)),
+            (1, 4, Some(0)),
+            (0, 4, Some(0)),
+            (0, 3, Some(1)),
+            (3, 6, Some(0)),
+            (0, 5, Some(1)),
+            (0, 1, Some(2)),
+            (0, 0, Some(0)),
         ];
         let mut overruns = Overruns::new(3);
         for (step, (new, overdue, expected)) in steps.into_iter().enumerate() {

@@ -293,12 +293,11 @@ fn next_run(pool: &SlotPool, slot_state: &SlotState) -> Option<(usize, NextRun)>
 /// Gives the waiting jobs of a slot to the others, because the slot runs a slow one or ends. The followers of its
 /// job wait for their group again.
 pub(crate) fn displace(pool: &SlotPool, slot_state: &SlotState) {
-    let waiting = slot_state.take_chunk();
-    return_followers(&pool.queues[waiting.queue], &waiting.followers);
-    for turn in waiting.turns {
+    let (queue, followers, turns) = slot_state.take_chunk();
+    return_followers(&pool.queues[queue], &followers);
+    for turn in turns {
         // One by one, because the next one may be slow, too.
-        let chunk = Chunk::OneByOne(turn);
-        pool.jobs.give_back((waiting.queue, chunk));
+        pool.jobs.give_back((queue, Chunk::OneByOne(turn)));
     }
 }
 

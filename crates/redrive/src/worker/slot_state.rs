@@ -48,15 +48,6 @@ struct Waiting {
     jobs: VecDeque<ClaimedJob>,
 }
 
-/// The waiting jobs of a slot.
-pub(crate) struct Displaced {
-    pub(crate) queue: usize,
-    /// Those that follow its running or last job.
-    pub(crate) followers: Vec<ClaimedJob>,
-    /// The others, each with its followers.
-    pub(crate) turns: Vec<Vec<ClaimedJob>>,
-}
-
 /// The next work of a slot.
 pub(crate) enum NextRun {
     Job(ClaimedJob),
@@ -110,14 +101,13 @@ impl SlotState {
         lock(&self.running).first().map(|running| running.started)
     }
 
-    /// Takes the jobs of the chunk, to run them elsewhere.
-    pub(crate) fn take_chunk(&self) -> Displaced {
+    /// Takes the jobs of the chunk, to run them elsewhere. Returns their queue, those that follow the running or last job,
+    /// and the others, each with its followers.
+    pub(crate) fn take_chunk(&self) -> (usize, Vec<ClaimedJob>, Vec<Vec<ClaimedJob>>) {
         let mut chunk = lock(&self.chunk);
-        Displaced {
-            queue: chunk.queue,
-            followers: take_followers(&mut chunk.jobs),
-            turns: chunks(chunk.jobs.drain(..).collect(), 1, |job| job.follows),
-        }
+        let followers = take_followers(&mut chunk.jobs);
+        let turns = chunks(chunk.jobs.drain(..).collect(), 1, |job| job.follows);
+        (chunk.queue, followers, turns)
     }
 
     /// Adds verdicts to the chunk. Returns how many it holds. The slot has sent those of any other queue.

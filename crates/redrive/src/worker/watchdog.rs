@@ -14,7 +14,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, select};
 use crate::worker::conclusion::{EndedAttempt, share};
 use crate::worker::latch::{LatchReceiver, lock};
-use crate::worker::overruns::{Overruns, Replacement};
+use crate::worker::overruns::Overruns;
 use crate::worker::queues::Queues;
 use crate::worker::settler::Message;
 use crate::worker::slot::{self, SlotContext, SlotPool};
@@ -126,10 +126,10 @@ impl Watched {
         }
         let overdue = overdue(pool);
         match self.overruns.check(replaced, overdue) {
-            Replacement::Start(slots) => (0..slots).for_each(|_| start_slot(pool)),
+            Some(slots) => (0..slots).for_each(|_| start_slot(pool)),
             // The stop waits for no overdue handler.
-            Replacement::Stuck if pool.state().stopping.is_set() => {}
-            Replacement::Stuck => pool.state().fail(format!(
+            None if pool.state().stopping.is_set() => {}
+            None => pool.state().fail(format!(
                 "{overdue} handlers exceeded their deadlines and do not end (slots: {})",
                 pool.slots.count
             )),
