@@ -18,13 +18,6 @@ impl LastDecision {
         *lock(&self.0) = Some(Box::new(decision));
     }
 
-    /// Returns the decision so far.
-    pub(crate) fn so_far(&self) -> Option<Result<(), Disposition>> {
-        let last = lock(&self.0);
-        let decision = last.as_deref()?.as_ref();
-        Some(decision.map(drop).map_err(Failure::decision))
-    }
-
     /// Returns the last decision. It stays, because the handler may end while the watchdog or a stop takes its jobs.
     pub(crate) fn last(&self) -> Option<Decision> {
         lock(&self.0).as_deref().cloned()

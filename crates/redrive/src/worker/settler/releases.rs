@@ -29,20 +29,16 @@ impl Settler<'_> {
             }),
             false => Ok(0),
         };
-        match given {
-            Ok(given) => {
-                state.count_released(given);
-                self.kept.ledger.given_back(lease, given);
-                // The others were cancelled or had returned, or the lease is lost. They end with it.
-                (given..count).for_each(|_| self.kept.ledger.unrun(lease));
-            }
-            Err(error) => {
-                log::warn!(
-                    "{state}: waiting jobs not released yet; they go back with their lease: {error:#}"
-                );
-                (0..count).for_each(|_| self.kept.ledger.unrun(lease));
-            }
-        }
+        let given = given.unwrap_or_else(|error| {
+            log::warn!(
+                "{state}: waiting jobs not released yet; they go back with their lease: {error:#}"
+            );
+            0
+        });
+        state.count_released(given);
+        self.kept.ledger.given_back(lease, given);
+        // The others were cancelled or had returned, or the lease is lost. They end with it.
+        (given..count).for_each(|_| self.kept.ledger.unrun(lease));
     }
 
     /// Releases the unrun jobs of these leases.
