@@ -75,10 +75,9 @@ pub(crate) fn claim_with_tokens(
         let most = max_crashes_beside(crashes.unwrap_or_default());
         request.max_crashes = request.max_crashes.min(most);
         // Two statements that charge buckets in one transaction could deadlock with another one.
-        let mut of_groups = match groups.filter(|_| request.limit > 0 && !ring.has_charged) {
-            Some(look) => Some(claim_groups(session, &request, look)?),
-            None => None,
-        };
+        let groups = groups.filter(|_| request.limit > 0 && !ring.has_charged);
+        let of_groups = groups.map(|look| claim_groups(session, &request, look));
+        let mut of_groups = of_groups.transpose()?;
         // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
         let start_by = from_now(scope.hold);
         let grouped = of_groups.iter_mut().flat_map(|answer| &mut answer.claimed);

@@ -226,13 +226,9 @@ impl Fetcher {
         );
         let claim = match answer {
             Ok(Ok(claim)) => claim,
-            Ok(Err(wait)) => {
+            without => {
                 target.passed.note(passed);
-                return Ok(Some(wait));
-            }
-            Err(error) => {
-                target.passed.note(passed);
-                return Err(error);
+                return without.map(Result::err);
             }
         };
         let before = claimed.len();
