@@ -5,9 +5,8 @@
 //! (no free descriptor, a client that has already hung up), starts an unlimited number of threads,
 //! waits without a timeout for requests, and accepts headers of any length.
 //!
-//! * [`Listener`] accepts connections up to a limit and survives every error. It reads their requests
-//!   itself, so a client that sends slowly holds no thread. Addresses [share](admission) the threads
-//!   and the connections without one, so a flood from one address keeps no scrape from another out.
+//! * [`Listener`] gives each connection a thread, up to a limit, and survives every error. At the limit, the address
+//!   with the most connections [loses one](admission), so a flood from one address keeps no scrape from another out.
 //! * A connection carries one request, which has 5 seconds and 16 KiB.
 //!
 //! Responses are HTTP/1.0 and close the connection. There is no keep-alive and no chunked encoding,
@@ -22,7 +21,7 @@ mod connection;
 mod listener;
 
 pub(crate) use address::{bind, client_addresses};
-pub(crate) use capacity::Capacity;
+pub(crate) use capacity::most_connections;
 pub(crate) use listener::Listener;
 pub(crate) use request::Request;
 pub(crate) use response::Response;

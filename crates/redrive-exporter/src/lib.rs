@@ -26,7 +26,7 @@ use signal_hook::low_level::pipe;
 use crate::args::Arguments;
 use crate::collector::Collector;
 use crate::database_url::DatabaseUrl;
-use crate::http::{Capacity, Listener};
+use crate::http::Listener;
 
 /// How long a shutdown waits for requests in flight.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
@@ -87,13 +87,14 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     logging::start(arguments.log_level);
     let database_url = DatabaseUrl::from_arguments(arguments)?;
     let stop = stop_signals()?;
-    let capacity = Capacity::of_process();
+    let connections = http::most_connections();
     let socket = http::bind(&arguments.listen_address)?;
     let failed = "could not open the listening socket";
     let address = socket.local_addr().context(failed)?;
 
-    let collector = Arc::new(Collector::start(database_url, capacity.waiting_scrapes()));
-    let listener = Listener::new(socket, capacity, {
+    // The other connections are answered at once, whatever the database does.
+    let collector = Arc::new(Collector::start(database_url, connections / 3));
+    let listener = Listener::new(socket, connections, {
         let collector = Arc::clone(&collector);
         let path = arguments.telemetry_path.clone();
         move |request| handler::handle(request, &path, &collector)

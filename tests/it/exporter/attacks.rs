@@ -23,7 +23,7 @@ fn five_hundred_idle_sockets_do_not_block_a_scrape() {
     let (_test, exporter) = serving();
     let mut idle: Vec<TcpStream> = (0..500).map(|_| exporter.connect()).collect();
     unharmed(&exporter);
-    // A silent client has no thread. It is disconnected.
+    // A silent client is disconnected.
     for stream in &mut idle {
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
     }

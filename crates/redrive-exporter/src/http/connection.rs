@@ -2,7 +2,6 @@
 
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tiny_http::Method;
@@ -18,103 +17,55 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// the client may then lose the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A complete request, or the response to one that is refused.
-pub(super) type Asked = Result<Request, Response>;
-
-/// A connection whose request is read without waiting for the client.
-#[derive(Debug)]
-pub(super) struct Connection {
-    /// The socket.
-    pub(super) stream: Arc<TcpStream>,
-    arrived: Instant,
-    received: Vec<u8>,
-    asked: Option<Asked>,
-}
-
-impl Connection {
-    /// Starts with a socket that does not block.
-    pub(super) fn new(stream: TcpStream) -> Connection {
-        Connection {
-            stream: Arc::new(stream),
-            arrived: Instant::now(),
-            received: Vec::new(),
-            asked: None,
-        }
-    }
-
-    /// Reads what the client has sent. Returns whether its request is complete. An error means that
-    /// the client has gone away.
-    pub(super) fn receive(&mut self) -> io::Result<bool> {
-        let mut buffer = [0; 4096];
-        match (&*self.stream).read(&mut buffer) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => self.received.extend_from_slice(&buffer[..count]),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
-        }
-        let refusal = |status, line| Some(Err(Response::line(status, line)));
-        self.asked = match Request::parse(&self.received) {
-            Ok(request) => request.map(Ok),
-            Err(Invalid::Malformed) => refusal(400, "Malformed HTTP request."),
-            Err(Invalid::TooLarge) => refusal(431, "Request headers are too large."),
-        };
-        Ok(self.asked.is_some())
-    }
-
-    /// Returns how long the client may still take to send its request.
-    pub(super) fn time_left(&self) -> Duration {
-        REQUEST_TIMEOUT.saturating_sub(self.arrived.elapsed())
-    }
-
-    /// Refuses a request that has taken too long. Returns false if the client has not begun one.
-    pub(super) fn time_out(&mut self) -> bool {
-        self.asked = Some(Err(Response::line(408, "Request timed out.")));
-        !self.received.is_empty()
-    }
-
-    /// Takes the request out, once it is complete.
-    pub(super) fn take_request(&mut self) -> Option<Asked> {
-        self.received = Vec::new();
-        self.asked.take()
-    }
-}
-
-/// Answers a request: calls the handler, and `answered` when its response is there. An error means
-/// that the client has gone away.
+/// Reads a request and answers it. An error means that the client has gone away, or has sent nothing.
 pub(super) fn serve(
     stream: &TcpStream,
-    asked: Asked,
     handler: impl FnOnce(&Request) -> Response,
-    answered: impl FnOnce(),
 ) -> io::Result<()> {
+    // Some systems pass on the mode of the listening socket.
     stream.set_nonblocking(false)?;
-    let (response, method) = match asked {
+    let (response, method) = match receive(stream)? {
         Ok(request) => (handler(&request), request.method),
         Err(refusal) => (refusal, Method::Get),
     };
-    answered();
-    write_response(stream, &response, &method)?;
+    let mut out = BufWriter::new(DeadlineStream::new(stream, RESPONSE_TIMEOUT));
+    response.write(&mut out, &method)?;
+    out.flush()?;
     drain(stream)
 }
 
-fn write_response(stream: &TcpStream, response: &Response, method: &Method) -> io::Result<()> {
-    let mut out = BufWriter::new(DeadlineStream::new(stream, RESPONSE_TIMEOUT));
-    match *method == Method::Head {
-        true => response.write_head(&mut out)?,
-        false => response.write(&mut out)?,
+/// Reads a request. Returns the response to one that is refused.
+fn receive(stream: &TcpStream) -> io::Result<Result<Request, Response>> {
+    let mut stream = DeadlineStream::new(stream, REQUEST_TIMEOUT);
+    let refused = |status, line| Ok(Err(Response::line(status, line)));
+    let (mut received, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => received.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if is_late(&error) && !received.is_empty() => {
+                return refused(408, "Request timed out.");
+            }
+            Err(error) => return Err(error),
+        }
+        match Request::parse(&received) {
+            Ok(Some(request)) => return Ok(Ok(request)),
+            Ok(None) => {}
+            Err(Invalid::Malformed) => return refused(400, "Malformed HTTP request."),
+            Err(Invalid::TooLarge) => return refused(431, "Request headers are too large."),
+        }
     }
-    out.flush()
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }
 
 fn drain(stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     let mut stream = DeadlineStream::new(stream, DRAIN_TIMEOUT);
-    let mut ignored = [0; 16 * 1024];
-    while stream.read(&mut ignored)? > 0 {}
+    while stream.read(&mut [0; 4096])? > 0 {}
     Ok(())
 }
 

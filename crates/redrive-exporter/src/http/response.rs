@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use tiny_http::{HTTPVersion, Header, StatusCode};
+use tiny_http::{HTTPVersion, Header, Method, StatusCode};
 
 /// A response to a request.
 #[derive(Clone, Debug)]
@@ -32,16 +32,11 @@ impl Response {
         self
     }
 
-    /// Writes the head.
-    pub(super) fn write_head(&self, out: impl Write) -> io::Result<()> {
+    /// Writes the response to a request with this method.
+    pub(super) fn write(&self, out: impl Write, method: &Method) -> io::Result<()> {
+        let is_head = *method == Method::Head;
         self.to_tiny_http()
-            .raw_print(out, HTTPVersion(1, 0), &[], true, None)
-    }
-
-    /// Writes the head and the body.
-    pub(super) fn write(&self, out: impl Write) -> io::Result<()> {
-        self.to_tiny_http()
-            .raw_print(out, HTTPVersion(1, 0), &[], false, None)
+            .raw_print(out, HTTPVersion(1, 0), &[], is_head, None)
     }
 
     fn to_tiny_http(&self) -> tiny_http::Response<&[u8]> {
