@@ -24,10 +24,8 @@ use options::{backoff, flood_guard};
 
 /// The interval between two checks for signals and a failed worker.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
-/// The interval between two checks whether the queue is drained.
-const CHECK_DRAINED_EVERY: Duration = Duration::from_millis(250);
-/// The interval between two counts of the jobs by kind, while the queue does not drain.
-const COUNT_KINDS_EVERY: Duration = Duration::from_secs(1);
+/// The interval between two checks whether the queues are drained.
+const CHECK_DRAINED_EVERY: Duration = Duration::from_millis(500);
 /// How long a drain is idle before it says what it waits for, and between two such messages.
 const SAY_WAITS_EVERY: Duration = Duration::from_secs(5);
 /// How long the worker may take to stop after a second signal.
@@ -227,8 +225,8 @@ impl Work {
         signals: &mut Signals,
         cx: &mut Context<'_>,
     ) -> StopCause {
-        let (mut checked, mut counted) = (Instant::now(), Instant::now());
-        let (mut idle_since, mut said) = (Instant::now(), String::new());
+        let (mut checked, mut idle_since) = (Instant::now(), Instant::now());
+        let mut said = String::new();
         let mut left_before = None;
         let mut runs = Runs::new(queues);
         loop {
@@ -243,18 +241,12 @@ impl Work {
                 idle_since = Instant::now();
             }
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && workers.is_idle() {
-                let counts = counted.elapsed() >= COUNT_KINDS_EVERY;
-                let mut left = left::of_all(queues, counts, |kind| self.handles(kind));
+                let left = left::of_all(queues, |kind| self.handles(kind));
                 // A look at one queue sees all its jobs. A count, or a look at several, may have missed a
                 // job that moved meanwhile.
                 let is_sure = queues.len() == 1 && left.as_ref().is_some_and(Left::is_empty);
-                if counts {
-                    counted = Instant::now();
-                    let before = std::mem::replace(&mut left_before, left.clone());
-                    left = left.filter(|left| is_sure || before.as_ref() == Some(left));
-                } else if !is_sure {
-                    left = None;
-                }
+                let before = std::mem::replace(&mut left_before, left.clone());
+                let left = left.filter(|left| is_sure || before.as_ref() == Some(left));
                 if let Some(left) = left.and_then(|left| runs.ended(&left)) {
                     return StopCause::Drained(left);
                 }

@@ -56,12 +56,12 @@ impl Left {
             .collect()
     }
 
-    /// Divides the jobs of a queue. Returns nothing if a worker will run one of them.
-    fn of(stats: &QueueStats, is_own: impl Fn(&str) -> bool) -> Left {
+    /// Divides the jobs of a queue; `None`: a worker will run one of them, or there are none to divide.
+    fn of(stats: &QueueStats, is_own: impl Fn(&str) -> bool) -> Option<Left> {
         let is_handled = |kind: &KindStats| is_own(&kind.kind) || kind.is_handled;
         // Without a registration of this worker, its own kinds would seem to be unhandled.
         if stats.workers == 0 || stats.kinds.iter().any(|kind| kind.leased > 0) {
-            return Left::default();
+            return None;
         }
         let mut left = Left::default();
         for kind in &stats.kinds {
@@ -69,50 +69,34 @@ impl Left {
             match is_handled(kind) {
                 false => left.unhandled += jobs,
                 true if jobs == kind.held => left.held += jobs,
-                true => return Left::default(),
+                true => return None,
             }
         }
-        left
+        (!left.is_empty()).then_some(left)
     }
 }
 
-/// Returns the jobs of queues that nothing will run; `None`: they have others, or `counts` is not set and they have some.
-pub(super) fn of_all(
-    queues: &[Queue],
-    counts: bool,
-    is_own: impl Fn(&str) -> bool,
-) -> Option<Left> {
+/// Returns the jobs of queues that nothing will run; `None`: they have others.
+pub(super) fn of_all(queues: &[Queue], is_own: impl Fn(&str) -> bool) -> Option<Left> {
     let mut all = Left::default();
     for queue in queues {
-        match queue.is_drained() {
-            Ok(true) => continue,
-            Ok(false) => {}
+        let left = of_queue(queue, &is_own).unwrap_or_else(|error| {
             // The worker logs that the database is unavailable.
-            Err(error) => {
-                let queue = queue.name();
-                log::debug!("queue={queue}: could not check whether it is drained: {error}");
-                return None;
-            }
-        }
-        let left = counts.then(|| behind(queue, &is_own));
-        let left = left.filter(|left| !left.is_empty())?;
+            log::debug!("queue={}: could not count its jobs: {error}", queue.name());
+            None
+        })?;
         all.unhandled += left.unhandled;
         all.held += left.held;
     }
     Some(all)
 }
 
-/// Returns the jobs of the queue that nothing will run, if it has no others.
-fn behind(queue: &Queue, is_own: impl Fn(&str) -> bool) -> Left {
-    match queue.database().admin().stats(Some(queue.name())) {
-        Ok(stats) => stats
-            .first()
-            .map_or_else(Left::default, |stats| Left::of(stats, is_own)),
-        Err(error) => {
-            log::debug!("queue={}: could not count its jobs: {error}", queue.name());
-            Left::default()
-        }
+fn of_queue(queue: &Queue, is_own: impl Fn(&str) -> bool) -> redrive::Result<Option<Left>> {
+    if queue.is_drained()? {
+        return Ok(Some(Left::default()));
     }
+    let stats = queue.database().admin().stats(Some(queue.name()))?;
+    Ok(stats.first().and_then(|stats| Left::of(stats, is_own)))
 }
 
 /// Says what the queues wait for. An error needs no words: the worker logs that the database is unavailable.
