@@ -182,3 +182,49 @@ fn a_running_job_shows_its_progress_and_its_checkpoint() {
     gate.open();
     stop(worker);
 }
+
+#[test]
+fn a_signal_ends_the_cancellation_of_running_jobs() {
+    let gate_of_the_first_look = "\
+        ALTER FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RENAME TO take_waiting_jobs;
+        CREATE FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RETURNS SETOF redrive.job
+        LANGUAGE plpgsql AS $$ BEGIN
+            PERFORM pg_advisory_xact_lock(7);
+            RETURN QUERY SELECT t.* FROM redrive.take_waiting_jobs($1, $2, $3, $4) t;
+        END $$";
+    for (gate_of, hold, cancelled) in [
+        (gate_of_the_first_look, "SELECT pg_advisory_xact_lock(7)", 0),
+        // A cancellation waits for whoever ends the lease.
+        ("", "SELECT FROM redrive.leases FOR UPDATE", 1),
+    ] {
+        let (db, queue) = TestDatabase::with_orders();
+        let gate = Gate::new();
+        let worker = worker(&queue)
+            .slots(2)
+            .handle(gate.passing::<Order>())
+            .started();
+        let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+        gate.wait_for(2);
+        db.client().sql(gate_of);
+        let mut holder = db.client();
+        let mut holder = holder.transaction().unwrap();
+        holder.sql(hold);
+        let ids = ids.iter().map(ToString::to_string);
+        let command = Process::start(
+            Command::new(env!("CARGO_BIN_EXE_test_cli"))
+                .args(["job", "cancel"])
+                .args(ids)
+                .env("DATABASE_URL", db.url()),
+        );
+        blocked(&mut db.client(), 1);
+        command.signal("INT");
+        holder.rollback().unwrap();
+        let output = command.output();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        has(&told, &format!("stopped: {cancelled} of 2 jobs cancelled"));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1);
+        gate.open();
+        stop(worker);
+    }
+}

@@ -229,21 +229,24 @@ impl<'a> Act<'a> {
         let limit = self.selection.limited(u64::MAX);
         let (mut told, mut others) = (Changed::default(), 0);
         for id in self.selection.ids() {
-            let is_changed = changed.jobs.contains(&id);
-            let taken = (changed.jobs.len() + others) as u64;
+            let taken = changed.jobs.len() + others;
+            let is_left = (taken as u64) < most && !changed.jobs.contains(&id);
+            if is_left && course.is_continue() {
+                course = go_on(SoFar::of(taken, changed.audit));
+            }
             // After a signal, the others stay as they are.
-            if course.is_break() && !is_changed && taken < most {
+            if is_left && course.is_break() {
                 continue;
             }
-            let outcome = match is_changed {
-                true => Ok(self.became.clone()),
-                false if taken >= limit => Err(beyond_limit()),
-                false => live(id, &self.filter, db).and_then(|job| self.unchanged(&job, db)),
-            };
-            if !is_changed {
+            let outcome = if changed.jobs.contains(&id) {
+                Ok(self.became.clone())
+            } else if taken as u64 >= limit {
+                Err(beyond_limit())
+            } else {
+                let outcome = live(id, &self.filter, db).and_then(|job| self.unchanged(&job, db));
                 others += usize::from(outcome.is_ok());
-                course = go_on(SoFar::of(changed.jobs.len() + others, changed.audit));
-            }
+                outcome
+            };
             match outcome {
                 Ok(became) => told.lines.push(format!("job {id} {became}")),
                 Err(why) => told.not_done.0.push((id, why)),
