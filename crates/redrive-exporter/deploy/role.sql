@@ -10,7 +10,7 @@ SELECT 'CREATE ROLE redrive_exporter LOGIN'
 WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'redrive_exporter')
 \gexec
 
--- The exporter uses one connection, and a second one while the first is stuck. One is spare.
+-- The exporter uses one connection, and a second one while it gives up the first. One is spare.
 ALTER ROLE redrive_exporter CONNECTION LIMIT 3;
 -- Limits for any use of the role. The exporter sets stricter ones.
 ALTER ROLE redrive_exporter SET statement_timeout = '30s';

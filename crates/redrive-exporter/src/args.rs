@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL", conflicts_with = "database_url_file")]
     pub(crate) database_url: Option<String>,
 
-    /// File that contains the PostgreSQL URL. Read for each connection, so that you can rotate the
+    /// File that contains the PostgreSQL URL. Read for each scrape, so that you can rotate the
     /// password without a restart
     #[arg(long, value_name = "FILE", env = "REDRIVE_EXPORTER_DATABASE_URL_FILE")]
     pub(crate) database_url_file: Option<PathBuf>,

@@ -1,29 +1,21 @@
-//! Reads the database for scrapes, with a deadline that holds even if the database is silent.
+//! Reads the database for scrapes, each of which is answered in time even if the database is silent.
 //!
-//! Scrapes that overlap share one reading. Each reading has a thread of its own, because the driver
-//! blocks for as long as a server stays silent while its network stack acknowledges what we send. A
-//! thread that misses its deadline is abandoned with its connection and its late result is dropped.
-//! It ends when the server answers or the connection breaks: by keepalives and the TCP user timeout
-//! when the network is gone, by `statement_timeout` and `idle_in_transaction_session_timeout` on the
-//! server. It sends no cancel request: that takes another connection, which a silent server does not
-//! answer either.
+//! One thread reads when a scrape asks for it, and scrapes that overlap share a reading. Its calls have a
+//! deadline, after which the pool closes their connection and opens another one.
 
 mod exposition;
-mod schedule;
-mod state;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use redrive::metrics::{Reader, Reading};
-use redrive::postgres::Client;
 
-use self::schedule::SharedReading;
-use self::state::State;
+use self::exposition::render;
 use crate::database_url::DatabaseUrl;
 use crate::scrape_timeout::database_budget;
+use crate::source::Source;
 
 pub(crate) use self::exposition::CONTENT_TYPE;
 
@@ -33,6 +25,8 @@ const READY_FOR: Duration = Duration::from_secs(30);
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
 /// The time limit of a readiness check, and of the first reading.
 const RECHECK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long rendered last good values are used. Series that are too old disappear after that.
+const RENDERED_FOR: Duration = Duration::from_secs(10);
 
 /// Reads the database for scrapes.
 pub(crate) struct Collector {
@@ -56,17 +50,20 @@ impl Collector {
     ///
     /// While `max_waiting` scrapes wait for a reading, further ones get the last exposition at once.
     /// Waiting scrapes therefore never occupy all connections of the listener.
-    pub(crate) fn start(database_url: DatabaseUrl, max_waiting: usize) -> Collector {
+    pub(crate) fn start(database_url: DatabaseUrl, max_waiting: usize) -> Result<Collector> {
         let shared = Arc::new(Shared {
-            database_url,
             state: Mutex::new(State::new(env!("CARGO_PKG_VERSION"))),
             changed: Condvar::new(),
         });
-        shared.start_reading(&mut shared.state(), Instant::now(), RECHECK_TIMEOUT);
-        Collector {
+        let reading = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("reader".to_owned())
+            .spawn(move || reading.read(&mut Source::new(database_url)))
+            .context("could not start the thread that reads the database")?;
+        Ok(Collector {
             shared,
             max_waiting,
-        }
+        })
     }
 
     /// Returns fresh metrics, or after `timeout` the last good ones with `redrive_up` 0.
@@ -76,12 +73,17 @@ impl Collector {
         if state.waiting >= self.max_waiting {
             return state.exposition.clone();
         }
+        let wanted = state.ask(timeout);
+        self.shared.changed.notify_all();
         state.waiting += 1;
-        let (mut state, is_fresh) = self.shared.wait_for_reading(state, end);
+        let left = || end.saturating_duration_since(Instant::now());
+        while state.completed < wanted && !left().is_zero() {
+            state = self.shared.wait(state, left());
+        }
         state.waiting -= 1;
-        match is_fresh {
-            true => state.exposition.clone(),
-            false => state.stale_exposition(),
+        match state.completed < wanted {
+            true => state.stale_exposition(),
+            false => state.exposition.clone(),
         }
     }
 
@@ -100,29 +102,12 @@ impl Collector {
             _ => Readiness::DatabaseAway,
         }
     }
-
-    /// Closes the connections. Returns whether they were closed within `timeout`.
-    pub(crate) fn stop(&self, timeout: Duration) -> bool {
-        let end = Instant::now() + timeout;
-        let mut state = self.shared.state();
-        state.schedule.close();
-        while state.schedule.readers() > 0 {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            state = self.shared.wait(state, left);
-        }
-        state.connection = None;
-        true
-    }
 }
 
 /// The state, its lock and its condition variable.
 struct Shared {
-    database_url: DatabaseUrl,
     state: Mutex<State>,
-    /// A reader has ended.
+    /// A scrape asks for a reading, or one was completed.
     changed: Condvar,
 }
 
@@ -140,114 +125,131 @@ impl Shared {
             .0
     }
 
-    /// Waits until `end` for a reading that completes after this call. Returns whether one did.
-    fn wait_for_reading<'a>(
-        self: &'a Arc<Shared>,
-        mut state: MutexGuard<'a, State>,
-        end: Instant,
-    ) -> (MutexGuard<'a, State>, bool) {
-        let mut wanted = None;
+    /// Reads the database whenever a scrape asks for it.
+    fn read(&self, source: &mut Source) {
         loop {
-            let now = Instant::now();
-            if state.schedule.abandon_overdue(now) {
-                state.publish_stale();
-            }
-            if wanted.is_some_and(|number| state.schedule.is_completed(number)) {
-                return (state, true);
-            }
-            if now >= end {
-                return (state, false);
-            }
-            // After an abandoned reading there may be time for another one.
-            self.start_reading(&mut state, now, end - now);
-            let reading = state.schedule.current();
-            wanted = reading.map(|reading| reading.number);
-            let until = reading.map_or(end, |reading| reading.deadline.min(end));
-            state = self.wait(state, until.saturating_duration_since(now));
+            let mut state = self.state();
+            let limit = loop {
+                match state.asked.take() {
+                    Some(limit) => break limit,
+                    None => {
+                        let changed = self.changed.wait(state);
+                        state = changed.unwrap_or_else(PoisonError::into_inner);
+                    }
+                }
+            };
+            state.is_reading = true;
+            // The state keeps the last good values meanwhile.
+            let mut reader = state.reader.clone();
+            drop(state);
+            let reading = source.read(&mut reader, limit);
+            self.publish(reader, reading);
         }
     }
 
-    /// Starts a thread for a reading if none is in progress.
-    fn start_reading(self: &Arc<Shared>, state: &mut State, now: Instant, limit: Duration) {
-        let Some(reading) = state.schedule.start(now, limit) else {
-            return;
-        };
-        let (reader, connection) = (state.reader.clone(), state.connection.take());
-        let shared = Arc::clone(self);
-        let started = thread::Builder::new()
-            .name("reader".to_owned())
-            .spawn(move || shared.read(reading, reader, connection));
-        if let Err(error) = started {
-            log::warn!("could not start a thread to read the database: {error}");
-            state.schedule.ended(reading);
-        }
-    }
-
-    /// Reads the database and publishes the result, unless the reading was abandoned.
-    fn read(&self, reading: SharedReading, mut reader: Reader, connection: Option<Client>) {
-        // Dropped after the connection: a reader counts for as long as it may have one.
-        let _end = End {
-            shared: self,
-            reading,
-        };
-        let mut connection = connection;
-        let result = read(&self.database_url, &mut reader, &mut connection, reading);
-        let (result, error) = match result {
-            Ok(result) => (result, None),
-            Err(error) => (reader.unreachable(), Some(format!("{error:#}"))),
-        };
-        let schema_known = result.is_connected.then(|| result.is_ready());
+    fn publish(&self, reader: Reader, reading: Reading) {
+        let answered = reading.is_connected.then(|| reading.is_ready());
         // Rendered before the lock is taken, because it takes a while.
-        let exposition = exposition::render(result.families);
+        let exposition = render(reading.families);
         let mut state = self.state();
-        state.log_connection(error);
-        if state.schedule.complete(reading) {
-            state.publish(reader, exposition, schema_known);
-        } else {
-            log::debug!("dropped a reading that completed after its deadline");
+        state.reader = reader;
+        state.exposition = exposition;
+        state.stale = None;
+        state.is_reading = false;
+        state.completed += 1;
+        if let Some(is_known) = answered {
+            state.answered_at = Some(Instant::now());
+            state.is_schema_known = is_known;
         }
-        if state.schedule.current().is_none() && state.connection.is_none() {
-            state.connection = connection.take();
-        }
+        drop(state);
+        self.changed.notify_all();
     }
 }
 
-/// Reports the end of a reader, also after a panic.
-struct End<'a> {
-    shared: &'a Shared,
-    reading: SharedReading,
+/// What scrapes and the reader share.
+struct State {
+    /// The time that scrapes leave for the next reading.
+    asked: Option<Duration>,
+    is_reading: bool,
+    /// How many readings were completed.
+    completed: u64,
+    /// The number of scrapes that wait for a reading.
+    waiting: usize,
+    /// The exposition of the last reading. Scrapes share it.
+    exposition: Arc<Vec<u8>>,
+    /// When the database last answered.
+    answered_at: Option<Instant>,
+    /// Whether the schema was known then.
+    is_schema_known: bool,
+    /// The reader as the last reading left it.
+    reader: Reader,
+    /// The last good values with `redrive_up` 0, and when they were rendered; on first use.
+    stale: Option<(Arc<Vec<u8>>, Instant)>,
 }
 
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.shared.state().schedule.ended(self.reading);
-        self.shared.changed.notify_all();
-    }
-}
-
-/// Reads the database. Connects if necessary, also if the connection turns out to be dead. Leaves the
-/// connection if it can be used again.
-fn read(
-    database_url: &DatabaseUrl,
-    reader: &mut Reader,
-    connection: &mut Option<Client>,
-    reading: SharedReading,
-) -> Result<Reading> {
-    let budget = || {
-        let left = reading.read_until.saturating_duration_since(Instant::now());
-        database_budget(left)
-    };
-    if let Some(client) = connection {
-        let result = reader.read(client, budget());
-        if result.is_connected {
-            return Ok(result);
+impl State {
+    /// Returns the state of an exporter that has read nothing yet, and should.
+    fn new(version: &str) -> State {
+        let mut reader = Reader::new(version);
+        State {
+            asked: Some(RECHECK_TIMEOUT),
+            is_reading: false,
+            completed: 0,
+            waiting: 0,
+            exposition: render(reader.unreachable().families),
+            answered_at: None,
+            is_schema_known: false,
+            reader,
+            stale: None,
         }
-        log::info!("the connection to the database was lost; reconnecting");
-        *connection = None;
     }
-    let mut client = database_url.connect()?;
-    log::info!("connected to the database");
-    let result = reader.read(&mut client, budget());
-    *connection = result.is_connected.then_some(client);
-    Ok(result)
+
+    /// Asks for a reading, unless there is one to share. Returns its number.
+    fn ask(&mut self, limit: Duration) -> u64 {
+        if !self.is_reading {
+            self.asked = self.asked.max(Some(limit));
+        }
+        self.completed + 1
+    }
+
+    /// Returns the last good values with `redrive_up` 0.
+    fn stale_exposition(&mut self) -> Arc<Vec<u8>> {
+        if let Some((exposition, rendered_at)) = &self.stale
+            && rendered_at.elapsed() < RENDERED_FOR
+        {
+            return exposition.clone();
+        }
+        let exposition = render(self.reader.unreachable().families);
+        self.stale = Some((exposition.clone(), Instant::now()));
+        exposition
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_scrapes_share_a_reading_with_the_time_of_the_most_patient() {
+        let mut state = State::new("1");
+        let [short, long] = [1, 9].map(Duration::from_secs);
+        assert_eq!(state.ask(long), 1);
+        assert_eq!(state.ask(short), 1);
+        assert_eq!(state.asked.take(), Some(long));
+        state.is_reading = true;
+        assert_eq!(state.ask(long), 1);
+        assert_eq!(state.asked, None, "it shares the one in progress");
+    }
+
+    #[test]
+    fn old_values_are_rendered_again_so_that_expired_series_disappear() {
+        let mut state = State::new("1");
+        let first = state.stale_exposition();
+        let again = state.stale_exposition();
+        assert!(Arc::ptr_eq(&first, &again), "rendered once");
+        let rendered_at = Instant::now().checked_sub(RENDERED_FOR);
+        state.stale = Some((first.clone(), rendered_at.expect("a time after the start")));
+        let later = state.stale_exposition();
+        assert!(!Arc::ptr_eq(&first, &later));
+    }
 }

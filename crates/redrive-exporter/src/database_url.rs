@@ -1,33 +1,22 @@
-//! The URL of the database, and how to connect to it.
+//! The URL of the database.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use redrive::ConnectOptions;
-use redrive::postgres::Client;
 
 use crate::args::Arguments;
 
 /// The environment variable that may contain the URL.
 const VARIABLE: &str = "DATABASE_URL";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long sent data may stay unacknowledged.
-const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The idle time after which TCP keepalives start.
-const KEEPALIVES_IDLE: Duration = Duration::from_secs(10);
-/// The driver's default for it, which means that the URL does not set it.
-const DRIVER_KEEPALIVES_IDLE: Duration = Duration::from_hours(2);
-/// The name of the sessions in `pg_stat_activity`.
-const APPLICATION_NAME: &str = "redrive_exporter";
 
 /// The URL, or the file that contains it.
 #[derive(Clone)]
 pub(crate) enum DatabaseUrl {
     /// The URL.
     Inline(String),
-    /// A file with the URL. Read for each connection, because the password may have changed.
+    /// A file with the URL. Read for each reading, because the password may have changed.
     File(PathBuf),
 }
 
@@ -55,26 +44,16 @@ impl DatabaseUrl {
                 "no database URL; set DATABASE_URL, or use --database-url-file or --database-url",
             )?),
         };
-        database_url.options().map(|_| database_url)
+        parse(&database_url.text()?, "the database URL")?;
+        Ok(database_url)
     }
 
-    /// Opens a connection. Blocks for as long as the server is silent.
-    ///
-    /// It sets nothing on the session, because a pooler may share the session with other clients.
-    /// Each reading sets what it needs in its transaction.
-    pub(crate) fn connect(&self) -> Result<Client> {
-        Ok(self.options()?.connect()?)
-    }
-
-    fn options(&self) -> Result<ConnectOptions> {
+    /// Returns the URL of the moment.
+    pub(crate) fn text(&self) -> Result<String> {
         match self {
-            DatabaseUrl::Inline(url) => parse(url, "the database URL"),
-            DatabaseUrl::File(file) => {
-                let name = file.display();
-                let text = std::fs::read_to_string(file)
-                    .with_context(|| format!("could not read the database URL in {name}"))?;
-                parse(&text, &format!("the database URL in {name}"))
-            }
+            DatabaseUrl::Inline(url) => Ok(url.clone()),
+            DatabaseUrl::File(file) => std::fs::read_to_string(file)
+                .with_context(|| format!("could not read the database URL in {}", file.display())),
         }
     }
 }
@@ -91,27 +70,7 @@ impl fmt::Debug for DatabaseUrl {
 
 /// Parses a URL. The error does not quote the URL, because it may contain a password.
 fn parse(url: &str, name: &str) -> Result<ConnectOptions> {
-    let mut options = url
-        .parse::<ConnectOptions>()
-        .with_context(|| format!("{name} is invalid"))?;
-    let config = options.config_mut();
-    if config.get_application_name().is_none() {
-        config.application_name(APPLICATION_NAME);
-    }
-    // Defaults that detect a lost network within seconds; the URL takes precedence.
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_TIMEOUT);
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(TCP_USER_TIMEOUT);
-    }
-    if config.get_keepalives_idle() == DRIVER_KEEPALIVES_IDLE {
-        config
-            .keepalives_idle(KEEPALIVES_IDLE)
-            .keepalives_interval(Duration::from_secs(5))
-            .keepalives_retries(3);
-    }
-    Ok(options)
+    url.parse().with_context(|| format!("{name} is invalid"))
 }
 
 #[cfg(test)]
@@ -148,22 +107,5 @@ mod tests {
         assert!(error.contains("no/such/file"), "{error}");
         let database_url = DatabaseUrl::Inline("postgres://me:s3cret@host/db".to_owned());
         assert!(!format!("{database_url:?}").contains("s3cret"));
-    }
-
-    #[test]
-    fn settings_of_the_url_take_precedence() {
-        let url =
-            "postgres://localhost/db?application_name=mine&connect_timeout=1&keepalives_idle=7";
-        let given = parse(url, "it").expect("a URL");
-        let given = given.config();
-        assert_eq!(given.get_application_name(), Some("mine"));
-        assert_eq!(given.get_connect_timeout(), Some(&Duration::from_secs(1)));
-        assert_eq!(given.get_keepalives_idle(), Duration::from_secs(7));
-        let defaults = parse("  postgres://localhost/db\n", "it").expect("a line of a file");
-        let defaults = defaults.config();
-        assert_eq!(defaults.get_application_name(), Some(APPLICATION_NAME));
-        assert_eq!(defaults.get_connect_timeout(), Some(&CONNECT_TIMEOUT));
-        assert_eq!(defaults.get_tcp_user_timeout(), Some(&TCP_USER_TIMEOUT));
-        assert_eq!(defaults.get_keepalives_idle(), KEEPALIVES_IDLE);
     }
 }

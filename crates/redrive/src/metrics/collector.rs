@@ -98,22 +98,9 @@ impl Collector for MetricsCollector {
         if let Some(families) = state.read_since(asked) {
             return families.clone();
         }
-        // The call gets a clone, because its thread may be abandoned at the deadline.
-        let mut reader = state.reader.clone();
         let budget = self.deadline.mul_f64(0.9);
-        let read = self
-            .database
-            .call_within("read the metrics", self.deadline, move |session| {
-                let reading = reader.read(session.client(), budget);
-                Ok((reader, reading))
-            });
-        let reading = match read {
-            Ok((reader, reading)) => {
-                state.reader = reader;
-                reading
-            }
-            Err(error) => state.reader.failed(error),
-        };
+        let reader = &mut state.reader;
+        let reading = reader.read_within(&self.database, budget, self.deadline);
         let families = to_proto(&reading.families);
         state.last = Some((Instant::now(), families.clone()));
         families

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use postgres::{Client, SimpleQueryRow};
 
+use crate::db::database::Database;
 use crate::db::migrate::{self, SchemaVersion};
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
@@ -148,6 +149,36 @@ impl Reader {
         }
     }
 
+    /// Reads as [`read`](Reader::read) does, on a connection of the pool, and returns within `deadline` even if the
+    /// server is silent.
+    pub fn read_within(
+        &mut self,
+        database: &Database,
+        budget: Duration,
+        deadline: Duration,
+    ) -> Reading {
+        // The call gets a clone, because its thread may be abandoned at the deadline.
+        let mut reader = self.clone();
+        let read = database.call_within("read the metrics", deadline, move |session| {
+            let reading = reader.read(session.client(), budget);
+            Ok((reader, reading))
+        });
+        match read {
+            Ok((reader, reading)) => {
+                *self = reader;
+                reading
+            }
+            Err(error) => {
+                let failures = vec![(None, error)];
+                self.log(&failures);
+                Reading {
+                    failures,
+                    ..self.unreachable()
+                }
+            }
+        }
+    }
+
     /// Logs each error as a warning, and its repetitions at the debug level.
     fn log(&mut self, failures: &[(Option<Source>, Error)]) {
         let sources = &self.sources;
@@ -172,17 +203,6 @@ impl Reader {
         let now = Instant::now();
         self.mark_failed(now);
         self.publish(Some(Distrust::Unreachable), now)
-    }
-
-    /// Does what [`unreachable`](Reader::unreachable) does, and logs why.
-    #[cfg(feature = "prometheus")]
-    pub(crate) fn failed(&mut self, error: Error) -> Reading {
-        let failures = vec![(None, error)];
-        self.log(&failures);
-        Reading {
-            failures,
-            ..self.unreachable()
-        }
     }
 
     /// Forgets all values if another database has taken the place of the last one. What is published

@@ -22,6 +22,7 @@ const DRIVER_KEEPALIVE: Duration = Duration::from_hours(2);
 #[must_use]
 pub struct DatabaseBuilder {
     url: String,
+    application_name: String,
     pooler: Option<Pooler>,
     connections: u32,
     timeouts: Timeouts,
@@ -31,10 +32,18 @@ impl DatabaseBuilder {
     pub(super) fn new(url: &str) -> DatabaseBuilder {
         DatabaseBuilder {
             url: url.to_owned(),
+            application_name: "redrive".to_owned(),
             pooler: None,
             connections: DEFAULT_CONNECTIONS,
             timeouts: DEFAULT_TIMEOUTS,
         }
+    }
+
+    /// Sets the name of the sessions in `pg_stat_activity`. Defaults to `redrive`. An `application_name` in the URL
+    /// takes precedence.
+    pub fn application_name(mut self, name: impl Into<String>) -> DatabaseBuilder {
+        self.application_name = name.into();
+        self
     }
 
     /// Sets the maximum number of connections, 1 to 10,000. Defaults to 10. A worker needs 5.
@@ -95,7 +104,7 @@ impl DatabaseBuilder {
         }
         let config = address.config_mut();
         if config.get_application_name().is_none() {
-            config.application_name("redrive");
+            config.application_name(&self.application_name);
         }
         // Notice a dead network within seconds instead of hours, unless the URL sets this.
         if config.get_connect_timeout().is_none() {
@@ -136,6 +145,7 @@ impl fmt::Debug for DatabaseBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The URL may hold a password.
         f.debug_struct("DatabaseBuilder")
+            .field("application_name", &self.application_name)
             .field("pooler", &self.pooler)
             .field("connections", &self.connections)
             .field("connect_timeout", &self.timeouts.connect)
