@@ -12,14 +12,12 @@ use redrive::{Enqueued, NewJob, Replace};
 
 use crate::ndjson::{self, without_mark};
 use crate::prelude::*;
-use crate::terminal::Progress;
 use file::{EnqueuedFile, JobFile};
 
 /// Enqueue a job, or a file of jobs in one transaction
 ///
 /// Prints the id of the job. A file is enqueued in one transaction, with memory use that does not
-/// depend on its length. A regular file is read twice, so that a bad line is found before
-/// anything is sent.
+/// depend on its length.
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("what").required(true)),
@@ -181,20 +179,16 @@ impl Enqueue {
     fn enqueue_file(&self, path: &Path, cx: &mut Context<'_>) -> Result<Ending> {
         // Reports an invalid kind before line 1 is read.
         NewJob::raw(&self.kind, "null").map(drop)?;
-        let mut file = JobFile::new(path, &self.kind);
-        file.skips_bad_lines = self.skip_bad_lines;
-        file.check()?;
         let queue = cx.queue(&self.queue)?;
         queue.database().check_schema()?;
         let begin = Instant::now();
-        let progress = match file.size {
-            Some(size) => Progress::of_bytes("enqueuing", size),
-            None => Progress::unknown("enqueuing"),
-        };
         let start = self.start(|| queue.database().admin().now())?;
-        let with_options = |job| self.with_options(job, start());
-        let enqueued = file.enqueue(&queue, with_options, &progress, cx)?;
-        drop(progress);
+        let file = JobFile {
+            path,
+            kind: &self.kind,
+            skips_bad_lines: self.skip_bad_lines,
+        };
+        let enqueued = file.enqueue(&queue, |job| self.with_options(job, start()), cx)?;
         self.report(&enqueued, begin.elapsed(), cx)?;
         Ok(Ending::of(enqueued.bad_lines == 0))
     }
