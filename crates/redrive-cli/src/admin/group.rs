@@ -42,7 +42,7 @@ pub(crate) struct SetPolicy {
     policy: GroupPolicy,
     /// Effect of a death on an ordered group: continue; hold until the letter is dealt with; or divert
     /// the jobs behind it to the dead letters [default: continue].
-    #[arg(long, value_name = "EFFECT", value_parser = effect)]
+    #[arg(long, value_name = "EFFECT")]
     on_death: Option<GroupDeath>,
     #[command(flatten)]
     reason: NeededReason,
@@ -101,16 +101,6 @@ fn policy(text: &str) -> std::result::Result<GroupPolicy, String> {
     }
 }
 
-/// Parses the value of `--on-death`.
-fn effect(text: &str) -> std::result::Result<GroupDeath, &'static str> {
-    match text {
-        "continue" => Ok(GroupDeath::Continue),
-        "hold" => Ok(GroupDeath::Hold),
-        "divert" => Ok(GroupDeath::Divert),
-        _ => Err("expected continue, hold or divert"),
-    }
-}
-
 impl SetPolicy {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let queue = cx.queue(&self.queue)?;
@@ -139,30 +129,21 @@ impl ShowPolicy {
 
 fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Ending> {
     let ordered = |effect| format!("one job of a group runs at a time; {effect}");
-    let (mode, limit, on_death, meaning) = match policy {
-        GroupPolicy::Ordered(GroupDeath::Hold) => {
-            let meaning = ordered("a letter holds its group");
-            ("ordered", None, "hold", meaning)
-        }
-        GroupPolicy::Ordered(GroupDeath::Divert) => {
-            let meaning = ordered("jobs behind a letter become letters");
-            ("ordered", None, "divert", meaning)
-        }
-        GroupPolicy::Ordered(_) => {
-            let meaning = ordered("after a death the next one runs");
-            ("ordered", None, "continue", meaning)
-        }
+    let meaning = match policy {
+        GroupPolicy::Ordered(GroupDeath::Hold) => ordered("a letter holds its group"),
+        GroupPolicy::Ordered(GroupDeath::Divert) => ordered("jobs behind a letter become letters"),
+        GroupPolicy::Ordered(_) => ordered("after a death the next one runs"),
         GroupPolicy::Limit(jobs) => {
             let most = grouped(u64::from(jobs));
-            let meaning = format!("at most {most} jobs of a group run at a time");
-            ("limit", Some(jobs), "continue", meaning)
+            format!("at most {most} jobs of a group run at a time")
         }
-        GroupPolicy::Fair => ("fair", None, "continue", "groups take turns".to_owned()),
-        GroupPolicy::None | _ => ("none", None, "continue", "groups are metadata".to_owned()),
+        GroupPolicy::Fair => "groups take turns".to_owned(),
+        GroupPolicy::None | _ => "groups are metadata".to_owned(),
     };
+    let (mode, limit, on_death) = policy.parts();
     let name = queue.name();
     cx.print(
-        &json!({ "queue": name, "mode": mode, "limit": limit, "on_death": on_death }),
+        &json!({ "queue": name, "mode": mode, "limit": limit, "on_death": on_death.as_str() }),
         format!("queue {}: {meaning}", one_line(name)),
     )
 }

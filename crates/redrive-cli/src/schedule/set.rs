@@ -140,7 +140,6 @@ impl SetArgs {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = cx.database()?;
-        refuse_other_kind(schedule.name(), backlog.is_some(), &db)?;
         let ticks = db.schedules().preview(schedule, PREVIEW)?;
         if !cx.global.json {
             writeln!(cx.out, "The next ticks:")?;
@@ -167,20 +166,6 @@ impl SetArgs {
         };
         cx.print(&line, text)
     }
-}
-
-/// Fails if the name belongs to a schedule of the other kind, which cannot be replaced.
-fn refuse_other_kind(name: &str, is_policy: bool, db: &Database) -> Result<()> {
-    let does = match (db.schedules().get(name)?, is_policy) {
-        (Some(known), true) if known.job.is_some() => "enqueues jobs",
-        (Some(known), false) if known.policy.is_some() => "redrives letters",
-        (Some(_) | None, _) => return Ok(()),
-    };
-    Err(Error::new(format!(
-        "the schedule `{name}` {does} and cannot be replaced by one that does not; remove it first: \
-         {Me} schedule remove {}",
-        operand(name)
-    )))
 }
 
 impl SetSchedule {

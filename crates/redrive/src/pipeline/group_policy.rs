@@ -3,6 +3,7 @@
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::operator::Operator;
+use crate::job::words::words;
 use crate::pipeline::queue::Queue;
 
 /// The greatest limit of running jobs per group: 1,000.
@@ -24,42 +25,39 @@ pub enum GroupPolicy {
     Fair,
 }
 
-/// What happens to an ordered group when one of its jobs dies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GroupDeath {
-    /// The next job runs. The default.
-    #[default]
-    Continue,
-    /// The group waits until the letter is redriven, discarded, delivered or deleted, or the group is
-    /// [released](Queue::release_group). A redriven job runs before the jobs that wait.
-    Hold,
-    /// As [`Hold`](GroupDeath::Hold), but the jobs behind the letter become letters of the cause
-    /// [`Diverted`](crate::dlq::DeathCause::Diverted), without charging an attempt. A redrive of all of them
-    /// runs them in order. While one of them is open, jobs behind it are diverted too.
-    Divert,
+words! {
+    /// What happens to an ordered group when one of its jobs dies.
+    #[derive(Default)]
+    pub enum GroupDeath is "effect of a death" {
+        /// The next job runs. The default.
+        #[default]
+        Continue = "continue",
+        /// The group waits until the letter is redriven, discarded, delivered or deleted, or the group is
+        /// [released](Queue::release_group). A redriven job runs before the jobs that wait.
+        Hold = "hold",
+        /// As [`Hold`](GroupDeath::Hold), but the jobs behind the letter become letters of the cause
+        /// [`Diverted`](crate::dlq::DeathCause::Diverted), without charging an attempt. A redrive of all of them
+        /// runs them in order. While one of them is open, jobs behind it are diverted too.
+        Divert = "divert",
+    }
 }
 
 impl GroupPolicy {
-    /// Returns the mode, the limit and the reaction to a death, as parameters of the statement.
-    fn parameters(self) -> (&'static str, Option<u32>, &'static str) {
+    /// Returns the mode, the limit and the effect of a death, as the database has them.
+    pub fn parts(self) -> (&'static str, Option<u32>, GroupDeath) {
         match self {
-            GroupPolicy::None => ("none", None, "continue"),
-            GroupPolicy::Ordered(GroupDeath::Continue) => ("ordered", None, "continue"),
-            GroupPolicy::Ordered(GroupDeath::Hold) => ("ordered", None, "hold"),
-            GroupPolicy::Ordered(GroupDeath::Divert) => ("ordered", None, "divert"),
-            GroupPolicy::Limit(jobs) => ("limit", Some(jobs), "continue"),
-            GroupPolicy::Fair => ("fair", None, "continue"),
+            GroupPolicy::None => ("none", None, GroupDeath::Continue),
+            GroupPolicy::Ordered(death) => ("ordered", None, death),
+            GroupPolicy::Limit(jobs) => ("limit", Some(jobs), GroupDeath::Continue),
+            GroupPolicy::Fair => ("fair", None, GroupDeath::Continue),
         }
     }
 
-    fn read(mode: &str, limit: u32, on_death: &str) -> GroupPolicy {
-        match (mode, on_death) {
-            ("ordered", "hold") => GroupPolicy::Ordered(GroupDeath::Hold),
-            ("ordered", "divert") => GroupPolicy::Ordered(GroupDeath::Divert),
-            ("ordered", _) => GroupPolicy::Ordered(GroupDeath::Continue),
-            ("limit", _) => GroupPolicy::Limit(limit),
-            ("fair", _) => GroupPolicy::Fair,
+    fn read(mode: &str, limit: u32, on_death: GroupDeath) -> GroupPolicy {
+        match mode {
+            "ordered" => GroupPolicy::Ordered(on_death),
+            "limit" => GroupPolicy::Limit(limit),
+            "fair" => GroupPolicy::Fair,
             _ => GroupPolicy::None,
         }
     }
@@ -93,7 +91,7 @@ impl Queue {
     /// # Errors
     /// *Invalid* for a limit outside 1 to 1,000. Otherwise if the database does not answer.
     pub fn set_group_policy(&self, policy: GroupPolicy, operator: &Operator) -> Result<()> {
-        let (mode, limit, on_death) = policy.parameters();
+        let (mode, limit, on_death) = policy.parts();
         self.database().ask().one(
             &format!("set the group policy of queue `{}`", self.name()),
             &sql::SET_GROUP_POLICY,
@@ -101,7 +99,7 @@ impl Queue {
                 &self.name(),
                 &mode,
                 &limit,
-                &on_death,
+                &on_death.as_str(),
                 &operator.by(),
                 &operator.given_reason(),
             ],
@@ -115,10 +113,10 @@ impl Queue {
     pub fn group_policy(&self) -> Result<GroupPolicy> {
         let doing = format!("read the group policy of queue `{}`", self.name());
         let ask = self.database().ask();
-        let set: Option<(String, u32, String)> =
+        let set: Option<(String, u32, GroupDeath)> =
             ask.first(&doing, &sql::GROUP_POLICY, &[&self.name()])?;
         Ok(set.map_or(GroupPolicy::None, |(mode, limit, on_death)| {
-            GroupPolicy::read(&mode, limit, &on_death)
+            GroupPolicy::read(&mode, limit, on_death)
         }))
     }
 }

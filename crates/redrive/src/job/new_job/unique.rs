@@ -9,7 +9,7 @@ use crate::job::words::words;
 
 words! {
     /// The part of the waiting job that a second enqueue changes; see [`NewJob::replace`].
-    pub enum Replace is "part to replace" {
+    pub enum Replace is "part of a job" {
         /// The payload. The job keeps its time.
         Payload = "payload",
         /// The time: the delay counts from this enqueue. The job keeps its payload.
