@@ -14,7 +14,6 @@ use redrive::metrics::{Reader, Reading};
 
 use self::exposition::render;
 use crate::database_url::DatabaseUrl;
-use crate::scrape_timeout::database_budget;
 use crate::source::Source;
 
 pub(crate) use self::exposition::CONTENT_TYPE;

@@ -15,17 +15,14 @@ pub(crate) const READY: &str = "/-/ready";
 
 /// Handles a request.
 pub(crate) fn handle(request: &Request, telemetry_path: &str, collector: &Collector) -> Response {
-    let Some(page) = Page::at(&request.path, telemetry_path) else {
-        return Response::line(404, "Not found.");
-    };
     if !matches!(request.method, Method::Get | Method::Head) {
         return Response::line(405, "Method not allowed.").with_header("Allow", "GET, HEAD");
     }
-    match page {
-        Page::Landing => landing(telemetry_path),
-        Page::Healthy => Response::line(200, "redrive-exporter is healthy."),
-        Page::Ready => ready(collector.readiness()),
-        Page::Metrics => {
+    match &*request.path {
+        "/" => landing(telemetry_path),
+        HEALTHY => Response::line(200, "redrive-exporter is healthy."),
+        READY => ready(collector.readiness()),
+        path if path == telemetry_path => {
             let timeout = scrape_timeout(request.header(HEADER));
             Response {
                 status: 200,
@@ -33,26 +30,7 @@ pub(crate) fn handle(request: &Request, telemetry_path: &str, collector: &Collec
                 body: collector.scrape(timeout),
             }
         }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    Landing,
-    Healthy,
-    Ready,
-    Metrics,
-}
-
-impl Page {
-    fn at(path: &str, telemetry_path: &str) -> Option<Page> {
-        match path {
-            "/" => Some(Page::Landing),
-            HEALTHY => Some(Page::Healthy),
-            READY => Some(Page::Ready),
-            path if path == telemetry_path => Some(Page::Metrics),
-            _ => None,
-        }
+        _ => Response::line(404, "Not found."),
     }
 }
 
@@ -97,16 +75,6 @@ fn landing(telemetry_path: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn metrics_are_only_at_the_telemetry_path() {
-        assert_eq!(Page::at("/metrics", "/metrics"), Some(Page::Metrics));
-        assert_eq!(Page::at("/metrics", "/m"), None);
-        assert_eq!(Page::at("/", "/m"), Some(Page::Landing));
-        assert_eq!(Page::at("/-/healthy", "/m"), Some(Page::Healthy));
-        assert_eq!(Page::at("/-/ready", "/m"), Some(Page::Ready));
-        assert_eq!(Page::at("/metrics/", "/metrics"), None);
-    }
 
     #[test]
     fn the_landing_page_links_to_all_other_pages() {

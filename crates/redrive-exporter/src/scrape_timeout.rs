@@ -30,11 +30,6 @@ pub(crate) fn scrape_timeout(header: Option<&str>) -> Duration {
     })
 }
 
-/// Returns the part of the remaining time that the database may use. The rest is for the response.
-pub(crate) fn database_budget(left: Duration) -> Duration {
-    left.saturating_sub((left / 4).min(RESERVE))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,15 +58,5 @@ mod tests {
         ] {
             assert_eq!(millis(header), expected, "{header:?}");
         }
-    }
-
-    #[test]
-    fn the_database_gets_a_part_of_the_remaining_time() {
-        for millis in [100, 500, 2000, 9500] {
-            let left = Duration::from_millis(millis);
-            let budget = database_budget(left);
-            assert!(budget < left && budget >= left / 2, "{left:?}");
-        }
-        assert_eq!(database_budget(Duration::ZERO), Duration::ZERO);
     }
 }

@@ -7,7 +7,6 @@ use redrive::metrics::{Reader, Reading};
 use redrive::{Database, Pooler};
 
 use crate::database_url::DatabaseUrl;
-use crate::scrape_timeout::database_budget;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The minimum time for the queries of a reading.
@@ -50,7 +49,8 @@ impl Source {
         match self.database() {
             Ok(database) => {
                 self.trouble = None;
-                let budget = database_budget(limit.max(MIN_READ));
+                // The rest is for the response.
+                let budget = limit.max(MIN_READ).mul_f64(0.9);
                 let reading = reader.read_within(&database, budget, limit.max(MIN_DEADLINE));
                 if !reading.is_connected {
                     // The pool would wait for another connection; opening says at once why there is none.
