@@ -43,9 +43,8 @@ Examples:
   redrive breaker open payments-api --for 30m
 ",
     after_help = "\
-A queue exists if it has jobs, letters or a worker. The exit code is 1 if there is
-no such queue, or if a queue is named without `queue:`. --any-name opens the
-breaker all the same."
+A breaker of an unknown queue or dependency is opened with a warning. A queue is known if
+it has jobs, letters or a worker, and a dependency once a handler has reported an outage."
 )]
 pub(crate) struct OpenBreaker {
     /// Dependency, or `queue:` and the name of a queue.
@@ -54,9 +53,6 @@ pub(crate) struct OpenBreaker {
     /// Time until a job probes the dependency [default: until the breaker is closed].
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     duration: Option<Duration>,
-    /// Open the breaker of a queue that does not exist yet.
-    #[arg(long)]
-    any_name: bool,
     #[command(flatten)]
     reason: Reason,
 }
@@ -82,34 +78,36 @@ impl OpenBreaker {
         let is_reported = |breaker: &Breaker| breaker.name == name && !breaker.kinds.is_empty();
         let is_dependency = db.admin().breakers()?.iter().any(is_reported);
         let shown = one_line(name);
-        // A breaker of such a name would never stop a job.
+        // A breaker of such a name stops no job.
         let problem = match name.strip_prefix("queue:") {
             // The database refuses an empty name.
             Some("") => None,
             Some(queue) => missing_queue(queue, &db)?,
-            None if is_dependency || missing_queue(name, &db)?.is_some() => None,
-            None => Some(format!(
-                "there is no dependency `{shown}`, but a queue; its breaker is `queue:{shown}`"
-            )),
+            None if is_dependency => None,
+            None => Some(match missing_queue(name, &db)? {
+                Some(_) => format!(
+                    "no handler has reported an outage of a dependency `{shown}`, so no job waits for it yet"
+                ),
+                None => format!(
+                    "there is no dependency `{shown}`, but a queue; its breaker is `queue:{shown}`"
+                ),
+            }),
         };
-        match problem {
-            Some(problem) if !self.any_name => {
-                return cx.nothing(format!("{problem}; to open it anyway, add --any-name"));
-            }
-            None if !is_dependency && !name.starts_with("queue:") => cx.say(format!(
-                "warning: no handler has reported an outage of a dependency `{shown}`, so no job waits for it yet"
-            )),
-            Some(_) | None => {}
-        }
         let operator = self.reason.operator();
         db.admin().open_breaker(name, self.duration, &operator)?;
+        if let Some(problem) = problem {
+            cx.say(format!(
+                "warning: {problem}; if the name is wrong: {Me} breaker close {}",
+                quoted(name)
+            ));
+        }
         let until = match self.duration {
             Some(duration) => format!("for {}, then a job probes it", short(duration)),
             None => "until it is closed".to_owned(),
         };
         cx.print(
             &json!({ "id": name, "state": "open" }),
-            format!("breaker {} is open {until}", one_line(name)),
+            format!("breaker {shown} is open {until}"),
         )
     }
 }

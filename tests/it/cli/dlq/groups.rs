@@ -8,7 +8,7 @@ use super::super::letters;
 fn groups_can_be_listed_shown_and_annotated() {
     let (db, orders) = TestDatabase::with_orders();
     db.fails(1, "dlq groups");
-    db.run("breaker open queue:mails --any-name");
+    db.run("breaker open queue:mails");
     db.run("dlq")
         .shows("All queues are empty.")
         .shows("Open breakers");
