@@ -27,7 +27,6 @@ mod jobs;
 mod schedule;
 mod admin;
 mod command;
-mod suggestion;
 mod program;
 #[cfg(test)]
 mod proptests;

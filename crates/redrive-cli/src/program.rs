@@ -18,7 +18,6 @@ use crate::logging;
 use crate::name::Me;
 use crate::registry::Registry;
 use crate::stop;
-use crate::suggestion::corrected;
 use crate::terminal::{self, Style, clean, json_line};
 use crate::time::Clock;
 
@@ -146,7 +145,7 @@ impl Program {
             .and_then(|matches| Cli::from_arg_matches(&matches));
         let cli = match parsed {
             Ok(cli) => cli,
-            Err(message) => return print(&corrected(message), &self.registry, is_json, out, err),
+            Err(message) => return print(&message, &self.registry, is_json, out, err),
         };
         logging::start(cli.global.verbose);
         let mut cx = Context {

@@ -29,26 +29,3 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
         .shows("2 letters pruned");
     assert_eq!(discarded(), 0);
 }
-
-#[test]
-fn a_command_that_deletes_is_never_suggested() {
-    for (line, hint) in [
-        ("pause orders", "to pause a queue: redrive queue pause NAME"),
-        (
-            "resume orders",
-            "to resume a queue: redrive queue resume NAME",
-        ),
-        ("dlq lists", "'list'"),
-        ("prunes", "'prunes'"),
-        ("erased", "'erased'"),
-        ("dlq discards orders", "'discards'"),
-        ("dlq archive deletes orders", "'deletes'"),
-    ] {
-        let words: Vec<&str> = line.split(' ').collect();
-        let refused = ran_alone(&words).exits_with(2);
-        refused.tells(hint);
-        for command in ["'prune'", "'erase'", "'discard'", "'delete'"] {
-            lacks(&refused.err, command);
-        }
-    }
-}
