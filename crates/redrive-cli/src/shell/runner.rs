@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use redrive::dlq::Letter;
 use redrive::{Failure, Job};
-use rustix::fs::{Access, access};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -108,17 +107,13 @@ impl Shell {
         let Some(word) = self.command.split_whitespace().next() else {
             return Err("the command is empty".to_owned());
         };
-        let missing =
-            || format!("the command cannot run: `{word}` does not exist or is not executable");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
         // Only the shell can tell what a quoted or computed word is, and `||` allows for a missing one.
         let is_known = word.chars().all(is_plain) && !self.command.contains("||");
-        if is_known && word.contains('/') && access(word, Access::EXEC_OK).is_err() {
-            return Err(missing());
-        }
-        let check = match is_known {
-            true => format!("command -v -- {word} >/dev/null"),
-            false => ":".to_owned(),
+        let check = match (is_known, word.contains('/')) {
+            (true, true) => format!("test -x {word}"),
+            (true, false) => format!("command -v -- {word} >/dev/null"),
+            (false, _) => ":".to_owned(),
         };
         let (process, mut output) = Process::start(&check, &[], b"", Stdout::Null, &self.running)
             .map_err(|error| format!("could not start `sh`: {error}"))?;
@@ -126,7 +121,9 @@ impl Shell {
         self.running.remove(&process);
         match ended {
             Ok(Ended::Exited(status)) if status.success() => Ok(()),
-            Ok(Ended::Exited(_)) if output.stderr().trim().is_empty() => Err(missing()),
+            Ok(Ended::Exited(_)) if output.stderr().trim().is_empty() => Err(format!(
+                "the command cannot run: `{word}` does not exist or is not executable"
+            )),
             Ok(Ended::Exited(_)) => Err(format!("`sh` cannot run: {}", output.stderr().trim())),
             Ok(Ended::Killed) => Err("`sh` was killed".to_owned()),
             Err(error) => Err(format!("could not wait for `sh`: {error}")),

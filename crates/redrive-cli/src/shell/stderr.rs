@@ -1,7 +1,5 @@
 //! The stderr of a command, of which head and tail are kept.
 
-use std::collections::VecDeque;
-
 /// The bytes kept from the beginning.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// The bytes kept from the end, where a program reports what made it give up.
@@ -10,31 +8,28 @@ const MAX_TAIL_BYTES: usize = 32 * 1024;
 /// The head and the tail of a stream of unknown length.
 #[derive(Debug, Default)]
 pub(super) struct Stderr {
-    head: Vec<u8>,
-    tail: VecDeque<u8>,
+    kept: Vec<u8>,
+    /// The bytes that are missing after the head.
     cut: usize,
 }
 
 impl Stderr {
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        let (head, rest) = bytes.split_at(bytes.len().min(MAX_HEAD_BYTES - self.head.len()));
-        self.head.extend_from_slice(head);
-        self.tail.extend(rest);
-        let excess = self.tail.len().saturating_sub(MAX_TAIL_BYTES);
-        self.tail.drain(..excess);
-        self.cut += excess;
+        self.kept.extend_from_slice(bytes);
+        let room = MAX_HEAD_BYTES + MAX_TAIL_BYTES;
+        if let Some(excess) = self.kept.len().checked_sub(room) {
+            self.kept.drain(MAX_HEAD_BYTES..MAX_HEAD_BYTES + excess);
+            self.cut += excess;
+        }
     }
 
     /// The kept text, with a note where bytes are missing.
     pub(super) fn text(&self) -> String {
-        let tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.cut == 0 {
-            return String::from_utf8_lossy(&[&*self.head, &*tail].concat()).into_owned();
+            return String::from_utf8_lossy(&self.kept).into_owned();
         }
-        let (head, tail) = (
-            String::from_utf8_lossy(&self.head),
-            String::from_utf8_lossy(&tail),
-        );
+        let (head, tail) = self.kept.split_at(MAX_HEAD_BYTES);
+        let [head, tail] = [head, tail].map(String::from_utf8_lossy);
         format!("{head}\n[... {} bytes cut ...]\n{tail}", self.cut)
     }
 }

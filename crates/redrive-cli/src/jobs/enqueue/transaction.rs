@@ -6,17 +6,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use redrive::postgres::Transaction;
 use redrive::{ConnectOptions, NewJob, Queue};
 
 use crate::error::{Error, Result};
 
 const UNCONFIRMED: &str = "the commit was not confirmed, so the jobs may be enqueued; check the queue before you repeat this";
 
-enum Request {
-    Enqueue(Vec<NewJob>),
-    Commit,
-}
+/// Jobs to enqueue; `None`: commit.
+type Request = Option<Vec<NewJob>>;
 
 /// A transaction that enqueues jobs. Dropping it rolls the transaction back.
 pub(super) struct FileTransaction {
@@ -52,12 +49,12 @@ impl FileTransaction {
     /// Enqueues jobs and returns their number.
     pub(super) fn enqueue(&self, jobs: Vec<NewJob>) -> Result<u64> {
         // If the thread has ended, its last answer is the error.
-        _ = self.requests.send(Request::Enqueue(jobs));
+        _ = self.requests.send(Some(jobs));
         self.answer("enqueue")
     }
 
     pub(super) fn commit(self) -> Result<()> {
-        _ = self.requests.send(Request::Commit);
+        _ = self.requests.send(None);
         match self.answers.recv_timeout(self.timeout) {
             Ok(answer) => answer.map(drop),
             Err(_) => Err(Error::new(UNCONFIRMED)),
@@ -94,20 +91,15 @@ fn serve(
         .map_err(|error| Error::caused_by("could not begin a transaction", error))?;
     _ = reply.send(Ok(0));
     for request in inbox {
-        match request {
-            Request::Enqueue(jobs) => _ = reply.send(Ok(enqueue(queue, &mut transaction, &jobs)?)),
-            Request::Commit => {
-                transaction
-                    .commit()
-                    .map_err(|error| Error::caused_by(UNCONFIRMED, error))?;
-                _ = reply.send(Ok(0));
-                return Ok(());
-            }
-        }
+        let Some(jobs) = request else {
+            transaction
+                .commit()
+                .map_err(|error| Error::caused_by(UNCONFIRMED, error))?;
+            _ = reply.send(Ok(0));
+            break;
+        };
+        let stored = queue.enqueue_jobs_in(&mut transaction, &jobs)?;
+        _ = reply.send(Ok(stored.len() as u64));
     }
     Ok(())
-}
-
-fn enqueue(queue: &Queue, transaction: &mut Transaction<'_>, jobs: &[NewJob]) -> Result<u64> {
-    Ok(queue.enqueue_jobs_in(transaction, jobs)?.len() as u64)
 }
