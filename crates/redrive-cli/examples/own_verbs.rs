@@ -17,8 +17,8 @@
 
 use std::process::ExitCode;
 
-use redrive::dlq::Letter;
-use redrive::{Failure, Job, Payload};
+use redrive::dlq::{Letter, Validators};
+use redrive::{Failure, Handlers, Job, Payload};
 use redrive_cli::Program;
 use serde::{Deserialize, Serialize};
 
@@ -38,8 +38,8 @@ fn main() -> ExitCode {
 pub(crate) fn program() -> Program {
     Program::new("shop-dlq")
         .version("1.4.2")
-        .handle(send_invoice)
-        .validate(check_invoice)
+        .handlers(Handlers::new().handle(send_invoice))
+        .validators(Validators::new().check(check_invoice))
         .sink("accounting", to_accounting)
 }
 

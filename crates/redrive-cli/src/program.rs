@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::FromArgMatches as _;
+use redrive::Handlers;
 use redrive::dlq::{Sink, Validators};
-use redrive::{HandlerOptions, Handlers, JobHandler, Payload};
 use serde_json::json;
 
 use crate::command::{self, Cli};
@@ -28,7 +28,8 @@ use crate::time::Clock;
 /// works as in `redrive`.
 ///
 /// ```no_run
-/// use redrive::{Failure, Job, Payload};
+/// use redrive::dlq::Validators;
+/// use redrive::{Failure, Handlers, Job, Payload};
 /// use redrive_cli::Program;
 /// # #[derive(serde::Serialize, serde::Deserialize)]
 /// # struct Invoice { cents: i64 }
@@ -50,8 +51,8 @@ use crate::time::Clock;
 /// fn main() -> std::process::ExitCode {
 ///     Program::new("shop-dlq")
 ///         .version("1.4.2")
-///         .handle(send_invoice)
-///         .validate(check_invoice)
+///         .handlers(Handlers::new().handle(send_invoice))
+///         .validators(Validators::new().check(check_invoice))
 ///         .main()
 /// }
 /// ```
@@ -76,38 +77,13 @@ impl Program {
         self
     }
 
-    /// Registers a handler for `work`.
-    pub fn handle<Form>(mut self, handler: impl JobHandler<(), Form>) -> Program {
-        self.registry.handlers = self.registry.handlers.handle(handler);
-        self
-    }
-
-    /// Sets the options of the handler registered last, such as its backoff or deadline.
-    pub fn options(mut self, options: HandlerOptions) -> Program {
-        self.registry.handlers = self.registry.handlers.options(options);
-        self
-    }
-
-    /// Replaces all handlers.
+    /// Sets the handlers for `work`.
     pub fn handlers(mut self, handlers: Handlers) -> Program {
         self.registry.handlers = handlers;
         self
     }
 
-    /// Registers a validator of the payloads of one kind for `dlq validate`.
-    ///
-    /// A validator must not have side effects.
-    pub fn validate<P, E, F>(mut self, check: F) -> Program
-    where
-        P: Payload + 'static,
-        E: fmt::Display,
-        F: Fn(&P) -> Result<(), E> + Send + Sync + 'static,
-    {
-        self.registry.validators = self.registry.validators.check(check);
-        self
-    }
-
-    /// Replaces all validators. Use this for validators that check the whole letter.
+    /// Sets the validators for `dlq validate`. A validator must not have side effects.
     pub fn validators(mut self, validators: Validators) -> Program {
         self.registry.validators = validators;
         self

@@ -60,9 +60,10 @@ fn the_commands_use_the_handlers_validators_and_sinks_of_the_program() {
 #[test]
 fn a_program_can_work_on_some_kinds_or_run_a_command_instead() {
     let (test, queue) = TestDatabase::with_orders();
-    let program = Program::new("shop")
+    let handlers = Handlers::new()
         .handle(|_: &Job<Order>| Err(Failure::reject("of the handler")))
         .handle(|_: &Job<Finish>| Ok(()));
+    let program = Program::new("shop").handlers(handlers);
     queue.enqueue(&Order { number: 1 }).unwrap();
     let message = || queue.listed(&of_orders())[0].error_message.clone();
     let command = "work orders --drain --exec 'echo of the command >&2; exit 65'";

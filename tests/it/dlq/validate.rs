@@ -41,14 +41,17 @@ fn validation_runs_no_handler_and_changes_nothing() {
     let sum = "SELECT sum(hashtext(l::text)) FROM redrive.dead_letters l";
     let before: i64 = test.client().ask(sum, &[]);
     let (handled, checked) = (kept::<AtomicU64>(), kept::<AtomicU64>());
-    let program = Program::new("shop").handle(move |_: &Job<Order>| {
+    let handlers = Handlers::new().handle(move |_: &Job<Order>| {
         handled.fetch_add(1, Ordering::SeqCst);
         Ok(())
     });
-    let program = program.validate(move |_: &Order| {
+    let validators = Validators::new().check(move |_: &Order| {
         checked.fetch_add(1, Ordering::SeqCst);
         Ok::<(), String>(())
     });
+    let program = Program::new("shop")
+        .handlers(handlers)
+        .validators(validators);
     let output = ran_by(&program, &test, &["dlq", "validate", "orders"]).exits_with(0);
     output.prints("12 would pass, 0 fail\n");
     assert_eq!(handled.load(Ordering::SeqCst), 0);
