@@ -16,7 +16,9 @@ pub(crate) const READY: &str = "/-/ready";
 /// Handles a request.
 pub(crate) fn handle(request: &Request, telemetry_path: &str, collector: &Collector) -> Response {
     if !matches!(request.method, Method::Get | Method::Head) {
-        return Response::line(405, "Method not allowed.").with_header("Allow", "GET, HEAD");
+        let mut refusal = Response::line(405, "Method not allowed.");
+        refusal.headers.push(("Allow", "GET, HEAD"));
+        return refusal;
     }
     match &*request.path {
         "/" => landing(telemetry_path),

@@ -110,7 +110,7 @@ impl Enqueue {
         };
         let queue = cx.queue(&self.queue)?;
         let start = self.start(|| queue.database().admin().now())?;
-        let enqueued = queue.enqueue_job(self.with_options(job, start()))?;
+        let enqueued = queue.enqueue_job(self.with_options(job, start))?;
         let id = enqueued.id();
         // The job that has the key may be of another kind.
         let is_own = !matches!(enqueued, Enqueued::Existing(_));
@@ -142,22 +142,12 @@ impl Enqueue {
         Ok(Ending::Done)
     }
 
-    /// Tells the delay of a job that is sent at that moment. `now` is the time of the database.
-    fn start(
-        &self,
-        now: impl FnOnce() -> redrive::Result<SystemTime>,
-    ) -> Result<impl Fn() -> Duration> {
-        let (delay, since) = match self.at {
+    /// The delay from now. `now` is the time of the database.
+    fn start(&self, now: impl FnOnce() -> redrive::Result<SystemTime>) -> Result<Duration> {
+        Ok(match self.at {
             // It may have passed.
-            Some(at) => {
-                let delay = at.duration_since(now()?).unwrap_or_default();
-                (delay, Some(Instant::now()))
-            }
-            None => (self.delay, None),
-        };
-        Ok(move || {
-            let passed = since.map(|since| since.elapsed());
-            delay.saturating_sub(passed.unwrap_or_default())
+            Some(at) => at.duration_since(now()?).unwrap_or_default(),
+            None => self.delay,
         })
     }
 
@@ -181,14 +171,19 @@ impl Enqueue {
         NewJob::raw(&self.kind, "null").map(drop)?;
         let queue = cx.queue(&self.queue)?;
         queue.database().check_schema()?;
-        let begin = Instant::now();
         let start = self.start(|| queue.database().admin().now())?;
+        let begin = Instant::now();
         let file = JobFile {
             path,
             kind: &self.kind,
             skips_bad_lines: self.skip_bad_lines,
         };
-        let enqueued = file.enqueue(&queue, |job| self.with_options(job, start()), cx)?;
+        let with_options = |job| {
+            // A time does not wait for the lines before it.
+            let passed = self.at.map(|_| begin.elapsed()).unwrap_or_default();
+            self.with_options(job, start.saturating_sub(passed))
+        };
+        let enqueued = file.enqueue(&queue, with_options, cx)?;
         self.report(&enqueued, begin.elapsed(), cx)?;
         Ok(Ending::of(enqueued.bad_lines == 0))
     }
@@ -246,15 +241,10 @@ mod tests {
     fn a_start_is_a_time_of_the_database() {
         let hour = Duration::from_hours(1);
         let noon = time::moment("2027-03-01T12:00").expect("a time");
-        for (option, now, least, most) in [
-            ("--at=2027-03-01T13:00", noon, hour / 2, hour),
-            (
-                "--at=2027-03-01T11:00",
-                noon,
-                Duration::ZERO,
-                Duration::ZERO,
-            ),
-            ("--delay=1h", noon, hour, hour),
+        for (option, delay) in [
+            ("--at=2027-03-01T13:00", hour),
+            ("--at=2027-03-01T11:00", Duration::ZERO),
+            ("--delay=1h", hour),
         ] {
             let line = ["redrive", "enqueue", "q", "k", "1", option];
             let definition = definition(&Registry::new("redrive".to_owned()));
@@ -263,8 +253,7 @@ mod tests {
             let Command::Enqueue(enqueue) = cli.command else {
                 panic!("{option}")
             };
-            let delay = enqueue.start(|| Ok(now)).expect(option)();
-            assert!((least..=most).contains(&delay), "{option}: {delay:?}");
+            assert_eq!(enqueue.start(|| Ok(noon)).expect(option), delay, "{option}");
         }
     }
 }

@@ -26,12 +26,6 @@ impl Response {
         }
     }
 
-    /// Adds a header.
-    pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Response {
-        self.headers.push((name, value));
-        self
-    }
-
     /// Writes the response to a request with this method.
     pub(super) fn write(&self, out: impl Write, method: &Method) -> io::Result<()> {
         let is_head = *method == Method::Head;
