@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::global::GlobalArgs;
 use crate::optional::Optional as _;
 use crate::registry::Registry;
-use crate::terminal::{self, Table, clean, json_line};
+use crate::terminal::{Table, clean, json_line};
 use crate::time::Clock;
 
 /// The pause between two attempts to connect.
@@ -112,10 +112,7 @@ impl Context<'_> {
         // A closed stderr must not fail the command.
         _ = match self.global.json {
             true => json_line(self.err, &json!({ "message": message })),
-            false => {
-                let text = clean(message);
-                writeln!(self.err, "{}", terminal::message(&text)).map_err(Error::from)
-            }
+            false => writeln!(self.err, "{}", clean(message)).map_err(Error::from),
         };
     }
 

@@ -18,7 +18,7 @@ use crate::logging;
 use crate::name::Me;
 use crate::registry::Registry;
 use crate::stop;
-use crate::terminal::{self, Style, clean, json_line};
+use crate::terminal::{Style, clean, json_line};
 use crate::time::Clock;
 
 /// A command line with every command of `redrive` and the handlers of your program.
@@ -144,8 +144,7 @@ impl Program {
                     true => json_line(cx.err, &json!({ "error": message })),
                     false => {
                         let label = Style::of_stderr().error("error:");
-                        let text = format!("{label} {}", clean(&message));
-                        writeln!(cx.err, "{}", terminal::message(&text)).map_err(Error::from)
+                        writeln!(cx.err, "{label} {}", clean(&message)).map_err(Error::from)
                     }
                 };
                 ExitCode::from(2)
@@ -177,8 +176,7 @@ fn print(
         let line = json!({ "error": fault.replace("\n  ", " ") });
         writeln!(err, "{line}")
     } else if message.use_stderr() {
-        let text = text(&Style::of_stderr());
-        err.write_all(terminal::message(&text).as_bytes())
+        err.write_all(text(&Style::of_stderr()).as_bytes())
     } else {
         out.write_all(text(&Style::of_stdout()).as_bytes())
             .and_then(|()| out.flush())

@@ -28,4 +28,4 @@ pub(crate) use style::Style;
 pub(crate) use table::{Column, Table, table};
 pub(crate) use width::{cut, width};
 pub(crate) use window::{SCREEN, columns_of_stdout};
-pub(crate) use wrap::{message, wrapped, write_labelled};
+pub(crate) use wrap::{wrapped, write_labelled};

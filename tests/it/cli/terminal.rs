@@ -1,4 +1,4 @@
-//! The terminal: text from the database cannot control it, and tables and errors fit into it.
+//! The terminal: text from the database cannot control it, and tables fit into it.
 
 use redrive_tests::prelude::*;
 

@@ -1,7 +1,6 @@
 //! The width of the window in which the output is read.
 
-use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::io::{self, IsTerminal as _};
 
 use terminal_size::{Width, terminal_size_of};
 
@@ -13,26 +12,14 @@ const MIN: usize = 40;
 /// The width of stdout: as `COLUMNS` says, or else that of the terminal. `None`: nothing is cut, because a program may
 /// read it.
 pub(crate) fn columns_of_stdout() -> Option<usize> {
-    columns(variable().as_deref(), of_terminal(&io::stdout()))
-}
-
-/// The width of stderr. Messages to a file or a pipe have none, whatever `COLUMNS` says.
-pub(super) fn columns_of_stderr() -> Option<usize> {
-    let terminal = of_terminal(&io::stderr())?;
-    columns(variable().as_deref(), Some(terminal))
-}
-
-fn variable() -> Option<String> {
-    std::env::var("COLUMNS").ok()
-}
-
-fn of_terminal(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
-    let size = || terminal_size_of(stream);
+    let stdout = io::stdout();
+    let size = || terminal_size_of(&stdout);
     let columns = || size().map_or(SCREEN, |(Width(columns), _)| columns.into());
-    stream.is_terminal().then(columns)
+    let terminal = stdout.is_terminal().then(columns);
+    columns_of(std::env::var("COLUMNS").ok().as_deref(), terminal)
 }
 
-fn columns(given: Option<&str>, terminal: Option<usize>) -> Option<usize> {
+fn columns_of(given: Option<&str>, terminal: Option<usize>) -> Option<usize> {
     let given = given.and_then(|columns| columns.trim().parse::<usize>().ok());
     let given = given.filter(|columns| *columns > 0);
     given.or(terminal).map(|columns| columns.max(MIN))
@@ -53,7 +40,11 @@ mod tests {
             (Some("wide"), None, None),
             (Some("3"), None, Some(40)),
         ] {
-            assert_eq!(columns(given, terminal), expected, "{given:?} {terminal:?}");
+            assert_eq!(
+                columns_of(given, terminal),
+                expected,
+                "{given:?} {terminal:?}"
+            );
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Breaks texts at spaces, where they would reach the edge of the window.
 
-use std::borrow::Cow;
 use std::io::Write;
 
 use textwrap::{Options, WordSplitter, fill};
 
 use super::width::width;
-use super::window::{columns_of_stderr, columns_of_stdout};
+use super::window::columns_of_stdout;
 use crate::error::Result;
 
 /// Writes a text after a label. A text that is wider than the window continues below its start.
@@ -22,15 +21,6 @@ pub(crate) fn write_labelled(out: &mut dyn Write, label: &str, text: &str) -> Re
         None => format!("{label}{text}"),
     };
     Ok(writeln!(out, "{lines}")?)
-}
-
-/// Returns a message as it is written to stderr: unchanged if that is no terminal, because a program may read it
-/// line by line.
-pub(crate) fn message(text: &str) -> Cow<'_, str> {
-    match columns_of_stderr() {
-        Some(columns) => Cow::Owned(wrapped(text, columns)),
-        None => Cow::Borrowed(text),
-    }
 }
 
 /// Returns a text in lines of so many columns. A line that begins with a space stays whole: it is a command to copy.
