@@ -9,6 +9,7 @@ use crate::time;
 
 /// The options that every command accepts.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// PostgreSQL database, such as `postgres://me@host/shop`.
     #[arg(
@@ -16,42 +17,29 @@ pub(crate) struct GlobalArgs {
         global = true,
         value_name = "URL",
         env = "DATABASE_URL",
-        hide_env_values = true,
-        help_heading = "Global options"
+        hide_env_values = true
     )]
     pub(crate) database_url: Option<String>,
 
     /// `transaction` behind a transaction-mode pooler such as PgBouncer, `session` if each connection
     /// belongs to one client [default: detect].
-    #[arg(
-        long,
-        global = true,
-        value_name = "MODE",
-        env = "REDRIVE_POOLER",
-        help_heading = "Global options"
-    )]
+    #[arg(long, global = true, value_name = "MODE", env = "REDRIVE_POOLER")]
     pub(crate) pooler: Option<Pooler>,
 
     /// Time limit for the database to answer. Bulk operations get four times as long [default: 15s].
-    #[arg(
-        long,
-        global = true,
-        value_name = "TIME",
-        value_parser = time::parse,
-        help_heading = "Global options"
-    )]
+    #[arg(long, global = true, value_name = "TIME", value_parser = time::parse)]
     pub(crate) timeout: Option<Duration>,
 
     /// Fail at once if the database cannot be reached. By default commands wait one minute, and `work`
     /// forever.
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(long, global = true)]
     pub(crate) no_wait: bool,
 
     /// Print one JSON object per line.
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 
     /// Log more: -v for progress, -vv for details.
-    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Global options")]
+    #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
