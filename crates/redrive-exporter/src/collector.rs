@@ -33,17 +33,6 @@ pub(crate) struct Collector {
     max_waiting: usize,
 }
 
-/// Whether the exporter has fresh metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readiness {
-    /// The database answered recently and its schema is known.
-    Ready,
-    /// The database has not answered recently, or never.
-    DatabaseAway,
-    /// The schema does not exist yet, or this version does not know it.
-    UnknownSchema,
-}
-
 impl Collector {
     /// Starts with a first reading. The database need not be reachable.
     ///
@@ -86,19 +75,18 @@ impl Collector {
         }
     }
 
-    /// Returns whether the exporter is ready. Reads the database if its last answer is old.
-    pub(crate) fn readiness(&self) -> Readiness {
+    /// Returns why the exporter is not ready, if so. Reads the database if its last answer is old.
+    pub(crate) fn trouble(&self) -> Option<&'static str> {
         let age = self.shared.state().answered_at.map(|at| at.elapsed());
         if age.is_none_or(|age| age >= RECHECK_AFTER) {
             self.scrape(RECHECK_TIMEOUT);
         }
         let state = self.shared.state();
-        match state.answered_at {
-            Some(at) if at.elapsed() < READY_FOR => match state.is_schema_known {
-                true => Readiness::Ready,
-                false => Readiness::UnknownSchema,
-            },
-            _ => Readiness::DatabaseAway,
+        let age = state.answered_at.map(|at| at.elapsed());
+        match age.is_some_and(|age| age < READY_FOR) {
+            true if state.is_schema_known => None,
+            true => Some("The schema of the database is missing or unknown to this version."),
+            false => Some("The database has not answered for 30 seconds."),
         }
     }
 }

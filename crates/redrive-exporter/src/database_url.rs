@@ -1,6 +1,5 @@
 //! The URL of the database.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -12,7 +11,6 @@ use crate::args::Arguments;
 const VARIABLE: &str = "DATABASE_URL";
 
 /// The URL, or the file that contains it.
-#[derive(Clone)]
 pub(crate) enum DatabaseUrl {
     /// The URL.
     Inline(String),
@@ -58,16 +56,6 @@ impl DatabaseUrl {
     }
 }
 
-impl fmt::Debug for DatabaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // The URL may contain a password.
-            DatabaseUrl::Inline(_) => f.write_str("Inline"),
-            DatabaseUrl::File(file) => f.debug_tuple("File").field(file).finish(),
-        }
-    }
-}
-
 /// Parses a URL. The error does not quote the URL, because it may contain a password.
 fn parse(url: &str, name: &str) -> Result<ConnectOptions> {
     url.parse().with_context(|| format!("{name} is invalid"))
@@ -83,7 +71,9 @@ mod tests {
         let program = ["redrive-exporter"];
         let arguments = program.iter().chain(arguments);
         let arguments = Arguments::try_parse_from(arguments).expect("arguments");
-        let error = DatabaseUrl::from_arguments(&arguments).expect_err("an invalid URL");
+        let Err(error) = DatabaseUrl::from_arguments(&arguments) else {
+            panic!("the URL is valid");
+        };
         format!("{error:#}")
     }
 
@@ -105,7 +95,5 @@ mod tests {
         assert!(error.contains("no host"), "{error}");
         let error = error_for(&["--database-url-file", "no/such/file"]);
         assert!(error.contains("no/such/file"), "{error}");
-        let database_url = DatabaseUrl::Inline("postgres://me:s3cret@host/db".to_owned());
-        assert!(!format!("{database_url:?}").contains("s3cret"));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tiny_http::Method;
 
-use crate::collector::{CONTENT_TYPE, Collector, Readiness};
+use crate::collector::{CONTENT_TYPE, Collector};
 use crate::http::{Request, Response};
 use crate::scrape_timeout::{HEADER, scrape_timeout};
 
@@ -23,7 +23,10 @@ pub(crate) fn handle(request: &Request, telemetry_path: &str, collector: &Collec
     match &*request.path {
         "/" => landing(telemetry_path),
         HEALTHY => Response::line(200, "redrive-exporter is healthy."),
-        READY => ready(collector.readiness()),
+        READY => match collector.trouble() {
+            None => Response::line(200, "redrive-exporter is ready."),
+            Some(why) => Response::line(503, why),
+        },
         path if path == telemetry_path => {
             let timeout = scrape_timeout(request.header(HEADER));
             Response {
@@ -33,19 +36,6 @@ pub(crate) fn handle(request: &Request, telemetry_path: &str, collector: &Collec
             }
         }
         _ => Response::line(404, "Not found."),
-    }
-}
-
-fn ready(readiness: Readiness) -> Response {
-    match readiness {
-        Readiness::Ready => Response::line(200, "redrive-exporter is ready."),
-        Readiness::DatabaseAway => {
-            Response::line(503, "The database has not answered for 30 seconds.")
-        }
-        Readiness::UnknownSchema => Response::line(
-            503,
-            "The schema of the database is missing or unknown to this version.",
-        ),
     }
 }
 
