@@ -4,28 +4,13 @@ use clap::Args;
 use nix::unistd::{Uid, User};
 use redrive::Operator;
 
-/// Why the operator acts.
+/// Why the operator acts. A command that needs it makes the argument `reason` required.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(crate) struct Reason {
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT", value_parser = not_blank)]
-    reason: Option<String>,
-}
-
-/// Why the operator acts, if that must be told.
-#[derive(Args, Debug)]
-#[group(skip)]
-pub(crate) struct NeededReason {
     /// The reason, for other operators and the audit log.
     #[arg(long, value_name = "TEXT", value_parser = not_blank)]
-    reason: String,
-}
-
-impl NeededReason {
-    pub(crate) fn operator(&self) -> Operator {
-        current(Some(&self.reason))
-    }
+    reason: Option<String>,
 }
 
 /// Parses the value of `--reason`.

@@ -8,7 +8,7 @@ pub(crate) use serde_json::json;
 pub(crate) use crate::context::{Context, Ending, More};
 pub(crate) use crate::error::{Error, Result};
 pub(crate) use crate::name::Me;
-pub(crate) use crate::operator::{self, NeededReason, Reason};
+pub(crate) use crate::operator::{self, Reason};
 pub(crate) use crate::optional::Optional;
 pub(crate) use crate::selection::{Bulk, Confirm, Page, Selection, Words};
 pub(crate) use crate::subcommands::{Plain, subcommands};

@@ -22,6 +22,7 @@ subcommands! {
 /// Set what the groups of a queue mean
 #[derive(Args, Debug)]
 #[command(
+    mut_arg("reason", |reason| reason.required(true)),
     before_help = "\
 Examples:
   redrive queue groups set orders ordered --on-death hold --reason 'in sequence'
@@ -45,7 +46,7 @@ pub(crate) struct SetPolicy {
     #[arg(long, value_name = "EFFECT")]
     on_death: Option<GroupDeath>,
     #[command(flatten)]
-    reason: NeededReason,
+    reason: Reason,
 }
 
 /// Show the policy of a queue
@@ -75,6 +76,7 @@ pub(crate) struct ListHeld {
 /// Let the jobs of a group continue without the letter that holds it
 #[derive(Args, Debug)]
 #[command(
+    mut_arg("reason", |reason| reason.required(true)),
     before_help = "\
 Example:
   redrive queue groups release orders order:42 --reason 'shipped by hand'
@@ -87,7 +89,7 @@ pub(crate) struct ReleaseGroup {
     /// Group.
     group: String,
     #[command(flatten)]
-    reason: NeededReason,
+    reason: Reason,
 }
 
 /// Parses the value of `POLICY`.

@@ -46,6 +46,7 @@ pub(crate) struct ListQueues {
 /// Pause a queue, so that its jobs wait; running jobs finish
 #[derive(Args, Debug)]
 #[command(
+    mut_arg("reason", |reason| reason.required(true)),
     before_help = "\
 Examples:
   redrive queue pause orders --reason 'the ledger is being migrated'
@@ -67,7 +68,7 @@ pub(crate) struct PauseQueue {
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true, conflicts_with = "until")]
     duration: Option<Duration>,
     #[command(flatten)]
-    reason: NeededReason,
+    reason: Reason,
 }
 
 /// Resume a paused queue

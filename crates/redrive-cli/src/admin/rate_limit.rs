@@ -16,6 +16,7 @@ fn rate(text: &str) -> std::result::Result<(u32, Duration), &'static str> {
 /// Limit the rate at which jobs start, in all processes together
 #[derive(Args, Debug)]
 #[command(
+    mut_arg("reason", |reason| reason.required(true)),
     before_help = "\
 Examples:
   redrive queue limit mails --rate 100/1s --reason 'limit of the provider'
@@ -39,7 +40,7 @@ pub(crate) struct SetLimit {
     #[command(flatten)]
     jobs: LimitedJobs,
     #[command(flatten)]
-    reason: NeededReason,
+    reason: Reason,
 }
 
 /// Remove a rate limit
