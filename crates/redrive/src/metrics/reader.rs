@@ -110,7 +110,7 @@ impl Reader {
     ///
     /// Statement timeouts enforce the budget; each source gets at most half of the remaining time.
     /// They cannot help if the server stops responding while the connection stays open. This call
-    /// then blocks, so run it on a thread that you can abandon.
+    /// then blocks, so run it on a thread that you can abandon, or call [`read_within`](Reader::read_within).
     pub fn read(&mut self, client: &mut Client, budget: Duration) -> Reading {
         let (start, budget) = (Instant::now(), budget.min(MAX_WAIT));
         let deadline = start + budget;
