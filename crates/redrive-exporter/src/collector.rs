@@ -126,10 +126,9 @@ impl Shared {
                 }
             };
             state.is_reading = true;
-            // The state keeps the last good values meanwhile.
-            let mut reader = state.reader.clone();
+            let reader = Arc::clone(&state.reader);
             drop(state);
-            let reading = source.read(&mut reader, limit);
+            let (reader, reading) = source.read(&reader, limit);
             self.publish(reader, reading);
         }
     }
@@ -139,7 +138,7 @@ impl Shared {
         // Rendered before the lock is taken, because it takes a while.
         let exposition = render(reading.families);
         let mut state = self.state();
-        state.reader = reader;
+        state.reader = Arc::new(reader);
         state.exposition = exposition;
         state.stale = None;
         state.is_reading = false;
@@ -168,8 +167,8 @@ struct State {
     answered_at: Option<Instant>,
     /// Whether the schema was known then.
     is_schema_known: bool,
-    /// The reader as the last reading left it.
-    reader: Reader,
+    /// The reader as the last reading left it, with the last good values.
+    reader: Arc<Reader>,
     /// The last good values with `redrive_up` 0, and when they were rendered; on first use.
     stale: Option<(Arc<Vec<u8>>, Instant)>,
 }
@@ -186,7 +185,7 @@ impl State {
             exposition: render(reader.unreachable().families),
             answered_at: None,
             is_schema_known: false,
-            reader,
+            reader: Arc::new(reader),
             stale: None,
         }
     }
@@ -206,7 +205,8 @@ impl State {
         {
             return exposition.clone();
         }
-        let exposition = render(self.reader.unreachable().families);
+        let mut reader = Reader::clone(&self.reader);
+        let exposition = render(reader.unreachable().families);
         self.stale = Some((exposition.clone(), Instant::now()));
         exposition
     }

@@ -35,28 +35,28 @@ impl Source {
     }
 
     /// Reads the metrics for scrapes that leave this time. Reads again if the connection was lost while it was idle.
-    pub(crate) fn read(&mut self, reader: &mut Reader, limit: Duration) -> Reading {
+    pub(crate) fn read(&mut self, reader: &Reader, limit: Duration) -> (Reader, Reading) {
         let (begin, was_open) = (Instant::now(), self.opened.is_some());
-        let reading = self.read_once(reader, limit);
+        let (reader, reading) = self.read_once(reader, limit);
         let spent = begin.elapsed();
         match was_open && !reading.is_connected && spent < limit / 2 {
-            true => self.read_once(reader, limit.saturating_sub(spent)),
-            false => reading,
+            true => self.read_once(&reader, limit.saturating_sub(spent)),
+            false => (reader, reading),
         }
     }
 
-    fn read_once(&mut self, reader: &mut Reader, limit: Duration) -> Reading {
+    fn read_once(&mut self, reader: &Reader, limit: Duration) -> (Reader, Reading) {
         match self.database() {
             Ok(database) => {
                 self.trouble = None;
                 // The rest is for the response.
                 let budget = limit.max(MIN_READ).mul_f64(0.9);
-                let reading = reader.read_within(&database, budget, limit.max(MIN_DEADLINE));
-                if !reading.is_connected {
+                let read = reader.read_within(&database, budget, limit.max(MIN_DEADLINE));
+                if !read.1.is_connected {
                     // The pool would wait for another connection; opening says at once why there is none.
                     self.opened = None;
                 }
-                reading
+                read
             }
             Err(error) => {
                 let text = format!("{error:#}");
@@ -65,7 +65,9 @@ impl Source {
                     false => log::warn!("retrying at the next scrape: {text}"),
                 }
                 self.trouble = Some(text);
-                reader.unreachable()
+                let mut reader = reader.clone();
+                let reading = reader.unreachable();
+                (reader, reading)
             }
         }
     }

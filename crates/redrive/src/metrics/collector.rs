@@ -99,8 +99,11 @@ impl Collector for MetricsCollector {
             return families.clone();
         }
         let budget = self.deadline.mul_f64(0.9);
-        let reader = &mut state.reader;
-        let reading = reader.read_within(&self.database, budget, self.deadline);
+        let read = state
+            .reader
+            .read_within(&self.database, budget, self.deadline);
+        let (reader, reading) = read;
+        state.reader = reader;
         let families = to_proto(&reading.families);
         state.last = Some((Instant::now(), families.clone()));
         families

@@ -151,32 +151,29 @@ impl Reader {
 
     /// Reads as [`read`](Reader::read) does, on a connection of the pool, and returns within `deadline` even if the
     /// server is silent.
+    ///
+    /// Returns the reader with the new values. This one keeps its own, because the call may be abandoned.
     pub fn read_within(
-        &mut self,
+        &self,
         database: &Database,
         budget: Duration,
         deadline: Duration,
-    ) -> Reading {
-        // The call gets a clone, because its thread may be abandoned at the deadline.
+    ) -> (Reader, Reading) {
         let mut reader = self.clone();
         let read = database.call_within("read the metrics", deadline, move |session| {
             let reading = reader.read(session.client(), budget);
             Ok((reader, reading))
         });
-        match read {
-            Ok((reader, reading)) => {
-                *self = reader;
-                reading
-            }
-            Err(error) => {
-                let failures = vec![(None, error)];
-                self.log(&failures);
-                Reading {
-                    failures,
-                    ..self.unreachable()
-                }
-            }
-        }
+        read.unwrap_or_else(|error| {
+            let mut reader = self.clone();
+            let failures = vec![(None, error)];
+            reader.log(&failures);
+            let reading = Reading {
+                failures,
+                ..reader.unreachable()
+            };
+            (reader, reading)
+        })
     }
 
     /// Logs each error as a warning, and its repetitions at the debug level.
