@@ -99,10 +99,8 @@ impl Collector for MetricsCollector {
             return families.clone();
         }
         let budget = self.deadline.mul_f64(0.9);
-        let read = state
-            .reader
-            .read_within(&self.database, budget, self.deadline);
-        let (reader, reading) = read;
+        let last = &state.reader;
+        let (reader, reading) = last.read_within(&self.database, budget, self.deadline);
         state.reader = reader;
         let families = to_proto(&reading.families);
         state.last = Some((Instant::now(), families.clone()));
