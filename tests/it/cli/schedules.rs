@@ -56,9 +56,6 @@ fn schedules_are_listed_shown_paused_triggered_and_removed() {
     has(rows[1], "triggered");
     has(rows[1], job.trim());
     assert!(rows[1].ends_with("ready"), "{history}");
-    test.run("schedule history nightly --limit 1")
-        .tells("for more entries, add --limit 10");
-    test.run("schedule history nightly --limit 2").warns_not();
     test.run("schedule resume nightly").shows("is resumed");
     test.run("schedule remove nightly").shows("is removed");
 }

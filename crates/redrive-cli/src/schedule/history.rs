@@ -7,7 +7,7 @@ use crate::prelude::*;
 use crate::time::zoned;
 
 /// The entries that the database keeps of each schedule.
-const KEPT: u64 = 100;
+const KEPT: u32 = 100;
 
 /// List what the latest ticks of a schedule did, with the states of their jobs
 ///
@@ -18,16 +18,13 @@ const KEPT: u64 = 100;
     before_help = "\
 Examples:
   redrive schedule history nightly-report
-  redrive schedule history nightly-report --limit 100 --json | jq -r .state
+  redrive schedule history nightly-report --json | jq -r .state
 ",
     after_help = "The exit code is 1 if the schedule does not exist or has not ticked."
 )]
 pub(crate) struct ShowHistory {
     /// Name of the schedule.
     name: String,
-    /// Show at most this many entries; 1 to 100.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
-    limit: u32,
 }
 
 impl ShowHistory {
@@ -36,8 +33,7 @@ impl ShowHistory {
         let Some(schedule) = db.schedules().get(&self.name)? else {
             return no_schedule(&self.name, cx);
         };
-        let mut entries = db.schedules().history(&self.name, self.limit + 1)?;
-        let more = More::than(self.limit, KEPT, "entries", &mut entries);
+        let entries = db.schedules().history(&self.name, KEPT)?;
         let has_letters = schedule.policy.is_some();
         let table = table!(entry in &entries => {
             Word "TICK" => zoned(entry.tick_at, schedule.zone.as_deref()),
@@ -48,7 +44,7 @@ impl ShowHistory {
             Number "LETTERS" if has_letters => entry.letters.map_or_else(|| "-".to_owned(), grouped),
         });
         let none = format!("schedule `{}` has not ticked", one_line(&self.name));
-        cx.list_some(&more, &none, &entries, entry_json, &table)
+        cx.list(&none, &entries, entry_json, &table)
     }
 }
 
