@@ -87,7 +87,7 @@ impl SetPolicy {
             writeln!(cx.out, "{waiting} to redrive now, in {ticks}.\n")?;
         }
         let line = json!({ "letters": letters, "ticks": ticks });
-        self.action.set(&schedule, &self.rhythm, Some(line), cx)
+        self.action.set(&schedule, &self.rhythm, line, cx)
     }
 
     /// The letters of the policy: those that meet the conditions, or all with --all.

@@ -130,13 +130,12 @@ impl RhythmArgs {
 }
 
 impl SetArgs {
-    /// Prints the next ticks and sets the schedule, unless this is a dry run. Adds the result to `backlog`,
-    /// which a policy has.
+    /// Prints the next ticks and sets the schedule, unless this is a dry run. Adds the result to a line of JSON.
     pub(super) fn set(
         &self,
         schedule: &Schedule,
         rhythm: &RhythmArgs,
-        backlog: Option<Value>,
+        mut line: Value,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = cx.database()?;
@@ -155,7 +154,6 @@ impl SetArgs {
             }
         };
         let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();
-        let mut line = backlog.unwrap_or_else(|| json!({}));
         line["id"] = schedule.name().into();
         line["dry_run"] = self.dry_run.into();
         line["result"] = result.into();
@@ -192,6 +190,6 @@ impl SetSchedule {
                 self.missed_age.unwrap_or(DEFAULT_MISSED_AGE),
             )
             .overlap(self.overlap);
-        self.action.set(&schedule, &self.rhythm, None, cx)
+        self.action.set(&schedule, &self.rhythm, json!({}), cx)
     }
 }
