@@ -38,15 +38,17 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_process() {
         vec![vec!["orders"], vec!["mails"]],
     ] {
         let test = TestDatabase::migrated();
-        let queue = test.queue_of("orders", 16);
-        let db = queue.database();
-        let queues = ["orders", "mails"].map(|name| Queue::new(db, name).unwrap());
+        let db = Database::builder(test.url())
+            .connections(16)
+            .open()
+            .unwrap();
+        let queues = ["orders", "mails"].map(|name| Queue::new(&db, name).unwrap());
         let suspects = queues.each_ref().map(|queue| put(queue, new_order(1)));
         test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
         let (tally, gate) = (Tally::new(), Gate::new());
         let handlers = Handlers::new().handle(gate.counting(&tally, |_| Ok(())));
         let start = |names: Vec<&str>| {
-            let builder = names.into_iter().fold(Workers::builder(db), |all, name| {
+            let builder = names.into_iter().fold(Workers::builder(&db), |all, name| {
                 all.queue(name, 2, &handlers)
             });
             let short = |worker: WorkerBuilder| worker.poll_interval(Duration::from_millis(20));

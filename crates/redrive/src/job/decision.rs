@@ -1,6 +1,5 @@
 //! Decisions: what the handler of a batch says about one of its jobs, kept until the batch ends.
 
-use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
 use crate::sync::{Mutex, lock};
