@@ -170,16 +170,16 @@ impl Worker {
     pub fn drain(&self, timeout: Duration) -> Result<bool> {
         let until = from_now(timeout);
         let mut pause = MIN_DRAIN_PAUSE;
-        let queues = || self.states().map(|state| state.queue().to_owned());
+        let queues = self.states().map(|state| state.queue().to_owned());
+        let queues: Vec<String> = queues.collect();
         // In one look, because a job of one queue may add a follow-up to another.
-        while !are_drained(self.database(), queues().collect())? {
+        while !are_drained(self.database(), &queues)? {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
             }
             if self.shared.stop.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
                 let why = self.failure().unwrap_or("a stop was requested");
-                let queues: Vec<String> = queues().collect();
                 return Err(Error::unavailable(format!(
                     "could not drain queue `{}`: the worker stopped: {why}",
                     queues.join("`, `")

@@ -222,7 +222,7 @@ fn a_signal_ends_the_cancellation_of_running_jobs() {
         let output = command.output();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{told}");
-        has(&told, &format!("stopped: {cancelled} of 2 jobs cancelled"));
+        has(&told, format!("stopped: {cancelled} of 2 jobs cancelled"));
         assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1);
         gate.open();
         stop(worker);

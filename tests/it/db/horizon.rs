@@ -17,7 +17,9 @@ const LEASES: [&str; 2] = [
 ];
 
 fn churn(client: &mut Client, transactions: [&str; 2]) {
-    transactions.iter().for_each(|each| client.sql(each));
+    for transaction in transactions {
+        client.sql(transaction);
+    }
 }
 
 /// Makes the snapshot that is held now the one of the last turn.

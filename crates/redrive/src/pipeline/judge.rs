@@ -185,9 +185,9 @@ mod tests {
         let report = || ErrorReport::new("C", "m".to_owned(), None);
         let of = |by| Outcome::of(by, report());
         let undecodable = |disposition| {
-            let failure = Failure::new(disposition, report());
-            let by = FailedBy::Payload;
-            Outcome { failure, by }
+            let mut outcome = of(FailedBy::Payload);
+            outcome.failure.disposition = disposition;
+            outcome
         };
         let (read_later, read_never) = (Disposition::Retry, Disposition::Reject);
         let retry = || failed(Failure::retry("m"));

@@ -25,8 +25,8 @@ words! {
 /// The result of an attempt that did not succeed.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// The error, and the next step, unless the attempts are used up.
-    pub(crate) failure: Failure,
+    /// The error, and the next step, unless the attempts are used up. Boxed, because a large error slows a `Result`.
+    pub(crate) failure: Box<Failure>,
     pub(crate) by: FailedBy,
 }
 
@@ -57,7 +57,7 @@ impl Outcome {
             FailedBy::Payload | FailedBy::NoHandler | FailedBy::Expiry => Disposition::Reject,
             FailedBy::NotBegun => Disposition::Interrupted,
         };
-        let failure = Failure::new(disposition, report);
+        let failure = Box::new(Failure::new(disposition, report));
         Outcome { failure, by }
     }
 
@@ -133,8 +133,10 @@ impl Outcome {
 
 impl From<Failure> for Outcome {
     fn from(failure: Failure) -> Outcome {
-        let by = FailedBy::Handler;
-        Outcome { failure, by }
+        Outcome {
+            failure: Box::new(failure),
+            by: FailedBy::Handler,
+        }
     }
 }
 

@@ -81,12 +81,12 @@ impl Queue {
     /// # Errors
     /// If the database does not answer.
     pub fn is_drained(&self) -> Result<bool> {
-        are_drained(&self.db, vec![self.name.to_string()])
+        are_drained(&self.db, &[self.name.to_string()])
     }
 }
 
 /// Returns whether none of these queues holds a live job at one moment.
-pub(crate) fn are_drained(db: &Database, queues: Vec<String>) -> Result<bool> {
+pub(crate) fn are_drained(db: &Database, queues: &[String]) -> Result<bool> {
     let doing = format!("check whether queue `{}` is drained", queues.join("`, `"));
     let ask = db.ask().read_committed();
     ask.one(&doing, &sql::IS_DRAINED, &[&queues])

@@ -104,7 +104,7 @@ fn ruled(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
     let is_deploy = state.sees_other_version.load(Ordering::Relaxed);
     let mut outcome = running.options.ruled(outcome, is_deploy);
     if outcome.by == FailedBy::Handler && running.signal.by_stop.load(Ordering::Relaxed) {
-        outcome.failure = outcome.failure.interrupted();
+        *outcome.failure = outcome.failure.interrupted();
     }
     outcome
 }

@@ -165,7 +165,7 @@ impl HandlerOptions {
             outcome.failure.disposition = Disposition::Retry;
         }
         // Only the failure of a handler has an error.
-        outcome.failure = outcome.failure.ruled(&self.rules);
+        *outcome.failure = outcome.failure.ruled(&self.rules);
         outcome
     }
 
@@ -376,9 +376,9 @@ pub(super) fn decode<P>(
         Err(Outcome { failure, .. }) => {
             let disposition = failure.disposition;
             let report = failure.class(std::any::type_name::<P>()).report;
-            let failure = Failure::new(disposition, report);
-            let by = FailedBy::Payload;
-            Err(Outcome { failure, by })
+            let mut outcome = Outcome::of(FailedBy::Payload, report);
+            outcome.failure.disposition = disposition;
+            Err(outcome)
         }
     }
 }

@@ -17,13 +17,13 @@ const READY: (Place, Change) = (Place::Ready, Change::In);
 const LEASED: (Place, Change) = (Place::Leased, Change::In);
 const UNLEASED: (Place, Change) = (Place::Leased, Change::Out);
 
-fn facts(key: i64) -> Option<Arc<Facts>> {
-    Some(Arc::new(Facts {
+fn facts(key: i64) -> Arc<Facts> {
+    Arc::new(Facts {
         queue: Arc::from("chaos"),
         kind: Arc::from("work"),
         payload: Arc::from(format!(r#"{{"key": {key}}}"#)),
         ..Facts::default()
-    }))
+    })
 }
 
 fn row(tx: i64, at: i64, (place, change): (Place, Change), attempt: i32) -> RowChange {
@@ -41,7 +41,7 @@ fn row(tx: i64, at: i64, (place, change): (Place, Change), attempt: i32) -> RowC
         max_attempts: 4,
         lease: (place == Place::Leased).then_some(Uuid::from_u128(1)),
         worker: Some(Uuid::from_u128(9)),
-        facts: facts(KEY).filter(|_| change != Change::Out),
+        facts: (change != Change::Out).then(|| facts(KEY)),
         ..RowChange::default()
     }
 }
@@ -177,7 +177,7 @@ const BROKEN: &[Case] = &[
         |r| {
             r.trace.push(RowChange {
                 job: JOB + 1,
-                facts: facts(-KEY),
+                facts: Some(facts(-KEY)),
                 ..row(9, 31, READY, 0)
             });
         },
