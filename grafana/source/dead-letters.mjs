@@ -99,7 +99,7 @@ export const deadLetters = dashboard({
           about: 'Letters that died of the same error after three redrives. Redriving them requires --force and a reason.',
           healthy: '0.',
           otherwise: 'inspect one, then edit or discard it. Force only what you have fixed.',
-          type: ['redrive dlq list --state quarantined', "redrive dlq redrive QUEUE --force --reason 'TEXT'"],
+          type: ['redrive dlq list state=quarantined', "redrive dlq redrive QUEUE --force --reason 'TEXT'"],
         },
       }),
       stat({
@@ -155,7 +155,7 @@ export const deadLetters = dashboard({
           about: 'Letters that are not closed: open, redriving, quarantined.',
           healthy: 'nothing, or a peak that a redrive clears.',
           otherwise: 'if *redriving* does not fall, the jobs wait or are retried. See the dashboard *Queue*.',
-          type: ['redrive dlq', 'redrive dlq list --state redriving'],
+          type: ['redrive dlq', 'redrive dlq list state=redriving'],
         },
       }),
     ),

@@ -1,6 +1,5 @@
 //! `redrive dlq`: dead letters.
 
-mod filter;
 mod none_matched;
 mod blocked;
 mod letter_table;
@@ -30,12 +29,13 @@ mod retention;
 mod archive;
 mod overview;
 
+use redrive::dlq::LetterFilter;
+
 use crate::prelude::*;
 use state_change::{DISCARD, MoveLetters, REOPEN};
 
 pub(crate) use edit_preview::Preview;
 pub(crate) use edit_report::report_edit;
-pub(crate) use filter::conditions_help;
 pub(crate) use none_matched::{missing_queue, none_in};
 pub(crate) use payload_edit::{GivenEdit, PayloadEdit};
 pub(crate) use retention::{EVERY_QUEUE, rule_json};
@@ -113,6 +113,23 @@ Examples:
         #[command(subcommand)]
         Archive(archive::ArchiveCommand),
     }
+}
+
+/// The conditions, for the help of every command that takes them.
+pub(crate) fn conditions_help() -> String {
+    format!(
+        "\
+Conditions on letters (a letter must meet all of them):
+{}
+
+Numbers and values of the payload also take != < <= > and >=, and texts in the
+payload take ~ for a part. 'age>2h' died more than two hours ago, 'age<2h' less
+than two hours ago. Ages are durations as in flags: 500ms, 90s, 1h30m, 1.5h, 7d.
+A time without Z or an offset is UTC. Several values of a class, group, cause,
+state or id are separated by commas. Pass each condition as one argument, in
+single quotes if it contains spaces or <, > or \".",
+        LetterFilter::help()
+    )
 }
 
 impl DlqCommand {

@@ -39,10 +39,10 @@ work q --exec true --flood-guard 100 =>
 work q --exec true --flood-guard 0/1m =>
 work q aESCb --exec true --drain => queue
 job list class=Timeout => expected one of queue=
-dlq list --state asleep =>
+dlq list state=asleep =>
 dlq list colour=red => unknown field
 dlq list orders kind=a kind=b => repeats
-dlq list orders state=any --state open => repeats
+dlq list orders state=any state=open => repeats
 dlq groups ack x => neither the id
 dlq groups ack 12 class=Timeout => use group=12
 dlq groups merge 1 =>
@@ -83,7 +83,6 @@ dlq capture --file /dev/null --rate 0 =>
 dlq capture --file /dev/null --error-class Timeout => cannot be used with
 dlq capture --file /dev/null --error-message late => cannot be used with
 dlq capture --file /dev/null --content-type text/plain => cannot be used with
-dlq export orders state=quarantined --state open => repeats
 dlq redrive orders --schema /dev/null =>
 dlq runs show x =>
 dlq runs show 2 --limit 1 =>

@@ -107,7 +107,7 @@ fn a_closed_letter_stays_closed_in_another_database() {
     queue.redrives(&LetterFilter::new().ids([ids[3]]));
     finish(&queue, willing(&queue));
     queue.redrives(&LetterFilter::new().ids([ids[4]]));
-    let file = TempFile::of(test.run("dlq export orders --state any").out);
+    let file = TempFile::of(test.run("dlq export orders state=any").out);
 
     let other = TestDatabase::migrated();
     let there = other.open();
@@ -159,7 +159,7 @@ fn a_line_with_an_impossible_past_is_reported() {
 #[test]
 fn a_letter_that_the_database_still_has_is_known() {
     let (test, queue, ids) = TestDatabase::with_letters(4);
-    let file = TempFile::of(test.run("dlq export orders --state any").out);
+    let file = TempFile::of(test.run("dlq export orders state=any").out);
     redrive_in_vain(&queue, ids[0], "Other");
     queue.redrives(&LetterFilter::new().ids([ids[1]]));
     queue.discards(&LetterFilter::new().ids([ids[2]]));

@@ -1,24 +1,24 @@
 //! `redrive dlq export`: letters as lines for `dlq capture --file` or `enqueue --file`.
 
-use redrive::dlq::LetterFilter;
+use redrive::dlq::LetterState;
 
-use super::filter::{narrow, state};
 use crate::ndjson::CaptureLine;
 use crate::prelude::*;
 
 /// How many skipped letters have a line.
 const SHOWN: u64 = 20;
 
-/// Write letters as NDJSON for `dlq capture --file` or `enqueue --file`
+/// Write open letters as NDJSON for `dlq capture --file` or `enqueue --file`
 ///
 /// A captured letter keeps its source and position. Any other letter gets the source
 /// `redrive:letter` and its id as position. Captured bytes are written unchanged. A captured line
 /// keeps the history, generation, counts and redacted values of the letter. Memory use does not depend on the number of letters.
+/// The condition state=any selects letters in every state.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
   redrive dlq export orders > orders.ndjson
-  redrive dlq export orders --state any | gzip > orders.ndjson.gz
+  redrive dlq export orders state=any | gzip > orders.ndjson.gz
   redrive dlq capture --file orders.ndjson
   redrive dlq export orders kind=order.placed --as-jobs |
     redrive enqueue orders order.placed --file -
@@ -26,10 +26,6 @@ Examples:
 pub(super) struct ExportLetters {
     #[command(flatten)]
     selection: Selection,
-    /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any, or
-    /// waiting, which is open or quarantined [default: open].
-    #[arg(long, help_heading = "Selection", value_parser = state)]
-    state: Option<LetterFilter>,
     /// Write only the payloads, for `enqueue --file`. Letters that are not JSON, and those whose payload was
     /// redacted, are reported and skipped.
     #[arg(long, help_heading = "Output")]
@@ -39,7 +35,7 @@ pub(super) struct ExportLetters {
 impl ExportLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        let filter = narrow(self.selection.letters()?, self.state.as_ref())?;
+        let filter = self.selection.letters()?.or_state(LetterState::Open);
         let mut skipped = 0;
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {

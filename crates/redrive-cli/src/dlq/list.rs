@@ -1,31 +1,28 @@
 //! `redrive dlq list`: letters, one line each, or their numbers.
 
-use redrive::dlq::{LetterFilter, LetterProperty};
+use redrive::dlq::{LetterFilter, LetterProperty, LetterState};
 
 use super::counts::counts;
-use super::filter::{narrow, state};
 use super::letter_table::letter_table;
 use super::none_matched::none_matched;
 use crate::letter::letter_line;
 use crate::prelude::*;
 
-/// List letters, newest death first, or count them by a property
+/// List open letters, newest death first, or count them by a property
+///
+/// A condition on the state selects others: state=quarantined, state=open,quarantined, state=any.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
   redrive dlq list
   redrive dlq list orders cause=rejected --limit 200
   redrive dlq list class=Timeout 'age>2h' 'payload.amount>100'
-  redrive dlq list orders --state any --json | jq .error_message
+  redrive dlq list orders state=any --json | jq .error_message
   redrive dlq list orders --by payload.tenant
 ")]
 pub(super) struct ListLetters {
     #[command(flatten)]
     words: Words,
-    /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any, or
-    /// waiting, which is open or quarantined [default: open].
-    #[arg(long, help_heading = "Selection", value_parser = state)]
-    state: Option<LetterFilter>,
     /// Count the letters by this property instead, at most --limit values: class, kind, queue, payload.PATH, host, version,
     /// cause, state, source or group.
     #[arg(long, value_name = "PROPERTY", conflicts_with = "after")]
@@ -36,7 +33,7 @@ pub(super) struct ListLetters {
 
 impl ListLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = narrow(self.words.letters()?, self.state.as_ref())?;
+        let filter = self.words.letters()?.or_state(LetterState::Open);
         let db = cx.database()?;
         if let Some(property) = &self.by {
             return match counts(&filter, property, self.page.limit, cx)? {
@@ -60,7 +57,7 @@ impl ListLetters {
     fn none_matched(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let states = filter.named_states().unwrap_or_default();
         let what = format!("no letter matches {filter}");
-        let names_states = self.state.is_some() || self.words.letters()?.named_states().is_some();
+        let names_states = self.words.letters()?.named_states().is_some();
         let way = (!names_states).then_some("state=quarantined lists those");
         none_matched(&what, self.words.queue(), filter, &states, way, cx)
     }

@@ -41,7 +41,7 @@ fn a_quarantined_group_is_visible() {
     );
     for (line, way) in [
         (format!("list {of_group}"), lists),
-        (format!("list {of_group} --state open --by kind"), ""),
+        (format!("list {of_group} state=open --by kind"), ""),
         (format!("redrive {of_group}"), forces),
         (format!("redrive {of_group} --yes"), forces),
         (format!("redrive {of_group} state=open --yes"), ""),

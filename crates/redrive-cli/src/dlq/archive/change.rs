@@ -60,7 +60,7 @@ const RESTORE: Batches = Batches {
     progressive: "restoring",
     participle: "restored",
     undo: Undo::OfAudit(|audit| {
-        format!("the restored letters: {Me} dlq list audit={audit} --state any")
+        format!("the restored letters: {Me} dlq list audit={audit} state=any")
     }),
 };
 
