@@ -14,7 +14,7 @@ use crate::terminal::{Progress, counted, grouped};
 pub(crate) struct SoFar {
     pub(crate) done: u64,
     /// The rows that are done, and those that did not change.
-    tried: u64,
+    pub(crate) tried: u64,
     /// The audit record of the change.
     pub(crate) audit: Option<i64>,
 }
@@ -54,10 +54,8 @@ pub(crate) type GoOn<'a> = &'a mut dyn FnMut(SoFar) -> ControlFlow<()>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Undo {
     None,
-    /// A hint about rows that changed for good.
+    /// A hint about rows that changed for good, or about the others.
     Hint(&'static str),
-    /// A hint about the others.
-    Always(&'static str),
     /// A hint that names the audit record of the change.
     OfAudit(fn(i64) -> String),
 }
@@ -139,7 +137,6 @@ impl Batches {
         let undo = match self.undo {
             Undo::None => None,
             Undo::Hint(hint) => (done > 0).then(|| hint.to_owned()),
-            Undo::Always(hint) => Some(hint.to_owned()),
             Undo::OfAudit(hint) => audit.map(hint),
         };
         format!(

@@ -17,9 +17,9 @@ use crate::subcommands::subcommands;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success; also when the reader closes the output (broken pipe)
-  1  nothing matched, a check failed, or part of the work could not be done
+  1  nothing matched, a check failed, a signal stopped the command, or part of
+     the work could not be done
   2  error: invalid argument, database, or file
-  130  a signal ended `dlq deliver`, or a check or dry run with --exec
 
 Text from the database is printed with control characters escaped; --json
 prints it unchanged. Log lines go to stderr; RUST_LOG selects them, for

@@ -15,6 +15,8 @@ pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 pub(crate) enum Error {
     /// The reader of the output closed the pipe. The command exits with 0.
     BrokenPipe,
+    /// A signal stopped a command that had changed nothing. The command exits with 1.
+    Stopped,
     /// A message that names the operation and its subject, and the source of the error.
     Failed(String, Option<Box<dyn StdError + Send + Sync>>),
 }
@@ -37,6 +39,7 @@ impl Error {
     pub(crate) fn one_line(&self) -> String {
         match self {
             Error::BrokenPipe => "the reader closed the output".to_owned(),
+            Error::Stopped => "stopped by a signal; nothing was changed".to_owned(),
             Error::Failed(message, source) => chain(
                 message.clone(),
                 source

@@ -137,6 +137,10 @@ impl Program {
         match ended.and_then(|ending| Ok(cx.out.flush().map(|()| ending)?)) {
             Ok(Ending::Done) | Err(Error::BrokenPipe) => ExitCode::SUCCESS,
             Ok(Ending::NothingMatched) => ExitCode::from(1),
+            Err(stopped @ Error::Stopped) => {
+                cx.say(stopped.one_line());
+                ExitCode::from(1)
+            }
             Err(error) => {
                 let message = error.one_line();
                 // If stderr is closed too, the exit code still reports the error.

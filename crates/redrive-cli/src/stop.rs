@@ -36,6 +36,14 @@ impl StopSignal {
             None => ControlFlow::Continue(()),
         }
     }
+
+    /// Fails if a signal has arrived. For a command that has changed nothing.
+    pub(crate) fn go_on(&mut self) -> Result<()> {
+        match self.check() {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Stopped),
+        }
+    }
 }
 
 /// Listens for the signals that ask a command to stop.

@@ -118,7 +118,7 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
 }
 
 #[test]
-fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
+fn an_interrupted_delivery_ends_its_command_and_says_how_far_it_came() {
     let (test, mut client) = TestDatabase::with_client();
     bury(&test, 3);
     let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
@@ -132,18 +132,63 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
     });
     process.signal("INT");
     let output = process.output();
-    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(output.status.code(), Some(1));
     let lines = |text: &[u8]| -> Vec<Value> {
         let lines = serde_json::Deserializer::from_slice(text).into_iter();
         lines.map(|line| line.expect("JSON")).collect()
     };
-    let delivered = json!({"id": first, "outcome": "delivered"});
-    let total =
-        json!({"action": "deliver", "dry_run": false, "letters": 1, "failed": 0, "skipped": []});
-    assert_eq!(lines(&output.stdout), [delivered, total]);
+    let skipped = json!([{"reason": "failed", "letters": 1, "ids": [ids[1]]}]);
+    let total = json!({"action": "deliver", "dry_run": false, "letters": 1, "skipped": skipped});
+    assert_eq!(lines(&output.stdout), [total]);
     let message = "stopped: 1 of 3 letters delivered; the others stay open";
     let told = json!({ "message": message });
     assert_eq!(lines(&output.stderr).last(), Some(&told));
+}
+
+#[test]
+fn a_signal_between_the_checks_of_a_redrive_and_its_run_pauses_the_run() {
+    let (test, mut client) = TestDatabase::with_client();
+    bury(&test, 1);
+    let gate = format!(
+        "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_advisory_xact_lock({HELD}); RETURN NEW; END $$;
+         CREATE TRIGGER gate BEFORE INSERT ON redrive.redrive_runs
+             FOR EACH ROW EXECUTE FUNCTION public.hold()"
+    );
+    client.sql(&gate);
+    let mut holder = test.client();
+    holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
+    let line = "dlq redrive orders --validate --exec true --yes";
+    let process = Process::start(program(&test).args(words(line)));
+    wait_until("the run", SOON, || client.ask(WAITS, &[]));
+    process.signal("INT");
+    holder.change("SELECT pg_advisory_unlock($1)", &[&HELD]);
+    let output = process.output();
+    assert_eq!(output.status.code(), Some(1));
+    has(String::from_utf8_lossy(&output.stderr), "run 1 is paused");
+    assert_eq!(letters_in(&test.open(), "orders", LetterState::Open), 1);
+}
+
+#[test]
+fn an_interrupted_check_or_dry_run_with_exec_says_that_nothing_changed() {
+    let test = TestDatabase::migrated();
+    bury(&test, 2);
+    for words in [
+        ["redrive", "orders", "--validate"].as_slice(),
+        &["validate", "orders"],
+        &["edit", "orders", "--dry-run"],
+    ] {
+        let begun = TempFile::of("");
+        let exec = format!("echo begun > {begun}; sleep 600");
+        let line = [&["dlq"][..], words, &["--exec", &exec]].concat();
+        let process = Process::start(program(&test).args(line));
+        wait_until("the command to begin", SOON, || !begun.bytes().is_empty());
+        process.signal("INT");
+        let output = process.output();
+        assert_eq!(output.status.code(), Some(1));
+        let err = String::from_utf8_lossy(&output.stderr);
+        has(err, "stopped by a signal; nothing was changed");
+    }
 }
 
 #[test]

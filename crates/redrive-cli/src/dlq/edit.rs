@@ -106,8 +106,7 @@ impl Edit {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = &cx.database()?;
-        let mut preview = Preview::of("letter");
-        let _interrupt = given.end_at_signal()?;
+        let mut preview = Preview::of("letter", given)?;
         db.dlq()
             .preview_edit(filter, &given.edit, |letter| preview.add(letter, cx))?;
         preview.end(NONE_EDITABLE, &self.selection.to_act(false), cx)
@@ -122,7 +121,7 @@ impl Edit {
     ) -> Result<Ending> {
         let db = &cx.database()?;
         let (total, operator) = (self.editable(filter, db)?, self.selection.operator());
-        let _interrupt = given.end_command_at_signal()?;
+        let _interrupt = given.interrupt()?;
         let ended = EDIT.run(total, cx, |go_on| {
             db.dlq()
                 .edit_while(filter, &given.edit, &operator, |so_far| {

@@ -2,7 +2,10 @@
 
 use redrive::dlq::{EditDiff, EditPreview};
 
+use super::payload_edit::GivenEdit;
 use crate::prelude::*;
+use crate::shell::Interrupt;
+use crate::stop::StopSignal;
 use crate::terminal::{Style, diff};
 
 /// How many letters or jobs are shown with their differences.
@@ -10,26 +13,33 @@ const SHOWN: u64 = 5;
 /// How many of those that cannot be edited are listed.
 const MAX_NAMED: u64 = 5;
 
-/// Shows and counts what an edit would change.
-#[derive(Default)]
+/// Shows and counts what an edit would change, until a signal arrives.
 pub(crate) struct Preview {
     /// `letter` or `job`.
     noun: &'static str,
+    stop: StopSignal,
+    /// Ends the command of the edit at a signal.
+    _interrupt: Option<Interrupt>,
     changed: u64,
     unchanged: u64,
     invalid: u64,
 }
 
 impl Preview {
-    pub(crate) fn of(noun: &'static str) -> Preview {
-        Preview {
+    pub(crate) fn of(noun: &'static str, given: &GivenEdit) -> Result<Preview> {
+        Ok(Preview {
             noun,
-            ..Preview::default()
-        }
+            stop: StopSignal::listen()?,
+            _interrupt: given.interrupt()?,
+            changed: 0,
+            unchanged: 0,
+            invalid: 0,
+        })
     }
 
     /// Shows the effect on one letter or job.
     pub(crate) fn add(&mut self, preview: &EditPreview, cx: &mut Context<'_>) -> Result<()> {
+        self.stop.go_on()?;
         match &preview.after {
             EditDiff::Changed(after) => {
                 self.changed += 1;

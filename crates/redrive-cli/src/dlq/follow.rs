@@ -35,20 +35,24 @@ enum Progression {
 /// ends or a signal arrives. Then prints its outcomes.
 pub(super) fn follow(
     id: RunId,
-    driver: Option<RunDriver>,
+    mut driver: Option<RunDriver>,
     patience: Patience,
+    mut stop: StopSignal,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
     let db = &cx.database()?;
-    let mut signals = StopSignal::listen()?;
     let total = db.dlq().runs().get(id)?.map_or(0, |run| run.total);
     let progress = Progress::of("redriving", total);
-    let mut driver = driver;
     let mut is_outage_reported = false;
     let mut reports = Reports::default();
     // The letters sent and outcomes, and since when the number has not grown.
     let mut latest = (u64::MAX, Instant::now());
+    let mut pause = Duration::ZERO;
     loop {
+        if is_signaled(&mut stop, pause) {
+            drop(progress);
+            return interrupted(id, driver.as_ref(), cx);
+        }
         let step = match &mut driver {
             Some(driver) => drive(driver, &reports, &progress),
             None => watch(db, id, patience, &reports, &progress),
@@ -61,7 +65,7 @@ pub(super) fn follow(
             }
             Ok(step)
         });
-        let pause = match step {
+        pause = match step {
             Ok(Progression::Continue { pause, done }) => {
                 if done != latest.0 {
                     latest = (done, Instant::now());
@@ -98,10 +102,6 @@ pub(super) fn follow(
                 return Err(error.into());
             }
         };
-        if is_signaled(&mut signals, pause) {
-            drop(progress);
-            return interrupted(id, driver.as_ref(), cx);
-        }
     }
     drop(progress);
     report(id, patience, cx)
@@ -161,10 +161,10 @@ fn show(progress: &Progress, reports: &Reports, recovered: u64, died: u64) {
 }
 
 /// Pauses, and returns early with `true` if a signal arrives.
-fn is_signaled(signals: &mut StopSignal, pause: Duration) -> bool {
+fn is_signaled(stop: &mut StopSignal, pause: Duration) -> bool {
     let until = Instant::now() + pause;
     loop {
-        if signals.check().is_break() {
+        if stop.check().is_break() {
             return true;
         }
         let left = until.saturating_duration_since(Instant::now());

@@ -62,16 +62,8 @@ impl PayloadEdit {
 }
 
 impl GivenEdit {
-    /// Ends the command and the process at a signal, until it is dropped. For a dry run.
-    pub(crate) fn end_at_signal(&self) -> Result<Option<Interrupt>> {
-        let shell = self.shell.as_ref();
-        shell
-            .map(|shell| Interrupt::of(Some(shell), || ()))
-            .transpose()
-    }
-
     /// Ends the command at a signal, until it is dropped. The process ends after its batch.
-    pub(crate) fn end_command_at_signal(&self) -> Result<Option<Interrupt>> {
+    pub(crate) fn interrupt(&self) -> Result<Option<Interrupt>> {
         self.shell.as_ref().map(Interrupt::of_commands).transpose()
     }
 }

@@ -21,6 +21,7 @@ use super::run_report::{run_line, skips};
 use crate::left_out::left_out_json;
 use crate::not_done::{ID, NotDone, states_of};
 use crate::prelude::*;
+use crate::stop::StopSignal;
 use preview::{DryRun, preview};
 use tolerance::ToleranceArgs;
 use validated::{ValidateArgs, Validated};
@@ -265,16 +266,19 @@ impl Redrive {
         let db = &cx.database()?;
         let operator = self.selection.operator();
         let filter = self.selection.letters()?;
-        let (mut options, mut interrupt) = (self.run_options(), None);
-        if let Some(validated) = validated {
-            validated.say_left_out(cx);
-            if validated.passing.is_empty() && !validated.left_out().is_empty() {
-                cx.no_change("redrive", "letters", false)?;
-                return cx.nothing("no letter passes validation; nothing was redriven");
+        let mut options = self.run_options();
+        let stop = match validated {
+            None => StopSignal::listen()?,
+            Some(validated) => {
+                validated.say_left_out(cx);
+                if validated.passing.is_empty() && !validated.left_out().is_empty() {
+                    cx.no_change("redrive", "letters", false)?;
+                    return cx.nothing("no letter passes validation; nothing was redriven");
+                }
+                options = options.only(validated.passing);
+                validated.stop
             }
-            options = options.only(validated.passing);
-            interrupt = validated.interrupt;
-        }
+        };
         let runs = db.dlq().runs();
         let created = match self.pace.detach {
             true => runs
@@ -291,9 +295,11 @@ impl Redrive {
         };
         warn_blocked(&run.blocked, cx);
         warn_overlapping(&run.overlapping, cx);
-        drop(interrupt);
         match driver {
-            Some(_) => follow(run.id, driver, self.wait.patience(self.job.delay), cx),
+            Some(_) => {
+                let patience = self.wait.patience(self.job.delay);
+                follow(run.id, driver, patience, stop, cx)
+            }
             None => report_detached(&run, cx),
         }
     }

@@ -9,6 +9,7 @@ use super::follow::follow;
 use super::patience::{MaxWait, WaitArgs};
 use super::run_report::{queue_and_conditions, run_line, skips};
 use crate::prelude::*;
+use crate::stop::StopSignal;
 use show::show;
 
 subcommands! {
@@ -144,7 +145,8 @@ impl ResumeRun {
                 cx.say(format!("another process drives run {id}; watching it"));
             }
             let delay = db.dlq().runs().get(id)?.and_then(|run| run.delay);
-            return follow(id, driver, self.wait.patience(delay), cx);
+            let patience = self.wait.patience(delay);
+            return follow(id, driver, patience, StopSignal::listen()?, cx);
         }
         match change {
             // Resuming a running run hands it to the workers.
@@ -158,7 +160,10 @@ impl WatchRun {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match db.dlq().runs().get(self.id)? {
-            Some(run) => follow(self.id, None, Some(self.limit.patience(run.delay)), cx),
+            Some(run) => {
+                let patience = Some(self.limit.patience(run.delay));
+                follow(self.id, None, patience, StopSignal::listen()?, cx)
+            }
             None => no_run(self.id, cx),
         }
     }

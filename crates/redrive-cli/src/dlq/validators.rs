@@ -1,6 +1,7 @@
 //! The validators that a command takes: a JSON Schema, a shell command, or those of the program.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::JobId;
@@ -11,6 +12,7 @@ use crate::ndjson::{read_text, shown};
 use crate::prelude::*;
 use crate::registry::Registry;
 use crate::shell::{Interrupt, Shell, Stdout};
+use crate::stop::StopSignal;
 
 /// How payloads are checked.
 #[derive(Args, Debug)]
@@ -29,28 +31,35 @@ pub(super) struct ValidatorArgs {
 }
 
 impl ValidatorArgs {
-    /// The validators. Commands end at a signal until the interrupt is dropped.
+    /// The validators, the signal that stops the validation, and what then ends its command, until it is
+    /// dropped.
     pub(super) fn validators(
         &self,
         registry: &Registry,
-    ) -> Result<(Validators, Option<Interrupt>)> {
-        if let Some((shell, deadline)) = Shell::given(self.exec.as_deref(), self.deadline)? {
-            let interrupt = Interrupt::of(Some(&shell), || ())?;
-            let check = move |letter: &Letter| {
-                let checked = shell.run_letter(letter, Stdout::Null, deadline);
-                checked.map_err(|failure| failure.message().to_owned())
-            };
-            return Ok((Validators::new().any(check), Some(interrupt)));
-        }
-        if let Some(file) = &self.schema {
-            return Ok((Validators::new().any(schema_check(file)?), None));
-        }
-        if registry.validators.is_empty() {
-            return Err(Error::new(
-                "no validator: use --schema FILE or --exec COMMAND",
-            ));
-        }
-        Ok((registry.validators.clone(), None))
+    ) -> Result<(Validators, StopSignal, Option<Interrupt>)> {
+        let shell = Shell::given(self.exec.as_deref(), self.deadline)?;
+        let validators = match (&shell, &self.schema) {
+            (Some((shell, deadline)), _) => {
+                let (shell, deadline) = (Arc::clone(shell), *deadline);
+                Validators::new().any(move |letter: &Letter| {
+                    let checked = shell.run_letter(letter, Stdout::Null, deadline);
+                    checked.map_err(|failure| failure.message().to_owned())
+                })
+            }
+            (None, Some(file)) => Validators::new().any(schema_check(file)?),
+            (None, None) if registry.validators.is_empty() => {
+                return Err(Error::new(
+                    "no validator: use --schema FILE or --exec COMMAND",
+                ));
+            }
+            (None, None) => registry.validators.clone(),
+        };
+        // Before the interrupt: a signal that ends a command also stops the validation.
+        let stop = StopSignal::listen()?;
+        let interrupt = shell
+            .map(|(shell, _)| Interrupt::of_commands(&shell))
+            .transpose()?;
+        Ok((validators, stop, interrupt))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Delivers letters to a sink outside redrive.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
@@ -102,7 +103,22 @@ impl Dlq<'_> {
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
-        self.deliver_letters(filter, false, sink, operator)
+        self.deliver_while(filter, sink, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Delivers letters as [`deliver`](Dlq::deliver) does, calls `go_on` after each letter with the
+    /// outcome so far, and stops when it breaks.
+    ///
+    /// # Errors
+    /// Those of [`deliver`](Dlq::deliver).
+    pub fn deliver_while(
+        &self,
+        filter: &LetterFilter,
+        sink: &(impl Sink + ?Sized),
+        operator: &Operator,
+        go_on: impl FnMut(&Deliveries) -> ControlFlow<()>,
+    ) -> Result<Deliveries> {
+        self.deliver_letters(filter, false, sink, operator, go_on)
     }
 
     /// Delivers letters as [`deliver`](Dlq::deliver) does, also those whose payload was
@@ -116,10 +132,25 @@ impl Dlq<'_> {
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
+        self.deliver_forced_while(filter, sink, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Delivers letters as [`deliver_forced`](Dlq::deliver_forced) does, calls `go_on` after each
+    /// letter with the outcome so far, and stops when it breaks.
+    ///
+    /// # Errors
+    /// Those of [`deliver_forced`](Dlq::deliver_forced).
+    pub fn deliver_forced_while(
+        &self,
+        filter: &LetterFilter,
+        sink: &(impl Sink + ?Sized),
+        operator: &Operator,
+        go_on: impl FnMut(&Deliveries) -> ControlFlow<()>,
+    ) -> Result<Deliveries> {
         if operator.given_reason().is_none() {
             return Err(Error::invalid("a forced delivery needs a reason"));
         }
-        self.deliver_letters(filter, true, sink, operator)
+        self.deliver_letters(filter, true, sink, operator, go_on)
     }
 
     fn deliver_letters(
@@ -128,7 +159,9 @@ impl Dlq<'_> {
         forced: bool,
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
+        mut go_on: impl FnMut(&Deliveries) -> ControlFlow<()>,
     ) -> Result<Deliveries> {
+        let mut is_stopped = false;
         let mut seen: HashSet<JobId> = HashSet::new();
         let mut after = JobId::new(i64::MIN);
         let open = filter.within(&[LetterState::Open]);
@@ -149,11 +182,17 @@ impl Dlq<'_> {
             seen.extend(page.iter().copied());
             for id in &page {
                 hand.deliver(*id, done)?;
+                is_stopped = go_on(done).is_break();
+                if is_stopped {
+                    return Ok(None);
+                }
             }
             Ok(Some(page.len() as u64))
         })?;
-        let asked = filter.asked_ids().into_iter();
-        done.skipped.extend(asked.filter(|id| !seen.contains(id)));
+        if !is_stopped {
+            let asked = filter.asked_ids().into_iter();
+            done.skipped.extend(asked.filter(|id| !seen.contains(id)));
+        }
         Ok(done)
     }
 }

@@ -49,12 +49,10 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
         .exits_with(1)
         .prints("2 letters delivered\n")
         .tells(failed);
-    let lines = ran(&test, &[&deliver[..], &["--yes", "--json"]].concat());
-    let lines = lines.exits_with(1).lines();
-    let failed = json!({ "id": ids[2].get(), "outcome": "failed", "error_class": "exit:7", "error_message": "too many" });
-    let total =
-        json!({ "action": "deliver", "dry_run": false, "letters": 0, "failed": 1, "skipped": [] });
-    assert_eq!(lines, [failed, total]);
+    let skipped = json!([{"reason": "failed", "letters": 1, "ids": [ids[2].get()]}]);
+    ran(&test, &[&deliver[..], &["--yes", "--json"]].concat())
+        .exits_with(1)
+        .holds(&json!({"letters": 0, "dry_run": false, "skipped": skipped}));
     let slow = "dlq deliver orders --exec 'sleep 300' --deadline 200ms --yes";
     test.fails(1, slow)
         .tells("timeout: the command exceeded its deadline");

@@ -7,7 +7,7 @@ use crate::dlq::validators::ValidatorArgs;
 use crate::left_out::LeftOut;
 use crate::prelude::*;
 use crate::registry::Registry;
-use crate::shell::Interrupt;
+use crate::stop::StopSignal;
 
 /// Whether letters are validated before they are redriven, and how.
 #[derive(Args, Debug)]
@@ -26,8 +26,8 @@ pub(super) struct Validated {
     /// The letters that pass.
     pub(super) passing: Vec<JobId>,
     pub(super) validation: Validation,
-    /// Ends the process at a signal, until a run is followed.
-    pub(super) interrupt: Option<Interrupt>,
+    /// Heeds a signal that arrives before the run is followed.
+    pub(super) stop: StopSignal,
 }
 
 impl ValidateArgs {
@@ -41,22 +41,24 @@ impl ValidateArgs {
         if !self.validate {
             return Ok(None);
         }
-        let (validators, interrupt) = self.validators.validators(registry)?;
+        let (validators, mut stop, interrupt) = self.validators.validators(registry)?;
         let (mut checked, mut passing) = (Vec::new(), Vec::new());
         let validation =
             db.dlq()
                 .validate_each(letters, &validators, |letter, result| -> Result<()> {
+                    stop.go_on()?;
                     checked.push(letter.id);
                     if *result == ValidationResult::Passed {
                         passing.push(letter.id);
                     }
                     Ok(())
                 })?;
+        drop(interrupt);
         Ok(Some(Validated {
             checked,
             passing,
             validation,
-            interrupt,
+            stop,
         }))
     }
 }

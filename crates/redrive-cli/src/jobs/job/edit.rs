@@ -52,9 +52,8 @@ impl EditJobs {
         if !self.selection.is_dry_run() {
             return self.edit(&filter, &given, cx);
         }
-        let mut preview = Preview::of("job");
+        let mut preview = Preview::of("job", &given)?;
         let jobs = db.admin().jobs();
-        let _interrupt = given.end_at_signal()?;
         jobs.preview_edit(&filter, &given.edit, |job| preview.add(job, cx))?;
         if !cx.global.json {
             write_left_out("job", &self.left_out(&db)?, cx)?;
@@ -88,7 +87,7 @@ impl EditJobs {
         };
         let total = self.selection.limited(jobs.count(filter)?.waiting());
         let operator = self.selection.operator();
-        let _interrupt = given.end_command_at_signal()?;
+        let _interrupt = given.interrupt()?;
         let ended = batches.run(total, cx, |go_on| {
             jobs.edit_while(filter, &given.edit, &operator, |so_far| {
                 let edited = SoFar::of(so_far.edited.len(), None);
