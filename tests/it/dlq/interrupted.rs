@@ -103,18 +103,24 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
     let edited = "dead_letters WHERE payload::jsonb ? 'currency'";
     let edit = r#"dlq edit orders --merge '{"currency": "EUR"}' --yes"#;
     let output = interrupted(&test, "UPDATE", "INT", edit);
-    let undo = undo(&output, "200 of 250 letters edited", "edit");
+    let restore = undo(&output, "200 of 250 letters edited", "edit");
     assert_eq!(client.count(edited), 200);
 
-    let dry = undo.strip_suffix(" --yes").expect("a change");
+    let dry = restore.strip_suffix(" --yes").expect("a change");
     test.run(dry).shows("200 letters would get");
     assert_eq!(client.count(edited), 200, "a dry run changes nothing");
-    test.run(undo);
+    test.run(restore);
     assert_eq!(client.count(edited), 0);
     let records = "SELECT count(*), count(*) FILTER (WHERE about ? 'batch_of') FROM redrive.audit \
                    WHERE verb = 'edit' AND about ->> 'how' = 'restore'";
     let records: (i64, i64) = client.row(records, &[]);
     assert_eq!(records, (2, 1));
+
+    // So is one of letters that are given by id.
+    let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
+    let restore = format!("dlq edit {} --undo", listed(&ids));
+    let output = interrupted(&test, "UPDATE", "TERM", &restore);
+    undo(&output, "200 of 250 letters restored", "edit");
 }
 
 #[test]

@@ -86,14 +86,10 @@ struct EditArgs {
 
 impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let edit = self.change.change.read()?;
-        let filter = self.selection.letters()?;
-        let has_ids = !self.selection.ids().is_empty();
-        let is_dry_run = self.selection.is_dry_run();
+        let (edit, filter) = (self.change.change.read()?, self.selection.letters()?);
         match &edit {
-            None if has_ids && !is_dry_run => self.restore(&filter, cx),
-            None => self.restore_matching(&filter, cx),
-            Some(edit) if is_dry_run => self.preview(&filter, edit, cx),
+            None => self.restore(&filter, cx),
+            Some(edit) if self.selection.is_dry_run() => self.preview(&filter, edit, cx),
             Some(edit) => self.edit(&filter, edit, cx),
         }
     }
@@ -143,40 +139,8 @@ impl Edit {
         Ok(self.selection.limited(count.letters))
     }
 
-    /// Restores the payloads of letters given by id, and explains why others did not change.
-    fn restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let operator = self.selection.operator();
-        let (mut matching, mut rest) = (Vec::new(), self.selection.ids());
-        db.dlq().for_each(filter, |letter| -> Result<()> {
-            matching.push(letter.id);
-            Ok(())
-        })?;
-        rest.retain(|id| !matching.contains(id));
-        let left = self.selection.left(matching.len() as u64);
-        let rest = NotDone::letters(&rest, &EDITABLE, filter, left, db);
-        rest.say("letter", RESTORE.participle, cx);
-        let mut ending = Ending::of(rest.0.is_empty());
-        for id in matching {
-            match db.dlq().restore_version(id, self.change.restore, &operator) {
-                Ok(version) => {
-                    cx.print(
-                        &json!({ "id": id.get(), "dry_run": false, "payload_version": version }),
-                        format!("letter {id} was restored as version {version}"),
-                    )?;
-                }
-                Err(error) if error.is_invalid() => {
-                    cx.say(Error::from(error).one_line());
-                    ending = Ending::NothingMatched;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(ending)
-    }
-
     /// Restores the payloads of matching letters.
-    fn restore_matching(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
+    fn restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let (selection, db) = (&self.selection, &cx.database()?);
         let would = match self.change.restore {
             Some(version) => format!("version {version} of their payload"),
@@ -203,7 +167,7 @@ impl Edit {
         .run(cx)
     }
 
-    /// Restores the payloads of letters, of which so many match, and finds out which have no such version.
+    /// Restores the payloads of letters, of which so many match, and finds out why others did not change.
     fn restore_all(
         &self,
         filter: &LetterFilter,
@@ -220,26 +184,32 @@ impl Edit {
             course
         })?;
         let restored: BTreeSet<JobId> = done.letters.into_iter().collect();
-        let missing = match course.is_break() {
-            true => 0,
-            false => letters.saturating_sub(restored.len() as u64),
-        };
+        let missing = letters.saturating_sub(restored.len() as u64);
+        if missing > 0 && course.is_break() {
+            return Ok(Changed::default());
+        }
         let mut left = Vec::new();
         if missing > 0 {
             dlq.for_each(&editable.limit(letters), |letter| -> redrive::Result<()> {
-                left.extend((!restored.contains(&letter.id)).then_some((letter.id, letter.edits)));
+                let why = match version {
+                    None if letter.edits == 0 => {
+                        ("version", "it has no earlier payload".to_owned())
+                    }
+                    Some(version) if version >= letter.edits => {
+                        ("version", format!("it has no version {version}"))
+                    }
+                    None | Some(_) => locked(),
+                };
+                left.extend((!restored.contains(&letter.id)).then_some((letter.id, why)));
                 Ok(())
             })?;
         }
         // Restored letters may no longer match, and then others follow within the limit.
         left.truncate(usize::try_from(missing).unwrap_or(usize::MAX));
-        let left = left.into_iter().map(|(id, edits)| match version {
-            None if edits == 0 => (id, ("version", "it has no earlier payload".to_owned())),
-            Some(version) if version >= edits => {
-                (id, ("version", format!("it has no version {version}")))
-            }
-            None | Some(_) => (id, locked()),
-        });
-        Ok(NotDone(left.collect()).into())
+        let mut rest = self.selection.ids();
+        rest.retain(|id| !restored.contains(id) && left.iter().all(|(other, _)| other != id));
+        let room = self.selection.left(letters);
+        left.extend(NotDone::letters(&rest, &EDITABLE, filter, room, db).0);
+        Ok(NotDone(left).into())
     }
 }

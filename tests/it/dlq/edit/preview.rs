@@ -28,7 +28,8 @@ fn the_command_shows_the_difference_before_it_acts() {
     has(kept.person.as_deref().expect("a person"), "@");
 
     let id = ids[0].to_string();
-    test.run(format!("dlq edit {id} --undo")).shows("version 2");
+    test.run(format!("dlq edit {id} --undo"))
+        .prints("1 letter restored\n");
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
     test.run(format!("dlq edit {id} --restore 1"));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 3 }));
@@ -73,7 +74,10 @@ fn a_command_edits_each_letter_by_its_payload() {
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
     let id = ids[1];
     test.fails(1, format!("dlq edit {id} --undo"))
-        .tells(format!("letter {id} was never edited"));
+        .prints("0 letters restored\n")
+        .tells(format!(
+            "letter {id} was not restored: it has no earlier payload"
+        ));
     test.fails(1, format!("dlq edit id={id} --undo --yes --json"))
         .holds(&json!({"letters": 0, "skipped": [{"reason": "version", "letters": 1, "ids": [id.get()]}]}))
         .tells(format!("letter {id} was not restored: it has no earlier payload"));

@@ -9,7 +9,7 @@ use super::{not_taken, nothing_matched, table};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found, SAMPLE};
 use crate::left_out::LeftOut;
-use crate::not_done::NotDone;
+use crate::not_done::{NotDone, Why};
 use crate::prelude::*;
 
 /// Move archived letters back, with their ids, history and counts
@@ -131,15 +131,25 @@ impl DeleteArchived {
         let letters = selection.limited(db.dlq().count_archived(filter)?);
         let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
             let mut rest = selection.ids();
-            if !rest.is_empty() {
-                let found = db.dlq().archived(filter)?;
-                rest.retain(|id| !found.iter().any(|archived| archived.letter.id == *id));
-            }
-            let not_done = NotDone(not_taken(&rest, db).collect());
+            let found = match rest.is_empty() {
+                true => Vec::new(),
+                false => db.dlq().archived(filter)?,
+            };
+            rest.retain(|id| found.iter().all(|archived| archived.letter.id != *id));
+            let mut not_done: Vec<(JobId, Why)> = not_taken(&rest, db).collect();
             let delete = |deleted: u64| go_on(deleted.into());
-            db.dlq()
+            let deleted = db
+                .dlq()
                 .delete_archived_while(filter, &selection.operator(), delete)?;
-            Ok(not_done.into())
+            if deleted < found.len() as u64 {
+                for archived in &found {
+                    let id = archived.letter.id;
+                    let restored = db.dlq().get(id)?;
+                    let why = restored.map(|_| ("restored", "it was restored".to_owned()));
+                    not_done.extend(why.map(|why| (id, why)));
+                }
+            }
+            Ok(NotDone(not_done).into())
         };
         let would = "would be deleted from the archive, which cannot be undone.";
         let mut found = Found::all(letters, would);
