@@ -198,6 +198,28 @@ fn an_interrupted_check_or_dry_run_with_exec_says_that_nothing_changed() {
 }
 
 #[test]
+fn an_interrupted_change_of_groups_says_how_far_it_came() {
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql("INSERT INTO redrive.dead_letters
+             (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+         SELECT 'orders', 'order', 'rejected', class, '', '{}', now() FROM unnest('{A,B,C}'::text[]) class");
+    let groups: Vec<i64> = client.column("SELECT id FROM redrive.groups ORDER BY id", &[]);
+    let mut holder = test.client();
+    let mut holder = holder.transaction().unwrap();
+    let hold = "SELECT id FROM redrive.groups WHERE id = $1 FOR UPDATE";
+    holder.ask::<i64>(hold, &[&groups[1]]);
+    let line = format!("dlq groups ack {}", listed(&groups));
+    let process = Process::start(program(&test).args(words(&line)));
+    blocked(&mut client, 1);
+    process.signal("INT");
+    holder.rollback().unwrap();
+    let output = process.output();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    has(&err, "stopped: 2 of 3 groups acknowledged");
+}
+
+#[test]
 fn an_interrupted_capture_keeps_the_lines_that_had_come() {
     let (test, mut client) = TestDatabase::with_client();
     let (stdin, mut lines) = io::pipe().unwrap();

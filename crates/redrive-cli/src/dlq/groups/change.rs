@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::matching::{self, MAX_GROUPS, matching};
 use super::show::not_found;
+use crate::batches::{Batches, Undo};
 use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
 use crate::prelude::*;
 use crate::selection::is_condition;
@@ -58,12 +59,29 @@ impl ChangeGroup {
             return Ok(ending.and(preview(state, &groups, to_act.as_slice(), cx)?));
         }
         let operator = self.confirm.reason.operator();
-        for MatchingGroup { group, .. } in &groups {
-            let exists = db.dlq().groups().set_state(group.id, state, &operator)?;
-            // Each one at once: an error at a later one leaves it changed.
-            ending = ending.and(report(exists, group.id, cx)?);
+        let batches = Batches {
+            noun: "group",
+            action: "change",
+            progressive: "changing groups",
+            participle: state.as_str(),
+            undo: Undo::None,
+        };
+        let mut changed = Vec::new();
+        let ended = batches.run(groups.len() as u64, cx, |go_on| {
+            for MatchingGroup { group, .. } in &groups {
+                let exists = db.dlq().groups().set_state(group.id, state, &operator)?;
+                changed.push((group.id, exists));
+                if go_on((changed.len() as u64).into()).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        // An error at a later one leaves these changed.
+        for (id, exists) in changed {
+            ending = ending.and(report(exists, id, cx)?);
         }
-        Ok(ending)
+        ended?.or_stopped(ending, cx)
     }
 
     /// The groups whose letters meet the conditions.
