@@ -70,10 +70,10 @@ subcommands! {
         Show(show::ShowLetter),
         // Boxed, because it has many more options than the others.
         Redrive(Box<redrive::Redrive>),
-        /// Close open letters without redriving them
+        /// Close open and quarantined letters without redriving them
         ///
         /// Without --yes this is a dry run; only that needs no --reason. Letters given by id are closed at
-        /// once, quarantined ones too. Discarded letters keep the reason, and stay in the database until they
+        /// once. Discarded letters keep the reason, and stay in the database until they
         /// are pruned. `redrive dlq reopen` opens them again.
         #[command(
             before_help = "\

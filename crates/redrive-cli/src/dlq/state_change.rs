@@ -9,7 +9,7 @@ use super::letter_table::letter_sample;
 use super::none_matched::{no_letter, none_matched, words};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found};
-use crate::left_out::{LeftOut, matching};
+use crate::left_out::matching;
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 
@@ -27,7 +27,7 @@ pub(super) struct MoveLetters {
 /// A move into another state.
 pub(super) struct Move {
     batches: Batches,
-    /// The states of the letters that it takes. The first is the default.
+    /// The states of the letters that it takes.
     takes: &'static [LetterState],
     /// What needs a reason, if it does.
     needs_reason: Option<&'static str>,
@@ -62,9 +62,7 @@ pub(super) const REOPEN: Move = Move {
         progressive: "reopening",
         participle: "reopened",
         undo: Undo::OfAudit(|audit| {
-            format!(
-                "undo: {Me} dlq discard audit={audit} state=open,quarantined --reason TEXT --yes"
-            )
+            format!("undo: {Me} dlq discard audit={audit} --reason TEXT --yes")
         }),
     },
     takes: &[LetterState::Discarded],
@@ -80,48 +78,32 @@ impl MoveLetters {
         }
         let db = &cx.database()?;
         let letters = selection.letters()?;
-        // Letters given by id may have any state that it takes.
-        let mut states = match (letters.named_states(), selection.ids().is_empty()) {
-            (Some(named), _) => named,
-            (None, true) => vec![by.takes[0]],
-            (None, false) => by.takes.to_vec(),
-        };
-        states.retain(|state| by.takes.contains(state));
-        // The conditions may exclude them all.
-        let taken = &letters.within(&states);
+        let taken = &letters.within(by.takes);
+        let states = words(&taken.named_states().unwrap_or_default());
         let matches = db.dlq().count(taken)?.letters;
-        let affected = selection.limited(matches);
+        let (affected, is_dry_run) = (selection.limited(matches), selection.is_dry_run());
         Change {
             batches: by.batches,
-            to_act: selection
-                .is_dry_run()
-                .then(|| selection.to_act(by.needs_reason.is_some())),
+            to_act: is_dry_run.then(|| selection.to_act(by.needs_reason.is_some())),
             found: Found {
                 matching: matches,
                 affected,
-                left_out: match selection.is_dry_run() {
-                    true => by.left_out(&letters, &states, db)?,
-                    false => Vec::new(),
-                },
                 heading: format!(
                     "{}; {} would be {}.",
-                    matching(matches, &format!("{} letter", words(&states))),
+                    matching(matches, &format!("{states} letter")),
                     grouped(affected),
                     by.batches.participle
                 ),
-                sample: match selection.is_dry_run() {
+                sample: match is_dry_run {
                     true => Some(letter_sample(taken, affected, |_| true, db)?),
                     false => None,
                 },
+                ..Found::default()
             },
             act: |go_on: GoOn<'_>| by.act(taken, affected, selection, go_on, db),
             none: |cx: &mut Context<'_>| {
-                let participle = by.batches.participle;
-                let what = match states.is_empty() {
-                    true => format!("no letter in these states can be {participle}"),
-                    false => no_letter(&states),
-                };
-                none_matched(&what, selection.queue(), &letters, &states, None, cx)
+                let what = no_letter(by.takes);
+                none_matched(&what, selection.queue(), &letters, by.takes, None, cx)
             },
         }
         .run(cx)
@@ -129,31 +111,6 @@ impl MoveLetters {
 }
 
 impl Move {
-    /// The matching letters that are left out because of their state.
-    fn left_out(
-        &self,
-        letters: &LetterFilter,
-        taken: &[LetterState],
-        db: &Database,
-    ) -> Result<Vec<LeftOut>> {
-        let mut lines = Vec::new();
-        let named = letters.named_states();
-        for state in named.unwrap_or_else(|| self.takes.to_vec()) {
-            if taken.contains(&state) {
-                continue;
-            }
-            let count = db.dlq().count(&letters.clone().state(state))?.letters;
-            let line = LeftOut::of(count, state.as_str(), state.as_str());
-            let include = "the condition state=open,quarantined includes them";
-            lines.extend(line.map(|line| LeftOut {
-                state: Some(state.as_str()),
-                include: self.takes.contains(&state).then(|| include.to_owned()),
-                ..line
-            }));
-        }
-        Ok(lines)
-    }
-
     /// Moves the letters that are taken, and finds out which it passed over.
     fn act(
         &self,

@@ -42,7 +42,7 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
         .shows("discarded by ")
         .shows("reopened by ");
     db.fails(1, "dlq reopen orders state=open")
-        .tells("no letter in these states can be reopened");
+        .tells("no discarded letter matches: 0 discarded, 5 open\n");
 }
 
 #[test]

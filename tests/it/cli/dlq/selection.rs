@@ -45,7 +45,6 @@ fn a_quarantined_group_is_visible() {
         (format!("redrive {of_group}"), forces),
         (format!("redrive {of_group} --yes"), forces),
         (format!("redrive {of_group} state=open --yes"), ""),
-        (format!("discard {of_group} --reason tests"), ""),
         (format!("validate {of_group} --exec true"), ""),
     ] {
         db.fails(1, format!("dlq {line}"))
@@ -82,7 +81,7 @@ fn letters_given_by_id_are_named_with_their_state() {
     // The name of a queue may be a number.
     db.run("enqueue 7 order {}");
     db.fails(1, "dlq discard queue=7 --reason refunded")
-        .tells("no open letter matches");
+        .tells("no open or quarantined letter matches");
     db.fails(1, "dlq redrive order")
         .tells("there is no queue `order`; there are ");
 }
@@ -129,7 +128,7 @@ fn a_preview_of_other_states_counts_them_and_offers_nothing() {
     // Nothing discards a discarded letter again.
     db.fails(1, "dlq discard orders state=discarded --reason tests")
         .hides("--yes")
-        .tells("no letter in these states can be discarded");
+        .tells("no open or quarantined letter matches: 0 open, 0 quarantined, 2 discarded\n");
     assert_eq!(in_state(&queue, LetterState::Discarded), 2);
     // Nothing else takes an open letter for a discarded one.
     for yes in ["", "--yes"] {
