@@ -13,7 +13,7 @@ use redrive::admin::{DurabilityWarning, QueueStats};
 use redrive::dlq::{FailureGroup, GroupFilter, GroupState};
 use serde_json::Value;
 
-use super::group::{failure, group_json, waiting};
+use super::group::failure;
 use crate::pause::pause_json;
 use crate::prelude::*;
 use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, sparkline, width, wrapped};
@@ -41,11 +41,9 @@ struct Layout {
 struct Screen {
     queues: Vec<QueueStats>,
     groups: Vec<FailureGroup>,
-    /// Whether all captured letters were counted by source.
-    sources_complete: bool,
-    /// The other parts: their headings, their names in JSON, the command that lists their entries, and what they show.
+    /// The other parts: their headings, the command that lists their entries, also as JSON, and what they show.
     /// Without a command, all is shown.
-    sections: Vec<(&'static str, &'static str, &'static str, Vec<Activity>)>,
+    sections: Vec<(&'static str, &'static str, Vec<Activity>)>,
     durability_warnings: Vec<DurabilityWarning>,
 }
 
@@ -69,27 +67,24 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     let screen = Screen {
         groups: db.dlq().groups().list(&filter)?,
         sections: vec![
-            ("Oldest letter", "", "", oldest_letter(&queues)),
+            ("Oldest letter", "", oldest_letter(&queues)),
             (
                 source_heading,
-                "sources",
                 "dlq list cause=captured --by source",
                 sources(&captured),
             ),
             (
                 "Ready jobs without a worker",
-                "",
                 "stats",
                 queues.iter().filter_map(unhandled).collect(),
             ),
-            ("Held groups", "held_groups", "", held_groups(db)?),
-            ("Redrive runs that halted", "halted_runs", "", halted_runs),
-            ("Redrive runs in progress", "runs", "dlq runs list", runs),
-            ("Paused queues", "", "queue list --paused", pauses(&queues)),
-            ("Open breakers", "breakers", "breaker list", breakers(db)?),
+            ("Held groups", "", held_groups(db)?),
+            ("Redrive runs that halted", "", halted_runs),
+            ("Redrive runs in progress", "dlq runs list", runs),
+            ("Paused queues", "queue list --paused", pauses(&queues)),
+            ("Open breakers", "breaker list", breakers(db)?),
         ],
         queues,
-        sources_complete: captured.is_complete,
         // The screen is useful without the durability check, so its error is ignored.
         durability_warnings: db.admin().durability_warnings().unwrap_or_default(),
     };
@@ -112,7 +107,7 @@ impl Screen {
             self.depths().write_in(Some(layout.columns), out)?;
             self.write_failures(out, layout)?;
         }
-        for (heading, _, list, activities) in &self.sections {
+        for (heading, list, activities) in &self.sections {
             if !activities.is_empty() {
                 layout.heading(heading, out)?;
             }
@@ -197,25 +192,11 @@ impl Screen {
             )
         });
         let warnings = self.durability_warnings.iter().map(ToString::to_string);
-        let groups = self.groups.iter().take(SHOWN);
-        let mut json = json!({
+        json!({
             "queues": queues.collect::<Vec<_>>(),
             "failures": failures(&self.groups).iter().take(SHOWN).map(Failure::json).collect::<Vec<_>>(),
-            "groups": groups.map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
-            "sources_complete": self.sources_complete,
             "durability_warnings": warnings.collect::<Vec<_>>(),
-        });
-        let named = self
-            .sections
-            .iter()
-            .filter(|(_, name, ..)| !name.is_empty());
-        for (_, name, _, activities) in named {
-            json[name] = activities
-                .iter()
-                .map(|activity| activity.json.clone())
-                .collect();
-        }
-        json
+        })
     }
 }
 

@@ -36,7 +36,7 @@ fn the_command_says_that_a_letter_was_reopened() {
 #[test]
 fn the_screen_counts_captured_failures_by_source() {
     let (test, db) = TestDatabase::opened();
-    test.run("dlq --json").holds(&json!({"sources": []}));
+    test.run("dlq").hides("Captured failures");
     let capture = |source: &str, count: i64| {
         let failure =
             |n: i64| ForeignFailure::new(source, n.to_string(), "orders", "order", *b"{}");
@@ -49,10 +49,6 @@ fn the_screen_counts_captured_failures_by_source() {
     for source in ["a", "b", "c", "d"] {
         capture(source, 1);
     }
-    let screen = test.run("dlq --json").json();
-    assert_eq!(screen["sources"].as_array().map(Vec::len), Some(6));
-    let most = json!({"source": "web hooks", "open": 30, "captured_last_hour": 30, "seen": 30});
-    holds(&screen["sources"][0], &most);
     test.run("dlq")
         .shows("Captured failures by source")
         .shows("  web hooks: 30 open, 30 captured in the last hour, last ")

@@ -6,10 +6,9 @@ use std::time::Duration;
 use redrive::admin::{BreakerState, KindStats, MAX_HELD_COUNT, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunState};
 use redrive::dlq::{CapturedSource, CapturedSources, LetterFilter};
-use serde_json::Value;
 
-use crate::dlq::run_report::{outcomes, run_line, skips};
-use crate::pause::{breaker_line, ends_in, pause_json};
+use crate::dlq::run_report::outcomes;
+use crate::pause::ends_in;
 use crate::prelude::*;
 
 /// How many of the newest runs that have not ended are considered.
@@ -20,7 +19,6 @@ pub(super) struct Activity {
     pub(super) line: String,
     /// The command to type next.
     pub(super) next: String,
-    pub(super) json: Value,
 }
 
 pub(super) fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
@@ -33,7 +31,6 @@ pub(super) fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
         Activity {
             line: format!("died {} ago in {queue}", ago(died_at)),
             next: format!("{Me} dlq list {} {}", quoted(&queue_is), quoted(&died)),
-            json: json!(null),
         }
     });
     activity.into_iter().collect()
@@ -54,10 +51,6 @@ pub(super) fn sources(captured: &CapturedSources) -> Vec<Activity> {
             let condition = LetterFilter::new().source(&source.source);
             format!("{Me} dlq list {}", quoted(&condition.to_string()))
         },
-        json: json!(object!(source =>
-            source, open, captured_last_hour = source.last_hour, seen,
-            last_captured_at = source.last_at.json(),
-        )),
     };
     captured.sources.iter().map(activity).collect()
 }
@@ -85,7 +78,6 @@ pub(super) fn unhandled(queue: &QueueStats) -> Option<Activity> {
     (!kinds.is_empty()).then(|| Activity {
         line,
         next: format!("{Me} stats {}", operand(name)),
-        json: json!(null),
     })
 }
 
@@ -105,9 +97,6 @@ pub(super) fn held_groups(db: &Database) -> Result<Vec<Activity>> {
                 held.oldest_letter,
             ),
             next: format!("{Me} queue groups held {}", operand(&held.queue)),
-            json: json!(object!(held =>
-                queue, held = held.groups.json(), waiting, oldest_group, oldest_letter, oldest_held_at,
-            )),
         })
         .collect())
 }
@@ -124,9 +113,9 @@ pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
     let (mut halted, mut in_progress) = (Vec::new(), Vec::new());
     for run in &db.dlq().runs().unfinished(RUNS)? {
         match run.state {
-            RunState::Halted => halted.push(activity(run, db)?),
+            RunState::Halted => halted.push(activity(run)),
             RunState::Unapproved | RunState::Running | RunState::Paused => {
-                in_progress.push(activity(run, db)?);
+                in_progress.push(activity(run));
             }
             RunState::Cancelled | RunState::Finished | _ => {}
         }
@@ -134,12 +123,11 @@ pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
     Ok((halted, in_progress))
 }
 
-fn activity(run: &RedriveRun, db: &Database) -> Result<Activity> {
-    Ok(Activity {
+fn activity(run: &RedriveRun) -> Activity {
+    Activity {
         line: outcomes(run),
         next: format!("{Me} dlq runs show {}", run.id),
-        json: json!(run_line(run, &skips(run, db)?, None)),
-    })
+    }
 }
 
 pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
@@ -160,7 +148,6 @@ pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
                 pause.reason.as_deref().unwrap_or("no reason given")
             ),
             next: format!("{Me} queue resume {}", operand(&queue.queue)),
-            json: json!(pause_json(pause)),
         })
         .collect()
 }
@@ -182,7 +169,6 @@ pub(super) fn breakers(db: &Database) -> Result<Vec<Activity>> {
                 breaker.message.as_deref().unwrap_or_default()
             ),
             next: format!("{Me} breaker close {}", operand(&breaker.name)),
-            json: json!(breaker_line(breaker)),
         })
         .collect())
 }
