@@ -5,8 +5,6 @@ mod blocked;
 mod letter_table;
 mod state_change;
 mod run_report;
-mod patience;
-mod run_progress;
 mod follow;
 mod validators;
 mod group;

@@ -30,8 +30,8 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true, value_name = "TIME", value_parser = time::parse)]
     pub(crate) timeout: Option<Duration>,
 
-    /// Fail at once if the database cannot be reached. By default commands wait one minute, and `work`
-    /// forever.
+    /// Fail at once if the database cannot be reached, and do not wait for the outcomes of a redrive. By
+    /// default commands wait one minute for the database, and `work` forever.
     #[arg(long, global = true)]
     pub(crate) no_wait: bool,
 

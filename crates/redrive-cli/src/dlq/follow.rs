@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
 
-use super::patience::Patience;
-use super::run_progress::Reports;
-use super::run_report::{print_outcomes, run_line, skips};
+use super::blocked::blocks;
+use super::run_report::{outcomes, print_outcomes, run_line, skips};
 use crate::prelude::*;
 use crate::stop::StopSignal;
 use crate::terminal::Progress;
@@ -18,84 +17,101 @@ const CHECK_SIGNALS_EVERY: Duration = Duration::from_millis(50);
 /// The interval between two looks at a run that this process does not drive, and between two
 /// attempts to reach the database.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// The interval between two reports.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+/// How long to wait without a new outcome by default.
+const PATIENCE: Duration = Duration::from_hours(1);
 
-/// What to do after one step of a run.
-enum Progression {
-    /// Continue after this pause. The number grows with each letter sent and each outcome.
-    Continue { pause: Duration, done: u64 },
-    /// Another process drives the run now.
-    DriverLost,
-    /// This process has nothing left to drive.
-    Driven,
-    /// The run ended, and its outcomes are known or not awaited.
-    Ended,
+/// When to stop waiting.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Outcomes")]
+#[group(skip)]
+pub(super) struct MaxWait {
+    /// Stop waiting, with exit code 1, after this long without a new outcome [default: 1h, plus the
+    /// delay of the jobs]. The run continues. With --no-wait, the command does not wait for outcomes.
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    max_wait: Option<Duration>,
+}
+
+impl MaxWait {
+    pub(super) fn is_given(&self) -> bool {
+        self.max_wait.is_some()
+    }
+
+    /// The patience for jobs that become ready after `delay`, which is added to the default.
+    pub(super) fn patience(&self, delay: Option<Duration>) -> Duration {
+        let default = PATIENCE.saturating_add(delay.unwrap_or_default());
+        self.max_wait.unwrap_or(default)
+    }
+}
+
+/// A run that a command follows.
+struct Followed<'a> {
+    id: RunId,
+    db: &'a Database,
+    /// `None`: another process drives the run, or there is nothing left to drive.
+    driver: Option<RunDriver>,
+    /// How long to wait without a new outcome; `None`: not at all.
+    patience: Option<Duration>,
+    progress: Progress,
+    reported_at: Option<Instant>,
+    /// The breakers and missing workers of the last report.
+    blocked_by: Vec<String>,
 }
 
 /// Drives a run, or watches it if there is no driver, until its outcomes are known, the patience
 /// ends or a signal arrives. Then prints its outcomes.
 pub(super) fn follow(
     id: RunId,
-    mut driver: Option<RunDriver>,
-    patience: Patience,
+    driver: Option<RunDriver>,
+    patience: Option<Duration>,
     mut stop: StopSignal,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
     let db = &cx.database()?;
     let total = db.dlq().runs().get(id)?.map_or(0, |run| run.total);
-    let progress = Progress::of("redriving", total);
+    let mut followed = Followed {
+        id,
+        db,
+        driver,
+        patience,
+        progress: Progress::of("redriving", total),
+        reported_at: None,
+        blocked_by: Vec::new(),
+    };
     let mut is_outage_reported = false;
-    let mut reports = Reports::default();
     // The letters sent and outcomes, and since when the number has not grown.
     let mut latest = (u64::MAX, Instant::now());
     let mut pause = Duration::ZERO;
     loop {
         if is_signaled(&mut stop, pause) {
+            let Followed {
+                driver, progress, ..
+            } = followed;
             drop(progress);
             return interrupted(id, driver.as_ref(), cx);
         }
-        let step = match &mut driver {
-            Some(driver) => drive(driver, &reports, &progress),
-            None => watch(db, id, patience, &reports, &progress),
-        };
-        let step = step.and_then(|step| {
-            if let Progression::Continue { .. } = step
-                && let Some(line) = reports.next(db, id, &progress)?
-            {
-                progress.suspend(|| cx.say(line));
-            }
-            Ok(step)
-        });
-        pause = match step {
-            Ok(Progression::Continue { pause, done }) => {
+        pause = match followed.step(cx) {
+            Ok(None) => break,
+            Ok(Some((pause, done))) => {
                 if done != latest.0 {
                     latest = (done, Instant::now());
                 } else if patience.is_some_and(|most| latest.1.elapsed() >= most) {
-                    drop(progress);
+                    drop(followed);
                     return gave_up(id, patience, cx);
                 }
                 pause
             }
-            Ok(Progression::DriverLost) => {
-                driver = None;
-                progress
-                    .suspend(|| cx.say(format!("another process drives run {id}; watching it")));
-                Duration::ZERO
-            }
-            Ok(Progression::Driven) => {
-                driver = None;
-                Duration::ZERO
-            }
-            Ok(Progression::Ended) => break,
             Err(error) if error.is_unavailable() && !cx.global.no_wait => {
                 if !is_outage_reported {
                     let error = Error::from(error).one_line();
-                    progress.suspend(|| cx.say(format!("waiting for the database: {error}")));
+                    followed.say(format!("waiting for the database: {error}"), cx);
                     is_outage_reported = true;
                 }
                 WATCH_EVERY
             }
             Err(error) => {
-                drop(progress);
+                drop(followed);
                 cx.say(format!(
                     "run {id} has not ended. To see it or to watch it:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
                 ));
@@ -103,60 +119,90 @@ pub(super) fn follow(
             }
         };
     }
-    drop(progress);
+    drop(followed);
     report(id, patience, cx)
 }
 
-fn drive(
-    driver: &mut RunDriver,
-    reports: &Reports,
-    progress: &Progress,
-) -> redrive::Result<Progression> {
-    let step = driver.step()?;
-    match step.status {
-        DriveStatus::Lost => return Ok(Progression::DriverLost),
-        DriveStatus::Ended(_) => return Ok(Progression::Driven),
-        DriveStatus::Running | _ => {}
+impl Followed<'_> {
+    /// Sends letters, or looks how far the run is. Returns the pause until the next step, and a number that grows with
+    /// each letter sent and each outcome; `None`: the run ended, and its outcomes are known or not awaited.
+    fn step(&mut self, cx: &mut Context<'_>) -> redrive::Result<Option<(Duration, u64)>> {
+        if let Some(driver) = &mut self.driver {
+            let step = driver.step()?;
+            match step.status {
+                DriveStatus::Lost => {
+                    let id = self.id;
+                    self.driver = None;
+                    self.say(format!("another process drives run {id}; watching it"), cx);
+                }
+                DriveStatus::Ended(_) => self.driver = None,
+                DriveStatus::Running | _ => {
+                    let done = step.tried + step.recovered + step.died;
+                    self.show(step.tried, step.recovered, step.died, cx)?;
+                    return Ok(Some((step.wait, done)));
+                }
+            }
+        }
+        let is_awaited = |run: &RedriveRun| match run.state {
+            RunState::Running => true,
+            RunState::Finished => self.patience.is_some() && run.still_running > 0,
+            RunState::Unapproved
+            | RunState::Paused
+            | RunState::Halted
+            | RunState::Cancelled
+            | _ => false,
+        };
+        let run = self.db.dlq().runs().get(self.id)?;
+        let Some(run) = run.filter(is_awaited) else {
+            return Ok(None);
+        };
+        self.show(run.tried, run.recovered, run.died(), cx)?;
+        Ok(Some((WATCH_EVERY, run.tried + run.recovered + run.died())))
     }
-    progress.at(step.tried);
-    show(progress, reports, step.recovered, step.died);
-    Ok(Progression::Continue {
-        pause: step.wait,
-        done: step.tried + step.recovered + step.died,
-    })
-}
 
-fn watch(
-    db: &Database,
-    id: RunId,
-    patience: Patience,
-    reports: &Reports,
-    progress: &Progress,
-) -> redrive::Result<Progression> {
-    let Some(run) = db.dlq().runs().get(id)? else {
-        return Ok(Progression::Ended);
-    };
-    let has_ended = run.state == RunState::Finished;
-    let is_awaited = has_ended && patience.is_some() && run.still_running > 0;
-    if run.state != RunState::Running && !is_awaited {
-        return Ok(Progression::Ended);
+    /// Shows the outcomes, or what blocks the jobs, beside the progress bar. Reports both every 10 seconds without a
+    /// terminal, and if something new blocks the jobs.
+    fn show(
+        &mut self,
+        tried: u64,
+        recovered: u64,
+        died: u64,
+        cx: &mut Context<'_>,
+    ) -> redrive::Result<()> {
+        let (runs, (recovered, died)) = (self.db.dlq().runs(), (grouped(recovered), grouped(died)));
+        self.progress.at(tried);
+        if self.blocked_by.is_empty() {
+            let outcomes = format!("{recovered} recovered, {died} died again");
+            self.progress.show(outcomes);
+        }
+        let is_early = |at: Instant| at.elapsed() < REPORT_EVERY;
+        if self.reported_at.is_some_and(is_early) {
+            return Ok(());
+        }
+        let Some(run) = runs.get(self.id)? else {
+            return Ok(());
+        };
+        let blocks = blocks(&runs.blocked(self.id)?);
+        let mut line = outcomes(&run);
+        for block in &blocks {
+            line.extend(["; ", &*block.because]);
+        }
+        let by: Vec<String> = blocks.into_iter().map(|block| block.id).collect();
+        let is_newly_blocked = !by.is_empty() && by != self.blocked_by;
+        if !by.is_empty() {
+            self.progress.show(&*line);
+        }
+        self.blocked_by = by;
+        // Without a terminal there is no bar. The first report would only repeat the command.
+        let is_first = self.reported_at.replace(Instant::now()).is_none();
+        if is_newly_blocked || (!is_first && !self.progress.is_drawn()) {
+            self.say(line, cx);
+        }
+        Ok(())
     }
-    progress.at(run.tried);
-    show(progress, reports, run.recovered, run.died());
-    Ok(Progression::Continue {
-        pause: WATCH_EVERY,
-        done: run.tried + run.recovered + run.died(),
-    })
-}
 
-/// Shows the outcomes beside the progress bar, unless it shows what blocks the jobs.
-fn show(progress: &Progress, reports: &Reports, recovered: u64, died: u64) {
-    if !reports.is_blocked() {
-        progress.show(format!(
-            "{} recovered, {} died again",
-            grouped(recovered),
-            grouped(died)
-        ));
+    fn say(&self, line: String, cx: &mut Context<'_>) {
+        self.progress.suspend(|| cx.say(line));
     }
 }
 
@@ -200,7 +246,7 @@ fn interrupted(id: RunId, driver: Option<&RunDriver>, cx: &mut Context<'_>) -> R
 }
 
 /// Says that no outcome came for too long, and how to continue.
-fn gave_up(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
+fn gave_up(id: RunId, patience: Option<Duration>, cx: &mut Context<'_>) -> Result<Ending> {
     let run = print(id, cx)?;
     let continues = match run.state == RunState::Running {
         true => "workers continue the run",
@@ -213,7 +259,7 @@ fn gave_up(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending
 }
 
 /// Prints the outcomes of a run that ended.
-fn report(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
+fn report(id: RunId, patience: Option<Duration>, cx: &mut Context<'_>) -> Result<Ending> {
     let run = print(id, cx)?;
     let next = match run.state {
         RunState::Unapproved => Some(format!(

@@ -2,7 +2,6 @@
 
 mod validated;
 mod preview;
-mod tolerance;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -14,16 +13,14 @@ use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
 use serde_json::Value;
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
-use super::follow::follow;
+use super::follow::{MaxWait, follow};
 use super::none_matched::{no_letter, none_matched};
-use super::patience::WaitArgs;
 use super::run_report::{run_line, skips};
 use crate::left_out::left_out_json;
 use crate::not_done::{ID, NotDone, states_of};
 use crate::prelude::*;
 use crate::stop::StopSignal;
 use preview::{DryRun, preview};
-use tolerance::ToleranceArgs;
 use validated::{ValidateArgs, Validated};
 
 /// Send dead letters back to their queue as jobs
@@ -62,13 +59,11 @@ pub(super) struct Redrive {
     #[command(flatten)]
     job: JobArgs,
     #[command(flatten)]
-    pace: PaceArgs,
-    #[command(flatten)]
     validation: ValidateArgs,
     #[command(flatten)]
-    tolerance: ToleranceArgs,
+    run: RunArgs,
     #[command(flatten)]
-    wait: WaitArgs,
+    wait: MaxWait,
 }
 
 /// Options of the jobs.
@@ -94,11 +89,11 @@ struct JobArgs {
     force: bool,
 }
 
-/// The pace of a redrive run.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Pace")]
+/// The pace of a redrive run, and when it halts.
+#[derive(Args, Debug, Default, PartialEq, Eq)]
+#[command(next_help_heading = "Run")]
 #[group(skip)]
-struct PaceArgs {
+struct RunArgs {
     /// Letters per second [default: 100].
     #[arg(long, value_name = "N", conflicts_with = "unthrottled")]
     rate: Option<NonZeroU32>,
@@ -112,6 +107,24 @@ struct PaceArgs {
     /// Create the run, let the workers send its letters, and do not wait.
     #[arg(long, conflicts_with = "max_wait")]
     detach: bool,
+    /// Halt the run, and exit with 1, if more than this share of the letters die again
+    /// [default: 10%].
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    tolerate: Option<u8>,
+    /// Halt only after this many outcomes [default: 20]. A canary needs none but its own.
+    #[arg(long, value_name = "N")]
+    sample: Option<NonZeroU32>,
+    /// Send all letters, however many die again.
+    #[arg(long, conflicts_with_all = ["sample", "canary"])]
+    no_halt: bool,
+}
+
+fn percent(text: &str) -> std::result::Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    match number.parse() {
+        Ok(percent @ 0..=100) => Ok(percent),
+        _ => Err("expected a percentage from 0% to 100%".to_owned()),
+    }
 }
 
 impl Redrive {
@@ -144,23 +157,13 @@ impl Redrive {
 
     /// Fails if letters given by id, which are redriven at once, have an option of a run.
     fn check_ids(&self) -> Result<()> {
-        let options = [
-            ("--rate", self.pace.rate.is_some()),
-            ("--unthrottled", self.pace.unthrottled),
-            ("--canary", self.pace.canary.is_some()),
-            ("--detach", self.pace.detach),
-            ("--max-wait", self.wait.is_limited()),
-            (
-                "--tolerate, --sample and --no-halt",
-                self.tolerance.is_given(),
-            ),
-        ];
-        let of_run = options.into_iter().find(|(_, is_given)| *is_given);
-        match of_run.filter(|_| !self.selection.ids().is_empty()) {
-            Some((option, _)) => Err(Error::new(format!(
-                "{option} cannot be used with ids: these letters are redriven at once, without a run"
-            ))),
-            None => Ok(()),
+        let is_run = self.run != RunArgs::default() || self.wait.is_given();
+        match is_run && !self.selection.ids().is_empty() {
+            true => Err(Error::new(
+                "the options of a run, such as --rate and --max-wait, cannot be used with ids: these letters are \
+                 redriven at once, without a run",
+            )),
+            false => Ok(()),
         }
     }
 
@@ -202,15 +205,17 @@ impl Redrive {
     }
 
     fn run_options(&self) -> RunOptions {
-        let rate = match self.pace.unthrottled {
+        let rate = match self.run.unthrottled {
             true => Some(Rate::Unthrottled),
-            false => self.pace.rate.map(Rate::PerSecond),
+            false => self.run.rate.map(Rate::PerSecond),
         };
-        let options = RunOptions::new()
+        RunOptions::new()
             .letters(self.options())
-            .with(self.pace.canary.map(NonZeroU32::get), RunOptions::canary)
-            .with(rate, RunOptions::rate);
-        self.tolerance.apply(options)
+            .with(self.run.canary.map(NonZeroU32::get), RunOptions::canary)
+            .with(rate, RunOptions::rate)
+            .with(self.run.tolerate, RunOptions::tolerate)
+            .with(self.run.sample.map(NonZeroU32::get), RunOptions::sample)
+            .with_flag(self.run.no_halt, RunOptions::never_halt)
     }
 
     fn redrive_ids(&self, validated: Option<&Validated>, cx: &mut Context<'_>) -> Result<Ending> {
@@ -280,7 +285,7 @@ impl Redrive {
             }
         };
         let runs = db.dlq().runs();
-        let created = match self.pace.detach {
+        let created = match self.run.detach {
             true => runs
                 .create(&filter, &options, &operator)?
                 .map(|run| (run, None)),
@@ -298,6 +303,7 @@ impl Redrive {
         match driver {
             Some(_) => {
                 let patience = self.wait.patience(self.job.delay);
+                let patience = (!cx.global.no_wait).then_some(patience);
                 follow(run.id, driver, patience, stop, cx)
             }
             None => report_detached(&run, cx),

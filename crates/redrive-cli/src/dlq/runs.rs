@@ -5,8 +5,7 @@ mod show;
 use redrive::Operator;
 use redrive::dlq::runs::{RedriveRun, RunChange, RunId, RunState, Runs};
 
-use super::follow::follow;
-use super::patience::{MaxWait, WaitArgs};
+use super::follow::{MaxWait, follow};
 use super::run_report::{queue_and_conditions, run_line, skips};
 use crate::prelude::*;
 use crate::stop::StopSignal;
@@ -63,7 +62,7 @@ pub(crate) struct ResumeRun {
     #[command(flatten)]
     change: ChangeRun,
     #[command(flatten)]
-    wait: WaitArgs,
+    wait: MaxWait,
     /// Let the workers drive the run, and do not wait.
     #[arg(long, conflicts_with = "max_wait")]
     detach: bool,
@@ -80,7 +79,7 @@ pub(crate) struct WatchRun {
     /// The id of the run.
     id: RunId,
     #[command(flatten)]
-    limit: MaxWait,
+    wait: MaxWait,
 }
 
 /// A call that changes a run.
@@ -145,7 +144,7 @@ impl ResumeRun {
                 cx.say(format!("another process drives run {id}; watching it"));
             }
             let delay = db.dlq().runs().get(id)?.and_then(|run| run.delay);
-            let patience = self.wait.patience(delay);
+            let patience = (!cx.global.no_wait).then(|| self.wait.patience(delay));
             return follow(id, driver, patience, StopSignal::listen()?, cx);
         }
         match change {
@@ -161,7 +160,7 @@ impl WatchRun {
         let db = cx.database()?;
         match db.dlq().runs().get(self.id)? {
             Some(run) => {
-                let patience = Some(self.limit.patience(run.delay));
+                let patience = Some(self.wait.patience(run.delay));
                 follow(self.id, None, patience, StopSignal::listen()?, cx)
             }
             None => no_run(self.id, cx),
