@@ -1,5 +1,9 @@
 //! A command that changes letters or jobs in bulk: a dry run, or the change in batches and its report.
 
+use redrive::JobId;
+use redrive::dlq::{Edited, ValidationError};
+use serde_json::Value;
+
 use crate::batches::{Batches, GoOn};
 use crate::left_out::{LeftOut, left_out_json, write_left_out};
 use crate::not_done::NotDone;
@@ -28,13 +32,15 @@ pub(crate) struct Changed {
     /// What became of each job, if they were given by id.
     pub(crate) lines: Vec<String>,
     pub(crate) not_done: NotDone,
+    /// What an edit did, whose counts the report has too.
+    pub(crate) edited: Option<Edited>,
 }
 
 impl From<NotDone> for Changed {
     fn from(not_done: NotDone) -> Changed {
         Changed {
-            lines: Vec::new(),
             not_done,
+            ..Changed::default()
         }
     }
 }
@@ -60,31 +66,58 @@ where
     pub(crate) fn run(self, cx: &mut Context<'_>) -> Result<Ending> {
         let (found, batches) = (self.found, self.batches);
         if let Some(to_act) = self.to_act {
-            found.show(&batches, &to_act, cx)?;
+            match cx.global.json {
+                true => json_line(cx.out, &found.json(&batches))?,
+                false if found.matching == 0 => {}
+                false => found.show(&batches, &to_act, |_| Ok(()), cx)?,
+            }
             return match found.matching {
                 0 => (self.none)(cx),
                 _ => Ok(Ending::of(found.affected > 0)),
             };
         }
         let ended = batches.run(found.affected, cx, self.act)?;
-        let Changed { lines, not_done } = &ended.result;
+        let Changed {
+            lines,
+            not_done,
+            edited,
+        } = &ended.result;
         // One that changes later, because it runs, counts too.
         let done = ended.so_far.done.max(lines.len() as u64);
+        let unchanged = edited.as_ref().map_or(0, |edited| edited.unchanged);
+        let refused = edited
+            .as_ref()
+            .map_or(&[][..], |edited| edited.refused.as_slice());
+        let invalid: u64 = refused.iter().map(|error| error.letters).sum();
         let (noun, names) = (batches.noun, format!("{}s", batches.noun));
         if cx.global.json {
             let mut skipped = left_out_json(&names, &found.left_out);
             skipped.extend(not_done.json(&names));
-            json_line(cx.out, &batches.line(done, skipped, ended.so_far.audit))?;
-        } else if found.matching > 0 || !not_done.0.is_empty() {
-            match lines.is_empty() {
-                true => writeln!(cx.out, "{}", batches.text(done))?,
-                false => writeln!(cx.out, "{}", lines.join("\n"))?,
+            let mut line = batches.line(done, skipped, ended.so_far.audit);
+            if edited.is_some() {
+                line["unchanged"] = unchanged.into();
+                line["invalid"] = invalid.into();
+                line["errors"] = refused.iter().map(|of| error_json(noun, of)).collect();
             }
+            json_line(cx.out, &line)?;
+        } else if found.matching > 0 || !not_done.0.is_empty() {
+            let mut text = match lines.is_empty() {
+                true => batches.text(done),
+                false => lines.join("\n"),
+            };
+            for (count, name) in [(unchanged, "unchanged"), (invalid, "invalid")] {
+                if count > 0 {
+                    text.extend([", ", &*grouped(count), " ", name]);
+                }
+            }
+            writeln!(cx.out, "{text}")?;
             write_left_out(noun, &found.left_out, cx)?;
+            print_errors(noun, refused, cx)?;
         }
         not_done.say(noun, batches.participle, cx);
-        let ending = ended.or_stopped(Ending::of(not_done.0.is_empty()), cx)?;
-        match (ending, done, found.matching) {
+        let is_all = not_done.0.is_empty() && invalid == 0;
+        let ending = ended.or_stopped(Ending::of(is_all), cx)?;
+        match (ending, done + unchanged, found.matching) {
             (Ending::Done, 0, 0) => (self.none)(cx),
             (Ending::Done, 0, _) if found.left_out.is_empty() => cx.nothing(format!(
                 "no {noun} was {}: those that matched have changed or are locked",
@@ -107,35 +140,63 @@ impl Found {
         }
     }
 
-    /// Prints the numbers. As text, and if something matches, also those left out, some of those that
-    /// would change, and the command that acts.
+    /// The numbers as one line of JSON.
+    pub(crate) fn json(&self, Batches { noun, action, .. }: &Batches) -> Value {
+        let names = format!("{noun}s");
+        let skipped = left_out_json(&names, &self.left_out);
+        json!({
+            "dry_run": true, "action": action, names: self.affected, "matching": self.matching,
+            "skipped": skipped,
+        })
+    }
+
+    /// Prints the numbers, those left out, details, some of those that would change, and the words that act.
     pub(crate) fn show(
         &self,
-        Batches { noun, action, .. }: &Batches,
+        batches: &Batches,
         to_act: &[&str],
+        details: impl FnOnce(&mut Context<'_>) -> Result<()>,
         cx: &mut Context<'_>,
     ) -> Result<()> {
-        if cx.global.json {
-            let names = format!("{noun}s");
-            let skipped = left_out_json(&names, &self.left_out);
-            let line = json!({
-                "dry_run": true, "action": action, &*names: self.affected, "matching": self.matching,
-                "skipped": skipped,
-            });
-            return json_line(cx.out, &line);
-        }
-        if self.matching == 0 {
-            return Ok(());
-        }
         writeln!(cx.out, "{}\n", self.heading)?;
-        write_left_out(noun, &self.left_out, cx)?;
-        if self.affected > 0 {
-            if let Some(sample) = &self.sample {
-                sample.write(cx.out)?;
-                writeln!(cx.out)?;
-            }
-            cx.propose(to_act)?;
+        write_left_out(batches.noun, &self.left_out, cx)?;
+        details(cx)?;
+        if self.affected == 0 {
+            let participle = batches.participle;
+            let nothing = format!("Nothing was changed, and nothing would be {participle}.");
+            return Ok(writeln!(cx.out, "{nothing}")?);
         }
-        Ok(())
+        if let Some(sample) = &self.sample {
+            sample.write(cx.out)?;
+            writeln!(cx.out)?;
+        }
+        cx.propose(to_act).map(drop)
     }
+}
+
+/// Prints the errors of letters or jobs, most frequent first.
+pub(crate) fn print_errors(
+    noun: &str,
+    errors: &[ValidationError],
+    cx: &mut Context<'_>,
+) -> Result<()> {
+    for error in errors {
+        let (letters, sample) = (grouped(error.letters), one_line(&error.sample));
+        writeln!(cx.out, "\n{letters:>9}  {sample}")?;
+        let ids: Vec<String> = error.ids.iter().map(ToString::to_string).collect();
+        let more = match error.letters > error.ids.len() as u64 {
+            true => " ...",
+            false => "",
+        };
+        writeln!(cx.out, "{:>9}  {noun}s {}{more}", "", ids.join(" "))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn error_json(noun: &str, error: &ValidationError) -> Value {
+    let ids: Vec<i64> = error.ids.iter().copied().map(JobId::get).collect();
+    json!({
+        "error": error.message, "example": error.sample, format!("{noun}s"): error.letters,
+        "ids": ids,
+    })
 }

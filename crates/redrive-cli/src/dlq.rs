@@ -19,7 +19,6 @@ mod protection;
 mod validate;
 mod payload_edit;
 mod edit_preview;
-mod edit_report;
 mod edit;
 mod deliver;
 mod export;
@@ -33,7 +32,6 @@ use crate::prelude::*;
 use state_change::{DISCARD, MoveLetters, REOPEN};
 
 pub(crate) use edit_preview::Preview;
-pub(crate) use edit_report::report_edit;
 pub(crate) use none_matched::{missing_queue, none_in};
 pub(crate) use payload_edit::{GivenEdit, PayloadEdit};
 pub(crate) use retention::{EVERY_QUEUE, rule_json};

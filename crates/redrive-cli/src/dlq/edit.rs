@@ -8,7 +8,6 @@ use redrive::JobId;
 use redrive::dlq::{LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
-use super::edit_report::report_edit;
 use super::payload_edit::{GivenEdit, PayloadEdit};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found};
@@ -116,21 +115,31 @@ impl Edit {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = &cx.database()?;
-        let (total, operator) = (self.editable(filter, db)?, self.selection.operator());
+        let letters = self.editable(filter, db)?;
+        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+            let (dlq, operator) = (db.dlq(), self.selection.operator());
+            let done = dlq.edit_while(filter, &given.edit, &operator, |so_far| {
+                let edited = SoFar::of(so_far.edited.len(), so_far.audit);
+                go_on(edited.and_unchanged(so_far.unchanged))
+            })?;
+            let refused: u64 = done.refused.iter().map(|error| error.letters).sum();
+            let tried = done.edited.len() as u64 + done.unchanged + refused;
+            let left = self.selection.left(tried);
+            Ok(Changed {
+                not_done: NotDone::letters(&done.skipped, &EDITABLE, filter, left, db),
+                edited: Some(done),
+                ..Changed::default()
+            })
+        };
         let _interrupt = given.interrupt()?;
-        let ended = EDIT.run(total, cx, |go_on| {
-            db.dlq()
-                .edit_while(filter, &given.edit, &operator, |so_far| {
-                    let edited = SoFar::of(so_far.edited.len(), so_far.audit);
-                    go_on(edited.and_unchanged(so_far.unchanged))
-                })
-        })?;
-        let done = &ended.result;
-        let refused: u64 = done.refused.iter().map(|error| error.letters).sum();
-        let tried = done.edited.len() as u64 + done.unchanged + refused;
-        let left = self.selection.left(tried);
-        let not_done = NotDone::letters(&done.skipped, &EDITABLE, filter, left, db);
-        report_edit(&EDIT, &ended, &[], &not_done, Some(NONE_EDITABLE), cx)
+        Change {
+            batches: EDIT,
+            to_act: None,
+            found: Found::all(letters, ""),
+            act,
+            none: |cx: &mut Context<'_>| cx.nothing(NONE_EDITABLE),
+        }
+        .run(cx)
     }
 
     /// Counts the letters that can be edited.

@@ -9,19 +9,27 @@ use std::time::Duration;
 use clap::ArgGroup;
 use redrive::JobId;
 use redrive::dlq::runs::{CreatedRun, Rate, RunOptions, RunState};
-use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
-use serde_json::Value;
+use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Skip};
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use super::follow::{MaxWait, follow};
 use super::none_matched::{no_letter, none_matched};
 use super::run_report::{run_line, skips};
+use crate::batches::{Batches, Undo};
 use crate::left_out::left_out_json;
 use crate::not_done::{ID, NotDone, states_of};
 use crate::prelude::*;
 use crate::stop::StopSignal;
 use preview::{DryRun, preview};
 use validated::{ValidateArgs, Validated};
+
+const REDRIVE: Batches = Batches {
+    noun: "letter",
+    action: "redrive",
+    progressive: "redriving",
+    participle: "redriven",
+    undo: Undo::None,
+};
 
 /// Send dead letters back to their queue as jobs
 ///
@@ -261,7 +269,12 @@ impl Redrive {
         not_done.0.extend(skipped.iter().map(why).chain(locked.0));
         let mut skipped = left_out_json("letters", &invalid);
         skipped.extend(not_done.json("letters"));
-        report(&done, &skipped, cx)?;
+        let redriven = done.redriven.len() as u64;
+        let mut line = REDRIVE.json(redriven);
+        line["skipped"] = skipped.into();
+        line["unserved"] = json!(unserved_json(&done.blocked.unserved));
+        line["gated"] = json!(gated_json(&done.blocked.gated));
+        cx.print(&line, REDRIVE.text(redriven))?;
         not_done.say("letter", "redriven", cx);
         warn_blocked(&done.blocked, cx);
         Ok(Ending::of(invalid.is_empty() && not_done.0.is_empty()))
@@ -324,20 +337,5 @@ fn report_detached(run: &CreatedRun, cx: &mut Context<'_>) -> Result<Ending> {
     cx.print(
         &run_line(&stored, &skips(&stored, db)?, None),
         format!("created run {id} of {letters}; {who}: {Me} dlq runs {verb} {id}"),
-    )
-}
-
-fn report(done: &Redriven, skipped: &[Value], cx: &mut Context<'_>) -> Result<Ending> {
-    let redriven = done.redriven.len() as u64;
-    cx.print(
-        &json!({
-            "action": "redrive",
-            "dry_run": false,
-            "letters": redriven,
-            "skipped": skipped,
-            "unserved": unserved_json(&done.blocked.unserved),
-            "gated": gated_json(&done.blocked.gated),
-        }),
-        format!("{} redriven", counted(redriven, "letter")),
     )
 }

@@ -6,7 +6,8 @@ use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
 
 use super::none_matched::{no_letter, none_matched};
-use super::validators::{ValidatorArgs, error_json, print_errors};
+use super::validators::ValidatorArgs;
+use crate::bulk::{error_json, print_errors};
 use crate::not_done::NotDone;
 use crate::prelude::*;
 

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::JobId;
-use redrive::dlq::{Letter, ValidationError, Validators};
+use redrive::dlq::{Letter, Validators};
 use serde_json::Value;
 
 use crate::ndjson::{read_text, shown};
@@ -86,36 +85,5 @@ fn schema_check(
                 path => format!("{path}: {}", error.masked()),
             }),
         }
-    })
-}
-
-/// Prints validation errors, most frequent first.
-pub(super) fn print_errors(
-    noun: &str,
-    errors: &[ValidationError],
-    cx: &mut Context<'_>,
-) -> Result<()> {
-    for error in errors {
-        writeln!(
-            cx.out,
-            "\n{:>9}  {}",
-            grouped(error.letters),
-            one_line(&error.sample)
-        )?;
-        let ids: Vec<String> = error.ids.iter().map(ToString::to_string).collect();
-        let more = match error.letters > error.ids.len() as u64 {
-            true => " ...",
-            false => "",
-        };
-        writeln!(cx.out, "{:>9}  {noun}s {}{more}", "", ids.join(" "))?;
-    }
-    Ok(())
-}
-
-pub(super) fn error_json(noun: &str, error: &ValidationError) -> Value {
-    let ids: Vec<i64> = error.ids.iter().copied().map(JobId::get).collect();
-    json!({
-        "error": error.message, "example": error.sample, format!("{noun}s"): error.letters,
-        "ids": ids,
     })
 }

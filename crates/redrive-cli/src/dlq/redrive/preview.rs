@@ -2,12 +2,13 @@
 
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Skip};
 
+use super::REDRIVE;
 use super::validated::Validated;
+use crate::bulk::{Found, error_json, print_errors};
 use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
-use crate::dlq::validators::{error_json, print_errors};
-use crate::left_out::{LeftOut, left_out_json, matching, redacted_include, write_left_out};
+use crate::left_out::{LeftOut, matching, redacted_include};
 use crate::prelude::*;
 
 /// How many groups are shown.
@@ -30,7 +31,7 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
     let db = &cx.database()?;
     let filter = dry_run.selection.letters()?;
     let mut preview = db.dlq().preview_redrive(&filter, &dry_run.options)?;
-    let mut left_out_lines = Vec::new();
+    let (mut not_valid, mut errors) = (Vec::new(), &[][..]);
     if let Some(validated) = dry_run.validated {
         let passing = LetterFilter::new().ids(validated.passing.iter().copied());
         let of_passing = db.dlq().preview_redrive(&passing, &dry_run.options)?;
@@ -39,71 +40,55 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
         states.retain(|left_out| left_out.state.is_some());
         preview = of_passing;
         preview.left_out.extend(states);
-        left_out_lines = validated.left_out();
+        not_valid = validated.left_out();
+        errors = &validated.validation.errors;
     }
-    let matching_letters = db.dlq().count(&filter.within(dry_run.states))?.letters;
-    let affected = preview.letters();
-    left_out_lines.extend(left_out(&preview));
-    let left_out = left_out_lines;
-    if cx.global.json {
-        json_line(
-            cx.out,
-            &json!({
-                "dry_run": true,
-                "action": "redrive",
-                "letters": affected,
-                "matching": matching_letters,
-                "skipped": left_out_json("letters", &left_out),
-                "errors": dry_run.validated.iter().flat_map(|validated| {
-                    let errors = validated.validation.errors.iter();
-                    errors.map(|error| error_json("letter", error))
-                }).collect::<Vec<_>>(),
-                "groups": preview.groups.iter().map(|of| {
-                    json!(object!(of => group, queue, kind, error_class, title, letters))
-                }).collect::<Vec<_>>(),
-                "unserved": unserved_json(&preview.blocked.unserved),
-                "gated": gated_json(&preview.blocked.gated),
-                "overlapping": preview.overlapping.iter().map(|of| {
-                    json!(object!(of => run, letters))
-                }).collect::<Vec<_>>(),
-            }),
-        )?;
-    } else if matching_letters > 0 {
-        writeln!(
-            cx.out,
-            "{}; {} would be redriven.\n",
-            matching(
-                matching_letters,
-                &format!("{} letter", words(dry_run.states))
-            ),
-            grouped(affected)
-        )?;
-        write_left_out("letter", &left_out, cx)?;
-        if let Some(validated) = dry_run.validated.filter(|of| of.validation.failed > 0) {
-            writeln!(cx.out, "Validation errors:")?;
-            print_errors("letter", &validated.validation.errors, cx)?;
-            writeln!(cx.out)?;
-        }
-        write_groups(&preview, cx)?;
-        if preview.sample.is_empty() {
-            writeln!(
-                cx.out,
-                "Nothing was changed, and nothing would be redriven."
-            )?;
-        } else {
+    let matches = db.dlq().count(&filter.within(dry_run.states))?.letters;
+    let states = words(dry_run.states);
+    let sample = match preview.sample.is_empty() {
+        true => Vec::new(),
+        false => {
             let sample = LetterFilter::new().ids(preview.sample.iter().copied());
-            letter_table(&db.dlq().list(&sample)?).write(cx.out)?;
-            writeln!(cx.out)?;
-            cx.propose(&dry_run.to_act)?;
+            db.dlq().list(&sample)?
         }
+    };
+    let found = Found {
+        matching: matches,
+        affected: preview.letters(),
+        left_out: not_valid.into_iter().chain(left_out(&preview)).collect(),
+        heading: format!(
+            "{}; {} would be redriven.",
+            matching(matches, &format!("{states} letter")),
+            grouped(preview.letters())
+        ),
+        sample: Some(letter_table(&sample)),
+    };
+    if cx.global.json {
+        let groups = preview.groups.iter();
+        let groups =
+            groups.map(|of| json!(object!(of => group, queue, kind, error_class, title, letters)));
+        let runs = preview.overlapping.iter();
+        let mut line = found.json(&REDRIVE);
+        line["errors"] = errors.iter().map(|of| error_json("letter", of)).collect();
+        line["groups"] = groups.collect();
+        line["unserved"] = json!(unserved_json(&preview.blocked.unserved));
+        line["gated"] = json!(gated_json(&preview.blocked.gated));
+        line["overlapping"] = runs.map(|of| json!(object!(of => run, letters))).collect();
+        json_line(cx.out, &line)?;
+    } else if matches > 0 {
+        let details = |cx: &mut Context<'_>| {
+            if !errors.is_empty() {
+                writeln!(cx.out, "Validation errors:")?;
+                print_errors("letter", errors, cx)?;
+                writeln!(cx.out)?;
+            }
+            write_groups(&preview, cx)
+        };
+        found.show(&REDRIVE, &dry_run.to_act, details, cx)?;
     }
     warn_blocked(&preview.blocked, cx);
     warn_overlapping(&preview.overlapping, cx);
-    Ok(match (matching_letters, affected) {
-        (0, _) => None,
-        (_, 0) => Some(Ending::NothingMatched),
-        _ => Some(Ending::Done),
-    })
+    Ok((matches > 0).then(|| Ending::of(found.affected > 0)))
 }
 
 fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {

@@ -7,14 +7,23 @@ use redrive::JobId;
 use redrive::admin::{JobFilter, JobState};
 
 use super::show::live;
-use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{GivenEdit, PayloadEdit, Preview, report_edit};
+use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::bulk::{Change, Changed, Found};
+use crate::dlq::{GivenEdit, PayloadEdit, Preview};
 use crate::left_out::{LeftOut, write_left_out};
 use crate::not_done::{NotDone, Why, beyond_limit};
 use crate::prelude::*;
 
 /// Why an edit changed nothing.
 const NONE_WAITING: &str = "no waiting job matches";
+
+const EDIT: Batches = Batches {
+    noun: "job",
+    action: "edit",
+    progressive: "editing",
+    participle: "edited",
+    undo: Undo::None,
+};
 
 /// Change the payloads of waiting jobs
 ///
@@ -71,30 +80,41 @@ impl EditJobs {
     /// Edits the jobs in batches, until a signal arrives.
     fn edit(&self, filter: &JobFilter, given: &GivenEdit, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
-        let jobs = db.admin().jobs();
-        let has_ids = !self.selection.ids().is_empty();
-        // Each job given by id has a line of its own.
-        let left_out = match has_ids {
-            true => Vec::new(),
-            false => self.left_out(db)?,
+        let count = db.admin().jobs().count(filter)?;
+        let found = Found {
+            matching: count.jobs(),
+            affected: self.selection.limited(count.waiting()),
+            // Each job given by id has a line of its own.
+            left_out: match self.selection.ids().is_empty() {
+                true => self.left_out(db)?,
+                false => Vec::new(),
+            },
+            ..Found::default()
         };
-        let batches = Batches {
-            noun: "job",
-            action: "edit",
-            progressive: "editing",
-            participle: "edited",
-            undo: Undo::None,
-        };
-        let total = self.selection.limited(jobs.count(filter)?.waiting());
-        let operator = self.selection.operator();
         let _interrupt = given.interrupt()?;
-        let ended = batches.run(total, cx, |go_on| {
-            jobs.edit_while(filter, &given.edit, &operator, |so_far| {
-                let edited = SoFar::of(so_far.edited.len(), None);
-                go_on(edited.and_unchanged(so_far.unchanged))
-            })
+        Change {
+            batches: EDIT,
+            to_act: None,
+            found,
+            act: |go_on: GoOn<'_>| self.act(filter, given, go_on, db),
+            none: |cx: &mut Context<'_>| cx.nothing(NONE_WAITING),
+        }
+        .run(cx)
+    }
+
+    /// Edits the jobs, and finds out why others did not change.
+    fn act(
+        &self,
+        filter: &JobFilter,
+        given: &GivenEdit,
+        go_on: GoOn<'_>,
+        db: &Database,
+    ) -> redrive::Result<Changed> {
+        let (jobs, operator) = (db.admin().jobs(), self.selection.operator());
+        let done = jobs.edit_while(filter, &given.edit, &operator, |so_far| {
+            let edited = SoFar::of(so_far.edited.len(), None);
+            go_on(edited.and_unchanged(so_far.unchanged))
         })?;
-        let (done, jobs) = (&ended.result, self.selection.jobs()?);
         let changed = || {
             let cause = "a worker claimed it or another operator changed it";
             ("changed", cause.to_owned())
@@ -108,7 +128,7 @@ impl EditJobs {
             if done.edited.contains(&id) {
                 continue;
             }
-            match live(id, &jobs, db) {
+            match live(id, filter, db) {
                 Err(why) => _ = whys.insert(id, why),
                 Ok(job) if job.state == JobState::Leased => {
                     _ = whys.insert(id, ("leased", "a worker runs it".to_owned()));
@@ -119,8 +139,10 @@ impl EditJobs {
                 Ok(_) => {}
             }
         }
-        let not_done = NotDone(whys.into_iter().collect());
-        let none = (!has_ids).then_some(NONE_WAITING);
-        report_edit(&batches, &ended, &left_out, &not_done, none, cx)
+        Ok(Changed {
+            not_done: NotDone(whys.into_iter().collect()),
+            edited: Some(done),
+            ..Changed::default()
+        })
     }
 }
