@@ -149,7 +149,7 @@ fn a_bulk_command_that_matches_nothing_answers_with_0_and_says_why() {
         ("dlq deliver orders --exec true", "letters"),
         ("dlq archive restore orders", "letters"),
         ("dlq archive delete orders", "letters"),
-        ("dlq groups ack class=Nothing", "letters"),
+        ("dlq groups ack class=Nothing", "groups"),
         ("redact apply orders", "letters"),
         ("job cancel orders", "jobs"),
         ("job edit orders --merge {}", "jobs"),

@@ -1,12 +1,12 @@
 //! Changes to failure groups: their state, note and owner.
 
-use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
-use serde_json::Value;
+use redrive::dlq::{FailureGroup, GroupFilter, GroupId, GroupState, LetterFilter};
 
 use super::matching::{self, MAX_GROUPS, matching};
 use super::show::not_found;
-use crate::batches::{Batches, Undo};
-use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
+use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::bulk::{Change, Changed, Found};
+use crate::dlq::group::{self, MatchingGroup, group_json, group_table, waiting};
 use crate::prelude::*;
 use crate::selection::is_condition;
 
@@ -28,60 +28,75 @@ pub(super) struct ChangeGroup {
 impl ChangeGroup {
     pub(super) fn run(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
         let ids: Option<Vec<GroupId>> = self.groups.iter().map(|id| id.parse().ok()).collect();
-        let (db, by_id) = (&cx.database()?, ids.is_some());
+        let db = &cx.database()?;
         let groups = match &ids {
             Some(ids) => by_ids(ids, db)?,
             None => self.matching(state, db)?,
         };
-        let is_dry_run = self.confirm.dry_run || !(self.confirm.yes || by_id);
-        if groups.is_empty() && !by_id {
-            if cx.global.json {
-                cx.json(&preview_json(state, &groups, is_dry_run))?;
-            }
-            return cx.nothing(format!(
-                "no group that is not {state} has letters that match"
-            ));
+        let is_missing = |id: &&GroupId| groups.iter().all(|of| of.group.id != **id);
+        if let Some(missing) = ids.iter().flatten().find(is_missing) {
+            return not_found(*missing, cx);
         }
-        if !by_id && groups.len() as u64 >= MAX_GROUPS {
+        let count = groups.len() as u64;
+        if ids.is_none() && count >= MAX_GROUPS {
             let most = grouped(MAX_GROUPS);
             cx.say(format!(
                 "{most} groups at a time; repeat the command for the others"
             ));
         }
-        let mut ending = Ending::Done;
-        for id in ids.into_iter().flatten() {
-            if !groups.iter().any(|of| of.group.id == id) {
-                ending = not_found(id, cx)?;
+        let is_dry_run = self.confirm.dry_run || !(self.confirm.yes || ids.is_some());
+        // Groups given by id are only shown with --dry-run.
+        let to_act = ids.is_none().then(|| self.confirm.to_act());
+        let letters = groups.iter().map(|matching| matching.letters).sum();
+        Change {
+            batches: Batches {
+                noun: "group",
+                action: state.as_str(),
+                progressive: "changing groups",
+                participle: state.as_str(),
+                undo: Undo::None,
+            },
+            to_act: is_dry_run.then(|| to_act.into_iter().collect()),
+            found: Found {
+                matching: count,
+                affected: count,
+                heading: format!(
+                    "{} with {} would be {state}.",
+                    counted(count, "group"),
+                    counted(letters, "letter")
+                ),
+                sample: Some(group_table(&groups[..groups.len().min(SHOWN)])),
+                ..Found::default()
+            },
+            act: |go_on: GoOn<'_>| self.act(state, &groups, go_on, db),
+            none: |cx: &mut Context<'_>| {
+                cx.nothing(format!(
+                    "no group that is not {state} has letters that match"
+                ))
+            },
+        }
+        .run(cx)
+    }
+
+    fn act(
+        &self,
+        state: GroupState,
+        groups: &[MatchingGroup],
+        go_on: GoOn<'_>,
+        db: &Database,
+    ) -> redrive::Result<Changed> {
+        let (operator, of_db) = (self.confirm.reason.operator(), db.dlq().groups());
+        let mut changed = Changed::default();
+        for (place, MatchingGroup { group, .. }) in groups.iter().enumerate() {
+            of_db.set_state(group.id, state, &operator)?;
+            changed
+                .lines
+                .extend(of_db.get(group.id)?.as_ref().map(line));
+            if go_on(SoFar::of(place + 1, None)).is_break() {
+                break;
             }
         }
-        if is_dry_run {
-            let to_act = (!by_id).then(|| self.confirm.to_act());
-            return Ok(ending.and(preview(state, &groups, to_act.as_slice(), cx)?));
-        }
-        let operator = self.confirm.reason.operator();
-        let batches = Batches {
-            noun: "group",
-            action: "change",
-            progressive: "changing groups",
-            participle: state.as_str(),
-            undo: Undo::None,
-        };
-        let mut changed = Vec::new();
-        let ended = batches.run(groups.len() as u64, cx, |go_on| {
-            for MatchingGroup { group, .. } in &groups {
-                let exists = db.dlq().groups().set_state(group.id, state, &operator)?;
-                changed.push((group.id, exists));
-                if go_on((changed.len() as u64).into()).is_break() {
-                    break;
-                }
-            }
-            Ok(())
-        });
-        // An error at a later one leaves these changed.
-        for (id, exists) in changed {
-            ending = ending.and(report(exists, id, cx)?);
-        }
-        ended?.or_stopped(ending, cx)
+        Ok(changed)
     }
 
     /// The groups whose letters meet the conditions.
@@ -117,43 +132,6 @@ fn by_ids(ids: &[GroupId], db: &Database) -> Result<Vec<MatchingGroup>> {
     Ok(groups)
 }
 
-/// Shows the groups that would change.
-fn preview(
-    state: GroupState,
-    groups: &[MatchingGroup],
-    to_act: &[&str],
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
-    if cx.global.json {
-        return cx.json(&preview_json(state, groups, true));
-    }
-    if groups.is_empty() {
-        return Ok(Ending::NothingMatched);
-    }
-    group_table(&groups[..groups.len().min(SHOWN)]).write(cx.out)?;
-    let more = groups.len().saturating_sub(SHOWN) as u64;
-    if more > 0 {
-        writeln!(cx.out, "and {} more", counted(more, "group"))?;
-    }
-    let letters = groups.iter().map(|matching| matching.letters).sum();
-    writeln!(
-        cx.out,
-        "\n{} with {} would be {state}.",
-        counted(groups.len() as u64, "group"),
-        counted(letters, "letter")
-    )?;
-    cx.propose(to_act)
-}
-
-fn preview_json(state: GroupState, groups: &[MatchingGroup], is_dry_run: bool) -> Value {
-    let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
-    let ids = groups.iter().map(|matching| matching.group.id.get());
-    json!({
-        "dry_run": is_dry_run, "state": state.as_str(), "groups": ids.collect::<Vec<_>>(),
-        "letters": letters,
-    })
-}
-
 /// Set the note or the owner of a failure group
 #[derive(Args, Debug)]
 #[command(before_help = "\
@@ -176,25 +154,22 @@ impl SetGroup {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (db, id, operator) = (cx.database()?, self.group, operator::current(None));
         let (note, owner) = (self.note.as_deref(), self.owner.as_deref());
-        let exists = db.dlq().groups().describe(id, note, owner, &operator)?;
-        report(exists, id, cx)
+        db.dlq().groups().describe(id, note, owner, &operator)?;
+        match db.dlq().groups().get(id)? {
+            Some(group) => cx.print(&group_json(&group, waiting(&group)), line(&group)),
+            None => not_found(id, cx),
+        }
     }
 }
 
-/// Prints the new state of the group.
-fn report(exists: bool, id: GroupId, cx: &mut Context<'_>) -> Result<Ending> {
-    let db = &cx.database()?;
-    let Some(group) = db.dlq().groups().get(id)?.filter(|_| exists) else {
-        return not_found(id, cx);
-    };
+/// The state of a group, and who owns it.
+fn line(group: &FailureGroup) -> String {
     let owner = group.owner.as_ref();
     let owner = owner.map(|owner| format!(", owned by {}", one_line(owner)));
-    cx.print(
-        &group_json(&group, waiting(&group)),
-        format!(
-            "group {id} is {}{}",
-            state(&group),
-            owner.unwrap_or_default()
-        ),
+    format!(
+        "group {} is {}{}",
+        group.id,
+        group::state(group),
+        owner.unwrap_or_default()
     )
 }
