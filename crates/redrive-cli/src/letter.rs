@@ -2,18 +2,17 @@
 
 mod timeline;
 mod json;
-mod next;
 
 use std::io::Write;
 
 use redrive::HeldGroup;
 use redrive::dlq::runs::LetterRun;
-use redrive::dlq::{AttemptRecord, Letter};
+use redrive::dlq::{AttemptRecord, Letter, LetterState};
 
 use crate::prelude::*;
 use crate::terminal::{Style, write_labelled};
 
-pub(crate) use json::{attempt_lines, letter_line, skip_reason, whole_letter_line};
+pub(crate) use json::{archived_line, attempt_lines, letter_line, skip_reason, whole_letter_line};
 
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
@@ -69,12 +68,25 @@ pub(crate) fn print_letter(
     Ok(())
 }
 
-/// Prints the commands to type next.
+/// Prints the commands to type next, by the state of the letter.
 pub(crate) fn print_next(letter: &Letter, cx: &mut Context<'_>) -> Result<()> {
-    let commands = next::commands(letter);
-    if !commands.is_empty() {
-        writeln!(cx.out, "\n{}", Style::of_stdout().heading("Next:"))?;
-    }
+    let (id, group) = (letter.id, letter.group);
+    let commands = match letter.state {
+        LetterState::Open => vec![
+            format!("{Me} dlq list group={group}"),
+            format!("{Me} dlq redrive {id}"),
+            format!("{Me} dlq discard {id} --reason TEXT"),
+        ],
+        LetterState::Quarantined => vec![
+            format!("{Me} dlq list group={group} state=quarantined"),
+            format!("{Me} dlq redrive {id} --force --reason TEXT"),
+            format!("{Me} dlq discard {id} --reason TEXT"),
+        ],
+        LetterState::Redriving => vec![format!("{Me} job show {id}")],
+        LetterState::Discarded => vec![format!("{Me} dlq reopen {id}")],
+        LetterState::Recovered | _ => return Ok(()),
+    };
+    writeln!(cx.out, "\n{}", Style::of_stdout().heading("Next:"))?;
     for command in commands {
         cx.print_command(&command)?;
     }

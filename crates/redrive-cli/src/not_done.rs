@@ -127,7 +127,7 @@ pub(crate) fn unknown(error: impl Into<Error>) -> Why {
 }
 
 /// The states of letters, of those that exist and match.
-pub(crate) fn states_of(
+fn states_of(
     filter: &LetterFilter,
     ids: &[JobId],
     db: &Database,

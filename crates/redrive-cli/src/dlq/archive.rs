@@ -5,7 +5,7 @@ mod change;
 use redrive::JobId;
 use redrive::dlq::{ArchivedLetter, LetterFilter};
 
-use crate::letter::{letter_line, print_letter};
+use crate::letter::{archived_line, print_letter};
 use crate::ndjson::CaptureLine;
 use crate::not_done::{Why, unknown};
 use crate::prelude::*;
@@ -77,21 +77,6 @@ fn not_taken<'a>(ids: &'a [JobId], db: &'a Database) -> impl Iterator<Item = (Jo
         };
         (*id, (reason, cause.to_owned()))
     })
-}
-
-/// An archived letter as one line of JSON.
-#[derive(Serialize)]
-struct ArchivedLine<L> {
-    archived_at: String,
-    #[serde(flatten)]
-    letter: L,
-}
-
-fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
-    ArchivedLine {
-        archived_at: rfc3339(archived.archived_at),
-        letter: letter_line(&archived.letter),
-    }
 }
 
 impl ListArchive {

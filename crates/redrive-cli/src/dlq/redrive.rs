@@ -7,7 +7,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::ArgGroup;
-use redrive::JobId;
 use redrive::dlq::runs::{CreatedRun, Rate, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Skip};
 
@@ -17,7 +16,7 @@ use super::none_matched::{no_letter, none_matched};
 use super::run_report::{run_line, skips};
 use crate::batches::{Batches, Undo};
 use crate::left_out::left_out_json;
-use crate::not_done::{ID, NotDone, states_of};
+use crate::not_done::{ID, NotDone};
 use crate::prelude::*;
 use crate::stop::StopSignal;
 use preview::{DryRun, preview};
@@ -249,24 +248,24 @@ impl Redrive {
         let done = db
             .dlq()
             .redrive_with(&letters, &self.options(), &operator)?;
-        let ids = |of: &[(JobId, Skip)]| of.iter().map(|(id, _)| *id).collect::<Vec<_>>();
-        let is_locked = |(_, skip): &(JobId, Skip)| *skip == Skip::Locked;
-        let (locked, skipped): (Vec<_>, Vec<_>) = done.skipped.iter().copied().partition(is_locked);
-        // Or they do not match, or exceed the limit.
-        let left = self.selection.left(done.redriven.len() as u64);
-        let locked = NotDone::letters(&ids(&locked), self.states(), &letters, left, db);
-        let states = states_of(&LetterFilter::new(), &ids(&skipped), db).unwrap_or_default();
-        let why = |(id, skip): &(JobId, Skip)| {
-            let cause = match (skip, states.get(id)) {
-                (Skip::NotOpen, Some(state)) => format!("it is {state}"),
-                (Skip::Quarantined | Skip::Redacted, _) => {
+        let mut others = Vec::new();
+        for (id, skip) in &done.skipped {
+            let cause = match skip {
+                // Or they do not match, or exceed the limit.
+                Skip::NotOpen | Skip::Locked => {
+                    others.push(*id);
+                    continue;
+                }
+                Skip::Quarantined | Skip::Redacted => {
                     format!("{skip}: {Me} dlq redrive {ID} --force --reason TEXT")
                 }
                 _ => skip.to_string(),
             };
-            (*id, (skip.as_str(), cause))
-        };
-        not_done.0.extend(skipped.iter().map(why).chain(locked.0));
+            not_done.0.push((*id, (skip.as_str(), cause)));
+        }
+        let left = self.selection.left(done.redriven.len() as u64);
+        let others = NotDone::letters(&others, self.states(), &letters, left, db);
+        not_done.0.extend(others.0);
         let mut skipped = left_out_json("letters", &invalid);
         skipped.extend(not_done.json("letters"));
         let redriven = done.redriven.len() as u64;

@@ -2,10 +2,10 @@
 
 use redrive::HeldGroup;
 use redrive::dlq::runs::{LetterRun, RunOutcome};
-use redrive::dlq::{AttemptRecord, Letter, LetterEvent};
+use redrive::dlq::{ArchivedLetter, AttemptRecord, Letter, LetterEvent};
 use serde::Serialize;
 
-use crate::terminal::object;
+use crate::terminal::{Json as _, object};
 use crate::time::{stored, with_stored_times};
 
 /// The stored fields of a letter, and others.
@@ -30,6 +30,11 @@ macro_rules! letter_object {
 
 pub(crate) fn letter_line(letter: &Letter) -> impl Serialize {
     letter_object!(letter)
+}
+
+pub(crate) fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
+    let letter = &archived.letter;
+    letter_object!(letter, archived_at = archived.archived_at.json())
 }
 
 /// A letter with its outcome in these runs, and the group of jobs that it holds.
