@@ -7,19 +7,18 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::ArgGroup;
-use redrive::dlq::runs::{CreatedRun, Rate, RunOptions, RunState};
-use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Skip};
+use redrive::dlq::runs::{Rate, RunOptions};
+use redrive::dlq::{Blocked, LetterFilter, LetterState, RedriveOptions, Skip};
 
-use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
+use super::blocked::{warn_blocked, warn_overlapping};
 use super::follow::{MaxWait, follow};
 use super::none_matched::{no_letter, none_matched};
-use super::run_report::{run_line, skips};
-use crate::batches::{Batches, Undo};
-use crate::left_out::left_out_json;
+use super::runs::show;
+use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::bulk::{Change, Changed, Found};
 use crate::not_done::{ID, NotDone};
 use crate::prelude::*;
 use crate::stop::StopSignal;
-use preview::{DryRun, preview};
 use validated::{ValidateArgs, Validated};
 
 const REDRIVE: Batches = Batches {
@@ -144,19 +143,7 @@ impl Redrive {
         let redrivable = self.redrivable()?;
         let validated = self.validation.validated(&redrivable, cx.registry, &db)?;
         match (self.selection.is_dry_run(), self.selection.ids().is_empty()) {
-            (true, _) => {
-                let dry_run = DryRun {
-                    selection: &self.selection,
-                    options: self.options(),
-                    states: self.states(),
-                    validated: validated.as_ref(),
-                    to_act: self.selection.to_act(self.job.force),
-                };
-                match preview(&dry_run, cx)? {
-                    Some(ending) => Ok(ending),
-                    None => self.nothing_matched(cx),
-                }
-            }
+            (true, _) => self.preview(validated.as_ref(), cx),
             (false, false) => self.redrive_ids(validated.as_ref(), cx),
             (false, true) => self.start_run(validated, cx),
         }
@@ -227,56 +214,60 @@ impl Redrive {
 
     fn redrive_ids(&self, validated: Option<&Validated>, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
-        let operator = self.selection.operator();
-        let (mut invalid, mut not_done) = (Vec::new(), NotDone::default());
-        let letters = match validated {
-            Some(validated) => {
-                validated.say_left_out(cx);
-                invalid = validated.left_out();
-                let mut unchecked = self.selection.ids();
-                unchecked.retain(|id| !validated.checked.contains(id));
-                let selected = self.selection.letters()?;
-                let left = self.selection.left(validated.checked.len() as u64);
-                let all = &LetterState::ALL;
-                not_done = NotDone::letters(&unchecked, all, &selected, left, db);
-                let passing = &validated.passing;
-                let letters = LetterFilter::new().ids(passing.iter().copied());
-                letters.limit(passing.len() as u64)
-            }
-            None => self.selection.letters()?,
-        };
-        let done = db
-            .dlq()
-            .redrive_with(&letters, &self.options(), &operator)?;
-        let mut others = Vec::new();
-        for (id, skip) in &done.skipped {
-            let cause = match skip {
-                // Or they do not match, or exceed the limit.
-                Skip::NotOpen | Skip::Locked => {
-                    others.push(*id);
-                    continue;
-                }
-                Skip::Quarantined | Skip::Redacted => {
-                    format!("{skip}: {Me} dlq redrive {ID} --force --reason TEXT")
-                }
-                _ => skip.to_string(),
-            };
-            not_done.0.push((*id, (skip.as_str(), cause)));
+        let ids = self.selection.ids();
+        let (mut letters, mut not_done) = (self.selection.letters()?, NotDone::default());
+        if let Some(validated) = validated {
+            let mut unchecked = ids.clone();
+            unchecked.retain(|id| !validated.checked.contains(id));
+            let left = self.selection.left(validated.checked.len() as u64);
+            not_done = NotDone::letters(&unchecked, &LetterState::ALL, &letters, left, db);
+            let passing = validated.passing.iter().copied();
+            letters = LetterFilter::new().ids(passing);
+            letters = letters.limit(validated.passing.len() as u64);
         }
-        let left = self.selection.left(done.redriven.len() as u64);
-        let others = NotDone::letters(&others, self.states(), &letters, left, db);
-        not_done.0.extend(others.0);
-        let mut skipped = left_out_json("letters", &invalid);
-        skipped.extend(not_done.json("letters"));
-        let redriven = done.redriven.len() as u64;
-        let mut line = REDRIVE.json(redriven);
-        line["skipped"] = skipped.into();
-        line["unserved"] = json!(unserved_json(&done.blocked.unserved));
-        line["gated"] = json!(gated_json(&done.blocked.gated));
-        cx.print(&line, REDRIVE.text(redriven))?;
-        not_done.say("letter", "redriven", cx);
-        warn_blocked(&done.blocked, cx);
-        Ok(Ending::of(invalid.is_empty() && not_done.0.is_empty()))
+        let mut blocked = Blocked::default();
+        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+            let operator = self.selection.operator();
+            let done = db
+                .dlq()
+                .redrive_with(&letters, &self.options(), &operator)?;
+            _ = go_on(SoFar::of(done.redriven.len(), None));
+            let mut others = Vec::new();
+            for (id, skip) in &done.skipped {
+                let cause = match skip {
+                    // Or they do not match, or exceed the limit.
+                    Skip::NotOpen | Skip::Locked => {
+                        others.push(*id);
+                        continue;
+                    }
+                    Skip::Quarantined | Skip::Redacted => {
+                        format!("{skip}: {Me} dlq redrive {ID} --force --reason TEXT")
+                    }
+                    _ => skip.to_string(),
+                };
+                not_done.0.push((*id, (skip.as_str(), cause)));
+            }
+            let left = self.selection.left(done.redriven.len() as u64);
+            let others = NotDone::letters(&others, self.states(), &letters, left, db);
+            not_done.0.extend(others.0);
+            blocked = done.blocked;
+            Ok(not_done.into())
+        };
+        let left_out = validated.map(Validated::left_out).unwrap_or_default();
+        let is_valid = left_out.is_empty();
+        let ending = Change {
+            batches: REDRIVE,
+            to_act: None,
+            found: Found {
+                left_out,
+                ..Found::all(ids.len() as u64, "")
+            },
+            act,
+            none: |cx: &mut Context<'_>| self.nothing_matched(cx),
+        }
+        .run(cx)?;
+        warn_blocked(&blocked, cx);
+        Ok(ending.and(Ending::of(is_valid)))
     }
 
     fn start_run(&self, validated: Option<Validated>, cx: &mut Context<'_>) -> Result<Ending> {
@@ -318,23 +309,7 @@ impl Redrive {
                 let patience = (!cx.global.no_wait).then_some(patience);
                 follow(run.id, driver, patience, stop, cx)
             }
-            None => report_detached(&run, cx),
+            None => show(run.id, cx),
         }
     }
-}
-
-fn report_detached(run: &CreatedRun, cx: &mut Context<'_>) -> Result<Ending> {
-    let db = &cx.database()?;
-    let Some(stored) = db.dlq().runs().get(run.id)? else {
-        return Ok(Ending::Done);
-    };
-    let (who, verb) = match stored.state == RunState::Unapproved {
-        true => ("a second operator must approve it", "approve"),
-        false => ("the workers drive it", "watch"),
-    };
-    let (id, letters) = (run.id, counted(run.letters, "letter"));
-    cx.print(
-        &run_line(&stored, &skips(&stored, db)?, None),
-        format!("created run {id} of {letters}; {who}: {Me} dlq runs {verb} {id}"),
-    )
 }

@@ -9,7 +9,8 @@ use super::follow::{MaxWait, follow};
 use super::run_report::{queue_and_conditions, run_line, skips};
 use crate::prelude::*;
 use crate::stop::StopSignal;
-use show::show;
+
+pub(super) use show::show;
 
 subcommands! {
     /// List, show, watch, approve, pause, resume and cancel redrive runs

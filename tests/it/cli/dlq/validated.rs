@@ -88,7 +88,7 @@ fn letters_given_by_id_are_validated_before_they_are_redriven() {
     let these = format!("dlq redrive {} {}", ids[2], ids[0]);
     db.fails(1, format!("{these} --validate --exec 'grep -v 3'"))
         .shows("1 letter redriven")
-        .tells("1 letter left out: failed validation");
+        .shows("1 letter left out: failed validation");
     assert_eq!(ready(&queue), 1);
     let rest = db.fails(
         1,

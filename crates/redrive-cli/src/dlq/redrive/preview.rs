@@ -1,9 +1,9 @@
 //! The dry run of `redrive dlq redrive`.
 
-use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Skip};
+use redrive::dlq::{LetterFilter, LetterState, RedrivePreview, Skip};
 
-use super::REDRIVE;
 use super::validated::Validated;
+use super::{REDRIVE, Redrive};
 use crate::bulk::{Found, error_json, print_errors};
 use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use crate::dlq::letter_table::letter_table;
@@ -14,81 +14,83 @@ use crate::prelude::*;
 /// How many groups are shown.
 const GROUPS: usize = 10;
 
-/// A redrive that is only shown.
-pub(super) struct DryRun<'a> {
-    pub(super) selection: &'a Bulk,
-    pub(super) options: RedriveOptions,
-    pub(super) states: &'a [LetterState],
-    /// The letters that pass validation; `None` if they are not validated.
-    pub(super) validated: Option<&'a Validated>,
-    /// The words that make the command act.
-    pub(super) to_act: Vec<&'static str>,
-}
-
-/// Shows the letters that would be redriven, those left out, and the command that acts. Returns
-/// `None` if no letter matches.
-pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Option<Ending>> {
-    let db = &cx.database()?;
-    let filter = dry_run.selection.letters()?;
-    let mut preview = db.dlq().preview_redrive(&filter, &dry_run.options)?;
-    let (mut not_valid, mut errors) = (Vec::new(), &[][..]);
-    if let Some(validated) = dry_run.validated {
-        let passing = LetterFilter::new().ids(validated.passing.iter().copied());
-        let of_passing = db.dlq().preview_redrive(&passing, &dry_run.options)?;
-        // Of the other letters, only the states count: those that fail are left out anyway.
-        let mut states = preview.left_out;
-        states.retain(|left_out| left_out.state.is_some());
-        preview = of_passing;
-        preview.left_out.extend(states);
-        not_valid = validated.left_out();
-        errors = &validated.validation.errors;
-    }
-    let matches = db.dlq().count(&filter.within(dry_run.states))?.letters;
-    let states = words(dry_run.states);
-    let sample = match preview.sample.is_empty() {
-        true => Vec::new(),
-        false => {
-            let sample = LetterFilter::new().ids(preview.sample.iter().copied());
-            db.dlq().list(&sample)?
+impl Redrive {
+    /// Shows the letters that would be redriven, those left out, and the command that acts.
+    pub(super) fn preview(
+        &self,
+        validated: Option<&Validated>,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let db = &cx.database()?;
+        let (filter, options) = (self.selection.letters()?, self.options());
+        let mut preview = db.dlq().preview_redrive(&filter, &options)?;
+        let (mut not_valid, mut errors) = (Vec::new(), &[][..]);
+        if let Some(validated) = validated {
+            let passing = LetterFilter::new().ids(validated.passing.iter().copied());
+            let of_passing = db.dlq().preview_redrive(&passing, &options)?;
+            // Of the other letters, only the states count: those that fail are left out anyway.
+            let mut states = preview.left_out;
+            states.retain(|left_out| left_out.state.is_some());
+            preview = of_passing;
+            preview.left_out.extend(states);
+            not_valid = validated.left_out();
+            errors = &validated.validation.errors;
         }
-    };
-    let found = Found {
-        matching: matches,
-        affected: preview.letters(),
-        left_out: not_valid.into_iter().chain(left_out(&preview)).collect(),
-        heading: format!(
-            "{}; {} would be redriven.",
-            matching(matches, &format!("{states} letter")),
-            grouped(preview.letters())
-        ),
-        sample: Some(letter_table(&sample)),
-    };
-    if cx.global.json {
-        let groups = preview.groups.iter();
-        let groups =
-            groups.map(|of| json!(object!(of => group, queue, kind, error_class, title, letters)));
-        let runs = preview.overlapping.iter();
-        let mut line = found.json(&REDRIVE);
-        line["errors"] = errors.iter().map(|of| error_json("letter", of)).collect();
-        line["groups"] = groups.collect();
-        line["unserved"] = json!(unserved_json(&preview.blocked.unserved));
-        line["gated"] = json!(gated_json(&preview.blocked.gated));
-        line["overlapping"] = runs.map(|of| json!(object!(of => run, letters))).collect();
-        json_line(cx.out, &line)?;
-    } else if matches > 0 {
-        let details = |cx: &mut Context<'_>| {
-            if !errors.is_empty() {
-                writeln!(cx.out, "Validation errors:")?;
-                print_errors("letter", errors, cx)?;
-                writeln!(cx.out)?;
+        let matches = db.dlq().count(&filter.within(self.states()))?.letters;
+        let states = words(self.states());
+        let sample = match preview.sample.is_empty() {
+            true => Vec::new(),
+            false => {
+                let sample = LetterFilter::new().ids(preview.sample.iter().copied());
+                db.dlq().list(&sample)?
             }
-            write_groups(&preview, cx)
         };
-        found.show(&REDRIVE, &dry_run.to_act, details, cx)?;
+        let found = Found {
+            matching: matches,
+            affected: preview.letters(),
+            left_out: not_valid.into_iter().chain(left_out(&preview)).collect(),
+            heading: format!(
+                "{}; {} would be redriven.",
+                matching(matches, &format!("{states} letter")),
+                grouped(preview.letters())
+            ),
+            sample: Some(letter_table(&sample)),
+        };
+        if cx.global.json {
+            let groups = preview.groups.iter();
+            let groups = groups
+                .map(|of| json!(object!(of => group, queue, kind, error_class, title, letters)));
+            let runs = preview.overlapping.iter();
+            let mut line = found.json(&REDRIVE);
+            line["errors"] = errors.iter().map(|of| error_json("letter", of)).collect();
+            line["groups"] = groups.collect();
+            line["unserved"] = json!(unserved_json(&preview.blocked.unserved));
+            line["gated"] = json!(gated_json(&preview.blocked.gated));
+            line["overlapping"] = runs.map(|of| json!(object!(of => run, letters))).collect();
+            json_line(cx.out, &line)?;
+        } else if matches > 0 {
+            let details = |cx: &mut Context<'_>| {
+                if !errors.is_empty() {
+                    writeln!(cx.out, "Validation errors:")?;
+                    print_errors("letter", errors, cx)?;
+                    writeln!(cx.out)?;
+                }
+                write_groups(&preview, cx)
+            };
+            found.show(
+                &REDRIVE,
+                &self.selection.to_act(self.job.force),
+                details,
+                cx,
+            )?;
+        }
+        warn_blocked(&preview.blocked, cx);
+        warn_overlapping(&preview.overlapping, cx);
+        match matches {
+            0 => self.nothing_matched(cx),
+            _ => Ok(Ending::of(found.affected > 0)),
+        }
     }
-    warn_blocked(&preview.blocked, cx);
-    warn_overlapping(&preview.overlapping, cx);
-    Ok((matches > 0).then(|| Ending::of(found.affected > 0)))
 }
 
 fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {

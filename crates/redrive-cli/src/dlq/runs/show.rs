@@ -76,7 +76,7 @@ fn letter_json(run: RunId, letter: &RunLetter) -> serde_json::Value {
 }
 
 /// Shows a run and what it waits for.
-pub(super) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
+pub(in crate::dlq) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
     let db = &cx.database()?;
     let Some(run) = db.dlq().runs().get(id)? else {
         return no_run(id, cx);
