@@ -218,16 +218,17 @@ impl Bulk {
         }
     }
 
-    /// The words that make the command of a dry run act.
-    pub(crate) fn to_act(&self, needs_reason: bool) -> Vec<&'static str> {
+    /// The words that make the command of a dry run act; `None`: it acts.
+    pub(crate) fn to_act(&self, needs_reason: bool) -> Option<Vec<&'static str>> {
         let lacks_reason = needs_reason && self.confirm.reason.text().is_none();
-        match (lacks_reason, self.ids().is_empty()) {
+        let to_act = match (lacks_reason, self.ids().is_empty()) {
             (true, true) => vec!["--reason TEXT", self.confirm.to_act()],
             (false, true) => vec![self.confirm.to_act()],
             // What is given by id is only shown with --dry-run.
             (true, false) => vec!["--reason TEXT, without --dry-run"],
             (false, false) => Vec::new(),
-        }
+        };
+        self.is_dry_run().then_some(to_act)
     }
 }
 

@@ -8,7 +8,7 @@ use redrive::Failure;
 use redrive::dlq::{Deliveries, Letter, LetterFilter, LetterState, Sink};
 
 use super::letter_table::letter_sample;
-use super::none_matched::{no_letter, none_matched};
+use super::none_matched::none_of;
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found};
 use crate::left_out::{LeftOut, redacted_include};
@@ -83,25 +83,14 @@ impl Deliver {
         let letters = self.selection.letters()?;
         let open = &letters.within(&STATES);
         let (selection, found) = (&self.selection, self.find(open, db)?);
-        let to_act = selection.is_dry_run();
-        let to_act = to_act.then(|| selection.to_act(self.force));
         // Until the end. Before, a signal ends the process.
         let _interrupt = shell.as_ref().map(Interrupt::of_commands).transpose()?;
         Change {
             batches: DELIVER,
-            to_act,
+            to_act: selection.to_act(self.force),
             found,
             act: |go_on: GoOn<'_>| self.act(open, &*sink, go_on, db),
-            none: |cx: &mut Context<'_>| {
-                none_matched(
-                    &no_letter(&STATES),
-                    selection.queue(),
-                    &letters,
-                    &STATES,
-                    None,
-                    cx,
-                )
-            },
+            none: |cx: &mut Context<'_>| none_of(&STATES, selection, &letters, None, cx),
         }
         .run(cx)
     }
@@ -128,10 +117,7 @@ impl Deliver {
             affected,
             left_out: left_out.into_iter().collect(),
             heading: format!("{} would be delivered.", counted(affected, "open letter")),
-            sample: match self.selection.is_dry_run() {
-                true => Some(letter_sample(open, total, is_shown, db)?),
-                false => None,
-            },
+            sample: letter_sample(&self.selection, open, total, is_shown, db)?,
         })
     }
 

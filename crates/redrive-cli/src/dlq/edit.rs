@@ -104,7 +104,8 @@ impl Edit {
         let mut preview = Preview::of("letter", given)?;
         db.dlq()
             .preview_edit(filter, &given.edit, |letter| preview.add(letter, cx))?;
-        preview.end(NONE_EDITABLE, &self.selection.to_act(false), cx)
+        let to_act = self.selection.to_act(false).unwrap_or_default();
+        preview.end(NONE_EDITABLE, &to_act, cx)
     }
 
     /// Edits the letters in batches, until a signal arrives.
@@ -158,7 +159,7 @@ impl Edit {
         let letters = self.editable(filter, db)?;
         Change {
             batches: RESTORE,
-            to_act: selection.is_dry_run().then(|| selection.to_act(false)),
+            to_act: selection.to_act(false),
             found: Found::all(letters, &format!("would get {would}, if they have one.")),
             act: |go_on: GoOn<'_>| self.restore_all(filter, letters, go_on, db),
             none: |cx: &mut Context<'_>| {

@@ -25,18 +25,22 @@ pub(super) fn letter_table(letters: &[Letter]) -> Table {
     })
 }
 
-/// A table of the first letters that a command would change, in the order in which it takes them: that of the ids.
+/// A table of the first letters that a dry run would change, in the order in which it takes them: that of the ids.
 pub(super) fn letter_sample(
+    selection: &Bulk,
     filter: &LetterFilter,
     affected: u64,
     is_shown: impl Fn(&Letter) -> bool,
     db: &Database,
-) -> Result<Table> {
+) -> Result<Option<Table>> {
+    if !selection.is_dry_run() {
+        return Ok(None);
+    }
     let mut letters = Vec::new();
     let sample = filter.clone().limit(u64::from(SAMPLE).min(affected));
     db.dlq().for_each(&sample, |letter| -> Result<()> {
         letters.extend(is_shown(letter).then(|| letter.clone()));
         Ok(())
     })?;
-    Ok(letter_table(&letters))
+    Ok(Some(letter_table(&letters)))
 }

@@ -50,6 +50,17 @@ pub(super) fn no_letter(states: &[LetterState]) -> String {
     format!("no {} letter matches", words(states))
 }
 
+/// Says so of a command that changes letters in these states.
+pub(super) fn none_of(
+    takes: &[LetterState],
+    selection: &Bulk,
+    filter: &LetterFilter,
+    way: Option<&str>,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
+    none_matched(&no_letter(takes), selection.queue(), filter, takes, way, cx)
+}
+
 /// Says that nothing matches, or that there is no such queue.
 pub(crate) fn none_in(
     queue: Option<&str>,

@@ -12,7 +12,7 @@ use redrive::dlq::{Blocked, LetterFilter, LetterState, RedriveOptions, Skip};
 
 use super::blocked::{warn_blocked, warn_overlapping};
 use super::follow::{MaxWait, follow};
-use super::none_matched::{no_letter, none_matched};
+use super::none_matched::none_of;
 use super::runs::show;
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found};
@@ -181,12 +181,11 @@ impl Redrive {
     /// Says that no letter can be redriven, and why.
     fn nothing_matched(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (letters, states) = (self.selection.letters()?, self.states());
-        let queue = self.selection.queue();
         let named = letters.named_states();
         // With --force, they are among the states that it takes.
         let may_be = named.is_none_or(|named| named.contains(&LetterState::Quarantined));
         let way = may_be.then_some("--force --reason TEXT includes the quarantined ones");
-        none_matched(&no_letter(states), queue, &letters, states, way, cx)
+        none_of(states, &self.selection, &letters, way, cx)
     }
 
     fn options(&self) -> RedriveOptions {

@@ -6,7 +6,7 @@ use redrive::Operator;
 use redrive::dlq::{Changed as ChangedLetters, Dlq, LetterFilter, LetterState};
 
 use super::letter_table::letter_sample;
-use super::none_matched::{no_letter, none_matched, words};
+use super::none_matched::{none_of, words};
 use crate::batches::{Batches, GoOn, SoFar, Undo};
 use crate::bulk::{Change, Changed, Found};
 use crate::left_out::matching;
@@ -81,10 +81,10 @@ impl MoveLetters {
         let taken = &letters.within(by.takes);
         let states = words(&taken.named_states().unwrap_or_default());
         let matches = db.dlq().count(taken)?.letters;
-        let (affected, is_dry_run) = (selection.limited(matches), selection.is_dry_run());
+        let affected = selection.limited(matches);
         Change {
             batches: by.batches,
-            to_act: is_dry_run.then(|| selection.to_act(by.needs_reason.is_some())),
+            to_act: selection.to_act(by.needs_reason.is_some()),
             found: Found {
                 matching: matches,
                 affected,
@@ -94,17 +94,11 @@ impl MoveLetters {
                     grouped(affected),
                     by.batches.participle
                 ),
-                sample: match is_dry_run {
-                    true => Some(letter_sample(taken, affected, |_| true, db)?),
-                    false => None,
-                },
+                sample: letter_sample(selection, taken, affected, |_| true, db)?,
                 ..Found::default()
             },
             act: |go_on: GoOn<'_>| by.act(taken, affected, selection, go_on, db),
-            none: |cx: &mut Context<'_>| {
-                let what = no_letter(by.takes);
-                none_matched(&what, selection.queue(), &letters, by.takes, None, cx)
-            },
+            none: |cx: &mut Context<'_>| none_of(by.takes, selection, &letters, None, cx),
         }
         .run(cx)
     }

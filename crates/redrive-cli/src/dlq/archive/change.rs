@@ -101,7 +101,7 @@ impl RestoreArchived {
         };
         Change {
             batches: RESTORE,
-            to_act: selection.is_dry_run().then(|| selection.to_act(false)),
+            to_act: selection.to_act(false),
             found,
             act,
             none: |cx: &mut Context<'_>| nothing_matched(filter, cx),

@@ -77,12 +77,8 @@ impl Redrive {
                 }
                 write_groups(&preview, cx)
             };
-            found.show(
-                &REDRIVE,
-                &self.selection.to_act(self.job.force),
-                details,
-                cx,
-            )?;
+            let to_act = self.selection.to_act(self.job.force);
+            found.show(&REDRIVE, &to_act.unwrap_or_default(), details, cx)?;
         }
         warn_blocked(&preview.blocked, cx);
         warn_overlapping(&preview.overlapping, cx);

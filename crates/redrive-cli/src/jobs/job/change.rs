@@ -58,7 +58,7 @@ impl ChangeJobs {
         }
         Change {
             batches: act.batches,
-            to_act: selection.is_dry_run().then(|| selection.to_act(false)),
+            to_act: selection.to_act(false),
             found,
             act: |go_on: GoOn<'_>| act.act(most, go_on, db),
             none: |cx: &mut Context<'_>| cx.nothing(format!("no live job matches {}", act.filter)),

@@ -67,7 +67,8 @@ impl EditJobs {
         if !cx.global.json {
             write_left_out("job", &self.left_out(&db)?, cx)?;
         }
-        preview.end(NONE_WAITING, &self.selection.to_act(false), cx)
+        let to_act = self.selection.to_act(false).unwrap_or_default();
+        preview.end(NONE_WAITING, &to_act, cx)
     }
 
     /// Matching jobs that cannot be edited because they run.
