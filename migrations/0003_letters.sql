@@ -106,8 +106,6 @@ CREATE INDEX dead_letters_redriving ON redrive.dead_letters (died_at, id) WHERE 
 -- Retention rules are by queue and state.
 CREATE INDEX dead_letters_by_state ON redrive.dead_letters (state, queue, changed_at, id)
     WHERE state IN ('recovered', 'discarded', 'quarantined');
--- The captured failures that wait are counted from the newest.
-CREATE INDEX dead_letters_open_captured ON redrive.dead_letters (died_at) WHERE state = 'open' AND cause = 'captured';
 -- The claim of a consumer implies the condition: `retry_after <= now()` is true of no NULL.
 CREATE INDEX dead_letters_by_retry ON redrive.dead_letters (retry_after) WHERE retry_after IS NOT NULL;
 -- The view `dlq_events` finds the letters of a kind here.

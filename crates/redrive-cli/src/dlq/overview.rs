@@ -1,8 +1,8 @@
 //! `redrive dlq` without a subcommand: the on-call screen.
 //!
-//! It shows queue depths, the most frequent failures, the oldest letter, the sources of captured failures,
-//! ready jobs without a worker, held groups, active runs, paused queues and open breakers, each with the command to type
-//! next. It is as wide as the window.
+//! It shows queue depths, the most frequent failures, the oldest letter, ready jobs without a worker, held
+//! groups, active runs, paused queues and open breakers, each with the command to type next. It is as wide
+//! as the window.
 
 mod activity;
 mod failures;
@@ -18,8 +18,7 @@ use crate::pause::pause_json;
 use crate::prelude::*;
 use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, sparkline, width, wrapped};
 use activity::{
-    Activity, breakers, held_groups, oldest_letter, pauses, runs, sources, unhandled,
-    unhandled_kinds,
+    Activity, breakers, held_groups, oldest_letter, pauses, runs, unhandled, unhandled_kinds,
 };
 use failures::{Failure, failures};
 
@@ -59,20 +58,11 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
         ])
         .limit(GROUPS);
     let (halted_runs, runs) = runs(db)?;
-    let (queues, captured) = (db.admin().stats(None)?, db.dlq().captured_sources()?);
-    let source_heading = match captured.is_complete {
-        true => "Captured failures by source",
-        false => "Captured failures by source (of the newest 10,000)",
-    };
+    let queues = db.admin().stats(None)?;
     let screen = Screen {
         groups: db.dlq().groups().list(&filter)?,
         sections: vec![
             ("Oldest letter", "", oldest_letter(&queues)),
-            (
-                source_heading,
-                "dlq list cause=captured --by source",
-                sources(&captured),
-            ),
             (
                 "Ready jobs without a worker",
                 "stats",

@@ -133,7 +133,6 @@ files {
     FAIL_SCHEDULE = "schedule" / "fail_schedule";
     CAPTURED_BYTES = "dlq" / "captured_bytes";
     ARCHIVED_BYTES = "dlq" / "archived_bytes";
-    CAPTURED_SOURCES = "dlq" / "captured_sources";
     LETTERS = "dlq" / "letters";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
     RUNS = "dlq" / "runs";

@@ -212,7 +212,6 @@ const VERBS: &[Verb] = &[
         Ok(())
     }),
     verb("read archived bytes", VIEWERS, |on| { on.db.dlq().archived_bytes(JobId::new(1))?; Ok(()) }),
-    verb("count captured failures by source", READERS, |on| { on.db.dlq().captured_sources()?; Ok(()) }),
     verb("read captured bytes", READERS, |on| { on.db.dlq().captured_bytes(JobId::new(1))?; Ok(()) }),
     verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &maria())?; Ok(()) }),
     verb("preview an edit", VIEWERS, |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),

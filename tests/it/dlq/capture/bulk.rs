@@ -123,28 +123,3 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
     test.fails(2, "dlq capture --file /nowhere.ndjson");
     test.fails(2, "dlq capture kafka 1");
 }
-
-#[test]
-fn only_the_newest_ten_thousand_captures_are_counted_by_source() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    let fill = "INSERT INTO redrive.dead_letters
-            (source, position, queue, kind, cause, error_class, error_message, raw, enqueued_at, died_at)
-         SELECT CASE WHEN n > 9999 THEN 'old' ELSE 'new' END, n::text, 'orders', 'order', 'captured', 'E', 'm', '{}',
-                now(), now() - n * interval '7 minutes'
-         FROM generate_series(1, $1::bigint) n";
-    test.client().change(fill, &[&9_999_i64]);
-    let counted = db.dlq().captured_sources().unwrap();
-    assert!(counted.is_complete);
-    let more = fill.replace("generate_series(1,", "generate_series(10000,");
-    test.client().change(&more, &[&20_000_i64]);
-    let counted = db.dlq().captured_sources().unwrap();
-    assert!(!counted.is_complete);
-    let open = counted.sources.iter();
-    let open = open.map(|source| (&*source.source, source.open, source.last_hour));
-    assert!(open.eq([("new", 9_999, 8), ("old", 1, 0)]), "{counted:?}");
-    db.discards(&LetterFilter::new().source("old"));
-    let counted = db.dlq().captured_sources().unwrap();
-    assert!(counted.is_complete);
-    assert_eq!(counted.sources.len(), 1, "only open ones");
-}

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use redrive::admin::{BreakerState, KindStats, MAX_HELD_COUNT, QueueStats};
+use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{RedriveRun, RunState};
-use redrive::dlq::{CapturedSource, CapturedSources, LetterFilter};
 
 use crate::dlq::run_report::outcomes;
 use crate::pause::ends_in;
@@ -34,25 +34,6 @@ pub(super) fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
         }
     });
     activity.into_iter().collect()
-}
-
-/// The sources of captured failures that wait, so that a flood names its source.
-pub(super) fn sources(captured: &CapturedSources) -> Vec<Activity> {
-    let activity = |source: &CapturedSource| Activity {
-        line: format!(
-            "{}: {} open, {} captured in the last hour, last {} ago, seen {} times",
-            source.source,
-            grouped(source.open),
-            grouped(source.last_hour),
-            ago(source.last_at),
-            grouped(source.seen)
-        ),
-        next: {
-            let condition = LetterFilter::new().source(&source.source);
-            format!("{Me} dlq list {}", quoted(&condition.to_string()))
-        },
-    };
-    captured.sources.iter().map(activity).collect()
 }
 
 /// The kinds with ready jobs that no live worker handles.
