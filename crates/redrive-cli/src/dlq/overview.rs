@@ -207,16 +207,16 @@ impl Layout {
 /// Writes a failure. Its message has its own line if it would be cut to less than half of the window
 /// beside the queue and kind.
 fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
-    let newest = failure.newest();
+    let newest = failure.newest;
     let (id, kind) = match failure.only() {
         Some(group) => (group.id.to_string(), group.kind.clone()),
-        None => ("-".to_owned(), format!("({} kinds)", failure.kinds().len())),
+        None => ("-".to_owned(), format!("({} kinds)", failure.kinds.len())),
     };
     let id = format!("  {id:<6}");
     let place = one_line(&format!("{} {kind}", newest.queue));
     let message = one_line(&self::failure(newest));
     // The count stays when a long message is cut.
-    let others = match failure.waiting().saturating_sub(1) {
+    let others = match failure.waiting.saturating_sub(1) {
         0 => String::new(),
         others => format!(" (+{} alike)", grouped(others)),
     };
@@ -238,12 +238,12 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
 
 /// Writes the states, owner, letters and the last death of a failure.
 fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
-    let waiting = grouped(failure.waiting());
-    let kinds = match failure.kinds().len() {
+    let waiting = grouped(failure.waiting);
+    let kinds = match failure.kinds.len() {
         1 => String::new(),
         kinds => format!(" in {kinds} kinds"),
     };
-    let quarantined = match failure.quarantined() {
+    let quarantined = match failure.quarantined {
         0 => String::new(),
         quarantined => format!(" ({} quarantined)", grouped(quarantined)),
     };
@@ -254,7 +254,7 @@ fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Re
     let text = format!(
         "{states}{}, {waiting} waiting{kinds}{quarantined}, last {} ago",
         owner.unwrap_or_default(),
-        ago(failure.newest().last_seen)
+        ago(failure.newest.last_seen)
     );
     let regression = layout.style.error("REGRESSION");
     layout.indented(INDENT, &text.replacen("REGRESSION", &regression, 1), out)

@@ -14,66 +14,50 @@ use crate::prelude::*;
 pub(super) struct Failure<'a> {
     /// The groups, the one with the newest death first.
     groups: Vec<&'a FailureGroup>,
+    pub(super) newest: &'a FailureGroup,
+    pub(super) kinds: BTreeSet<&'a str>,
+    /// Open and quarantined letters.
+    pub(super) waiting: u64,
+    pub(super) quarantined: u64,
+    is_regression: bool,
 }
 
 /// Returns the failures, regressions first, then those with the most waiting letters.
 pub(super) fn failures(groups: &[FailureGroup]) -> Vec<Failure<'_>> {
-    let mut failures: Vec<Failure<'_>> = Vec::new();
+    let mut alike: Vec<Vec<&FailureGroup>> = Vec::new();
     for group in groups {
-        let same = |failure: &&mut Failure<'_>| {
-            let other = failure.newest();
-            other.queue == group.queue
-                && other.error_class == group.error_class
-                && other.title == group.title
+        let same = |known: &&mut Vec<&FailureGroup>| {
+            known[0].queue == group.queue
+                && known[0].error_class == group.error_class
+                && known[0].title == group.title
         };
-        match failures.iter_mut().find(same) {
-            Some(failure) => failure.groups.push(group),
-            None => failures.push(Failure {
-                groups: vec![group],
-            }),
+        match alike.iter_mut().find(same) {
+            Some(known) => known.push(group),
+            None => alike.push(vec![group]),
         }
     }
-    for failure in &mut failures {
-        failure.groups.sort_by_key(|group| Reverse(group.last_seen));
-    }
-    failures.sort_by_key(|failure| (!failure.is_regression(), Reverse(failure.waiting())));
+    let mut failures: Vec<Failure<'_>> = alike.into_iter().map(Failure::of).collect();
+    failures.sort_by_key(|failure| (!failure.is_regression, Reverse(failure.waiting)));
     failures
 }
 
 impl<'a> Failure<'a> {
-    /// The group with the newest death.
-    pub(super) fn newest(&self) -> &'a FailureGroup {
-        self.groups[0]
+    /// Groups that are alike, at least one.
+    fn of(mut groups: Vec<&'a FailureGroup>) -> Failure<'a> {
+        groups.sort_by_key(|group| Reverse(group.last_seen));
+        Failure {
+            newest: groups[0],
+            kinds: groups.iter().map(|group| &*group.kind).collect(),
+            waiting: groups.iter().map(|group| waiting(group)).sum(),
+            quarantined: groups.iter().map(|group| group.quarantined).sum(),
+            is_regression: groups.iter().any(|group| group.is_regression()),
+            groups,
+        }
     }
 
     /// The group, if there is only one.
     pub(super) fn only(&self) -> Option<&'a FailureGroup> {
-        match *self.groups {
-            [group] => Some(group),
-            _ => None,
-        }
-    }
-
-    /// The kinds that fail like this.
-    pub(super) fn kinds(&self) -> BTreeSet<&str> {
-        self.groups.iter().map(|group| &*group.kind).collect()
-    }
-
-    /// Open and quarantined letters.
-    pub(super) fn waiting(&self) -> u64 {
-        self.sum(waiting)
-    }
-
-    pub(super) fn quarantined(&self) -> u64 {
-        self.sum(|group| group.quarantined)
-    }
-
-    fn sum(&self, letters: impl Fn(&FailureGroup) -> u64) -> u64 {
-        self.groups.iter().map(|group| letters(group)).sum()
-    }
-
-    pub(super) fn is_regression(&self) -> bool {
-        self.groups.iter().any(|group| group.is_regression())
+        (self.groups.len() == 1).then_some(self.newest)
     }
 
     /// The states of the groups, each once: `REGRESSION`, `open`, `acknowledged`, `resolved`.
@@ -90,19 +74,20 @@ impl<'a> Failure<'a> {
 
     /// The owner of all groups.
     pub(super) fn owner(&self) -> Option<&'a str> {
-        let owner = self.newest().owner.as_deref();
-        let is_shared = self
-            .groups
-            .iter()
-            .all(|group| group.owner.as_deref() == owner);
-        owner.filter(|_| is_shared)
+        let owner = self.newest.owner.as_deref();
+        let is_shared = |group: &&FailureGroup| group.owner.as_deref() == owner;
+        owner.filter(|_| self.groups.iter().all(is_shared))
     }
 
     /// Deaths per hour over the last 24 hours, the current hour last.
     pub(super) fn hours(&self) -> Vec<u64> {
-        let hours = self.groups.iter().map(|group| group.hours.len());
-        let sum = |hour| self.sum(|group| group.hours.get(hour).copied().unwrap_or_default());
-        (0..hours.max().unwrap_or_default()).map(sum).collect()
+        let mut hours = vec![0; self.newest.hours.len()];
+        for group in &self.groups {
+            for (sum, deaths) in hours.iter_mut().zip(&group.hours) {
+                *sum += deaths;
+            }
+        }
+        hours
     }
 
     /// The command to type next.
@@ -113,24 +98,24 @@ impl<'a> Failure<'a> {
                 false => list_of(group),
             };
         }
-        let class = LetterFilter::new().error_class(&*self.newest().error_class);
-        let queue = LetterFilter::new().queue(&*self.newest().queue);
+        let class = LetterFilter::new().error_class(&*self.newest.error_class);
+        let queue = LetterFilter::new().queue(&*self.newest.queue);
         let [queue, class] = [queue, class].map(|of| quoted(&of.to_string()));
         format!("{Me} dlq groups {queue} {class}")
     }
 
     pub(super) fn json(&self) -> Value {
-        let newest = self.newest();
+        let newest = self.newest;
         json!({
             "queue": newest.queue,
             "error_class": newest.error_class,
             "title": newest.title,
             "newest_message": newest.newest,
-            "kinds": self.kinds(),
+            "kinds": self.kinds,
             "groups": self.groups.iter().map(|group| group.id.get()).collect::<Vec<_>>(),
-            "letters": self.waiting(),
-            "quarantined": self.quarantined(),
-            "regression": self.is_regression(),
+            "letters": self.waiting,
+            "quarantined": self.quarantined,
+            "regression": self.is_regression,
             "last_at": rfc3339(newest.last_seen),
         })
     }
