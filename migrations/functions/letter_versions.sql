@@ -192,32 +192,6 @@ BEGIN
 END
 $$;
 
--- Restores a version of one letter; NULL: the one before the last edit. Returns the version. Raises an error
--- if the letter or the version cannot be restored.
--- Locks: the letter. Index: the primary keys of dead_letters and letter_versions.
-CREATE OR REPLACE FUNCTION redrive.restore_letter(
-    id bigint, version integer DEFAULT NULL, reason text DEFAULT NULL, person text DEFAULT NULL
-) RETURNS integer
-    LANGUAGE plpgsql VOLATILE
-AS $$
-#variable_conflict use_column
-DECLARE
-    found_edits integer := redrive.lock_for_edit(restore_letter.id);
-    wanted integer := coalesce(restore_letter.version, found_edits - 1);
-    new_version integer;
-BEGIN
-    SELECT r.version INTO new_version
-    FROM redrive.restore_letters(
-        ARRAY[restore_letter.id], wanted, restore_letter.reason, restore_letter.person,
-        jsonb_build_object('ids', jsonb_build_array(restore_letter.id))) r;
-    PERFORM redrive.refuse(CASE
-        WHEN NOT FOUND AND found_edits = 0 THEN format('letter %s was never edited', restore_letter.id)
-        WHEN NOT FOUND THEN format('letter %s has %s edits and no version %s', restore_letter.id, found_edits, wanted)
-    END);
-    RETURN new_version;
-END
-$$;
-
 -- Returns one page of editable letters: the payload (NULL if it is not JSON) and the number of edits. The page ends after
 -- 32 MiB of payloads, because a captured one may have 16.
 CREATE OR REPLACE FUNCTION redrive.page_editable(

@@ -1,12 +1,14 @@
 //! Letters, and operations on them that must succeed.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use redrive::admin::{AuditFilter, AuditRecord, LiveJob};
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunOptions};
 use redrive::dlq::{
-    CaptureOutcome, Edit, Edited, FailureGroup, ForeignFailure, GroupFilter, GroupId, GroupState,
-    Letter, LetterFilter, Redaction, RedactionId, RedriveOptions, Redriven, RetentionRule, Skip,
+    CaptureOutcome, Changed, Edit, Edited, FailureGroup, ForeignFailure, GroupFilter, GroupId,
+    GroupState, Letter, LetterFilter, Redaction, RedactionId, RedriveOptions, Redriven,
+    RetentionRule, Skip,
 };
 use redrive::{Database, JobId, Operator, Queue};
 
@@ -171,12 +173,13 @@ pub trait Dead {
         rules.add(rule, &maria()).expect("set a rule")
     }
 
-    /// Restores a version of a payload, and returns the number of the new one.
+    /// Restores a version of payloads, and returns the letters.
     #[track_caller]
-    fn restores(&self, id: JobId, version: Option<u32>) -> u32 {
+    fn restores(&self, filter: &LetterFilter, version: Option<u32>) -> Vec<JobId> {
+        let go_on = |_: &Changed| ControlFlow::Continue(());
         let dlq = self.letters_of().dlq();
-        let restored = dlq.restore_version(id, version, &maria());
-        restored.expect("restore a version")
+        let restored = dlq.restore_versions_while(filter, version, &maria(), go_on);
+        restored.expect("restore payloads").letters
     }
 
     /// Deletes closed letters of this age, and returns their number.

@@ -252,7 +252,6 @@ functions {
     REMOVE_REDACTION = remove_redaction(bigint, text, text);
     REMOVE_RETENTION = remove_retention(text, text, text, text);
     RESTORE_ARCHIVED = restore_archived(jsonb, bigint, bigint, boolean, text, text, bigint);
-    RESTORE_LETTER = restore_letter(bigint, integer, text, text);
     RESTORE_LETTERS = restore_letters([bigint], integer, text, text, jsonb, bigint);
     METRIC_TOTALS = metric_totals();
     METRICS_BLOAT = metrics_bloat();

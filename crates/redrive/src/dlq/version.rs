@@ -42,29 +42,10 @@ impl Dlq<'_> {
         self.db.ask_bulk().all(&doing, &sql::VERSIONS, &[&id])
     }
 
-    /// Restores the payload before the last edit, or of the given version. Returns the new
-    /// version number.
+    /// Restores the payloads before the last edits, or of the given version, calls `go_on` after each batch of 100
+    /// with everything restored so far, and stops when it breaks.
     ///
     /// A restore is an edit: undoing it twice changes nothing.
-    ///
-    /// # Errors
-    /// If the letter or version does not exist, if the letter is neither open nor quarantined, or
-    /// if the database fails.
-    pub fn restore_version(
-        &self,
-        id: JobId,
-        version: Option<u32>,
-        operator: &Operator,
-    ) -> Result<u32> {
-        self.db.ask_bulk().one(
-            &format!("restore letter {id}"),
-            &sql::RESTORE_LETTER,
-            &[&id, &version, &operator.given_reason(), &operator.by()],
-        )
-    }
-
-    /// Restores the payloads of letters as [`restore_version`](Dlq::restore_version) does, calls
-    /// `go_on` after each batch of 100 with everything restored so far, and stops when it breaks.
     ///
     /// With the filter [`LetterFilter::audit`], this undoes an edit of many letters. Letters
     /// without that version, and letters that are neither open nor quarantined, or locked by

@@ -218,7 +218,8 @@ const VERBS: &[Verb] = &[
     verb("restore a version", &[Profession::Operator], |on| {
         let id = letter(&on.owner);
         on.owner.dlq().edit(&only(id), &merge(), &maria())?;
-        on.db.dlq().restore_version(id, None, &maria())?;
+        let go_on = |_: &Changed| ControlFlow::Continue(());
+        on.db.dlq().restore_versions_while(&only(id), None, &maria(), go_on)?;
         Ok(())
     }),
     verb("read the versions of a letter", READERS, |on| { on.db.dlq().versions(letter(&on.owner))?; Ok(()) }),

@@ -30,8 +30,7 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     assert_eq!(found(&mut client), before, "a dry run changes nothing");
     let act = "redact apply --reason 'card data' --yes";
     test.run(act).shows("2 letters redacted");
-    let only = db.letter(other);
-    assert!(only.redacted.is_empty());
+    assert!(db.letter(other).redacted.is_empty());
     assert_eq!(found(&mut client), 1, "the letter of the other queue");
     let versions = db.dlq().versions(id).unwrap();
     let first = versions[0].payload.as_ref().expect("JSON");
@@ -45,7 +44,7 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     assert_eq!(record, (2, "card data".to_owned()));
 
     // The version that is restored is redacted too, and nothing is left to do.
-    db.restores(id, Some(0));
+    db.restores(&only(id), Some(0));
     is_redacted(db, id);
     let redactions = db.dlq().redactions();
     assert_eq!(redactions.preview(&LetterFilter::new()).unwrap(), 0);

@@ -88,9 +88,9 @@ fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
     assert!(edit(whole).is_empty());
 
     // An earlier payload is as redacted as it was.
-    queue.restores(id, Some(0));
+    queue.restores(&only(id), Some(0));
     assert_eq!(queue.letter(id).redacted, ["/card", "/amount"]);
-    queue.restores(id, None);
+    queue.restores(&only(id), None);
     assert!(queue.letter(id).redacted.is_empty());
     assert_eq!(queue.redrives(&one).redriven, [id]);
 }

@@ -137,7 +137,7 @@ fn an_edit_makes_the_letter_redrivable_and_its_undo_brings_all_bytes_back() {
     db.edits(&only(id), &edit);
     assert_eq!(db.dlq().captured_bytes(id).unwrap(), None);
     assert_eq!(db.letter(id).raw_size, None);
-    db.restores(id, None);
+    db.restores(&only(id), None);
     is_whole(db, id, &body);
     db.edits(&only(id), &edit);
     assert_eq!(db.redrives(&only(id)).redriven, [id]);
