@@ -230,7 +230,9 @@ impl Redrive {
             let done = db
                 .dlq()
                 .redrive_with(&letters, &self.options(), &operator)?;
-            _ = go_on(SoFar::of(done.redriven.len(), None));
+            // All were tried, so a signal stops nothing.
+            let unchanged = (ids.len() - done.redriven.len()) as u64;
+            _ = go_on(SoFar::of(done.redriven.len(), None).and_unchanged(unchanged));
             let mut others = Vec::new();
             for (id, skip) in &done.skipped {
                 let cause = match skip {
