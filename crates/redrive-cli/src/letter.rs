@@ -17,18 +17,13 @@ pub(crate) use json::{archived_line, attempt_lines, letter_line, skip_reason, wh
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
 
-/// The most lines of an error's detail that are printed if not all are asked for: as many of its start as of its end,
-/// because a trace may begin or end with the frame that failed.
-pub(crate) const DETAIL_LINES: usize = 12;
-
-/// Prints a letter: details, payload, error with so many lines of its detail, and timeline, with its outcome in these
-/// runs and the group of jobs that it holds.
+/// Prints a letter: details, payload, error and timeline, with its outcome in these runs and the group of jobs that it
+/// holds.
 pub(crate) fn print_letter(
     out: &mut dyn Write,
     letter: &Letter,
     runs: &[LetterRun],
     held: Option<&HeldGroup>,
-    detail_lines: usize,
 ) -> Result<()> {
     let style = Style::of_stdout();
     let heading = format!("letter {}: {}, {}", letter.id, letter.state, letter.cause);
@@ -50,16 +45,7 @@ pub(crate) fn print_letter(
             false => "Detail:",
         };
         writeln!(out, "\n{}", style.heading(heading))?;
-        let mut lines: Vec<&str> = detail.lines().collect();
-        let others = lines.len().saturating_sub(detail_lines);
-        let more = counted(others as u64, "more line");
-        let more = format!("[... {more}; --full prints all ...]");
-        if others > 0 {
-            let half = detail_lines / 2;
-            lines.drain(half..half + others);
-            lines.insert(half, &more);
-        }
-        print_indented(out, &lines.join("\n"))?;
+        print_indented(out, detail)?;
     }
     writeln!(out, "\n{}", style.heading("Timeline:"))?;
     for entry in timeline::of(letter, runs) {

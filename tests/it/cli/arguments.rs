@@ -58,7 +58,6 @@ dlq redrive 1 --no-halt =>
 dlq redrive 1 --max-wait 5m => cannot be used with ids
 dlq redrive orders --detach --max-wait 5m => cannot be used with
 dlq runs resume 1 --detach --max-wait 5m => cannot be used with
-dlq show 1 --raw --full => cannot be used with
 dlq redrive orders --to ' ' --yes =>
 dlq redrive orders --to ' ' =>
 dlq redrive orders --delay 400000h =>

@@ -120,7 +120,7 @@ impl ShowArchived {
         if cx.global.json {
             return cx.json(&archived_line(&archived));
         }
-        print_letter(cx.out, &archived.letter, &[], None, usize::MAX)?;
+        print_letter(cx.out, &archived.letter, &[], None)?;
         writeln!(
             cx.out,
             "\nArchived {} ago. To restore it:",

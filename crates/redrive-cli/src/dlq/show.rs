@@ -2,7 +2,7 @@
 
 use redrive::JobId;
 
-use crate::letter::{DETAIL_LINES, print_letter, print_next, whole_letter_line};
+use crate::letter::{print_letter, print_next, whole_letter_line};
 use crate::prelude::*;
 
 /// How many of the newest runs are shown.
@@ -13,18 +13,14 @@ const RUNS: u32 = 100;
 #[command(before_help = "\
 Examples:
   redrive dlq show 42
-  redrive dlq show 42 --full
   redrive dlq show 42 --raw > event.bin
 ")]
 pub(super) struct ShowLetter {
     /// The id of the letter, which is the id of its job.
     id: JobId,
-    /// Print all lines of the error's detail.
-    #[arg(long)]
-    full: bool,
     /// Write only the captured bytes, unchanged. A handler of `redrive work --exec` passes
     /// `$REDRIVE_JOB_ID`.
-    #[arg(long, conflicts_with = "full")]
+    #[arg(long)]
     raw: bool,
 }
 
@@ -68,8 +64,7 @@ impl ShowLetter {
         if cx.global.json {
             json_line(cx.out, &whole_letter_line(&letter, &runs, held.as_ref()))?;
         } else {
-            let lines = if self.full { usize::MAX } else { DETAIL_LINES };
-            print_letter(cx.out, &letter, &runs, held.as_ref(), lines)?;
+            print_letter(cx.out, &letter, &runs, held.as_ref())?;
             print_next(&letter, cx)?;
         }
         Ok(Ending::Done)

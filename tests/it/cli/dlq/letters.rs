@@ -89,15 +89,13 @@ fn a_letter_is_shown_as_one_timeline_across_its_generations() {
 }
 
 #[test]
-fn a_long_detail_is_cut_unless_all_of_it_is_asked_for() {
+fn the_whole_detail_of_an_error_is_shown() {
     let (db, queue) = TestDatabase::with_orders();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     db.run("work orders --exec 'seq 1001 1020 >&2; exit 65' --drain");
     db.run(format!("dlq show {id}"))
-        .shows("  1006\n  [... 8 more lines; --full prints all ...]\n  1015\n");
-    db.run(format!("dlq show {id} --full"))
-        .shows("  1012\n  1013\n")
-        .hides("more lines");
+        .shows("Detail:\n  1001\n  1002\n")
+        .shows("  1012\n  1013\n");
 }
 
 #[test]
