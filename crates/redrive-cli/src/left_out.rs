@@ -17,8 +17,6 @@ pub(crate) struct LeftOut {
     pub(crate) count: u64,
     /// The reason in one word, for JSON.
     pub(crate) reason: &'static str,
-    /// The state, if it is the reason.
-    pub(crate) state: Option<&'static str>,
     /// The reason as text.
     pub(crate) because: String,
     /// The option or condition that includes them; `None`: there is none.
@@ -31,7 +29,6 @@ impl LeftOut {
         (count > 0).then(|| LeftOut {
             count,
             reason,
-            state: None,
             because: because.to_owned(),
             include: None,
         })
@@ -70,8 +67,7 @@ pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], cx: &mut Context<'_>
 pub(crate) fn left_out_json(name: &str, lines: &[LeftOut]) -> Vec<Value> {
     let line = |line: &LeftOut| {
         json!({
-            "reason": line.reason, "state": line.state, name: line.count,
-            "include": line.include,
+            "reason": line.reason, name: line.count, "include": line.include,
         })
     };
     lines.iter().map(line).collect()

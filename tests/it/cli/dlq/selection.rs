@@ -121,8 +121,7 @@ fn a_preview_of_other_states_counts_them_and_offers_nothing() {
     db.run(both)
         .shows("1 open letter matches; 1 would be redriven")
         .shows("2 letters left out: discarded; only open letters are redriven");
-    let skipped =
-        json!([{ "reason": "not_open", "state": "discarded", "letters": 2, "include": null }]);
+    let skipped = json!([{ "reason": "discarded", "letters": 2, "include": null }]);
     db.run(format!("{both} --json"))
         .holds(&json!({"matching": 1, "letters": 1, "skipped": skipped}));
     // Nothing discards a discarded letter again.

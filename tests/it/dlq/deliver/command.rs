@@ -71,7 +71,7 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
         .shows("2 open letters would be delivered")
         .shows("1 letter left out: the payload was redacted")
         .shows(ids[1].to_string());
-    let skipped = json!([{"reason": "redacted", "state": null, "letters": 1,
+    let skipped = json!([{"reason": "redacted", "letters": 1,
         "include": "`redrive dlq edit` replaces it, --force --reason TEXT includes them"}]);
     test.run(deliver(" --json"))
         .holds(&json!({"letters": 2, "matching": 3, "skipped": skipped}));

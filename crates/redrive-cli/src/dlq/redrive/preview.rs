@@ -115,8 +115,9 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {
         };
         LeftOut {
             count: left_out.letters,
-            reason: left_out.reason.as_str(),
-            state: left_out.state.map(LetterState::as_str),
+            reason: left_out
+                .state
+                .map_or(left_out.reason.as_str(), LetterState::as_str),
             because,
             include,
         }
