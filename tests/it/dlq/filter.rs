@@ -44,7 +44,7 @@ fn the_condition_of_a_counted_value_selects_the_letters_it_counts() {
                 WITH ORDINALITY t (v, n)
            WHERE v IS NOT NULL"#,
     );
-    let letters = LetterFilter::new().any_state();
+    let letters = LetterFilter::new().states(LetterState::ALL);
     for (property, values, without_condition) in [
         ("kind", 2, 0),
         ("class", 14, 0),

@@ -222,11 +222,6 @@ impl<F: Fields> fmt::Display for Filter<F> {
 }
 
 impl Filter<LetterFields> {
-    /// Selects letters in any state. [`or_state`](Filter::or_state) then changes nothing.
-    pub fn any_state(self) -> LetterFilter {
-        self.states(LetterState::ALL)
-    }
-
     /// Selects letters in this state, unless the filter already names one.
     pub fn or_state(self, state: LetterState) -> LetterFilter {
         match self.named_states() {
