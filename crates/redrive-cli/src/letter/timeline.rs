@@ -145,22 +145,9 @@ fn death(word: impl Fn(&str) -> Option<String>) -> String {
     format!("died{generation}: {}", what.join(", "))
 }
 
-/// The state after the last death, unless an event records it.
+/// The state after the last death. A redrive and a discard are events.
 fn state(letter: &Letter) -> Option<String> {
-    let is_recorded = |word: &str| {
-        letter
-            .events
-            .last()
-            .is_some_and(|event| event.event == word)
-    };
     match letter.state {
-        LetterState::Open => None,
-        LetterState::Redriving if is_recorded("redriven") || is_recorded("forced") => None,
-        LetterState::Discarded if is_recorded("discarded") => None,
-        LetterState::Discarded => Some(match &letter.discard_reason {
-            Some(reason) => format!("discarded: {reason}"),
-            None => "discarded".to_owned(),
-        }),
         LetterState::Quarantined if letter.alike >= 3 => Some(format!(
             "quarantined: died of the same error {} times in a row after a redrive",
             letter.alike
@@ -169,8 +156,8 @@ fn state(letter: &Letter) -> Option<String> {
             "quarantined: died {} times after a redrive",
             letter.failed_redrives
         )),
-        LetterState::Redriving => Some("redriven".to_owned()),
-        other @ (LetterState::Recovered | _) => Some(other.to_string()),
+        LetterState::Recovered => Some("recovered".to_owned()),
+        LetterState::Open | LetterState::Redriving | LetterState::Discarded | _ => None,
     }
 }
 

@@ -82,6 +82,12 @@ fn a_letter_is_shown_as_one_timeline_across_its_generations() {
         rest = &rest[at + what.len()..];
     }
     shown.shows("group ").shows("process ");
+    // Other events may follow a discard.
+    let redacted = r#"UPDATE redrive.dead_letters SET events = redrive.add_event(events, '{"event": "redacted"}')"#;
+    db.client().sql(redacted);
+    let shown = db.run(format!("dlq show {id}")).out;
+    let (_, timeline) = shown.split_once("Timeline:").expect("a timeline");
+    assert_eq!(timeline.matches("discarded").count(), 1, "{timeline}");
     let json = db.run(format!("dlq show {id} --json")).json();
     assert_eq!(json["deaths"], 2);
     assert!(json["history"][1]["pid"].is_number());
