@@ -65,7 +65,7 @@ pub struct Deliveries {
     /// Letters that are not open, or that another operation has locked.
     pub skipped: Vec<JobId>,
     /// Letters whose payload was redacted. They stay open;
-    /// [`deliver_forced`](Dlq::deliver_forced) sends them.
+    /// [`deliver_forced_while`](Dlq::deliver_forced_while) sends them.
     pub redacted: Vec<JobId>,
 }
 
@@ -121,25 +121,11 @@ impl Dlq<'_> {
         self.deliver_letters(filter, false, sink, operator, go_on)
     }
 
-    /// Delivers letters as [`deliver`](Dlq::deliver) does, also those whose payload was
-    /// redacted. Requires a [reason](Operator::reason).
+    /// Delivers letters as [`deliver_while`](Dlq::deliver_while) does, also those whose payload was redacted. Requires a
+    /// [reason](Operator::reason).
     ///
     /// # Errors
     /// *Invalid* without a reason; otherwise those of [`deliver`](Dlq::deliver).
-    pub fn deliver_forced(
-        &self,
-        filter: &LetterFilter,
-        sink: &(impl Sink + ?Sized),
-        operator: &Operator,
-    ) -> Result<Deliveries> {
-        self.deliver_forced_while(filter, sink, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Delivers letters as [`deliver_forced`](Dlq::deliver_forced) does, calls `go_on` after each
-    /// letter with the outcome so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`deliver_forced`](Dlq::deliver_forced).
     pub fn deliver_forced_while(
         &self,
         filter: &LetterFilter,
