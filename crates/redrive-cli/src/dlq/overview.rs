@@ -14,12 +14,9 @@ use redrive::dlq::{FailureGroup, GroupFilter, GroupState};
 use serde_json::Value;
 
 use super::group::failure;
-use crate::pause::pause_json;
 use crate::prelude::*;
 use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, sparkline, width, wrapped};
-use activity::{
-    Activity, breakers, held_groups, oldest_letter, pauses, runs, unhandled, unhandled_kinds,
-};
+use activity::{Activity, breakers, held_groups, oldest_letter, pauses, runs, unhandled};
 use failures::{Failure, failures};
 
 /// How many failures are shown, and how many entries of each other part that a command lists.
@@ -172,19 +169,11 @@ impl Screen {
     }
 
     fn json(&self) -> Value {
-        let queues = self.queues.iter().map(|queue| {
-            object!(queue =>
-                queue, pause = queue.pause.as_ref().map(pause_json), ready,
-                oldest_ready_ms = queue.oldest_ready.json(), delayed, leased,
-                workers, open, quarantined,
-                unhandled_kinds = unhandled_kinds(queue).map(|kind| &kind.kind).collect::<Vec<_>>(),
-                oldest_open_died_at = queue.oldest_open.json(),
-            )
-        });
+        let failures = failures(&self.groups);
+        let failures = failures.iter().take(SHOWN).map(Failure::json);
         let warnings = self.durability_warnings.iter().map(ToString::to_string);
         json!({
-            "queues": queues.collect::<Vec<_>>(),
-            "failures": failures(&self.groups).iter().take(SHOWN).map(Failure::json).collect::<Vec<_>>(),
+            "failures": failures.collect::<Vec<_>>(),
             "durability_warnings": warnings.collect::<Vec<_>>(),
         })
     }

@@ -36,15 +36,11 @@ pub(super) fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
     activity.into_iter().collect()
 }
 
-/// The kinds with ready jobs that no live worker handles.
-pub(super) fn unhandled_kinds(queue: &QueueStats) -> impl Iterator<Item = &KindStats> {
-    let kinds = queue.kinds.iter();
-    kinds.filter(|kind| kind.ready > 0 && !kind.is_handled)
-}
-
 /// The ready jobs of a queue that no live worker takes, if there are any.
 pub(super) fn unhandled(queue: &QueueStats) -> Option<Activity> {
-    let mut kinds: Vec<&KindStats> = unhandled_kinds(queue).collect();
+    let kinds = queue.kinds.iter();
+    let kinds = kinds.filter(|kind| kind.ready > 0 && !kind.is_handled);
+    let mut kinds: Vec<&KindStats> = kinds.collect();
     kinds.sort_by_key(|kind| Reverse(kind.ready));
     let (name, names) = (&queue.queue, kinds.iter().map(|kind| &*kind.kind));
     let ready = grouped(kinds.iter().map(|kind| kind.ready).sum());
