@@ -26,7 +26,7 @@ mod retention;
 mod archive;
 mod overview;
 
-use redrive::dlq::LetterFilter;
+use ::redrive::dlq::LetterFilter;
 
 use crate::prelude::*;
 use state_change::{DISCARD, MoveLetters, REOPEN};

@@ -235,16 +235,15 @@ impl Redrive {
             _ = go_on(SoFar::of(done.redriven.len(), None).and_unchanged(unchanged));
             let mut others = Vec::new();
             for (id, skip) in &done.skipped {
-                let cause = match skip {
-                    // Or they do not match, or exceed the limit.
-                    Skip::NotOpen | Skip::Locked => {
-                        others.push(*id);
-                        continue;
-                    }
-                    Skip::Quarantined | Skip::Redacted => {
-                        format!("{skip}: {Me} dlq redrive {ID} --force --reason TEXT")
-                    }
-                    _ => skip.to_string(),
+                // Or they do not match, or exceed the limit.
+                if matches!(skip, Skip::NotOpen | Skip::Locked) {
+                    others.push(*id);
+                    continue;
+                }
+                let can_be_forced = matches!(skip, Skip::Quarantined | Skip::Redacted);
+                let cause = match can_be_forced {
+                    true => format!("{skip}: {Me} dlq redrive {ID} --force --reason TEXT"),
+                    false => skip.to_string(),
                 };
                 not_done.0.push((*id, (skip.as_str(), cause)));
             }
