@@ -148,7 +148,7 @@ fn a_use_of_a_module_below_is_found() {
     }
     let upward = found.upward();
     let expected = [
-        "above uses user",
+        "above uses user::inner",
         "user uses below",
         "user::inner uses below",
     ];

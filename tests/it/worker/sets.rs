@@ -59,8 +59,10 @@ fn a_job_that_hops_between_the_queues_keeps_them_undrained() {
     queue(&db, "b").enqueue_job(later).unwrap();
     // After each look, the job is in the other queue.
     test.sql(
-        "ALTER FUNCTION redrive.is_drained RENAME TO were_drained;
-         CREATE FUNCTION redrive.is_drained(queues text[]) RETURNS boolean LANGUAGE plpgsql AS $$
+        "DO $$ BEGIN
+             EXECUTE replace(pg_get_functiondef('redrive.is_drained'::regproc), 'is_drained', 'were_drained');
+         END $$;
+         CREATE OR REPLACE FUNCTION redrive.is_drained(queues text[]) RETURNS boolean LANGUAGE plpgsql AS $$
          DECLARE answer CONSTANT boolean := redrive.were_drained(queues);
          BEGIN
              UPDATE redrive.jobs_delayed d SET queue = CASE d.queue WHEN 'a' THEN 'b' ELSE 'a' END;

@@ -35,7 +35,7 @@ fn the_outcome_of_each_letter_stays_visible_after_later_runs() {
     all_are(&db, 2, "died_alike", "open");
     db.client().sql(
         "UPDATE redrive.dead_letters SET unique_key = id::text;
-         INSERT INTO redrive.unique_keys (queue, key, job_id) SELECT 'orders', id::text, 999 FROM redrive.dead_letters",
+         INSERT INTO redrive.unique_keys (queue, key, job_id) SELECT 'orders', id::text, 1000000 + id FROM redrive.dead_letters",
     );
     db.fails(1, all);
     db.client().sql("DELETE FROM redrive.unique_keys");
