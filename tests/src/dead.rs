@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use redrive::admin::{AuditFilter, AuditRecord, LiveJob};
+use redrive::admin::{AuditFilter, AuditRecord, Cancelled, LiveJob};
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunOptions};
 use redrive::dlq::{
     CaptureOutcome, Changed, Edit, Edited, FailureGroup, ForeignFailure, GroupFilter, GroupId,
@@ -64,6 +64,13 @@ pub trait Dead {
     fn listed_ids(&self, filter: &LetterFilter) -> Vec<JobId> {
         let listed = self.listed(filter);
         listed.iter().map(|letter| letter.id).collect()
+    }
+
+    /// Cancels a job.
+    #[track_caller]
+    fn cancels(&self, id: JobId) -> Cancelled {
+        let jobs = self.letters_of().admin().jobs();
+        jobs.cancel(id, &maria()).expect("cancel a job")
     }
 
     /// Drives a run of these letters until it stops.

@@ -127,13 +127,13 @@ fn an_unreadable_payload_is_redacted_when_its_redriven_job_dies() {
     let numbers = ["1e9999"; 200].join(",");
     let json = format!(r#"{{"card": "{SECRET}", "numbers": [{numbers}]}}"#);
     let id = put(&queue, NewJob::raw("charge", &json).unwrap());
-    db.admin().cancel(id).unwrap();
+    db.cancels(id);
     let event = ForeignFailure::new("kafka", "1", "orders", "charge", json.into_bytes());
     let captured = db.captures(&event);
     cards(db);
     queue.redrives(&LetterFilter::new());
     for id in [id, captured] {
-        assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Dead);
+        assert_eq!(db.cancels(id), Cancelled::Dead);
         let letter = db.letter(id);
         assert!(letter.payload.is_none());
         assert_eq!(letter.raw.as_deref(), Some(&b"[redacted]"[..]));
@@ -167,7 +167,7 @@ fn a_redaction_keeps_the_version_of_the_payload() {
     let enqueue =
         format!("SELECT redrive.enqueue('orders', 'charge', '{{}}', headers => '{headers}')");
     let id = JobId::new(scalar(&mut test.client(), &enqueue));
-    queue.database().admin().cancel(id).unwrap();
+    queue.cancels(id);
     let kept = queue.letter(id).headers.expect("headers");
     assert_eq!(kept.get(), headers);
 }
@@ -183,13 +183,13 @@ fn a_redaction_applies_to_its_queue_and_kind_until_it_is_removed() {
     by_nobody.unwrap();
     assert_eq!(db.dlq().redactions().list().unwrap().len(), 2);
     let elsewhere = mails.enqueue(&charge()).unwrap();
-    db.admin().cancel(elsewhere).unwrap();
+    db.cancels(elsewhere);
     assert_eq!(found(&mut client), 1);
     let operator = Operator::new("maria@ops-1");
     assert!(db.dlq().redactions().remove(id, &operator).unwrap());
     assert!(!db.dlq().redactions().remove(id, &operator).unwrap());
     let here = orders.enqueue(&charge()).unwrap();
-    db.admin().cancel(here).unwrap();
+    db.cancels(here);
     assert_eq!(found(&mut client), 2);
     let verbs = "SELECT verb FROM redrive.audit WHERE person = 'maria@ops-1' ORDER BY id";
     let verbs: Vec<String> = client.column(verbs, &[]);

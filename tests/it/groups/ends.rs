@@ -47,7 +47,7 @@ fn a_change_of_a_waiting_job_keeps_it_waiting() {
     let mut client = test.client();
     assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[0].get()]);
     change(&queue, ids[1], JobChange::SetPriority(9));
-    queue.database().admin().set_priority(ids[2], 9).unwrap();
+    change(&queue, ids[2], JobChange::SetPriority(9));
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
     // Released jobs keep their turn, and a change does not move them back.
     expire_leases(&mut client);
@@ -68,7 +68,7 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
     client.sql("UPDATE redrive.jobs SET meta.crashes = 1; UPDATE redrive.jobs_delayed SET meta.crashes = 1");
     change(&queue, ids[1], JobChange::SetPriority(9));
     change(&queue, late, JobChange::RunNow);
-    queue.database().admin().set_priority(ids[2], 9).unwrap();
+    change(&queue, ids[2], JobChange::SetPriority(9));
     assert_eq!(waiting(&mut client), 3);
     assert_eq!(claim(&mut client, 1, &mut Place::default()), [0; 0]);
 }

@@ -139,7 +139,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
     assert_eq!(scalar(&mut diverting, divert), 1);
     thread::scope(|scope| {
         // Its letter is of the group, but the job had no turn.
-        let cancel = scope.spawn(|| queue.database().admin().cancel(delayed).unwrap());
+        let cancel = scope.spawn(|| queue.cancels(delayed));
         wait_until("the cancel to end or to wait", SOON, || {
             cancel.is_finished() || is_waiting(&mut observer, "row")
         });

@@ -133,7 +133,10 @@ fn a_missing_schema_is_a_clear_error_everywhere() {
         ("prune", db.dlq().prune(Duration::ZERO, &operator).map(drop)),
         ("stats", db.admin().stats(None).map(drop)),
         ("job", db.admin().job(JobId::new(1)).map(drop)),
-        ("cancel", db.admin().cancel(JobId::new(1)).map(drop)),
+        (
+            "cancel",
+            db.admin().jobs().cancel(JobId::new(1), &maria()).map(drop),
+        ),
         ("capture", db.dlq().capture(&foreign).map(drop)),
         ("check", db.check_schema()),
     ];

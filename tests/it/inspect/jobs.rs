@@ -1,11 +1,11 @@
-//! Single live jobs: show, cancel, set the priority.
+//! Single live jobs: show and cancel.
 
 use redrive_tests::prelude::*;
 
 /// Cancels a job, which must lead to this.
 #[track_caller]
 fn cancels(queue: &Queue, id: JobId, outcome: Cancelled) {
-    assert_eq!(queue.database().admin().cancel(id).unwrap(), outcome);
+    assert_eq!(queue.cancels(id), outcome);
 }
 
 #[test]
@@ -70,7 +70,6 @@ fn a_cancelled_job_whose_worker_is_lost_or_stops_does_not_run_again() {
     for stops in [true, false] {
         let (test, queue) = TestDatabase::with_orders();
         let (gate, worker, id) = running(&queue);
-        assert!(!queue.database().admin().set_priority(id, 5).unwrap());
         cancels(&queue, id, Cancelled::Asked);
         cancels(&queue, id, Cancelled::Asked);
         let noted = "SELECT cardinality(cancelled)::bigint FROM redrive.leases";
@@ -119,7 +118,7 @@ fn a_job_that_changes_state_can_still_be_cancelled() {
     counted(&worker, "them to move", |counts| counts.retried > 50);
     for id in ids {
         wait_until("the job to be caught", SOON, || {
-            match db.admin().cancel(id) {
+            match db.admin().jobs().cancel(id, &maria()) {
                 Ok(Cancelled::Dead | Cancelled::Asked) => true,
                 Ok(other) => panic!("job {id} was live, wherever it was: {other:?}"),
                 Err(error) => {

@@ -230,17 +230,17 @@ fn every_step_carries_every_field_of_a_job() {
     job.claim();
     job.settle("retry", 60_000);
     job.is("delayed attempt=4 crashes=0 refunds=5 generation=3 priority=7 history=7");
-    job.run("set_priority", &[&JOB, &-3_i16]);
+    job.change("set_priority", ", priority => -3");
     job.promote();
     job.is("ready attempt=4 crashes=0 refunds=5 generation=3 priority=-3 history=7");
-    job.run("set_priority", &[&JOB, &8_i16]);
+    job.change("set_priority", ", priority => 8");
     job.is("ready attempt=4 crashes=0 refunds=5 generation=3 priority=8 history=7");
     job.claim();
     job.settle("snooze", 1000);
     job.is("delayed attempt=4 crashes=0 refunds=5 generation=3 priority=8 history=7");
 
     // Deaths and redrives.
-    job.run("cancel", &[&JOB]);
+    job.run("cancel", &[&JOB, &None::<&str>, &None::<&str>]);
     job.is("open letter: manual attempt=4 crashes=0 generation=3 priority=8 history=7");
     job.redrive();
     job.is("ready attempt=0 crashes=0 refunds=0 generation=4 priority=8 history=0");

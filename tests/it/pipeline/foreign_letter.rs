@@ -92,7 +92,7 @@ fn a_version_of_an_archived_letter_holds_up_no_death() {
     test.client().change(version, &[&ids[0].get()]);
     queue.redrives(&only(ids[0]));
     test.sql("UPDATE redrive.jobs SET payload = '{\"number\": 7}'");
-    test.open().admin().cancel(ids[0]).unwrap();
+    test.open().cancels(ids[0]);
     let letter = letter(&test, ids[0]).expect("a letter");
     assert_eq!((letter.state, letter.deaths), (LetterState::Open, 2));
 }

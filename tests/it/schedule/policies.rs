@@ -201,12 +201,12 @@ fn letters_whose_keys_are_held_take_no_places_of_the_batch() {
     let keyed = |key: &str| put(&queue, new_order(1).unique(key));
     let held = ["one", "two"].map(|key| {
         let id = keyed(key);
-        db.admin().cancel(id).unwrap();
+        db.cancels(id);
         keyed(key);
         id
     });
     let free = keyed("three");
-    db.admin().cancel(free).unwrap();
+    db.cancels(free);
     set(db, &hourly("p", Policy::new(of_orders()).batch(2)));
     assert_eq!(trigger(db, "p"), 1);
     assert_eq!(ids(&mut client, "l.state = 'redriving'"), [free].into());

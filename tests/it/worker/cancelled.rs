@@ -27,11 +27,6 @@ fn waiting(queue: &Queue, [running, told]: &[Gate; 2], in_transaction: bool) -> 
     .started()
 }
 
-fn cancel(queue: &Queue, id: JobId) -> Cancelled {
-    let jobs = queue.database().admin().jobs();
-    jobs.cancel(id, &maria()).unwrap()
-}
-
 #[test]
 fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
     for in_transaction in [true, false] {
@@ -48,7 +43,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
                 locker.sql("SELECT FROM redrive.leases FOR UPDATE");
             }
             let cancelled = thread::scope(|scope| {
-                let cancelling = scope.spawn(|| cancel(&queue, id));
+                let cancelling = scope.spawn(|| queue.cancels(id));
                 gates[1].wait_for(1);
                 locker.commit().unwrap();
                 cancelling.join().unwrap()
@@ -90,7 +85,7 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
         let mut client = test.client();
         let mut holder = client.transaction().unwrap();
         holder.sql("SELECT FROM redrive.leases FOR UPDATE");
-        let cancel = || cancel(&queue, id);
+        let cancel = || queue.cancels(id);
         let cancelled = held_up(&test, cancel, || {
             end(&mut holder);
             holder.commit().unwrap();

@@ -83,7 +83,7 @@ fn only_kinds_that_ask_for_it_are_kept_and_a_finished_job_is_not_live() {
         let filter = filter.parse().unwrap();
         assert!(admin.jobs().list(&filter).unwrap().is_empty(), "{filter}");
     }
-    let cancelled = admin.cancel(order).unwrap();
+    let cancelled = admin.jobs().cancel(order, &maria()).unwrap();
     assert_eq!(cancelled, Cancelled::NotLive);
 }
 

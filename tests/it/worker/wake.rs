@@ -44,7 +44,7 @@ const WAYS: [(&str, MakeReady); 7] = [
     }),
     ("a redrive", |queue, _| {
         let id = queue.enqueue(&Order { number: 1 }).unwrap();
-        queue.database().admin().cancel(id).unwrap();
+        queue.cancels(id);
         assert_eq!(queue.redrives(&only(id)).redriven, [id]);
     }),
     ("a reaping", |_, client| {

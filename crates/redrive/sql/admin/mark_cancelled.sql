@@ -1,7 +1,7 @@
 -- Purpose: marks a running job as cancelled, so that whoever ends its lease does not return it, or finds
---          that it died because its handler was told, and writes the audit of an operator.
+--          that it died because its handler was told, and writes the audit.
 -- $1 bigint    id
--- $2 text      operator (NULL: no audit)       $3 text  reason
+-- $2 text      operator       $3 text  reason
 -- Locks: the row of the lease. It waits for a session that settles or reaps the lease, because only
 --        that one knows where the job is next.
 -- Index relied on: none; it scans leases. The primary key of dead_letters.
@@ -22,7 +22,5 @@ ended AS (
     FROM redrive.dead_letters d
     WHERE d.id = $1 AND d.state = 'open' AND d.cause = 'manual'
 )
-SELECT CASE WHEN $2::text IS NOT NULL THEN
-           redrive.record_act('cancel_running_jobs', $2, $3, jsonb_build_object('ids', jsonb_build_array($1)), 1)
-       END AS audit_id
+SELECT redrive.record_act('cancel_running_jobs', $2, $3, jsonb_build_object('ids', jsonb_build_array($1)), 1) AS audit_id
 FROM (SELECT FROM running UNION ALL SELECT FROM ended) cancelled

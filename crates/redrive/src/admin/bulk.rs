@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use crate::admin::handle::Jobs;
-use crate::admin::jobs::{self, Cancelled};
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;
@@ -166,22 +165,6 @@ impl Jobs<'_> {
         operator: &Operator,
     ) -> Result<ChangedJobs> {
         self.change_while(filter, change, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Cancels a job in any state and writes the audit: a waiting one at once, a running one by
-    /// signalling its handler.
-    ///
-    /// [`Admin::cancel`](crate::admin::Admin::cancel) does the same for a program, without the
-    /// audit.
-    ///
-    /// # Errors
-    /// Those of [`Admin::cancel`](crate::admin::Admin::cancel).
-    pub fn cancel(&self, id: JobId, operator: &Operator) -> Result<Cancelled> {
-        let this = JobFilter::new().ids([id]);
-        jobs::cancel(self.db, id, Some(operator), || {
-            let changed = self.change(&this, JobChange::Cancel, operator)?;
-            Ok(!changed.jobs.is_empty())
-        })
     }
 
     /// Changes jobs as [`change`](Jobs::change) does, calls `go_on` after each batch of 500 with

@@ -1,4 +1,4 @@
-//! Jobs: list them; show, cancel and reprioritize one.
+//! Jobs: list them; show and cancel one.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -8,12 +8,10 @@ use uuid::Uuid;
 
 use crate::admin::handle::Jobs;
 use crate::db::admin::Admin;
-use crate::db::database::Database;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::history::AttemptRecord;
 use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;
-use crate::job::new_job::check_priority;
 
 row! {
     /// A job that is live, or done and [kept](crate::WorkerBuilder::keep_done).
@@ -77,58 +75,6 @@ pub enum Cancelled {
 /// The attempts to find a job that moves between tables.
 const LOOKS: usize = 5;
 
-/// Cancels a job in any state. `cancel_waiting` returns whether the job waited.
-pub(crate) fn cancel(
-    db: &Database,
-    id: JobId,
-    operator: Option<&Operator>,
-    cancel_waiting: impl Fn() -> Result<bool>,
-) -> Result<Cancelled> {
-    let mut was_told = false;
-    for _ in 0..LOOKS {
-        if cancel_waiting()? {
-            return Ok(Cancelled::Dead);
-        }
-        let (is_told, is_marked) = cancel_running(db, id, operator, was_told)?;
-        if is_marked {
-            return Ok(Cancelled::Asked);
-        }
-        // The lease of one that was told ended meanwhile: it waits, runs again, is done, or died as cancelled. A job that
-        // a worker was claiming is in neither table of the snapshot. If it is live, try again.
-        let is_over = |job: LiveJob| job.state == JobState::Done;
-        if !is_told && db.admin().job(id)?.is_none_or(is_over) {
-            return Ok(Cancelled::NotLive);
-        }
-        was_told |= is_told;
-    }
-    Err(Error::unavailable(format!(
-        "could not cancel job {id}: it keeps moving; try again"
-    )))
-}
-
-/// Signals the handler of a job, and marks its lease or finds that the job died of an earlier signal. Returns whether it
-/// did the one and the other. A job that is marked dies unless it succeeds.
-fn cancel_running(
-    db: &Database,
-    id: JobId,
-    operator: Option<&Operator>,
-    was_told: bool,
-) -> Result<(bool, bool)> {
-    let operator = operator.cloned();
-    // Both within one deadline.
-    db.call("cancel a job", move |session| {
-        let doing = format!("cancel job {id}");
-        let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id.get()])?;
-        if told.is_empty() && !was_told {
-            return Ok((false, false));
-        }
-        let by = operator.as_ref().map(Operator::by);
-        let reason = operator.as_ref().and_then(Operator::given_reason);
-        let marked = session.query(&doing, &sql::MARK_CANCELLED, &[&id.get(), &by, &reason])?;
-        Ok((!told.is_empty(), !marked.is_empty()))
-    })
-}
-
 impl Admin<'_> {
     /// Returns a live job, or one that is done and [kept](crate::WorkerBuilder::keep_done). `None` if it is
     /// dead or gone. A job that died has a [letter](crate::dlq::Dlq::get).
@@ -142,36 +88,6 @@ impl Admin<'_> {
         self.db
             .ask()
             .first(&doing, &sql::LIST_JOBS, &[&asked, &filter.after, &1_i64])
-    }
-
-    /// Cancels a job: a waiting one at once, a running one by signalling its handler.
-    ///
-    /// The signal waits for nothing. The answer waits for a session that is ending the lease of
-    /// the job, which is a matter of milliseconds unless its worker is stuck. It writes no audit;
-    /// [`Jobs::cancel`] does.
-    ///
-    /// # Errors
-    /// If the database fails. A handler that was signalled may end, but if its worker is lost, the
-    /// job runs again: repeat the call.
-    pub fn cancel(&self, id: JobId) -> Result<Cancelled> {
-        cancel(self.db, id, None, || {
-            let doing = format!("cancel job {id}");
-            let rows = self.db.ask().rows(&doing, &sql::CANCEL, &[&id])?;
-            Ok(!rows.is_empty())
-        })
-    }
-
-    /// Sets the priority of a ready or delayed job. Returns `false` if the job is leased or
-    /// not live.
-    ///
-    /// # Errors
-    /// *Invalid* if the priority is out of range; otherwise if the database fails.
-    pub fn set_priority(&self, id: JobId, priority: i16) -> Result<bool> {
-        check_priority(priority)?;
-        let doing = format!("set the priority of job {id}");
-        let ask = self.db.ask();
-        let rows = ask.rows(&doing, &sql::SET_PRIORITY, &[&id, &priority])?;
-        Ok(!rows.is_empty())
     }
 }
 
@@ -187,5 +103,60 @@ impl Jobs<'_> {
             &sql::LIST_JOBS,
             &[&filter.parameter()?, &filter.after, &filter.most(50)],
         )
+    }
+
+    /// Cancels a job in any state and writes the audit: a waiting one at once, a running one by signalling its handler.
+    ///
+    /// The signal waits for nothing. The answer waits for a session that is ending the lease of
+    /// the job, which is a matter of milliseconds unless its worker is stuck.
+    ///
+    /// # Errors
+    /// If the database fails. A handler that was signalled may end, but if its worker is lost, the
+    /// job runs again: repeat the call.
+    pub fn cancel(&self, id: JobId, operator: &Operator) -> Result<Cancelled> {
+        let doing = format!("cancel job {id}");
+        let mut was_told = false;
+        for _ in 0..LOOKS {
+            let ask = self.db.ask();
+            if !ask.rows(&doing, &sql::CANCEL, &[&id, operator])?.is_empty() {
+                return Ok(Cancelled::Dead);
+            }
+            let (is_told, is_marked) = self.cancel_running(id, operator, was_told)?;
+            if is_marked {
+                return Ok(Cancelled::Asked);
+            }
+            // The lease of one that was told ended meanwhile: it waits, runs again, is done, or died as cancelled. A job
+            // that a worker was claiming is in neither table of the snapshot. If it is live, try again.
+            let is_over = |job: LiveJob| job.state == JobState::Done;
+            if !is_told && self.db.admin().job(id)?.is_none_or(is_over) {
+                return Ok(Cancelled::NotLive);
+            }
+            was_told |= is_told;
+        }
+        Err(Error::unavailable(format!(
+            "could not {doing}: it keeps moving; try again"
+        )))
+    }
+
+    /// Signals the handler of a job, and marks its lease or finds that the job died of an earlier signal. Returns whether
+    /// it did the one and the other. A job that is marked dies unless it succeeds.
+    fn cancel_running(
+        self,
+        id: JobId,
+        operator: &Operator,
+        was_told: bool,
+    ) -> Result<(bool, bool)> {
+        let operator = operator.clone();
+        // Both within one deadline.
+        self.db.call("cancel a job", move |session| {
+            let doing = format!("cancel job {id}");
+            let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id.get()])?;
+            if told.is_empty() && !was_told {
+                return Ok((false, false));
+            }
+            let (by, reason) = (operator.by(), operator.given_reason());
+            let marked = session.query(&doing, &sql::MARK_CANCELLED, &[&id.get(), &by, &reason])?;
+            Ok((!told.is_empty(), !marked.is_empty()))
+        })
     }
 }

@@ -163,7 +163,6 @@ files {
     CANCEL = "admin" / "cancel";
     TELL_CANCELLED = "admin" / "tell_cancelled";
     MARK_CANCELLED = "admin" / "mark_cancelled";
-    SET_PRIORITY = "admin" / "set_priority";
     LIST_JOBS = "admin" / "list_jobs";
     AUDIT = "admin" / "audit";
     AUDIT_TOTALS = "admin" / "audit_totals";

@@ -133,7 +133,10 @@ impl Context<'_> {
         let reports = self.queue("reports")?;
         let job = workload::job("report.day", "succeed", 7)?.delay(Duration::from_hours(1));
         let id = reports.enqueue_job(job)?;
-        self.db.admin().cancel(id.id())?;
+        self.db
+            .admin()
+            .jobs()
+            .cancel(id.id(), &redrive::Operator::default())?;
         for cause in [
             "exhausted",
             "rejected",

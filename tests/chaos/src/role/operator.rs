@@ -49,15 +49,10 @@ impl Operations {
         _ = self.log.call(operation, &[], ids, call);
     }
 
-    /// Cancels a job, as a person or as a program.
-    pub(crate) fn cancel(&self, id: i64, by_person: bool) {
+    pub(crate) fn cancel(&self, id: i64) {
         self.ask(Operation::Cancel, &[id], || {
-            let (job, admin) = (JobId::new(id), self.db.admin());
-            let cancelled = match by_person {
-                true => admin.jobs().cancel(job, &self.operator),
-                false => admin.cancel(job),
-            };
-            Ok(match cancelled? {
+            let jobs = self.db.admin().jobs();
+            Ok(match jobs.cancel(JobId::new(id), &self.operator)? {
                 Cancelled::Dead => vec![id],
                 // The job runs.
                 Cancelled::Asked => vec![-id],
@@ -68,8 +63,10 @@ impl Operations {
 
     fn set_priority(&self, id: i64, priority: i16) {
         self.ask(Operation::Priority, &[id], || {
-            let is_set = self.db.admin().set_priority(JobId::new(id), priority)?;
-            Ok(Vec::from_iter(is_set.then_some(id)))
+            let this = JobFilter::new().ids([JobId::new(id)]);
+            let change = JobChange::SetPriority(priority);
+            let jobs = self.db.admin().jobs();
+            Ok(numbers(&jobs.change(&this, change, &self.operator)?.jobs))
         });
     }
 
@@ -198,7 +195,7 @@ fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
                 "WHERE state = 'leased'"
             };
             if let Some(id) = recent_job(options, state, random) {
-                ops.cancel(id, random.bool());
+                ops.cancel(id);
             }
         }
         22..=26 => {

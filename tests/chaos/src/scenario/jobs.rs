@@ -49,7 +49,7 @@ pub(super) fn work(env: &mut Environment) {
     env.wait_for_sql("the jobs end", &have_ended_or_run_on(&ids));
     client.redrive(4);
     env.wait_for_sql("the redriven jobs end", &have_ended_or_run_on(&ids));
-    client.ops.cancel(late, false);
+    client.ops.cancel(late);
     env.add(ProcessSpec::enqueuer(120, JobMix::Tame));
     env.add(ProcessSpec::operator());
     env.pass(Duration::from_secs(3));
@@ -111,7 +111,7 @@ pub(super) fn unique(env: &mut Environment) {
         for _ in 0..2 {
             let id = client.enqueue_in_window(&key);
             if id > 0 {
-                client.ops.cancel(id, false);
+                client.ops.cancel(id);
             }
         }
     }

@@ -73,7 +73,7 @@ pub(super) fn kill(env: &mut Environment) {
         ids[1], ids[2]
     );
     env.wait_for_sql("a lease is partly settled", &condition);
-    client.ops.cancel(ids[3], false);
+    client.ops.cancel(ids[3]);
     env.inject(Fault::Kill, Duration::ZERO, 0);
     env.wait_for_sql("the lease is reaped", &have_left_a_lease(&ids));
 }
@@ -163,5 +163,5 @@ pub(super) fn carry(env: &mut Environment) {
     client.redrive(1);
 
     let late = client.enqueue_as(&[Plan::Done], delayed)[0];
-    client.ops.cancel(late, false);
+    client.ops.cancel(late);
 }

@@ -122,7 +122,7 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
     }));
     let id = queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
-    let cancelled = queue.database().admin().cancel(id).unwrap();
+    let cancelled = queue.cancels(id);
     assert_eq!(cancelled, Cancelled::Asked);
     died(&worker, 1);
     stop(worker);

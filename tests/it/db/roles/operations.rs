@@ -162,16 +162,11 @@ const VERBS: &[Verb] = &[
 
     // Waiting and running jobs.
     verb("show a job", VIEWERS, |on| { on.db.admin().job(on.job())?; Ok(()) }),
-    verb("cancel a job", BOTH, |on| { on.db.admin().cancel(on.job())?; Ok(()) }),
-    verb("set a priority", BOTH, |on| { on.db.admin().set_priority(on.job(), 7)?; Ok(()) }),
+    verb("cancel a job", BOTH, |on| { on.db.admin().jobs().cancel(on.job(), &maria())?; Ok(()) }),
     verb("list live jobs", VIEWERS, |on| { on.db.admin().jobs().list(&JobFilter::new())?; Ok(()) }),
     verb("cancel jobs", &[Profession::Operator], |on| {
         let this = JobFilter::new().ids([on.job()]);
         on.db.admin().jobs().change(&this, JobChange::Cancel, &maria())?;
-        Ok(())
-    }),
-    verb("cancel a job as an operator", &[Profession::Operator], |on| {
-        on.db.admin().jobs().cancel(on.job(), &maria())?;
         Ok(())
     }),
     verb("edit jobs", &[Profession::Operator], |on| {

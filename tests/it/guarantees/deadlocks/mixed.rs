@@ -68,12 +68,14 @@ impl Hand {
             }
             6 => {
                 for id in self.any(6) {
-                    admin.cancel(id)?;
+                    admin.jobs().cancel(id, &operator)?;
                 }
             }
             7 => {
                 for id in self.any(10) {
-                    admin.set_priority(id, self.random.i16(-9..9))?;
+                    let change = JobChange::SetPriority(self.random.i16(-9..9));
+                    let this = JobFilter::new().ids([id]);
+                    admin.jobs().change(&this, change, &operator)?;
                 }
             }
             8 => self.expire_leases(),

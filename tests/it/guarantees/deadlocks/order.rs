@@ -113,7 +113,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
             _ => {
                 let (queue, ids, worker) = redriven(&test, &gate);
                 for id in ids {
-                    queue.database().admin().cancel(id).unwrap();
+                    queue.cancels(id);
                 }
                 (queue, Some(worker))
             }

@@ -20,7 +20,7 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
     let waiting = inserted(add(3));
     retried(&worker, 1);
     assert_eq!(add(4), Enqueued::Existing(waiting), "a retry keeps the key");
-    let cancelled = queue.database().admin().cancel(waiting).unwrap();
+    let cancelled = queue.cancels(waiting);
     assert_eq!(cancelled, Cancelled::Dead);
     let last = inserted(add(1));
     done(&worker, 2);

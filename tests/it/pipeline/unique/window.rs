@@ -56,7 +56,7 @@ fn a_live_job_keeps_its_key_after_its_window() {
 fn the_job_that_holds_the_key_is_returned_rather_than_the_one_that_opened_the_window() {
     let (_test, queue) = TestDatabase::with_orders();
     let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
-    queue.database().admin().cancel(first).unwrap();
+    queue.cancels(first);
     let live = inserted(queue.enqueue_job(new_order(2).unique("a")).unwrap());
     let again = queue.enqueue_job(hourly(3)).unwrap();
     assert_eq!(again, Enqueued::Existing(live));
@@ -144,7 +144,7 @@ fn the_sql_function_opens_windows() {
     let enqueue = "SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'a', @)";
     let mut call = |more: &str| -> i64 { client.ask(&enqueue.replace('@', more), &[]) };
     let first = call("unique_window => '1 hour'");
-    test.open().admin().cancel(JobId::new(first)).unwrap();
+    test.open().cancels(JobId::new(first));
     for more in ["", ", replace => 'both'", ", until_started => true"] {
         let again = call(&format!("unique_window => '5 s'{more}"));
         assert_eq!(again, first, "{more}");

@@ -81,7 +81,7 @@ fn an_operator_cancels_one_job_of_a_running_batch() {
     });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     gate.wait_for(1);
-    queue.database().admin().cancel(ids[1]).unwrap();
+    queue.cancels(ids[1]);
     gate.open();
     ended(&worker, 1, 1);
     stop(worker);

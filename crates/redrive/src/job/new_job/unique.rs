@@ -71,7 +71,7 @@ impl NewJob {
     /// };
     /// let first = index.enqueue_job(changed(r#""a""#)?)?.id();
     /// assert_eq!(index.enqueue_job(changed(r#""b""#)?)?, Enqueued::Replaced(first));
-    /// # db.admin().cancel(first)?;
+    /// # db.admin().jobs().cancel(first, &redrive::Operator::default())?;
     /// # Ok(()) }
     /// ```
     ///
@@ -104,7 +104,7 @@ impl NewJob {
     ///     Ok(job.unique_window(Duration::from_hours(1)))
     /// };
     /// let first = mails.enqueue_job(warning(7)?)?.id();
-    /// # db.admin().cancel(first)?;
+    /// # db.admin().jobs().cancel(first, &redrive::Operator::default())?;
     /// assert_eq!(mails.enqueue_job(warning(7)?)?, Enqueued::Existing(first));
     /// # Ok(()) }
     /// ```

@@ -32,7 +32,9 @@ pub(super) const ATTEMPTS: &[Case] = cases! {
         let ready = s.enqueue(1);
         s.sql("UPDATE redrive.jobs_delayed SET run_at = now() - interval '1 minute' WHERE queue = 'QUEUE'");
         for id in [ids[0], ready[0]] {
-            assert!(s.queue.database().admin().set_priority(id, 7).unwrap());
+            let jobs = s.queue.database().admin().jobs();
+            let this = JobFilter::new().ids([id]);
+            jobs.change(&this, JobChange::SetPriority(7), &maria()).unwrap();
         }
     }, |s| {
         hand(&s.queue).promotes(&mut s.client);

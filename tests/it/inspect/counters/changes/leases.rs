@@ -16,7 +16,7 @@ pub(super) const LEASES: &[Case] = cases! {
     "a leased job is cancelled and released" given |s| {
         let ids = s.enqueue(1);
         claim(s);
-        s.queue.database().admin().cancel(ids[0]).unwrap();
+        s.queue.cancels(ids[0]);
     }, release => buried(1, "manual", "cancelled");
     "a lease expires" given four, |s| drop(reap(&mut s.client)) =>
         "leases_lost_total{q}=1 jobs_released_total{q}=4 job_attempts_failed_total{q,order,worker_lost}=4";
@@ -40,7 +40,7 @@ pub(super) const LEASES: &[Case] = cases! {
         let ready = s.queue.enqueue(&Order { number: 1 }).unwrap();
         let delayed = put(&s.queue, new_order(1).delay(Duration::from_mins(1)));
         for id in [ready, delayed] {
-            s.queue.database().admin().cancel(id).unwrap();
+            s.queue.cancels(id);
         }
     } => enqueued(2), buried(2, "manual", "cancelled");
     "jobs are cancelled without a notice to their worker" given |s| {

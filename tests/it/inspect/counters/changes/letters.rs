@@ -109,7 +109,7 @@ pub(super) const LETTERS: &[Case] = cases! {
     "a redriven job is cancelled" given |s| redriven(s, 1), |s| {
         let asked = "SELECT id FROM redrive.jobs WHERE queue = $1";
         let id: i64 = s.client.ask(asked, &[&s.queue.name()]);
-        s.queue.database().admin().cancel(JobId::new(id)).unwrap();
+        s.queue.cancels(JobId::new(id));
     } => buried(1, "manual", "cancelled"), "dlq_letters{q,redriving}=-1";
     "letters are discarded" given |s| s.dead_letter(2), |s| drop(s.queue.discards(&s.letters()))
         => moved(2, "open", "discarded"), "dlq_discarded_total{q}=2 dlq_residence_seconds{q,discarded}=2";
