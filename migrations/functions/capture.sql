@@ -68,68 +68,14 @@ CREATE OR REPLACE FUNCTION redrive.capture(
     OUT is_new    boolean,
     OUT is_reopened boolean
 )
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    LANGUAGE sql VOLATILE SECURITY DEFINER
 AS $$
-#variable_conflict use_column
-DECLARE
-    parsed json;
-    known_state text;
-BEGIN
-    IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 255 THEN
-        capture.headers := redrive.headers_with_long(
-            capture.headers, capture.source, capture."position", capture.kind, NULL);
-        capture.source := redrive.shortened(capture.source, 100);
-        capture."position" := redrive.shortened(capture."position", 500);
-        capture.kind := redrive.shortened(capture.kind, 255);
-    END IF;
-    PERFORM redrive.check_capture(capture.queue, capture.kind, capture.group_key, capture.headers);
-    IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
-        RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
-            USING ERRCODE = 'null_value_not_allowed';
-    END IF;
-    IF octet_length(capture.raw) <= 16777216 THEN
-        parsed := redrive.json_of(capture.raw);
-    END IF;
-    capture.is_new := false;
-    capture.is_reopened := false;
-    LOOP
-        SELECT l.id, l.state INTO capture.id, known_state
-        FROM redrive.dead_letters l
-        WHERE l.source = capture.source AND l."position" = capture."position";
-        IF octet_length(capture.raw) > 16777216 OR known_state IN ('recovered', 'discarded') THEN
-            SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
-            FROM redrive.capture_letters(ARRAY[jsonb_build_object(
-                'source', capture.source, 'position', capture."position", 'queue', capture.queue, 'kind', capture.kind,
-                'content_type', capture.content_type, 'headers', capture.headers, 'error_class', capture.error_class,
-                'error_message', capture.error_message, 'error_detail', capture.error_detail,
-                'group_key', capture.group_key, 'failure_key', capture.failure_key)], ARRAY[capture.raw]) c;
-            EXIT;
-        ELSIF known_state IS NULL THEN
-            INSERT INTO redrive.dead_letters AS l
-                (source, "position", queue, kind, cause, raw, payload, content_type, headers,
-                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at)
-            VALUES
-                (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
-                 parsed, capture.content_type, capture.headers,
-                 redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
-                 redrive.clip(coalesce(capture.error_message, ''), 8192),
-                 redrive.clip(capture.error_detail, 65536), capture.group_key,
-                 nullif(left(capture.failure_key, 256), ''), clock_timestamp())
-            ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
-            RETURNING l.id INTO capture.id;
-            capture.is_new := FOUND;
-            -- Not found: another session stored the letter in between.
-            EXIT WHEN FOUND;
-        ELSE
-            EXIT WHEN known_state = 'redriving';
-            UPDATE redrive.dead_letters l
-            SET seen = l.seen + 1
-            WHERE l.id = capture.id AND l.state IN ('open', 'quarantined');
-            -- Not found: another session redrove, closed or deleted the letter in between.
-            EXIT WHEN FOUND;
-        END IF;
-    END LOOP;
-END
+    SELECT c.id, c.is_new, c.is_reopened
+    FROM redrive.capture_letters(ARRAY[jsonb_build_object(
+        'source', capture.source, 'position', capture."position", 'queue', capture.queue, 'kind', capture.kind,
+        'content_type', capture.content_type, 'headers', capture.headers, 'error_class', capture.error_class,
+        'error_message', capture.error_message, 'error_detail', capture.error_detail,
+        'group_key', capture.group_key, 'failure_key', capture.failure_key)], ARRAY[capture.raw]) c
 $$;
 
 -- Captures many foreign failures, as `capture` does for one: objects as in `capture_many`, without their bytes, which
