@@ -71,6 +71,8 @@ BEGIN
             ELSE true END
         LIMIT 1));
     letter := redrive.unarchived(stored);
+    PERFORM redrive.refuse(CASE WHEN (isfinite(letter.enqueued_at) AND isfinite(letter.died_at)) IS NOT TRUE
+        THEN '`enqueued_at` and `died_at` of an exported letter must be finite times' END);
     letter.id := nextval('redrive.job_id');
     -- A redrive takes letters that died before it.
     letter.died_at := least(letter.died_at, clock_timestamp());
