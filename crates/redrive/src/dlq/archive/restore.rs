@@ -32,6 +32,13 @@ words! {
     }
 }
 
+impl NotRestored {
+    /// Reads what the database says after it has acted. A reason of a newer schema must not fail the call.
+    fn of_stored(word: &str) -> NotRestored {
+        word.parse().unwrap_or(NotRestored::IdTaken)
+    }
+}
+
 impl Dlq<'_> {
     /// Returns what [`restore`](Dlq::restore) would do. Changes nothing.
     ///
@@ -97,10 +104,21 @@ impl Dlq<'_> {
             for (id, result, _) in page {
                 match &*result {
                     "restored" => restored.letters.push(id),
-                    reason => restored.left.push((id, reason.parse()?)),
+                    why => restored.left.push((id, NotRestored::of_stored(why))),
                 }
             }
             Ok(then(go_on(restored), letters))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_of_a_newer_schema_fails_no_restore() {
+        let read = ["key_taken", "too_new"].map(NotRestored::of_stored);
+        assert_eq!(read, [NotRestored::KeyTaken, NotRestored::IdTaken]);
     }
 }
