@@ -120,7 +120,8 @@ DECLARE
 BEGIN
     WITH gone AS (
         DELETE FROM redrive.dead_letters l WHERE l.id = ANY (remove_locked.ids)
-        RETURNING l.id, l.queue, l.detail_id, l AS letter
+        -- A whole row is read with its largest values.
+        RETURNING l.id, l.queue, l.detail_id, CASE WHEN remove_locked.action = 'archive' THEN l END AS letter
     ),
     kept AS (
         INSERT INTO redrive.archived_letters (id, queue, letter)
@@ -137,7 +138,8 @@ END
 $$;
 
 -- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first, but none that
--- another session has locked or a consumer of `dlq_events` has claimed. Returns the number removed.
+-- another session has locked or a consumer of `dlq_events` has claimed. It archives about 32 MiB at a time, because a
+-- letter may have 16. Returns the number removed.
 CREATE OR REPLACE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -147,24 +149,27 @@ DECLARE
     old   bigint[];
 BEGIN
     EXECUTE format(
-        'SELECT array_agg(o.id) FROM ('
-        ' SELECT l.id FROM redrive.dead_letters l'
+        'SELECT array_agg(s.id) FROM ('
+        ' SELECT o.id, sum(o.bytes) OVER (ORDER BY o.since, o.id) - o.bytes AS before FROM ('
+        ' SELECT l.id, l.%2$I AS since, coalesce(pg_column_size(l.payload), 0) + coalesce(pg_column_size(l.raw), 0) AS bytes'
+        ' FROM redrive.dead_letters l'
         ' WHERE l.state = %1$L AND l.queue = $1 AND l.%2$I < statement_timestamp() - $2'
         -- An open letter that was edited, reopened or restored is as young as that change.
         '  AND l.changed_at < statement_timestamp() - $2'
         '  AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
-        '  %3$s ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o',
+        '  %3$s ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o) s %4$s',
         state, since,
         -- While the sequence of ids lags behind, a new letter may have the id of an archived one.
         CASE action WHEN 'archive' THEN
-            'AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = l.id)' END)
+            'AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = l.id)' END,
+        CASE action WHEN 'archive' THEN 'WHERE s.before < 33554432' END)
         INTO old USING queue, keep, redrive.limit_of('max_letters', max_letters);
     RETURN redrive.remove_locked(coalesce(old, '{}'), action);
 END
 $$;
 
 -- Applies the rules to up to `max_letters` letters, writes the audit and returns the number removed. Repeat it
--- while it returns `max_letters`. Workers call it once a minute with `if_busy` 'skip': then one of them runs it
+-- until it returns 0. Workers call it once a minute with `if_busy` 'skip': then one of them runs it
 -- and the others get NULL.
 -- Locks: the rows it deletes, skipping locked ones; the row of the task in exclusive_tasks, so that one call runs at a
 -- time. Index: dead_letters_by_state, dead_letters_open_for_redrive.
@@ -202,6 +207,7 @@ BEGIN
                 jsonb_build_object('rule', chosen.rule, 'action', chosen.action, 'keep', chosen.keep));
         END IF;
         taken := taken + moved;
+        EXIT WHEN moved > 0 AND chosen.action = 'archive';
     END LOOP;
     IF taken BETWEEN 1 AND max_letters - 1 THEN
         PERFORM redrive.prune_groups('90 days');

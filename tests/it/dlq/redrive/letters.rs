@@ -60,7 +60,7 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
 
 /// The server or the client would hold all of them at once.
 #[test]
-fn large_letters_are_read_edited_and_restored_in_parts() {
+fn large_letters_are_read_edited_archived_and_restored_in_parts() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql(
         "ALTER TABLE redrive.dead_letters ALTER COLUMN payload SET STORAGE EXTERNAL;
@@ -81,4 +81,7 @@ fn large_letters_are_read_edited_and_restored_in_parts() {
         let letters: i64 = client.ask(&letters, &[]);
         assert!((1..40).contains(&letters), "{page}: {letters}");
     }
+    let archive = "SELECT redrive.remove_letters('orders', 'open', '0', 'archive', 100)";
+    let archived: i64 = client.ask(archive, &[]);
+    assert!((1..40).contains(&archived), "{archived} archived");
 }
