@@ -79,7 +79,6 @@ DECLARE
 BEGIN
     PERFORM redrive.require_read_committed('repair'), redrive.flag_of('dry_run', dry_run);
     WHILE redrive.fold_metrics() > 0 LOOP END LOOP;
-    WHILE redrive.fold_letters() > 0 LOOP END LOOP;
     -- A later statement reads them; see is_drained.
     LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
     lost := ARRAY(
@@ -91,6 +90,13 @@ BEGIN
             SELECT j.id FROM redrive.jobs j
             UNION ALL SELECT d.id FROM redrive.jobs_delayed d
             UNION ALL SELECT i.id FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id) WHERE i.id <> ALL (l.done)));
+    IF NOT dry_run THEN
+        -- All that it changes at once, in the order in which every session locks letters.
+        PERFORM FROM redrive.dead_letters l
+        WHERE l.id = ANY (lost) AND l.state = 'redriving'
+            OR NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = l.group_id)
+        ORDER BY l.id FOR UPDATE;
+    END IF;
     FOREACH fault IN ARRAY
         '{sequence,letter,unique_key,group_slot,bucket,run,group,schedule,group_count,counter}'::text[]
     LOOP
@@ -118,10 +124,6 @@ BEGIN
                 END IF;
             END LOOP;
         WHEN 'letter' THEN
-            IF NOT dry_run THEN
-                PERFORM FROM redrive.dead_letters l
-                WHERE l.id = ANY (lost) AND l.state = 'redriving' ORDER BY l.id FOR UPDATE;
-            END IF;
             -- One that was redriven again meanwhile has a job.
             letters := ARRAY(
                 SELECT l.id FROM redrive.dead_letters l

@@ -38,7 +38,7 @@ type Prepare = fn(&TestDatabase) -> (Vec<JobId>, Box<dyn FnOnce() + Send>);
 
 #[test]
 fn letters_are_locked_in_the_order_of_their_ids() {
-    let calls: [(&str, Prepare); 3] = [
+    let calls: [(&str, Prepare); 4] = [
         ("a settle of redriven jobs", |test| {
             let gate = Gate::new();
             let (queue, ids, worker) = redriven(test, &gate);
@@ -67,6 +67,24 @@ fn letters_are_locked_in_the_order_of_their_ids() {
                 Box::new(move || assert_eq!(client.ask::<i64>(ERASE, &[]), 2)),
             )
         }),
+        (
+            "a repair of a letter without a group and of one without its job",
+            |test| {
+                let queue = test.queue("orders");
+                let ids = letters(&queue, 2);
+                queue.redrives(&only(ids[1]));
+                let mut client = test.client();
+                client.sql(
+                    "DELETE FROM redrive.jobs; \
+                     UPDATE redrive.dead_letters SET group_id = 0 WHERE state = 'open'",
+                );
+                let repair = move || {
+                    assert_eq!(client.ask::<i64>(REPAIR, &[]), 2);
+                    assert_eq!(in_state(&queue, LetterState::Open), 2);
+                };
+                (ids, Box::new(repair))
+            },
+        ),
     ];
     for (name, prepare) in calls {
         let test = database();
@@ -141,6 +159,9 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
 
 const ERASE: &str =
     r#"SELECT entries FROM redrive.erase('{"payload": "$.number > 0"}') WHERE place = 'letters'"#;
+
+const REPAIR: &str =
+    "SELECT sum(places)::bigint FROM redrive.repair(false) WHERE finding IN ('letter', 'group')";
 
 /// Each changes several groups, as a fold does.
 #[test]
