@@ -65,6 +65,7 @@ CREATE OR REPLACE VIEW redrive.queues AS
                sum(g.recovered) AS recovered, sum(g.discarded) AS discarded, sum(g.quarantined) AS quarantined
         FROM redrive.failure_groups g
         GROUP BY 1
+        HAVING sum(g.open + g.redriving + g.recovered + g.discarded + g.quarantined) > 0
     ),
     paused AS (
         SELECT p.queue, p.paused_at, p.ends_at FROM redrive.paused_queues p

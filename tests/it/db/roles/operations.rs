@@ -246,7 +246,7 @@ const VERBS: &[Verb] = &[
         "INSERT INTO redrive.dlq_events_archive SELECT * FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
     verb("delete succeeded events", &[Profession::Operator], |on| on.sql(
         "DELETE FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
-    verb("look at queues", &[Profession::Operator, Reader], |on| on.sql("SELECT * FROM redrive.queues")),
+    verb("look at queues", READERS, |on| on.sql("SELECT * FROM redrive.queues")),
     verb("read why there was a run", READERS, |on| on.sql("SELECT reason FROM redrive.runs")),
     verb("look at workers", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT host, slots FROM redrive.workers")),
     verb("read the keys of jobs", &[Enqueuer, Worker, Profession::Operator, Reader], |on| on.sql("SELECT key FROM redrive.unique_keys LIMIT 1")),
