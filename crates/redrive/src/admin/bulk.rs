@@ -77,31 +77,8 @@ impl JobCount {
     }
 }
 
-/// One statement that changes a batch.
-pub(crate) struct JobBatch<'a> {
-    pub(crate) doing: &'static str,
-    pub(crate) word: &'static str,
-    pub(crate) filter: &'a JobFilter,
-    pub(crate) operator: &'a Operator,
-    pub(crate) priority: Option<i32>,
-    /// The place after which it starts.
-    pub(crate) place: Option<Json>,
-    /// The last place that it reads.
-    pub(crate) last_place: Option<Json>,
-    pub(crate) most: u64,
-    /// The jobs of an edit, with their earlier and their new payloads.
-    pub(crate) ids: Vec<JobId>,
-    pub(crate) unedited: Vec<String>,
-    pub(crate) edited: Vec<String>,
-}
-
-/// The outcome of a batch.
-pub(crate) struct Batched {
-    pub(crate) jobs: Vec<JobId>,
-    pub(crate) audit: Option<i64>,
-    /// The place of the last job; `None`: no job is left.
-    pub(crate) place: Option<Json>,
-}
+/// A changed job, the audit record of the operation, and the place of the job.
+pub(crate) type ChangedJob = (JobId, Option<i64>, Json);
 
 impl Jobs<'_> {
     /// Counts matching jobs by state, ignoring the limit.
@@ -182,56 +159,34 @@ impl Jobs<'_> {
         if let JobChange::SetPriority(priority) = change {
             check_priority(priority)?;
         }
-        let mut place = None;
-        filter.in_batches(BATCH, |changed: &mut ChangedJobs, _, most| -> Taken {
-            let batch = JobBatch {
-                doing: "change jobs",
-                word: change.word(),
-                filter,
-                operator,
-                priority: change.priority(),
-                place: place.take(),
-                last_place: None,
-                most,
-                ids: Vec::new(),
-                unedited: Vec::new(),
-                edited: Vec::new(),
+        let mut place: Option<Json> = None;
+        filter.in_batches(BATCH, |changed: &mut ChangedJobs, filter, most| -> Taken {
+            let rows: Vec<ChangedJob> = self.db.ask_bulk().all(
+                "change jobs",
+                &sql::CHANGE_JOBS,
+                &[
+                    &change.word(),
+                    filter,
+                    &place,
+                    &None::<Json>,
+                    &most,
+                    &operator.given_reason(),
+                    &operator.by(),
+                    &changed.audit,
+                    &change.priority(),
+                    // No edited payloads.
+                    &Vec::<JobId>::new(),
+                    &Vec::<String>::new(),
+                    &Vec::<String>::new(),
+                ],
+            )?;
+            let Some((_, audit, last)) = rows.last() else {
+                return Ok(None);
             };
-            let done = self.change_batch(&batch, changed.audit)?;
-            let jobs = done.jobs.len();
-            (place, changed.audit) = (done.place, done.audit);
-            changed.jobs.extend(done.jobs);
-            match place {
-                Some(_) => Ok(then(go_on(changed), jobs)),
-                None => Ok(None),
-            }
-        })
-    }
-
-    /// Changes one batch. `audit` is the record of the first one.
-    pub(crate) fn change_batch(self, batch: &JobBatch<'_>, audit: Option<i64>) -> Result<Batched> {
-        let rows: Vec<(JobId, Option<i64>, Json)> = self.db.ask_bulk().all(
-            batch.doing,
-            &sql::CHANGE_JOBS,
-            &[
-                &batch.word,
-                &batch.filter.parameter()?,
-                &batch.place,
-                &batch.last_place,
-                &batch.most,
-                &batch.operator.given_reason(),
-                &batch.operator.by(),
-                &audit,
-                &batch.priority,
-                &batch.ids,
-                &batch.unedited,
-                &batch.edited,
-            ],
-        )?;
-        Ok(Batched {
-            jobs: rows.iter().map(|(id, ..)| *id).collect(),
-            audit: rows.first().map_or(audit, |(_, first, _)| *first),
-            place: rows.into_iter().next_back().map(|(.., place)| place),
+            (changed.audit, place) = (*audit, Some(last.clone()));
+            let jobs = rows.len();
+            changed.jobs.extend(rows.into_iter().map(|(id, ..)| id));
+            Ok(then(go_on(changed), jobs))
         })
     }
 }

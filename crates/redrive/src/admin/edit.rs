@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::admin::bulk::JobBatch;
+use crate::admin::bulk::ChangedJob;
 use crate::admin::handle::Jobs;
 use crate::dlq::edit::{Edit, EditPreview, Edited};
 use crate::dlq::filter::JobFilter;
@@ -132,40 +132,46 @@ impl Jobs<'_> {
         done: &mut Edited,
         refused: &mut ValidationErrors,
     ) -> Result<()> {
-        let mut batch = JobBatch {
-            doing: "edit jobs",
-            word: "edit",
-            filter,
-            operator,
-            priority: None,
-            place: page.from,
-            last_place: Some(page.to),
-            most: page.jobs.len() as u64,
-            ids: Vec::new(),
-            unedited: Vec::new(),
-            edited: Vec::new(),
-        };
+        let most = page.jobs.len() as u64;
+        let (mut ids, mut unedited, mut edited) = (Vec::new(), Vec::new(), Vec::new());
         for (id, payload) in page.jobs {
             match edit.make(Some(payload.get())) {
                 Ok(None) => done.unchanged += 1,
                 Ok(Some(json)) => {
-                    batch.ids.push(id);
-                    batch.unedited.push(payload.get().to_owned());
-                    batch.edited.push(json.as_str().to_owned());
+                    ids.push(id);
+                    unedited.push(payload.get().to_owned());
+                    edited.push(json.as_str().to_owned());
                 }
                 Err(why) => refused.add(id, why),
             }
         }
-        if batch.ids.is_empty() {
+        if ids.is_empty() {
             return Ok(());
         }
-        let edited = self.change_batch(&batch, done.audit)?;
-        done.audit = edited.audit;
-        let is_edited: HashSet<JobId> = edited.jobs.iter().copied().collect();
-        let asked = batch.ids.into_iter();
+        let rows: Vec<ChangedJob> = self.db.ask_bulk().all(
+            "edit jobs",
+            &sql::CHANGE_JOBS,
+            &[
+                &"edit",
+                &filter.parameter()?,
+                &page.from,
+                &page.to,
+                &most,
+                &operator.given_reason(),
+                &operator.by(),
+                &done.audit,
+                &None::<i32>,
+                &ids,
+                &unedited,
+                &edited,
+            ],
+        )?;
+        done.audit = rows.last().map_or(done.audit, |(_, audit, _)| *audit);
+        let edited: Vec<JobId> = rows.into_iter().map(|(id, ..)| id).collect();
+        let is_edited: HashSet<JobId> = edited.iter().copied().collect();
         done.skipped
-            .extend(asked.filter(|id| !is_edited.contains(id)));
-        done.edited.extend(edited.jobs);
+            .extend(ids.into_iter().filter(|id| !is_edited.contains(id)));
+        done.edited.extend(edited);
         Ok(())
     }
 }
