@@ -87,14 +87,6 @@ row! {
     }
 }
 
-/// The columns of a batch, as the statement takes them.
-#[derive(Default)]
-struct Changes {
-    ids: Vec<JobId>,
-    payloads: Vec<Json>,
-    expected: Vec<i32>,
-}
-
 impl Dlq<'_> {
     /// Edits the payloads of open and quarantined letters, in the order of their ids.
     ///
@@ -201,26 +193,43 @@ impl Dlq<'_> {
         refused: &mut ValidationErrors,
     ) -> Result<()> {
         for _ in 0..ROUNDS {
-            let mut changes = Changes::default();
+            let (mut ids, mut payloads, mut expected) = (Vec::new(), Vec::new(), Vec::new());
             for letter in page {
                 match edit.make(letter.payload.as_deref().map(RawValue::get)) {
                     Ok(None) => done.unchanged += 1,
                     Ok(Some(json)) => {
-                        changes.ids.push(letter.id);
-                        changes.payloads.push(json);
-                        changes.expected.push(letter.edits);
+                        ids.push(letter.id);
+                        payloads.push(json);
+                        expected.push(letter.edits);
                     }
                     Err(why) => refused.add(letter.id, why),
                 }
             }
-            if changes.ids.is_empty() {
+            if ids.is_empty() {
                 return Ok(());
             }
-            let edited = self.write_edits(filter, &changes, edit, operator, &mut done.audit)?;
-            let read = changes.ids.into_iter().zip(changes.expected);
-            let mut lost: BTreeMap<JobId, i32> = read.collect();
-            lost.retain(|id, _| !edited.contains(id));
-            done.edited.extend(edited);
+            let edited: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
+                "edit letters",
+                &sql::EDIT_LETTERS,
+                &[
+                    &ids,
+                    &payloads,
+                    // No captured bytes: those of a letter stay in its versions.
+                    &None::<Vec<Vec<u8>>>,
+                    &expected,
+                    &operator.given_reason(),
+                    &operator.by(),
+                    &filter.parameter()?,
+                    &edit.word(),
+                    &done.audit,
+                ],
+            )?;
+            let mut lost: BTreeMap<JobId, i32> = ids.into_iter().zip(expected).collect();
+            for (id, _, audit) in edited {
+                done.audit = audit;
+                done.edited.push(id);
+                lost.remove(&id);
+            }
             if lost.is_empty() {
                 return Ok(());
             }
@@ -236,33 +245,5 @@ impl Dlq<'_> {
         }
         done.skipped.extend(page.iter().map(|letter| letter.id));
         Ok(())
-    }
-
-    fn write_edits(
-        self,
-        filter: &LetterFilter,
-        changes: &Changes,
-        edit: &Edit,
-        operator: &Operator,
-        audit: &mut Option<i64>,
-    ) -> Result<Vec<JobId>> {
-        let edited: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
-            "edit letters",
-            &sql::EDIT_LETTERS,
-            &[
-                &changes.ids,
-                &changes.payloads,
-                // No captured bytes: those of a letter stay in its versions.
-                &None::<Vec<Vec<u8>>>,
-                &changes.expected,
-                &operator.given_reason(),
-                &operator.by(),
-                &filter.parameter()?,
-                &edit.word(),
-                &*audit,
-            ],
-        )?;
-        *audit = edited.first().map_or(*audit, |(.., first)| *first);
-        Ok(edited.into_iter().map(|(id, ..)| id).collect())
     }
 }
