@@ -11,7 +11,6 @@ const COLLECTORS = {
   operations: colour.later,
   server: colour.back,
   tables: colour.warning,
-  bloat: colour.quiet,
 };
 
 export const exporterHealth = folded(
@@ -119,8 +118,8 @@ export const exporterHealth = folded(
     overrides: painted({ 'oldest count not folded': colour.work, ...COLLECTORS }),
     w: 8,
     help: {
-      about: 'Age of the metrics of each collector. Tables are read once a minute, bloat once an hour, the others at every scrape.',
-      healthy: 'seconds; tables below a minute, bloat below an hour.',
+      about: 'Age of the metrics of each collector. Tables are read once a minute, the others at every scrape.',
+      healthy: 'seconds; tables below a minute.',
       otherwise: 'if counts are not folded, start a worker: workers fold them. Alert: RedriveMetricsStale.',
       type: 'redrive stats',
     },

@@ -40,14 +40,14 @@ export const space = row(
   }),
   graph({
     title: 'Estimated bloat',
-    queries: [{ expr: top('max by (table, method) (redrive_table_bloat_bytes_estimate{@})'), legend: '{{table}} ({{method}})' }],
+    queries: [{ expr: top('max by (table) (redrive_table_bloat_bytes_estimate{@})'), legend: '{{table}}' }],
     unit: 'bytes',
     style: 'steps',
     help: {
-      about: 'Dead rows and empty space in the heap, for the top five tables. Read once an hour from statistics, or with pgstattuple if it is installed.',
+      about: 'Dead rows and empty space in the heap, for the top five tables. Estimated from the statistics of the server.',
       healthy: 'small compared with the table.',
       otherwise: 'free the horizon first, then vacuum. Use pg_repack for the rest. Alert: RedriveTableBloated.',
-      type: ['VACUUM (VERBOSE) redrive.TABLE', 'CREATE EXTENSION pgstattuple'],
+      type: ['VACUUM (VERBOSE) redrive.TABLE'],
     },
   }),
   graph({

@@ -18,7 +18,8 @@ AS $$
     ) s
 $$;
 
--- Returns the size, rows and vacuums of each table, and the state of the ring. Segments count as one table.
+-- Returns the size, rows and vacuums of each table, and the state of the ring. Segments count as one table. The bloat is the
+-- size of the heap minus that of its live rows at their analyzed width.
 CREATE OR REPLACE FUNCTION redrive.metrics_tables()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -27,10 +28,23 @@ AS $$
 BEGIN
     RETURN QUERY
     WITH heaps AS MATERIALIZED (
-        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.reltoastrelid AS toast,
-               redrive.vacuum_threshold(c.reloptions, c.reltuples) AS threshold
+        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.relname, c.reltoastrelid AS toast,
+               redrive.vacuum_threshold(c.reloptions, c.reltuples) AS threshold,
+               pg_relation_size(c.oid)::double precision AS bytes,
+               -- After a crash the statistics are empty; use the result of the last vacuum.
+               CASE WHEN pg_stat_get_live_tuples(c.oid) + pg_stat_get_dead_tuples(c.oid) = 0
+                   THEN greatest(c.reltuples, 0) ELSE pg_stat_get_live_tuples(c.oid)
+               END::double precision AS rows,
+               coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
+                         WHERE o.option_name = 'fillfactor')::double precision, 100) / 100 AS filled
         FROM pg_class c
         WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+    ),
+    widths AS MATERIALIZED (
+        SELECT s.tablename, sum((1 - s.null_frac) * s.avg_width)::double precision AS width,
+               count(*) AS columns
+        FROM pg_stats s WHERE s.schemaname = 'redrive' AND NOT s.inherited
+        GROUP BY s.tablename
     ),
     indexes AS MATERIALIZED (
         SELECT h.name, coalesce(whole.relname, i.relname)::text AS index, sum(pg_relation_size(i.oid)) AS bytes
@@ -43,7 +57,14 @@ BEGIN
     ),
     tables AS MATERIALIZED (
         SELECT h.name, sum(h.threshold) AS threshold,
-               sum(pg_relation_size(h.oid)) AS heap,
+               sum(h.bytes) AS heap,
+               sum(greatest(0, h.bytes - CASE
+                   -- A line pointer and a header with the NULL bitmap, both aligned to 8 bytes.
+                   WHEN w.width IS NOT NULL
+                       THEN h.rows * (4 + 8 * ceil((23 + ceil(w.columns / 8.0)) / 8) + 8 * ceil(w.width / 8)) / h.filled
+                   -- Never analyzed: assume that dead rows are as wide as live ones.
+                   WHEN h.rows > 0 THEN h.bytes * h.rows / (h.rows + pg_stat_get_dead_tuples(h.oid))
+                   ELSE 0 END)) AS bloat,
                sum(CASE WHEN h.toast <> 0 THEN pg_total_relation_size(h.toast) ELSE 0 END) AS toast,
                sum(pg_stat_get_live_tuples(h.oid)) AS live, sum(pg_stat_get_dead_tuples(h.oid)) AS dead,
                sum(pg_stat_get_tuples_inserted(h.oid)) AS inserted,
@@ -56,12 +77,13 @@ BEGIN
                max(pg_stat_get_last_autovacuum_time(h.oid)) AS auto_at,
                max(pg_stat_get_last_vacuum_time(h.oid)) AS manual_at
         FROM heaps h
+        LEFT JOIN widths w ON w.tablename = h.relname
         GROUP BY h.name
     )
     SELECT v.metric, v.labels, v.value::double precision
     FROM tables t
     CROSS JOIN LATERAL (VALUES
-        ('redrive_table_bytes', ARRAY[t.name, 'heap'], t.heap::double precision),
+        ('redrive_table_bytes', ARRAY[t.name, 'heap'], t.heap),
         ('redrive_table_bytes', ARRAY[t.name, 'toast'], t.toast),
         ('redrive_table_bytes', ARRAY[t.name, 'index'],
             (SELECT coalesce(sum(i.bytes), 0) FROM indexes i WHERE i.name = t.name)),
@@ -78,7 +100,8 @@ BEGIN
         ('redrive_table_last_vacuum_timestamp_seconds', ARRAY[t.name, 'auto'],
             coalesce(extract(epoch FROM t.auto_at), 0)),
         ('redrive_table_last_vacuum_timestamp_seconds', ARRAY[t.name, 'manual'],
-            coalesce(extract(epoch FROM t.manual_at), 0))
+            coalesce(extract(epoch FROM t.manual_at), 0)),
+        ('redrive_table_bloat_bytes_estimate', ARRAY[t.name], t.bloat)
     ) v (metric, labels, value)
     UNION ALL
     SELECT 'redrive_index_bytes', ARRAY[i.name, i.index], i.bytes::double precision FROM indexes i
@@ -93,79 +116,5 @@ BEGIN
     SELECT 'redrive_ring_clean_segments', '{}',
            (count(*) FILTER (WHERE redrive.segment_bytes(s.segment) = 0))::double precision
     FROM redrive.ring_segments s;
-END
-$$;
-
--- Returns the bytes of the heaps that are not live rows: estimated from statistics (size minus live rows at
--- their analyzed width), and measured by pgstattuple_approx if it is installed, for tables of which it
--- would read little.
-CREATE OR REPLACE FUNCTION redrive.metrics_bloat()
-    RETURNS TABLE (metric text, labels text[], value double precision)
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET jit = off
-AS $$
-DECLARE
-    extension_schema text;
-    each_heap record;
-    free_bytes double precision;
-    measured jsonb := '{}';
-BEGIN
-    RETURN QUERY
-    WITH heaps AS MATERIALIZED (
-        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.relname,
-               pg_relation_size(c.oid)::double precision AS bytes,
-               -- After a crash the statistics are empty; use the result of the last vacuum.
-               CASE WHEN pg_stat_get_live_tuples(c.oid) + pg_stat_get_dead_tuples(c.oid) = 0
-                   THEN greatest(c.reltuples, 0) ELSE pg_stat_get_live_tuples(c.oid)
-               END::double precision AS live,
-               pg_stat_get_dead_tuples(c.oid)::double precision AS dead,
-               coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
-                         WHERE o.option_name = 'fillfactor')::double precision, 100) / 100 AS filled
-        FROM pg_class c
-        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
-    ),
-    widths AS MATERIALIZED (
-        SELECT s.tablename, sum((1 - s.null_frac) * s.avg_width)::double precision AS width,
-               count(*) AS columns
-        FROM pg_stats s WHERE s.schemaname = 'redrive' AND NOT s.inherited
-        GROUP BY s.tablename
-    )
-    SELECT 'redrive_table_bloat_bytes_estimate', ARRAY[h.name, 'stats'], sum(greatest(0, h.bytes - CASE
-        -- A line pointer and a header with the NULL bitmap, both aligned to 8 bytes.
-        WHEN w.width IS NOT NULL
-            THEN h.live * (4 + 8 * ceil((23 + ceil(w.columns / 8.0)) / 8) + 8 * ceil(w.width / 8)) / h.filled
-        -- Never analyzed: assume that dead rows are as wide as live ones.
-        WHEN h.live > 0 THEN h.bytes * h.live / (h.live + h.dead)
-        ELSE 0 END))
-    FROM heaps h
-    LEFT JOIN widths w ON w.tablename = h.relname
-    GROUP BY h.name;
-
-    SELECT quote_ident(n.nspname) INTO extension_schema
-    FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
-    WHERE e.extname = 'pgstattuple';
-    IF extension_schema IS NULL
-        OR NOT has_function_privilege(format('%s.pgstattuple_approx(regclass)', extension_schema), 'EXECUTE')
-    THEN
-        RETURN;
-    END IF;
-    FOR each_heap IN
-        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid
-        FROM pg_class c
-        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
-            -- It reads the pages that are not all-visible: limit these to 128 MB.
-            AND pg_relation_size(c.oid) / 8192 - c.relallvisible < 16384
-        ORDER BY pg_relation_size(c.oid)
-    LOOP
-        EXIT WHEN clock_timestamp() - statement_timestamp() > interval '2 seconds';
-        EXECUTE format('SELECT a.dead_tuple_len + a.approx_free_space FROM %s.pgstattuple_approx($1) a',
-                       extension_schema)
-            INTO free_bytes USING each_heap.oid::regclass;
-        measured := measured || jsonb_build_object(
-            each_heap.name, coalesce((measured ->> each_heap.name)::double precision, 0) + free_bytes);
-    END LOOP;
-    RETURN QUERY
-    SELECT 'redrive_table_bloat_bytes_estimate', ARRAY[m.key, 'pgstattuple'], m.value::double precision
-    FROM jsonb_each_text(measured) m;
 END
 $$;

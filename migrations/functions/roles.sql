@@ -133,7 +133,7 @@ DECLARE
             fewest_tokens'];
     exporter CONSTANT text[] := ARRAY[
         'EXECUTE ON FUNCTION metric_totals, metrics_queues, metrics_letters, metrics_operations, metrics_tables,
-            metrics_bloat, metrics_server, fold_metrics'];
+            metrics_server, fold_metrics'];
     profession text;
     granted    text[];
     each_grant text;

@@ -78,7 +78,7 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
     let granted = "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace \
                    AND p.provolatile <> 'i' AND has_function_privilege($1, p.oid, 'EXECUTE') ORDER BY 1";
     let granted: Vec<String> = owner.column(granted, &[&role.name()]);
-    let needed = "fold_metrics metric_totals metrics_bloat metrics_letters metrics_operations \
+    let needed = "fold_metrics metric_totals metrics_letters metrics_operations \
                   metrics_queues metrics_server metrics_tables";
     assert_eq!(granted.join(" "), needed);
 }

@@ -253,7 +253,6 @@ functions {
     RESTORE_ARCHIVED = restore_archived(jsonb, bigint, bigint, boolean, text, text, bigint);
     RESTORE_LETTERS = restore_letters([bigint], integer, text, text, jsonb, bigint);
     METRIC_TOTALS = metric_totals();
-    METRICS_BLOAT = metrics_bloat();
     METRICS_LETTERS = metrics_letters();
     METRICS_OPERATIONS = metrics_operations();
     METRICS_QUEUES = metrics_queues();

@@ -2,9 +2,9 @@
 
 use crate::metrics::labels::{
     AGE, BREAKER_STATE, CHORE, COLLECTOR, COUNTED_SET, DEATH_CAUSE, DOWN_CAUSE, EXIT,
-    FAILURE_CAUSE, FROZEN, GROUP_STATE, HOLDER, JOB_STATE, KIND, LETTER_STATE, METHOD, OUTCOME,
-    PART, PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT, TABLE, TICK_OUTCOME,
-    VACUUM, WAITS_FOR, WORKER_STATE, known, open,
+    FAILURE_CAUSE, FROZEN, GROUP_STATE, HOLDER, JOB_STATE, KIND, LETTER_STATE, OUTCOME, PART,
+    PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT, TABLE, TICK_OUTCOME, VACUUM,
+    WAITS_FOR, WORKER_STATE, known, open,
 };
 use crate::metrics::metric::{Label, Metric, MetricKind, Source};
 use crate::pipeline::buckets;
@@ -178,8 +178,8 @@ pub const CATALOGUE: &[Metric] = &[
         "Vacuums completed since the last reset of the statistics."),
     gauge("redrive_table_last_vacuum_timestamp_seconds", &[TABLE, VACUUM], Source::Tables,
         "Time of the last vacuum; 0 if there was none."),
-    gauge("redrive_table_bloat_bytes_estimate", &[TABLE, METHOD], Source::Bloat,
-        "Dead rows and empty space in the heap. The method is stats or pgstattuple."),
+    gauge("redrive_table_bloat_bytes_estimate", &[TABLE], Source::Tables,
+        "Dead rows and empty space in the heap, estimated from the statistics of the server."),
     gauge("redrive_ring_turned_timestamp_seconds", &[], Source::Tables,
         "Time of the last turn of the ring of segments."),
     gauge("redrive_ring_truncated_timestamp_seconds", &[], Source::Tables,
@@ -231,7 +231,7 @@ pub const CATALOGUE: &[Metric] = &[
     gauge("redrive_collector_success", &[COLLECTOR], Source::Reader,
         "1 if the last read of the collector succeeded, otherwise 0. The last good values stay published for 5 minutes."),
     gauge("redrive_collector_last_success_timestamp_seconds", &[COLLECTOR], Source::Reader,
-        "Time of the last successful read; 0 if there was none. Tables are read once a minute, bloat once an hour."),
+        "Time of the last successful read; 0 if there was none. Tables are read once a minute."),
     gauge("redrive_fold_age_seconds", &[], Source::Totals,
         "Age of the oldest count that is not folded into the totals; 0 if all are folded."),
     counter("redrive_totals_regressions_total", &[], Source::Reader,

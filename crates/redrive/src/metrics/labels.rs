@@ -84,12 +84,10 @@ pub(super) const COLLECTOR: Label = known(
         "operations",
         "server",
         "tables",
-        "bloat",
     ],
 );
 pub(super) const DOWN_CAUSE: Label = known("cause", &Distrust::WORDS);
 pub(super) const CHORE: Label = known("chore", &Chore::WORDS);
-pub(super) const METHOD: Label = open("method");
 pub(super) const COUNTED_SET: Label = known("set", &CountedSet::WORDS);
 
 pub(super) const RESIDENCE_BOUNDS: &[f64] = &[

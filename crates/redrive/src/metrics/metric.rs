@@ -29,10 +29,8 @@ words! {
         Letters = "letters",
         /// Workers, breakers, pauses, failure groups and redrive runs.
         Operations = "operations",
-        /// Table sizes, dead rows, vacuums and the segment ring. Read once a minute.
+        /// Table sizes, dead rows, bloat, vacuums and the segment ring. Read once a minute.
         Tables = "tables",
-        /// Estimates of table bloat. Read once an hour.
-        Bloat = "bloat",
         /// The server: xmin horizon, replication slots, locks and connections.
         Server = "server",
         /// The [`Reader`](crate::metrics::Reader), without a query.
@@ -56,14 +54,13 @@ words! {
 
 impl Source {
     /// The sources that query the database, in reading order.
-    pub const DATABASE: [Source; 7] = [
+    pub const DATABASE: [Source; 6] = [
         Source::Totals,
         Source::Queues,
         Source::Letters,
         Source::Operations,
         Source::Server,
         Source::Tables,
-        Source::Bloat,
     ];
 }
 

@@ -104,7 +104,7 @@ impl Reader {
 
     /// Reads the sources that are due, within `budget`.
     ///
-    /// Most sources are due every time, tables once a minute and bloat once an hour. This method
+    /// Most sources are due every time, tables once a minute. This method
     /// does not return an error: if a source cannot be read, its last good values stay published
     /// for 5 minutes and its `redrive_collector_success` is 0.
     ///
@@ -442,7 +442,6 @@ fn statement(source: Source) -> Option<&'static Sql> {
         Source::Operations => &sql::METRICS_OPERATIONS,
         Source::Server => &sql::METRICS_SERVER,
         Source::Tables => &sql::METRICS_TABLES,
-        Source::Bloat => &sql::METRICS_BLOAT,
         Source::Reader => return None,
     })
 }

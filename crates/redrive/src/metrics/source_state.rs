@@ -27,13 +27,11 @@ pub(crate) struct SourceState {
 }
 
 impl SourceState {
-    /// Returns whether the source must be read now. After a failure it is due within 15 seconds, and
-    /// bloat within 5 minutes, because it may read much until it runs out of time.
+    /// Returns whether the source must be read now. After a failure it is due within 15 seconds.
     pub(crate) fn is_due(&self, source: Source, now: Instant) -> bool {
-        let interval = match (self.is_good, source) {
-            (true, _) => interval(source),
-            (false, Source::Bloat) => Duration::from_mins(5),
-            (false, _) => interval(source).min(Duration::from_secs(15)),
+        let interval = match self.is_good {
+            true => interval(source),
+            false => interval(source).min(Duration::from_secs(15)),
         };
         self.read_at
             .is_none_or(|read_at| now.saturating_duration_since(read_at) >= interval)
@@ -49,10 +47,9 @@ impl SourceState {
 
 /// Returns the time between two reads of a source.
 fn interval(source: Source) -> Duration {
-    // Slightly below one minute and one hour, because scrapes do not come at exact intervals.
+    // Slightly below one minute, because scrapes do not come at exact intervals.
     match source {
         Source::Tables => Duration::from_secs(55),
-        Source::Bloat => Duration::from_mins(59),
         Source::Totals
         | Source::Queues
         | Source::Letters
@@ -73,8 +70,6 @@ mod tests {
             (Source::Totals, false, 0),
             (Source::Tables, true, 55),
             (Source::Tables, false, 15),
-            (Source::Bloat, true, 3540),
-            (Source::Bloat, false, 300),
         ] {
             let state = SourceState {
                 is_good,
@@ -102,7 +97,6 @@ mod tests {
             (Source::Operations, 300),
             (Source::Server, 300),
             (Source::Tables, 355),
-            (Source::Bloat, 3840),
         ] {
             let at = |seconds| start + Duration::from_secs(seconds);
             assert!(state.is_current(source, at(seconds)), "{source:?}");

@@ -89,7 +89,7 @@ mod tests {
             assert_distrust(Some(source), false, Some(Distrust::Collector));
             assert_distrust(Some(source), true, Some(Distrust::Privilege));
         }
-        for source in [Source::Server, Source::Tables, Source::Bloat] {
+        for source in [Source::Server, Source::Tables] {
             assert_distrust(Some(source), true, None);
         }
         let now = Instant::now();

@@ -70,7 +70,7 @@ letter_runs                 200  5, 100
 metrics_queues            60000
 metrics_letters            5000
 metrics_operations         5000
-metrics_tables             2000
+metrics_tables             5000
 metrics_server             2000
 is_drained                  100  '{orders}'
 "#;
