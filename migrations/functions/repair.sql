@@ -1,25 +1,5 @@
 -- Purpose: Finding and fixing what points at a job that is gone, and counters that disagree with the rows.
 
--- Returns the live jobs that must hold their unique keys. Nothing tells whether one that holds it only until it starts
--- has started.
-CREATE OR REPLACE FUNCTION redrive.keyed_jobs() RETURNS TABLE (queue text, key text, id bigint)
-    LANGUAGE sql STABLE
-AS $$
-    SELECT k.queue::text, (k.meta).unique_key, k.id
-    FROM (
-        SELECT j.queue, j.id, j.meta::redrive.job_meta AS meta FROM redrive.jobs j
-        UNION ALL
-        SELECT d.queue, d.id, d.meta::redrive.job_meta FROM redrive.jobs_delayed d
-        UNION ALL
-        SELECT j.queue, j.id, j.meta
-        FROM redrive.leases l
-        CROSS JOIN LATERAL redrive.jobs_of(l) j
-        WHERE l.metas IS NOT NULL AND j.id <> ALL (l.done)
-    ) k
-    WHERE (k.meta).unique_key IS NOT NULL
-        AND (k.meta).headers ->> 'redrive-unique-until' IS DISTINCT FROM 'started'
-$$;
-
 -- Gives free keys to jobs that are live and lost them. Their rows are locked, so that none ends meanwhile and leaves its
 -- key behind. A job that moves at this moment is left out.
 CREATE OR REPLACE FUNCTION redrive.give_keys(queues text[], keys text[], ids bigint[]) RETURNS void
@@ -86,10 +66,7 @@ BEGIN
         UNION SELECT k.job_id FROM redrive.unique_keys k
         -- A letter that holds its group has no job until a redrive, which may commit meanwhile.
         UNION SELECT s.job_id FROM redrive.group_slots s WHERE s.held_at IS NULL
-        EXCEPT (
-            SELECT j.id FROM redrive.jobs j
-            UNION ALL SELECT d.id FROM redrive.jobs_delayed d
-            UNION ALL SELECT i.id FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id) WHERE i.id <> ALL (l.done)));
+        EXCEPT SELECT j.id FROM redrive.live_jobs j);
     IF NOT dry_run THEN
         -- All that it changes at once, in the order in which every session locks letters.
         PERFORM FROM redrive.dead_letters l
@@ -148,12 +125,15 @@ BEGIN
                    array_agg(m.key ORDER BY m.id), array_agg(m.id ORDER BY m.id)
             INTO names, queues, keys, owners
             FROM (
-                SELECT DISTINCT ON (j.queue, j.key) j.queue, j.key, j.id
-                FROM redrive.keyed_jobs() j
-                WHERE NOT EXISTS (
-                    SELECT FROM redrive.unique_keys k
-                    WHERE k.queue = j.queue AND k.key = j.key AND k.job_id <> ALL (freed))
-                ORDER BY j.queue, j.key, j.id
+                SELECT DISTINCT ON (j.queue, j.unique_key) j.queue, j.unique_key AS key, j.id
+                FROM redrive.live_jobs j
+                WHERE j.unique_key IS NOT NULL
+                    -- Nothing tells whether one that holds its key only until it starts has started.
+                    AND j.headers ->> 'redrive-unique-until' IS DISTINCT FROM 'started'
+                    AND NOT EXISTS (
+                        SELECT FROM redrive.unique_keys k
+                        WHERE k.queue = j.queue AND k.key = j.unique_key AND k.job_id <> ALL (freed))
+                ORDER BY j.queue, j.unique_key, j.id
             ) m;
             IF NOT dry_run THEN
                 DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (freed);
