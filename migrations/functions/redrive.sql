@@ -21,7 +21,6 @@ DECLARE
     chosen   bigint[];
     places   timestamptz[];
     sent     bigint[];
-    all_sent bigint := 0;
     queues text[];
     counts bigint[];
     event  jsonb := jsonb_strip_nulls(jsonb_build_object(
@@ -49,24 +48,19 @@ BEGIN
         || ' AND ' || redrive.filter_letters(redrive_letters.filter) || ' ORDER BY ' || in_order || ' LIMIT $3) c (place, id)'
         INTO chosen, places
         USING filter, as_of, redrive.limit_of('max_letters', max_letters), after_place, after_id;
-    FOR from_place IN 1..coalesce(cardinality(chosen), 0) BY 5000 LOOP
-        sent := ARRAY(
-            SELECT b.id
-            FROM redrive.send_back(
-                chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced,
-                delay_ms => nullif(delay_ms, 0)) b
-            WHERE b.result = 'sent');
-        all_sent := all_sent + cardinality(sent);
-        RETURN QUERY
-        SELECT t.id, coalesce(r.result, 'sent'), t.place, as_of
-        FROM unnest(chosen[from_place:from_place + 4999], places[from_place:from_place + 4999]) AS t (id, place)
-        LEFT JOIN redrive.refused_letters(
-            ARRAY(SELECT unnest(chosen[from_place:from_place + 4999]) EXCEPT SELECT unnest(sent)), forced, to_queue) r
-            ON r.id = t.id
-        ORDER BY t.place, t.id;
-    END LOOP;
-    IF all_sent > 0 THEN
-        PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, all_sent,
+    sent := ARRAY(
+        SELECT b.id
+        FROM redrive.send_back(
+            coalesce(chosen, '{}'), event, to_queue, priority, max_attempts, forced, delay_ms => nullif(delay_ms, 0)) b
+        WHERE b.result = 'sent');
+    RETURN QUERY
+    SELECT t.id, coalesce(r.result, 'sent'), t.place, as_of
+    FROM unnest(chosen, places) AS t (id, place)
+    LEFT JOIN redrive.refused_letters(
+        ARRAY(SELECT unnest(chosen) EXCEPT SELECT unnest(sent)), forced, to_queue) r ON r.id = t.id
+    ORDER BY t.place, t.id;
+    IF sent <> '{}' THEN
+        PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, cardinality(sent),
             jsonb_strip_nulls(jsonb_build_object('to', to_queue, 'priority', priority,
                 'max_attempts', max_attempts, 'delay_ms', nullif(delay_ms, 0), 'forced', nullif(forced, false))));
     END IF;
