@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION redrive.metrics_operations()
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    queues text[] := redrive.metrics_letter_queues();
+    queues text[] := ARRAY(SELECT redrive.queues_with_letters(1000));
     cap    bigint := redrive.metrics_cap(cardinality(queues));
 BEGIN
     LOCK TABLE redrive.workers, redrive.leases, redrive.rate_buckets, redrive.run_deltas IN ACCESS SHARE MODE;

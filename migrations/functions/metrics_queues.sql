@@ -35,36 +35,6 @@ BEGIN
 END
 $$;
 
--- Returns the queues that have letters, failures, workers or rules, by the same method. It does not read
--- jobs, so dead rows of jobs that cannot be vacuumed do not slow it down.
-CREATE OR REPLACE FUNCTION redrive.metrics_letter_queues() RETURNS text[]
-    LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
-AS $$
-BEGIN
-    RETURN ARRAY(
-        WITH RECURSIVE known (queue, steps) AS (
-            SELECT ''::text COLLATE "C", 0
-            UNION ALL
-            SELECT least(
-                (SELECT l.queue::text FROM redrive.dead_letters l
-                 WHERE l.state = 'open' AND l.queue > k.queue ORDER BY l.queue LIMIT 1),
-                (SELECT g.queue::text FROM redrive.groups g WHERE g.queue > k.queue ORDER BY g.queue LIMIT 1)
-            ), k.steps + 1
-            FROM known k
-            WHERE k.queue IS NOT NULL AND k.steps < 1000
-        )
-        SELECT k.queue FROM known k WHERE k.queue > ''
-        UNION
-        SELECT w.queue::text FROM redrive.workers w
-        UNION
-        SELECT r.queue::text FROM redrive.retention r WHERE r.queue IS NOT NULL
-    );
-END
-$$;
-
 -- Returns how many rows are counted per queue: 10,000 divided by the number of queues, at least 100.
 CREATE OR REPLACE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -301,7 +271,7 @@ CREATE OR REPLACE FUNCTION redrive.metrics_letters()
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    queues text[] := redrive.metrics_letter_queues();
+    queues text[] := ARRAY(SELECT redrive.queues_with_letters(1000));
     -- Letters are large, so a page holds few of them.
     cap    bigint := redrive.metrics_cap(cardinality(queues)) / 4;
     ignored bigint[] := ARRAY(SELECT g.id FROM redrive.groups g WHERE g.state = 'ignored');

@@ -48,30 +48,35 @@ AS $$
     SELECT count(redrive.record_act('remove_retention', $3, $4, jsonb_strip_nulls(to_jsonb(g)), 0)) > 0 FROM gone g
 $$;
 
--- Returns the queues that have letters, from cheap sources: the groups and the index of closed letters. (A
--- letter that was redriven into another queue may have no group there.)
-CREATE OR REPLACE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
+-- Returns up to `most` queues that have letters, and those that have failure groups, workers or rules, by index skip scan. (A
+-- letter that was redriven into another queue may have no group there.) It does not read jobs, so dead rows of jobs that
+-- cannot be vacuumed do not slow it down.
+CREATE OR REPLACE FUNCTION redrive.queues_with_letters(most bigint) RETURNS SETOF text
     LANGUAGE sql STABLE
     SET enable_seqscan = off
+    SET enable_bitmapscan = off
     SET jit = off
 AS $$
-    WITH RECURSIVE closed AS (
-        SELECT s.state, (
-            SELECT l.queue::text FROM redrive.dead_letters l
-            WHERE l.state = s.state AND l.state IN ('recovered', 'discarded')
-            ORDER BY l.queue LIMIT 1) AS queue
-        FROM (VALUES ('recovered'), ('discarded')) AS s (state)
+    WITH RECURSIVE known (queue, steps) AS (
+        SELECT ''::text COLLATE "C", 0
         UNION ALL
-        SELECT c.state, (
-            SELECT l.queue::text FROM redrive.dead_letters l
-            WHERE l.state = c.state AND l.state IN ('recovered', 'discarded') AND l.queue > c.queue
-            ORDER BY l.queue LIMIT 1)
-        FROM closed c
-        WHERE c.queue IS NOT NULL
+        SELECT least(
+            (SELECT l.queue::text FROM redrive.dead_letters l
+             WHERE l.state = 'open' AND l.queue > k.queue ORDER BY l.queue LIMIT 1),
+            (SELECT l.queue::text FROM redrive.dead_letters l
+             WHERE l.state = 'recovered' AND l.queue > k.queue ORDER BY l.queue LIMIT 1),
+            (SELECT l.queue::text FROM redrive.dead_letters l
+             WHERE l.state = 'discarded' AND l.queue > k.queue ORDER BY l.queue LIMIT 1),
+            (SELECT g.queue::text FROM redrive.groups g WHERE g.queue > k.queue ORDER BY g.queue LIMIT 1)
+        ), k.steps + 1
+        FROM known k
+        WHERE k.queue IS NOT NULL AND k.steps < most
     )
-    SELECT g.queue::text FROM redrive.groups g
+    SELECT k.queue FROM known k WHERE k.queue > ''
     UNION
-    SELECT c.queue FROM closed c WHERE c.queue IS NOT NULL
+    SELECT w.queue::text FROM redrive.workers w
+    UNION
+    SELECT r.queue::text FROM redrive.retention r WHERE r.queue IS NOT NULL
 $$;
 
 -- Returns the rule that applies to each queue and state.
@@ -80,7 +85,7 @@ CREATE OR REPLACE FUNCTION redrive.retention_by_queue()
     LANGUAGE sql STABLE
 AS $$
     SELECT DISTINCT ON (q.queue, r.state) q.queue, r.state, r.keep, r.action, r.id
-    FROM redrive.queues_with_letters() AS q (queue)
+    FROM redrive.queues_with_letters(1000000) AS q (queue)
     JOIN redrive.retention r ON r.queue = q.queue OR r.queue IS NULL
     ORDER BY q.queue, r.state, r.queue NULLS LAST
 $$;
@@ -232,7 +237,7 @@ BEGIN
         WHEN older_than BETWEEN '0' AND '36600 days' IS NOT TRUE THEN 'prune needs an age of 0 to 36600 days' END);
     FOR chosen IN
         SELECT q.queue, s.state
-        FROM redrive.queues_with_letters() AS q (queue)
+        FROM redrive.queues_with_letters(1000000) AS q (queue)
         CROSS JOIN (VALUES ('recovered'), ('discarded')) AS s (state)
         ORDER BY 1, 2
     LOOP
