@@ -74,7 +74,7 @@ impl Guard {
             let has_fallen = if self.replaced.contains(&source) {
                 track.continue_from(&read)
             } else {
-                is_known && !track.is_starting(now) && track.update(&read, now) == Trend::Fell
+                is_known && !track.is_starting(now) && track.update(&read, now)
             };
             self.regressions += u64::from(has_fallen);
             *value = to_value(key, &track.published);
@@ -100,13 +100,6 @@ impl Guard {
     pub(crate) fn regressions(&self) -> u64 {
         self.regressions
     }
-}
-
-#[derive(Debug, Eq, PartialEq)]
-enum Trend {
-    NotLower,
-    Fell,
-    Held,
 }
 
 impl Track {
@@ -149,26 +142,22 @@ impl Track {
         is_lower
     }
 
-    fn update(&mut self, read: &[f64], now: Instant) -> Trend {
+    /// Publishes the values, unless they are lower. Returns whether they have fallen since the last reading.
+    fn update(&mut self, read: &[f64], now: Instant) -> bool {
         let shifted = self.shifted(read);
         if !self.is_lower(&shifted) {
             self.lower_since = None;
             for (was, n) in self.published.iter_mut().zip(shifted) {
                 *was = was.max(n);
             }
-            return Trend::NotLower;
+            return false;
         }
-        match self.lower_since {
-            None => {
-                self.lower_since = Some(now);
-                Trend::Fell
-            }
-            Some(since) if now.saturating_duration_since(since) >= MAX_HOLD => {
-                self.continue_from(read);
-                Trend::Held
-            }
-            Some(_) => Trend::Held,
+        let has_fallen = self.lower_since.is_none();
+        let since = *self.lower_since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= MAX_HOLD {
+            self.continue_from(read);
         }
+        has_fallen
     }
 }
 
