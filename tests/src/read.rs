@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postgres::{Client, GenericClient};
-use redrive::metrics::{Family, Reader, Reading, Value};
+use redrive::metrics::{Family, MetricKind, Reader, Reading};
 
 /// Reads with a deadline that a healthy database never reaches.
 pub fn read(reader: &mut Reader, client: &mut Client) -> Reading {
@@ -14,10 +14,9 @@ pub fn read(reader: &mut Reader, client: &mut Client) -> Reading {
 pub fn number(families: &[Family], name: &str, labels: &[&str]) -> Option<f64> {
     let family = families.iter().find(|family| family.metric.name == name)?;
     let sample = family.samples.iter().find(|s| *s.labels == *labels)?;
-    Some(match &sample.value {
-        Value::Number(number) => *number,
-        #[expect(clippy::cast_precision_loss, reason = "a test observes little")]
-        Value::Buckets { counts, .. } => counts.iter().sum::<u64>() as f64,
+    Some(match family.metric.kind {
+        MetricKind::Counter | MetricKind::Gauge => sample.numbers[0],
+        MetricKind::Histogram(bounds) => sample.numbers[..=bounds.len()].iter().sum(),
     })
 }
 

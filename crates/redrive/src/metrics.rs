@@ -24,7 +24,7 @@ mod collector;
 pub use catalogue::CATALOGUE;
 #[cfg(feature = "prometheus")]
 pub use collector::MetricsCollector;
-pub use family::{Family, Sample, Value};
+pub use family::{Family, Sample};
 pub use labels::{CLASS_SLOTS, KIND_SLOTS, OTHER, QUEUE_SLOTS, SOURCE_SLOTS};
 pub use metric::{Label, Metric, MetricKind, Source};
 #[cfg(feature = "prometheus")]

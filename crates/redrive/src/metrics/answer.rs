@@ -5,8 +5,8 @@ use std::time::Duration;
 use postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use crate::error::{Error, Result};
-use crate::metrics::series::Key;
-use crate::metrics::{MetricKind, Value};
+use crate::metrics::MetricKind;
+use crate::metrics::series::{Key, Numbers};
 
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -67,7 +67,7 @@ pub(crate) fn query(
 ///
 /// Returns `None` if the catalogue does not define the series: a newer schema may publish metrics
 /// that this version does not know.
-pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, Value)>> {
+pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, Numbers)>> {
     let text = |column: &str| row.try_get(column).ok().flatten();
     let invalid = |what: &str| {
         Error::unavailable(format!(
@@ -88,11 +88,11 @@ pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, V
             .map_err(|error| invalid(column).caused_by(error))
     };
     let value = match key.metric().kind {
-        MetricKind::Counter | MetricKind::Gauge => number("value")?.map(Value::Number),
+        MetricKind::Counter | MetricKind::Gauge => number("value")?.map(|number| vec![number]),
         MetricKind::Histogram(bounds) => {
             let numbers = |counts: &str| {
                 let counts = counts.trim_matches(['{', '}']).split(',');
-                counts.map(str::parse).collect::<Result<Vec<u64>, _>>()
+                counts.map(str::parse).collect::<Result<Numbers, _>>()
             };
             let counts = text("counts").map(numbers).transpose();
             let counts = counts.map_err(|error| invalid("counts").caused_by(error))?;
@@ -100,7 +100,7 @@ pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, V
             counts
                 .filter(|counts| counts.len() == bounds.len() + 1)
                 .zip(number("sum")?)
-                .map(|(counts, sum)| Value::Buckets { counts, sum })
+                .map(|(counts, sum)| [counts, vec![sum]].concat())
         }
     };
     Ok(value.map(|value| (key, value)))

@@ -19,22 +19,7 @@ pub struct Family {
 pub struct Sample {
     /// The label values, in the order of [`Metric::labels`].
     pub labels: Arc<[String]>,
-    /// The value.
-    pub value: Value,
-}
-
-/// The value of a sample.
-// Exhaustive, as `MetricKind` is.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// The value of a counter or gauge.
-    Number(f64),
-    /// The value of a histogram.
-    Buckets {
-        /// The number of observations per bucket, not cumulative. The last bucket counts
-        /// observations above the highest bound.
-        counts: Vec<u64>,
-        /// The sum of all observed values.
-        sum: f64,
-    },
+    /// The value of a counter or gauge. Of a histogram, the number of observations per bucket, not cumulative, of
+    /// which the last counts those above the highest bound, and after them the sum of all observed values.
+    pub numbers: Vec<f64>,
 }

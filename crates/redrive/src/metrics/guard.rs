@@ -6,8 +6,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-use crate::metrics::series::{Key, Series, zero};
-use crate::metrics::{MetricKind, Source, Value};
+use crate::metrics::series::{Key, Numbers, Series, zero};
+use crate::metrics::{MetricKind, Source};
 
 /// How long a counter that fell stays constant. After that it continues with an offset.
 const MAX_HOLD: Duration = Duration::from_mins(5);
@@ -31,9 +31,9 @@ pub(crate) struct Guard {
 
 #[derive(Clone, Debug)]
 struct Track {
-    published: Box<[f64]>,
+    published: Numbers,
     /// Added to the values of the database; empty means 0.
-    offset: Box<[f64]>,
+    offset: Numbers,
     lower_since: Option<Instant>,
     new_since: Option<Instant>,
 }
@@ -55,13 +55,13 @@ impl Guard {
     /// `answered` are the sources that have been read at least once.
     pub(crate) fn apply(&mut self, series: &mut Series, answered: &BTreeSet<Source>, now: Instant) {
         for (key, value) in series.iter_mut().filter(|(key, _)| is_guarded(key)) {
-            let read = numbers(value);
+            let read = value.clone();
             let source = key.source();
             let is_known = self.tracks.get(key).is_some_and(|track| track.fits(&read));
             if !is_known {
                 let is_new = self.published_sources.contains(&source);
                 let published = if is_new {
-                    numbers(&zero(key.metric()))
+                    zero(key.metric())
                 } else {
                     read.clone()
                 };
@@ -77,7 +77,7 @@ impl Guard {
                 is_known && !track.is_starting(now) && track.update(&read, now)
             };
             self.regressions += u64::from(has_fallen);
-            *value = to_value(key, &track.published);
+            value.clone_from(&track.published);
         }
         self.continue_missing(series, answered);
         self.published_sources.extend(answered);
@@ -89,7 +89,7 @@ impl Guard {
             let source = key.source();
             let is_first = self.replaced.contains(&source) && answered.contains(&source);
             if is_first && !series.contains_key(key) {
-                let has_fallen = track.continue_from(&numbers(&zero(key.metric())));
+                let has_fallen = track.continue_from(&zero(key.metric()));
                 self.regressions += u64::from(has_fallen);
             }
         }
@@ -103,10 +103,10 @@ impl Guard {
 }
 
 impl Track {
-    fn new(published: Vec<f64>, new_since: Option<Instant>) -> Track {
+    fn new(published: Numbers, new_since: Option<Instant>) -> Track {
         Track {
-            offset: Box::default(),
-            published: published.into(),
+            offset: Numbers::new(),
+            published,
             lower_since: None,
             new_since,
         }
@@ -121,7 +121,7 @@ impl Track {
         self.published.len() == read.len()
     }
 
-    fn shifted(&self, read: &[f64]) -> Vec<f64> {
+    fn shifted(&self, read: &[f64]) -> Numbers {
         let offset = self.offset.iter().chain(std::iter::repeat(&0.0));
         read.iter().zip(offset).map(|(n, by)| n + by).collect()
     }
@@ -169,35 +169,6 @@ fn is_guarded(key: &Key) -> bool {
         && matches!(key.source(), Source::Totals | Source::Operations)
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts stay below 2^53, like all Prometheus values"
-)]
-fn numbers(value: &Value) -> Vec<f64> {
-    match value {
-        Value::Number(number) => vec![*number],
-        Value::Buckets { counts, sum } => {
-            let counts = counts.iter().map(|&count| count as f64);
-            counts.chain([*sum]).collect()
-        }
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the values are counts and sums of counts"
-)]
-fn to_value(key: &Key, numbers: &[f64]) -> Value {
-    match (key.metric().kind, numbers) {
-        (MetricKind::Histogram(_), [counts @ .., sum]) => Value::Buckets {
-            counts: counts.iter().map(|&count| count as u64).collect(),
-            sum: *sum,
-        },
-        (_, numbers) => Value::Number(numbers.iter().sum()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +189,7 @@ mod tests {
             Fixture { guard, start }
         }
 
-        fn publish(&mut self, minute: u64, name: &str, queue: &str, value: Value) -> Value {
+        fn publish(&mut self, minute: u64, name: &str, queue: &str, value: Numbers) -> Numbers {
             let key = Key::new(name, vec![queue.to_owned()]).expect("in the catalogue");
             let mut series = Series::from([(key.clone(), value)]);
             let now = self.start + Duration::from_mins(minute);
@@ -228,10 +199,7 @@ mod tests {
         }
 
         fn counter(&mut self, minute: u64, value: f64) -> f64 {
-            match self.publish(minute, COUNTER, "a", Value::Number(value)) {
-                Value::Number(number) => number,
-                Value::Buckets { .. } => f64::NAN,
-            }
+            self.publish(minute, COUNTER, "a", vec![value])[0]
         }
     }
 
@@ -267,11 +235,10 @@ mod tests {
     fn a_series_that_appears_later_is_zero_for_a_minute() {
         let mut fixture = Fixture::new();
         fixture.counter(0, 5.0);
-        let mut publish =
-            |minute, value: f64| fixture.publish(minute, COUNTER, "new", Value::Number(value));
-        assert_eq!(publish(1, 3.0), Value::Number(0.0));
-        assert_eq!(publish(1, 4.0), Value::Number(0.0), "for another reader");
-        assert_eq!(publish(2, 4.0), Value::Number(4.0));
+        let mut publish = |minute, value: f64| fixture.publish(minute, COUNTER, "new", vec![value]);
+        assert_eq!(publish(1, 3.0), [0.0]);
+        assert_eq!(publish(1, 4.0), [0.0], "for another reader");
+        assert_eq!(publish(2, 4.0), [4.0]);
     }
 
     #[test]
@@ -299,44 +266,44 @@ mod tests {
     fn series_of_only_one_of_two_databases_continue_from_0() {
         let mut fixture = Fixture::new();
         let publish = |fixture: &mut Fixture, minute, queue, value| {
-            fixture.publish(minute, COUNTER, queue, Value::Number(value))
+            fixture.publish(minute, COUNTER, queue, vec![value])
         };
         publish(&mut fixture, 0, "lost", 50.0);
         fixture.guard.is_replaced("8:1");
-        assert_eq!(publish(&mut fixture, 1, "new", 30.0), Value::Number(0.0));
+        assert_eq!(publish(&mut fixture, 1, "new", 30.0), [0.0]);
         assert_eq!(fixture.guard.regressions(), 1, "`lost` fell to 0");
-        assert_eq!(publish(&mut fixture, 2, "new", 32.0), Value::Number(2.0));
-        assert_eq!(publish(&mut fixture, 2, "lost", 3.0), Value::Number(53.0));
+        assert_eq!(publish(&mut fixture, 2, "new", 32.0), [2.0]);
+        assert_eq!(publish(&mut fixture, 2, "lost", 3.0), [53.0]);
         assert_eq!(fixture.guard.regressions(), 1);
     }
 
     #[test]
     fn a_histogram_is_held_as_a_whole() {
         let mut fixture = Fixture::new();
-        let buckets = |first: u64, second: u64, sum: f64| {
-            let mut counts = vec![0; 11];
-            counts[0] = first;
-            counts[1] = second;
-            Value::Buckets { counts, sum }
+        let buckets = |first: f64, second: f64, sum: f64| {
+            let mut numbers = vec![0.0; 12];
+            (numbers[0], numbers[1], numbers[11]) = (first, second, sum);
+            numbers
         };
         let mut publish = |minute, value| fixture.publish(minute, HISTOGRAM, "a", value);
-        publish(0, buckets(10, 5, 20.0));
-        let held = publish(1, buckets(11, 4, 19.0));
-        assert_eq!(held, buckets(10, 5, 20.0), "one bucket fell");
-        let held = publish(6, buckets(11, 4, 19.0));
-        assert_eq!(held, buckets(10, 5, 20.0), "the hold ends");
-        let published = publish(7, buckets(12, 6, 24.0));
-        assert_eq!(published, buckets(11, 7, 25.0), "continues with an offset");
+        publish(0, buckets(10.0, 5.0, 20.0));
+        let held = publish(1, buckets(11.0, 4.0, 19.0));
+        assert_eq!(held, buckets(10.0, 5.0, 20.0), "one bucket fell");
+        let held = publish(6, buckets(11.0, 4.0, 19.0));
+        assert_eq!(held, buckets(10.0, 5.0, 20.0), "the hold ends");
+        let published = publish(7, buckets(12.0, 6.0, 24.0));
+        assert_eq!(
+            published,
+            buckets(11.0, 7.0, 25.0),
+            "continues with an offset"
+        );
         assert_eq!(fixture.guard.regressions(), 1, "as a whole");
     }
 
     #[test]
     fn a_rounding_difference_is_no_regression() {
         let mut fixture = Fixture::new();
-        let histogram = |sum| Value::Buckets {
-            counts: vec![1; 11],
-            sum,
-        };
+        let histogram = |sum| [vec![1.0; 11], vec![sum]].concat();
         fixture.publish(0, HISTOGRAM, "a", histogram(0.1 + 0.2 + 0.3));
         let published = fixture.publish(1, HISTOGRAM, "a", histogram(0.3 + 0.2 + 0.1));
         let before = histogram(0.1 + 0.2 + 0.3);
@@ -348,8 +315,8 @@ mod tests {
     fn statistics_of_the_server_may_restart_at_zero() {
         let mut fixture = Fixture::new();
         let name = "redrive_table_rows_inserted_total";
-        fixture.publish(0, name, "jobs", Value::Number(9.0));
-        let published = fixture.publish(1, name, "jobs", Value::Number(0.0));
-        assert_eq!(published, Value::Number(0.0));
+        fixture.publish(0, name, "jobs", vec![9.0]);
+        let published = fixture.publish(1, name, "jobs", vec![0.0]);
+        assert_eq!(published, [0.0]);
     }
 }

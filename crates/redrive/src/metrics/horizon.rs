@@ -3,8 +3,7 @@
 //! For replication slots and standbys, the server reports the transaction ID that holds back the
 //! xmin horizon, but not its age. Samples of the clock and the next transaction ID give the age.
 
-use crate::metrics::Value;
-use crate::metrics::series::{Key, gauge};
+use crate::metrics::series::{Key, Numbers, gauge};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Horizon {
@@ -61,14 +60,14 @@ impl Horizon {
     }
 
     /// Adds the ages of slots and standbys in seconds, which the server does not report.
-    pub(crate) fn add_ages(&self, series: &mut Vec<(Key, Value)>, now: f64, next_id: u64) {
+    pub(crate) fn add_ages(&self, series: &mut Vec<(Key, Numbers)>, now: f64, next_id: u64) {
         for holder in ["slot", "standby_feedback"] {
             let name = "redrive_pg_oldest_horizon_age_transactions";
             let transactions = Key::new(name, vec![holder.to_owned()]);
             let held = series
                 .iter()
                 .find(|(key, _)| Some(key) == transactions.as_ref());
-            let Some((_, Value::Number(transactions))) = held else {
+            let Some(transactions) = held.and_then(|(_, numbers)| numbers.first()) else {
                 continue;
             };
             #[expect(

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::metrics::series::{Key, Series};
-use crate::metrics::{MetricKind, OTHER, QUEUE_SLOTS, Source, Value};
+use crate::metrics::series::{Key, Numbers, Series};
+use crate::metrics::{MetricKind, OTHER, QUEUE_SLOTS, Source};
 
 /// The queues published by name.
 ///
@@ -21,8 +21,8 @@ const MAX_FOLDED: usize = 10_000;
 
 impl QueueNames {
     /// Collects series and sums those of queues beyond the limit, with their kinds, under [`OTHER`].
-    pub(crate) fn fold(&mut self, series: impl IntoIterator<Item = (Key, Value)>) -> Series {
-        let series: Vec<(Key, Value)> = series.into_iter().collect();
+    pub(crate) fn fold(&mut self, series: impl IntoIterator<Item = (Key, Numbers)>) -> Series {
+        let series: Vec<(Key, Numbers)> = series.into_iter().collect();
         let totals = series
             .iter()
             .filter(|(key, _)| key.source() == Source::Totals);
@@ -74,27 +74,15 @@ impl QueueNames {
 const KEEP_MAXIMUM: [&str; 5] = ["_seconds", "_capped", "_paused", "_empty", "_ratio"];
 
 /// Adds a value to a total. Ages, times, ratios and flags keep the maximum instead of the sum.
-fn merge(key: &Key, total: &mut Value, value: Value) {
+fn merge(key: &Key, total: &mut [f64], value: Numbers) {
     let metric = key.metric();
     let keeps_maximum = matches!(metric.kind, MetricKind::Gauge)
         && KEEP_MAXIMUM.iter().any(|end| metric.name.ends_with(end));
-    match (total, value) {
-        (Value::Number(number), Value::Number(more)) if keeps_maximum => *number = number.max(more),
-        (Value::Number(number), Value::Number(more)) => *number += more,
-        (
-            Value::Buckets { counts, sum },
-            Value::Buckets {
-                counts: more,
-                sum: more_sum,
-            },
-        ) => {
-            for (count, more) in counts.iter_mut().zip(more) {
-                *count += more;
-            }
-            *sum += more_sum;
-        }
-        // Unreachable: all values of a metric have the same type.
-        (Value::Number(_), Value::Buckets { .. }) | (Value::Buckets { .. }, Value::Number(_)) => {}
+    for (number, more) in total.iter_mut().zip(value) {
+        *number = match keeps_maximum {
+            true => number.max(more),
+            false => *number + more,
+        };
     }
 }
 
@@ -102,18 +90,15 @@ fn merge(key: &Key, total: &mut Value, value: Value) {
 mod tests {
     use super::*;
 
-    fn series_of(name: &str, queue: &str, rest: &[&str], value: f64) -> (Key, Value) {
+    fn series_of(name: &str, queue: &str, rest: &[&str], value: f64) -> (Key, Numbers) {
         let labels = std::iter::once(queue).chain(rest.iter().copied());
         let key = Key::new(name, labels.map(str::to_owned).collect()).expect("in the catalogue");
-        (key, Value::Number(value))
+        (key, vec![value])
     }
 
     fn number(series: &Series, name: &str, queue: &str, rest: &[&str]) -> Option<f64> {
         let (key, _) = series_of(name, queue, rest, 0.0);
-        match series.get(&key) {
-            Some(Value::Number(number)) => Some(*number),
-            Some(Value::Buckets { .. }) | None => None,
-        }
+        series.get(&key).map(|numbers| numbers[0])
     }
 
     #[test]
@@ -147,7 +132,7 @@ mod tests {
         let other = |key: &Key| *key.labels == [OTHER.to_owned(), OTHER.to_owned()];
         let folded = series.iter().find(|(key, _)| other(key));
         let kinds = folded.map(|(_, value)| value);
-        assert_eq!(kinds, Some(&Value::Number(13.0)), "kinds are summed, too");
+        assert_eq!(kinds, Some(&vec![13.0]), "kinds are summed, too");
         // Counts are summed, and ages keep the maximum.
         assert_eq!(number(&series, counter, OTHER, &[]), Some(5.0));
         assert_eq!(number(&series, age, OTHER, &["retry"]), Some(30.0));
@@ -177,15 +162,13 @@ mod tests {
         };
         let one = |queue: &str| {
             let key = Key::new("redrive_job_attempts_to_success", vec![queue.to_owned()]);
-            let mut counts = vec![0; 11];
-            counts[1] = 2;
-            let value = Value::Buckets { counts, sum: 4.0 };
-            (key.expect("in the catalogue"), value)
+            (
+                key.expect("in the catalogue"),
+                [vec![2.0; 11], vec![4.0]].concat(),
+            )
         };
         let series = names.fold([one("late"), one("later")]);
-        let mut counts = vec![0; 11];
-        counts[1] = 4;
         let values: Vec<_> = series.into_values().collect();
-        assert_eq!(values, [Value::Buckets { counts, sum: 8.0 }]);
+        assert_eq!(values, [[vec![4.0; 11], vec![8.0]].concat()]);
     }
 }

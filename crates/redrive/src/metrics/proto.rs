@@ -2,7 +2,7 @@
 
 use prometheus::proto;
 
-use crate::metrics::{Family, Metric, MetricKind, Sample, Value};
+use crate::metrics::{Family, Metric, MetricKind, Sample};
 
 /// Converts families to the types of the `prometheus` crate, in the same order.
 ///
@@ -47,42 +47,43 @@ fn value(metric: &Metric, sample: &Sample) -> proto::Metric {
             })
             .collect(),
     );
-    match (metric.kind, &sample.value) {
-        (MetricKind::Counter, Value::Number(number)) => {
+    let number = sample.numbers.first().copied().unwrap_or_default();
+    match metric.kind {
+        MetricKind::Counter => {
             let mut counter = proto::Counter::default();
-            counter.set_value(*number);
+            counter.set_value(number);
             result.set_counter(counter);
         }
-        (_, Value::Number(number)) => {
+        MetricKind::Gauge => {
             let mut gauge = proto::Gauge::default();
-            gauge.set_value(*number);
+            gauge.set_value(number);
             result.set_gauge(gauge);
         }
-        (kind, Value::Buckets { counts, sum }) => {
-            result.set_histogram(histogram(kind, counts, *sum));
-        }
+        MetricKind::Histogram(bounds) => result.set_histogram(histogram(bounds, &sample.numbers)),
     }
     result
 }
 
 /// Converts the counts to cumulative ones. The encoder adds the `+Inf` bucket.
-fn histogram(kind: MetricKind, counts: &[u64], sum: f64) -> proto::Histogram {
-    let bounds = match kind {
-        MetricKind::Histogram(bounds) => bounds,
-        MetricKind::Counter | MetricKind::Gauge => &[],
-    };
-    let mut cumulative = 0;
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the counts are whole numbers"
+)]
+fn histogram(bounds: &[f64], numbers: &[f64]) -> proto::Histogram {
+    let (sum, counts) = numbers.split_last().unwrap_or((&0.0, &[]));
+    let mut cumulative = 0.0_f64;
     let buckets = bounds.iter().zip(counts).map(|(bound, count)| {
         cumulative += count;
         let mut bucket = proto::Bucket::default();
         bucket.set_upper_bound(*bound);
-        bucket.set_cumulative_count(cumulative);
+        bucket.set_cumulative_count(cumulative as u64);
         bucket
     });
     let mut result = proto::Histogram::default();
     result.set_bucket(buckets.collect());
-    result.set_sample_count(counts.iter().sum());
-    result.set_sample_sum(sum);
+    result.set_sample_count(counts.iter().sum::<f64>() as u64);
+    result.set_sample_sum(*sum);
     result
 }
 
@@ -93,13 +94,13 @@ mod tests {
     use super::*;
     use crate::metrics::CATALOGUE;
 
-    fn encode(name: &str, labels: &[&str], value: Value) -> String {
+    fn encode(name: &str, labels: &[&str], numbers: Vec<f64>) -> String {
         let metric = CATALOGUE.iter().find(|metric| metric.name == name);
         let family = Family {
             metric: metric.expect("in the catalogue"),
             samples: vec![Sample {
                 labels: labels.iter().map(|&label| label.to_owned()).collect(),
-                value,
+                numbers,
             }],
         };
         let text = TextEncoder::new().encode_to_string(&to_proto(&[family]));
@@ -108,10 +109,9 @@ mod tests {
 
     #[test]
     fn histogram_buckets_are_cumulative() {
-        let mut counts = vec![0; 11];
-        (counts[0], counts[1], counts[10]) = (5, 2, 1);
-        let value = Value::Buckets { counts, sum: 40.0 };
-        let text = encode("redrive_job_attempts_to_success", &["mail"], value);
+        let mut numbers = vec![0.0; 12];
+        (numbers[0], numbers[1], numbers[10], numbers[11]) = (5.0, 2.0, 1.0, 40.0);
+        let text = encode("redrive_job_attempts_to_success", &["mail"], numbers);
         for line in [
             "# TYPE redrive_job_attempts_to_success histogram",
             r#"redrive_job_attempts_to_success_bucket{queue="mail",le="1"} 5"#,
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn counters_have_their_type_and_escaped_labels() {
         let queue = "a\"b\\c";
-        let text = encode("redrive_jobs_enqueued_total", &[queue], Value::Number(3.0));
+        let text = encode("redrive_jobs_enqueued_total", &[queue], vec![3.0]);
         for line in [
             "# TYPE redrive_jobs_enqueued_total counter",
             r#"redrive_jobs_enqueued_total{queue="a\"b\\c"} 3"#,

@@ -15,11 +15,11 @@ use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
 use crate::metrics::metric::Distrust;
 use crate::metrics::names::QueueNames;
-use crate::metrics::series::{Key, Series, families, gauge};
+use crate::metrics::series::{Key, Numbers, Series, families, gauge};
 use crate::metrics::source_state::SourceState;
 use crate::metrics::trust;
 use crate::metrics::zero::fill;
-use crate::metrics::{Family, Source, Value};
+use crate::metrics::{Family, Source};
 
 /// Reads the metrics and keeps the last good value of each for 5 minutes.
 ///
@@ -313,18 +313,17 @@ impl Reader {
     /// The database counts only queues in the totals, but other sources may return more.
     fn count_folded_queues(&self, series: &mut Series) {
         let folded_here = number(self.names.folded());
-        if let Some((key, zero)) = gauge("redrive_series_folded", &["queue"], 0.0)
-            && let Value::Number(folded) = series.entry(key).or_insert(zero)
-        {
-            *folded = folded.max(folded_here);
+        if let Some((key, zero)) = gauge("redrive_series_folded", &["queue"], 0.0) {
+            let folded = series.entry(key).or_insert(zero);
+            folded[0] = folded[0].max(folded_here);
         }
     }
 
     /// Returns the metrics that describe the reader.
-    fn reader_metrics(&self, distrust: Option<Distrust>) -> Vec<(Key, Value)> {
+    fn reader_metrics(&self, distrust: Option<Distrust>) -> Vec<(Key, Numbers)> {
         let flag = |is: bool| f64::from(u8::from(is));
         let regressions = usize::try_from(self.guard.regressions()).unwrap_or(usize::MAX);
-        let mut metrics: Vec<(Key, Value)> = [
+        let mut metrics: Vec<(Key, Numbers)> = [
             gauge("redrive_up", &[], flag(distrust.is_none())),
             gauge("redrive_exporter_build_info", &[&self.version], 1.0),
             gauge(
@@ -414,7 +413,7 @@ fn fold_backlog(client: &mut Client, until: Instant) {
 }
 
 /// Reads the series of a source.
-fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Vec<(Key, Value)>> {
+fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Vec<(Key, Numbers)>> {
     let doing = format!("read the metrics of {}", source.as_str());
     let Some(sql) = statement(source) else {
         return Ok(Vec::new());
@@ -428,7 +427,7 @@ fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Ve
     let sql = format!("{} m CROSS JOIN array_to_json(m.labels) AS names", sql.text);
     let rows = answer::query(client, &doing, &sql, Access::ReadOnly, time)?;
     let series = |row: &SimpleQueryRow| answer::series(&doing, row).transpose();
-    let series: Vec<(Key, Value)> = rows.iter().filter_map(series).collect::<Result<_>>()?;
+    let series: Vec<(Key, Numbers)> = rows.iter().filter_map(series).collect::<Result<_>>()?;
     // Drops metrics that the catalogue assigns to another source, so they are not added twice.
     let matching = series.into_iter().filter(|(key, _)| key.source() == source);
     Ok(matching.collect())

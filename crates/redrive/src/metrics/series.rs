@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use crate::metrics::{CATALOGUE, Family, Metric, MetricKind, Sample, Source, Value};
+use crate::metrics::{CATALOGUE, Family, Metric, MetricKind, Sample, Source};
 
 /// Identifies a series: a metric and its label values.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -14,8 +14,11 @@ pub(crate) struct Key {
     pub(crate) labels: Arc<[String]>,
 }
 
+/// The value of a series; see [`Sample::numbers`].
+pub(crate) type Numbers = Vec<f64>;
+
 /// Values by series, in the order of the catalogue.
-pub(crate) type Series = BTreeMap<Key, Value>;
+pub(crate) type Series = BTreeMap<Key, Numbers>;
 
 impl Key {
     /// Returns a key, or `None` if the catalogue does not define the name or defines other labels.
@@ -68,30 +71,27 @@ fn indices() -> &'static HashMap<&'static str, usize> {
 }
 
 /// Returns the zero value of a metric.
-pub(crate) fn zero(metric: &Metric) -> Value {
+pub(crate) fn zero(metric: &Metric) -> Numbers {
     match metric.kind {
-        MetricKind::Counter | MetricKind::Gauge => Value::Number(0.0),
-        MetricKind::Histogram(bounds) => Value::Buckets {
-            counts: vec![0; bounds.len() + 1],
-            sum: 0.0,
-        },
+        MetricKind::Counter | MetricKind::Gauge => vec![0.0],
+        MetricKind::Histogram(bounds) => vec![0.0; bounds.len() + 2],
     }
 }
 
 /// Returns a gauge and its value, or `None` if the catalogue does not define it.
-pub(crate) fn gauge(name: &str, labels: &[&str], value: f64) -> Option<(Key, Value)> {
+pub(crate) fn gauge(name: &str, labels: &[&str], value: f64) -> Option<(Key, Numbers)> {
     let labels = labels.iter().map(|&label| label.to_owned()).collect();
-    Some((Key::new(name, labels)?, Value::Number(value)))
+    Some((Key::new(name, labels)?, vec![value]))
 }
 
 /// Groups series into families, in the order of the catalogue.
 pub(crate) fn families(series: Series) -> Vec<Family> {
     let mut families: Vec<Family> = Vec::new();
-    for (key, value) in series {
+    for (key, numbers) in series {
         let metric = key.metric();
         let sample = Sample {
             labels: key.labels,
-            value,
+            numbers,
         };
         match families.last_mut() {
             Some(family) if family.metric.name == metric.name => family.samples.push(sample),
@@ -130,7 +130,7 @@ mod tests {
             ("redrive_jobs_enqueued_total", "a"),
         ] {
             let key = Key::new(name, vec![label.to_owned()]).expect("in the catalogue");
-            series.insert(key, Value::Number(1.0));
+            series.insert(key, vec![1.0]);
         }
         let found: Vec<_> = families(series)
             .into_iter()

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::metrics::series::Key;
-use crate::metrics::{Source, Value};
+use crate::metrics::Source;
+use crate::metrics::series::{Key, Numbers};
 
 /// How much older than its interval a source may be. After that its series disappear.
 const MAX_DELAY: Duration = Duration::from_mins(5);
@@ -11,7 +11,7 @@ const MAX_DELAY: Duration = Duration::from_mins(5);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceState {
     /// The series of the last successful read.
-    pub(crate) series: Vec<(Key, Value)>,
+    pub(crate) series: Vec<(Key, Numbers)>,
     /// True if the last due read succeeded.
     pub(crate) is_good: bool,
     /// Database time of the last successful read, in Unix seconds; 0 if there was none.

@@ -100,7 +100,6 @@ fn combinations(metric: &Metric, open: &[String]) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Value;
 
     fn key(name: &str, labels: &[&str]) -> Key {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
@@ -113,9 +112,9 @@ mod tests {
         let attempts = "redrive_job_attempts_failed_total";
         let failed = key(attempts, &["mail", "send", "panic"]);
         let found = [(died.clone(), 3.0), (failed, 1.0)];
-        let mut series: Series = found.map(|(key, of)| (key, Value::Number(of))).into();
+        let mut series: Series = found.map(|(key, of)| (key, vec![of])).into();
         fill(&mut series, &BTreeSet::from([Source::Totals]));
-        assert_eq!(series[&died], Value::Number(3.0));
+        assert_eq!(series[&died], [3.0]);
         for (name, labels) in [
             ("redrive_jobs_dead_lettered_total", &["mail", "timeout"][..]),
             ("redrive_jobs_enqueued_total", &["mail"]),
@@ -125,11 +124,10 @@ mod tests {
             ("redrive_fold_age_seconds", &[]),
         ] {
             let value = series.get(&key(name, labels));
-            assert_eq!(value, Some(&Value::Number(0.0)), "{name}");
+            assert_eq!(value, Some(&vec![0.0]), "{name}");
         }
         let waited = key("redrive_job_queue_wait_seconds", &["mail"]);
-        let (counts, sum) = (vec![0; 17], 0.0);
-        assert_eq!(series[&waited], Value::Buckets { counts, sum });
+        assert_eq!(series[&waited], [0.0; 18]);
     }
 
     #[test]
@@ -137,12 +135,12 @@ mod tests {
         let ready = |kind| key("redrive_queue_ready_jobs_by_kind", &["mail", kind]);
         let succeeded = |kind| key("redrive_jobs_succeeded_total", &["mail", kind]);
         let mut series = Series::from([
-            (ready("order-4711"), Value::Number(1.0)),
-            (succeeded("send"), Value::Number(1.0)),
+            (ready("order-4711"), vec![1.0]),
+            (succeeded("send"), vec![1.0]),
         ]);
         fill(&mut series, &Source::DATABASE.into());
         assert_eq!(series.get(&succeeded("order-4711")), None);
-        assert_eq!(series[&ready("send")], Value::Number(0.0));
+        assert_eq!(series[&ready("send")], [0.0]);
     }
 
     #[test]
@@ -156,7 +154,7 @@ mod tests {
         assert!(series.contains_key(&key("redrive_runs", &["halted"])));
 
         let heap = key("redrive_table_bytes", &["jobs", "heap"]);
-        series.insert(heap, Value::Number(8192.0));
+        series.insert(heap, vec![8192.0]);
         fill(&mut series, &Source::DATABASE.into());
         assert!(series.contains_key(&key("redrive_table_bytes", &["jobs", "toast"])));
         let other = key("redrive_table_dead_rows_estimate", &["jobs"]);
