@@ -63,14 +63,11 @@ fn find_values(
         let open = open_labels(key.metric());
         of(key.metric()) && labels.iter().all(|label| open.contains(label))
     });
-    matching.filter_map(|key| values(key, labels)).collect()
-}
-
-fn values(key: &Key, labels: &[&str]) -> Option<Vec<String>> {
-    let values = labels
-        .iter()
-        .map(|label| key.label(label).map(str::to_owned));
-    values.collect()
+    let values = |key: &Key| -> Vec<String> {
+        let values = labels.iter().filter_map(|label| key.label(label));
+        values.map(str::to_owned).collect()
+    };
+    matching.map(values).collect()
 }
 
 /// Returns every combination of the predefined values, with `open` for the open labels.
