@@ -116,7 +116,8 @@ COMMENT ON COLUMN redrive.metric_values.counts IS 'For a histogram: counts per b
 COMMENT ON COLUMN redrive.metric_values.last_at IS 'When it was last counted.';
 
 -- The names that are published: the first 100 queues, and for each the first 20 kinds, error classes and sources.
--- They are kept forever, because a counter whose name disappears looks like a decrease.
+-- They are kept forever, because a counter whose name disappears looks like a decrease. The others are summed under
+-- `__other__`.
 CREATE TABLE redrive.metric_slots (
     label text COLLATE "C" NOT NULL CHECK (label IN ('queue', 'kind', 'error_class', 'source')),
     queue text COLLATE "C" NOT NULL,
@@ -125,16 +126,6 @@ CREATE TABLE redrive.metric_slots (
 );
 
 COMMENT ON COLUMN redrive.metric_slots.queue IS 'The queue of a kind, an error class or a source; empty for a queue.';
-
--- Names without a slot, which are summed under `__other__`. Each sets one bit, so the set cannot grow.
-CREATE TABLE redrive.metric_folded (
-    label text        COLLATE "C" NOT NULL PRIMARY KEY,
-    names bit(65536)  NOT NULL
-);
-INSERT INTO redrive.metric_folded (label, names)
-SELECT l, repeat('0', 65536)::bit(65536) FROM unnest('{queue,kind,error_class,source}'::text[]) l;
-
-COMMENT ON COLUMN redrive.metric_folded.names IS 'The hash of a name selects its bit. The number of set bits estimates the number of names.';
 
 -- The result of the last audit of the counters.
 CREATE TABLE redrive.metric_drift (

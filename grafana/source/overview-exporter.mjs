@@ -79,12 +79,12 @@ export const exporterHealth = folded(
     },
   }),
   stat({
-    title: 'Names beyond the limit',
+    title: 'Labels beyond the limit',
     queries: [{ expr: 'sum(redrive_series_folded{@})' }],
     thresholds: above(1),
     w: 4,
     help: {
-      about: 'Queues, kinds and error classes beyond the limit of names. Their values are summed in the series `__other__`.',
+      about: 'How many of the labels queue, kind, error class and source have values beyond the limit of names. These are summed in the series `__other__`.',
       healthy: '0.',
       otherwise: 'a program creates names at run time, such as a queue per customer or an id in an error class. Use a fixed set of names.',
       type: 'redrive dlq groups list --all',

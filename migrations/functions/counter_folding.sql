@@ -95,49 +95,6 @@ AS $$
     GROUP BY 1, 2, 3, 4
 $$;
 
--- Gives slots to new names, and records the names that get none.
-CREATE OR REPLACE FUNCTION redrive.grant_metric_slots(tallies redrive.metric_tally[]) RETURNS void
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    over  record;
-    known bit(65536);
-    place integer;
-BEGIN
-    INSERT INTO redrive.metric_slots (label, queue, name)
-    SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
-    FOR over IN
-        SELECT n.label, array_agg(hashtext(n.queue || E'\x1f' || n.name) & 65535) AS places
-        FROM (
-            SELECT DISTINCT 'queue' AS label, '' AS queue, c.queue AS name FROM unnest(tallies) c
-            UNION
-            SELECT w.labels[1], c.queue, c.label
-            FROM unnest(tallies) c
-            JOIN redrive.counter_keys w ON w.key = c.key
-            WHERE w.labels[1] IN ('kind', 'error_class', 'source') AND c.label IS NOT NULL
-        ) n
-        WHERE NOT EXISTS (
-                SELECT FROM redrive.metric_slots s
-                WHERE s.label = n.label AND s.queue = n.queue AND s.name = n.name)
-            -- A kind of a queue without a slot may have a slot under `__other__`.
-            AND NOT EXISTS (
-                SELECT FROM redrive.metric_slots s
-                WHERE s.label = n.label AND s.queue = '__other__' AND s.name = n.name
-                    AND NOT EXISTS (
-                        SELECT FROM redrive.metric_slots q
-                        WHERE q.label = 'queue' AND q.queue = '' AND q.name = n.queue))
-        GROUP BY n.label
-    LOOP
-        SELECT f.names INTO known FROM redrive.metric_folded f WHERE f.label = over.label;
-        CONTINUE WHEN NOT EXISTS (SELECT FROM unnest(over.places) p WHERE get_bit(known, p) = 0);
-        FOREACH place IN ARRAY over.places LOOP
-            known := set_bit(known, place, 1);
-        END LOOP;
-        UPDATE redrive.metric_folded f SET names = known WHERE f.label = over.label;
-    END LOOP;
-END
-$$;
-
 -- Folds up to `max_rows` delta rows into the totals. A row lock lets one caller through. It turns the ring
 -- when a child has grown to `segment_bytes`, and truncates drained children. Returns the number of folded
 -- rows. SECURITY DEFINER, because only the owner may TRUNCATE.
@@ -183,7 +140,8 @@ BEGIN
             INTO taken, tallies USING max_rows - folded;
         folded := folded + taken;
         IF taken > 0 THEN
-            PERFORM redrive.grant_metric_slots(tallies);
+            INSERT INTO redrive.metric_slots (label, queue, name)
+            SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
             INSERT INTO redrive.metric_values AS v (key, queue, label, cause, value, counts, sum, last_at)
             SELECT p.key, p.queue, p.label, p.cause, p.value, p.counts, p.sum, p.last_at
             FROM redrive.place_metric_tallies(tallies) p

@@ -77,10 +77,13 @@ BEGIN
     SELECT 'redrive_audit_drift_jobs', ARRAY[f.queue, f.set], f.drift, NULL, NULL
     FROM redrive.metric_drift f
     UNION ALL
-    -- Estimate the number of names from the number of set bits.
-    SELECT 'redrive_series_folded', ARRAY[f.label],
-           round((-65536 * ln(1 - least(bit_count(f.names), 65535) / 65536.0))::numeric), NULL, NULL
-    FROM redrive.metric_folded f;
+    -- The labels of which a name without a slot was counted lately.
+    SELECT 'redrive_series_folded', ARRAY[n.label], 1, NULL, NULL
+    FROM series s
+    JOIN redrive.counter_keys w ON w.key = s.key
+    CROSS JOIN LATERAL (VALUES ('queue', s.queue), (w.labels[1], s.label)) AS n (label, name)
+    WHERE n.name = '__other__' AND s.last_at > clock_timestamp() - interval '1 day'
+    GROUP BY n.label;
 END
 $$;
 

@@ -239,7 +239,7 @@ pub const CATALOGUE: &[Metric] = &[
     gauge("redrive_audit_drift_jobs", &[QUEUE, COUNTED_SET], Source::Totals,
         "Rows minus totals at the last audit of the counters. Any value but 0 is a bug."),
     gauge("redrive_series_folded", &[known("label", &["queue", "kind", "error_class", "source"])], Source::Totals,
-        "Values of a label beyond its limit, which are summed under __other__."),
+        "1 if values of a label are beyond its limit and were counted under __other__ within a day, otherwise 0."),
     gauge("redrive_schema_version", &[], Source::Reader,
         "Migrations applied to the database."),
     gauge("redrive_schema_compatible", &[], Source::Reader,

@@ -13,11 +13,9 @@ use crate::metrics::{MetricKind, OTHER, QUEUE_SLOTS, Source};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueNames {
     named: BTreeSet<String>,
-    /// Queues beyond the limit, kept only to count them.
-    folded: BTreeSet<String>,
+    /// Whether the latest reading had queues beyond the limit.
+    has_folded: bool,
 }
-
-const MAX_FOLDED: usize = 10_000;
 
 impl QueueNames {
     /// Collects series and sums those of queues beyond the limit, with their kinds, under [`OTHER`].
@@ -31,6 +29,7 @@ impl QueueNames {
         if counted.len() == QUEUE_SLOTS {
             self.named = counted.into_iter().map(str::to_owned).collect();
         }
+        self.has_folded = false;
         let mut result = Series::new();
         for (key, value) in series {
             let key = match key.label("queue") {
@@ -49,9 +48,9 @@ impl QueueNames {
         result
     }
 
-    /// Returns the number of queues summed under [`OTHER`].
-    pub(crate) fn folded(&self) -> usize {
-        self.folded.len()
+    /// Returns whether queues of the latest reading were summed under [`OTHER`].
+    pub(crate) fn has_folded(&self) -> bool {
+        self.has_folded
     }
 
     /// Returns whether the queue is published by name, and adds it if there is room.
@@ -63,9 +62,7 @@ impl QueueNames {
             self.named.insert(queue.to_owned());
             return true;
         }
-        if self.folded.len() < MAX_FOLDED && !self.folded.contains(queue) {
-            self.folded.insert(queue.to_owned());
-        }
+        self.has_folded = true;
         false
     }
 }
@@ -137,7 +134,7 @@ mod tests {
         assert_eq!(number(&series, counter, OTHER, &[]), Some(5.0));
         assert_eq!(number(&series, age, OTHER, &["retry"]), Some(30.0));
         assert_eq!(number(&series, counter, "q7", &[]), Some(5.0), "its name");
-        assert_eq!(names.folded(), 2);
+        assert!(names.has_folded());
     }
 
     #[test]
@@ -158,7 +155,7 @@ mod tests {
     fn histograms_are_summed_bucket_by_bucket() {
         let mut names = QueueNames {
             named: (0..QUEUE_SLOTS).map(|n| format!("q{n}")).collect(),
-            folded: BTreeSet::new(),
+            has_folded: false,
         };
         let one = |queue: &str| {
             let key = Key::new("redrive_job_attempts_to_success", vec![queue.to_owned()]);

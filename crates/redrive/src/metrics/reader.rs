@@ -295,8 +295,9 @@ impl Reader {
         let values = current.flat_map(|(_, state)| state.series.iter().cloned());
         let mut series = self.names.fold(values);
         fill(&mut series, &answered);
-        if answered.contains(&Source::Totals) {
-            self.count_folded_queues(&mut series);
+        // Other sources may have more queues than the totals.
+        if answered.contains(&Source::Totals) && self.names.has_folded() {
+            series.extend(gauge("redrive_series_folded", &["queue"], 1.0));
         }
         self.guard.apply(&mut series, &answered, now);
         series.extend(self.reader_metrics(distrust));
@@ -305,17 +306,6 @@ impl Reader {
             is_connected: false,
             failures: Vec::new(),
             is_ready: failure.is_none() && self.schema.is_known,
-        }
-    }
-
-    /// Raises `redrive_series_folded` to the number of queues that this reader folded.
-    ///
-    /// The database counts only queues in the totals, but other sources may return more.
-    fn count_folded_queues(&self, series: &mut Series) {
-        let folded_here = number(self.names.folded());
-        if let Some((key, zero)) = gauge("redrive_series_folded", &["queue"], 0.0) {
-            let folded = series.entry(key).or_insert(zero);
-            folded[0] = folded[0].max(folded_here);
         }
     }
 
