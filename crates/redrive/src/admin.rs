@@ -19,7 +19,7 @@ pub use handle::Jobs;
 pub use jobs::{Cancelled, LiveJob};
 pub use queues::KnownQueues;
 pub use repair::Fault;
-pub use stats::{FailureCount, KindStats, QueueStats};
+pub use stats::{KindStats, QueueStats};
 
 pub use crate::db::admin::Admin;
 pub use crate::db::drift::{DriftKind, SchemaDrift};

@@ -6,7 +6,7 @@ use crate::dlq::none_in;
 use crate::pause::{pause_json, state};
 use crate::prelude::*;
 
-/// Show how many jobs and letters the queues hold, the jobs by kind, and the most frequent failures
+/// Show how many jobs and letters the queues hold, and the jobs by kind
 ///
 /// This counts every row. For monitoring, use the exporter.
 #[derive(Args, Debug)]
@@ -59,22 +59,6 @@ impl Stats {
             writeln!(cx.out)?;
             letters(&stats).write(cx.out)?;
         }
-        let failures = stats
-            .iter()
-            .flat_map(|queue| queue.failures.iter().map(move |of| (queue, of)));
-        if failures.clone().next().is_some() {
-            writeln!(cx.out, "\nOpen letters by failure:")?;
-            let table = table!((queue, failure) in failures => {
-                Text "QUEUE" => queue.queue,
-                Number "GROUP" => failure.group,
-                Number "LETTERS" => grouped(failure.letters),
-                Word "CAUSE" => failure.cause,
-                Text "CLASS" => failure.error_class,
-                Number "LAST" => ago(failure.last_at),
-                Text "NEWEST MESSAGE" => failure.sample,
-            });
-            table.write(cx.out)?;
-        }
         Ok(Ending::Done)
     }
 }
@@ -108,11 +92,6 @@ fn letters(stats: &[QueueStats]) -> Table {
 }
 
 fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
-    let failures = queue.failures.iter().map(|failure| {
-        object!(failure =>
-            group, cause, error_class, letters, newest_message = &failure.sample, first_at, last_at,
-        )
-    });
     let kinds = queue.kinds.iter().map(|kind| {
         object!(kind =>
             kind, ready, delayed, leased, handled = kind.is_handled,
@@ -123,6 +102,5 @@ fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
         leased, oldest_ready_ms = queue.oldest_ready.json(), workers,
         slots, open, redriving, recovered, discarded, quarantined,
         oldest_open_died_at = queue.oldest_open.json(), kinds = kinds.collect::<Vec<_>>(),
-        failures = failures.collect::<Vec<_>>(),
     )
 }

@@ -43,8 +43,6 @@ row! {
         pub oldest_open: Option<SystemTime>,
         /// Live jobs by kind, most jobs first.
         pub kinds: Vec<KindStats> = none_yet,
-        /// Open letters by failure group, most letters first.
-        pub failures: Vec<FailureCount> = none_yet,
     }
 }
 
@@ -67,27 +65,6 @@ row! {
     }
 }
 
-row! {
-    /// The open letters of one failure group.
-    #[derive(PartialEq)]
-    pub struct FailureCount {
-        /// The group.
-        pub group: GroupId,
-        /// The cause of the newest death.
-        pub cause: DeathCause,
-        /// The error class.
-        pub error_class: String,
-        /// The number of letters.
-        pub letters: u64,
-        /// The message of the newest death.
-        pub sample: String,
-        /// The first death.
-        pub first_at: SystemTime,
-        /// The last death.
-        pub last_at: SystemTime,
-    }
-}
-
 impl Admin<'_> {
     /// Returns the time of the database, whose clock decides when a job is due.
     ///
@@ -104,21 +81,15 @@ impl Admin<'_> {
     pub fn stats(&self, queue: Option<&str>) -> Result<Vec<QueueStats>> {
         let ask = self.db.ask_bulk();
         let kinds = ask.rows("count jobs by kind", &sql::STATS_KINDS, &[&queue])?;
-        let failures = ask.rows("count failures", &sql::STATS_FAILURES, &[&queue])?;
         let mut stats: Vec<QueueStats> =
             ask.all("count jobs and letters", &sql::STATS, &[&queue])?;
         for stats in &mut stats {
-            stats.kinds = of_queue(&kinds, &stats.queue)?;
-            stats.failures = of_queue(&failures, &stats.queue)?;
+            let mine = |row: &&Row| row.get::<_, &str>("queue") == stats.queue;
+            let kinds = kinds.iter().filter(mine).map(KindStats::from_row);
+            stats.kinds = kinds.collect::<Result<_>>()?;
         }
         Ok(stats)
     }
-}
-
-/// Returns the rows of a queue.
-fn of_queue<T: FromRow>(rows: &[Row], queue: &str) -> Result<Vec<T>> {
-    let mine = |row: &&Row| row.get::<_, &str>("queue") == queue;
-    rows.iter().filter(mine).map(T::from_row).collect()
 }
 
 fn pause(row: &Row) -> Option<QueuePause> {
@@ -131,7 +102,7 @@ fn pause(row: &Row) -> Option<QueuePause> {
     })
 }
 
-/// Other statements count these.
-fn none_yet<T>(_: &Row) -> Vec<T> {
+/// Another statement counts these.
+fn none_yet(_: &Row) -> Vec<KindStats> {
     Vec::new()
 }

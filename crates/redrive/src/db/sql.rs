@@ -170,7 +170,6 @@ files {
     NOW = "admin" / "now";
     STATS = "admin" / "stats";
     QUEUE_NAMES = "admin" / "queue_names";
-    STATS_FAILURES = "admin" / "stats_failures";
     STATS_KINDS = "admin" / "stats_kinds";
     IDLE_QUEUES = "worker" / "idle_queues";
     UNSERVED = "worker" / "unserved";

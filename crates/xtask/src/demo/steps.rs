@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use indicatif::HumanCount;
 use redrive::Database;
 use redrive::admin::QueueStats;
+use redrive::dlq::GroupFilter;
 
 use super::binaries::Session;
 use super::gateway::Gateway;
@@ -131,14 +132,16 @@ impl<'a> Steps<'a> {
     fn discard_refunds(&mut self) -> Result<()> {
         self.screen
             .heading("18:40", "An operator decides about the rest");
-        let failures = self.stats()?.failures;
-        if failures.is_empty() {
+        let queue = self.session.queue;
+        let waiting = GroupFilter::new().queue(queue).waiting();
+        let groups = self.db.dlq().groups().list(&waiting);
+        let groups = groups.with_context(|| format!("cannot list the failures of `{queue}`"))?;
+        if groups.is_empty() {
             self.screen.print("No letter is left.");
             return Ok(());
         }
         self.redrive(&["dlq", "groups"])?;
-        if failures.iter().any(|group| group.error_class == REFUNDS) {
-            let queue = self.session.queue;
+        if groups.iter().any(|group| group.error_class == REFUNDS) {
             let refunds = format!("class={REFUNDS}");
             let reason = "a refund: booked by hand, ticket 4711";
             self.redrive(&[
