@@ -3,9 +3,9 @@
 -- $2 bigint    maximum number of runs
 -- Index relied on: run_letters_by_letter, the primary keys of redrive_runs and dead_letters.
 -- Rows: one per run, the newest first. Zero rows: no run selected the letter.
-SELECT m.run_id AS run, m.outcome,
-       coalesce(l.run_id = m.run_id AND l.run_ordinal = m.ordinal, false) AS is_sent,
-       r.state IN ('cancelled', 'finished') AS is_over
+SELECT m.run_id AS run,
+       coalesce(m.outcome, CASE WHEN l.run_id = m.run_id AND l.run_ordinal = m.ordinal THEN 'sent'
+           WHEN r.state IN ('cancelled', 'finished') THEN 'not_tried' ELSE 'waiting' END) AS outcome
 FROM redrive.run_letters m
 JOIN redrive.redrive_runs r ON r.id = m.run_id
 LEFT JOIN redrive.dead_letters l ON l.id = m.letter_id

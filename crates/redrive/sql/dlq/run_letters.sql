@@ -5,9 +5,9 @@
 -- Index relied on: the primary keys of run_letters, redrive_runs and dead_letters.
 -- Rows: the letters, in the order in which the run sends them. `state` is NULL if the letter was removed.
 --       Zero rows: no letter is left.
-SELECT m.ordinal AS place, m.letter_id AS letter, l.state, m.outcome,
-       coalesce(l.run_id = m.run_id AND l.run_ordinal = m.ordinal, false) AS is_sent,
-       r.state IN ('cancelled', 'finished') AS is_over
+SELECT m.ordinal AS place, m.letter_id AS letter, l.state,
+       coalesce(m.outcome, CASE WHEN l.run_id = m.run_id AND l.run_ordinal = m.ordinal THEN 'sent'
+           WHEN r.state IN ('cancelled', 'finished') THEN 'not_tried' ELSE 'waiting' END) AS outcome
 FROM redrive.run_letters m
 JOIN redrive.redrive_runs r ON r.id = m.run_id
 LEFT JOIN redrive.dead_letters l ON l.id = m.letter_id
