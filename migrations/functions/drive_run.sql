@@ -34,27 +34,70 @@ AS $$
     WHERE EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = live_waits.run AND r.rate IS NULL)
 $$;
 
--- Takes one step of a run: applies what the driver decided after the previous step (a halt or the next
--- stage), then sends the letters that are due by the rate, at most `max_letters`. The step is one transaction
--- under the lock of the run's row. A driver whose term is over changes nothing.
+-- Returns a running run with exact numbers as it goes on: as it is, in its next stage, or halted with the reason.
+--
+-- One rule applies throughout: a run halts when more letters die again than it tolerates, a tenth by default. Without a
+-- canary, it judges the outcomes since its start, later since the last window of 200 began, as soon as there are enough of
+-- them (`sample`).
+--
+-- A canary goes first, alone. If it recovers, the run ramps up: it sends four and then sixteen times as many letters, awaits
+-- the outcomes of each stage, and then sends the rest at the full rate. One death halts a canary of nine, and two deaths
+-- halt a canary of ten. A stage is over when at most the tolerated share has died or is still running, so that one slow job
+-- does not delay it.
+CREATE OR REPLACE FUNCTION redrive.paced(run redrive.redrive_runs) RETURNS redrive.redrive_runs
+    LANGUAGE plpgsql IMMUTABLE
+AS $$
+DECLARE
+    sent      CONSTANT bigint := run.sent - run.stage_sent;
+    recovered CONSTANT bigint := run.recovered - run.stage_recovered;
+    died      CONSTANT bigint := run.died_alike + run.died_differently - run.stage_died;
+    untried   CONSTANT bigint := greatest(0, least(run.stage_to, run.total) - run.cursor);
+    is_over   boolean;
+BEGIN
+    IF run.state = 'running' AND run.sample IS NOT NULL THEN
+        run.halted_because := CASE
+            WHEN run.stage_to IS NULL AND recovered + died >= run.sample AND died * 100 > (recovered + died) * run.tolerated
+                THEN format('%s of the last %s letters died again', died, recovered + died)
+            WHEN run.stage_to IS NOT NULL AND died * 100 > (sent + untried) * run.tolerated
+                THEN format('%s of the %s letters of the %s died again', died, sent + untried,
+                    CASE run.stage WHEN 0 THEN 'canary' ELSE 'stage' END)
+            END;
+        is_over := CASE WHEN run.stage_to IS NULL THEN recovered + died >= greatest(200, run.sample)
+            ELSE untried = 0 AND (sent - recovered) * 100 <= sent * run.tolerated END;
+    END IF;
+    IF run.halted_because IS NOT NULL THEN
+        run.state := 'halted';
+    ELSIF is_over THEN
+        run.stage := run.stage + 1;
+        run.stage_to := CASE WHEN run.canary > 0 THEN
+            run.cursor + run.canary * CASE run.stage WHEN 1 THEN 4 WHEN 2 THEN 16 END END;
+        run.stage_sent := run.sent;
+        run.stage_recovered := run.recovered;
+        run.stage_died := run.died_alike + run.died_differently;
+    END IF;
+    RETURN run;
+END
+$$;
+
+-- Takes one step of a run: halts it or begins its next stage, and otherwise sends the letters that are due by the rate, at
+-- most `max_letters`. The step is one transaction under the lock of the run's row. A driver whose term is over changes
+-- nothing.
 --
 -- `status`: `lost` (another driver, or no such run), the state of the run if it is not running, `sent`,
 -- `waiting`, or `busy` (see drive_chunk). `wait_ms`: time until the next step. `chunks`: how many chunks
 -- are left for other connections of the driver, counted up to 2.
 CREATE OR REPLACE FUNCTION redrive.drive_run(
     run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint,
-    halt text, next_stage integer, next_stage_to bigint,
     OUT status text, OUT wait_ms bigint, OUT sent_now bigint,
-    OUT canary bigint, OUT stage integer, OUT stage_to bigint, OUT stage_sent bigint,
-    OUT stage_recovered bigint, OUT stage_died bigint,
     OUT total bigint, OUT cursor bigint, OUT sent bigint, OUT skipped bigint, OUT recovered bigint,
-    OUT died bigint, OUT chunks bigint, OUT tolerated integer, OUT sample integer
+    OUT died bigint, OUT chunks bigint
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
     r        redrive.redrive_runs;
+    next     redrive.redrive_runs;
     moment   timestamptz;
     bound    bigint;
     due      bigint;
@@ -68,7 +111,24 @@ BEGIN
     -- Check before any lock: two connections that share the lock of the run for a chunk could not upgrade
     -- it. A finished chunk is visible until its step commits. A halt needs no chunk, and waits for the steps
     -- of the other connection.
-    IF halt IS NULL AND EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
+    SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run;
+    SELECT n.cursor, n.sent, n.recovered, n.died_alike, n.died_differently
+    INTO r.cursor, r.sent, r.recovered, r.died_alike, r.died_differently
+    FROM redrive.runs n WHERE n.id = run;
+    next := redrive.paced(r);
+    IF next.state = 'running' AND EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
+        IF next.stage > r.stage THEN
+            -- A window is over. The other connection may have seen it, too.
+            PERFORM FROM redrive.redrive_runs c
+            WHERE c.id = run AND c.driver = my_driver AND c.term = my_term AND c.stage = r.stage
+            FOR NO KEY UPDATE SKIP LOCKED;
+            IF FOUND THEN
+                UPDATE redrive.redrive_runs c
+                SET stage = next.stage, stage_sent = next.stage_sent, stage_recovered = next.stage_recovered,
+                    stage_died = next.stage_died
+                WHERE c.id = run;
+            END IF;
+        END IF;
         SELECT d.status, d.sent_now INTO status, sent_now
         FROM redrive.drive_chunk(run, my_driver, my_term, lease_ms, max_letters) d;
         IF status NOT IN ('sent', 'busy') THEN
@@ -86,18 +146,11 @@ BEGIN
         IF redrive.fold_run(run) > 0 THEN
             SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run;
         END IF;
-        IF r.state = 'running' AND halt IS NOT NULL THEN
-            r.state := 'halted';
-            r.halted_because := halt;
-            PERFORM redrive.record_act('halt_run', r.person, halt, r.filter, 0, jsonb_build_object('run', run));
-        ELSIF r.state = 'running' THEN
-            IF next_stage = r.stage + 1 THEN
-                r.stage := next_stage;
-                r.stage_to := next_stage_to;
-                r.stage_sent := r.sent;
-                r.stage_recovered := r.recovered;
-                r.stage_died := r.died_alike + r.died_differently;
-            END IF;
+        r := redrive.paced(r);
+        IF r.state = 'halted' THEN
+            PERFORM redrive.record_act('halt_run', r.person, r.halted_because, r.filter, 0, jsonb_build_object('run', run));
+        -- Until outcomes came before the lock, it was to halt.
+        ELSIF NOT EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
             r.started_at := coalesce(r.started_at, moment);
             -- It is further ahead only if the clock was set back.
             r.next_at := least(r.next_at, moment + interval '1 second');
@@ -170,10 +223,8 @@ BEGIN
 
         status := CASE WHEN r.state <> 'running' THEN r.state WHEN cardinality(ids) > 0 THEN 'sent' ELSE 'waiting' END;
     END IF;
-    SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently,
-           c.canary, c.stage, c.stage_to, c.stage_sent, c.stage_recovered, c.stage_died, c.tolerated, c.sample
-    INTO total, cursor, sent, skipped, recovered, died,
-         canary, stage, stage_to, stage_sent, stage_recovered, stage_died, tolerated, sample
-    FROM redrive.runs n JOIN redrive.redrive_runs c ON c.id = n.id WHERE n.id = run;
+    SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently
+    INTO total, cursor, sent, skipped, recovered, died
+    FROM redrive.runs n WHERE n.id = run;
 END
 $$;

@@ -8,6 +8,7 @@ mod killed;
 mod letters;
 mod lifecycle;
 mod live_jobs;
+mod paced;
 
 use std::num::NonZeroU32;
 

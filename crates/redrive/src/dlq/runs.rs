@@ -5,7 +5,6 @@
 
 mod options;
 mod state;
-mod pace;
 mod throttle;
 mod driver;
 mod run;

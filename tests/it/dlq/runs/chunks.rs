@@ -7,7 +7,7 @@ use super::{bury, change, driver, expire, start, unthrottled};
 /// Three chunks, the last one short.
 const LETTERS: i64 = 12_000;
 const STEP: &str = "SELECT status, coalesce(sent_now, 0) AS sent
-    FROM redrive.drive_run($1, $2, $3, 10000, $4, NULL, NULL, NULL)";
+    FROM redrive.drive_run($1, $2, $3, 10000, $4)";
 
 fn the_run(test: &TestDatabase) -> RedriveRun {
     let mut runs = test.open().dlq().runs().list(1).unwrap();

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::pace::{Facts, Numbers, Pace, pace};
 use super::state::RunState;
-use super::throttle::{LiveWait, NextBatch, Throttle};
+use super::throttle::{LiveWait, Throttle};
 use crate::db::database::Database;
 use crate::dlq::prelude::*;
 
@@ -84,9 +83,6 @@ impl RunDriver {
     /// If the database fails. A step is atomic and can be repeated.
     pub fn step(&mut self) -> Result<RunStep> {
         let steps = self.steps.clone();
-        // If the answer is lost, the decision may have been applied. Check the run
-        // first.
-        self.steps.next = Pace::Go;
         if steps.chunks < 2 || !self.may_have_help || steps.throttle.is_slow() {
             let answer = send(&self.db, steps)?;
             return Ok(self.keep(answer));
@@ -178,13 +174,8 @@ pub(crate) struct Steps {
     driver: Uuid,
     term: i64,
     throttle: Throttle,
-    /// The decision of the last step.
-    next: Pace,
     /// The chunks that were left after the last step, counted up to 2.
     chunks: i64,
-    /// The outcomes when the window began, while the run has chunks. Storing them in the row of the
-    /// run would make the connections of the driver wait for each other.
-    window: Option<Numbers>,
 }
 
 impl Steps {
@@ -194,28 +185,13 @@ impl Steps {
             driver,
             term,
             throttle: Throttle::new(batch),
-            next: Pace::Go,
             chunks: 0,
-            window: None,
         }
     }
 
     /// Makes one step.
     pub(crate) fn step(&mut self, session: &mut Session) -> Result<RunStep> {
         let batch = self.throttle.next(live_waits(session, self.run)?);
-        self.send(session, batch)
-    }
-
-    fn send(&mut self, session: &mut Session, batch: NextBatch) -> Result<RunStep> {
-        let (mut halt, mut stage, mut stage_to) = (None, None, None);
-        match std::mem::replace(&mut self.next, Pace::Go) {
-            Pace::Go => {}
-            Pace::Halt(why) => halt = Some(why),
-            Pace::NextStage { stage: next, to } => {
-                stage = Some(next);
-                stage_to = to;
-            }
-        }
         let row = session.query_one(
             &format!("drive redrive run {}", self.run),
             &sql::DRIVE_RUN,
@@ -225,9 +201,6 @@ impl Steps {
                 &self.term,
                 &DRIVER_LEASE_MS,
                 &batch.letters,
-                &halt,
-                &stage,
-                &stage_to,
             ],
         )?;
         let what: &str = row.get("status");
@@ -239,46 +212,15 @@ impl Steps {
         // The columns are null if the driver lost the run.
         let number = |column: &str| row.get::<_, Option<i64>>(column).unwrap_or(0);
         let count = |column: &str| number(column).unsigned_abs();
-        let small = |column: &str| row.get::<_, Option<i32>>(column).map(i64::from);
-        let mut wait = Duration::from_millis(count("wait_ms"));
+        let wait = Duration::from_millis(count("wait_ms"));
         self.chunks = number("chunks");
-        if status == DriveStatus::Running {
-            let now = Numbers {
-                sent: number("sent"),
-                recovered: number("recovered"),
-                died: number("died"),
-            };
-            let stored = Numbers {
-                sent: number("stage_sent"),
-                recovered: number("stage_recovered"),
-                died: number("stage_died"),
-            };
-            let decided = pace(&Facts {
-                canary: number("canary"),
-                tolerated: small("tolerated").unwrap_or(100),
-                sample: small("sample"),
-                stage: row.get::<_, Option<i32>>("stage").unwrap_or(0),
-                stage_to: row.get("stage_to"),
-                cursor: number("cursor"),
-                total: number("total"),
-                now,
-                before: self.window.filter(|_| self.chunks > 0).unwrap_or(stored),
-            });
-            self.next = match &decided {
-                Pace::NextStage { .. } if self.chunks > 0 => {
-                    self.window = Some(now);
-                    Pace::Go
-                }
-                Pace::Go | Pace::NextStage { .. } | Pace::Halt(_) => decided,
-            };
-            wait = match self.next {
-                // The other connection of this driver holds the last chunk for one batch.
-                Pace::Go if what == "busy" => ALMOST_DONE,
-                Pace::Go if what == "waiting" || !wait.is_zero() => wait.max(BREATH),
-                Pace::Go => wait.max(batch.pause),
-                Pace::NextStage { .. } | Pace::Halt(_) => Duration::ZERO,
-            };
-        }
+        let wait = match what {
+            // The other connection of this driver holds the last chunk for one batch.
+            "busy" => ALMOST_DONE,
+            "sent" if wait.is_zero() => batch.pause,
+            "sent" | "waiting" => wait.max(BREATH),
+            _ => wait,
+        };
         Ok(RunStep {
             status,
             wait: wait.min(Duration::from_secs(1)),

@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::driver::{DRIVER_LEASE_MS, RunDriver};
 use super::options::{Rate, RunOptions};
-use super::pace::are_too_many;
 use super::state::RunState;
 
 use crate::dlq::prelude::*;
@@ -87,11 +86,7 @@ impl RedriveRun {
 
     /// Returns whether more of the sent letters died again than the run tolerates.
     pub fn has_too_many_deaths(&self) -> bool {
-        are_too_many(
-            self.died().cast_signed(),
-            self.sent.cast_signed(),
-            i64::from(self.tolerated),
-        )
+        self.died() * 100 > self.sent * u64::from(self.tolerated)
     }
 }
 
