@@ -26,7 +26,7 @@ pub(crate) struct Guard {
     /// published.
     replaced: BTreeSet<Source>,
     tracks: HashMap<Key, Track>,
-    regressions: u64,
+    regressions: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Guard {
             } else {
                 is_known && !track.is_starting(now) && track.update(&read, now)
             };
-            self.regressions += u64::from(has_fallen);
+            self.regressions += u32::from(has_fallen);
             value.clone_from(&track.published);
         }
         self.continue_missing(series, answered);
@@ -90,14 +90,14 @@ impl Guard {
             let is_first = self.replaced.contains(&source) && answered.contains(&source);
             if is_first && !series.contains_key(key) {
                 let has_fallen = track.continue_from(&zero(key.metric()));
-                self.regressions += u64::from(has_fallen);
+                self.regressions += u32::from(has_fallen);
             }
         }
         self.replaced.retain(|source| !answered.contains(source));
     }
 
     /// Returns how many times a counter fell.
-    pub(crate) fn regressions(&self) -> u64 {
+    pub(crate) fn regressions(&self) -> u32 {
         self.regressions
     }
 }

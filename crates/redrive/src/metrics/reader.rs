@@ -312,7 +312,7 @@ impl Reader {
     /// Returns the metrics that describe the reader.
     fn reader_metrics(&self, distrust: Option<Distrust>) -> Vec<(Key, Numbers)> {
         let flag = |is: bool| f64::from(u8::from(is));
-        let regressions = usize::try_from(self.guard.regressions()).unwrap_or(usize::MAX);
+        let regressions = f64::from(self.guard.regressions());
         let mut metrics: Vec<(Key, Numbers)> = [
             gauge("redrive_up", &[], flag(distrust.is_none())),
             gauge("redrive_exporter_build_info", &[&self.version], 1.0),
@@ -321,7 +321,7 @@ impl Reader {
                 &[],
                 self.duration.as_secs_f64(),
             ),
-            gauge("redrive_totals_regressions_total", &[], number(regressions)),
+            gauge("redrive_totals_regressions_total", &[], regressions),
             gauge("redrive_schema_version", &[], self.schema.version.into()),
             gauge("redrive_schema_compatible", &[], flag(self.schema.is_known)),
         ]
@@ -433,11 +433,6 @@ fn statement(source: Source) -> Option<&'static Sql> {
         Source::Tables => &sql::METRICS_TABLES,
         Source::Reader => return None,
     })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-fn number(count: usize) -> f64 {
-    count as f64
 }
 
 fn remaining(deadline: Instant) -> Duration {
