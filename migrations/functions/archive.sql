@@ -140,8 +140,7 @@ DECLARE
     page    bigint[];
     results text[];
     free    bigint[];
-    event   jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'restored',
-        'by', coalesce(restore_archived.person, session_user), 'reason', nullif(restore_archived.reason, '')));
+    event   jsonb := redrive.act_event('restored', restore_archived.person, restore_archived.reason);
 BEGIN
     EXECUTE
         'SELECT array_agg(p.id ORDER BY p.id) FROM ('

@@ -25,6 +25,15 @@ AS $$
     RETURNING coalesce(record_act.batch_of, id)
 $$;
 
+-- Returns the event of an action for the letters that it changes. It keeps as much of the name and the reason as the audit.
+CREATE OR REPLACE FUNCTION redrive.act_event(event text, person text, reason text, about jsonb DEFAULT '{}') RETURNS jsonb
+    LANGUAGE sql VOLATILE
+AS $$
+    SELECT jsonb_strip_nulls(jsonb_build_object(
+        'at', clock_timestamp(), 'event', act_event.event, 'by', coalesce(left(act_event.person, 200), session_user),
+        'reason', left(nullif(act_event.reason, ''), 1024)) || act_event.about)
+$$;
+
 -- Deletes up to `max_records` records that are older than `older_than`, at least 30 days, oldest first, and records
 -- that. Returns the number deleted.
 --

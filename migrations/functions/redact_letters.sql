@@ -77,9 +77,7 @@ BEGIN
     SET payload = (r.new).payload, raw = (r.new).raw, headers = (r.new).headers,
         error_message = (r.new).error_message, error_detail = (r.new).error_detail,
         failure_key = (r.new).failure_key, history = (r.new).history, redacted = (r.new).redacted,
-        events = redrive.add_event((r.new).events, jsonb_strip_nulls(jsonb_build_object(
-            'at', clock_timestamp(), 'event', 'redacted', 'by', coalesce(person, session_user),
-            'reason', nullif(redact_letters.reason, ''))))
+        events = redrive.add_event((r.new).events, redrive.act_event('redacted', person, redact_letters.reason))
     FROM redone r
     WHERE l.id = r.id AND r.new *<> r.old;
     GET DIAGNOSTICS letters = ROW_COUNT;

@@ -23,9 +23,8 @@ DECLARE
     sent     bigint[];
     queues text[];
     counts bigint[];
-    event  jsonb := jsonb_strip_nulls(jsonb_build_object(
-        'at', clock_timestamp(), 'event', CASE WHEN forced THEN 'forced' ELSE 'redriven' END,
-        'by', coalesce(person, session_user), 'reason', nullif(reason, ''), 'queue', to_queue));
+    event  jsonb := redrive.act_event(
+        CASE WHEN forced THEN 'forced' ELSE 'redriven' END, person, reason, jsonb_build_object('queue', to_queue));
 BEGIN
     as_of := coalesce(as_of, statement_timestamp());
     PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
@@ -102,9 +101,7 @@ AS $$
 DECLARE
     chosen    bigint[];
     operation bigint := discard_letters.audit;
-    event     jsonb := jsonb_strip_nulls(jsonb_build_object(
-        'at', clock_timestamp(), 'event', CASE WHEN undo THEN 'reopened' ELSE 'discarded' END,
-        'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
+    event     jsonb := redrive.act_event(CASE WHEN undo THEN 'reopened' ELSE 'discarded' END, person, reason);
 BEGIN
     PERFORM redrive.refuse(CASE WHEN NOT redrive.flag_of('undo', undo) AND coalesce(btrim(reason, E' \t\r\n'), '') = ''
         THEN 'a discard needs a reason' END);

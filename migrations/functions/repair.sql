@@ -44,8 +44,7 @@ CREATE OR REPLACE FUNCTION redrive.repair(dry_run boolean DEFAULT true, person t
     SET jit = off
 AS $$
 DECLARE
-    event   CONSTANT jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'repaired',
-        'by', coalesce(person, session_user), 'reason', nullif(repair.reason, '')));
+    event   CONSTANT jsonb := redrive.act_event('repaired', person, repair.reason);
     lost    bigint[];
     letters bigint[];
     freed   bigint[];

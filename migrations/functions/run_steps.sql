@@ -36,10 +36,8 @@ BEGIN
     SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.ordinal), '{}')
     INTO gone_ids, gone_at
     FROM redrive.send_back(
-        ids, jsonb_strip_nulls(jsonb_build_object(
-            'at', clock_timestamp(), 'event', CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END,
-            'by', coalesce(r.person, session_user), 'reason', nullif(r.reason, ''),
-            'run', r.id, 'queue', r.to_queue)),
+        ids, redrive.act_event(CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END, r.person, r.reason,
+            jsonb_build_object('run', r.id, 'queue', r.to_queue)),
         r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals, delay_ms => r.delay_ms,
         as_of => r.created_at) b
     WHERE b.result = 'sent';

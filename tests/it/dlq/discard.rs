@@ -32,6 +32,20 @@ fn a_discard_requires_a_reason_and_stores_it() {
 }
 
 #[test]
+fn a_letter_keeps_as_much_of_a_name_and_a_reason_as_the_audit() {
+    let (test, queue, _) = TestDatabase::with_letters(1);
+    let (dlq, all) = (queue.database().dlq(), LetterFilter::new());
+    let operator = Operator::new("n".repeat(300)).reason("r".repeat(2000));
+    dlq.discard(&all, &operator).unwrap();
+    dlq.reopen(&all, &operator).unwrap();
+    dlq.redrive(&all, &operator).unwrap();
+    let kept = "SELECT (length(e ->> 'by'), length(e ->> 'reason'))::text
+                FROM redrive.dead_letters, jsonb_array_elements(events) e WHERE e ? 'reason'";
+    let kept: Vec<String> = test.client().column(kept, &[]);
+    assert_eq!(kept, ["(200,1024)"; 3]);
+}
+
+#[test]
 fn prune_deletes_old_closed_letters_and_never_an_open_one() {
     let (test, queue, ids) = TestDatabase::with_letters(8);
     let db = queue.database();

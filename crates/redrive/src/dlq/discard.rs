@@ -9,8 +9,6 @@ use crate::dlq::prelude::*;
 const BATCH: u64 = 500;
 /// The letters per prune statement.
 const PRUNE_BATCH: i64 = 2000;
-/// The longest stored reason, in bytes.
-const WHY_BYTES: usize = 1024;
 
 /// The letters that an operation has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,9 +85,6 @@ impl Dlq<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
-        let why = operator
-            .given_reason()
-            .map(|why| clip(why.to_owned(), WHY_BYTES));
         let mut as_of: Option<SystemTime> = None;
         filter.in_batches(BATCH, |changed: &mut Changed, parameter, most| -> Taken {
             let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
@@ -99,7 +94,7 @@ impl Dlq<'_> {
                     parameter,
                     &as_of,
                     &most,
-                    &why,
+                    &operator.given_reason(),
                     &operator.by(),
                     &changed.audit,
                     &undo,
