@@ -6,7 +6,6 @@ use crate::admin::handle::Jobs;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;
-use crate::job::new_job::check_priority;
 
 /// The jobs per statement.
 const BATCH: u64 = 500;
@@ -156,9 +155,6 @@ impl Jobs<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(&ChangedJobs) -> ControlFlow<()>,
     ) -> Result<ChangedJobs> {
-        if let JobChange::SetPriority(priority) = change {
-            check_priority(priority)?;
-        }
         let mut place: Option<Json> = None;
         filter.in_batches(BATCH, |changed: &mut ChangedJobs, filter, most| -> Taken {
             let rows: Vec<ChangedJob> = self.db.ask_bulk().all(

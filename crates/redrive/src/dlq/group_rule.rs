@@ -12,7 +12,7 @@ use crate::job::new_job::check_key;
 /// The letters per transaction.
 const BATCH: i64 = 1000;
 /// The longest pattern or path, in bytes, as `redrive.check_pattern` has it.
-pub(crate) const MAX_PATTERN_BYTES: usize = 1024;
+const MAX_PATTERN_BYTES: usize = 1024;
 
 /// The property by which a group is split.
 ///
@@ -235,10 +235,7 @@ impl Groups<'_> {
     ) -> Result<GroupRuleId> {
         let doing = match action {
             GroupRuleAction::MergeInto(into) => format!("merge failure group {group} into {into}"),
-            GroupRuleAction::Split(by) => {
-                by.check()?;
-                format!("split failure group {group}")
-            }
+            GroupRuleAction::Split(_) => format!("split failure group {group}"),
         };
         let (name, into, pattern) = match action {
             GroupRuleAction::MergeInto(into) => ("merge", Some(*into), None),

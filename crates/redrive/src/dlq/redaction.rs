@@ -2,9 +2,7 @@
 
 mod existing;
 
-use crate::dlq::group_rule::MAX_PATTERN_BYTES;
 use crate::dlq::prelude::*;
-use crate::job::new_job::check_key;
 
 row! {
     /// Values and text to remove from letters when a job dies.
@@ -97,14 +95,6 @@ impl Redactions<'_> {
     /// *Invalid* if a name, pointer or pattern is malformed, or if a pattern has a back reference;
     /// otherwise if the database fails.
     pub fn add(&self, redaction: &Redaction, operator: &Operator) -> Result<RedactionId> {
-        name::check_given("queue", redaction.queue.as_deref())?;
-        name::check_given("kind", redaction.kind.as_deref())?;
-        for path in &redaction.paths {
-            check_key("path of a redaction", path, MAX_PATTERN_BYTES)?;
-        }
-        for pattern in &redaction.patterns {
-            check_key("pattern of a redaction", pattern, MAX_PATTERN_BYTES)?;
-        }
         self.db.ask().one(
             "add a redaction",
             &sql::ADD_REDACTION,

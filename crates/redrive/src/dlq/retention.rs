@@ -108,7 +108,6 @@ impl RetentionRules<'_> {
     /// *Invalid* if the queue has no valid name, or if the rule deletes open or quarantined letters
     /// without [`RetentionRule::even_open`]; otherwise if the database fails.
     pub fn set(&self, rule: &RetentionRule, operator: &Operator) -> Result<()> {
-        name::check_given("queue", rule.queue.as_deref())?;
         self.db.ask().one(
             &format!("set how long {} letters are kept", rule.state),
             &sql::SET_RETENTION,
