@@ -52,10 +52,10 @@ pub(crate) fn can_have_deadlines(config: &Config) -> bool {
 pub(crate) fn connect(
     config: &Config,
     tls: Option<TlsConnector>,
-    until: Option<Instant>,
+    until: Instant,
 ) -> Result<(Client, CallDeadline), postgres::Error> {
     let deadline = CallDeadline::default();
-    deadline.set(until);
+    deadline.set(Some(until));
     let is_asked = tls.is_some() && config.get_ssl_negotiation() == SslNegotiation::Postgres;
     let mut config = config.clone();
     // The driver calls the connector at once and sends the server no request for TLS.

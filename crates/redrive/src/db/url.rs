@@ -14,7 +14,7 @@ use postgres::config::{Host, SslMode};
 use postgres::{Client, Config, NoTls};
 
 use crate::db::connection::OwnConnection;
-use crate::db::deadline::{self, CallDeadline, can_have_deadlines};
+use crate::db::deadline::{self, can_have_deadlines};
 use crate::db::tls::{self, TlsConnector, Verification};
 use crate::error::{Error, Result};
 
@@ -61,23 +61,22 @@ impl ConnectOptions {
     /// *Unavailable* if the server cannot be reached; otherwise the error of the server or of the
     /// certificate check.
     pub fn connect(&self) -> Result<Client> {
-        self.open(None).map(|(client, _)| client)
+        // Not over the stream with a deadline: a token to cancel its queries would connect as that does.
+        let connected = match self.tls.clone() {
+            Some(tls) => self.config.connect(tls),
+            None => self.config.connect(NoTls),
+        };
+        connected.map_err(not_connected)
     }
 
     /// Opens a connection whose calls have a deadline, if the driver allows it. The attempt has this one.
     pub(crate) fn connect_until(&self, until: Instant) -> Result<OwnConnection> {
-        let (client, deadline) = self.open(Some(until))?;
-        Ok(OwnConnection::new(client, deadline))
-    }
-
-    fn open(&self, until: Option<Instant>) -> Result<(Client, Option<CallDeadline>)> {
-        let opened = match (can_have_deadlines(&self.config), self.tls.clone()) {
-            (true, tls) => deadline::connect(&self.config, tls, until)
-                .map(|(client, deadline)| (client, Some(deadline))),
-            (false, Some(tls)) => self.config.connect(tls).map(|client| (client, None)),
-            (false, None) => self.config.connect(NoTls).map(|client| (client, None)),
-        };
-        opened.map_err(not_connected)
+        if !can_have_deadlines(&self.config) {
+            return Ok(OwnConnection::new(self.connect()?, None));
+        }
+        let connected = deadline::connect(&self.config, self.tls.clone(), until);
+        let (client, deadline) = connected.map_err(not_connected)?;
+        Ok(OwnConnection::new(client, Some(deadline)))
     }
 
     /// Returns whether the connection is encrypted.
