@@ -229,15 +229,15 @@ fn kind_of_source(source: &postgres::Error) -> Kind {
 
 /// Whether the connection broke. To the driver, this is an error of TLS while the encryption begins.
 fn has_broken(source: &postgres::Error) -> bool {
-    const BROKEN: [ErrorKind; 5] = [
-        ErrorKind::BrokenPipe,
-        ErrorKind::ConnectionAborted,
-        ErrorKind::ConnectionReset,
-        ErrorKind::TimedOut,
-        ErrorKind::UnexpectedEof,
-    ];
-    let cause = source.source().and_then(|cause| cause.downcast_ref());
-    cause.is_some_and(|cause: &io::Error| BROKEN.contains(&cause.kind()))
+    let cause = source.source();
+    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(is_of_network)
+}
+
+/// Whether the network or a deadline failed, not what the server sent.
+fn is_of_network(error: &io::Error) -> bool {
+    let is_end = matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::UnexpectedEof);
+    is_end || error.raw_os_error().is_some()
 }
 
 /// Names the setting for a pooler that was found after the connections seemed to be private.
@@ -398,6 +398,20 @@ mod tests {
             ("error serializing parameter 1", Kind::Invalid),
         ] {
             assert_eq!(kind_of_driver(said), kind, "{said}");
+        }
+    }
+
+    #[test]
+    fn what_the_operating_system_says_of_a_connection_is_no_answer() {
+        for (error, expected) in [
+            // Such as that a router does not reach the host any more.
+            (io::Error::from_raw_os_error(113), true),
+            (ErrorKind::TimedOut.into(), true),
+            (ErrorKind::UnexpectedEof.into(), true),
+            (io::Error::other("server does not support TLS"), false),
+            (ErrorKind::InvalidData.into(), false),
+        ] {
+            assert_eq!(is_of_network(&error), expected, "{error:?}");
         }
     }
 
