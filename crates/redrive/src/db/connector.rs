@@ -5,12 +5,11 @@
 //! deadline.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use postgres::SimpleQueryMessage;
+use postgres::{Config, SimpleQueryMessage};
 use uuid::Uuid;
 
 use crate::db::connection::OwnConnection;
@@ -23,12 +22,12 @@ use crate::job::caught::caught;
 use crate::job::wait::from_now;
 use crate::sync::lock;
 
-/// The maximum number of abandoned attempts. They end when the server or the name server does.
+/// The maximum number of abandoned attempts to reach a server. They end when the server or the name server does.
 const MAX_ABANDONED: usize = 16;
 
-/// The abandoned attempts of the whole process that have not ended, because each attempt to reach a silent server may
-/// come from a new handle.
-static ABANDONED: AtomicUsize = AtomicUsize::new(0);
+/// The abandoned attempts of the whole process, each with its server, because each attempt to reach a silent server may
+/// come from a new handle. The thread of one that has ended is gone.
+static ABANDONED: Mutex<Vec<(String, Weak<()>)>> = Mutex::new(Vec::new());
 
 /// Opens connections to one server.
 #[derive(Clone)]
@@ -120,22 +119,23 @@ impl Connector {
         &self,
         connect: impl FnOnce(&ConnectOptions, Instant) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        if ABANDONED.load(Ordering::SeqCst) >= MAX_ABANDONED {
-            return Err(self.no_answer());
+        let server = server(self.address.config());
+        if abandoned(&server) >= MAX_ABANDONED {
+            return Err(Error::unavailable(format!(
+                "could not connect to the database: it has not answered {MAX_ABANDONED} earlier attempts"
+            )));
         }
         let (until, address) = (from_now(self.timeout), self.address.clone());
         let (reply, answer) = bounded(1);
-        let is_over = Arc::new(AtomicBool::new(false));
-        let ends = Arc::clone(&is_over);
+        let running = Arc::new(());
+        let attempt = Arc::downgrade(&running);
         spawn("redrive-connect", move || {
             // The driver panics if the host refuses what it needs.
             let connected = caught(|| connect(&address, until))
                 .unwrap_or_else(|_| Err(refused("connect to the database")));
-            match ends.swap(true, Ordering::SeqCst) {
-                false => _ = reply.send(connected),
-                // The caller gave up.
-                true => _ = ABANDONED.fetch_sub(1, Ordering::SeqCst),
-            }
+            // If the caller gave up, this drops the connection.
+            _ = reply.send(connected);
+            drop(running);
         })?;
         match answer.recv_deadline(until) {
             // The stream may be earlier than this thread.
@@ -144,11 +144,7 @@ impl Connector {
             }
             Ok(connected) => connected,
             Err(_) => {
-                // Counted first, so that the end of the attempt finds the count to take back.
-                ABANDONED.fetch_add(1, Ordering::SeqCst);
-                if is_over.swap(true, Ordering::SeqCst) {
-                    ABANDONED.fetch_sub(1, Ordering::SeqCst);
-                }
+                lock(&ABANDONED).push((server, attempt));
                 Err(self.no_answer())
             }
         }
@@ -204,6 +200,19 @@ impl fmt::Debug for Connector {
     }
 }
 
+/// Returns what tells a server from others.
+fn server(config: &Config) -> String {
+    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
+    format!("{hosts:?} {addresses:?} {:?}", config.get_ports())
+}
+
+/// Returns how many abandoned attempts to reach a server have not ended.
+fn abandoned(server: &str) -> usize {
+    let mut all = lock(&ABANDONED);
+    all.retain(|(_, attempt)| attempt.strong_count() > 0);
+    all.iter().filter(|(of, _)| of == server).count()
+}
+
 /// Opens a connection and proves that its session belongs to this program alone. `None`: another
 /// program may use it too.
 ///
@@ -240,4 +249,39 @@ fn may_refuse_options(error: &Error) -> bool {
         let code = state.code();
         !others.iter().any(|class| code.starts_with(class))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+    use std::{env, fs};
+
+    use super::*;
+
+    fn connector(folder: &Path, timeout: Duration) -> Connector {
+        let address = format!("host={} user=me", folder.display());
+        Connector::new(address.parse().expect("an address"), timeout)
+    }
+
+    #[test]
+    fn a_silent_server_gets_so_many_attempts_and_keeps_none_from_another() {
+        let folder = env::temp_dir().join(Uuid::new_v4().simple().to_string());
+        fs::create_dir(&folder).expect("a folder");
+        let silent = UnixListener::bind(folder.join(".s.PGSQL.5432")).expect("a socket");
+        let said = |connector: &Connector| {
+            let error = connector.open().map(drop).expect_err("no answer");
+            assert!(error.is_unavailable(), "{error:?}");
+            error.to_string()
+        };
+        let hasty = connector(&folder, Duration::from_millis(1));
+        for _ in 0..MAX_ABANDONED {
+            assert!(said(&hasty).contains("did not answer within 1ms"));
+        }
+        assert!(said(&hasty).contains("16 earlier attempts"));
+        let none = connector(&folder.join("none"), Duration::from_mins(1));
+        assert_eq!(said(&none), "could not connect to the database");
+        drop(silent);
+        fs::remove_dir_all(&folder).expect("removed");
+    }
 }
