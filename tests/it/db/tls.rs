@@ -117,8 +117,17 @@ fn a_refused_certificate_says_what_to_do() {
     has(error, "sign another one for the server");
 }
 
+/// The ways to connect: the driver asks for encryption, or the library.
+const WAYS: [fn(&str) -> Error; 2] = [
+    |address| {
+        let address: ConnectOptions = address.parse().expect("an address");
+        address.connect().err().expect("no server")
+    },
+    |address| redrive::connect(address).expect_err("no server"),
+];
+
 /// Runs a server that refuses TLS, and returns the bytes that it received.
-fn overheard(words: &str) -> (Vec<u8>, Error) {
+fn overheard(opened: fn(&str) -> Error, words: &str) -> (Vec<u8>, Error) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
     let heard = thread::spawn(move || {
@@ -137,8 +146,7 @@ fn overheard(words: &str) -> (Vec<u8>, Error) {
     });
     // An address of this machine that does not look local.
     let address = format!("host=0.0.0.0 port={port} user=canary password=canary {words}");
-    let address: ConnectOptions = address.parse().expect("an address");
-    let error = address.connect().err().expect("no server");
+    let error = opened(&address);
     (heard.join().expect("what was heard"), error)
 }
 
@@ -151,9 +159,11 @@ fn no_password_is_sent_in_plain_text_to_a_remote_server() {
         format!("host=0.0.0.0 port={port} user=postgres dbname=postgres {words}")
     };
     for words in "|sslmode=verify-full|sslmode=verify-ca|sslmode=require".split('|') {
-        let (heard, error) = overheard(words);
-        assert_eq!(heard.len(), 8, "`{words}`: more than the request for TLS");
-        assert!(!error.is_unavailable(), "a retry does not help: {error:?}");
+        for opened in WAYS {
+            let (heard, error) = overheard(opened, words);
+            assert_eq!(heard.len(), 8, "`{words}`: more than the request for TLS");
+            assert!(!error.is_unavailable(), "a retry does not help: {error:?}");
+        }
         let error = redrive::connect(&elsewhere(words)).expect_err(words);
         has(format!("{error:?}"), "TLS");
     }
@@ -198,7 +208,8 @@ fn a_client_certificate_is_presented_if_the_server_asks() {
 #[test]
 fn a_connection_that_breaks_while_its_encryption_begins_is_unavailable() {
     let roots = TempFile::of(authority("ours").pem());
-    for answer in [&b""[..], b"S"] {
+    let answers = [&b""[..], b"S"].into_iter();
+    for (answer, opened) in answers.flat_map(|answer| WAYS.map(|way| (answer, way))) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
         let broken = thread::spawn(move || {
@@ -207,8 +218,7 @@ fn a_connection_that_breaks_while_its_encryption_begins_is_unavailable() {
             visitor.write_all(answer).expect("an answer");
         });
         let words = format!("port={port} user=me sslmode=verify-full sslrootcert={roots}");
-        let address: ConnectOptions = format!("host=127.0.0.1 {words}").parse().expect("words");
-        let error = address.connect().err().expect("no server");
+        let error = opened(&format!("host=127.0.0.1 {words}"));
         assert!(error.is_unavailable(), "{error:?}");
         broken.join().expect("a visitor");
     }
