@@ -81,7 +81,7 @@ impl ConnectOptions {
 
     /// Returns whether the connection is encrypted.
     pub fn is_encrypted(&self) -> bool {
-        self.tls.is_some()
+        self.config.get_ssl_mode() == SslMode::Require
     }
 
     /// Returns the driver's configuration.
@@ -274,6 +274,16 @@ mod tests {
         ] {
             let decided = decide(mode, host_location);
             assert_eq!(decided.ok(), expected, "{mode:?} {host_location:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_turns_encryption_off_is_told_so() {
+        let address = "host=10.0.0.7 sslmode=disable";
+        let mut options: ConnectOptions = address.parse().expect("an address");
+        for mode in [SslMode::Require, SslMode::Disable] {
+            options.config_mut().ssl_mode(mode);
+            assert_eq!(options.is_encrypted(), mode == SslMode::Require);
         }
     }
 
