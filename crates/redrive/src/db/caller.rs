@@ -399,8 +399,8 @@ mod tests {
         }
     }
 
-    /// A connection that only notes that it must not be used again.
-    struct Unused(Sender<()>);
+    /// A connection that only notes its deadline, and that it must not be used again.
+    struct Unused(Sender<()>, CallDeadline);
 
     impl Connection for Unused {
         fn client(&mut self) -> &mut Client {
@@ -412,7 +412,7 @@ mod tests {
         }
 
         fn deadline(&self) -> Option<&CallDeadline> {
-            None
+            Some(&self.1)
         }
 
         fn discard(&mut self) {
@@ -421,11 +421,35 @@ mod tests {
     }
 
     #[test]
+    fn a_call_inside_an_async_runtime_runs_elsewhere_with_its_deadline() {
+        let deadline = CallDeadline::default();
+        let connection = deadline.clone();
+        let source = SessionSource::new(Deadlines::ByConnection, move |_| {
+            let connection = Unused(bounded(1).0, connection.clone());
+            Ok(Session::new(Box::new(connection)))
+        });
+        let mut db = DbCaller::new("test", source, SessionUse::PerCall);
+        let caller = std::thread::current().id();
+        let begun = Instant::now();
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let asked = runtime.expect("a runtime").block_on(async {
+            db.call("ask", Duration::from_mins(1), move |_| {
+                let is_here = std::thread::current().id() == caller;
+                Ok((is_here, deadline.get()))
+            })
+        });
+        let (is_here, until) = asked.expect("an answer");
+        assert!(!is_here, "the driver panics there");
+        assert!(until.is_some_and(|until| until > begun), "{until:?}");
+    }
+
+    #[test]
     fn a_connection_is_used_again_unless_its_call_panicked() {
         for deadlines in [Deadlines::ByConnection, Deadlines::ByThread] {
             let (discarded, seen) = bounded(1);
             let source = SessionSource::new(deadlines, move |_| {
-                Ok(Session::new(Box::new(Unused(discarded.clone()))))
+                let connection = Unused(discarded.clone(), CallDeadline::default());
+                Ok(Session::new(Box::new(connection)))
             });
             let mut db = DbCaller::new("test", source, SessionUse::PerCall);
             let wait = Duration::from_mins(1);
@@ -466,7 +490,8 @@ mod tests {
     fn what_the_server_says_is_reported_however_late() {
         let source = || {
             SessionSource::new(Deadlines::ByConnection, |_| {
-                Ok(Session::new(Box::new(Unused(bounded(1).0))))
+                let connection = Unused(bounded(1).0, CallDeadline::default());
+                Ok(Session::new(Box::new(connection)))
             })
         };
         let late = "could not ask: the database did not answer within 0ns";

@@ -36,7 +36,7 @@ impl CallDeadline {
         *lock(&self.0) = until;
     }
 
-    fn get(&self) -> Option<Instant> {
+    pub(super) fn get(&self) -> Option<Instant> {
         *lock(&self.0)
     }
 }
