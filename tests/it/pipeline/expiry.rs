@@ -75,6 +75,24 @@ fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
 }
 
 #[test]
+fn a_retry_after_the_time_dies_with_its_failed_attempts() {
+    let (test, queue) = TestDatabase::with_orders();
+    queue.enqueue_job(new_order(1).expires_in(HOUR)).unwrap();
+    let failing = worker(&queue).backoff(Backoff::fixed(HOUR));
+    let failing = failing.runs(|_: &Job<Order>| Err(Failure::retry("gateway down")));
+    retried(&failing, 1);
+    stop(failing);
+    two_hours_later(&test);
+    let (late, _) = noting(&queue);
+    finish(&queue, late);
+    let letters = expired(queue.database());
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].attempts, letters[0].history.len()), (1, 1));
+    let message = letters[0].history[0].error_message.as_deref();
+    assert_eq!(message, Some("gateway down"));
+}
+
+#[test]
 fn a_redriven_job_does_not_expire() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();

@@ -118,6 +118,26 @@ fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
 }
 
 #[test]
+fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
+    let (test, queue) = TestDatabase::with_orders();
+    limit(&queue, RateLimited::Queue, RateLimit::per(3, DAY).burst(3));
+    limit(&queue, RateLimited::Kind("finish"), once());
+    queue.enqueue_many(&[Finish {}; 5]).unwrap();
+    let (orders, others) = (kept::<Starts>(), kept::<Starts>());
+    let worker = recording(&queue, orders, others);
+    wait_until("the other job to run", SOON, || others.count() == 1);
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    // It had one of the three tokens of the queue.
+    wait_until("two orders to run", SOON, || orders.count() == 2);
+    informed(&test, &[&worker]);
+    assert_eq!((orders.count(), others.count()), (2, 1));
+    unlimit(&queue, RateLimited::Queue);
+    wait_until("all orders to run", SOON, || orders.count() == 5);
+    assert_eq!(others.count(), 1);
+    stop(worker);
+}
+
+#[test]
 fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
     let (test, queue) = TestDatabase::with_orders();
     let (orders, others) = (kept::<Starts>(), kept::<Starts>());

@@ -75,3 +75,17 @@ fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
     });
     assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn a_hook_that_panics_harms_nothing() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let orders = [6, 2].map(|number| Order { number });
+    queue.enqueue_many(&orders).unwrap();
+    queue.enqueue(&Hold {}).unwrap();
+    let worker = handlers(worker(&queue))
+        .on_attempt(|_| panic!("in a hook"))
+        .redact(|_| panic!("in a hook"))
+        .started();
+    let counts = finish(&queue, worker).stats;
+    assert_eq!((counts.done, counts.dead), (2, 1));
+}

@@ -1,5 +1,6 @@
 //! Jobs of a kind that no live worker handles die after the configured time, if there is one.
 
+use redrive::Workers;
 use redrive_tests::prelude::*;
 
 #[test]
@@ -66,5 +67,35 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
     let died = db.listed(&letters);
     assert!(died.iter().map(|letter| &*letter.kind).eq(["retired"]));
     gate.open();
+    stop(worker);
+}
+
+#[test]
+fn a_queue_whose_jobs_cannot_die_keeps_those_of_no_other_queue() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    test.sql(
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN RAISE EXCEPTION ''no''; END';
+             CREATE TRIGGER refuse BEFORE INSERT ON redrive.dead_letters
+                 FOR EACH ROW WHEN (NEW.queue = 'orders') EXECUTE FUNCTION public.refuse()",
+    );
+    for queue in [&queue, &test.queue("mails")] {
+        put(queue, NewJob::raw("retired", "{}").unwrap());
+    }
+    let handlers = Handlers::new().handle(|_: &Job<Order>| Ok(()));
+    let workers = Workers::builder(db)
+        .queue("orders", 1, &handlers)
+        .queue("mails", 1, &handlers);
+    let short = |worker: WorkerBuilder| {
+        let worker = worker.lease(Duration::from_secs(2));
+        worker.unhandled_after(Duration::from_secs(1))
+    };
+    let worker = workers.each(short).start().unwrap();
+    let letters = LetterFilter::new().cause(DeathCause::Unhandled);
+    wait_until("the other job to die", SOON, || {
+        db.dlq().count(&letters).unwrap().letters == 1
+    });
+    assert_eq!(&*db.listed(&letters)[0].queue, "mails");
     stop(worker);
 }
