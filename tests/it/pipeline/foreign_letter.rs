@@ -85,6 +85,29 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
 }
 
 #[test]
+fn a_stop_releases_every_other_lease() {
+    let (test, queue) = TestDatabase::with_orders();
+    let gate = Gate::new();
+    let worker = worker(&queue).slots(3).runs(gate.handler());
+    let taken = lagging(&test);
+    // One by one, so that each has its own lease.
+    let ids = [1, 2, 3].map(|running| {
+        let id = queue.enqueue(&Hold {}).unwrap();
+        gate.wait_for(running);
+        id
+    });
+    assert_eq!(ids[0], taken);
+    test.open().admin().cancel(taken).unwrap();
+    // A cancelled job dies at its release, and the database refuses this death.
+    let error = worker.stop(Duration::ZERO).unwrap_err();
+    has(format!("{error:?}"), "setval");
+    let states = ids.map(|id| live_job(&queue, id).state);
+    assert_eq!(states, [JobState::Leased, JobState::Ready, JobState::Ready]);
+    assert_eq!(queue_of(&test, taken), "old");
+    gate.open();
+}
+
+#[test]
 fn a_version_of_an_archived_letter_holds_up_no_death() {
     let (test, queue, ids) = TestDatabase::with_letters(1);
     let version =

@@ -77,6 +77,21 @@ fn full_batches_start_at_once_in_the_order_of_the_claim() {
 }
 
 #[test]
+fn a_batch_that_is_not_full_starts_after_the_linger_time() {
+    for linger in [Duration::ZERO, Duration::from_millis(20)] {
+        let (_test, queue) = TestDatabase::with_orders();
+        queue.enqueue_many(&Order::up_to(7)).unwrap();
+        let batches = kept::<Batches>();
+        let options = BatchOptions::new(1000).linger(linger);
+        let builder = worker(&queue).handle_batch(options, batches.handler());
+        let worker = builder.started();
+        done(&worker, 7);
+        stop(worker);
+        assert_eq!(batches.sizes(), [7], "{linger:?}");
+    }
+}
+
+#[test]
 fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(2)).unwrap();
