@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use redrive_tests::prelude::*;
 
-use super::serving;
+use super::{PROGRAM, serving, up};
 
 /// The peak memory in megabytes.
 const MOST_MEGABYTES: u64 = 50;
@@ -54,4 +54,33 @@ fn a_request_head_without_end_is_rejected() {
     let asked = exporter.ask(&format!("GET /metrics HTTP/1.1\r\n{many}\r\n"));
     assert_eq!(asked.status, 431);
     unharmed(&exporter);
+}
+
+#[test]
+fn more_clients_than_descriptors_do_not_block_a_scrape() {
+    let test = TestDatabase::migrated();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", PROGRAM]);
+    limited.env("DATABASE_URL", test.url());
+    let exporter = Exporter::of(limited);
+    up(&exporter);
+    for _ in 0..3 {
+        let _held: Vec<TcpStream> = (0..120).map(|_| exporter.connect()).collect();
+        unharmed(&exporter);
+    }
+}
+
+#[test]
+fn a_part_of_a_request_is_answered_in_time_and_blocks_no_scrape() {
+    let (_test, exporter) = serving();
+    let mut slow: Vec<TcpStream> = (0..100).map(|_| exporter.connect()).collect();
+    for stream in &mut slow {
+        stream.write_all(b"GET /metrics HT").unwrap();
+    }
+    unharmed(&exporter);
+    for mut stream in slow {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        has(answer, " 408 ");
+    }
 }
