@@ -95,3 +95,27 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
         stop(worker);
     }
 }
+
+#[test]
+fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .lease(LEASE)
+        .hold_for(HOUR)
+        .handle(gate.handler())
+        .handle(wait_for_cancel)
+        .handle_any(|_| Ok(()))
+        .started();
+    // After many quick jobs, the worker claims in batches.
+    let quick = NewJob::raw("quick", "{}").unwrap();
+    queue.enqueue_jobs(&vec![quick; 150]).unwrap();
+    done(&worker, 150);
+    let held = NewJob::new(&Hold {}).unwrap().priority(1);
+    let ids = queue.enqueue_jobs(&[held, new_order(1)]).unwrap();
+    gate.wait_for(1);
+    super::leased(&queue, 2);
+    assert_eq!(cancel(&queue, ids[1].id()), Cancelled::Asked);
+    gate.open();
+    assert_eq!(finish(&queue, worker).stats.dead, 1);
+}
