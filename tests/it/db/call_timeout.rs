@@ -174,13 +174,28 @@ fn play(url: &str, when: When, is_staged: bool, (name, call): (&str, Call)) -> O
     let is_told = |error: &Error| {
         let told = format!("{error:?}");
         // The pool gives up after the time to connect.
-        error.is_unavailable()
-            && (told.contains("within ") || told.contains("could not get a connection"))
+        let is_in_time = told.contains("could not get a connection") || names_deadline(&told);
+        error.is_unavailable() && is_in_time
     };
     match (when, answer.expect("the call was made")) {
         (When::Midway(_), _) => None,
         (_, Err(error)) if is_told(&error) => None,
         (_, answer) => Some(format!("{name}, {when:?}: {answer:?}")),
+    }
+}
+
+/// Whether an error names a deadline of the handles, or what a call of several steps had left for one: no default is as
+/// short.
+fn names_deadline(told: &str) -> bool {
+    let Some((_, named)) = told.split_once("within ") else {
+        return false;
+    };
+    let end = named.find(|c: char| !c.is_alphanumeric() && c != '.');
+    let named = &named[..end.unwrap_or(named.len())];
+    let seconds = named.strip_suffix('s').map(str::parse::<f64>);
+    match seconds {
+        Some(Ok(seconds)) => seconds <= BULK.as_secs_f64(),
+        _ => named.ends_with("ms") || named.ends_with("µs"),
     }
 }
 
