@@ -67,3 +67,25 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     assert_eq!(in_state(&queue, LetterState::Recovered), 5);
     assert_eq!(held(&test), []);
 }
+
+#[test]
+fn a_crash_keeps_the_key_until_the_job_dies() {
+    let (test, queue) = TestDatabase::with_orders();
+    let gate = Gate::new();
+    let id = put(&queue, NewJob::new(&Hold {}).unwrap().unique("a"));
+    for crash in 1..=3 {
+        let worker = worker(&queue).runs(gate.handler());
+        gate.wait_for(crash);
+        let lost = expire_leases(&mut test.client());
+        // Without a stop: the worker lost its jobs and cannot release them.
+        drop(worker);
+        if crash < 3 {
+            assert_eq!(lost, [Lost::Back(id)]);
+            assert_eq!(put(&queue, new_order(1).unique("a")), id, "crash {crash}");
+        } else {
+            assert_eq!(lost, [Lost::Dead(id)]);
+            assert_eq!(held(&test), []);
+        }
+    }
+    gate.open();
+}
