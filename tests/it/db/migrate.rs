@@ -192,6 +192,8 @@ fn a_replaced_function_keeps_its_grants_and_revokes_only_what_public_has() {
     let mut client = test.client();
     let name = role.name();
     client.sql(&format!("GRANT EXECUTE ON FUNCTION redrive.wake TO {name}"));
+    // One that is new: PostgreSQL grants it to PUBLIC.
+    client.sql("DROP FUNCTION redrive.is_drained");
     client.sql("GRANT SELECT ON redrive.groups, redrive.runs TO PUBLIC; GRANT UPDATE (detail) ON redrive.details TO PUBLIC; \
                 GRANT USAGE ON SEQUENCE redrive.job_id TO PUBLIC");
     let entries = "SELECT array_agg(c.oid::regclass::text || ' ' || c.xmin::text ORDER BY c.oid) FROM pg_class c \
@@ -199,8 +201,9 @@ fn a_replaced_function_keeps_its_grants_and_revokes_only_what_public_has() {
                        AND c.relname <> ALL ('{groups,runs,details,job_id}')";
     let before: Vec<String> = client.ask(entries, &[]);
     test.open().migrate().unwrap();
-    let may = "SELECT has_function_privilege($1, 'redrive.wake(text)', 'EXECUTE')";
-    assert!(client.ask::<bool>(may, &[&name]));
+    let may = "SELECT has_function_privilege($1, 'redrive.wake(text)', 'EXECUTE'),
+                      has_function_privilege($1, 'redrive.is_drained(text[])', 'EXECUTE')";
+    assert_eq!(client.row::<(bool, bool)>(may, &[&name]), (true, false));
     assert_eq!(client.ask::<Vec<String>>(entries, &[]), before);
     let left = "SELECT count(*) FROM pg_class c, pg_attribute t, aclexplode(c.relacl || t.attacl) a \
                 WHERE c.relnamespace = 'redrive'::regnamespace AND t.attrelid = c.oid AND a.grantee = 0";
