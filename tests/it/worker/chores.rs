@@ -53,6 +53,24 @@ fn a_chore_that_always_fails_stops_no_other() {
     stop(worker);
 }
 
+#[test]
+fn a_retention_that_fails_goes_on_with_fewer_letters() {
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql(
+        "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+             SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{}', now() FROM generate_series(1, 1500);
+         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF (SELECT count(*) FROM added) > 1000 THEN RAISE EXCEPTION 'too many for a test'; END IF;
+             RETURN NULL; END $$;
+         CREATE TRIGGER refuse AFTER INSERT ON redrive.archived_letters
+             REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION refuse();
+         SELECT redrive.set_retention(NULL, 'open', '0', 'archive')",
+    );
+    let worker = start(&test.queue("orders"));
+    client.reaches("archived_letters", 1500);
+    stop(worker);
+}
+
 /// The advisory lock for which the broken chore waits.
 const HELD: i64 = 8_112_026;
 
