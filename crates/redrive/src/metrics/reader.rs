@@ -15,7 +15,7 @@ use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
 use crate::metrics::metric::Distrust;
 use crate::metrics::names::QueueNames;
-use crate::metrics::series::{Key, Numbers, Series, families, gauge};
+use crate::metrics::series::{Key, Numbers, families, gauge};
 use crate::metrics::source_state::SourceState;
 use crate::metrics::trust;
 use crate::metrics::zero::fill;
