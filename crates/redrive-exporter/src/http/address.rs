@@ -1,16 +1,15 @@
 //! The listen address.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, ToSocketAddrs};
 
 use anyhow::{Context as _, Result, anyhow};
+use rustix::net::{AddressFamily, SocketType, sockopt};
 
 /// Listens on `host:port`, or on `:port` for every address of the machine.
 pub(crate) fn bind(address: &str) -> Result<TcpListener> {
     let bound = match address.strip_prefix(':') {
-        // By default, a socket of every IPv6 address takes clients of IPv4, too.
-        Some(port) => TcpListener::bind(format!("[::]:{port}"))
-            .or_else(|_| TcpListener::bind(format!("0.0.0.0:{port}"))),
+        Some(port) => bind_both(port).or_else(|_| TcpListener::bind(format!("0.0.0.0:{port}"))),
         None => TcpListener::bind(address),
     };
     bound.map_err(|error| match error.kind() == io::ErrorKind::AddrInUse {
@@ -20,6 +19,18 @@ pub(crate) fn bind(address: &str) -> Result<TcpListener> {
         ),
         false => anyhow!(error).context(format!("could not listen on {address}")),
     })
+}
+
+/// Binds a port of every IPv6 and IPv4 address. The [`Listener`](super::Listener) listens on it.
+fn bind_both(port: &str) -> io::Result<TcpListener> {
+    let port = port.parse().map_err(io::Error::other)?;
+    let socket = rustix::net::socket(AddressFamily::INET6, SocketType::STREAM, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    // Some systems default to IPv6 alone.
+    sockopt::set_ipv6_v6only(&socket, false)?;
+    let every = SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0);
+    rustix::net::bind(&socket, &every)?;
+    Ok(TcpListener::from(socket))
 }
 
 /// Returns the addresses at which a client on this machine reaches a listen address.
@@ -67,5 +78,17 @@ mod tests {
         }
         let error = client_addresses("nowhere").expect_err("no port");
         assert!(error.to_string().contains("nowhere"), "{error}");
+    }
+
+    #[test]
+    fn every_address_includes_those_of_ipv4() {
+        let socket = bind(":0").expect("a free port");
+        let address = socket.local_addr().expect("it is bound");
+        assert!(address.ip().is_unspecified());
+        // Whatever the default of the system is.
+        if address.is_ipv6() {
+            assert_eq!(sockopt::ipv6_v6only(&socket), Ok(false));
+        }
+        bind(":http").expect_err("no port");
     }
 }
