@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use redrive::ConnectOptions;
+use redrive::postgres::config::Host;
 
 use crate::args::Arguments;
 
@@ -56,6 +57,13 @@ impl DatabaseUrl {
     }
 }
 
+/// Whether a URL leads to a Unix socket.
+pub(crate) fn is_socket(url: &str) -> bool {
+    let is_unix = |host: &Host| matches!(host, Host::Unix(_));
+    let parsed = url.parse::<ConnectOptions>();
+    parsed.is_ok_and(|options| options.config().get_hosts().iter().any(is_unix))
+}
+
 /// Parses a URL. The error does not quote the URL, because it may contain a password.
 fn parse(url: &str, name: &str) -> Result<ConnectOptions> {
     url.parse().with_context(|| format!("{name} is invalid"))
@@ -95,5 +103,18 @@ mod tests {
         assert!(error.contains("no host"), "{error}");
         let error = error_for(&["--database-url-file", "no/such/file"]);
         assert!(error.contains("no/such/file"), "{error}");
+    }
+
+    #[test]
+    fn a_socket_is_a_path() {
+        for (url, expected) in [
+            ("postgres:///shop?host=/run/postgresql&user=me\n", true),
+            ("host=/run/postgresql user=me", true),
+            ("postgres://me@localhost/shop", false),
+            ("postgres://me@127.0.0.1/shop", false),
+            ("", false),
+        ] {
+            assert_eq!(is_socket(url), expected, "{url}");
+        }
     }
 }

@@ -6,9 +6,11 @@ use anyhow::Result;
 use redrive::metrics::{Reader, Reading};
 use redrive::{Database, Pooler};
 
-use crate::database_url::DatabaseUrl;
+use crate::database_url::{DatabaseUrl, is_socket};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The connection of a reading, and one whose silent server keeps it.
+const CONNECTIONS: u32 = 2;
 /// The minimum time for the queries of a reading.
 const MIN_READ: Duration = Duration::from_secs(1);
 /// The minimum time after which a reading loses its connection, which other scrapes can still use.
@@ -46,13 +48,17 @@ impl Source {
     }
 
     fn read_once(&mut self, reader: &Reader, limit: Duration) -> (Reader, Reading) {
+        let begin = Instant::now();
         match self.database() {
             Ok(database) => {
                 self.trouble = None;
-                // The rest is for the response.
-                let budget = limit.max(MIN_READ).mul_f64(0.9);
-                let read = reader.read_within(&database, budget, limit.max(MIN_DEADLINE));
-                if !read.1.is_connected {
+                // Opening it took some of the time.
+                let (budget, deadline) = limits(limit.saturating_sub(begin.elapsed()));
+                let asked = Instant::now();
+                let read = reader.read_within(&database, budget, deadline);
+                // Nothing ends a silent connection over a Unix socket, so its pool has to count it.
+                let is_kept = asked.elapsed() >= MIN_READ && self.is_over_socket();
+                if !read.1.is_connected && !is_kept {
                     // The pool would wait for another connection; opening says at once why there is none.
                     self.opened = None;
                 }
@@ -72,9 +78,20 @@ impl Source {
         }
     }
 
+    fn is_over_socket(&self) -> bool {
+        self.opened.as_ref().is_some_and(|(url, _)| is_socket(url))
+    }
+
     /// Returns the database. Opens it if it is not open, or if the URL is new.
     fn database(&mut self) -> Result<Database> {
-        let url = self.url.text()?;
+        let url = match (self.url.text(), &self.opened) {
+            // An open connection outlasts the file, which may be about to be replaced.
+            (Err(error), Some((_, database))) => {
+                log::debug!("{error:#}");
+                return Ok(database.clone());
+            }
+            (url, _) => url?,
+        };
         if let Some((opened, database)) = &self.opened
             && *opened == url
         {
@@ -86,11 +103,52 @@ impl Source {
             .application_name(APPLICATION_NAME)
             // A reading sets what it needs in its transaction, so it needs no session of its own.
             .pooler(Pooler::Transaction)
-            .connections(1)
+            .connections(CONNECTIONS)
             .connect_timeout(CONNECT_TIMEOUT)
             .open()?;
         log::info!("connected to the database");
         self.opened = Some((url, database.clone()));
         Ok(database)
+    }
+}
+
+/// Returns the time for the queries of a reading and for its whole call, of the time that scrapes leave.
+fn limits(left: Duration) -> (Duration, Duration) {
+    // The rest is for the response.
+    let budget = left.max(MIN_READ).mul_f64(0.9);
+    (budget, left.max(MIN_DEADLINE))
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive::postgres::NoTls;
+    use redrive::r2d2::Pool;
+    use redrive::r2d2_postgres::PostgresConnectionManager;
+
+    use super::*;
+
+    #[test]
+    fn a_scrape_with_a_short_timeout_does_not_end_the_connection() {
+        for (left, budget, deadline) in [
+            (0, 900, 5000),
+            (100, 900, 5000),
+            (4000, 3600, 5000),
+            (30_000, 27_000, 30_000),
+        ] {
+            let (read, call) = limits(Duration::from_millis(left));
+            let limits = (read.as_millis(), call.as_millis());
+            assert_eq!(limits, (budget, deadline), "{left}");
+        }
+    }
+
+    #[test]
+    fn an_open_database_outlasts_the_file_with_its_url() {
+        let mut source = Source::new(DatabaseUrl::File("no/such/file".into()));
+        source.database().expect_err("there is nothing to open");
+        let config = "host=localhost user=me".parse().expect("an address");
+        let manager = PostgresConnectionManager::new(config, NoTls);
+        let pool = Pool::builder().min_idle(Some(0)).build_unchecked(manager);
+        source.opened = Some((String::new(), Database::from_pool(pool)));
+        source.database().expect("it stays open");
     }
 }

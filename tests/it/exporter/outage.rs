@@ -3,7 +3,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{PROGRAM, up};
+use super::{PROGRAM, backends, up};
 
 /// The scrape timeout of Prometheus, in seconds.
 const TIMEOUT: u32 = 2;
@@ -64,4 +64,32 @@ fn a_silent_server_receives_at_most_two_connections() {
         exporter.connections_to(cluster.port()) == 1
     });
     assert!(exporter.scrape(TIMEOUT).is_up());
+}
+
+#[test]
+fn silent_sessions_over_a_unix_socket_are_at_most_two() {
+    // Relative to the data directory.
+    let cluster = Cluster::with("unix_socket_directories = '..'");
+    cluster.start();
+    cluster.migrate();
+    let address = format!(
+        "host={} port={} user=postgres dbname=postgres",
+        cluster.folder().display(),
+        cluster.port()
+    );
+    let exporter = Exporter::start(PROGRAM, &address);
+    let mut client = cluster.client();
+    // Nothing ends the first one, so another one takes its place.
+    let freeze = |_| {
+        wait_until("another session", SOON, || exporter.scrape(TIMEOUT).is_up());
+        Frozen::stop(backends(&mut client))
+    };
+    let silence: Vec<Frozen> = (0..2).map(freeze).collect();
+    wait_until("the exporter to have no more sessions", SOON, || {
+        exporter.scrape(1);
+        exporter.log().contains("connection to the database")
+    });
+    assert_eq!(backends(&mut client).len(), 2);
+    drop(silence);
+    up(&exporter);
 }
