@@ -5,6 +5,7 @@
 
 mod exposition;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,10 +44,10 @@ impl Collector {
             state: Mutex::new(State::new(env!("CARGO_PKG_VERSION"))),
             changed: Condvar::new(),
         });
-        let reading = Arc::clone(&shared);
+        let (reading, mut source) = (Arc::clone(&shared), Source::new(database_url));
         thread::Builder::new()
             .name("reader".to_owned())
-            .spawn(move || reading.read(&mut Source::new(database_url)))
+            .spawn(move || reading.read(|reader, limit| source.read(reader, limit)))
             .context("could not start the thread that reads the database")?;
         Ok(Collector {
             shared,
@@ -113,7 +114,7 @@ impl Shared {
     }
 
     /// Reads the database whenever a scrape asks for it.
-    fn read(&self, source: &mut Source) {
+    fn read(&self, mut read: impl FnMut(&Reader, Duration) -> (Reader, Reading)) {
         loop {
             let mut state = self.state();
             let limit = loop {
@@ -128,8 +129,19 @@ impl Shared {
             state.is_reading = true;
             let reader = Arc::clone(&state.reader);
             drop(state);
-            let (reader, reading) = source.read(&reader, limit);
-            self.publish(reader, reading);
+            let read = || {
+                let (reader, reading) = read(&reader, limit);
+                self.publish(reader, reading);
+            };
+            // The hook has logged a panic. The next scrape reads again.
+            if catch_unwind(AssertUnwindSafe(read)).is_err() {
+                let mut state = self.state();
+                state.exposition = state.stale_exposition();
+                state.is_reading = false;
+                state.completed += 1;
+                drop(state);
+                self.changed.notify_all();
+            }
         }
     }
 
@@ -226,6 +238,35 @@ mod tests {
         state.is_reading = true;
         assert_eq!(state.ask(long), 1);
         assert_eq!(state.asked, None, "it shares the one in progress");
+    }
+
+    #[test]
+    fn a_reading_that_panics_is_followed_by_another_one() {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::new("1")),
+            changed: Condvar::new(),
+        });
+        let (reading, mut readings) = (Arc::clone(&shared), 0);
+        // It ends with the process.
+        thread::spawn(move || {
+            reading.read(|reader, _| {
+                readings += 1;
+                assert!(readings > 1, "the first one panics");
+                let mut reader = reader.clone();
+                let reading = reader.unreachable();
+                (reader, reading)
+            });
+        });
+        let collector = Collector {
+            shared,
+            max_waiting: 1,
+        };
+        for completed in 1..=2 {
+            while collector.shared.state().completed < completed {
+                collector.scrape(Duration::from_mins(1));
+            }
+        }
+        assert!(collector.shared.state().answered_at.is_none());
     }
 
     #[test]
