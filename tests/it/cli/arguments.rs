@@ -4,7 +4,7 @@ use redrive_tests::prelude::*;
 
 use super::with_letters;
 
-/// Command lines, and after ` => ` what the error says.
+/// Command lines, and after ` => ` what the error says. A file of the kernel is shorter than its size.
 const WRONG: &str = r#"
 enqueue q k "\u0000" =>
 enqueue q k {nope => not JSON
@@ -17,6 +17,7 @@ enqueue q k 1 --max-attempts -1 =>
 enqueue q k 1 --priority 1001 =>
 enqueue q k =>
 enqueue q k --file /nowhere.ndjson =>
+enqueue q k --file /sys/devices/system/cpu/kernel_max => became shorter
 enqueue q k 1 --unique '' =>
 enqueue q k 1 --unique 7 --unique-window=0s =>
 enqueue q k 1 --unique 7 --unique-window=3651d =>

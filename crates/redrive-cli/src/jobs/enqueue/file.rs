@@ -37,9 +37,10 @@ impl JobFile<'_> {
         cx: &mut Context<'_>,
     ) -> Result<EnqueuedFile> {
         let mut lines = Lines::of(self.path, MAX_PAYLOAD_BYTES)?;
-        let progress = match self.path.metadata() {
-            Ok(file) if file.is_file() => Progress::of_bytes("enqueuing", file.len()),
-            Ok(_) | Err(_) => Progress::unknown("enqueuing"),
+        let size = self.size();
+        let progress = match size {
+            Some(size) => Progress::of_bytes("enqueuing", size),
+            None => Progress::unknown("enqueuing"),
         };
         let transaction = FileTransaction::begin(cx.connect_options()?, queue, cx.bulk_timeout())?;
         let mut enqueued = EnqueuedFile::default();
@@ -57,8 +58,23 @@ impl JobFile<'_> {
             progress.at(lines.bytes());
             progress.show(counted(enqueued.jobs, "job"));
         }
+        // A program that writes it anew has cut it.
+        if size.is_some_and(|size| lines.bytes() < size) {
+            return Err(Error::new(format!(
+                "{} became shorter while it was read; nothing was enqueued",
+                shown(self.path)
+            )));
+        }
         transaction.commit()?;
         Ok(enqueued)
+    }
+
+    /// The size of a regular file, whose end is known. A file with the name of stdin is not read.
+    fn size(&self) -> Option<u64> {
+        let is_named = self.path != Path::new("-");
+        let file = self.path.metadata().ok();
+        let file = file.filter(|file| is_named && file.is_file());
+        file.map(|file| file.len())
     }
 
     fn job(&self, text: &str) -> Result<NewJob, String> {
