@@ -152,14 +152,14 @@ impl Runs<'_> {
             return Some(left.clone());
         };
         let runs = first.database().dlq().runs().unfinished(RUNS);
-        let unsent = match runs {
+        let unsent: Vec<(RunId, u64)> = match runs {
             Ok(runs) => runs
                 .iter()
                 .filter_map(|run| unsent(run, self.queues))
                 .collect(),
             Err(error) => {
                 log::debug!("could not list runs: {error}");
-                Vec::new()
+                return None;
             }
         };
         if unsent != self.unsent {
@@ -183,4 +183,25 @@ fn unsent(run: &RedriveRun, queues: &[Queue]) -> Option<(RunId, u64)> {
     let letters = run.total.saturating_sub(run.tried);
     let sends = run.state == RunState::Running && target.is_none_or(is_ours);
     sends.then_some((run.id, letters))
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive::Database;
+    use redrive::postgres::NoTls;
+    use redrive::r2d2::Pool;
+    use redrive::r2d2_postgres::PostgresConnectionManager;
+
+    use super::*;
+
+    #[test]
+    fn a_drain_does_not_end_while_the_runs_are_unknown() {
+        let config = "host=127.0.0.1 port=1 user=me".parse().expect("an address");
+        let manager = PostgresConnectionManager::new(config, NoTls);
+        let pool = Pool::builder().min_idle(Some(0));
+        let pool = pool.connection_timeout(Duration::from_millis(1));
+        let db = Database::from_pool(pool.build_unchecked(manager));
+        let queues = [Queue::new(&db, "orders").expect("a name")];
+        assert_eq!(Runs::new(&queues).ended(&Left::default()), None);
+    }
 }
