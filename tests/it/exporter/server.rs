@@ -36,7 +36,7 @@ fn every_page_of_the_exporter_responds() {
 }
 
 #[test]
-fn the_file_with_the_url_is_read_for_each_connection() {
+fn the_file_with_the_url_is_read_for_each_scrape() {
     let (old, new) = (TestDatabase::migrated(), TestDatabase::migrated());
     let file = TempFile::of(format!("{}\n", old.url()));
     let mut command = Command::new(PROGRAM);
@@ -48,13 +48,15 @@ fn the_file_with_the_url_is_read_for_each_connection() {
     assert_eq!(backends(&mut old.client()).len(), 1);
 
     file.set(new.url());
-    disconnect(&old);
     up(&exporter);
     assert_eq!(backends(&mut new.client()).len(), 1);
-    assert_eq!(backends(&mut old.client()).len(), 0);
+    wait_until("the old connection to end", SOON, || {
+        backends(&mut old.client()).is_empty()
+    });
 
-    // A missing file is reported, and the exporter recovers when it is back.
+    // A missing file is reported at the next connection, and the exporter recovers when it is back.
     file.remove();
+    assert!(exporter.scrape(10).is_up());
     disconnect(&new);
     // The first failed reading may still be that of the old connection.
     wait_until("the file to be missed", SOON, || {
