@@ -83,7 +83,7 @@ impl<S> Admission<S> {
     pub(super) fn close_one(&mut self) -> Option<&S> {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         let all = self.connections.values();
-        for connection in all.filter(|one| one.stage == Stage::Open) {
+        for connection in all.filter(|one| one.stage != Stage::Closed) {
             *counts.entry(connection.client).or_default() += 1;
         }
         let all = self.connections.iter_mut();
@@ -150,6 +150,14 @@ mod tests {
         assert_eq!(admission.len(), 3);
         admission.end(2);
         assert_eq!(admission.sockets().collect::<Vec<_>>(), [&1, &3]);
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_closed_counts_for_its_address() {
+        let mut admission = of(&[1, 1, 1, 2, 2]);
+        admission.enter(1, Stage::Handled);
+        admission.enter(2, Stage::Handled);
+        assert_eq!(admission.close_one(), Some(&3));
     }
 
     #[test]
