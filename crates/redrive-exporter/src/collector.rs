@@ -1,7 +1,7 @@
 //! Reads the database for scrapes, each of which is answered in time even if the database is silent.
 //!
 //! One thread reads when a scrape asks for it, and scrapes that overlap share a reading. Its calls have a
-//! deadline, after which the pool closes their connection and opens another one.
+//! deadline, after which the next one gets another connection.
 
 mod exposition;
 
