@@ -68,3 +68,31 @@ impl ChoreTallies {
             .map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_counted_by_bucket_and_failures_by_chore() {
+        let mut tallies = ChoreTallies::default();
+        assert!(tallies.is_empty());
+        tallies.ran(Chore::Ring, Duration::from_mins(1));
+        assert!(!tallies.has_work(), "an idle worker does this too");
+        tallies.ran(Chore::Reap, Duration::from_millis(250));
+        tallies.ran(Chore::Reap, Duration::from_millis(500));
+        assert!(tallies.has_work());
+        assert!(!tallies.has_failures());
+        tallies.failed(Chore::Ring);
+        tallies.failed(Chore::Ring);
+        assert!(tallies.has_failures());
+        assert_eq!(
+            tallies.counts,
+            BTreeMap::from([
+                ((RUNS, Chore::Reap, Some(1)), (2, 0.75)),
+                ((RUNS, Chore::Ring, Some(4)), (1, 60.0)),
+                ((FAILURES, Chore::Ring, None), (2, 0.0)),
+            ])
+        );
+    }
+}

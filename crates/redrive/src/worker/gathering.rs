@@ -122,12 +122,50 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_starts_when_it_is_full() {
+        let (mut gathering, now) = (Gathering::new(), Instant::now());
+        let mut add = |job: u32| gathering.add(&kind("a"), job, 10, &rule(3), now);
+        assert_eq!(add(1), (false, None));
+        assert_eq!(add(2), (true, None));
+        assert_eq!(add(3), (true, Some(vec![1, 2, 3])));
+        assert_eq!(add(4), (false, None));
+        assert_eq!(gathering.missing(), 2);
+        assert_eq!(gathering.take_all(), [4]);
+        assert_eq!((gathering.missing(), gathering.next_due()), (0, None));
+    }
+
+    #[test]
+    fn a_batch_starts_when_its_first_job_has_lingered() {
+        let (mut gathering, start) = (Gathering::new(), Instant::now());
+        gathering.add(&kind("a"), 1, 10, &rule(3), start);
+        gathering.add(&kind("a"), 2, 10, &rule(3), start + SECOND / 2);
+        gathering.add(&kind("b"), 3, 10, &rule(3), start + SECOND / 4);
+        assert_eq!(gathering.missing(), 1 + 2);
+        assert_eq!(gathering.next_due(), Some(start + SECOND));
+        let early = start + SECOND.saturating_sub(Duration::from_nanos(1));
+        assert_eq!(gathering.take_due(early), [[0; 0]; 0]);
+        assert_eq!(gathering.take_due(start + SECOND), [[1, 2]]);
+        assert_eq!(gathering.next_due(), Some(start + SECOND * 5 / 4));
+        assert_eq!(gathering.take_due(start + SECOND * 2), [[3]]);
+        assert_eq!(gathering.next_due(), None);
+    }
+
+    #[test]
     fn a_job_that_must_start_soon_lets_its_batch_start() {
         let (mut gathering, now) = (Gathering::new(), Instant::now());
         gathering.add(&kind("a"), 1, 10, &rule(3), now);
         assert_eq!(gathering.take_due(now), [[0; 0]; 0]);
         gathering.add(&kind("a"), 2, 10, &rule(3).without_linger(), now);
         assert_eq!(gathering.take_due(now), [[1, 2]]);
+    }
+
+    #[test]
+    fn a_batch_starts_when_its_payloads_are_large() {
+        let (mut gathering, now) = (Gathering::new(), Instant::now());
+        let mut add = |job: u32, bytes| gathering.add(&kind("a"), job, bytes, &rule(10), now);
+        assert_eq!(add(1, MAX_BATCH_BYTES - 1), (false, None));
+        assert_eq!(add(2, 1), (true, Some(vec![1, 2])));
+        assert_eq!(add(3, usize::MAX), (false, Some(vec![3])));
     }
 
     #[test]

@@ -75,4 +75,30 @@ mod tests {
             assert_eq!(overruns.check(new, overdue), expected, "step {step}");
         }
     }
+
+    #[test]
+    fn a_stall_that_ends_leaves_the_worker_running() {
+        let mut overruns = Overruns::new(2);
+        assert_eq!(overruns.check(2, 2), Some(2));
+        for _ in 0..CHECKS_BEFORE_STUCK - 1 {
+            assert_eq!(overruns.check(0, 2), Some(0), "as many as slots may wait");
+        }
+        assert_eq!(overruns.check(2, 4), Some(0));
+        for _ in 0..CHECKS_BEFORE_STUCK - 2 {
+            assert_eq!(overruns.check(0, 4), Some(0));
+        }
+        assert_eq!(overruns.check(0, 2), Some(2));
+        assert_eq!(overruns.check(1, 3), Some(0), "the count starts again");
+    }
+
+    #[test]
+    fn more_handlers_than_slots_that_do_not_end_are_stuck() {
+        let mut overruns = Overruns::new(1);
+        assert_eq!(overruns.check(1, 1), Some(1));
+        assert_eq!(overruns.check(1, 2), Some(0));
+        for _ in 0..CHECKS_BEFORE_STUCK - 2 {
+            assert_eq!(overruns.check(0, 2), Some(0));
+        }
+        assert_eq!(overruns.check(0, 2), None);
+    }
 }
