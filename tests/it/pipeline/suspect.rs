@@ -74,6 +74,49 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_process() {
 }
 
 #[test]
+fn a_probe_that_may_not_run_beside_a_suspect_gives_its_right_back() {
+    let test = TestDatabase::migrated();
+    let db = Database::builder(test.url())
+        .connections(16)
+        .open()
+        .unwrap();
+    let [orders, mails] = ["orders", "mails"].map(|name| Queue::new(&db, name).unwrap());
+    let admin = db.admin();
+    let opened = admin.open_breaker("queue:mails", Some(HOUR), &maria());
+    opened.unwrap();
+    let probed = put(&mails, new_order(1));
+    test.sql(
+        "UPDATE redrive.jobs SET meta.crashes = 2;
+         UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 second', delay_ms = 1000",
+    );
+    let (tally, gate) = (Tally::new(), Gate::new());
+    let start = |queue: &Queue| worker(queue).runs(gate.counting(&tally, |_| Ok(())));
+    let first = start(&orders);
+    // The second worker asks for the probe, and has to wait for this lock.
+    let mut locker = test.locked("SELECT FROM redrive.breakers FOR UPDATE");
+    let second = start(&mails);
+    blocked(&mut test.client(), 1);
+    // Meanwhile, the first one claims a suspect, which it finds as one.
+    test.sql(
+        "SELECT redrive.enqueue('orders', 'order', '{\"number\": 2}');
+         UPDATE redrive.jobs SET meta.crashes = 2 WHERE queue = 'orders'",
+    );
+    gate.wait_for(1);
+    let looks = second.stats().looks;
+    locker.sql("ROLLBACK");
+    wait_until("the end of the claim", SOON, || {
+        second.stats().looks > looks
+    });
+    assert_eq!(tally.of(probed), 0, "it would run beside the other one");
+    gate.open();
+    // The right would last for a lease of a minute.
+    wait_until("the probe", SOON / 2, || tally.of(probed) == 1);
+    finish(&orders, first);
+    finish(&mails, second);
+    assert_eq!((tally.jobs(), tally.repeated()), (2, vec![]));
+}
+
+#[test]
 fn a_job_on_its_last_chance_is_the_only_suspect_of_all_groups() {
     let of = |group: &str| new_order(1).group(group);
     // Under a rate limit, one claim looks for jobs with and without a group.

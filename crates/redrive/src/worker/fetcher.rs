@@ -287,9 +287,7 @@ impl Fetcher {
     /// Returns the suspects that may not run beside one that another worker of the process claimed meanwhile.
     fn return_suspects(&mut self, claimed: &mut Vec<ClaimedJob>) {
         let state = &self.state;
-        let is_left_out =
-            |job: &mut ClaimedJob| job.crashes > 0 && state.jobs_of(job.lease).is_none();
-        let left_out = claimed.extract_if(.., is_left_out);
+        let left_out = claimed.extract_if(.., |job| state.has_left_out(job));
         let leases: Vec<LeaseId> = left_out.map(|job| job.lease).collect();
         if leases.is_empty() {
             return;

@@ -136,12 +136,20 @@ impl Fetcher {
                 return Ok(Some(Vec::new()));
             }
         };
-        if let Some(job) = claimed.first() {
-            let (state, id, breaker) = (&self.state, job.meta.id, &probe.name);
-            log::info!("{state} breaker={breaker} job={id}: probing");
-            let breakers = &state.breakers;
-            breakers.probing(job.lease, probe, asked_at + lasting);
+        let Some(job) = claimed.first() else {
+            return Ok(Some(claimed));
+        };
+        if self.state.has_left_out(job) {
+            // It returns, and so does the right to probe it.
+            self.call("end a probe", move |session| {
+                end_probe(session, &probe, ProbeVerdict::Release)
+            })?;
+            return Ok(Some(claimed));
         }
+        let (state, id, breaker) = (&self.state, job.meta.id, &probe.name);
+        log::info!("{state} breaker={breaker} job={id}: probing");
+        let breakers = &state.breakers;
+        breakers.probing(job.lease, probe, asked_at + lasting);
         Ok(Some(claimed))
     }
 }

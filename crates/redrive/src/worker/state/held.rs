@@ -28,6 +28,11 @@ impl State {
         }
     }
 
+    /// Whether [`hold`](State::hold) left out this claimed job.
+    pub(crate) fn has_left_out(&self, job: &ClaimedJob) -> bool {
+        job.crashes > 0 && self.jobs_of(job.lease).is_none()
+    }
+
     /// Returns the number of jobs that a held lease was claimed with.
     pub(crate) fn jobs_of(&self, lease: LeaseId) -> Option<usize> {
         lock(&self.held).get(&lease).map(|held| held.jobs)
