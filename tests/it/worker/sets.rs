@@ -57,7 +57,7 @@ fn a_job_that_hops_between_the_queues_keeps_them_undrained() {
     let (test, db) = database(10);
     let later = NewJob::new(&Finish {}).unwrap().delay(HOUR);
     queue(&db, "b").enqueue_job(later).unwrap();
-    // After each look, the job is in the other queue.
+    // After each look, the job is in the other queue. A renamed function would not know its own parameter.
     test.sql(
         "DO $$ BEGIN
              EXECUTE replace(pg_get_functiondef('redrive.is_drained'::regproc), 'is_drained', 'were_drained');
