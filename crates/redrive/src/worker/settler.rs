@@ -59,7 +59,7 @@ pub(crate) struct CutOff {
     /// All jobs that have started, including those whose slots are about to judge them. They are released too, with a
     /// counted refund.
     pub(crate) started: Vec<JobId>,
-    /// The others that the stop took from their slots. Their transactions end.
+    /// Those of them without a verdict that the stop took from their slots. Their transactions end.
     pub(crate) running: Vec<Arc<RunningJob>>,
 }
 

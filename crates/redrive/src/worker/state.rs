@@ -93,7 +93,7 @@ pub(crate) struct State {
     failure: OnceLock<String>,
     /// The leases that this process knows it holds.
     pub(crate) held: Mutex<HashMap<LeaseId, HeldLease>>,
-    /// Those of all workers of the process.
+    /// Those of all workers that share the pool.
     pub(crate) suspects: Arc<Suspects>,
     /// The leased jobs that operators cancelled.
     cancelled: Mutex<HashSet<JobId>>,

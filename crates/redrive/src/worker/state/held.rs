@@ -38,7 +38,7 @@ impl State {
         lock(&self.held).get(&lease).map(|held| held.jobs)
     }
 
-    /// Returns how many crashes a job may have that is claimed next to those that the process holds, of all its workers.
+    /// Returns how many crashes a job may have that is claimed next to those that the workers of the pool hold.
     /// Those held count until their outcomes are stored, because a crash counts against them until then.
     pub(crate) fn max_crashes(&self) -> i32 {
         max_crashes_beside(self.suspects.most_crashes())
