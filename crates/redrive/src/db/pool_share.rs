@@ -2,13 +2,14 @@
 //! the suspects among their jobs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::channel::Sender;
+use crate::sync::{Mutex, lock};
 
 /// The workers of a pool.
 #[derive(Clone, Debug, Default)]
@@ -49,17 +50,19 @@ pub(crate) struct Suspects {
     held: Mutex<HashMap<Uuid, u32>>,
     /// How many times the last of them has ended.
     ended: AtomicU64,
+    /// Wake the fetchers of the workers then, because a job of each may have waited for that.
+    bells: Mutex<Vec<Sender<()>>>,
 }
 
 impl Suspects {
     /// Returns the most crashes of any of them.
     pub(crate) fn most_crashes(&self) -> u32 {
-        most(&self.lock())
+        most(&lock(&self.held))
     }
 
     /// Adds a suspect if it `fits` beside those with the most crashes. Returns whether it did.
     pub(crate) fn admit(&self, lease: Uuid, crashes: u32, fits: impl FnOnce(u32) -> bool) -> bool {
-        let mut held = self.lock();
+        let mut held = lock(&self.held);
         let is_admitted = fits(most(&held));
         if is_admitted {
             held.insert(lease, crashes);
@@ -67,26 +70,35 @@ impl Suspects {
         is_admitted
     }
 
-    /// Removes those of these leases. Returns whether none is left.
-    pub(crate) fn remove(&self, leases: &[Uuid]) -> bool {
-        let mut held = self.lock();
+    /// Removes those of these leases.
+    pub(crate) fn remove(&self, leases: &[Uuid]) {
+        let mut held = lock(&self.held);
         for lease in leases {
             held.remove(lease);
         }
         if held.is_empty() {
+            drop(held);
             self.ended.fetch_add(1, Ordering::SeqCst);
+            self.ring();
         }
-        held.is_empty()
+    }
+
+    /// Rings this bell of a new worker whenever the last of them has ended.
+    pub(crate) fn wake(&self, bell: Sender<()>) {
+        // Forgets the bells of workers that have ended.
+        self.ring();
+        lock(&self.bells).push(bell);
+    }
+
+    fn ring(&self) {
+        // A full channel means that the fetcher will look anyway.
+        let is_heard = |bell: &Sender<()>| !bell.try_send(()).is_err_and(|it| it.is_disconnected());
+        lock(&self.bells).retain(is_heard);
     }
 
     /// Returns how many times the last of them has ended.
     pub(crate) fn ended(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, u32>> {
-        // A panic cannot leave it inconsistent.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,26 +109,36 @@ fn most(held: &HashMap<Uuid, u32>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::channel::bounded;
 
     #[test]
     fn a_suspect_is_admitted_if_it_fits_beside_all_others() {
         let suspects = PoolShares::default().suspects;
+        let [(one, rings), (other, other_rings)] = [(); 2].map(|()| bounded(1));
+        suspects.wake(one);
+        suspects.wake(other);
+        assert_eq!(rings.len(), 1, "a start rings the bells before it");
+        rings.recv().unwrap();
         let admit = |lease, crashes| {
             suspects.admit(Uuid::from_u128(lease), crashes, |most| most + crashes <= 2)
         };
-        let remove = |lease| suspects.remove(&[Uuid::from_u128(lease)]);
+        let ended = || (suspects.ended(), rings.len(), other_rings.len());
+        let remove = |lease| {
+            suspects.remove(&[Uuid::from_u128(lease)]);
+            ended()
+        };
         assert!(admit(1, 1));
         assert!(!admit(2, 2), "beside one");
         assert!(admit(3, 1));
-        assert!(!remove(1));
+        assert_eq!(remove(1), (0, 0, 0));
         assert!(!admit(2, 2), "beside the other one");
-        assert_eq!(
-            (suspects.ended(), remove(3), suspects.ended()),
-            (0, true, 1)
-        );
+        assert_eq!(remove(3), (1, 1, 1), "each worker looks again");
         assert!(admit(2, 2));
         assert!(!admit(4, 1));
         assert_eq!(suspects.most_crashes(), 2);
+        drop(other_rings);
+        suspects.remove(&[Uuid::from_u128(2)]);
+        assert_eq!(lock(&suspects.bells).len(), 1, "one worker has ended");
     }
 
     #[test]

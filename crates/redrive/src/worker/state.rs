@@ -181,6 +181,7 @@ impl Shared {
         let (stopping, stop) = Latch::new();
         let ((room, has_room), (jobs, has_jobs)) = (bounded(1), bounded(1));
         let ((busy, is_busy), (schedules, have_changed)) = (bounded(1), bounded(1));
+        suspects.wake(jobs.clone());
         let shared = Shared {
             stopping: Arc::new(stopping),
             stop,

@@ -51,8 +51,8 @@ impl State {
         let suspects = forgotten.filter(|(_, held)| held.crashes > 0);
         let suspects: Vec<Uuid> = suspects.map(|(lease, _)| lease.0).collect();
         drop(held);
-        if !suspects.is_empty() && self.suspects.remove(&suspects) {
-            self.look_for_jobs();
+        if !suspects.is_empty() {
+            self.suspects.remove(&suspects);
         }
     }
 
