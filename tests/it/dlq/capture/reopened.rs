@@ -140,6 +140,32 @@ fn a_reopened_letter_is_redriven_with_its_new_content_in_the_next_generation() {
 }
 
 #[test]
+fn a_recovery_or_another_failure_ends_a_row_of_like_deaths_and_a_discard_does_not() {
+    let (test, db) = TestDatabase::opened();
+    let alike = failure("Timeout", "no answer");
+    let other = failure("SchemaMismatch", "missing field");
+    let id = db.captures_new(&alike);
+    let discarded = "state = 'discarded', discard_reason = 'x'";
+    for (closed, again, left) in [
+        (discarded, &alike, (3, 4)),
+        ("state = 'recovered'", &alike, (0, 0)),
+        (discarded, &other, (0, 4)),
+    ] {
+        test.sql(
+            "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3, failed_redrives = 4",
+        );
+        is_known(&db, again, id);
+        let state = db.letter(id).state;
+        assert_eq!(state, LetterState::Quarantined, "a capture only counts");
+        test.sql(&format!("UPDATE redrive.dead_letters SET {closed}"));
+        reopens(&db, again, id);
+        let letter = db.letter(id);
+        let counts = (letter.alike, letter.failed_redrives);
+        assert_eq!(counts, left, "{closed}");
+    }
+}
+
+#[test]
 fn a_reopened_letter_keeps_no_value_that_a_newer_rule_redacts() {
     let (test, db) = TestDatabase::opened();
     let event =

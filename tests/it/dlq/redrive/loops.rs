@@ -45,3 +45,20 @@ fn redrives_by_a_policy_do_not_count() {
     assert_eq!(die(&queue, id, "no route"), LetterState::Open);
     assert_eq!(queue.letter(id).failed_redrives, 9);
 }
+
+#[test]
+fn a_diversion_between_two_deaths_neither_counts_nor_ends_the_count() {
+    let (test, queue) = TestDatabase::with_orders();
+    let id = letters(&queue, 1)[0];
+    for alike in [1, 2] {
+        queue.redrives(&only(id));
+        test.sql(
+            "SELECT redrive.bury_waiting(ARRAY(SELECT t FROM redrive.take_waiting('{}', NULL, NULL, 1) t),
+                                         'diverted', 'diverted', 'behind another letter')",
+        );
+        assert_eq!(queue.letter(id).alike, alike - 1);
+        queue.redrives(&only(id));
+        die(&queue, id, "broken");
+        assert_eq!(queue.letter(id).alike, alike);
+    }
+}
