@@ -94,6 +94,19 @@ fn a_worker_stores_no_redacted_value() {
 }
 
 #[test]
+fn a_rule_applies_to_the_letters_after_it_in_one_statement() {
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql(&format!(
+        "DO $$ BEGIN
+             PERFORM redrive.capture('kafka', '1', 'orders', 'charge', '{{\"card\": 1}}');
+             PERFORM redrive.add_redaction('orders', 'charge', '{{/card}}');
+             PERFORM redrive.capture('kafka', '2', 'orders', 'charge', '{{\"card\": {SECRET}}}');
+         END $$"
+    ));
+    assert_eq!(found(&mut client), 0);
+}
+
+#[test]
 fn a_capture_stores_no_redacted_value() {
     let (test, queue) = TestDatabase::with_orders();
     let (db, mut client) = (queue.database(), test.client());
@@ -117,6 +130,39 @@ fn a_capture_stores_no_redacted_value() {
     let json = r#"{"card": "[redacted]", "amount": 7}"#;
     let expected = [json, "raw {\"card\": [redacted]", "raw [redacted]", json];
     assert_eq!(kept, expected);
+}
+
+#[test]
+fn the_job_of_a_lost_worker_stores_no_redacted_value() {
+    let (test, queue) = TestDatabase::with_orders();
+    let (db, mut client) = (queue.database(), test.client());
+    cards(db);
+    let gate = Gate::new();
+    let worker = worker(&queue).runs(gate.passing::<Charge>());
+    let id = queue.enqueue(&charge()).unwrap();
+    gate.wait_for(1);
+    assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Asked);
+    assert_eq!(expire_leases(&mut client), [Lost::Dead(id)]);
+    is_redacted(db, id);
+    assert_eq!(found(&mut client), 0);
+    gate.open();
+    stop(worker);
+}
+
+#[test]
+fn a_death_redacts_what_the_letter_has_of_earlier_ones() {
+    let (test, queue) = TestDatabase::with_orders();
+    let (db, mut client) = (queue.database(), test.client());
+    let id = queue.enqueue(&charge()).unwrap();
+    die(&queue, declined);
+    let rejects = |_: &Letter| Err(declined());
+    db.dlq().deliver(&only(id), &rejects, &maria()).unwrap();
+    cards(db);
+    queue.redrives(&only(id));
+    die(&queue, || Failure::reject("no"));
+    is_redacted(db, id);
+    let letter: String = client.ask("SELECT to_jsonb(l)::text FROM redrive.dead_letters l", &[]);
+    assert!(!letter.contains(SECRET), "{letter}");
 }
 
 #[test]

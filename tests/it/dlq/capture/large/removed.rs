@@ -114,3 +114,19 @@ fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
     db.dlq().restore(&only(archived), &maria()).unwrap();
     is_redacted(&test, &db, archived);
 }
+
+#[test]
+fn a_rule_applies_to_both_bodies_of_a_letter_that_is_captured_again() {
+    let (test, db) = TestDatabase::opened();
+    let id = db.captures(&captured("1", &body("4111")));
+    db.discards(&only(id));
+    let rule = Redaction::new().pattern("4111");
+    db.redacts(&rule);
+    // Only the earlier bytes have the value.
+    let second = body("5678");
+    db.captures(&captured("1", &second));
+    super::is_whole(&db, id, &second);
+    assert_eq!(pieces(&test), 18);
+    let versions = db.dlq().versions(id).unwrap();
+    assert_eq!(versions[0].raw.as_deref(), Some(&b"[redacted]"[..]));
+}
