@@ -159,6 +159,16 @@ fn a_redrive_of_a_later_letter_alone_returns_it_and_never_quarantines_it() {
 }
 
 #[test]
+fn the_group_continues_after_the_discard_of_its_last_letter() {
+    let diverted = Diverted::new();
+    diverted.discard(&[1, 2, 3, 4]);
+    diverted.holds(5);
+    diverted.discard(&[5]);
+    enqueue(&diverted.queue, "a", 6);
+    diverted.ends(&[6]);
+}
+
+#[test]
 fn a_letter_that_opens_again_takes_the_turn_back() {
     let diverted = Diverted::new();
     let dlq = diverted.queue.database().dlq();
@@ -216,6 +226,31 @@ fn of_the_letters_with_one_key_that_of_the_first_job_goes_first() {
 }
 
 #[test]
+fn a_released_group_continues_and_its_letters_stay_open() {
+    let diverted = Diverted::new();
+    let released = diverted.queue.release_group("a", &maria()).unwrap();
+    assert_eq!(released, Some(diverted.ids[0]));
+    enqueue(&diverted.queue, "a", 6);
+    drained(&diverted.queue);
+    assert_eq!(diverted.finished.of("a"), [6]);
+    assert_eq!(open(&diverted.queue).len(), 5);
+    // A later death starts again and leaves the released letters out.
+    diverted.below.store(8, Ordering::SeqCst);
+    let seventh = enqueue(&diverted.queue, "a", 7);
+    letters(&diverted.queue, 6);
+    diverted.below.store(0, Ordering::SeqCst);
+    enqueue(&diverted.queue, "a", 8);
+    letters(&diverted.queue, 7);
+    let held = diverted.queue.held_groups(10).unwrap();
+    assert_eq!((held[0].letter, held[0].diverted), (seventh, 1));
+    diverted.queue.redrives(&of_orders());
+    drained(&diverted.queue);
+    let ran = diverted.finished.of("a");
+    assert_eq!(ran[..2], [6, 7], "the held job ran first");
+    diverted.ends(&[6, 7, 1, 2, 3, 4, 5, 8]);
+}
+
+#[test]
 fn a_delayed_job_of_an_earlier_id_waits_for_the_letter_and_runs_before_those_behind_it() {
     let (test, queue) = with_policy(DIVERT);
     let early = put(&queue, order("a", 1).delay(HOUR));
@@ -234,6 +269,45 @@ fn a_delayed_job_of_an_earlier_id_waits_for_the_letter_and_runs_before_those_beh
     queue.redrives(&LetterFilter::new());
     all_end(&test, &queue, worker, finished, &[0, 1, 3, 4]);
     assert_eq!(open(&queue).len(), 0, "no job died again");
+}
+
+#[test]
+fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
+    let (test, queue) = with_policy(DIVERT);
+    let first = enqueue(&queue, "a", 1);
+    // No worker handles the second job, so it stops the group once its turn comes.
+    let other = NewJob::raw("other", "{}").unwrap().group("a");
+    let second = put(&queue, other);
+    let third = enqueue(&queue, "a", 3);
+    let (worker, finished, below) = rejecting_below(&queue, 2);
+    letters(&queue, 3);
+    below.store(0, Ordering::SeqCst);
+    queue.redrives(&LetterFilter::new().ids([first, second]));
+    wait_until("the first to finish", SOON, || finished.of("a") == [1]);
+    test.reaches("group_slots", 0);
+    queue.database().admin().cancel(second).unwrap();
+    let held = queue.held_groups(10).unwrap();
+    assert_eq!((held.len(), held[0].letter), (1, third));
+    queue.redrives(&only(third));
+    all_end(&test, &queue, worker, finished, &[1, 3]);
+}
+
+#[test]
+fn other_policies_let_the_group_continue_or_wait() {
+    for policy in [CONTINUE, GroupPolicy::Fair, HOLD] {
+        let diverted = Diverted::new();
+        diverted.queue.set_group_policy(policy, &maria()).unwrap();
+        enqueue(&diverted.queue, "a", 6);
+        if policy == HOLD {
+            let held = diverted.queue.held_groups(10).unwrap();
+            assert_eq!((held[0].waiting, held[0].diverted), (1, 0));
+            stop(diverted.worker);
+        } else {
+            drained(&diverted.queue);
+            assert_eq!(open(&diverted.queue).len(), 5);
+            diverted.ends(&[6]);
+        }
+    }
 }
 
 #[test]

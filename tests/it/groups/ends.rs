@@ -14,6 +14,16 @@ fn change(queue: &Queue, id: JobId, change: JobChange) {
 }
 
 #[test]
+fn a_cancelled_waiting_job_changes_nothing_for_its_group() {
+    let (test, queue) = with_policy(HOLD);
+    let ids = enqueue_rounds(&queue, &["a"], 4);
+    let jobs = queue.database().admin().jobs();
+    jobs.cancel(ids[1], &maria()).unwrap();
+    change(&queue, ids[2], JobChange::Cancel);
+    run_all(&test, &queue, &[1, 4]);
+}
+
+#[test]
 fn a_job_that_is_cancelled_while_it_has_the_turn_does_not_hold_its_group() {
     for in_bulk in [true, false] {
         for cause in [Failure::retry("down"), Failure::reject("broken")] {
@@ -131,6 +141,25 @@ fn a_job_that_is_erased_or_loses_its_workers_too_often_passes_its_turn_on() {
 }
 
 #[test]
+fn a_running_job_that_is_cancelled_passes_its_turn_on() {
+    let (test, queue) = with_policy(CONTINUE);
+    let (gate, finished) = (kept::<Gate>(), kept::<Finished>());
+    let worker = worker(&queue).runs(finished.noting_unless(move |job| {
+        if job.payload().number != 1 {
+            return Ok(());
+        }
+        gate.pass();
+        Err(Failure::retry("cancelled"))
+    }));
+    let ids = enqueue_rounds(&queue, &["a"], 2);
+    gate.wait_for(1);
+    let jobs = queue.database().admin().jobs();
+    jobs.cancel(ids[0], &maria()).unwrap();
+    gate.open();
+    all_end(&test, &queue, worker, finished, &[2]);
+}
+
+#[test]
 fn a_settle_passes_on_the_turns_of_its_leases_and_of_no_other() {
     let (test, queue) = with_policy(CONTINUE);
     let mut client = test.client();
@@ -173,4 +202,31 @@ fn the_slot_of_a_running_job_does_not_expire() {
     finish(&queue, worker);
     assert_eq!(gate.arrived(), 2);
     no_slot_left(&test);
+}
+
+#[test]
+fn a_cancelled_follower_stays_in_its_lease_when_the_others_return() {
+    let (test, queue) = with_policy(HOLD);
+    let ids = enqueue_rounds(&queue, &["a"], 4);
+    let mut client = test.client();
+    let mut place = Place {
+        in_a_row: 10,
+        ..Place::default()
+    };
+    assert_eq!(claim(&mut client, 10, &mut place).len(), 4);
+    queue.database().admin().cancel(ids[2]).unwrap();
+    let lease: Uuid = client.ask("SELECT lease_id FROM redrive.leases", &[]);
+    let followers: Vec<i64> = ids[1..].iter().map(|id| id.get()).collect();
+    let mut give_back = |jobs: &[i64]| -> Vec<i64> {
+        let returned = client.query(statement("give_back"), &[&lease, &jobs]);
+        let mut ids: Vec<i64> = returned.unwrap().iter().map(|row| row.get(0)).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(give_back(&followers[1..2]), [0; 0], "it is cancelled");
+    assert_eq!(give_back(&followers), [followers[0], followers[2]]);
+    assert_eq!(give_back(&followers), [0; 0], "they have returned");
+    assert_eq!(waiting(&mut client), 2);
+    let held = "SELECT (job_count - cardinality(done))::bigint FROM redrive.leases";
+    assert_eq!(scalar(&mut client, held), 2);
 }

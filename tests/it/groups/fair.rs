@@ -42,6 +42,19 @@ fn a_group_whose_jobs_keep_arriving_does_not_keep_the_others_waiting() {
 }
 
 #[test]
+fn the_group_that_the_end_of_a_claim_cuts_is_the_first_of_the_next_one() {
+    let (test, _queue) = with_policy(GroupPolicy::Fair);
+    let mut client = test.client();
+    fill(&mut client, "g", 4, 40);
+    let mut place = Place::default();
+    for _ in 1..=4 {
+        // Four jobs of three groups, and one of another.
+        assert_eq!(claim(&mut client, 13, &mut place).len(), 13);
+    }
+    assert_eq!(turns(&mut client), [13; 4]);
+}
+
+#[test]
 fn every_group_has_as_many_turns_as_the_last_one() {
     for limit in [1, 4] {
         let (test, _queue) = with_policy(GroupPolicy::Fair);
@@ -59,4 +72,19 @@ fn every_group_has_as_many_turns_as_the_last_one() {
         }
         assert_eq!(turns(&mut client), [10; 6], "up to {limit} jobs at a time");
     }
+}
+
+#[test]
+fn groups_of_large_jobs_take_turns() {
+    let (test, _queue) = with_policy(GroupPolicy::Fair);
+    let mut client = test.client();
+    fill(&mut client, "g", 3, 20);
+    let mut place = Place {
+        bytes: 1,
+        ..Place::default()
+    };
+    for _ in 0..6 {
+        assert_eq!(claim(&mut client, 10, &mut place).len(), 1);
+    }
+    assert_eq!(turns(&mut client), [2; 3]);
 }

@@ -49,6 +49,10 @@ fn lease(client: &mut Client, job: i64) -> Uuid {
 
 /// Settles jobs of one lease with these verdicts and a delay of an hour.
 fn settle(client: &mut Client, verdicts: &[(i64, &str)]) {
+    settle_after(client, verdicts, 3_600_000);
+}
+
+fn settle_after(client: &mut Client, verdicts: &[(i64, &str)], delay_ms: i64) {
     let lease = lease(client, verdicts[0].0);
     let of_each = verdicts.iter().map(|(job, word)| {
         let cause = (*word == "dead").then_some("rejected");
@@ -58,7 +62,7 @@ fn settle(client: &mut Client, verdicts: &[(i64, &str)]) {
         queue: "orders",
         lease,
         verdicts: &of_each.collect::<Vec<_>>(),
-        delay_ms: 3_600_000,
+        delay_ms,
         counts: &[],
     };
     let written = settlement.write(client);
@@ -128,6 +132,19 @@ fn a_dead_follower_holds_its_group_or_passes_the_turn() {
 fn release(client: &mut Client, job: i64) {
     let lease = lease(client, job);
     Hand::of("orders").releases(client, Some(&[lease]), Some(&[]));
+}
+
+#[test]
+fn a_follower_that_runs_again_at_once_takes_the_turn() {
+    for policy in [CONTINUE, GroupPolicy::Limit(1)] {
+        let (test, _, ids) = with_jobs(policy, 3);
+        let mut client = test.client();
+        assert_eq!(claim_in_a_row(&mut client, 2), ids[..2]);
+        settle_after(&mut client, &[(ids[0], "done"), (ids[1], "snooze")], 0);
+        assert_eq!(turns(&mut client), [ids[1]]);
+        assert_eq!(ready(&mut client), [ids[1]]);
+        assert_eq!(waits(&mut client), ids[2..]);
+    }
 }
 
 #[test]

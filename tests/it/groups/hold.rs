@@ -83,6 +83,22 @@ fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
     }
 }
 
+#[test]
+fn a_letter_that_dies_again_holds_its_group_again() {
+    let (test, queue, worker, finished, letter) = with_letter();
+    stop(worker);
+    let rejected = |job: &Job<Order>| match (job.payload().number, job.generation()) {
+        (1, 0 | 1) => Err(Failure::reject("still broken")),
+        _ => Ok(()),
+    };
+    let worker = redrive_tests::worker(&queue).runs(finished.noting_unless(rejected));
+    queue.redrives(&only(letter));
+    held(&test, 1);
+    assert!(finished.of("a").is_empty());
+    queue.redrives(&only(letter));
+    all_end(&test, &queue, worker, finished, &[1, 2, 3, 4]);
+}
+
 /// A way in which a letter stops holding its group.
 type End = fn(&TestDatabase, &Queue, JobId);
 

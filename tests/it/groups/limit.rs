@@ -88,3 +88,15 @@ fn a_freed_slot_is_taken_long_before_a_poll() {
     drained(&queue);
     stop_all(workers);
 }
+
+#[test]
+fn a_replaced_job_keeps_its_place_in_its_group() {
+    let (test, queue) = with_policy(CONTINUE);
+    let keyed = |number: i64| order("a", number).unique("k").replace(Replace::Both);
+    let first = queue.enqueue_job(keyed(1)).unwrap();
+    enqueue(&queue, "a", 2);
+    let again = queue.enqueue_job(keyed(3)).unwrap();
+    assert_eq!(again, Enqueued::Replaced(first.id()));
+    assert_eq!(waiting(&mut test.client()), 2);
+    run_all(&test, &queue, &[3, 2]);
+}

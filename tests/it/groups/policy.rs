@@ -4,6 +4,25 @@ use super::claim::{Place, claim};
 use super::*;
 
 #[test]
+fn a_policy_that_lets_groups_continue_waits_for_a_death_and_frees_its_group() {
+    let (test, queue) = with_policy(HOLD);
+    enqueue_rounds(&queue, &["a"], 2);
+    let (mut client, mut worker) = (test.client(), test.client());
+    assert_eq!(claim(&mut client, 1, &mut Place::default()).len(), 1);
+    let mut death = worker.transaction().unwrap();
+    death.sql(
+        "WITH gone AS (DELETE FROM redrive.leases l RETURNING l AS lease) \
+         SELECT redrive.bury(array_agg(j), array_agg(ROW('rejected', 'C', 'm', NULL, NULL, NULL, NULL, NULL, \
+                                                         NULL, NULL)::redrive.death)) \
+         FROM gone g, redrive.jobs_of(g.lease) j",
+    );
+    let change = || queue.set_group_policy(CONTINUE, &maria()).unwrap();
+    held_up(&test, change, || death.commit().unwrap());
+    assert_eq!(slots(&mut client), 0);
+    run_all(&test, &queue, &[2]);
+}
+
+#[test]
 fn without_a_policy_a_group_is_metadata() {
     let (test, queue) = TestDatabase::with_orders();
     assert_eq!(queue.group_policy().unwrap(), GroupPolicy::None);
@@ -67,6 +86,21 @@ fn a_stricter_policy_counts_the_jobs_that_already_run() {
     }
     queue.set_group_policy(GroupPolicy::Fair, &maria()).unwrap();
     assert_eq!(claim(&mut client, 9, &mut Place::default()).len(), 3);
+}
+
+#[test]
+fn a_job_that_a_transaction_adds_after_the_end_of_the_policy_still_runs() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut late = test.client();
+    let mut late = late.transaction().unwrap();
+    queue.enqueue_job_in(&mut late, order("a", 1)).unwrap();
+    queue.set_group_policy(GroupPolicy::None, &maria()).unwrap();
+    let finished = kept::<Finished>();
+    let worker = finishing(&queue, finished);
+    enqueue(&queue, "a", 2);
+    drained(&queue);
+    late.commit().unwrap();
+    all_end(&test, &queue, worker, finished, &[2, 1]);
 }
 
 #[test]
