@@ -49,3 +49,24 @@ fn stats_count_each_job_and_letter_by_state() {
     gate.open();
     stop(holding);
 }
+
+#[test]
+fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
+    let (test, queue) = TestDatabase::with_orders();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let workers = |values: &str| {
+        let sql = format!(
+            "TRUNCATE redrive.workers; INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)
+             SELECT gen_random_uuid(), w.queue, 'h', 1, '1', 1, w.kinds::text[], now() + w.expires::interval
+             FROM (VALUES {values}) w (queue, kinds, expires)"
+        );
+        test.sql(&sql);
+        let stats = queue.database().admin().stats(Some("orders")).unwrap();
+        stats[0].kinds[0].is_handled
+    };
+    assert!(workers("('orders', '{order,mail}', '1h')"));
+    assert!(workers("('orders', NULL, '1h')"), "all kinds");
+    assert!(!workers("('orders', '{mail}', '1h')"));
+    assert!(!workers("('orders', '{order}', '-1s')"), "it has expired");
+    assert!(!workers("('others', '{order}', '1h')"));
+}

@@ -34,6 +34,20 @@ fn a_crash_leaves_a_letter_in_the_table_or_in_the_archive() {
 }
 
 #[test]
+fn a_letter_with_the_id_of_an_archived_one_holds_up_no_other() {
+    let test = TestDatabase::migrated();
+    let (db, mut client) = (test.open(), test.client());
+    db.retains(&RetentionRule::archive(LetterState::Recovered, DAY));
+    make(&mut client, "q", LetterState::Recovered, 10, 2);
+    assert_eq!(db.tidies_up(), 2);
+    // As after a logical restore.
+    client.sql("SELECT setval('redrive.job_id', 1, false)");
+    make(&mut client, "q", LetterState::Recovered, 10, 3);
+    assert_eq!(db.tidies_up(), 1);
+    assert_eq!(client.count("dead_letters"), 2);
+}
+
+#[test]
 fn a_locked_letter_is_left_for_the_next_pass() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());

@@ -84,6 +84,25 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
 }
 
 #[test]
+fn a_step_that_sends_letters_or_finds_outcomes_is_progress() {
+    let (test, queue, _) = TestDatabase::with_letters(10);
+    let mut driver = start(&test, &slowly());
+    let mut client = test.client();
+    let mut makes_progress = |due| -> bool {
+        client.sql("UPDATE redrive.redrive_runs SET progress_at = '2000-01-01'");
+        next_due(&test, due);
+        driver.step().unwrap();
+        let asked = "SELECT progress_at > '2000-01-01' FROM redrive.redrive_runs";
+        client.ask(asked, &[])
+    };
+    assert!(makes_progress(LONG_AGO), "it sent letters");
+    assert!(!makes_progress(3600.0), "none was due");
+    work_off(&queue, |_: &Job<Order>| Ok(()));
+    assert!(makes_progress(3600.0), "they recovered");
+    assert!(!makes_progress(3600.0));
+}
+
+#[test]
 fn a_driver_whose_lease_expired_sends_no_letter() {
     let (test, queue, _) = TestDatabase::with_letters(10);
     let mut first = start(&test, &slowly());
