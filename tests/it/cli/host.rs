@@ -167,3 +167,18 @@ fn a_worker_that_cannot_run_its_commands_says_why_and_starts_nothing() {
     }
     assert_eq!(in_state(&host.queue, LetterState::Open), 0);
 }
+
+#[test]
+fn a_worker_runs_without_its_standard_descriptors() {
+    let host = Host::with_jobs(1);
+    for line in [
+        "exec \"$@\" <&- >&- 2>&-",
+        "exec \"$@\" >/dev/full 2>/dev/full",
+        "exec \"$@\" 2>&-",
+    ] {
+        let (code, _) = host.drains(line, "cat > input", "");
+        assert_eq!(code, Some(0), "{line}");
+        assert_eq!(host.file("input"), "{\"number\":1}\n", "{line}");
+        host.queue.enqueue(&Order { number: 1 }).unwrap();
+    }
+}

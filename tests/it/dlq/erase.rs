@@ -256,12 +256,17 @@ fn a_letter_that_is_redriven_or_restored_during_an_erasure_is_erased() {
 #[test]
 fn a_dry_run_erases_nothing_and_sql_erases_in_one_transaction() {
     let test = TestDatabase::migrated();
-    stage(&test);
+    let db = stage(&test);
     let before = traces(&test, "card-of-42");
     test.run("erase payload.tenant=42")
         .shows("waiting jobs")
         .shows("cannot be undone")
         .shows("--yes");
+    // An erasure of some of the letters would leave the others.
+    let (dlq, some) = (db.dlq(), tenant(42).limit(5));
+    for refused in [dlq.erasable(&some), dlq.erase(&some, &maria())] {
+        assert!(refused.expect_err("a limit").is_invalid());
+    }
     let mut client = test.client();
     let erase = r#"SELECT concat_ws(' ', place, entries)
         FROM redrive.erase('{"payload": "$.tenant == 42"}', 'INC-7')"#;

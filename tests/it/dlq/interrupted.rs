@@ -198,6 +198,35 @@ fn an_interrupted_check_or_dry_run_with_exec_says_that_nothing_changed() {
 }
 
 #[test]
+fn an_interrupted_edit_ends_its_command() {
+    let test = TestDatabase::migrated();
+    bury(&test, 3);
+    let (first, pid) = (TempFile::of(""), TempFile::of(""));
+    let exec = format!(
+        "test -s {first} && {{ echo $$ > {pid}; sleep 600; }}; echo 1 > {first}; echo '[1]'"
+    );
+    let line = ["dlq", "edit", "orders", "--yes", "--exec", &exec];
+    let process = Process::start(program(&test).args(line));
+    wait_until("the second command to begin", SOON, || {
+        pid.bytes().ends_with(b"\n")
+    });
+    process.signal("TERM");
+    let output = process.output();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    let pid = String::from_utf8(pid.bytes()).unwrap();
+    let stat = format!("/proc/{}/stat", pid.trim());
+    wait_until("the command to end", SOON, || {
+        let stat = fs::read_to_string(&stat).unwrap_or_default();
+        stat.is_empty() || stat.contains(") Z ")
+    });
+    has(&err, "1 of 3 letters edited; undo: redrive dlq edit");
+    let out = String::from_utf8_lossy(&output.stdout);
+    has(&out, "1 letter edited, 2 invalid");
+    has(&out, "a signal stopped the command");
+}
+
+#[test]
 fn an_interrupted_change_of_groups_says_how_far_it_came() {
     let (test, mut client) = TestDatabase::with_client();
     client.sql("INSERT INTO redrive.dead_letters

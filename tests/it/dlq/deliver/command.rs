@@ -83,3 +83,29 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
     test.fails(1, deliver(" --yes"))
         .prints("2 letters delivered\n");
 }
+
+#[test]
+fn a_delivery_whose_session_ends_says_how_far_it_came() {
+    let (test, queue, ids) = TestDatabase::with_letters(3);
+    let (url, last) = (test.url().to_owned(), ids[1]);
+    let sink = move |letter: &Letter| -> Result<(), Failure> {
+        if letter.id == last {
+            let end = "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity
+                       WHERE datname = current_database() AND state = 'idle in transaction'";
+            let mut client = Client::connect(&url, NoTls).unwrap();
+            client.execute(end, &[]).unwrap();
+        }
+        Ok(())
+    };
+    let program = Program::new("shop").sink("broken", sink);
+    let deliver = ["dlq", "deliver", "orders", "--sink", "broken", "--yes"];
+    let lines = ran_by(&program, &test, &[&deliver[..], &["--json"]].concat()).exits_with(2);
+    lines.tells("stopped: 1 of 3 letters delivered; the others stay open");
+    let delivered = json!({ "id": ids[0].get(), "outcome": "delivered" });
+    let total =
+        json!({ "action": "deliver", "dry_run": false, "letters": 1, "failed": 0, "skipped": [] });
+    assert_eq!(lines.lines(), [delivered, total]);
+    assert_eq!(in_state(&queue, LetterState::Recovered), 1);
+    // Nothing was delivered before the first one failed.
+    ran_by(&program, &test, &deliver).exits_with(2).prints("");
+}

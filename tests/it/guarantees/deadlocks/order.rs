@@ -157,6 +157,43 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
     }
 }
 
+/// A capture that finds a letter deleted must insert it, and an insert waits for other captures.
+#[test]
+fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
+    let test = database();
+    let db = test.open();
+    let all = ["0/1", "0/2", "0/3"].map(foreign);
+    let captured = db.dlq().capture_many(&all).unwrap();
+    db.discards(&only(captured[1].id()));
+    let (mut deleting, mut locking, mut watching) = (test.client(), test.client(), test.client());
+    let mut deletion = deleting.transaction().unwrap();
+    deletion.sql("DELETE FROM redrive.dead_letters WHERE \"position\" = '0/2'");
+    let mut transaction = locking.transaction().unwrap();
+    transaction.sql("SELECT FROM redrive.dead_letters WHERE \"position\" = '0/3' FOR UPDATE");
+
+    let capture = |positions: &'static [usize]| {
+        let (db, all) = (db.clone(), all.clone());
+        thread::spawn(move || {
+            let chosen: Vec<_> = positions.iter().map(|place| &all[*place]).collect();
+            db.dlq().capture_many(chosen).map(|captured| captured.len())
+        })
+    };
+    // It locks the first letter and waits for the deletion of the second, then for the third.
+    let first = capture(&[0, 1, 2]);
+    blocked(&mut watching, 1);
+    deletion.commit().unwrap();
+    blocked(&mut watching, 1);
+    // It inserts the second and waits for the lock of the first.
+    let second = capture(&[0, 1]);
+    blocked(&mut watching, 2);
+    transaction.commit().unwrap();
+    assert_eq!(first.join().unwrap().unwrap(), 3);
+    assert_eq!(second.join().unwrap().unwrap(), 2);
+    assert_eq!(letters_in(&db, "orders", LetterState::Open), 3);
+    drop((db, deleting, locking, watching));
+    assert_eq!(deadlocks(&test), 0);
+}
+
 const ERASE: &str =
     r#"SELECT entries FROM redrive.erase('{"payload": "$.number > 0"}') WHERE place = 'letters'"#;
 

@@ -46,6 +46,25 @@ fn a_value_equal_to_a_bucket_bound_is_in_that_bucket() {
 }
 
 #[test]
+fn a_clock_that_went_back_lowers_no_sum() {
+    let (_test, mut client) = TestDatabase::with_client();
+    // Both ways to count: all letters get one state, and each gets another.
+    client.sql(
+        "INSERT INTO redrive.dead_letters \
+         (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at) \
+         SELECT 'orders', 'order', 'rejected', 'C', 'm', '{}', now(), now() + interval '1 hour' FROM generate_series(1, 4); \
+         UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x' WHERE id % 2 = 0; \
+         UPDATE redrive.dead_letters SET state = CASE id % 4 WHEN 1 THEN 'discarded' ELSE 'recovered' END, \
+         discard_reason = CASE id % 4 WHEN 1 THEN 'x' END \
+         WHERE id % 2 = 1",
+    );
+    let sum =
+        "SELECT sum FROM redrive.metric_totals() WHERE metric = 'redrive_dlq_residence_seconds'";
+    let sum: f64 = client.ask(sum, &[]);
+    assert!(sum >= 0.0, "{sum}");
+}
+
+#[test]
 fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
     let (_test, queue, mut client) = TestDatabase::with_session();
     let all = bounds("redrive_job_queue_wait_seconds");
