@@ -42,7 +42,7 @@ fn odd_bytes_survive_an_export_and_import() {
     let other = TestDatabase::migrated();
     let file = TempFile::of(&exported.out);
     other
-        .run(format!("dlq capture --file {file}"))
+        .run(format!("dlq capture --file {file} --rate 1000"))
         .prints("11 failures captured, 0 already known\n");
     let (before, after) = (by_position(&test), by_position(&other));
     assert_eq!((before.len(), after.len()), (11, 11));

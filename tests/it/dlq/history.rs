@@ -118,3 +118,38 @@ fn text_removed_by_the_redaction_hook_is_not_stored() {
         assert_eq!(rows, 0, "{table}");
     }
 }
+
+#[test]
+fn a_history_of_anything_can_be_cut() {
+    let (_test, mut client) = TestDatabase::with_client();
+    let cut = r#"SELECT redrive.cut_history('[1, "x", null, true, [], {}, 2, [1], "host", {"host": "a"}]', 5)"#;
+    let cut: Value = client.ask(cut, &[]);
+    let last = json!({"host": "a", "attempt": null, "run_ms": null, "ended_at": null});
+    assert_eq!(cut, json!([1, "x", null, true, last]));
+}
+
+#[test]
+fn a_record_with_any_time_can_be_shortened() {
+    let (test, mut client) = TestDatabase::with_client();
+    let record = json!({"attempt": 1, "run_ms": 5, "ended_at": "long ago"});
+    let id = remembered(&mut client, &[record.clone(), record]);
+    let history = test.open().letter(id).history;
+    assert_eq!(history[0].ended_at.as_deref(), Some("long ago"));
+}
+
+#[test]
+fn a_lost_worker_gets_no_error_of_a_later_generation() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    // A cancelled job whose worker was lost: its letter has no attempt, but its history has one.
+    let lost = json!({"generation": 0, "attempt": 1, "outcome": "worker_lost", "worker": null,
+                      "host": "a", "version": "1", "pid": 7, "ended_at": "2026-11-22T10:00:00.123Z"});
+    let id = remembered(&mut client, &[lost]);
+    queue.redrives(&only(id));
+    // Its payload is no order, so it dies again.
+    finish(&queue, willing(&queue));
+    let letter = queue.letter(id);
+    let expected = [(0, "worker_lost"), (1, "undecodable")];
+    assert_eq!(outcomes(&letter), expected);
+    let lost = &letter.history[0];
+    assert_eq!((&lost.error_class, &lost.error_message), (&None, &None));
+}

@@ -1,5 +1,6 @@
 //! A bulk command that is interrupted between two batches prints what was done and how to undo it.
 
+use std::fs;
 use std::io;
 use std::io::Write as _;
 

@@ -226,6 +226,21 @@ fn of_the_letters_with_one_key_that_of_the_first_job_goes_first() {
 }
 
 #[test]
+fn a_policy_sends_diverted_letters_as_often_as_the_one_that_they_wait_for() {
+    let diverted = Diverted::new();
+    let mut client = diverted.test.client();
+    client.sql("SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', options => '{\"generations\": 1}')");
+    client.sql("UPDATE redrive.dead_letters SET generation = 1");
+    let due = "SELECT redrive.due_letters(s, clock_timestamp()) FROM redrive.schedules s";
+    assert_eq!(client.ask::<Vec<i64>>(due, &[]), [0_i64; 0]);
+    diverted.discard(&[1]);
+    diverted.holds(2);
+    let others: Vec<i64> = diverted.ids[1..].iter().map(|id| id.get()).collect();
+    assert_eq!(client.ask::<Vec<i64>>(due, &[]), others);
+    stop(diverted.worker);
+}
+
+#[test]
 fn a_released_group_continues_and_its_letters_stay_open() {
     let diverted = Diverted::new();
     let released = diverted.queue.release_group("a", &maria()).unwrap();

@@ -144,6 +144,31 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
 }
 
 #[test]
+fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
+    let (test, queue) = with_policy(HOLD);
+    let ids = enqueue_rounds(&queue, &["a", "b"], 1);
+    let worker = rejecting(&queue, kept::<Finished>());
+    held(&test, 2);
+    stop(worker);
+    let (letter, lost) = (ids[0], ids[1]);
+    queue.redrives(&only(lost));
+    let mut client = test.client();
+    client.change("DELETE FROM redrive.jobs WHERE id = $1", &[&lost.get()]);
+    let mut tx = client.transaction().unwrap();
+    let locks = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    tx.ask::<i64>(locks, &[&lost.get()]);
+    let sends = "SELECT id FROM redrive.send_back(ARRAY[$1::bigint], '{}')";
+    tx.ask::<i64>(sends, &[&letter.get()]);
+    let repair = || queue.database().admin().repair(&maria()).unwrap();
+    let found = held_up(&test, repair, || tx.commit().unwrap());
+    let places: Vec<_> = found.iter().map(|one| (&*one.kind, one.places)).collect();
+    assert_eq!(places, [("letter", 1), ("counter", 1)]);
+    assert_eq!(queue.letter(letter).state, LetterState::Redriving);
+    held(&test, 1);
+    assert_eq!(slots(&mut client), 2);
+}
+
+#[test]
 fn a_group_that_continues_redrives_its_letters_in_order() {
     let (test, queue) = with_policy(CONTINUE);
     let finished = kept::<Finished>();

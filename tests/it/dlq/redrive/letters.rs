@@ -60,7 +60,7 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
 
 /// The server or the client would hold all of them at once.
 #[test]
-fn large_letters_are_read_edited_archived_and_restored_in_parts() {
+fn large_letters_are_read_edited_archived_restored_and_sent_back_in_parts() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql(
         "ALTER TABLE redrive.dead_letters ALTER COLUMN payload SET STORAGE EXTERNAL;
@@ -70,7 +70,12 @@ fn large_letters_are_read_edited_archived_and_restored_in_parts() {
          ALTER TABLE redrive.archived_letters ALTER COLUMN letter SET STORAGE EXTERNAL;
          INSERT INTO redrive.archived_letters (id, queue, letter)
          SELECT 1000 + n, 'orders', jsonb_build_object('payload', to_json(repeat('x', 1000000))::text)
-         FROM generate_series(1, 40) n",
+         FROM generate_series(1, 40) n;
+         CREATE TABLE public.statements (letters bigint);
+         CREATE FUNCTION public.note_statement() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN INSERT INTO public.statements SELECT count(*) FROM sent; RETURN NULL; END $$;
+         CREATE TRIGGER note_statement AFTER UPDATE ON redrive.dead_letters
+             REFERENCING NEW TABLE AS sent FOR EACH STATEMENT EXECUTE FUNCTION public.note_statement()",
     );
     for page in [
         "page_editable('{}', 0, 100)",
@@ -81,6 +86,10 @@ fn large_letters_are_read_edited_archived_and_restored_in_parts() {
         let letters: i64 = client.ask(&letters, &[]);
         assert!((1..40).contains(&letters), "{page}: {letters}");
     }
+    assert_eq!(client.ask::<i64>("SELECT redrive.redrive('{}')", &[]), 40);
+    let letters: Vec<i64> = client.column("SELECT letters FROM public.statements", &[]);
+    assert_eq!((letters.len(), letters.iter().sum::<i64>()), (2, 40));
+    client.sql("UPDATE redrive.dead_letters SET state = 'open'");
     let archive = "SELECT redrive.remove_letters('orders', 'open', '0', 'archive', 100)";
     let archived: i64 = client.ask(archive, &[]);
     assert!((1..40).contains(&archived), "{archived} archived");

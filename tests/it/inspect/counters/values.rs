@@ -89,6 +89,26 @@ fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
 }
 
 #[test]
+fn histograms_of_a_worker_have_sums() {
+    let (test, queue) = TestDatabase::with_orders();
+    put(&queue, new_order(1).delay(Duration::from_millis(1)));
+    work_off(&queue, |job: &Job<Order>| match job.attempt() {
+        1 | 2 => Err(Failure::retry("later").after(Duration::from_millis(1))),
+        _ => Ok(()),
+    });
+    let mut client = test.client();
+    let attempts = counts(&mut client, "redrive_job_attempts_to_success", &["orders"]);
+    assert_eq!(attempts[..4], [0, 0, 1, 0]);
+    let delays = counts(&mut client, "redrive_job_retry_delay_seconds", &["orders"]);
+    assert_eq!(delays[0], 2);
+    let sum = "SELECT sum FROM redrive.metric_totals() WHERE metric = $1";
+    let mut sum = |metric: &str| -> f64 { client.ask(sum, &[&metric]) };
+    assert!((sum("redrive_job_attempts_to_success") - 3.0).abs() < 1e-9);
+    assert!((sum("redrive_job_retry_delay_seconds") - 0.002).abs() < 1e-9);
+    assert!(sum("redrive_job_end_to_end_seconds") > 0.002);
+}
+
+#[test]
 fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Order { number: 1 }).unwrap();
