@@ -54,6 +54,10 @@ fn groups_can_be_listed_shown_and_annotated() {
     db.fails(1, "dlq groups show 999");
     db.fails(1, "dlq groups ack 999");
     db.run("audit --verb resolve_group").shows("fixed in 1.4.3");
+    let audit = db.run("audit");
+    for verb in ["describe", "acknowledge", "ignore", "reopen"] {
+        audit.shows(format!("{verb}_group"));
+    }
     db.run("audit --since 1h --limit 2").tells("--before");
     db.fails(1, "audit --verb nothing");
 }
