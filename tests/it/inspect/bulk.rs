@@ -150,6 +150,8 @@ fn an_edit_changes_the_payloads_of_waiting_jobs() {
     }
     let records = audit(&test);
     assert_eq!(records.iter().map(|record| record.4).sum::<i64>(), 296);
+    assert!(records.iter().all(|record| record.0 == "edit_jobs"));
+    assert_eq!(records.iter().filter(|record| !record.5).count(), 1);
     no_drift(db);
 }
 

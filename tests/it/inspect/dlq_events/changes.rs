@@ -190,6 +190,20 @@ fn outcomes_need_no_claim() {
 }
 
 #[test]
+fn a_claim_lasts_for_a_positive_time_of_at_most_ten_years() {
+    let (_test, mut client, _) = one_event();
+    for time in ["0", "-1 s", "3651 days"] {
+        client.sql(&format!("SET redrive.claim_time = '{time}'"));
+        for refused in [
+            "INSERT INTO dlq_events (event_type, payload, error_reason) VALUES ('a', '{}', 'b')",
+            "UPDATE dlq_events SET status = 'PROCESSING'",
+        ] {
+            client.refuses(refused, &[], "claim_time");
+        }
+    }
+}
+
+#[test]
 fn the_event_of_a_crashed_consumer_is_pending_again_without_a_worker() {
     let test = TestDatabase::migrated();
     let mut client = with_search_path(&test);
