@@ -81,6 +81,10 @@ fn a_worker_stores_no_redacted_value() {
     let (dlq, go_on) = (db.dlq(), |_: &Deliveries| ControlFlow::Continue(()));
     let delivered = dlq.deliver_forced_while(&only(id), &rejects, &maria(), go_on);
     delivered.unwrap();
+    let unexplained = db
+        .dlq()
+        .deliver_forced(&only(id), &rejects, &Operator::default());
+    assert!(unexplained.expect_err("no reason").is_invalid());
     let events: String = client.ask("SELECT events::text FROM redrive.dead_letters", &[]);
     has(events, "card [redacted] was declined");
     assert_eq!(found(&mut client), 0);
