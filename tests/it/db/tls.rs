@@ -49,7 +49,7 @@ fn connect(cluster: &Cluster, words: &str) -> Result<bool, Error> {
     let address = format!("host=localhost port={port} user=postgres dbname=postgres {words}");
     let mut client = address.parse::<ConnectOptions>()?.connect()?;
     let asked = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
-    let is_encrypted = client.ask(asked, &[]);
+    let is_encrypted: bool = client.ask(asked, &[]);
     if !is_encrypted {
         let token = client.cancel_token();
         token.cancel_query(NoTls).expect("a token of the driver");

@@ -81,9 +81,8 @@ fn a_worker_stores_no_redacted_value() {
     let (dlq, go_on) = (db.dlq(), |_: &Deliveries| ControlFlow::Continue(()));
     let delivered = dlq.deliver_forced_while(&only(id), &rejects, &maria(), go_on);
     delivered.unwrap();
-    let unexplained = db
-        .dlq()
-        .deliver_forced(&only(id), &rejects, &Operator::default());
+    let nobody = Operator::default();
+    let unexplained = dlq.deliver_forced_while(&only(id), &rejects, &nobody, go_on);
     assert!(unexplained.expect_err("no reason").is_invalid());
     let events: String = client.ask("SELECT events::text FROM redrive.dead_letters", &[]);
     has(events, "card [redacted] was declined");
@@ -145,7 +144,7 @@ fn the_job_of_a_lost_worker_stores_no_redacted_value() {
     let worker = worker(&queue).runs(gate.passing::<Charge>());
     let id = queue.enqueue(&charge()).unwrap();
     gate.wait_for(1);
-    assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Asked);
+    assert_eq!(db.cancels(id), Cancelled::Asked);
     assert_eq!(expire_leases(&mut client), [Lost::Dead(id)]);
     is_redacted(db, id);
     assert_eq!(found(&mut client), 0);

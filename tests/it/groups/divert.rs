@@ -300,7 +300,7 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
     queue.redrives(&LetterFilter::new().ids([first, second]));
     wait_until("the first to finish", SOON, || finished.of("a") == [1]);
     test.reaches("group_slots", 0);
-    queue.database().admin().cancel(second).unwrap();
+    queue.database().cancels(second);
     let held = queue.held_groups(10).unwrap();
     assert_eq!((held.len(), held[0].letter), (1, third));
     queue.redrives(&only(third));

@@ -214,7 +214,7 @@ fn a_cancelled_follower_stays_in_its_lease_when_the_others_return() {
         ..Place::default()
     };
     assert_eq!(claim(&mut client, 10, &mut place).len(), 4);
-    queue.database().admin().cancel(ids[2]).unwrap();
+    queue.database().cancels(ids[2]);
     let lease: Uuid = client.ask("SELECT lease_id FROM redrive.leases", &[]);
     let followers: Vec<i64> = ids[1..].iter().map(|id| id.get()).collect();
     let mut give_back = |jobs: &[i64]| -> Vec<i64> {

@@ -115,7 +115,7 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
     let ids = queue.enqueue_jobs(&[held, new_order(1)]).unwrap();
     gate.wait_for(1);
     super::leased(&queue, 2);
-    assert_eq!(cancel(&queue, ids[1].id()), Cancelled::Asked);
+    assert_eq!(queue.database().cancels(ids[1].id()), Cancelled::Asked);
     gate.open();
     assert_eq!(finish(&queue, worker).stats.dead, 1);
 }
