@@ -146,63 +146,65 @@ BEGIN
         IF redrive.fold_run(run) > 0 THEN
             SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run;
         END IF;
-        r := redrive.paced(r);
-        IF r.state = 'halted' THEN
-            PERFORM redrive.record_act('halt_run', r.person, r.halted_because, r.filter, 0, jsonb_build_object('run', run));
-        -- Until outcomes came before the lock, it was to halt.
-        ELSIF NOT EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
-            r.started_at := coalesce(r.started_at, moment);
-            -- It is further ahead only if the clock was set back.
-            r.next_at := least(r.next_at, moment + interval '1 second');
-            bound := least(r.total, coalesce(r.stage_to, r.total));
-            IF r.rate IS NULL THEN
-                due := max_letters;
-            ELSE
-                -- How many letters are due by the rate. A late driver catches up by at most one second.
-                r.next_at := greatest(r.next_at, moment - interval '1 second');
-                due := floor(extract(epoch FROM moment - r.next_at) * r.rate) + 1;
-                due := CASE WHEN r.next_at > moment THEN 0 ELSE least(due, max_letters) END;
-            END IF;
-
-            IF r.cursor < bound AND due > 0 THEN
-                SELECT array_agg(m.letter_id ORDER BY m.ordinal), array_agg(m.ordinal ORDER BY m.ordinal)
-                INTO ids, ordinals
-                FROM redrive.run_letters m
-                WHERE m.run_id = run AND m.ordinal > r.cursor AND m.ordinal <= least(r.cursor + due, bound);
-                r.cursor := least(r.cursor + due, bound);
-            ELSIF r.cursor = r.total AND r.sweeps < 5 AND moment >= r.next_at THEN
-                -- Retry members that were locked, once per second.
-                SELECT coalesce(array_agg(m.letter_id), '{}'), coalesce(array_agg(m.ordinal), '{}')
-                INTO ids, ordinals
-                FROM (
-                    SELECT o.letter_id, o.ordinal FROM redrive.run_letters o
-                    WHERE o.run_id = run AND o.outcome IN ('skipped_locked', 'skipped_claimed')
-                    ORDER BY o.ordinal LIMIT max_letters
-                ) m;
-                retried := cardinality(ids) > 0;
-                r.sweeps := CASE WHEN retried THEN r.sweeps + 1 ELSE 5 END;
-            END IF;
-
-            IF cardinality(ids) > 0 THEN
-                IF retried THEN
-                    UPDATE redrive.run_letters m SET outcome = NULL
-                    WHERE m.run_id = run AND m.ordinal = ANY (ordinals);
-                    r.skipped := r.skipped - cardinality(ids);
+        IF r.state = 'running' THEN
+            r := redrive.paced(r);
+            IF r.state = 'halted' THEN
+                PERFORM redrive.record_act('halt_run', r.person, r.halted_because, r.filter, 0, jsonb_build_object('run', run));
+            -- Until outcomes came before the lock, it was to halt.
+            ELSIF NOT EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
+                r.started_at := coalesce(r.started_at, moment);
+                -- It is further ahead only if the clock was set back.
+                r.next_at := least(r.next_at, moment + interval '1 second');
+                bound := least(r.total, coalesce(r.stage_to, r.total));
+                IF r.rate IS NULL THEN
+                    due := max_letters;
+                ELSE
+                    -- How many letters are due by the rate. A late driver catches up by at most one second.
+                    r.next_at := greatest(r.next_at, moment - interval '1 second');
+                    due := floor(extract(epoch FROM moment - r.next_at) * r.rate) + 1;
+                    due := CASE WHEN r.next_at > moment THEN 0 ELSE least(due, max_letters) END;
                 END IF;
-                sent_now := redrive.send_members(r, ids, ordinals);
-                r.skipped := r.skipped + cardinality(ids) - sent_now;
-                r.sent := r.sent + sent_now;
-                IF retried THEN
-                    r.next_at := moment + interval '1 second';
-                ELSIF r.rate IS NOT NULL THEN
-                    r.next_at := r.next_at + cardinality(ids) * (interval '1 second' / r.rate);
+
+                IF r.cursor < bound AND due > 0 THEN
+                    SELECT array_agg(m.letter_id ORDER BY m.ordinal), array_agg(m.ordinal ORDER BY m.ordinal)
+                    INTO ids, ordinals
+                    FROM redrive.run_letters m
+                    WHERE m.run_id = run AND m.ordinal > r.cursor AND m.ordinal <= least(r.cursor + due, bound);
+                    r.cursor := least(r.cursor + due, bound);
+                ELSIF r.cursor = r.total AND r.sweeps < 5 AND moment >= r.next_at THEN
+                    -- Retry members that were locked, once per second.
+                    SELECT coalesce(array_agg(m.letter_id), '{}'), coalesce(array_agg(m.ordinal), '{}')
+                    INTO ids, ordinals
+                    FROM (
+                        SELECT o.letter_id, o.ordinal FROM redrive.run_letters o
+                        WHERE o.run_id = run AND o.outcome IN ('skipped_locked', 'skipped_claimed')
+                        ORDER BY o.ordinal LIMIT max_letters
+                    ) m;
+                    retried := cardinality(ids) > 0;
+                    r.sweeps := CASE WHEN retried THEN r.sweeps + 1 ELSE 5 END;
                 END IF;
+
+                IF cardinality(ids) > 0 THEN
+                    IF retried THEN
+                        UPDATE redrive.run_letters m SET outcome = NULL
+                        WHERE m.run_id = run AND m.ordinal = ANY (ordinals);
+                        r.skipped := r.skipped - cardinality(ids);
+                    END IF;
+                    sent_now := redrive.send_members(r, ids, ordinals);
+                    r.skipped := r.skipped + cardinality(ids) - sent_now;
+                    r.sent := r.sent + sent_now;
+                    IF retried THEN
+                        r.next_at := moment + interval '1 second';
+                    ELSIF r.rate IS NOT NULL THEN
+                        r.next_at := r.next_at + cardinality(ids) * (interval '1 second' / r.rate);
+                    END IF;
+                END IF;
+                IF r.cursor = r.total AND (r.skipped = 0 OR r.sweeps >= 5) THEN
+                    r.state := 'finished';
+                    r.stage_to := NULL;
+                END IF;
+                wait_ms := greatest(0, ceil(extract(epoch FROM r.next_at - clock_timestamp()) * 1000));
             END IF;
-            IF r.cursor = r.total AND (r.skipped = 0 OR r.sweeps >= 5) THEN
-                r.state := 'finished';
-                r.stage_to := NULL;
-            END IF;
-            wait_ms := greatest(0, ceil(extract(epoch FROM r.next_at - clock_timestamp()) * 1000));
         END IF;
 
         IF r.state IN ('halted', 'finished') AND r.ended_at IS NULL THEN

@@ -101,10 +101,6 @@ fn a_delivery_whose_session_ends_says_how_far_it_came() {
     let deliver = ["dlq", "deliver", "orders", "--sink", "broken", "--yes"];
     let lines = ran_by(&program, &test, &[&deliver[..], &["--json"]].concat()).exits_with(2);
     lines.tells("stopped: 1 of 3 letters delivered; the others stay open");
-    let delivered = json!({ "id": ids[0].get(), "outcome": "delivered" });
-    let total =
-        json!({ "action": "deliver", "dry_run": false, "letters": 1, "failed": 0, "skipped": [] });
-    assert_eq!(lines.lines(), [delivered, total]);
     assert_eq!(in_state(&queue, LetterState::Recovered), 1);
     // Nothing was delivered before the first one failed.
     ran_by(&program, &test, &deliver).exits_with(2).prints("");
