@@ -74,7 +74,8 @@ fn a_crash_keeps_the_key_until_the_job_dies() {
     let gate = Gate::new();
     let id = put(&queue, NewJob::new(&Hold {}).unwrap().unique("a"));
     for crash in 1..=3 {
-        let worker = worker(&queue).runs(gate.handler());
+        // With a pool of its own, as in another process: workers of one know each other's suspects.
+        let worker = worker(&test.queue("orders")).runs(gate.handler());
         gate.wait_for(crash);
         let lost = expire_leases(&mut test.client());
         // Without a stop: the worker lost its jobs and cannot release them.
