@@ -82,8 +82,7 @@ impl Coalescer {
         deadline: Duration,
         store: &Store<'_>,
     ) -> Result<JobId> {
-        let until = from_now(deadline);
-        let (number, answer) = {
+        let (number, answer, until) = {
             let mut line = self.line();
             if line.running < STATEMENTS {
                 line.running += 1;
@@ -99,7 +98,8 @@ impl Coalescer {
                 job,
                 answer: sender,
             });
-            (number, answer)
+            // In the order of the line, so that the last call of a statement has the most time.
+            (number, answer, from_now(deadline))
         };
         let answer = self.wait(number, &answer, until, deadline)?;
         self.end(answer, until, store)
