@@ -1,5 +1,6 @@
 //! Decisions: what the handler of a batch says about one of its jobs, kept until the batch ends.
 
+use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
 use crate::sync::{Mutex, lock};
@@ -20,5 +21,12 @@ impl LastDecision {
     /// Returns the last decision. It stays, because the handler may end while the watchdog or a stop takes its jobs.
     pub(crate) fn last(&self) -> Option<Decision> {
         lock(&self.0).as_deref().cloned()
+    }
+
+    /// Returns it without the follow-ups, which may be large.
+    pub(crate) fn disposition(&self) -> Option<Result<(), Disposition>> {
+        let last = lock(&self.0);
+        let decision = last.as_deref()?.as_ref();
+        Some(decision.map(drop).map_err(Failure::decision))
     }
 }

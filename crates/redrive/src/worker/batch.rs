@@ -143,8 +143,7 @@ impl<P> BatchJob<P> {
     /// assert_eq!(decisions, [Some(Ok(())), Some(Err(Decision::Reject)), None]);
     /// ```
     pub fn decision(&self) -> Option<Result<(), Disposition>> {
-        let decision = self.0.signal.decision.last()?;
-        Some(decision.map(drop).map_err(|failure| failure.decision()))
+        self.0.signal.decision.disposition()
     }
 
     /// Decides that the attempt of this job failed. The other jobs are not affected.
