@@ -16,9 +16,13 @@ WITH ended AS (
     WHERE l.lease_id = ANY ($1::uuid[])
         AND cardinality(l.done) + ($9::integer[])[array_position($1::uuid[], l.lease_id)] = l.job_count
     RETURNING l.lease_id,
-              -- Plain jobs have no group. A job that was settled before may need its turn again.
+              -- Only jobs of a group have a turn. A job that was settled before may need it again.
               CASE WHEN l.metas IS NOT NULL
-                  THEN redrive.free_slots(ARRAY(SELECT j.id FROM unnest(l.ids) AS j (id) WHERE j.id <> ALL (l.done)), '{}')
+                  THEN redrive.free_slots(ARRAY(
+                      SELECT j.id
+                      -- In step; not in FROM, which would unpack each meta into its columns.
+                      FROM (SELECT unnest(l.ids) AS id, unnest(l.metas) AS meta) j
+                      WHERE j.id <> ALL (l.done) AND (j.meta).group_key IS NOT NULL), '{}')
               END AS freed
 ),
 counted AS (
