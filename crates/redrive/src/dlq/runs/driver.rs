@@ -163,8 +163,20 @@ pub enum DriveStatus {
     Running,
     /// The run stopped, with this state.
     Ended(RunState),
-    /// Another driver has the run, or the run was deleted.
+    /// Another driver has the run, the run was deleted, or a newer version of redrive gave it a state
+    /// that this one does not know.
     Lost,
+}
+
+impl DriveStatus {
+    /// Pure. Returns what the answer to a step means. The step has taken effect, so no answer is an error.
+    fn of(answer: &str) -> DriveStatus {
+        match answer {
+            "lost" => DriveStatus::Lost,
+            "sent" | "waiting" | "busy" => DriveStatus::Running,
+            state => state.parse().map_or(DriveStatus::Lost, DriveStatus::Ended),
+        }
+    }
 }
 
 /// A run that is driven, between its steps.
@@ -204,11 +216,7 @@ impl Steps {
             ],
         )?;
         let what: &str = row.get("status");
-        let status = match what {
-            "lost" => DriveStatus::Lost,
-            "sent" | "waiting" | "busy" => DriveStatus::Running,
-            state => DriveStatus::Ended(state.parse()?),
-        };
+        let status = DriveStatus::of(what);
         // The columns are null if the driver lost the run.
         let number = |column: &str| row.get::<_, Option<i64>>(column).unwrap_or(0);
         let count = |column: &str| number(column).unsigned_abs();
@@ -258,4 +266,23 @@ fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Optio
 pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Steps>> {
     let found = take(session, None, driver)?;
     Ok(found.map(|(run, term)| Steps::new(run, driver, term, BATCH_OF_A_WORKER)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_answer_to_a_step_has_a_meaning() {
+        for (answer, expected) in [
+            ("lost", DriveStatus::Lost),
+            ("sent", DriveStatus::Running),
+            ("waiting", DriveStatus::Running),
+            ("busy", DriveStatus::Running),
+            ("halted", DriveStatus::Ended(RunState::Halted)),
+            ("a state of a newer schema", DriveStatus::Lost),
+        ] {
+            assert_eq!(DriveStatus::of(answer), expected, "{answer}");
+        }
+    }
 }
