@@ -382,6 +382,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.shared.stopping.set();
         self.over.set();
+        self.states().for_each(|state| state.abandon_suspects());
     }
 }
 

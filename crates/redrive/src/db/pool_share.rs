@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::channel::Sender;
-use crate::sync::{Mutex, lock};
+use crate::sync::{Instant, Mutex, lock};
 
 /// The workers of a pool.
 #[derive(Clone, Debug, Default)]
@@ -42,12 +42,20 @@ impl Drop for PoolShare {
     }
 }
 
+/// A suspect.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    crashes: u32,
+    /// When it no longer counts, whether it has ended or not. `None`: its worker renews its lease.
+    until: Option<Instant>,
+}
+
 /// The suspects whose leases these workers hold. They run in one process, so if one of them ends it, the others are
 /// blamed too.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
-    /// The crashes of the job of each lease.
-    held: Mutex<HashMap<Uuid, u32>>,
+    /// The job of each lease.
+    held: Mutex<HashMap<Uuid, Suspect>>,
     /// How many times the last of them has ended.
     ended: AtomicU64,
     /// Wake the fetchers of the workers then, because a job of each may have waited for that.
@@ -65,9 +73,20 @@ impl Suspects {
         let mut held = lock(&self.held);
         let is_admitted = fits(most(&held));
         if is_admitted {
-            held.insert(lease, crashes);
+            let until = None;
+            held.insert(lease, Suspect { crashes, until });
         }
         is_admitted
+    }
+
+    /// Lets those of these leases count only until then.
+    pub(crate) fn abandon(&self, leases: &[Uuid], until: Instant) {
+        let mut held = lock(&self.held);
+        for lease in leases {
+            if let Some(suspect) = held.get_mut(lease) {
+                suspect.until = Some(until);
+            }
+        }
     }
 
     /// Removes those of these leases.
@@ -102,12 +121,16 @@ impl Suspects {
     }
 }
 
-fn most(held: &HashMap<Uuid, u32>) -> u32 {
-    held.values().copied().max().unwrap_or_default()
+fn most(held: &HashMap<Uuid, Suspect>) -> u32 {
+    let counts = |it: &&Suspect| it.until.is_none_or(|until| Instant::now() < until);
+    let counted = held.values().filter(counts);
+    counted.map(|it| it.crashes).max().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::sync::channel::bounded;
 
@@ -139,6 +162,19 @@ mod tests {
         drop(other_rings);
         suspects.remove(&[Uuid::from_u128(2)]);
         assert_eq!(lock(&suspects.bells).len(), 1, "one worker has ended");
+    }
+
+    #[test]
+    fn a_suspect_of_a_dropped_worker_counts_until_its_lease_ends() {
+        let suspects = PoolShares::default().suspects;
+        let now = Instant::now();
+        for (until, most) in [(now + Duration::from_hours(1), 2), (now, 0)] {
+            let lease = Uuid::from_u128(1);
+            assert!(suspects.admit(lease, 2, |most| most == 0), "{until:?}");
+            suspects.abandon(&[lease, Uuid::from_u128(2)], until);
+            assert_eq!(suspects.most_crashes(), most);
+            suspects.remove(&[lease]);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::State;
 use crate::job::job::JobId;
+use crate::job::wait::from_now;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, max_crashes_beside};
 use crate::sync::atomic::Ordering;
 use crate::worker::latch::lock;
@@ -60,6 +61,17 @@ impl State {
     pub(crate) fn forget_all(&self) {
         let held: Vec<LeaseId> = lock(&self.held).keys().copied().collect();
         self.forget(&held);
+    }
+
+    /// Lets the suspects among its jobs count only until their leases expire, because nothing renews these any more. A
+    /// handler that never ends would otherwise keep other workers from running suspects.
+    pub(crate) fn abandon_suspects(&self) {
+        let held = lock(&self.held);
+        let suspects = held.iter().filter(|(_, held)| held.crashes > 0);
+        let suspects: Vec<Uuid> = suspects.map(|(lease, _)| lease.0).collect();
+        drop(held);
+        self.suspects
+            .abandon(&suspects, from_now(self.config.lease));
     }
 
     /// Whether an operator cancelled a leased job.
