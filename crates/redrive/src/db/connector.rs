@@ -44,7 +44,12 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    pub(crate) fn new(address: ConnectOptions, timeout: Duration) -> Connector {
+    pub(crate) fn new(mut address: ConnectOptions, timeout: Duration) -> Connector {
+        let config = address.config_mut();
+        // The driver tries one host after another, each for this long. The last one must have its share of the attempt.
+        if let Ok(hosts @ 2..) = u32::try_from(config.get_hosts().len()) {
+            config.connect_timeout(timeout / hosts);
+        }
         Connector {
             address,
             timeout,
@@ -262,6 +267,21 @@ mod tests {
     fn connector(folder: &Path, timeout: Duration) -> Connector {
         let address = format!("host={} user=me", folder.display());
         Connector::new(address.parse().expect("an address"), timeout)
+    }
+
+    #[test]
+    fn each_host_has_its_share_of_an_attempt() {
+        let given = Duration::from_secs(6);
+        for (hosts, share) in [
+            ("host=db connect_timeout=6 sslmode=disable", 6),
+            ("host=db,db2,/run/postgresql sslmode=disable", 2),
+            ("host=db,db2 connect_timeout=6 sslmode=disable", 3),
+            ("hostaddr=127.0.0.1,127.0.0.2", 3),
+        ] {
+            let connector = Connector::new(hosts.parse().expect("an address"), given);
+            let per_host = connector.address.config().get_connect_timeout();
+            assert_eq!(per_host, Some(&Duration::from_secs(share)), "{hosts}");
+        }
     }
 
     #[test]

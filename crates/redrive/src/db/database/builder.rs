@@ -62,7 +62,7 @@ impl DatabaseBuilder {
     }
 
     /// Sets the deadline for opening a connection, including authentication. Defaults to 10
-    /// seconds. A `connect_timeout` in the URL takes precedence.
+    /// seconds. A `connect_timeout` in the URL takes precedence. Several hosts share it equally.
     pub fn connect_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
         self.timeouts.connect = timeout;
         self
