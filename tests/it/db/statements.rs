@@ -18,6 +18,40 @@ fn every_statement_header_lists_the_types_of_its_parameters() {
     }
 }
 
+/// Otherwise the claim takes a slow way, which tells suspects and other jobs with a lease of their own from the rest.
+#[test]
+fn jobs_that_one_lease_can_hold_are_in_the_one_that_the_worker_chose() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    queue.set_group_policy(GroupPolicy::Fair, &maria()).unwrap();
+    let chosen = Uuid::new_v4();
+    let plain = [1, 2, 3].map(new_order);
+    let of_groups = [1, 2, 3].map(|number| new_order(number).group(number.to_string()));
+    for (name, jobs, rest) in [
+        (
+            "claim",
+            &plain,
+            "1, '@', gen_random_uuid(), '{-9}', '{0}', '{9}', NULL, 2",
+        ),
+        (
+            "claim_window",
+            &plain,
+            "1, '@', gen_random_uuid(), '{0}', '{0}', '{1000000}', NULL, 2",
+        ),
+        (
+            "claim_groups",
+            &of_groups,
+            "'@', gen_random_uuid(), NULL, NULL, 0, '{}', 9, true, 1, '{}', 1",
+        ),
+    ] {
+        queue.enqueue_jobs(jobs).unwrap();
+        client.sql(&format!("PREPARE {name} AS {}", statement(name)));
+        let claim = format!("EXECUTE {name} ('orders', NULL, '{{}}', 9, 8388608, {rest})");
+        client.sql(&claim.replace('@', &chosen.to_string()));
+        let full = "DELETE FROM redrive.leases WHERE job_count = 3 RETURNING lease_id";
+        assert_eq!(client.column::<Uuid>(full, &[]), [chosen], "{name}");
+    }
+}
+
 /// A block with an exception handler starts a subtransaction, which a parallel query cannot do.
 #[test]
 fn no_function_that_handles_exceptions_runs_in_a_parallel_query() {
