@@ -43,7 +43,7 @@ impl DatabaseUrl {
                 "no database URL; set DATABASE_URL, or use --database-url-file or --database-url",
             )?),
         };
-        parse(&database_url.text()?, "the database URL")?;
+        database_url.check(&database_url.text()?)?;
         Ok(database_url)
     }
 
@@ -54,6 +54,15 @@ impl DatabaseUrl {
             DatabaseUrl::File(file) => std::fs::read_to_string(file)
                 .with_context(|| format!("could not read the database URL in {}", file.display())),
         }
+    }
+
+    /// Fails if the text is no URL. The error names the file.
+    pub(crate) fn check(&self, text: &str) -> Result<()> {
+        let name = match self {
+            DatabaseUrl::Inline(_) => "the database URL".to_owned(),
+            DatabaseUrl::File(file) => format!("the database URL in {}", file.display()),
+        };
+        parse(text, &name).map(drop)
     }
 }
 
@@ -103,6 +112,10 @@ mod tests {
         assert!(error.contains("no host"), "{error}");
         let error = error_for(&["--database-url-file", "no/such/file"]);
         assert!(error.contains("no/such/file"), "{error}");
+        // A file without a URL.
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let error = error_for(&["--database-url-file", file]);
+        assert!(error.contains(file), "{error}");
     }
 
     #[test]

@@ -99,6 +99,7 @@ impl Source {
         }
         // Closes the connection to the database of the former URL.
         self.opened = None;
+        self.url.check(&url)?;
         let database = Database::builder(&url)
             .application_name(APPLICATION_NAME)
             // A reading sets what it needs in its transaction, so it needs no session of its own.
