@@ -64,12 +64,14 @@ impl<S> Admission<S> {
         self.last
     }
 
-    /// Records what a connection does now, unless it was closed.
-    pub(super) fn enter(&mut self, id: u64, stage: Stage) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && connection.stage != Stage::Closed
-        {
-            connection.stage = stage;
+    /// Records what a connection does now. Returns `false` if it was closed.
+    pub(super) fn enter(&mut self, id: u64, stage: Stage) -> bool {
+        match self.connections.get_mut(&id) {
+            Some(connection) if connection.stage != Stage::Closed => {
+                connection.stage = stage;
+                true
+            }
+            _ => false,
         }
     }
 
@@ -140,8 +142,10 @@ mod tests {
             Some(&2),
             "the handler of the first works"
         );
-        admission.enter(2, Stage::Open);
-        admission.enter(1, Stage::Open);
+        for stage in [Stage::Handled, Stage::Open] {
+            assert!(!admission.enter(2, stage), "no handler works for it");
+        }
+        assert!(admission.enter(1, Stage::Open));
         assert_eq!(
             admission.close_one(),
             Some(&1),

@@ -17,15 +17,16 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// the client may then lose the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads a request and answers it. An error means that the client has gone away, or has sent nothing.
+/// Reads a request and answers it. An error means that the client has gone away or has sent nothing, or that
+/// the connection was closed.
 pub(super) fn serve(
     stream: &TcpStream,
-    handler: impl FnOnce(&Request) -> Response,
+    handler: impl FnOnce(&Request) -> io::Result<Response>,
 ) -> io::Result<()> {
     // Some systems pass on the mode of the listening socket.
     stream.set_nonblocking(false)?;
     let (response, method) = match receive(stream)? {
-        Ok(request) => (handler(&request), request.method),
+        Ok(request) => (handler(&request)?, request.method),
         Err(refusal) => (refusal, Method::Get),
     };
     let mut out = BufWriter::new(DeadlineStream::new(stream, RESPONSE_TIMEOUT));

@@ -173,11 +173,14 @@ impl Listener {
 }
 
 impl End {
-    fn handle(&self, request: &Request) -> Response {
-        self.server.open().enter(self.id, Stage::Handled);
+    /// Answers a request, unless its connection made room while it arrived: nobody would read the response.
+    fn handle(&self, request: &Request) -> io::Result<Response> {
+        if !self.server.open().enter(self.id, Stage::Handled) {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
         let response = (self.server.handler)(request);
         self.server.open().enter(self.id, Stage::Open);
-        response
+        Ok(response)
     }
 }
 
