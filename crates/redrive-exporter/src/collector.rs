@@ -58,17 +58,26 @@ impl Collector {
     /// Returns fresh metrics, or after `timeout` the last good ones with `redrive_up` 0.
     pub(crate) fn scrape(&self, timeout: Duration) -> Arc<Vec<u8>> {
         let end = Instant::now() + timeout;
+        let left = || end.saturating_duration_since(Instant::now());
         let mut state = self.shared.state();
         if state.waiting >= self.max_waiting {
             return state.exposition.clone();
         }
-        let wanted = state.ask(timeout);
-        self.shared.changed.notify_all();
         state.waiting += 1;
-        let left = || end.saturating_duration_since(Instant::now());
-        while state.completed < wanted && !left().is_zero() {
-            state = self.shared.wait(state, left());
-        }
+        let mut time = timeout;
+        let wanted = loop {
+            // A reading in progress may have less time than this scrape, such as that of a readiness check.
+            let is_shorter = state.reading.is_some_and(|limit| limit < time);
+            let wanted = state.ask(time);
+            self.shared.changed.notify_all();
+            while state.completed < wanted && !left().is_zero() {
+                state = self.shared.wait(state, left());
+            }
+            time = left();
+            if !is_shorter || state.is_whole || time.is_zero() {
+                break wanted;
+            }
+        };
         state.waiting -= 1;
         match state.completed < wanted {
             true => state.stale_exposition(),
@@ -126,7 +135,7 @@ impl Shared {
                     }
                 }
             };
-            state.is_reading = true;
+            state.reading = Some(limit);
             let reader = Arc::clone(&state.reader);
             drop(state);
             let read = || {
@@ -137,8 +146,7 @@ impl Shared {
             if catch_unwind(AssertUnwindSafe(read)).is_err() {
                 let mut state = self.state();
                 state.exposition = state.stale_exposition();
-                state.is_reading = false;
-                state.completed += 1;
+                state.end(false);
                 drop(state);
                 self.changed.notify_all();
             }
@@ -147,14 +155,14 @@ impl Shared {
 
     fn publish(&self, reader: Reader, reading: Reading) {
         let answered = reading.is_connected.then(|| reading.is_ready());
+        let is_whole = reading.is_connected && reading.failures.is_empty();
         // Rendered before the lock is taken, because it takes a while.
         let exposition = render(reading.families);
         let mut state = self.state();
         state.reader = Arc::new(reader);
         state.exposition = exposition;
         state.stale = None;
-        state.is_reading = false;
-        state.completed += 1;
+        state.end(is_whole);
         if let Some(is_known) = answered {
             state.answered_at = Some(Instant::now());
             state.is_schema_known = is_known;
@@ -168,9 +176,12 @@ impl Shared {
 struct State {
     /// The time that scrapes leave for the next reading.
     asked: Option<Duration>,
-    is_reading: bool,
+    /// The time of the reading in progress.
+    reading: Option<Duration>,
     /// How many readings were completed.
     completed: u64,
+    /// Whether the last one read every source.
+    is_whole: bool,
     /// The number of scrapes that wait for a reading.
     waiting: usize,
     /// The exposition of the last reading. Scrapes share it.
@@ -191,8 +202,9 @@ impl State {
         let mut reader = Reader::new(version);
         State {
             asked: Some(RECHECK_TIMEOUT),
-            is_reading: false,
+            reading: None,
             completed: 0,
+            is_whole: false,
             waiting: 0,
             exposition: render(reader.unreachable().families),
             answered_at: None,
@@ -204,10 +216,17 @@ impl State {
 
     /// Asks for a reading, unless there is one to share. Returns its number.
     fn ask(&mut self, limit: Duration) -> u64 {
-        if !self.is_reading {
+        if self.reading.is_none() {
             self.asked = self.asked.max(Some(limit));
         }
         self.completed + 1
+    }
+
+    /// Ends the reading in progress.
+    fn end(&mut self, is_whole: bool) {
+        self.reading = None;
+        self.completed += 1;
+        self.is_whole = is_whole;
     }
 
     /// Returns the last good values with `redrive_up` 0.
@@ -235,32 +254,52 @@ mod tests {
         assert_eq!(state.ask(long), 1);
         assert_eq!(state.ask(short), 1);
         assert_eq!(state.asked.take(), Some(long));
-        state.is_reading = true;
+        state.reading = Some(long);
         assert_eq!(state.ask(long), 1);
         assert_eq!(state.asked, None, "it shares the one in progress");
     }
 
-    #[test]
-    fn a_reading_that_panics_is_followed_by_another_one() {
+    /// Every reading fails, after a call with the state and the number of the reading.
+    fn failing(mut begin: impl FnMut(&Shared, u64) + Send + 'static) -> Collector {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new("1")),
             changed: Condvar::new(),
         });
-        let (reading, mut readings) = (Arc::clone(&shared), 0);
+        let reading = Arc::clone(&shared);
         // It ends with the process.
         thread::spawn(move || {
             reading.read(|reader, _| {
-                readings += 1;
-                assert!(readings > 1, "the first one panics");
+                let number = reading.state().completed + 1;
+                begin(&reading, number);
                 let mut reader = reader.clone();
                 let reading = reader.unreachable();
                 (reader, reading)
             });
         });
-        let collector = Collector {
+        Collector {
             shared,
             max_waiting: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn a_scrape_outlasts_a_shared_reading_that_had_less_time() {
+        let collector = failing(|shared, number| {
+            // The first one, which is for nobody, ends once the scrape shares it.
+            while number == 1 && shared.state().waiting == 0 {
+                thread::yield_now();
+            }
+        });
+        while collector.shared.state().reading.is_none() {
+            thread::yield_now();
+        }
+        collector.scrape(Duration::from_mins(1));
+        assert_eq!(collector.shared.state().completed, 2);
+    }
+
+    #[test]
+    fn a_reading_that_panics_is_followed_by_another_one() {
+        let collector = failing(|_, number| assert!(number > 1, "the first one panics"));
         for completed in 1..=2 {
             while collector.shared.state().completed < completed {
                 collector.scrape(Duration::from_mins(1));
