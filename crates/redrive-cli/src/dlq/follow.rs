@@ -94,6 +94,7 @@ pub(super) fn follow(
         pause = match followed.step(cx) {
             Ok(None) => break,
             Ok(Some((pause, done))) => {
+                is_outage_reported = false;
                 if done != latest.0 {
                     latest = (done, Instant::now());
                 } else if patience.is_some_and(|most| latest.1.elapsed() >= most) {
