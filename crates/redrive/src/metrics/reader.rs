@@ -150,7 +150,7 @@ impl Reader {
     }
 
     /// Reads as [`read`](Reader::read) does, on a connection of the pool, and returns within `deadline` even if the
-    /// server is silent.
+    /// server is silent. The wait for the connection is part of the budget.
     ///
     /// Returns the reader with the new values. This one keeps its own, because the call may be abandoned.
     pub fn read_within(
@@ -159,9 +159,10 @@ impl Reader {
         budget: Duration,
         deadline: Duration,
     ) -> (Reader, Reading) {
-        let mut reader = self.clone();
+        let (mut reader, begin) = (self.clone(), Instant::now());
         let read = database.call_within("read the metrics", deadline, move |session| {
-            let reading = reader.read(session.client(), budget);
+            let left = budget.saturating_sub(begin.elapsed());
+            let reading = reader.read(session.client(), left);
             Ok((reader, reading))
         });
         read.unwrap_or_else(|error| {

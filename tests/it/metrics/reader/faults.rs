@@ -3,9 +3,47 @@
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use redrive::metrics::{MetricsCollector, Reader, Source};
+use redrive::postgres::Error;
+use redrive::r2d2::{CustomizeConnection, Pool};
+use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive_tests::prelude::*;
 
 use super::success;
+
+/// The time for a reading.
+const BUDGET: Duration = Duration::from_millis(500);
+
+/// Opens a connection only once the budget of the call that needs it is over.
+#[derive(Debug)]
+struct Late;
+
+impl CustomizeConnection<Client, Error> for Late {
+    fn on_acquire(&self, _: &mut Client) -> Result<(), Error> {
+        let begin = Instant::now();
+        wait_until("the budget to be over", SOON, || begin.elapsed() > BUDGET);
+        Ok(())
+    }
+}
+
+#[test]
+fn the_wait_for_a_connection_is_part_of_the_budget() {
+    let test = TestDatabase::migrated();
+    test.sql(
+        "CREATE OR REPLACE FUNCTION redrive.metric_totals()
+            RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[],
+                sum double precision)
+            LANGUAGE plpgsql STABLE AS 'BEGIN PERFORM pg_sleep(0.05); END'",
+    );
+    let manager = PostgresConnectionManager::new(test.url().parse().unwrap(), NoTls);
+    let pool = Pool::<PostgresConnectionManager<NoTls>>::builder().max_size(1);
+    let pool = pool.min_idle(Some(0)).connection_customizer(Box::new(Late));
+    let db = Database::from_pool(pool.build_unchecked(manager));
+    let reader = Reader::new("1");
+    let (reader, reading) = reader.read_within(&db, BUDGET, SOON);
+    assert!(!success(&reading, Source::Totals), "there is no time left");
+    let (_, reading) = reader.read_within(&db, SOON, SOON);
+    assert!(success(&reading, Source::Totals), "{:?}", reading.failures);
+}
 
 #[test]
 fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
