@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde_json::{Value, json};
 
 use crate::context::{Context, Ending};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stop::StopSignal;
 use crate::terminal::{Progress, counted, grouped};
 
@@ -83,13 +83,17 @@ pub(crate) struct Ended<T> {
 }
 
 impl Batches {
-    /// Changes rows, `total` at the most. If an error ends it, says how much was done.
-    pub(crate) fn run<T>(
+    /// Changes rows, `total` at the most. If an error ends it, says how much was done. Listens for signals before
+    /// `change` begins, so what else reacts to a signal has to start there: a signal between the two would be lost.
+    pub(crate) fn run<T, E>(
         &self,
         total: u64,
         cx: &mut Context<'_>,
-        change: impl FnOnce(GoOn<'_>) -> redrive::Result<T>,
-    ) -> Result<Ended<T>> {
+        change: impl FnOnce(GoOn<'_>) -> Result<T, E>,
+    ) -> Result<Ended<T>>
+    where
+        Error: From<E>,
+    {
         let mut stop = StopSignal::listen()?;
         let progress = Progress::of(self.progressive, total);
         let (mut so_far, mut course) = (SoFar::default(), ControlFlow::Continue(()));

@@ -58,12 +58,15 @@ pub(crate) struct Change<Act, Nothing> {
 
 impl<Act, Nothing> Change<Act, Nothing>
 where
-    Act: FnOnce(GoOn<'_>) -> redrive::Result<Changed>,
     Nothing: FnOnce(&mut Context<'_>) -> Result<Ending>,
 {
     /// Shows what would change, or changes it until a signal arrives. The exit code is 1 if something was not changed,
     /// or if nothing was.
-    pub(crate) fn run(self, cx: &mut Context<'_>) -> Result<Ending> {
+    pub(crate) fn run<E>(self, cx: &mut Context<'_>) -> Result<Ending>
+    where
+        Act: FnOnce(GoOn<'_>) -> Result<Changed, E>,
+        Error: From<E>,
+    {
         let (found, batches) = (self.found, self.batches);
         if let Some(to_act) = self.to_act {
             match cx.global.json {

@@ -83,13 +83,14 @@ impl Deliver {
         let letters = self.selection.letters()?;
         let open = &letters.within(&STATES);
         let (selection, found) = (&self.selection, self.find(open, db)?);
-        // Until the end. Before, a signal ends the process.
-        let _interrupt = shell.as_ref().map(Interrupt::of_commands).transpose()?;
         Change {
             batches: DELIVER,
             to_act: selection.to_act(self.force),
             found,
-            act: |go_on: GoOn<'_>| self.act(open, &*sink, go_on, db),
+            act: |go_on: GoOn<'_>| -> Result<Changed> {
+                let _interrupt = shell.as_ref().map(Interrupt::of_commands).transpose()?;
+                Ok(self.act(open, &*sink, go_on, db)?)
+            },
             none: |cx: &mut Context<'_>| none_of(&STATES, selection, &letters, None, cx),
         }
         .run(cx)

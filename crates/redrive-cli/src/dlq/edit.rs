@@ -117,7 +117,8 @@ impl Edit {
     ) -> Result<Ending> {
         let db = &cx.database()?;
         let letters = self.editable(filter, db)?;
-        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+        let act = |go_on: GoOn<'_>| -> Result<Changed> {
+            let _interrupt = given.interrupt()?;
             let (dlq, operator) = (db.dlq(), self.selection.operator());
             let done = dlq.edit_while(filter, &given.edit, &operator, |so_far| {
                 let edited = SoFar::of(so_far.edited.len(), so_far.audit);
@@ -132,7 +133,6 @@ impl Edit {
                 ..Changed::default()
             })
         };
-        let _interrupt = given.interrupt()?;
         Change {
             batches: EDIT,
             to_act: None,

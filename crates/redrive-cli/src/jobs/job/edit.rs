@@ -92,7 +92,6 @@ impl EditJobs {
             },
             ..Found::default()
         };
-        let _interrupt = given.interrupt()?;
         Change {
             batches: EDIT,
             to_act: None,
@@ -110,7 +109,8 @@ impl EditJobs {
         given: &GivenEdit,
         go_on: GoOn<'_>,
         db: &Database,
-    ) -> redrive::Result<Changed> {
+    ) -> Result<Changed> {
+        let _interrupt = given.interrupt()?;
         let (jobs, operator) = (db.admin().jobs(), self.selection.operator());
         let done = jobs.edit_while(filter, &given.edit, &operator, |so_far| {
             let edited = SoFar::of(so_far.edited.len(), None);
