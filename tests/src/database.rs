@@ -144,7 +144,7 @@ impl TestDatabase {
         connect(&self.url)
     }
 
-    /// Runs statements in a transaction, which is open until this connection ends it.
+    /// Runs statements in a transaction of a new connection, which has their locks until it ends.
     #[track_caller]
     pub fn begins(&self, statements: &str) -> Client {
         let mut client = self.client();
@@ -170,14 +170,6 @@ impl TestDatabase {
     #[track_caller]
     pub fn sets(&self, parameter: &str) {
         self.sql(&format!("ALTER DATABASE {} SET {parameter}", self.name));
-    }
-
-    /// Runs statements in a transaction of a new connection, which has their locks until it ends.
-    #[track_caller]
-    pub fn locked(&self, statements: &str) -> Client {
-        let mut client = self.client();
-        client.sql(&format!("BEGIN; {statements}"));
-        client
     }
 
     /// Returns the number of rows of a table, or of those that meet its condition.

@@ -207,10 +207,7 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
 #[test]
 fn an_erasure_gives_way_to_an_enqueue_that_replaces() {
     let test = TestDatabase::migrated();
-    test.sql(&format!(
-        "ALTER DATABASE {} SET deadlock_timeout = '1min'",
-        test.name()
-    ));
+    test.sets("deadlock_timeout = '1min'");
     let queue = test.queue("orders");
     for key in ["one", "two"] {
         put(&queue, order(42).unique(key).delay(HOUR));

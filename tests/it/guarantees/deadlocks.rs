@@ -5,16 +5,10 @@ mod order;
 
 use redrive_tests::prelude::*;
 
-/// The deadlock timeout. Longer than the lock timeouts of the library.
-const LOOK: &str = "150ms";
-
-/// Makes a database with a short deadlock timeout.
+/// Makes a database with a short deadlock timeout, which is longer than the lock timeouts of the library.
 fn database() -> TestDatabase {
     let test = TestDatabase::migrated();
-    test.sql(&format!(
-        "ALTER DATABASE {} SET deadlock_timeout = '{LOOK}'",
-        test.name()
-    ));
+    test.sets("deadlock_timeout = '150ms'");
     test
 }
 

@@ -56,7 +56,7 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
     let free = queue.enqueue(&Hold {}).unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     let lock = format!("SELECT FROM redrive.jobs WHERE id = {locked} FOR UPDATE");
-    let mut lock = test.locked(&lock);
+    let mut lock = test.begins(&lock);
     let (db, soon) = (test.open(), Some(Duration::from_millis(1)));
     db.admin().open_breaker("gateway", soon, &maria()).unwrap();
     let (probes, probed) = mpsc::channel();

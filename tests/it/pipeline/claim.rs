@@ -61,7 +61,7 @@ fn a_locked_job_is_skipped() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(5)).unwrap();
     let lock = format!("SELECT FROM redrive.jobs WHERE id = {} FOR UPDATE", ids[0]);
-    let mut locker = test.locked(&lock);
+    let mut locker = test.begins(&lock);
     let tally = Tally::new();
     let worker = worker(&queue).runs(tally.counting());
     done(&worker, 4);

@@ -124,7 +124,7 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
     queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     // While another session locks the row of the worker, it cannot renew.
-    let mut locker = test.locked("SELECT FROM redrive.workers FOR UPDATE");
+    let mut locker = test.begins("SELECT FROM redrive.workers FOR UPDATE");
     saw_loss.wait_for(1);
     let next = queue.enqueue(&Order { number: 1 }).unwrap();
     let job = live_job(&queue, next);

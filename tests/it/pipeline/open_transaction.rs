@@ -159,7 +159,7 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
         queue.enqueue(&Order { number }).unwrap();
         gate.wait_for(2);
         let lock = format!("SELECT FROM redrive.leases WHERE ids[1] = {locked} FOR UPDATE");
-        let mut locker = test.locked(&lock);
+        let mut locker = test.begins(&lock);
         gate.open();
         counted(&worker, "the other job to be settled", |counts| {
             counts.done + counts.dead == 1

@@ -93,7 +93,7 @@ fn a_probe_that_may_not_run_beside_a_suspect_gives_its_right_back() {
     let start = |queue: &Queue| worker(queue).runs(gate.counting(&tally, |_| Ok(())));
     let first = start(&orders);
     // The second worker asks for the probe, and has to wait for this lock.
-    let mut locker = test.locked("SELECT FROM redrive.breakers FOR UPDATE");
+    let mut locker = test.begins("SELECT FROM redrive.breakers FOR UPDATE");
     let second = start(&mails);
     blocked(&mut test.client(), 1);
     // Meanwhile, the first one claims a suspect, which it finds as one.
@@ -174,7 +174,7 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     gate.wait_for(1);
     assert_eq!(tally.of(suspects[0]), 1);
     // The settle of the first suspect has to wait for this lock.
-    let mut locker = test.locked("SELECT FROM redrive.leases FOR UPDATE");
+    let mut locker = test.begins("SELECT FROM redrive.leases FOR UPDATE");
     gate.open();
     // A later claim finds this job, and would find the suspect before it.
     let next = put(&queue, new_order(3).priority(-1));

@@ -90,7 +90,7 @@ fn a_locked_job_keeps_no_other_from_being_raised() {
     let low = vec![new_order(1).priority(-1); 3];
     queue.enqueue_jobs(&low).unwrap();
     wait_an_hour(&mut client, -1);
-    let mut claiming = test.locked("SELECT FROM redrive.jobs ORDER BY id LIMIT 1 FOR UPDATE");
+    let mut claiming = test.begins("SELECT FROM redrive.jobs ORDER BY id LIMIT 1 FOR UPDATE");
     assert_eq!(age_all(&mut client), [(2, 2)]);
     claiming.sql("ROLLBACK");
     assert_eq!(age_all(&mut client), [(2, 1)]);

@@ -134,7 +134,7 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
     });
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
-    let locker = test.locked("SELECT FROM redrive.leases FOR UPDATE");
+    let locker = test.begins("SELECT FROM redrive.leases FOR UPDATE");
     // For more than a lease.
     super::renewed_for(&mut test.client(), 7000);
     assert_eq!(checkpoint(&queue, id), None);

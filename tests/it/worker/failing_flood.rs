@@ -11,7 +11,7 @@ fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
     let logged = Logged::start(LevelFilter::Warn);
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
-    let mut locker = test.locked("LOCK TABLE redrive.dead_letters IN SHARE MODE");
+    let mut locker = test.begins("LOCK TABLE redrive.dead_letters IN SHARE MODE");
     let runs = Gate::new();
     runs.open();
     let handler = runs.passing_to(|_: &Job<Order>| Err(Failure::reject("broken")));

@@ -21,7 +21,7 @@ const LOCK: &str = "SELECT FROM redrive.leases FOR UPDATE";
 fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, worker, _) = running(&queue);
-    let mut locker = test.locked(LOCK);
+    let mut locker = test.begins(LOCK);
     let stopping = thread::spawn(move || worker.stop(Duration::ZERO));
     let mut watcher = test.client();
     let found = "a.state = 'idle' AND a.query LIKE '%ends leases of a worker%'";
@@ -38,7 +38,7 @@ fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
 fn a_stop_reports_a_lease_that_stays_locked() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, worker, _) = running(&queue);
-    let mut locker = test.locked(LOCK);
+    let mut locker = test.begins(LOCK);
     let error = worker.stop(Duration::ZERO).unwrap_err();
     assert!(error.is_unavailable());
     has(error, "other sessions have locked 1 of them");

@@ -55,7 +55,7 @@ fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
     says(&reading, "queue_jobs{orders,ready}", 1.0);
     let before = series(&reading, "collector_last_success_timestamp_seconds{queues}");
 
-    let mut locker = test.locked("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE");
+    let mut locker = test.begins("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE");
     let reading = reader.read(&mut client, Duration::from_secs(20));
     assert!(reading.is_connected && reading.is_ready());
     says(&reading, "up", 1.0);
@@ -99,7 +99,7 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
 fn a_lock_is_not_taken_for_a_silent_server() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
-    let mut migration = test.locked("LOCK TABLE redrive.migrations");
+    let mut migration = test.begins("LOCK TABLE redrive.migrations");
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);
     says(&reading, "up", 0.0);

@@ -135,7 +135,7 @@ fn replication_slots_are_published_and_dated_by_the_reader() {
 fn server_settings_and_transactions_are_published() {
     let (test, mut client) = TestDatabase::with_client();
     let mut waiter = test.client();
-    let mut holder = test.locked("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE");
+    let mut holder = test.begins("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE");
     let waiting = thread::spawn(move || waiter.batch_execute("TABLE redrive.retention"));
     blocked(&mut client, 1);
     let reading = read(&mut Reader::new("1"), &mut client);

@@ -49,7 +49,7 @@ fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Kind("finish"), many());
     let (orders, others) = (kept::<Starts>(), kept::<Starts>());
-    let mut holder = test.locked("SELECT FROM redrive.rate_buckets FOR UPDATE");
+    let mut holder = test.begins("SELECT FROM redrive.rate_buckets FOR UPDATE");
     queue.enqueue_many(&[Finish {}; 20]).unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     let worker = recording(&queue, orders, others);

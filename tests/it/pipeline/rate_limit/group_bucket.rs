@@ -67,7 +67,7 @@ fn a_locked_bucket_is_skipped_with_its_group() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, RateLimit::per(10, SECOND));
     assert_eq!(take(&mut test.client(), "a", 1), 1);
-    let mut holder = test.locked("SELECT FROM redrive.group_buckets FOR UPDATE");
+    let mut holder = test.begins("SELECT FROM redrive.group_buckets FOR UPDATE");
     queue.enqueue_jobs(&[order("a"), order("b")]).unwrap();
     let starts = kept::<Starts>();
     let worker = worker(&queue).runs(starts.recorder::<Order>());
