@@ -5,7 +5,7 @@ use postgres::error::SqlState;
 use postgres::types::{FromSqlOwned, ToSql};
 
 use crate::rows::Columns;
-use crate::texts::{has, refusal};
+use crate::texts::refusal;
 use crate::wait::{SOON, wait_until};
 
 /// Returns the text of a statement.
@@ -81,8 +81,12 @@ pub trait Sql: GenericClient {
             Ok(rows) => panic!("not refused, but {} rows: {statement}", rows.len()),
             Err(error) => error,
         };
-        let (code, said) = (error.code().map_or("?", SqlState::code), refusal(&error));
-        has(format!("{code} {said}: {statement}"), says);
+        let code = error.code().map_or("?", SqlState::code);
+        let answer = format!("{code} {}", refusal(&error));
+        assert!(
+            answer.contains(says),
+            "`{says}` is not in `{answer}`: {statement}"
+        );
     }
 
     /// Runs statements that must fail: each line of the table is put in the place of `@`, and names after ` -- ` what

@@ -66,7 +66,7 @@ fn an_edit_that_expects_another_version_is_rejected_in_sql() {
         "SELECT redrive.edit_letter(@)",
         &format!(
             "{id}, '1', expected_edits => 0 -- was edited in the meantime
-             {id}, NULL                     -- NULL
+             {id}, NULL                     -- 22004 redrive: the payload is NULL
              424242, '1'                    -- redrive: letter 424242 does not exist"
         ),
     );
