@@ -41,6 +41,41 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
 }
 
 #[test]
+fn each_change_of_a_setting_is_audited_with_what_it_changed() {
+    let (test, queue, _) = TestDatabase::with_letters(1);
+    let (db, by) = (queue.database(), maria());
+    let (dlq, admin) = (db.dlq(), db.admin());
+    admin.open_breaker("gateway", None, &by).unwrap();
+    assert!(admin.close_breaker("gateway", &by).unwrap());
+    let protection = Protection::new("orders").approve_above(4);
+    dlq.protect(&protection, &by).unwrap();
+    assert!(dlq.unprotect("orders", &by).unwrap());
+    let rule = RetentionRule::archive(LetterState::Recovered, DAY).queue("orders");
+    dlq.retention().set(&rule, &by).unwrap();
+    let removed = dlq.retention().remove(Some("orders"), rule.state, &by);
+    assert!(removed.unwrap());
+    let group = db.groups(&GroupFilter::new())[0].id;
+    dlq.groups().split(group, &SplitBy::Kind, &by).unwrap();
+    // What changes nothing is no record.
+    assert!(!admin.close_breaker("gateway", &by).unwrap());
+    assert!(!dlq.unprotect("orders", &by).unwrap());
+
+    let acts = "SELECT concat_ws(' ', verb, filter, about - '{group,keep,rule}'::text[]) FROM redrive.audit \
+                WHERE person = 'maria@ops-1' AND reason = 'INC-7' ORDER BY id";
+    let acts: Vec<String> = test.client().column(acts, &[]);
+    let expected = [
+        r#"open_breaker {"breaker": "gateway", "duration": null}"#,
+        r#"close_breaker {"breaker": "gateway"}"#,
+        r#"protect_queue {"queue": "orders", "approve_above": 4}"#,
+        r#"unprotect_queue {"queue": "orders"}"#,
+        r#"set_retention {"queue": "orders", "state": "recovered"} {"action": "archive"}"#,
+        r#"remove_retention {"queue": "orders", "state": "recovered"}"#,
+        r#"split_group {"by": "kind"}"#,
+    ];
+    assert_eq!(acts, expected);
+}
+
+#[test]
 fn audit_rows_cannot_be_changed_or_deleted() {
     let (test, mut client) = TestDatabase::with_client();
     client.sql("SELECT redrive.record_act('test', 'me', NULL, NULL, 0)");
