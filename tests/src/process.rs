@@ -25,7 +25,8 @@ impl Process {
         self.0.as_ref().expect("a process").id()
     }
 
-    /// Sends a signal, as `INT`.
+    /// Sends a signal, as `INT`. Linux gives it to the main thread, which handles it before it returns from a wait: a
+    /// statement that waits for the test does not return before the command knows of the signal.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill")
             .args([&format!("-{name}"), &self.id().to_string()])
