@@ -225,9 +225,7 @@ fn a_signal_ends_the_cancellation_of_running_jobs() {
         let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
         gate.wait_for(2);
         db.client().sql(gate_of);
-        let mut holder = db.client();
-        let mut holder = holder.transaction().unwrap();
-        holder.sql(hold);
+        let mut holder = db.begins(hold);
         let ids = ids.iter().map(ToString::to_string);
         let command = Process::start(
             Command::new(env!("CARGO_BIN_EXE_test_cli"))
@@ -237,7 +235,7 @@ fn a_signal_ends_the_cancellation_of_running_jobs() {
         );
         blocked(&mut db.client(), 1);
         command.signal("INT");
-        holder.rollback().unwrap();
+        holder.sql("ROLLBACK");
         let output = command.output();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{told}");

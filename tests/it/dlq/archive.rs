@@ -198,12 +198,9 @@ fn a_deletion_names_a_letter_that_is_restored_in_between() {
     let (test, queue) = TestDatabase::with_orders();
     let id = letters(&queue, 1)[0];
     archive_all(queue.database());
-    let mut client = test.client();
-    let mut restore = client.transaction().unwrap();
-    let restored = "SELECT count(*) FROM redrive.restore_archived('{}', 0, 1, false, NULL, NULL)";
-    assert_eq!(restore.ask::<i64>(restored, &[]), 1);
+    let mut restore = test.begins("SELECT redrive.restore_archived('{}', 0, 1, false, NULL, NULL)");
     let delete = || test.fails(1, format!("dlq archive delete {id} --yes"));
-    held_up(&test, delete, || restore.commit().unwrap())
+    held_up(&test, delete, || restore.sql("COMMIT"))
         .prints("0 letters deleted\n")
         .tells(format!("letter {id} was not deleted: it was restored"));
 }

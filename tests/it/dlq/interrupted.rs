@@ -234,15 +234,16 @@ fn an_interrupted_change_of_groups_says_how_far_it_came() {
              (queue, kind, cause, error_class, error_message, payload, enqueued_at)
          SELECT 'orders', 'order', 'rejected', class, '', '{}', now() FROM unnest('{A,B,C}'::text[]) class");
     let groups: Vec<i64> = client.column("SELECT id FROM redrive.groups ORDER BY id", &[]);
-    let mut holder = test.client();
-    let mut holder = holder.transaction().unwrap();
-    let hold = "SELECT id FROM redrive.groups WHERE id = $1 FOR UPDATE";
-    holder.ask::<i64>(hold, &[&groups[1]]);
+    let hold = format!(
+        "SELECT FROM redrive.groups WHERE id = {} FOR UPDATE",
+        groups[1]
+    );
+    let mut holder = test.begins(&hold);
     let line = format!("dlq groups ack {}", listed(&groups));
     let process = Process::start(program(&test).args(words(&line)));
     blocked(&mut client, 1);
     process.signal("INT");
-    holder.rollback().unwrap();
+    holder.sql("ROLLBACK");
     let output = process.output();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{err}");

@@ -154,13 +154,11 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     queue.redrives(&only(lost));
     let mut client = test.client();
     client.change("DELETE FROM redrive.jobs WHERE id = $1", &[&lost.get()]);
-    let mut tx = client.transaction().unwrap();
-    let locks = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    tx.ask::<i64>(locks, &[&lost.get()]);
+    let mut tx = test.locks(lost);
     let sends = "SELECT id FROM redrive.send_back(ARRAY[$1::bigint], '{}')";
     tx.ask::<i64>(sends, &[&letter.get()]);
     let repair = || queue.database().admin().repair(&maria()).unwrap();
-    let found = held_up(&test, repair, || tx.commit().unwrap());
+    let found = held_up(&test, repair, || tx.sql("COMMIT"));
     let places: Vec<_> = found.iter().map(|one| (&*one.kind, one.places)).collect();
     assert_eq!(places, [("letter", 1), ("counter", 1)]);
     assert_eq!(queue.letter(letter).state, LetterState::Redriving);

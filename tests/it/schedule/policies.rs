@@ -166,10 +166,7 @@ fn a_policy_redrives_only_letters_its_filter_and_limits_allow() {
              UPDATE redrive.dead_letters SET payload = NULL, raw = 'x' WHERE id = {}",
         dead[1], dead[2]
     ));
-    let mut holder = test.client();
-    let mut transaction = holder.transaction().unwrap();
-    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    transaction.change(lock, &[&dead[0].get()]);
+    let _holder = test.locks(dead[0]);
     let some = LetterFilter::new().ids(dead[..5].iter().copied());
     set(db, &hourly("p", Policy::new(some)));
     assert_eq!(trigger(db, "p"), 2);

@@ -61,7 +61,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
 }
 
 /// What the session does that holds the lease.
-type End = fn(&mut Transaction<'_>);
+type End = fn(&mut Client);
 
 #[test]
 fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
@@ -82,13 +82,11 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
         let id = queue.enqueue(&Hold {}).unwrap();
         let worker = worker(&queue).lease(LEASE).runs(gate.handler());
         gate.wait_for(1);
-        let mut client = test.client();
-        let mut holder = client.transaction().unwrap();
-        holder.sql("SELECT FROM redrive.leases FOR UPDATE");
+        let mut holder = test.begins("SELECT FROM redrive.leases FOR UPDATE");
         let cancel = || queue.cancels(id);
         let cancelled = held_up(&test, cancel, || {
             end(&mut holder);
-            holder.commit().unwrap();
+            holder.sql("COMMIT");
         });
         assert_eq!(cancelled, answer);
         gate.open();
