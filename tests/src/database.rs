@@ -92,6 +92,13 @@ impl TestDatabase {
         (test, db)
     }
 
+    /// A migrated database, a handle and a plain connection.
+    pub fn with_handle() -> (TestDatabase, Database, Client) {
+        let (test, db) = TestDatabase::opened();
+        let client = test.client();
+        (test, db, client)
+    }
+
     /// A database without anything in it.
     pub fn empty() -> TestDatabase {
         TestDatabase::create(connect(&server_url()), "TEMPLATE template0")

@@ -176,8 +176,7 @@ fn a_letter_whose_place_is_taken_stays_in_the_archive() {
 
 #[test]
 fn a_deletion_names_the_letters_that_it_leaves_out() {
-    let (test, queue) = TestDatabase::with_orders();
-    let made = letters(&queue, 2);
+    let (test, queue, made) = TestDatabase::with_letters(2);
     archive_all(queue.database());
     let (first, second) = (made[0], made[1]);
     let delete = |which: &str| format!("dlq archive delete {which} --yes");

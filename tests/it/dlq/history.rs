@@ -37,8 +37,7 @@ fn meant(record: &Value) -> AttemptRecord {
 
 #[test]
 fn a_truncated_history_is_read_back_as_written() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let mut dice = fastrand::Rng::with_seed(3);
     for round in 0..60 {
         let length = dice.u64(1..=45);

@@ -69,8 +69,7 @@ fn undo(output: &Output, how_far: &str, by: &str) -> String {
 
 #[test]
 fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, db, mut client) = TestDatabase::with_handle();
     bury(&test, 1200);
     hold_at(&mut client, 700);
     let discard = "dlq discard orders --reason 'test data' --yes";

@@ -6,8 +6,7 @@ use super::bury;
 
 #[test]
 fn one_discard_of_many_batches_is_reopened_as_a_whole() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, db, mut client) = TestDatabase::with_handle();
     bury(&test, 1203);
     let first = db.listed_ids(&LetterFilter::new().limit(3));
     let three = LetterFilter::new().ids(first);

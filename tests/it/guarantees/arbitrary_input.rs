@@ -53,8 +53,7 @@ fn the_library_accepts_the_payloads_that_the_server_takes_as_jsonb() {
 
 #[test]
 fn every_accepted_capture_becomes_a_letter_with_the_same_bytes() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..60);
     let text = texts::text;
     let kinds = (bytes, texts::json(), text(), text(), text(), text(), text());

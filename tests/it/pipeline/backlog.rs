@@ -49,8 +49,7 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
 
 #[test]
 fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let locked = queue.enqueue(&Hold {}).unwrap();
     backlog(&mut client, "unhandled");
     let free = queue.enqueue(&Hold {}).unwrap();

@@ -95,8 +95,7 @@ fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
 
 #[test]
 fn the_sql_function_enqueues_in_the_callers_transaction() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (test, db, mut client) = TestDatabase::with_handle();
     let few = "'orders', 'order', '[1]'";
     let all = "queue => 'orders', kind => 'order', payload => 'null', delay => '1 hour', priority => 7, max_attempts => 2";
     for (arguments, expected, payload) in [

@@ -45,8 +45,7 @@ fn a_schedule_is_stored_as_it_was_set() {
 #[test]
 fn syncing_sets_the_own_schedules_and_keeps_the_others() {
     use ScheduleChange::{Changed, Created, Unchanged};
-    let (test, db) = TestDatabase::opened();
-    let mut client = test.client();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let program = Operator::new("reports 1.4");
     set(&db, &every("foreign", HOUR));
     let ours = [every("a", HOUR), every("b", HOUR)];
@@ -91,8 +90,7 @@ fn no_tick_runs_again_after_the_clock_went_back() {
 
 #[test]
 fn a_removed_schedule_leaves_its_jobs() {
-    let (test, db) = TestDatabase::opened();
-    let mut client = test.client();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     set(&db, &every("a", HOUR));
     db.schedules().trigger("a", &maria()).unwrap();
     assert!(db.schedules().remove("a", &maria()).unwrap());

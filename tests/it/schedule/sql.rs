@@ -6,8 +6,7 @@ use super::{history, status, ticking};
 
 #[test]
 fn sql_sets_an_interval_without_a_worker() {
-    let (test, db) = TestDatabase::opened();
-    let mut client = test.client();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let mut schedule = |sql: &str| -> String { client.ask(sql, &[]) };
     let set = "SELECT redrive.schedule('clean', 'orders', 'order', '{\"number\": 1}', every => '1 hour', missed => 'all')";
     assert_eq!(schedule(set), "created");

@@ -7,8 +7,7 @@ use super::{due_since, every, outcomes, read, set, tick, ticking};
 #[test]
 fn eight_processes_run_each_tick_once() {
     const ROUNDS: i64 = 20;
-    let (test, db) = TestDatabase::opened();
-    let mut client = test.client();
+    let (test, db, mut client) = TestDatabase::with_handle();
     set(&db, &every("hourly", HOUR));
     due_since(&mut client, "hourly", HOUR * 30);
     let mut won = 0;
@@ -43,8 +42,7 @@ fn a_missed_tick_whose_job_has_expired_runs_nothing() {
 
 #[test]
 fn a_tick_that_was_planned_for_another_state_has_no_effect() {
-    let (test, db) = TestDatabase::opened();
-    let mut client = test.client();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     set(&db, &every("hourly", HOUR));
     let (version, future) = read(&mut client, "hourly");
     // By the database's clock it is not due. The clock of the process does not count.

@@ -18,8 +18,7 @@ fn a_new_failure_in_many_workers_makes_one_group() {
 
 #[test]
 fn a_resolved_group_that_dies_again_is_a_regression() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     die(&mut client, "E", "order 1");
     let id = the_group(&db).id;
     assert!(!the_group(&db).is_regression());
@@ -57,8 +56,7 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
 
 #[test]
 fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     for (class, count) in [("Few", 1), ("Many", 5), ("Some", 3)] {
         for _ in 0..count {
             die(&mut client, class, "x");
@@ -83,8 +81,7 @@ fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
 
 #[test]
 fn only_unused_groups_are_deleted() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (test, db, mut client) = TestDatabase::with_handle();
     for class in ["Gone", "Ignored", "Young", "Kept"] {
         die(&mut client, class, &format!("x\n{}", "y ".repeat(2000)));
     }

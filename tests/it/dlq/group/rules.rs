@@ -36,8 +36,7 @@ fn die_for(client: &mut Client, message: &str, payload: &str) -> i64 {
 
 #[test]
 fn a_merged_group_and_its_future_failures_are_in_the_other() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let [from, into] = ["card declined", "no such customer"].map(|message| {
         let group = die(&mut client, "E", message);
         die(&mut client, "E", message);
@@ -78,8 +77,7 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
 
 #[test]
 fn a_group_is_split_by_a_pattern_of_the_message() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let all = die(&mut client, "E", "shard 11 is down");
     assert_eq!(die(&mut client, "E", "shard 27 is down"), all);
     let by: SplitBy = "error~shard 2[0-9]".parse().unwrap();
@@ -101,8 +99,7 @@ fn a_group_is_split_by_a_pattern_of_the_message() {
 
 #[test]
 fn a_group_is_split_by_a_payload_value() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let all = die_for(&mut client, "down", r#"{"tenant": {"id": 1}}"#);
     let other = r#"{"tenant": {"id": "b"}}"#;
     for payload in [r#"{"tenant": {"id": 1}}"#, other, "{}", "7"] {
@@ -125,8 +122,7 @@ fn a_group_is_split_by_a_payload_value() {
 
 #[test]
 fn letters_in_every_state_move_in_batches() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let [from, into] = two(&mut client);
     client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
              SELECT 'orders', 'order', 'exhausted', 'E', 'card declined', '{}', now(), now() - n % 50 * interval '1 hour'
@@ -151,8 +147,7 @@ fn letters_in_every_state_move_in_batches() {
 
 #[test]
 fn a_merged_letter_keeps_its_stack_trace_when_its_group_is_pruned() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let trace = "at frame\n".repeat(100);
     let (id, from): (i64, i64) = client.row("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, error_detail, payload, enqueued_at)
              VALUES ('orders', 'order', 'exhausted', 'E', 'card declined', $1, '{}', now()) RETURNING id, group_id",
@@ -171,8 +166,7 @@ fn a_merged_letter_keeps_its_stack_trace_when_its_group_is_pruned() {
 
 #[test]
 fn rules_that_make_no_sense_are_rejected() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let [a, b, c] = ["card declined", "no such customer", "gateway down"]
         .map(|m| GroupId::new(die(&mut client, "E", m)));
     let groups = db.dlq().groups();

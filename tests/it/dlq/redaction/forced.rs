@@ -16,8 +16,7 @@ fn redacted(queue: &Queue) -> JobId {
 
 #[test]
 fn nothing_sends_a_redacted_letter_back_without_force() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     cards(db);
     let id = redacted(&queue);

@@ -14,8 +14,7 @@ fn take(client: &mut impl GenericClient) -> Option<i64> {
 
 #[test]
 fn a_crash_leaves_a_letter_in_the_table_or_in_the_archive() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, db, mut client) = TestDatabase::with_handle();
     make(&mut client, "q", LetterState::Recovered, 10, 20);
     db.retains(&RetentionRule::archive(LetterState::Recovered, DAY));
     let places = "SELECT 100 * (SELECT count(*) FROM redrive.dead_letters) + (SELECT count(*) FROM redrive.archived_letters)";
@@ -35,8 +34,7 @@ fn a_crash_leaves_a_letter_in_the_table_or_in_the_archive() {
 
 #[test]
 fn a_letter_with_the_id_of_an_archived_one_holds_up_no_other() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (_test, db, mut client) = TestDatabase::with_handle();
     db.retains(&RetentionRule::archive(LetterState::Recovered, DAY));
     make(&mut client, "q", LetterState::Recovered, 10, 2);
     assert_eq!(db.tidies_up(), 2);
@@ -49,8 +47,7 @@ fn a_letter_with_the_id_of_an_archived_one_holds_up_no_other() {
 
 #[test]
 fn a_locked_letter_is_left_for_the_next_pass() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, db, mut client) = TestDatabase::with_handle();
     make(&mut client, "q", LetterState::Discarded, 10, 5);
     db.retains(&RetentionRule::delete(LetterState::Discarded, DAY));
     let mut holder = test.client();

@@ -6,8 +6,7 @@ use super::{left, make};
 
 #[test]
 fn the_rule_of_a_queue_takes_precedence_over_the_default() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (_test, db, mut client) = TestDatabase::with_handle();
     for queue in ["a", "b"] {
         for days in [10, 50, 100] {
             make(&mut client, queue, LetterState::Recovered, days, 2);
@@ -70,8 +69,7 @@ fn a_letter_that_a_consumer_has_claimed_stays() {
 #[test]
 fn open_letters_are_deleted_only_on_explicit_request() {
     use LetterState::{Open, Quarantined, Recovered, Redriving};
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (_test, db, mut client) = TestDatabase::with_handle();
     for state in [Open, Quarantined, Redriving, Recovered] {
         make(&mut client, "q", state, 10_000, 3);
     }

@@ -233,8 +233,7 @@ fn what_changes_failure_groups_waits_for_a_fold_before_it_locks_one() {
 /// A statement writes letters of several groups in any order, so it must not wait for a group that exists.
 #[test]
 fn a_failure_waits_for_no_session_that_changes_its_erased_group() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (test, db, mut client) = TestDatabase::with_handle();
     let fails = |position| db.captures(&foreign(position).error("Declined", "no funds"));
     fails("0/1");
     client.sql("UPDATE redrive.groups SET title = '[erased]', sample = '[erased]'");

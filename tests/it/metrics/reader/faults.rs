@@ -97,8 +97,7 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
 
 #[test]
 fn a_lock_is_not_taken_for_a_silent_server() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let mut migration = test.begins("LOCK TABLE redrive.migrations");
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);

@@ -16,8 +16,7 @@ fn statistics(client: &mut Client, name: &str) -> i64 {
 
 #[test]
 fn table_sizes_and_segment_rotations_are_published() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let before = reading(&mut client);
     says(&before, "ring_truncated_timestamp_seconds", 0.0);
     let began: f64 = client.ask("SELECT extract(epoch FROM clock_timestamp())::float8", &[]);

@@ -140,8 +140,7 @@ fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
 
 #[test]
 fn a_changed_limit_of_each_group_grants_no_additional_burst() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let of = |starts: u32, burst: u32| RateLimit::per(starts, DAY).burst(burst);
     limit(&queue, RateLimited::EachGroup, of(10, 100));
     assert_eq!(take(&mut client, "a", 1000), 99);
