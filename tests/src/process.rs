@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
+use crate::ran::Ran;
 use crate::wait::{SOON, wait_until};
 
 /// A process whose output is kept, killed with SIGKILL at the end of the test at the latest.
@@ -68,6 +69,18 @@ impl Process {
     pub fn output(mut self) -> Output {
         let child = self.0.take().expect("a process");
         child.wait_with_output().expect("wait for its end")
+    }
+
+    /// Waits for its end, which must be an exit with this code, and returns what it printed.
+    #[track_caller]
+    pub fn exits_with(self, code: u8) -> Ran {
+        let output = self.output();
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        let (out, err) = (text(output.stdout), text(output.stderr));
+        let exit = output.status.code();
+        assert_eq!(exit, Some(code.into()), "stdout: {out}\nstderr: {err}");
+        let code = code.into();
+        Ran { code, out, err }
     }
 }
 

@@ -236,11 +236,9 @@ fn a_signal_ends_the_cancellation_of_running_jobs() {
         blocked(&mut db.client(), 1);
         command.signal("INT");
         holder.sql("ROLLBACK");
-        let output = command.output();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        has(&told, format!("stopped: {cancelled} of 2 jobs cancelled"));
-        assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1);
+        let ran = command.exits_with(1);
+        ran.tells(format!("stopped: {cancelled} of 2 jobs cancelled"));
+        assert_eq!(ran.out.lines().count(), 1);
         gate.open();
         stop(worker);
     }

@@ -15,8 +15,8 @@ const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advis
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
 
 /// Starts a command as a process, lets it finish its first batch, sends it a signal within the second
-/// one, and returns its output.
-fn interrupted(test: &TestDatabase, change: &str, signal: &str, line: &str) -> Output {
+/// one, and returns what it printed.
+fn interrupted(test: &TestDatabase, change: &str, signal: &str, line: &str) -> Ran {
     let mut holder = test.client();
     let row = if change == "INSERT" { "NEW" } else { "OLD" };
     let gate = format!(
@@ -36,9 +36,9 @@ fn interrupted(test: &TestDatabase, change: &str, signal: &str, line: &str) -> O
     wait_until("the second batch", SOON, || client.ask(WAITS, &[]));
     process.signal(signal);
     holder.change("SELECT pg_advisory_unlock($1)", &[&HELD]);
-    let output = process.output();
+    let ran = process.exits_with(1);
     holder.sql("DROP TRIGGER gate ON redrive.dead_letters");
-    output
+    ran
 }
 
 /// Marks the letter at this place, in the order of ids, as the one that waits at the gate.
@@ -56,14 +56,14 @@ fn listed(ids: &[i64]) -> String {
 
 /// Fails unless the command says how far it came, and which command of letters undoes that. Returns its arguments.
 #[track_caller]
-fn undo(output: &Output, how_far: &str, by: &str) -> String {
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
+fn undo(ran: &Ran, how_far: &str, by: &str) -> String {
     let stopped = format!("stopped: {how_far}; undo: redrive ");
-    let undo = err.lines().filter_map(|line| line.strip_prefix(&*stopped));
-    let undo: String = undo.collect();
+    let lines = ran.err.lines();
+    let undo: String = lines
+        .filter_map(|line| line.strip_prefix(&*stopped))
+        .collect();
     let is_right = undo.starts_with(&format!("dlq {by} audit="));
-    assert!(is_right, "{stopped}dlq {by} is not in {err}");
+    assert!(is_right, "{stopped}dlq {by} is not in {}", ran.err);
     undo
 }
 
@@ -91,7 +91,7 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     let discard = format!("dlq discard {} --reason test", listed(&ids));
     let output = interrupted(&test, "UPDATE", "INT", &discard);
     undo(&output, "500 of 1,200 letters discarded", "reopen");
-    lacks(String::from_utf8_lossy(&output.stderr), "not discarded");
+    lacks(output.err, "not discarded");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
 }
 
@@ -137,18 +137,13 @@ fn an_interrupted_delivery_ends_its_command_and_says_how_far_it_came() {
         letters_in(&db, "orders", LetterState::Recovered) == 1
     });
     process.signal("INT");
-    let output = process.output();
-    assert_eq!(output.status.code(), Some(1));
-    let lines = |text: &[u8]| -> Vec<Value> {
-        let lines = serde_json::Deserializer::from_slice(text).into_iter();
-        lines.map(|line| line.expect("JSON")).collect()
-    };
+    let ran = process.exits_with(1);
     let skipped = json!([{"reason": "failed", "letters": 1, "ids": [ids[1]]}]);
     let total = json!({"action": "deliver", "dry_run": false, "letters": 1, "skipped": skipped});
-    assert_eq!(lines(&output.stdout), [total]);
+    assert_eq!(ran.lines(), [total]);
     let message = "stopped: 1 of 3 letters delivered; the others stay open";
-    let told = json!({ "message": message });
-    assert_eq!(lines(&output.stderr).last(), Some(&told));
+    let told: Value = serde_json::from_str(ran.err.lines().last().unwrap()).unwrap();
+    assert_eq!(told, json!({ "message": message }));
 }
 
 #[test]
@@ -169,9 +164,7 @@ fn a_signal_between_the_checks_of_a_redrive_and_its_run_pauses_the_run() {
     wait_until("the run", SOON, || client.ask(WAITS, &[]));
     process.signal("INT");
     holder.change("SELECT pg_advisory_unlock($1)", &[&HELD]);
-    let output = process.output();
-    assert_eq!(output.status.code(), Some(1));
-    has(String::from_utf8_lossy(&output.stderr), "run 1 is paused");
+    process.exits_with(1).tells("run 1 is paused");
     assert_eq!(letters_in(&test.open(), "orders", LetterState::Open), 1);
 }
 
@@ -190,10 +183,9 @@ fn an_interrupted_check_or_dry_run_with_exec_says_that_nothing_changed() {
         let process = Process::start(program(&test).args(line));
         wait_until("the command to begin", SOON, || !begun.bytes().is_empty());
         process.signal("INT");
-        let output = process.output();
-        assert_eq!(output.status.code(), Some(1));
-        let err = String::from_utf8_lossy(&output.stderr);
-        has(err, "stopped by a signal; nothing was changed");
+        process
+            .exits_with(1)
+            .tells("stopped by a signal; nothing was changed");
     }
 }
 
@@ -211,19 +203,16 @@ fn an_interrupted_edit_ends_its_command() {
         pid.bytes().ends_with(b"\n")
     });
     process.signal("TERM");
-    let output = process.output();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
+    let ran = process.exits_with(1);
     let pid = String::from_utf8(pid.bytes()).unwrap();
     let stat = format!("/proc/{}/stat", pid.trim());
     wait_until("the command to end", SOON, || {
         let stat = fs::read_to_string(&stat).unwrap_or_default();
         stat.is_empty() || stat.contains(") Z ")
     });
-    has(&err, "1 of 3 letters edited; undo: redrive dlq edit");
-    let out = String::from_utf8_lossy(&output.stdout);
-    has(&out, "1 letter edited, 2 invalid");
-    has(&out, "a signal stopped the command");
+    ran.tells("1 of 3 letters edited; undo: redrive dlq edit")
+        .shows("1 letter edited, 2 invalid")
+        .shows("a signal stopped the command");
 }
 
 #[test]
@@ -243,10 +232,9 @@ fn an_interrupted_change_of_groups_says_how_far_it_came() {
     blocked(&mut client, 1);
     process.signal("INT");
     holder.sql("ROLLBACK");
-    let output = process.output();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    has(&err, "stopped: 2 of 3 groups acknowledged");
+    process
+        .exits_with(1)
+        .tells("stopped: 2 of 3 groups acknowledged");
 }
 
 #[test]
@@ -261,12 +249,10 @@ fn an_interrupted_capture_keeps_the_lines_that_had_come() {
     // The input does not end, and its third line is not complete.
     client.reaches("dead_letters", 2);
     process.signal("TERM");
-    let output = process.output();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    let out = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(out, "2 failures captured, 0 already known\n");
-    has(&err, "stopped by a signal");
+    process
+        .exits_with(1)
+        .prints("2 failures captured, 0 already known\n")
+        .tells("stopped by a signal");
 }
 
 #[test]

@@ -91,17 +91,14 @@ fn an_interrupt_pauses_the_run_and_prints_how_to_resume() {
     let operator = start(&test, "redrive orders --yes --rate 10");
     wait_until("some letters to be sent", SOON, || sent(&test) > 0);
     operator.signal("INT");
-    let ended = operator.output();
-    assert_eq!(ended.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&ended.stderr);
+    let ended = operator.exits_with(1);
     let id = runs(&test)[0].id;
-    has(&said, format!("redrive dlq runs resume {id}"));
+    ended.tells(format!("redrive dlq runs resume {id}"));
     assert_eq!(runs(&test)[0].state, RunState::Paused);
     hurry(&test);
-    let resumed = start(&test, &format!("runs resume {id} --no-wait")).output();
-    assert_eq!(resumed.status.code(), Some(0));
-    let output = String::from_utf8_lossy(&resumed.stdout);
-    has(&output, format!("run {id}: 300 sent"));
+    start(&test, &format!("runs resume {id} --no-wait"))
+        .exits_with(0)
+        .shows(format!("run {id}: 300 sent"));
     all_are_live_once(&test, 300);
 }
 
