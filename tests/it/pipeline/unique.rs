@@ -21,16 +21,12 @@ fn keys(test: &TestDatabase, table: &str) -> Vec<(String, JobId)> {
     keys.collect()
 }
 
-/// Enqueues a job that waits for a transaction, which then ends in this way.
+/// Enqueues a job that waits for the transaction of a session, which then commits or rolls back.
 #[track_caller]
-fn enqueue_behind(
-    test: &TestDatabase,
-    transaction: Transaction<'_>,
-    end: fn(Transaction<'_>) -> Result<(), postgres::Error>,
-    job: NewJob,
-) -> Enqueued {
+fn enqueue_behind(test: &TestDatabase, mut open: Client, commits: bool, job: NewJob) -> Enqueued {
     let enqueue = || test.queue("orders").enqueue_job(job).unwrap();
-    held_up(test, enqueue, || end(transaction).unwrap())
+    let end = if commits { "COMMIT" } else { "ROLLBACK" };
+    held_up(test, enqueue, || open.sql(end))
 }
 
 #[track_caller]

@@ -48,15 +48,10 @@ fn eight_concurrent_enqueuers_create_one_job_per_key() {
 fn an_enqueue_that_waited_for_another_session_gets_its_job_or_stores_its_own() {
     let (test, queue) = TestDatabase::with_orders();
     for (key, commits) in [("a", true), ("b", false)] {
-        let mut client = test.client();
-        let mut transaction = client.transaction().unwrap();
-        let first = queue.enqueue_job_in(&mut transaction, new_order(1).unique(key));
+        let mut open = test.begins("");
+        let first = queue.enqueue_job_in(&mut open, new_order(1).unique(key));
         let first = inserted(first.unwrap());
-        let end: fn(Transaction<'_>) -> _ = match commits {
-            true => |it| it.commit(),
-            false => |it| it.rollback(),
-        };
-        let second = enqueue_behind(&test, transaction, end, new_order(2).unique(key));
+        let second = enqueue_behind(&test, open, commits, new_order(2).unique(key));
         match commits {
             true => assert_eq!(second, Enqueued::Existing(first)),
             false => assert!(held(&test).contains(&(key.to_owned(), inserted(second)))),

@@ -90,17 +90,11 @@ fn a_replacing_enqueue_changes_the_waiting_job_and_stores_none_after_it_is_done(
 fn an_enqueue_that_waited_for_another_session_finds_its_window() {
     let (test, queue) = TestDatabase::with_orders();
     for commits in [true, false] {
-        let mut client = test.client();
-        let mut transaction = client.transaction().unwrap();
-        let first = queue.enqueue_job_in(&mut transaction, hourly(1)).unwrap();
-        let first = inserted(first);
+        let mut open = test.begins("");
+        let first = inserted(queue.enqueue_job_in(&mut open, hourly(1)).unwrap());
         // The key is free again when the transaction commits, but the window is open.
-        transaction.sql("DELETE FROM redrive.unique_keys");
-        let end: fn(Transaction<'_>) -> _ = match commits {
-            true => |it| it.commit(),
-            false => |it| it.rollback(),
-        };
-        let second = enqueue_behind(&test, transaction, end, hourly(2));
+        open.sql("DELETE FROM redrive.unique_keys");
+        let second = enqueue_behind(&test, open, commits, hourly(2));
         match commits {
             true => {
                 assert_eq!(second, Enqueued::Existing(first));
