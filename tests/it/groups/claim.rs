@@ -65,20 +65,18 @@ fn the_primary_key_decides_between_two_claims_of_a_group() {
     for commits in [true, false] {
         let (test, queue) = with_policy(CONTINUE);
         // A job with a lower id becomes visible only after the first claim.
-        let mut late = test.client();
-        let mut late = late.transaction().unwrap();
+        let mut late = test.begins("");
         let lower = queue.enqueue_job_in(&mut late, order("a", 1)).unwrap().id();
         let higher = enqueue(&queue, "a", 2);
-        let mut first = test.client();
-        let mut first = first.transaction().unwrap();
+        let mut first = test.begins("");
         assert_eq!(claim(&mut first, 10, &mut Place::default()), [higher.get()]);
-        late.commit().unwrap();
+        late.sql("COMMIT");
         let other = enqueue(&queue, "b", 1);
         let mut client = test.client();
         let second = || claim(&mut client, 10, &mut Place::default());
         let second = held_up(&test, second, || match commits {
-            true => first.commit().unwrap(),
-            false => first.rollback().unwrap(),
+            true => first.sql("COMMIT"),
+            false => first.sql("ROLLBACK"),
         });
         let expected = [lower.get(), other.get()];
         assert_eq!(second, expected[usize::from(commits)..]);
@@ -104,15 +102,14 @@ fn a_locked_head_is_not_replaced_by_the_second_job() {
 #[test]
 fn an_open_transaction_with_an_enqueue_blocks_no_group() {
     let (test, queue) = with_policy(CONTINUE);
-    let mut caller = test.client();
-    let mut caller = caller.transaction().unwrap();
+    let mut caller = test.begins("");
     queue.enqueue_job_in(&mut caller, order("a", 1)).unwrap();
     let second = enqueue(&queue, "a", 2);
     let finished = kept::<Finished>();
     let worker = finishing(&queue, finished);
     drained(&queue);
     assert_eq!(finished.of("a"), [2], "job {second}");
-    caller.commit().unwrap();
+    caller.sql("COMMIT");
     all_end(&test, &queue, worker, finished, &[2, 1]);
 }
 

@@ -91,15 +91,14 @@ fn a_stricter_policy_counts_the_jobs_that_already_run() {
 #[test]
 fn a_job_that_a_transaction_adds_after_the_end_of_the_policy_still_runs() {
     let (test, queue) = with_policy(CONTINUE);
-    let mut late = test.client();
-    let mut late = late.transaction().unwrap();
+    let mut late = test.begins("");
     queue.enqueue_job_in(&mut late, order("a", 1)).unwrap();
     queue.set_group_policy(GroupPolicy::None, &maria()).unwrap();
     let finished = kept::<Finished>();
     let worker = finishing(&queue, finished);
     enqueue(&queue, "a", 2);
     drained(&queue);
-    late.commit().unwrap();
+    late.sql("COMMIT");
     all_end(&test, &queue, worker, finished, &[2, 1]);
 }
 

@@ -133,8 +133,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
     // The second job becomes a letter again, because the first letter is still open.
     queue.redrives(&only(ids[1]));
     let delayed = put(&queue, order("a", 3).delay(HOUR));
-    let mut session = test.client();
-    let mut diverting = session.transaction().unwrap();
+    let mut diverting = test.begins("");
     let divert = "SELECT redrive.divert('orders', ARRAY['a'], 10)";
     assert_eq!(scalar(&mut diverting, divert), 1);
     thread::scope(|scope| {
@@ -143,7 +142,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
         wait_until("the cancel to end or to wait", SOON, || {
             cancel.is_finished() || is_waiting(&mut observer, "row")
         });
-        diverting.commit().unwrap();
+        diverting.sql("COMMIT");
         assert_eq!(cancel.join().unwrap(), Cancelled::Dead);
     });
 

@@ -21,8 +21,7 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     let worker = at_the_gate(&queue, &gate, &tally);
     gate.wait_for(3);
     // Three callers: the library, SQL, and a prepared transaction that its program forgot.
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
+    let mut transaction = test.begins("");
     let found = queue.enqueue_job_in(&mut transaction, new_order(4).unique("a"));
     assert_eq!(found.unwrap(), Enqueued::Existing(ids[0]));
     let call = "SELECT redrive.enqueue('orders', 'order', '{}', unique_key => $1)";
@@ -34,7 +33,7 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     // The keys are free now, also for the open transaction.
     let again = queue.enqueue_job_in(&mut transaction, new_order(4).unique("a"));
     assert!(matches!(again, Ok(Enqueued::New(_))), "{again:?}");
-    transaction.commit().unwrap();
+    transaction.sql("COMMIT");
     test.sql("ROLLBACK PREPARED 'forgotten'");
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.lost, counts.released), (4, 0, 0));
@@ -86,8 +85,7 @@ fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
 fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_holds() {
     let (test, queue) = TestDatabase::with_orders();
     let keyed = || new_order(100).unique("K");
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
+    let mut transaction = test.begins("");
     queue.enqueue_job_in(&mut transaction, keyed()).unwrap();
     queue.enqueue_job(new_order(1).max_attempts(1)).unwrap();
     let handler = move |job: &Job<Order>, _: &mut Transaction<'_>| match job.payload().number {
@@ -96,7 +94,7 @@ fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_
     };
     let worker = worker(&queue).handle(handler).started();
     counted(&worker, "the interruption", |counts| counts.released > 0);
-    transaction.rollback().unwrap();
+    transaction.sql("ROLLBACK");
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead, counts.retried), (2, 0, 0));
 }
@@ -108,8 +106,7 @@ fn an_open_transaction_with_the_key_of_a_letter_keeps_back_only_that_letter() {
         put(&queue, new_order(number).unique(number.to_string()));
     }
     work_off(&queue, |_: &Job<Order>| Err(Failure::reject("no")));
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
+    let mut transaction = test.begins("");
     let taken = new_order(4).unique("2");
     queue.enqueue_job_in(&mut transaction, taken).unwrap();
     let redrive = || {
@@ -117,7 +114,7 @@ fn an_open_transaction_with_the_key_of_a_letter_keeps_back_only_that_letter() {
         (redriven.redriven.len(), redriven.skipped.len())
     };
     assert_eq!(redrive(), (2, 1));
-    transaction.rollback().unwrap();
+    transaction.sql("ROLLBACK");
     assert_eq!(redrive(), (1, 0));
 }
 
@@ -132,15 +129,13 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
     queue.redrives(&LetterFilter::new());
     let worker = at_the_gate(&queue, &gate, &tally);
     gate.wait_for(2);
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
-    transaction
-        .sql("SELECT redrive.capture('kafka', '0/1', 'orders', 'order', '{\"number\":2}'); \
+    let mut transaction =
+        test.begins("SELECT redrive.capture('kafka', '0/1', 'orders', 'order', '{\"number\":2}'); \
              SELECT redrive.capture_many('[{\"source\": \"kafka\", \"position\": \"0/2\", \"queue\": \"orders\", \
                  \"kind\": \"order\", \"payload\": {\"number\":2}}]')");
     gate.open();
     done(&worker, 2);
-    transaction.commit().unwrap();
+    transaction.sql("COMMIT");
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.lost, counts.released), (2, 0, 0));
     assert_eq!(in_state(&queue, LetterState::Recovered), 2);

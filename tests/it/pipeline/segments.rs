@@ -146,8 +146,7 @@ fn with_a_backlog_in_every_segment_the_current_one_grows() {
 #[test]
 fn an_uncommitted_enqueue_keeps_its_segment() {
     let (test, queue) = TestDatabase::with_orders();
-    let mut late = test.client();
-    let mut tx = late.transaction().unwrap();
+    let mut tx = test.begins("");
     let id = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
     // Meanwhile the segments rotate as far as possible.
     let tally = Tally::new();
@@ -162,7 +161,7 @@ fn an_uncommitted_enqueue_keeps_its_segment() {
         }
     }
     stop(worker);
-    tx.commit().unwrap();
+    tx.sql("COMMIT");
     // It was not truncated away.
     live_job(&queue, id);
     finish(&queue, counting(&queue, 2, &tally));

@@ -72,8 +72,7 @@ fn a_running_job_is_never_changed() {
 fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
     let (test, queue) = TestDatabase::with_orders();
     let id = put(&queue, new_order(1).unique("a"));
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
+    let mut transaction = test.begins("");
     let changed = new_order(2).unique("a").replace(Replace::Payload);
     let changed = queue.enqueue_job_in(&mut transaction, &changed).unwrap();
     assert_eq!(changed, Enqueued::Replaced(id));
@@ -85,7 +84,7 @@ fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
     });
     let others = [new_order(8), new_order(9).unique("b")].map(|job| put(&queue, job));
     done(&worker, 2);
-    transaction.commit().unwrap();
+    transaction.sql("COMMIT");
     done(&worker, 3);
     stop(worker);
     assert_eq!(tally.order(), [others[0], others[1], id]);
