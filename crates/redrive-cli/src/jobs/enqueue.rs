@@ -4,7 +4,7 @@ mod transaction;
 mod file;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use clap::ArgGroup;
 use redrive::limits::MAX_PAYLOAD_BYTES;
@@ -12,7 +12,6 @@ use redrive::{Enqueued, NewJob, Replace};
 
 use crate::ndjson::{self, without_mark};
 use crate::prelude::*;
-use file::{EnqueuedFile, JobFile};
 
 /// Enqueue a job, or a file of jobs in one transaction
 ///
@@ -164,55 +163,6 @@ impl Enqueue {
             .with(self.unique_window, NewJob::unique_window);
         let headers = self.headers.iter();
         headers.fold(job, |job, (name, value)| job.header(name, value))
-    }
-
-    fn enqueue_file(&self, path: &Path, cx: &mut Context<'_>) -> Result<Ending> {
-        // Reports an invalid kind before line 1 is read.
-        NewJob::raw(&self.kind, "null").map(drop)?;
-        let queue = cx.queue(&self.queue)?;
-        queue.database().check_schema()?;
-        let start = self.start(|| queue.database().admin().now())?;
-        let begin = Instant::now();
-        let file = JobFile {
-            path,
-            kind: &self.kind,
-            skips_bad_lines: self.skip_bad_lines,
-        };
-        let with_options = |job| {
-            // A time does not wait for the lines before it.
-            let passed = self.at.map(|_| begin.elapsed()).unwrap_or_default();
-            self.with_options(job, start.saturating_sub(passed))
-        };
-        let enqueued = file.enqueue(&queue, with_options, cx)?;
-        self.report(&enqueued, begin.elapsed(), cx)?;
-        Ok(Ending::of(enqueued.bad_lines == 0))
-    }
-
-    fn report(&self, enqueued: &EnqueuedFile, took: Duration, cx: &mut Context<'_>) -> Result<()> {
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "an approximate rate is enough"
-        )]
-        let rate = (enqueued.jobs as f64 / took.as_secs_f64().max(0.001)) as u64;
-        cx.print(
-            &json!({
-                "queue": self.queue, "kind": self.kind, "jobs": enqueued.jobs,
-                "bad_lines": enqueued.bad_lines, "duration_ms": took.json(), "jobs_per_second": rate,
-            }),
-            format!(
-                "enqueued {} in {}, {} per second",
-                counted(enqueued.jobs, "job"),
-                short(took),
-                grouped(rate)
-            ),
-        )?;
-        if enqueued.bad_lines > 0 {
-            let skipped = counted(enqueued.bad_lines, "bad line");
-            cx.say(format!("skipped {skipped}"));
-        }
-        Ok(())
     }
 }
 

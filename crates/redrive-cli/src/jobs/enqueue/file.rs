@@ -1,10 +1,12 @@
 //! A file of payloads, one per line.
 
 use std::path::Path;
+use std::time::Instant;
 
+use redrive::NewJob;
 use redrive::limits::MAX_PAYLOAD_BYTES;
-use redrive::{NewJob, Queue};
 
+use super::Enqueue;
 use super::transaction::FileTransaction;
 use crate::ndjson::{BadLine, Lines, shown};
 use crate::prelude::*;
@@ -13,81 +15,104 @@ use crate::terminal::Progress;
 /// The most jobs, and about the most bytes, sent in one statement.
 const MAX_CHUNK: (usize, u64) = (10_000, 8 * 1024 * 1024);
 
-/// A file of payloads of one kind.
-pub(super) struct JobFile<'a> {
-    pub(super) path: &'a Path,
-    pub(super) kind: &'a str,
-    /// Whether bad lines are reported and skipped. Otherwise the first one rejects the file.
-    pub(super) skips_bad_lines: bool,
-}
-
-/// How many lines were enqueued or skipped.
-#[derive(Debug, Default)]
-pub(super) struct EnqueuedFile {
-    pub(super) jobs: u64,
-    pub(super) bad_lines: u64,
-}
-
-impl JobFile<'_> {
-    /// Enqueues the jobs in one transaction.
-    pub(super) fn enqueue(
-        &self,
-        queue: &Queue,
-        with_options: impl Fn(NewJob) -> NewJob,
-        cx: &mut Context<'_>,
-    ) -> Result<EnqueuedFile> {
-        let mut lines = Lines::of(self.path, MAX_PAYLOAD_BYTES)?;
-        let size = self.size();
+impl Enqueue {
+    /// Enqueues the jobs of a file in one transaction.
+    pub(super) fn enqueue_file(&self, path: &Path, cx: &mut Context<'_>) -> Result<Ending> {
+        // Reports an invalid kind before line 1 is read.
+        NewJob::raw(&self.kind, "null").map(drop)?;
+        let queue = cx.queue(&self.queue)?;
+        queue.database().check_schema()?;
+        let start = self.start(|| queue.database().admin().now())?;
+        let begin = Instant::now();
+        let mut lines = Lines::of(path, MAX_PAYLOAD_BYTES)?;
+        let size = size(path);
         let progress = match size {
             Some(size) => Progress::of_bytes("enqueuing", size),
             None => Progress::unknown("enqueuing"),
         };
-        let transaction = FileTransaction::begin(cx.connect_options()?, queue, cx.bulk_timeout())?;
-        let mut enqueued = EnqueuedFile::default();
+        let transaction = FileTransaction::begin(cx.connect_options()?, &queue, cx.bulk_timeout())?;
+        let (mut enqueued, mut bad_lines) = (0, 0);
         let mut reject = |bad: BadLine| {
-            if !self.skips_bad_lines {
-                return Err(self.rejected(&bad));
+            if !self.skip_bad_lines {
+                return Err(rejected(path, &bad));
             }
-            enqueued.bad_lines += 1;
+            bad_lines += 1;
             progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
             Ok(())
         };
         while let Some(jobs) = lines.next_chunk(MAX_CHUNK, |text| self.job(text), &mut reject)? {
-            let jobs = jobs.into_iter().map(&with_options).collect();
-            enqueued.jobs += transaction.enqueue(jobs)?;
+            // A time does not wait for the lines before it.
+            let passed = self.at.map(|_| begin.elapsed()).unwrap_or_default();
+            let delay = start.saturating_sub(passed);
+            let jobs = jobs.into_iter().map(|job| self.with_options(job, delay));
+            enqueued += transaction.enqueue(jobs.collect())?;
             progress.at(lines.bytes());
-            progress.show(counted(enqueued.jobs, "job"));
+            progress.show(counted(enqueued, "job"));
         }
         // A program that writes it anew has cut it.
         if size.is_some_and(|size| lines.bytes() < size) {
             return Err(Error::new(format!(
                 "{} became shorter while it was read; nothing was enqueued",
-                shown(self.path)
+                shown(path)
             )));
         }
         transaction.commit()?;
-        Ok(enqueued)
-    }
-
-    /// The size of a regular file, whose end is known. A file with the name of stdin is not read.
-    fn size(&self) -> Option<u64> {
-        let is_named = self.path != Path::new("-");
-        let file = self.path.metadata().ok();
-        let file = file.filter(|file| is_named && file.is_file());
-        file.map(|file| file.len())
+        drop(progress);
+        self.report(enqueued, bad_lines, begin, cx)
     }
 
     fn job(&self, text: &str) -> Result<NewJob, String> {
-        NewJob::raw(self.kind, text).map_err(|error| Error::from(error).one_line())
+        NewJob::raw(&self.kind, text).map_err(|error| Error::from(error).one_line())
     }
 
-    fn rejected(&self, bad: &BadLine) -> Error {
-        Error::new(format!(
-            "line {} of {} is bad, nothing was enqueued: {}; use --skip-bad-lines to enqueue the \
-             other lines",
-            bad.number,
-            shown(self.path),
-            bad.error
-        ))
+    fn report(
+        &self,
+        jobs: u64,
+        bad_lines: u64,
+        begin: Instant,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let took = begin.elapsed();
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an approximate rate is enough"
+        )]
+        let rate = (jobs as f64 / took.as_secs_f64().max(0.001)) as u64;
+        cx.print(
+            &json!({
+                "queue": self.queue, "kind": self.kind, "jobs": jobs, "bad_lines": bad_lines,
+                "duration_ms": took.json(), "jobs_per_second": rate,
+            }),
+            format!(
+                "enqueued {} in {}, {} per second",
+                counted(jobs, "job"),
+                short(took),
+                grouped(rate)
+            ),
+        )?;
+        if bad_lines > 0 {
+            cx.say(format!("skipped {}", counted(bad_lines, "bad line")));
+        }
+        Ok(Ending::of(bad_lines == 0))
     }
+}
+
+/// The size of a regular file, whose end is known. A file with the name of stdin is not read.
+fn size(path: &Path) -> Option<u64> {
+    let is_named = path != Path::new("-");
+    let file = path.metadata().ok();
+    let file = file.filter(|file| is_named && file.is_file());
+    file.map(|file| file.len())
+}
+
+fn rejected(path: &Path, bad: &BadLine) -> Error {
+    Error::new(format!(
+        "line {} of {} is bad, nothing was enqueued: {}; use --skip-bad-lines to enqueue the \
+         other lines",
+        bad.number,
+        shown(path),
+        bad.error
+    ))
 }
