@@ -163,13 +163,13 @@ impl Deliver {
 
     /// The sink, and the shell if the sink is a command.
     fn sink(&self, cx: &Context<'_>) -> Result<(SharedSink, Option<Arc<Shell>>)> {
-        if let Some((shell, deadline)) = Shell::given(self.exec.as_deref(), self.deadline)? {
+        if let Some(shell) = Shell::given(self.exec.as_deref(), self.deadline)? {
             let running = Arc::clone(&shell);
             let stdout = match cx.global.json {
                 true => Stdout::Null,
                 false => Stdout::Inherit,
             };
-            let send = move |letter: &Letter| running.run_letter(letter, stdout, deadline);
+            let send = move |letter: &Letter| running.run_letter(letter, stdout);
             return Ok((Arc::new(send), Some(shell)));
         }
         let (sinks, name) = (&cx.registry.sinks, self.sink.as_deref().unwrap_or_default());

@@ -42,10 +42,10 @@ pub(crate) struct GivenEdit {
 impl PayloadEdit {
     /// The edit; `None` if there is none.
     pub(crate) fn read(&self) -> Result<Option<GivenEdit>> {
-        if let Some((shell, deadline)) = Shell::given(self.exec.as_deref(), self.deadline)? {
+        if let Some(shell) = Shell::given(self.exec.as_deref(), self.deadline)? {
             let running = Arc::clone(&shell);
             let edit = Edit::transform(move |payload| {
-                let edited = running.transform(payload, deadline);
+                let edited = running.transform(payload);
                 edited.map_err(|failure| failure.message().to_owned())
             });
             let shell = Some(shell);

@@ -38,10 +38,10 @@ impl ValidatorArgs {
     ) -> Result<(Validators, StopSignal, Option<Interrupt>)> {
         let shell = Shell::given(self.exec.as_deref(), self.deadline)?;
         let validators = match (&shell, &self.schema) {
-            (Some((shell, deadline)), _) => {
-                let (shell, deadline) = (Arc::clone(shell), *deadline);
+            (Some(shell), _) => {
+                let shell = Arc::clone(shell);
                 Validators::new().any(move |letter: &Letter| {
-                    let checked = shell.run_letter(letter, Stdout::Null, deadline);
+                    let checked = shell.run_letter(letter, Stdout::Null);
                     checked.map_err(|failure| failure.message().to_owned())
                 })
             }
@@ -55,9 +55,7 @@ impl ValidatorArgs {
         };
         // Before the interrupt: a signal that ends a command also stops the validation.
         let stop = StopSignal::listen()?;
-        let interrupt = shell
-            .map(|(shell, _)| Interrupt::of_commands(&shell))
-            .transpose()?;
+        let interrupt = shell.as_ref().map(Interrupt::of_commands).transpose()?;
         Ok((validators, stop, interrupt))
     }
 }

@@ -38,6 +38,8 @@ const HOST_PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Shell {
     command: String,
+    /// The time limit of a command for a letter or a payload. The worker has that of a job.
+    deadline: Duration,
     /// The time between SIGTERM and SIGKILL.
     term_grace: Duration,
     /// How long a command may wait until the host lets it start.
@@ -72,6 +74,7 @@ impl Shell {
             deadline.map_or(MAX_TERM_GRACE, |deadline| MAX_TERM_GRACE.min(deadline / 4));
         Shell {
             command: command.to_owned(),
+            deadline: deadline.unwrap_or(DEADLINE),
             term_grace,
             start_wait: deadline.map_or(MAX_START_WAIT, |deadline| {
                 MAX_START_WAIT.min(deadline / START_SHARE)
@@ -82,11 +85,11 @@ impl Shell {
         }
     }
 
-    /// The shell of `--exec` and the time limit of its command, which `--deadline` sets; `None`: there is none.
+    /// The shell of `--exec`, with the time limit of `--deadline`; `None`: there is none.
     pub(crate) fn given(
         exec: Option<&str>,
         deadline: Option<Duration>,
-    ) -> crate::error::Result<Option<(Arc<Shell>, Duration)>> {
+    ) -> crate::error::Result<Option<Arc<Shell>>> {
         let Some(command) = exec else {
             return match deadline {
                 Some(_) => Err(Error::new(
@@ -95,10 +98,9 @@ impl Shell {
                 None => Ok(None),
             };
         };
-        let deadline = deadline.unwrap_or(DEADLINE);
-        let shell = Arc::new(Shell::new(command, Some(deadline)));
+        let shell = Arc::new(Shell::new(command, deadline.or(Some(DEADLINE))));
         shell.check().map_err(Error::new)?;
-        Ok(Some((shell, deadline)))
+        Ok(Some(shell))
     }
 
     /// Checks that the host can run the command, and that its first word is a program or a word of the
@@ -156,12 +158,7 @@ impl Shell {
     }
 
     /// Runs the command for a letter, which fails when it exceeds the deadline.
-    pub(crate) fn run_letter(
-        &self,
-        letter: &Letter,
-        stdout: Stdout,
-        deadline: Duration,
-    ) -> Result<(), Failure> {
+    pub(crate) fn run_letter(&self, letter: &Letter, stdout: Stdout) -> Result<(), Failure> {
         let begin = Instant::now();
         self.run(&Task {
             subject: format!("queue={} letter={}", letter.queue, letter.id),
@@ -172,7 +169,7 @@ impl Shell {
                 payload.map(line_of).unwrap_or_default()
             }),
             stdout,
-            is_cancelled: &|| begin.elapsed() > deadline,
+            is_cancelled: &|| begin.elapsed() > self.deadline,
             on_kill: &|| self.stopped(),
             on_refusal: |why| Failure::retry(why).class("host"),
         })
@@ -180,14 +177,14 @@ impl Shell {
     }
 
     /// Runs the command with a payload on stdin and returns its stdout.
-    pub(crate) fn transform(&self, payload: &str, deadline: Duration) -> Result<String, Failure> {
+    pub(crate) fn transform(&self, payload: &str) -> Result<String, Failure> {
         let begin = Instant::now();
         let output = self.run(&Task {
             subject: "edit".to_owned(),
             environment: Vec::new(),
             input: format!("{payload}\n").into_bytes(),
             stdout: Stdout::Keep,
-            is_cancelled: &|| begin.elapsed() > deadline,
+            is_cancelled: &|| begin.elapsed() > self.deadline,
             on_kill: &|| self.stopped(),
             on_refusal: |why| Failure::retry(why).class("host"),
         })?;
@@ -417,9 +414,8 @@ mod tests {
     #[test]
     fn a_process_that_ignores_a_signal_does_not_outlive_its_shell() {
         let command = r#"sh -c 'trap "" TERM; echo pid=$$ >&2; sleep 30'; true"#;
-        let deadline = Duration::from_millis(400);
-        let shell = Shell::new(command, Some(deadline));
-        let killed = shell.transform("{}", deadline).expect_err("killed");
+        let shell = Shell::new(command, Some(Duration::from_millis(400)));
+        let killed = shell.transform("{}").expect_err("killed");
         let killed = format!("{killed:?}");
         assert!(killed.contains("deadline"), "{killed}");
         let (_, pid) = killed.split_once("pid=").expect(&killed);
@@ -444,7 +440,7 @@ mod tests {
         assert!(format!("{failure:?}").contains("Snooze"), "{failure:?}");
         assert!(begin.elapsed() < Duration::from_secs(10));
         // No other one starts.
-        let later = shell.transform("{}", Duration::MAX).expect_err("a signal");
+        let later = shell.transform("{}").expect_err("a signal");
         assert_eq!(later.message(), "a signal stopped the command");
     }
 }
