@@ -108,19 +108,16 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
         Text "PATTERNS" => redaction.patterns.join(" "),
         Text "VALUES" => values(redaction),
     });
-    let json = |(id, redaction): &(RedactionId, Redaction)| redaction_json(*id, redaction);
-    cx.list("there are no redactions", &redactions, json, &table)
+    cx.list(
+        "there are no redactions",
+        &redactions,
+        |(id, redaction)| redaction_json(*id, redaction),
+        &table,
+    )
 }
 
-fn redaction_json(id: RedactionId, redaction: &Redaction) -> serde_json::Value {
-    json!({
-        "id": id.get(),
-        "queue": redaction.queue,
-        "kind": redaction.kind,
-        "paths": redaction.paths,
-        "patterns": redaction.patterns,
-        "keep_types": redaction.keep_types,
-    })
+fn redaction_json(id: RedactionId, redaction: &Redaction) -> impl Serialize {
+    object!(redaction => id = id.get(), queue, kind, paths, patterns, keep_types)
 }
 
 impl AddRedaction {

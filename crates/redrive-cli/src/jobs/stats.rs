@@ -29,17 +29,14 @@ impl Stats {
             let none = format!("queue `{}` is empty and has no worker", one_line(queue));
             return none_in(Some(queue), none, cx);
         }
+        let table = jobs(&stats, &breakers);
+        cx.items(&stats, |queue| queue_json(queue, &breakers), &table)?;
         if cx.global.json {
-            for queue in &stats {
-                json_line(cx.out, &queue_json(queue, &breakers))?;
-            }
             return Ok(Ending::Done);
         }
         if stats.is_empty() {
             writeln!(cx.out, "All queues are empty.")?;
-            return Ok(Ending::Done);
         }
-        jobs(&stats, &breakers).write(cx.out)?;
         let kinds = stats
             .iter()
             .flat_map(|queue| queue.kinds.iter().map(move |kind| (queue, kind)));

@@ -64,15 +64,11 @@ impl ShowRun {
     }
 }
 
-fn letter_json(run: RunId, letter: &RunLetter) -> serde_json::Value {
-    json!({
-        "run": run.get(),
-        "place": letter.place,
-        "id": letter.letter.get(),
-        "state": letter.state.map(LetterState::as_str),
-        "outcome": letter.outcome.as_str(),
-        "reason": skip_reason(letter.outcome),
-    })
+fn letter_json(run: RunId, letter: &RunLetter) -> impl Serialize {
+    object!(letter =>
+        run = run.json(), place, id = letter.letter.json(), state, outcome = letter.outcome.as_str(),
+        reason = skip_reason(letter.outcome),
+    )
 }
 
 /// Shows a run and what it waits for.
