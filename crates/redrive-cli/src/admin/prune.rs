@@ -143,7 +143,7 @@ fn show_due(
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
     let json = |due: &RetentionDue| {
-        let mut line = rule_json(&due.rule);
+        let mut line = json!(rule_json(&due.rule));
         line["action"] = "prune".into();
         line["dry_run"] = true.into();
         line["letters"] = due.letters.into();

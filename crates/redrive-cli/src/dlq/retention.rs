@@ -81,13 +81,8 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
     cx.list(&none, &rules, rule_json, &table)
 }
 
-pub(crate) fn rule_json(rule: &Rule) -> serde_json::Value {
-    json!({
-        "queue": rule.queue,
-        "state": rule.state.as_str(),
-        "keep_ms": rule.keep.as_millis(),
-        "then": rule.action.as_str(),
-    })
+pub(crate) fn rule_json(rule: &Rule) -> impl Serialize {
+    object!(rule => queue, state, keep_ms = rule.keep.json(), then = rule.action.as_str())
 }
 
 impl SetRule {

@@ -1,4 +1,4 @@
-//! `redrive job cancel`, `priority`, `set` and `run-now`.
+//! `redrive job cancel`, `priority` and `run-now`.
 
 use std::ops::ControlFlow;
 
