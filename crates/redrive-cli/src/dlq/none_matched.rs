@@ -45,20 +45,16 @@ pub(super) fn none_matched(
     }
 }
 
-/// Such as `no open or quarantined letter matches`.
-pub(super) fn no_letter(states: &[LetterState]) -> String {
-    format!("no {} letter matches", words(states))
-}
-
-/// Says so of a command that changes letters in these states.
+/// Says that no open letter matches, or whichever states the command takes.
 pub(super) fn none_of(
     takes: &[LetterState],
-    selection: &Bulk,
+    selection: &Selection,
     filter: &LetterFilter,
     way: Option<&str>,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    none_matched(&no_letter(takes), selection.queue(), filter, takes, way, cx)
+    let what = format!("no {} letter matches", words(takes));
+    none_matched(&what, selection.queue(), filter, takes, way, cx)
 }
 
 /// Says that nothing matches, or that there is no such queue.

@@ -5,7 +5,7 @@ use std::io::Write;
 use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
 
-use super::none_matched::{no_letter, none_matched};
+use super::none_matched::none_of;
 use super::validators::ValidatorArgs;
 use crate::bulk::{error_json, print_errors};
 use crate::not_done::NotDone;
@@ -72,8 +72,7 @@ impl Validate {
         let states = open.named_states().unwrap_or_default();
         let checked = validation.passed + validation.failed + validation.unchecked;
         if checked == 0 {
-            let queue = self.selection.queue();
-            return none_matched(&no_letter(&states), queue, &open, &states, None, cx);
+            return none_of(&states, &self.selection, &open, None, cx);
         }
         let left = self.selection.left(checked);
         let unseen = NotDone::letters(&unseen, &states, &open, left, &db);
