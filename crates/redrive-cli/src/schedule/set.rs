@@ -1,6 +1,6 @@
 //! `redrive schedule set`: creates or replaces a schedule.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::ArgGroup;
 use redrive::NewJob;
@@ -122,11 +122,6 @@ impl RhythmArgs {
             None => schedule,
         })
     }
-
-    /// A tick in the zone of the cron line.
-    pub(super) fn zoned(&self, tick: SystemTime) -> String {
-        zoned(tick, self.zone.as_deref())
-    }
 }
 
 impl SetArgs {
@@ -143,7 +138,7 @@ impl SetArgs {
         if !cx.global.json {
             writeln!(cx.out, "The next ticks:")?;
             for tick in &ticks {
-                writeln!(cx.out, "  {}", rhythm.zoned(*tick))?;
+                writeln!(cx.out, "  {}", zoned(*tick, rhythm.zone.as_deref()))?;
             }
         }
         let result = match self.dry_run {
