@@ -27,6 +27,10 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.count_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
+    -- Whatever the caller turned off: a plan that must use it anyway costs so much that a sort seems as cheap as a hash.
+    SET enable_seqscan = on
+    SET enable_hashjoin = on
+    SET enable_mergejoin = on
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM became) THEN
@@ -34,24 +38,29 @@ BEGIN
     END IF;
     INSERT INTO redrive.letter_deltas
         (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
-    SELECT c.group_id, date_trunc('hour', c.died_at, 'UTC'), max(c.died_at), sum(c.deaths),
-           coalesce(sum(c.sign) FILTER (WHERE c.state = 'open'), 0),
-           coalesce(sum(c.sign) FILTER (WHERE c.state = 'redriving'), 0),
-           coalesce(sum(c.sign) FILTER (WHERE c.state = 'recovered'), 0),
-           coalesce(sum(c.sign) FILTER (WHERE c.state = 'discarded'), 0),
-           coalesce(sum(c.sign) FILTER (WHERE c.state = 'quarantined'), 0)
-    FROM was
-    -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
-    -- be strict: the planner would turn it into an inner join with nested loops.
-    FULL JOIN became ON became.id = was.id
+    SELECT c.group_id, c.hour, max(c.died_at), sum(c.deaths),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'open'), 0),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'redriving'), 0),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'recovered'), 0),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'discarded'), 0),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'quarantined'), 0)
+    FROM (
+        SELECT was.group_id AS old_group, was.state AS old_state, became.group_id, became.state,
+               date_trunc('hour', d.died_at, 'UTC') AS hour, max(d.died_at) AS died_at,
+               sum(became.deaths - was.deaths) AS deaths, count(*) AS letters
+        FROM was
+        -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
+        -- be strict: the planner would turn it into an inner join with nested loops.
+        FULL JOIN became ON became.id = was.id
+        CROSS JOIN LATERAL (SELECT CASE WHEN became.deaths > was.deaths THEN became.died_at END AS died_at) d
+        WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
+            OR was.group_id IS DISTINCT FROM became.group_id
+        GROUP BY 1, 2, 3, 4, 5
+    ) g
     CROSS JOIN LATERAL (VALUES
-        (was.group_id, NULL::timestamptz, 0, was.state, -1),
-        (became.group_id,
-         CASE WHEN became.deaths > was.deaths THEN became.died_at END,
-         became.deaths - was.deaths, became.state, 1)
-    ) AS c (group_id, died_at, deaths, state, sign)
-    WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
-        OR was.group_id IS DISTINCT FROM became.group_id
+        (g.old_group, NULL::timestamptz, NULL::timestamptz, 0, g.old_state, -g.letters),
+        (g.group_id, g.hour, g.died_at, g.deaths, g.state, g.letters)
+    ) AS c (group_id, hour, died_at, deaths, state, letters)
     GROUP BY 1, 2;
     RETURN NULL;
 END

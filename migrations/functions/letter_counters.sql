@@ -48,6 +48,10 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.tally_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
+    -- See count_changed_letters.
+    SET enable_seqscan = on
+    SET enable_hashjoin = on
+    SET enable_mergejoin = on
 AS $$
 DECLARE
     mirrored double precision[];
