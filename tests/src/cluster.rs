@@ -28,7 +28,7 @@ impl Cluster {
         let asked = "SELECT setting FROM pg_config WHERE name = 'BINDIR'";
         let server = Server::new(Path::new(&shared.ask::<String>(asked, &[])));
         let settings = format!("{setting}\nshared_buffers = '16MB'\n");
-        server.initialize(&[], &settings).expect("create a server");
+        server.initialize(&settings).expect("create a server");
         Cluster(server)
     }
 

@@ -60,7 +60,7 @@ impl Cluster {
         let settings = format!("{SETTINGS}{}", durability.settings());
         let start = || {
             let server = Server::below(&place, binaries.folder());
-            server.initialize(&[], &settings)?;
+            server.initialize(&settings)?;
             server.try_start().map_err(|error| {
                 let log = fs::read_to_string(server.log()).unwrap_or_default();
                 format!("{error}\nThe end of its log:\n{}", tail(&log, LOG_LINES))

@@ -20,7 +20,7 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use uuid::Uuid;
@@ -33,7 +33,7 @@ use crate::history::{HandlerEvent, HistoryLine};
 
 use attempts::Attempt;
 use job_history::{JobHistory, LeaseSpan};
-use requests::{Call, Calls};
+use requests::Calls;
 pub(crate) use rule::Rule;
 
 /// How long a commit may take until others see it, in microseconds.
@@ -84,26 +84,8 @@ pub(crate) struct Terms {
     /// In microseconds.
     pub(crate) lease: i64,
     pub(crate) server_starts: Vec<i64>,
-    /// Acknowledged work of these times may be lost, because a lagging standby was promoted.
-    pub(crate) lossy_windows: Vec<(i64, i64)>,
     /// Whether no fault was injected and no deadline passed on a slow machine, so that neither excuses anything.
     pub(crate) is_calm: bool,
-}
-
-impl Terms {
-    /// Whether what a call did may be lost. It may have been committed long before its answer arrived.
-    fn may_be_lost(&self, call: &Call<'_>) -> bool {
-        let until = call.answer().map_or(i64::MAX, |(at, _)| at);
-        let mut windows = self.lossy_windows.iter();
-        windows.any(|(from, to)| call.at <= *to && *from <= until)
-    }
-
-    /// Whether the claim of an attempt that began at this time may be lost.
-    fn claim_may_be_lost(&self, at: i64) -> bool {
-        self.lossy_windows
-            .iter()
-            .any(|(from, to)| (*from..=to + 2 * self.lease).contains(&at))
-    }
 }
 
 /// A broken rule.
@@ -170,7 +152,7 @@ impl<'a> Run<'a> {
         &self.jobs[&attempt.begin.job]
     }
 
-    /// Returns the lease of an attempt. `None`: it has none, or a failover lost its claim.
+    /// Returns the lease of an attempt, unless it has none.
     fn lease_of(&self, attempt: &Attempt<'_>) -> Option<&LeaseSpan> {
         Some(&self.job_of(attempt).leases[attempt.lease?])
     }
@@ -251,38 +233,18 @@ fn check_jobs<'a>(
     for changes in records.trace.chunk_by(|one, other| one.job == other.job) {
         let job = changes[0].job;
         let skipped = handlers.partition_point(|event| event.job < job);
-        attempts::check_unknown_jobs(&handlers[..skipped], terms, findings);
+        attempts::check_unknown_jobs(&handlers[..skipped], findings);
         handlers = &handlers[skipped..];
         let (own, rest) = handlers.split_at(handlers.partition_point(|event| event.job == job));
         handlers = rest;
-        let (lost, own) = without_lost(own, &changes[0], terms);
-        attempts::check_unknown_jobs(lost, terms, findings);
         let history = replay::replay(changes, terms, renewed, &grants, findings);
-        let tried = attempts::check(&history, &own, records, findings);
-        checkpoints::check(&history, &own, records, findings);
+        let tried = attempts::check(&history, own, records, findings);
+        checkpoints::check(&history, own, records, findings);
         jobs.insert(job, history);
         attempts.insert(job, tried);
     }
-    attempts::check_unknown_jobs(handlers, terms, findings);
+    attempts::check_unknown_jobs(handlers, findings);
     (jobs, attempts)
-}
-
-/// Splits the events of an id: those of a job that a promoted standby did not have, and those of the later job that
-/// got its id. A handler of the lost job may end long after its successor began.
-fn without_lost<'a>(
-    events: &'a [HandlerEvent],
-    first: &RowChange,
-    terms: &Terms,
-) -> (&'a [HandlerEvent], Vec<&'a HandlerEvent>) {
-    let split = match terms.lossy_windows.is_empty() {
-        true => 0,
-        false => events.partition_point(|event| event.at < first.began),
-    };
-    let (lost, own) = events.split_at(split);
-    let call = |event: &'a HandlerEvent| (&*event.process, event.call);
-    let calls: HashSet<(&str, u64)> = lost.iter().map(call).collect();
-    let own = own.iter().filter(|event| !calls.contains(&call(event)));
-    (lost, own.collect())
 }
 
 /// Collects the values of each key, in order.

@@ -23,7 +23,7 @@ use crate::interrupt;
 use crate::mutant::{Patch, SPEED_UP, edit};
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
 use crate::role::groups::{set_policies, set_rate_limits};
-use crate::server::{Disk, Server};
+use crate::server::Server;
 
 /// The lease of workers, unless a scenario needs a longer one.
 const LEASE: Duration = Duration::from_secs(3);
@@ -37,7 +37,6 @@ const POLL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) pooler: Pooler,
-    pub(crate) disk: Disk,
     pub(crate) seed: u64,
     pub(crate) lease: Duration,
     pub(crate) patches: Vec<Patch>,
@@ -46,11 +45,10 @@ pub(crate) struct Setup {
 }
 
 impl Default for Setup {
-    /// Without a pooler or a small disk, and without waiting for states. The events that are rare are frequent.
+    /// Without a pooler, and without waiting for states. The events that are rare are frequent.
     fn default() -> Setup {
         Setup {
             pooler: Pooler::Session,
-            disk: Disk::Plain,
             seed: 1,
             lease: LEASE,
             patches: SPEED_UP.to_vec(),
@@ -77,7 +75,7 @@ pub(crate) struct Environment {
 impl Environment {
     /// Starts a server with the schema and the trace, and no processes.
     pub(crate) fn start(programs: &Programs, setup: Setup) -> Environment {
-        let server = Server::start_new(&programs.postgres, setup.disk);
+        let server = Server::start_new(&programs.postgres);
         let db = redrive::connect(&server.url()).expect("connect to the new server");
         db.migrate().expect("migrate");
         db_trace::install(&mut server.client());

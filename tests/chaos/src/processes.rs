@@ -247,10 +247,6 @@ impl Processes {
         &self.all[at].proxy
     }
 
-    pub(crate) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
-        self.all.iter().map(|process| &process.proxy)
-    }
-
     /// Ends all network faults and continues stopped processes.
     pub(crate) fn heal(&self) {
         for at in 0..self.all.len() {

@@ -11,7 +11,6 @@ use crate::fault::Fault;
 use crate::processes::ProcessSpec;
 use crate::role::{JobMix, gateway};
 use crate::schedule::schedule;
-use crate::server::Disk;
 use crate::verdict::Verdict;
 
 const ENQUEUERS: u32 = 2;
@@ -40,10 +39,6 @@ impl Round<'_> {
         let begin = Instant::now();
         let setup = Setup {
             pooler: self.pooler,
-            disk: match self.faults.contains(&Fault::DiskFull) {
-                true => Disk::Small,
-                false => Disk::Plain,
-            },
             seed: self.seed,
             ..Setup::default()
         };

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum as _;
 use redrive::Pooler;
 
-use crate::Programs;
 use crate::mutant::{MUTANTS, Mutant};
 use crate::report;
 use crate::round::Round;
@@ -13,6 +12,7 @@ use crate::scenario::Scenario;
 use crate::schedule::ROUNDS;
 use crate::scheduler::Task;
 use crate::verdict::{Verdict, play, print_missing};
+use crate::{Programs, possible_faults};
 
 /// The length of the rounds of the deep suite.
 const ROUND: Duration = Duration::from_mins(1);
@@ -55,7 +55,7 @@ fn deep(programs: &Programs) -> Vec<Task<'_>> {
             programs,
             seed,
             length: ROUND,
-            faults: programs.possible_faults(),
+            faults: possible_faults(),
             rate: RATE,
             pooler: Pooler::Session,
         };

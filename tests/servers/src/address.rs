@@ -18,7 +18,7 @@ pub(crate) fn through(port: u16, url: &str) -> String {
 
 /// Returns a free port of this machine, below those that Linux gives to outgoing connections: one of these could take
 /// the port before the server does.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     std::iter::repeat_with(|| fastrand::u16(10_000..32_000))
         .find(is_free)

@@ -14,13 +14,6 @@ impl Frozen {
         let stop = |pid: &i32| signal(*pid, Signal::STOP);
         Frozen(processes.into_iter().inspect(stop).collect())
     }
-
-    /// Terminates the processes as soon as they continue, so that they process no pending input.
-    pub fn terminate(self) {
-        for pid in &self.0 {
-            signal(*pid, Signal::TERM);
-        }
-    }
 }
 
 impl Drop for Frozen {

@@ -18,9 +18,8 @@ mod server;
 mod pooler;
 
 pub use account::Account;
-pub use address::free_port;
 pub use frozen::Frozen;
 pub use pooler::PgBouncer;
 pub use proxy::{Edit, Mode, Proxy};
-pub use server::{Server, succeed};
+pub use server::Server;
 pub use wire::patched;

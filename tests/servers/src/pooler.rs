@@ -8,12 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::account::Account;
 use crate::address::{free_port, parts, through};
-use crate::frozen::signal;
 
 /// Names the program if it is not in `PATH`.
 const PROGRAM: &str = "PGBOUNCER";
@@ -24,10 +22,9 @@ const START: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub struct PgBouncer {
     child: Child,
-    folder: TempDir,
     url: String,
-    /// The settings that do not depend on the server.
-    settings: String,
+    /// Its settings and its log.
+    _folder: TempDir,
 }
 
 impl PgBouncer {
@@ -35,15 +32,18 @@ impl PgBouncer {
     pub fn before(url: &str, connections: u32, settings: &str) -> PgBouncer {
         let account = Account::for_servers();
         let (folder, port) = (account.folder_in(&env::temp_dir()), free_port());
+        let (_, place, _) = parts(url);
+        let (host, server_port) = place.split_once(':').expect("a host and a port");
         let settings = format!(
-            "[pgbouncer]\npool_mode = transaction\ndefault_pool_size = {connections}\n\
+            "[databases]\n* = host={host} port={server_port} user=postgres\n\
+             [pgbouncer]\npool_mode = transaction\ndefault_pool_size = {connections}\n\
              listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
              auth_type = any\nmax_client_conn = 500\nserver_login_retry = 0.1\n\
              logfile = {}\n{settings}",
             folder.path().join("log").display()
         );
         let file = folder.path().join("pgbouncer.ini");
-        write(&folder, url, &settings);
+        fs::write(&file, settings).expect("write the settings of PgBouncer");
         let program = env::var_os(PROGRAM).unwrap_or_else(|| "pgbouncer".into());
         let mut command = Command::new(program);
         command.arg("--quiet").arg(&file).current_dir("/");
@@ -60,9 +60,8 @@ impl PgBouncer {
         }
         PgBouncer {
             child,
-            folder,
             url: through(port, url),
-            settings,
+            _folder: folder,
         }
     }
 
@@ -70,20 +69,6 @@ impl PgBouncer {
     pub fn url(&self) -> &str {
         &self.url
     }
-
-    /// Redirects it to another server.
-    pub fn redirect(&self, url: &str) {
-        write(&self.folder, url, &self.settings);
-        signal(self.child.id().cast_signed(), Signal::HUP);
-    }
-}
-
-fn write(folder: &TempDir, url: &str, settings: &str) {
-    let (_, place, _) = parts(url);
-    let (host, port) = place.split_once(':').expect("a host and a port");
-    let databases = format!("[databases]\n* = host={host} port={port} user=postgres\n");
-    let file = folder.path().join("pgbouncer.ini");
-    fs::write(file, databases + settings).expect("write the settings of PgBouncer");
 }
 
 impl Drop for PgBouncer {

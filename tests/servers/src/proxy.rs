@@ -64,7 +64,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    server: Mutex<SocketAddr>,
+    server: SocketAddr,
     mode: Mutex<Mode>,
     /// How many answers it still has to drop.
     drops: AtomicUsize,
@@ -98,7 +98,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("open a proxy");
         let port = listener.local_addr().expect("the port of a proxy").port();
         let shared = Arc::new(Shared {
-            server: Mutex::new(address(url)),
+            server: address(url),
             mode: Mutex::new(Mode::Forward),
             drops: AtomicUsize::new(0),
             replies: AtomicI64::new(ENDLESS),
@@ -165,12 +165,6 @@ impl Proxy {
     /// Cuts each connection after this many more bytes of the server, even within a reply.
     pub fn cut_after(&self, bytes: u16) {
         self.shared.bytes.store(bytes.into(), Ordering::SeqCst);
-    }
-
-    /// Redirects new connections to the server of another URL, and closes the old ones.
-    pub fn redirect(&self, url: &str) {
-        *lock(&self.shared.server) = address(url);
-        self.cut();
     }
 
     /// Returns the number of open connections.
@@ -310,7 +304,7 @@ fn begin(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     if mode == Mode::Refuse {
         return Ok(());
     }
-    let server = TcpStream::connect(*lock(&shared.server))?;
+    let server = TcpStream::connect(shared.server)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let wire = Arc::new(Wire {

@@ -49,18 +49,13 @@ impl Server {
         }
     }
 
-    /// Creates the data, with more options of `initdb` and with settings.
-    pub fn initialize(&self, options: &[&str], settings: &str) -> Result<(), String> {
-        self.run("initdb", &[&INITDB, options].concat())?;
+    /// Creates the data, with these settings.
+    pub fn initialize(&self, settings: &str) -> Result<(), String> {
+        self.run("initdb", &INITDB)?;
         self.set("listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\n");
-        self.set_port();
+        self.set(&format!("port = {}\n", self.port));
         self.set(settings);
         Ok(())
-    }
-
-    /// Sets the port, after the data was copied from another server.
-    pub fn set_port(&self) {
-        self.set(&format!("port = {}\n", self.port));
     }
 
     /// Adds settings for the next start; the last value of a name applies.
@@ -103,13 +98,8 @@ impl Server {
     /// Freezes all processes, beginning with the postmaster, which would start others.
     pub fn freeze(&self) -> Frozen {
         let postmaster = self.postmaster();
-        let others = iter::once_with(|| self.processes()).flatten();
+        let others = iter::once_with(|| postmaster.map(children).unwrap_or_default()).flatten();
         Frozen::stop(postmaster.into_iter().chain(others))
-    }
-
-    /// Returns the processes of the server, without the postmaster.
-    pub fn processes(&self) -> Vec<i32> {
-        self.postmaster().map(children).unwrap_or_default()
     }
 
     /// Whether its postmaster runs.
@@ -154,7 +144,7 @@ impl Server {
     }
 
     /// Runs a program of the server on its data.
-    pub fn run(&self, program: &str, arguments: &[&str]) -> Result<(), String> {
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<(), String> {
         let mut command = Command::new(self.programs.join(program));
         command.arg("--pgdata").arg(self.data()).args(arguments);
         // Ctrl-C must not interrupt it.
@@ -179,7 +169,7 @@ impl Drop for Server {
 }
 
 /// Runs a command. Returns what it says if it fails.
-pub fn succeed(command: &mut Command) -> Result<(), String> {
+fn succeed(command: &mut Command) -> Result<(), String> {
     let output = command.output();
     let output = output.map_err(|error| format!("{command:?}: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);

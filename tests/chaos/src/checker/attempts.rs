@@ -19,14 +19,14 @@ const CANCELLED: &str = "cancelled by an operator";
 pub(super) struct Attempt<'a> {
     pub(super) begin: &'a HandlerEvent,
     pub(super) end: Option<&'a HandlerEvent>,
-    /// The index of its lease in the job's history. `None`: it has none, or a failover lost its claim.
+    /// The index of its lease in the job's history, if it has one.
     pub(super) lease: Option<usize>,
 }
 
 /// Checks the attempts at a job, and returns them.
 pub(super) fn check<'a>(
     job: &JobHistory,
-    events: &[&'a HandlerEvent],
+    events: &'a [HandlerEvent],
     records: &Records,
     findings: &mut Findings,
 ) -> Vec<Attempt<'a>> {
@@ -34,7 +34,7 @@ pub(super) fn check<'a>(
     let mut attempts = assignment::attempts(job, events);
     let by_lease = assignment::assign(job, &mut attempts, terms, findings);
     for attempt in &attempts {
-        check_begin(job, attempt, terms, findings);
+        check_begin(job, attempt, findings);
     }
     for (span, attempt) in job.leases.iter().zip(by_lease) {
         let attempt = attempt.map(|at| &attempts[at]);
@@ -48,12 +48,10 @@ pub(super) fn check<'a>(
 }
 
 /// Reports attempts at jobs that are not in the trace.
-pub(super) fn check_unknown_jobs(events: &[HandlerEvent], terms: &Terms, findings: &mut Findings) {
-    for event in events {
-        if event.phase == Phase::Begin && !terms.claim_may_be_lost(event.at) {
-            let text = format!("{} ran a job that never existed", event.process);
-            findings.add(Rule::NotInvented, event.job, event.at, text);
-        }
+pub(super) fn check_unknown_jobs(events: &[HandlerEvent], findings: &mut Findings) {
+    for event in events.iter().filter(|event| event.phase == Phase::Begin) {
+        let text = format!("{} ran a job that never existed", event.process);
+        findings.add(Rule::NotInvented, event.job, event.at, text);
     }
 }
 
@@ -78,22 +76,16 @@ fn check_delay(job: &JobHistory, span: &LeaseSpan, result: Option<Phase>, findin
 }
 
 /// Checks that an attempt begins under a claim, and before its worker returned the job.
-fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms, findings: &mut Findings) {
+fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, findings: &mut Findings) {
     let at = attempt.begin.at;
     let Some(span) = attempt.lease.map(|lease| &job.leases[lease]) else {
-        if !terms.claim_may_be_lost(at) {
-            let text = format!(
-                "{} ran attempt {} without a claim",
-                attempt.begin.process, attempt.begin.attempt
-            );
-            findings.add(Rule::Attempts, job.job, at, text);
-        }
-        return;
+        let text = format!(
+            "{} ran attempt {} without a claim",
+            attempt.begin.process, attempt.begin.attempt
+        );
+        return findings.add(Rule::Attempts, job.job, at, text);
     };
-    if at > span.to
-        && !terms.claim_may_be_lost(at)
-        && matches!(span.end, LeaseEnd::Charged { .. } | LeaseEnd::Refunded)
-    {
+    if at > span.to && matches!(span.end, LeaseEnd::Charged { .. } | LeaseEnd::Refunded) {
         let text = format!("it began {} µs after its worker returned it", at - span.to);
         findings.add(Rule::NoOverlap, job.job, at, text);
     }
@@ -275,7 +267,7 @@ fn check_overlaps(
 /// Checks that a transactional handler's writes and the end of its job were one transaction.
 fn check_effects(
     job: &JobHistory,
-    events: &[&HandlerEvent],
+    events: &[HandlerEvent],
     records: &Records,
     findings: &mut Findings,
 ) {
@@ -292,11 +284,7 @@ fn check_effects(
             findings.add(Rule::OneTransaction, job.job, 0, text);
         }
     }
-    // After a failover another job may have the same id.
-    let is_transactional = |event: &&HandlerEvent| {
-        event.is_transactional && !records.terms.claim_may_be_lost(event.at)
-    };
-    if events.iter().any(is_transactional) {
+    if events.iter().any(|event| event.is_transactional) {
         for (generation, _) in &job.done {
             if !records.effects.contains_key(&(job.job, *generation)) {
                 let text = format!("generation {generation} succeeded without an effect");

@@ -38,9 +38,7 @@ fn check_job(job: &JobHistory, attempts: &[Attempt<'_>], terms: &Terms, findings
         let mut earlier = attempts[..at].iter();
         let previous = earlier.rfind(|earlier| earlier.begin.generation == generation);
         let has_failed = previous.is_some_and(|previous| has_failed(job, previous, terms));
-        if let Some(why) = must_run_alone(span, has_failed)
-            && !terms.claim_may_be_lost(attempt.begin.at)
-        {
+        if let Some(why) = must_run_alone(span, has_failed) {
             let text = format!("{why}, but it ran in a batch of {} jobs", batch.jobs);
             findings.add(Rule::Batch, job.job, attempt.begin.at, text);
         }

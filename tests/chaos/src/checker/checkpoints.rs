@@ -7,7 +7,7 @@ use crate::history::{HandlerEvent, Phase};
 
 pub(super) fn check(
     job: &JobHistory,
-    events: &[&HandlerEvent],
+    events: &[HandlerEvent],
     records: &Records,
     findings: &mut Findings,
 ) {
@@ -21,12 +21,8 @@ pub(super) fn check(
                 && *event.process == *span.process
                 && event.at >= span.from
         };
-        let own = || events.iter().copied().filter(is_own);
+        let own = || events.iter().filter(is_own);
         let writes = || written.iter().filter(is_own);
-        // A promoted standby may have lost a checkpoint with the rest of the attempt.
-        if own().any(|event| records.terms.claim_may_be_lost(event.at)) {
-            continue;
-        }
         // An attempt begins with the checkpoint of its claim. A later lease of the same attempt may be at the same
         // process.
         let claimed = span.checkpoint;

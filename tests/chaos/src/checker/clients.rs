@@ -171,14 +171,8 @@ fn check_enqueue(call: &Call<'_>, run: &Run<'_>, by_key: &ByKey<'_>, findings: &
                         findings.add(Rule::Honest, job.job, at, text);
                     }
                 } else if run.jobs.get(id).is_none_or(|job| job.key != Some(*key)) {
-                    match run.terms.may_be_lost(call) {
-                        true => findings.count("acknowledged jobs lost in a failover"),
-                        false => {
-                            let text =
-                                format!("{process} got it acknowledged, but it was never stored");
-                            findings.add(Rule::Honest, *id, at, text);
-                        }
-                    }
+                    let text = format!("{process} got it acknowledged, but it was never stored");
+                    findings.add(Rule::Honest, *id, at, text);
                 }
             }
         }
@@ -206,7 +200,7 @@ fn check_replaced(call: &Call<'_>, id: i64, at: i64, run: &Run<'_>, findings: &m
             is_own && *change == ClientChange::Altered
         })
     });
-    if !was_replaced && !run.terms.may_be_lost(call) {
+    if !was_replaced {
         let text = format!(
             "{} got it as replaced, but did not replace it",
             call.process
@@ -224,7 +218,7 @@ fn check_existing(id: i64, call: &Call<'_>, at: i64, run: &Run<'_>, findings: &m
         let mut keys = job.keys.iter();
         in_window || keys.any(|span| span.from.1 <= at && span.visible_to >= call.at)
     });
-    if !held && !run.terms.may_be_lost(call) {
+    if !held {
         let text = format!(
             "{} got it as the holder of the key, but it was not live",
             call.process
@@ -245,9 +239,7 @@ fn check_cancel(call: &Call<'_>, run: &Run<'_>, findings: &mut Findings) {
         let cancelled = leases.rfind(|span| span.from <= at && span.to >= call.at);
         let generation = cancelled.map(|span| span.generation);
         let is_later = |span: &&LeaseSpan| span.from > at && Some(span.generation) == generation;
-        if let Some(again) = job.leases.iter().find(is_later)
-            && !run.terms.claim_may_be_lost(at)
-        {
+        if let Some(again) = job.leases.iter().find(is_later) {
             let text = format!("{} cancelled it, but it was claimed again", call.process);
             findings.add(Rule::Cancelled, job.job, again.from, text);
         }

@@ -1,6 +1,6 @@
 //! Checks the starts in each window of a rate limit, by the handlers' own log.
 
-use crate::checker::{Findings, Records, Rule, Run, grouped};
+use crate::checker::{Findings, Rule, Run, grouped};
 use crate::db_trace::RateLimit;
 use crate::history::Phase;
 
@@ -22,7 +22,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
         }));
         for (group, mut starts) in buckets {
             starts.sort_unstable();
-            check_windows(limit, group, &starts, records, findings);
+            check_windows(limit, group, &starts, findings);
         }
     }
 }
@@ -33,7 +33,6 @@ fn check_windows(
     limit: &RateLimit,
     group: Option<&str>,
     starts: &[(i64, i64)],
-    records: &Records,
     findings: &mut Findings,
 ) {
     let (mut level, mut last) = (0.0_f64, None);
@@ -41,10 +40,6 @@ fn check_windows(
         let waited = last.map_or(0.0, |last| seconds(at - last));
         level = (level - waited * limit.per_second).max(0.0) + 1.0;
         last = Some(at);
-        // A promoted standby may not know of the latest tokens.
-        if records.terms.claim_may_be_lost(at) {
-            level = level.min(1.0);
-        }
         if level > limit.burst + LATE {
             let of_group = group.map_or_else(String::new, |group| format!("the group {group} of "));
             let text = format!(

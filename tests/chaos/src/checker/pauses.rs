@@ -20,10 +20,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     for attempt in run.attempts() {
         let (at, job) = (attempt.begin.at, run.job_of(attempt));
         let worker = run.lease_of(attempt).and_then(|span| span.worker);
-        // After a failover, a job of another queue may have the id, and a resume may be lost.
-        let Some(worker) = worker.filter(|_| !run.terms.claim_may_be_lost(at)) else {
-            continue;
-        };
+        let Some(worker) = worker else { continue };
         let is_known = pauses.iter().any(|pause| {
             let is_running = pause.committed < at && at < pause.until;
             let since = pause.committed + IN_FLIGHT;

@@ -103,7 +103,7 @@ impl<'a> Calls<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Checks that each id in the answers to an operation has an effect. A failover may lose it.
+    /// Checks that each id in the answers to an operation has an effect.
     pub(super) fn check_answers(
         &self,
         (operation, rule, what): (Operation, Rule, &str),
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
     ) {
         for (call, at, ids) in self.calls.answered(operation) {
             for id in ids {
-                if !has_effect(call, *id) && !self.terms.may_be_lost(call) {
+                if !has_effect(call, *id) {
                     findings.add(rule, *id, at, format!("{} {what}", call.process));
                 }
             }

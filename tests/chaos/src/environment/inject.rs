@@ -8,7 +8,6 @@ use redrive_servers::{Mode, Server};
 use rustix::process::Signal;
 
 use super::{Environment, POLL};
-use crate::clock;
 use crate::db_trace::ask;
 use crate::fault::Fault;
 use crate::role::Role;
@@ -73,8 +72,6 @@ impl Environment {
             }
             Fault::Lock => self.lock(duration, TABLES[target as usize % TABLES.len()]),
             Fault::Connections => self.take_connections(duration),
-            Fault::DiskFull => self.fill_disk(duration),
-            Fault::Promote => self.promote(duration),
             Fault::RestartAll => {
                 for role in [Role::Worker, Role::Enqueuer, Role::Operator] {
                     for process in self.processes.with_role(role) {
@@ -172,51 +169,5 @@ impl Environment {
             self.pass(duration);
             drop(takers);
         });
-    }
-
-    /// Fills the disk of the log, and writes to the log until no segment is left. The server then shuts down.
-    fn fill_disk(&mut self, duration: Duration) {
-        let write = "SELECT pg_logical_emit_message(false, 'chaos', repeat('x', 1000000))
-                     FROM generate_series(1, 32)";
-        let ballast = self.server.fill_disk().expect("fill the small disk");
-        self.supervise_until(4 * duration, |env| {
-            let client = Client::connect(&env.server.url(), NoTls);
-            client.is_ok_and(|mut client| client.batch_execute(write).is_err())
-        });
-        self.pass(duration);
-        drop(ballast);
-        self.pass(Duration::from_millis(500));
-        if !self.server.is_up() {
-            self.start_server();
-        }
-        // Wait for its recovery.
-        drop(self.server.client());
-    }
-
-    /// Fails over to a standby that lacks the last commits.
-    fn promote(&mut self, lag: Duration) {
-        let standby = self.server.standby();
-        self.pass(Duration::from_millis(800));
-        // Commits of the last second may still be in flight.
-        let from = clock::now() - 1_000_000;
-        let receiver = standby.freeze_receiver();
-        self.pass(lag);
-        self.server.crash();
-        let to = clock::now();
-        receiver.terminate();
-        standby.promote();
-        self.terms.lossy_windows.push((from, to));
-        // The standby was running before, so this is not a start that must grant a grace period.
-        self.server = standby;
-        let url = self.server.url();
-        match &self.bouncer {
-            Some(bouncer) => bouncer.redirect(&url),
-            None => self
-                .processes
-                .proxies()
-                .for_each(|proxy| proxy.redirect(&url)),
-        }
-        self.processes.record_fault("the standby was promoted");
-        drop(self.server.client());
     }
 }

@@ -11,18 +11,13 @@ fn is_same(one: &HandlerEvent, other: &HandlerEvent) -> bool {
 }
 
 /// Returns the attempts at a job, each with the latest lease that it may have.
-pub(super) fn attempts<'a>(job: &JobHistory, events: &[&'a HandlerEvent]) -> Vec<Attempt<'a>> {
-    let begins = events
-        .iter()
-        .copied()
-        .enumerate()
-        .filter(|(_, event)| event.phase == Phase::Begin);
+pub(super) fn attempts<'a>(job: &JobHistory, events: &'a [HandlerEvent]) -> Vec<Attempt<'a>> {
+    let events_at = events.iter().enumerate();
+    let begins = events_at.filter(|(_, event)| event.phase == Phase::Begin);
     begins
         .map(|(at, begin)| {
-            let later = events[at + 1..]
-                .iter()
-                .copied()
-                .filter(|event| is_same(event, begin));
+            let later = events[at + 1..].iter();
+            let later = later.filter(|event| is_same(event, begin));
             // Unless the next event begins another attempt, it ends this one.
             let end = later.take(1).find(|event| event.phase != Phase::Begin);
             let matches = |span: &LeaseSpan| {
@@ -59,9 +54,6 @@ pub(super) fn assign(
         if let Some(twin) = twin.filter(|_| !terms.is_calm) {
             by_lease[twin] = Some(earlier);
             attempts[earlier].lease = Some(twin);
-        } else if terms.claim_may_be_lost(begin) {
-            by_lease[lease] = Some(earlier);
-            attempts[at].lease = None;
         } else {
             let text = "it ran twice under one lease".to_owned();
             findings.add(Rule::NoOverlap, job.job, begin, text);
