@@ -57,21 +57,6 @@ fn the_size_of_payloads_limits_a_claim() {
 }
 
 #[test]
-fn a_locked_job_is_skipped() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = queue.enqueue_many(&Order::up_to(5)).unwrap();
-    let lock = format!("SELECT FROM redrive.jobs WHERE id = {} FOR UPDATE", ids[0]);
-    let mut locker = test.begins(&lock);
-    let tally = Tally::new();
-    let worker = worker(&queue).runs(tally.counting());
-    done(&worker, 4);
-    assert_eq!(tally.of(ids[0]), 0);
-    locker.sql("ROLLBACK");
-    finish(&queue, worker);
-    assert_eq!(tally.of(ids[0]), 1);
-}
-
-#[test]
 fn a_job_that_commits_late_is_found_below_the_mark() {
     let (_test, queue, mut client) = TestDatabase::with_session();
     let mut tx = client.transaction().unwrap();

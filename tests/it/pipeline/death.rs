@@ -69,26 +69,6 @@ fn an_exhausted_job_lists_each_of_its_attempts() {
 }
 
 #[test]
-fn a_panic_is_recorded_with_message_and_location() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue).runs(|job: &Job<Order>| {
-        let number = job.payload().number;
-        assert!(number != 1, "order {number} is cursed");
-        Ok(())
-    });
-    let id = put(&queue, new_order(1).max_attempts(2));
-    queue.enqueue(&Order { number: 2 }).unwrap();
-    let counts = finish(&queue, worker).stats;
-    assert_eq!((counts.retried, counts.dead), (1, 1));
-    assert_eq!(counts.done, 1, "the slot survives");
-    let letter = queue.letter(id);
-    assert_eq!(letter.cause, DeathCause::Exhausted);
-    assert_eq!(letter.error_class, "panic");
-    has(&letter.error_message, "order 1 is cursed");
-    has(&letter.error_message, "death.rs:");
-}
-
-#[test]
 fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
     #[derive(serde::Serialize)]
     struct Cursed {}

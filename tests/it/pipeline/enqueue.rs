@@ -3,26 +3,6 @@
 use redrive_tests::prelude::*;
 
 #[test]
-fn a_job_is_stored_with_its_options_or_the_defaults() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let job = live_job(&queue, queue.enqueue(&Order { number: 7 }).unwrap());
-    let named = (&*job.queue, &*job.kind, job.state);
-    assert_eq!(named, ("orders", "order", JobState::Ready));
-    assert_eq!((job.priority, job.attempts, job.max_attempts), (0, 0, 5));
-    assert_eq!((job.generation, job.crashes, job.history.len()), (0, 0, 0));
-    assert_eq!(job.payload.get(), r#"{"number":7}"#);
-    assert!(!queue.is_drained().unwrap());
-    let new = NewJob::raw("refund", r#"{"b": [1, null], "a": "é"}"#).unwrap();
-    let new = new.delay(HOUR).priority(-1000);
-    let job = live_job(&queue, put(&queue, new.max_attempts(1000)));
-    assert_eq!((&*job.kind, job.state), ("refund", JobState::Delayed));
-    assert_eq!((job.priority, job.max_attempts), (-1000, 1000));
-    assert_eq!(job.payload.get(), r#"{"b": [1, null], "a": "é"}"#);
-    let ahead = job.since.duration_since(job.enqueued_at).unwrap();
-    assert!((3599..=3601).contains(&ahead.as_secs()), "{ahead:?}");
-}
-
-#[test]
 fn ready_and_delayed_jobs_can_be_mixed() {
     let (test, queue) = TestDatabase::with_orders();
     // None, one statement, its limit, and COPY.

@@ -63,30 +63,6 @@ fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
 }
 
 #[test]
-fn a_late_success_does_not_recover_an_open_letter() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (tally, gate, open) = (Tally::new(), Gate::new(), Gate::new());
-    open.open();
-    let first = gated(&test, &tally, &open, REJECT);
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    finish(&queue, first);
-
-    // After a redrive A claims the job and loses its lease, and the job dies in B.
-    queue.redrives(&only(id));
-    let a = gated(&test, &tally, &gate, SUCCEED);
-    gate.wait_for(1);
-    expire_leases(&mut test.client());
-    let b = gated(&test, &tally, &open, REJECT);
-    drained(&queue);
-    gate.open();
-    lost(&a, 1);
-    stop(a);
-    stop(b);
-    let letter = queue.letter(id);
-    assert_eq!((letter.state, letter.generation), (LetterState::Open, 1));
-}
-
-#[test]
 fn an_expired_lease_does_not_block_the_settle_of_another() {
     // A has two leases and loses one: the verdicts of the other count.
     let (test, queue) = TestDatabase::with_orders();

@@ -142,28 +142,3 @@ fn with_a_backlog_in_every_segment_the_current_one_grows() {
         current(&mut client) != 7
     });
 }
-
-#[test]
-fn an_uncommitted_enqueue_keeps_its_segment() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut tx = test.begins("");
-    let id = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
-    // Meanwhile the segments rotate as far as possible.
-    let tally = Tally::new();
-    let busy = test.queue("busy");
-    let worker = counting(&busy, 2, &tally);
-    let mut client = test.client();
-    for _ in 0..6 {
-        busy.enqueue_many(&Order::up_to(300)).unwrap();
-        drained(&busy);
-        for _ in 0..6 {
-            step(&mut client);
-        }
-    }
-    stop(worker);
-    tx.sql("COMMIT");
-    // It was not truncated away.
-    live_job(&queue, id);
-    finish(&queue, counting(&queue, 2, &tally));
-    assert_eq!(tally.of(id), 1);
-}

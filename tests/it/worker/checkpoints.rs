@@ -73,17 +73,13 @@ fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     let headers = queue.letter(id).headers.expect("headers");
-    assert_eq!(json_of(headers.get()), json!({"redrive-checkpoint": "4"}));
+    assert_eq!(headers.get(), r#"{"redrive-checkpoint": "4"}"#);
 
     // A redriven job resumes.
     queue.redrives(&only(id));
     assert_eq!(finish(&queue, worker).stats.done, 1);
     let expected = [None, Some(1), Some(2), Some(3), Some(4)];
     assert!(found.try_iter().eq(expected));
-}
-
-fn json_of(text: &str) -> Value {
-    serde_json::from_str(text).unwrap()
 }
 
 #[test]
@@ -143,28 +139,4 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
     gate.open();
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.retried), (1, 0));
-}
-
-#[test]
-fn a_redaction_by_pattern_applies_to_the_checkpoint_of_a_letter() {
-    let (test, queue) = TestDatabase::with_orders();
-    test.sql("SELECT redrive.add_redaction(NULL, NULL, patterns => '{[0-9]}')");
-    let worker = worker(&queue).runs(|job: &Job<Order>| {
-        let saved = match job.payload().number {
-            1 => "card 4111".to_owned(),
-            // Each redacted digit is longer than before.
-            _ => "1".repeat(60_000),
-        };
-        job.checkpoint(&saved)?;
-        Err(Failure::reject("broken"))
-    });
-    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    assert_eq!(finish(&queue, worker).stats.dead, 2);
-    let stored = ids.iter().map(|id| {
-        let headers = queue.letter(*id).headers.expect("headers");
-        json_of(headers.get())["redrive-checkpoint"].clone()
-    });
-    let digits = "[redacted]".repeat(4);
-    let expected = [json!(format!("\"card {digits}\"")), json!("[redacted]")];
-    assert_eq!(stored.collect::<Vec<_>>(), expected);
 }

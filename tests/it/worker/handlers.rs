@@ -1,7 +1,6 @@
 //! The worker and its handlers, end to end.
 
 use redrive_tests::prelude::*;
-use serde_json::value::RawValue;
 
 #[test]
 fn a_handler_sees_the_details_of_its_job() {
@@ -21,25 +20,6 @@ fn a_handler_sees_the_details_of_its_job() {
     let enqueued_at = queue.letter(id).enqueued_at;
     let expected = [(1, false), (2, true)].map(|attempt| (id, attempt, enqueued_at));
     assert_eq!(seen.try_iter().collect::<Vec<_>>(), expected);
-}
-
-#[test]
-fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
-    // A number that no f64 can represent and serde_json would change.
-    const ODD: &str = "123456789012345678901234567890.10";
-    let (_test, queue) = TestDatabase::with_orders();
-    let (any, typed) = (kept::<Tally>(), Tally::new());
-    let builder = worker(&queue).handle(typed.counting());
-    let builder = builder.handle_any(move |job: &Job<Box<RawValue>>| {
-        assert_eq!((job.kind(), job.payload().get()), ("odd", ODD));
-        any.count(job.id());
-        Ok(())
-    });
-    let worker = builder.started();
-    let order = queue.enqueue(&Order { number: 1 }).unwrap();
-    let odd = put(&queue, NewJob::raw("odd", ODD).unwrap());
-    assert_eq!(finish(&queue, worker).stats.done, 2);
-    assert_eq!((typed.order(), any.order()), (vec![order], vec![odd]));
 }
 
 #[test]

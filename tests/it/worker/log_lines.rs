@@ -4,19 +4,6 @@ use log::Level;
 use redrive_tests::prelude::*;
 
 #[test]
-fn the_message_of_an_outage_that_opens_a_breaker_is_redacted() {
-    let (test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .breaker_threshold(1)
-        .redact(|text| text.replace("4111", "****"))
-        .runs(|_: &Job<Order>| Err(Failure::outage("card 4111")));
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    test.reaches("breakers", 1);
-    assert_eq!(test.count("breakers WHERE message = 'card ****'"), 1);
-    stop(worker);
-}
-
-#[test]
 fn attempts_are_logged_with_their_fields_and_with_messages_only_if_the_program_wants_it() {
     let logged = Logged::start(LevelFilter::Debug);
     for wanted in [false, true] {

@@ -60,56 +60,6 @@ fn jobs_enqueued_in_every_way_complete_with_their_effects() {
 }
 
 #[test]
-fn jobs_are_retried_dead_lettered_and_redriven() {
-    let shared = PooledDatabase::new();
-    let queue = shared.queue();
-    let db = queue.database();
-    let is_mended = kept::<AtomicBool>();
-    let handler = move |job: &Job<Order>| match job.attempt() {
-        _ if is_mended.load(Ordering::SeqCst) => Ok(()),
-        1 => Err(Failure::retry("not yet")),
-        _ => Err(Failure::reject("broken")),
-    };
-    let worker = worker(&queue).slots(2).runs(handler);
-    let ids = queue.enqueue_many(&Order::up_to(9)).unwrap();
-    died(&worker, 9);
-    assert_eq!(worker.stats().retried, 9);
-    is_mended.store(true, Ordering::SeqCst);
-
-    assert_eq!(db.redrives(&only(ids[0])).redriven, [ids[0]]);
-    let edit = Edit::merge(r#"{"number": 70}"#).unwrap();
-    assert_eq!(db.edits(&only(ids[1]), &edit).edited, [ids[1]]);
-    assert_eq!(db.discards(&only(ids[2])), [ids[2]]);
-    let sink = |letter: &Letter| match letter.id {
-        id if id == ids[3] => Ok(()),
-        _ => Err(Failure::retry("the broker is away")),
-    };
-    let two = LetterFilter::new().ids(ids[3..5].to_vec());
-    let sent = db.dlq().deliver(&two, &sink, &maria()).unwrap();
-    assert_eq!((sent.delivered, sent.failed.len()), (vec![ids[3]], 1));
-
-    // One run driven by the test, and one by the worker.
-    let options = RunOptions::new().rate(Rate::Unthrottled);
-    let some = LetterFilter::new().ids(ids[4..6].to_vec());
-    db.drives(&some, &options);
-    let runs = db.dlq().runs();
-    let made = runs.create(&of_orders(), &options, &maria());
-    let run = made.unwrap().expect("letters").id;
-    wait_until("a worker to drive the run to its end", SOON, || {
-        runs.get(run).unwrap().expect("the run").state == RunState::Finished
-    });
-    drained(&queue);
-    wait_until("all to recover", SOON, || {
-        letters_in(db, "orders", LetterState::Recovered) == 8
-    });
-    stop(worker);
-    assert_eq!(letters_in(db, "orders", LetterState::Discarded), 1);
-    assert_eq!(db.dlq().versions(ids[1]).unwrap().len(), 1);
-    shared.nothing_is_left();
-    no_drift(db);
-}
-
-#[test]
 fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();

@@ -1,40 +1,9 @@
-//! Operating through a pooler: checkpoints, schedules, commands, migrations, the exporter.
+//! Operating through a pooler: schedules, migrations, commands.
 
 use redrive_tests::prelude::*;
 
 use super::{CONNECTIONS, PooledDatabase, redrive, well};
-use crate::exporter::{PROGRAM as EXPORTER, up};
 use crate::worker::renewed_for;
-
-#[test]
-fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
-    let shared = PooledDatabase::new();
-    let queue = shared.queue();
-    let gate = kept::<Gate>();
-    let builder = lively(&queue).handle(|_: &Job<Finish>| Ok(()));
-    let worker = builder.runs(
-        move |job: &Job<Order>| match job.last_checkpoint::<i64>()? {
-            None => {
-                job.checkpoint(&1)?;
-                gate.pass();
-                job.checkpoint(&2)?;
-                Err(Failure::retry("not yet"))
-            }
-            Some(2) => Ok(job.then(NewJob::new(&Finish {})?)?),
-            Some(_) => Err(Failure::reject("an old checkpoint")),
-        },
-    );
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    gate.wait_for(1);
-    wait_until("a renewal to store the checkpoint", SOON, || {
-        let job = queue.database().admin().job(id).unwrap();
-        job.is_some_and(|job| job.headers.contains_key("redrive-checkpoint"))
-    });
-    gate.open();
-    done(&worker, 2);
-    assert_eq!(finish(&queue, worker).stats.dead, 0);
-    shared.nothing_is_left();
-}
 
 #[test]
 fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
@@ -88,15 +57,5 @@ fn the_command_line_works_through_a_pooler() {
     ours("dlq redrive orders --yes --no-wait --reason fixed");
     ours("work orders --exec cat --drain --slots 2");
     ours("audit");
-    shared.nothing_is_left();
-}
-
-#[test]
-fn the_exporter_detects_a_pooler() {
-    let shared = PooledDatabase::new();
-    letters(&shared.queue(), 2);
-    let exporter = Exporter::start(EXPORTER, shared.bouncer.url());
-    up(&exporter);
-    drop(exporter);
     shared.nothing_is_left();
 }

@@ -1,7 +1,6 @@
 //! The series that a reader publishes.
 
-use prometheus::Registry;
-use redrive::metrics::{MetricsCollector, Reader};
+use redrive::metrics::Reader;
 use redrive_tests::prelude::*;
 
 use super::{ENQUEUED, with_own_totals};
@@ -46,18 +45,4 @@ fn counters_continue_in_a_restored_database() {
     says(&reading, "totals_regressions_total", 1.0);
     count(&mut client, "orders", 49.0);
     reads(&read(&mut reader, &mut client), ENQUEUED, &["orders"], 52.0);
-}
-
-#[test]
-fn a_program_can_publish_the_metrics_in_its_registry() {
-    let test = TestDatabase::migrated();
-    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
-    let db = test.open();
-    let registry = Registry::new();
-    let register = || registry.register(Box::new(MetricsCollector::new(&db)));
-    register().unwrap();
-    register().expect_err("each series would be there twice");
-    let published = registry.gather();
-    let is_there = |name: &str| published.iter().any(|family| family.name() == name);
-    assert!(is_there("redrive_up") && is_there("redrive_queue_jobs"));
 }

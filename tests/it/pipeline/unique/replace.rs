@@ -137,14 +137,3 @@ fn a_new_payload_has_its_own_version_and_no_checkpoint_and_a_new_time_its_own_ex
         assert_eq!(replace("1", Replace::Both), "t 1 8");
     }
 }
-
-#[test]
-fn the_sql_function_replaces() {
-    let (test, mut client) = TestDatabase::with_client();
-    let enqueue =
-        "SELECT redrive.enqueue('orders', 'order', '{\"number\": 2}', unique_key => 'a', @)";
-    let mut call = |more: &str| -> i64 { client.ask(&enqueue.replace('@', more), &[]) };
-    let first = call("delay => '1 hour'");
-    assert_eq!(call("delay => '2 hours', replace => 'time'"), first);
-    assert_eq!(waiting(&test, JobId::new(first)), (2, Some(4)));
-}

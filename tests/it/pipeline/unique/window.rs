@@ -133,11 +133,14 @@ fn new_windows_delete_the_expired_ones() {
 }
 
 #[test]
-fn the_sql_function_opens_windows() {
+fn the_sql_function_replaces_and_opens_windows() {
     let (test, mut client) = TestDatabase::with_client();
     let enqueue = "SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'a', @)";
     let mut call = |more: &str| -> i64 { client.ask(&enqueue.replace('@', more), &[]) };
-    let first = call("unique_window => '1 hour'");
+    let first = call("unique_window => '1 hour', delay => '1 hour'");
+    assert_eq!(call("delay => '3 hours', replace => 'time'"), first);
+    let moved = "jobs_delayed WHERE run_at > clock_timestamp() + interval '2 hours'";
+    assert_eq!(test.count(moved), 1);
     test.open().cancels(JobId::new(first));
     for more in ["", ", replace => 'both'", ", until_started => true"] {
         let again = call(&format!("unique_window => '5 s'{more}"));

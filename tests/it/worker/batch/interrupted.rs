@@ -49,23 +49,6 @@ fn a_stop_that_does_not_wait_keeps_the_decisions_and_releases_the_other_jobs() {
 }
 
 #[test]
-fn a_batch_that_lost_its_lease_settles_nothing_and_runs_again() {
-    let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = at_the_gate(&queue, &gate);
-    queue.enqueue_many(&Order::up_to(3)).unwrap();
-    gate.wait_for(1);
-    let lost = expire_leases(&mut test.client());
-    assert_eq!(lost.len(), 3);
-    gate.open();
-    // The jobs return as suspects, so each runs alone.
-    counted(&worker, "the jobs to be lost, and then done", |counts| {
-        (counts.lost, counts.done) == (3, 3)
-    });
-    assert_eq!(finish(&queue, worker).stats.dead, 0);
-}
-
-#[test]
 fn an_operator_cancels_one_job_of_a_running_batch() {
     let (_test, queue) = TestDatabase::with_orders();
     let (gate, (send, seen)) = (kept::<Gate>(), mpsc::channel());
