@@ -1,6 +1,7 @@
 //! The operations of the library and of SQL, and the roles that may use them.
-
-mod settings;
+//!
+//! `reader` runs each command in its role, so no operation stands here that only an operator may use, or only whoever
+//! reads everything, and that is a command.
 
 use std::error::Error;
 
@@ -27,24 +28,6 @@ impl Stage {
     fn job(&self) -> JobId {
         let queue = Queue::new(&self.owner, "waiting").expect("a valid name");
         queue.enqueue(&Order { number: 1 }).expect("a job")
-    }
-
-    /// Makes an open letter and returns a filter for it.
-    fn letter(&self) -> LetterFilter {
-        only(letter(&self.owner))
-    }
-
-    fn group(&self) -> GroupId {
-        letter(&self.owner);
-        let groups = self.owner.groups(&GroupFilter::new());
-        groups.first().expect("a group").id
-    }
-
-    /// Creates a run.
-    fn run(&self) -> RunId {
-        let created = self.owner.dlq().runs();
-        let created = created.create(&self.letter(), &RunOptions::new(), &maria());
-        created.expect("a run").expect("a letter").id
     }
 
     fn sql(&mut self, statement: &str) -> Permitted {
@@ -108,14 +91,9 @@ const MAKERS: &[Profession] = &[Enqueuer, Profession::Operator];
 const CAPTURERS: &[Profession] = &[Capturer, Profession::Operator];
 const NOBODY: &[Profession] = &[];
 
-/// Returns every operation.
-pub(super) fn verbs() -> impl Iterator<Item = &'static Verb> {
-    VERBS.iter().chain(settings::VERBS)
-}
-
 // One entry per operation.
 #[rustfmt::skip]
-const VERBS: &[Verb] = &[
+pub(super) const VERBS: &[Verb] = &[
     // Jobs in.
     verb("enqueue a job", MAKERS, |on| { on.queue().enqueue(&Order { number: 1 })?; Ok(()) }),
     verb("enqueue a unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).unique("one"))?; Ok(()) }),
@@ -144,56 +122,18 @@ const VERBS: &[Verb] = &[
     verb("look for due schedules", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT payload FROM redrive.schedules")),
     verb("set a schedule", &[App, Profession::Operator], |on| on.sql(
         "SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')")),
-    verb("change a schedule", &[Profession::Operator], |on| {
-        let schedules = on.db.schedules();
-        schedules.pause("hourly", &maria())?;
-        schedules.trigger("hourly", &maria())?;
-        schedules.remove("hourly", &maria())?;
-        Ok(())
-    }),
-    verb("list the schedules", &[Profession::Operator, Reader], |on| {
-        on.db.schedules().list()?;
-        on.db.schedules().history("none", 1)?;
-        Ok(())
-    }),
     verb("take a lease away", &[Worker], |on| on.sql("DELETE FROM redrive.leases WHERE lease_id = gen_random_uuid()")),
     verb("renew a worker", &[Worker], |on| on.sql("UPDATE redrive.workers SET expires_at = now() WHERE false")),
     verb("ask whether a queue is drained", BOTH, |on| { on.queue().is_drained()?; Ok(()) }),
 
     // Waiting and running jobs.
-    verb("show a job", VIEWERS, |on| { on.db.admin().job(on.job())?; Ok(()) }),
     verb("cancel a job", BOTH, |on| { on.db.admin().jobs().cancel(on.job(), &maria())?; Ok(()) }),
-    verb("list live jobs", VIEWERS, |on| { on.db.admin().jobs().list(&JobFilter::new())?; Ok(()) }),
-    verb("cancel jobs", &[Profession::Operator], |on| {
-        let this = JobFilter::new().ids([on.job()]);
-        on.db.admin().jobs().change(&this, JobChange::Cancel, &maria())?;
-        Ok(())
-    }),
-    verb("edit jobs", &[Profession::Operator], |on| {
-        let this = JobFilter::new().ids([on.job()]);
-        on.db.admin().jobs().edit(&this, &Edit::set("{}")?, &maria())?;
-        Ok(())
-    }),
     verb("list the names of queues", READERS, |on| { on.db.admin().queue_names("orders", 5)?; Ok(()) }),
     verb("count jobs and letters", READERS, |on| { on.db.admin().stats(None)?; Ok(()) }),
 
     // Letters.
-    verb("list letters", VIEWERS, |on| { on.db.dlq().list(&of_orders())?; Ok(()) }),
-    verb("count letters", VIEWERS, |on| { on.db.dlq().count(&of_orders())?; Ok(()) }),
-    verb("count letters by a value", VIEWERS, |on| {
-        on.db.dlq().count_by(&of_orders(), &"payload.number".parse::<LetterProperty>()?)?;
-        Ok(())
-    }),
-    verb("show a letter", VIEWERS, |on| { on.db.dlq().get(letter(&on.owner))?; Ok(()) }),
-    verb("validate letters", VIEWERS, |on| { on.db.dlq().validate(&on.letter(), &Validators::new())?; Ok(()) }),
-    verb("preview a redrive", VIEWERS, |on| { on.db.dlq().preview_redrive(&on.letter(), &RedriveOptions::new())?; Ok(()) }),
-    verb("redrive letters", &[Profession::Operator], |on| { on.db.dlq().redrive(&on.letter(), &maria())?; Ok(()) }),
     verb("redrive from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.redrive('{"ids": [1]}', reason => 'a test')"#)),
-    verb("discard letters", &[Profession::Operator], |on| { on.db.dlq().discard(&on.letter(), &maria())?; Ok(()) }),
     verb("discard from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT redrive.discard('{"ids": [1]}', reason => 'a test')"#)),
-    verb("reopen letters", &[Profession::Operator], |on| { on.db.dlq().reopen(&LetterFilter::new().audit(1), &maria())?; Ok(()) }),
-    verb("count letters to prune", READERS, |on| { on.db.dlq().count_prunable(DAY)?; Ok(()) }),
-    verb("prune letters", &[Profession::Operator], |on| { on.db.dlq().prune(DAY, &maria())?; Ok(()) }),
     verb("capture a failure", CAPTURERS, |on| { letter_by(on)?; Ok(()) }),
     verb("capture many failures", CAPTURERS, |on| {
         let all = [ForeignFailure::new("a", "1", "orders", "order", "{"), ForeignFailure::new("a", "2", "orders", "order", "{}")];
@@ -208,21 +148,26 @@ const VERBS: &[Verb] = &[
     }),
     verb("read archived bytes", VIEWERS, |on| { on.db.dlq().archived_bytes(JobId::new(1))?; Ok(()) }),
     verb("read captured bytes", READERS, |on| { on.db.dlq().captured_bytes(JobId::new(1))?; Ok(()) }),
-    verb("edit letters", &[Profession::Operator], |on| { on.db.dlq().edit(&on.letter(), &merge(), &maria())?; Ok(()) }),
-    verb("preview an edit", VIEWERS, |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),
-    verb("restore a version", &[Profession::Operator], |on| {
-        let id = letter(&on.owner);
-        on.owner.dlq().edit(&only(id), &merge(), &maria())?;
-        let go_on = |_: &Changed| ControlFlow::Continue(());
-        on.db.dlq().restore_versions_while(&only(id), None, &maria(), go_on)?;
+
+    // Settings.
+    verb("set the policy of job groups", &[App, Profession::Operator], |on| {
+        let queue = Queue::new(&on.db, "grouped")?;
+        queue.set_group_policy(GroupPolicy::Ordered(GroupDeath::Hold), &maria())?;
+        queue.set_group_policy(GroupPolicy::None, &maria())?;
         Ok(())
     }),
-    verb("read the versions of a letter", READERS, |on| { on.db.dlq().versions(letter(&on.owner))?; Ok(()) }),
-    verb("deliver letters", &[Profession::Operator], |on| {
-        let sink = |_: &Letter| Ok(());
-        on.db.dlq().deliver(&on.letter(), &sink, &maria())?;
+    verb("sync schedules", &[App, Profession::Operator], |on| {
+        let nightly = Schedule::every("nightly", DAY)?.job("orders", new_order(1));
+        on.db.schedules().sync(&[nightly], &maria())?;
         Ok(())
     }),
+    verb("set a policy by hand", &[Profession::Operator], |on| on.sql("UPDATE redrive.schedules SET policy = policy")),
+    verb("apply retention", BOTH, |on| { on.db.dlq().retention().apply(&maria())?; Ok(()) }),
+    verb("erase from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT * FROM redrive.erase('{"payload": "$.tenant == -1"}')"#)),
+    verb("erase from the audit by hand", NOBODY, |on| on.sql("SELECT redrive.erase_from_audit('$.a == 1')")),
+    verb("protect a queue", NOBODY, |on| on.sql("SELECT redrive.set_protection('others', 1)")),
+    verb("read why a queue is paused", READERS, |on| on.sql("SELECT reason FROM redrive.paused_queues")),
+    verb("pause a queue by hand", &[Profession::Operator], |on| on.sql("UPDATE redrive.queue_pauses SET ends_at = ends_at")),
 
     // The command line.
     verb("type `redrive dlq`", READERS, |on| typed(on, &["dlq"])),
@@ -234,6 +179,8 @@ const VERBS: &[Verb] = &[
     verb("read a payload of the view", VIEWERS, |on| on.sql("SELECT payload FROM redrive.live_jobs LIMIT 1")),
     verb("read the message of a letter", VIEWERS, |on| on.sql("SELECT error_message FROM redrive.letters LIMIT 1")),
     verb("read the title of a group", READERS, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
+    verb("read the audit", VIEWERS, |on| on.sql("SELECT reason FROM redrive.audit LIMIT 1")),
+    verb("read the archive", VIEWERS, |on| on.sql("SELECT * FROM redrive.archived_letters LIMIT 1")),
     verb("read what failed", READERS, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
     verb("insert a failed event", &[Capturer, Profession::Operator], |on| on.sql(
         "INSERT INTO redrive.dlq_events (event_type, payload, error_reason) VALUES ('a', '{}', 'b')")),
@@ -264,10 +211,6 @@ const VERBS: &[Verb] = &[
     verb("take the guard of the audit away", NOBODY, |on| on.sql("ALTER TABLE redrive.audit DISABLE TRIGGER append_only")),
     verb("grant a profession", NOBODY, |on| on.sql("SELECT redrive.grant_role(current_user::text, 'operator')")),
 ];
-
-fn merge() -> Edit {
-    Edit::merge(r#"{"currency": "EUR"}"#).expect("a merge patch")
-}
 
 fn letter_by(on: &Stage) -> Permitted {
     let position = Uuid::new_v4().to_string();
