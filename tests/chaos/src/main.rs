@@ -46,7 +46,6 @@ use redrive::Pooler;
 
 use crate::fault::Fault;
 use crate::round::Round;
-use crate::scheduler::Task;
 
 /// Injects faults and checks what redrive did.
 #[derive(Debug, Parser)]
@@ -162,20 +161,16 @@ fn run(options: &RunOptions) -> bool {
     let rate = options
         .jobs
         .map_or(suite::RATE, |jobs| (jobs / seconds).max(1));
-    let task = |seed: u64| {
-        let round = Round {
-            programs: &options.programs,
-            seed,
-            length,
-            faults: faults.clone(),
-            rate,
-            pooler: match options.pooler {
-                true => Pooler::Transaction,
-                false => Pooler::Session,
-            },
-        };
-        Task::light(format!("seed {seed}"), move || round.run())
+    let first = Round {
+        programs: &options.programs,
+        seed: options.seed,
+        length,
+        faults,
+        rate,
+        pooler: match options.pooler {
+            true => Pooler::Transaction,
+            false => Pooler::Session,
+        },
     };
-    let seeds = options.seed..options.seed + rounds;
-    verdict::play(|| seeds.clone().map(task).collect(), 1)
+    suite::run_rounds(&first, rounds)
 }

@@ -27,18 +27,39 @@ const PARALLEL: usize = 2;
 pub(crate) fn run_smoke(programs: &Programs, seed: u64) -> bool {
     let scenarios = smoke(seed);
     println!("seed {seed} chose {scenarios:?}");
-    play(|| tasks(programs, &scenarios, &[]), PARALLEL)
+    play(&tasks(programs, &scenarios, &[]), PARALLEL)
 }
 
 /// Runs rounds, all scenarios and all mutants.
 pub(crate) fn run_deep(programs: &Programs) -> bool {
-    play(|| deep(programs), PARALLEL)
+    let first = Round {
+        programs,
+        seed: 1,
+        length: ROUND,
+        faults: possible_faults(),
+        rate: RATE,
+        pooler: Pooler::Session,
+    };
+    // Each round keeps two cores busy.
+    let rounds = run_rounds(&first, ROUNDS);
+    let others = tasks(programs, Scenario::value_variants(), MUTANTS);
+    play(&others, PARALLEL) && rounds
+}
+
+/// Runs this many rounds, one by one, each with the next seed.
+pub(crate) fn run_rounds(first: &Round<'_>, count: u64) -> bool {
+    let rounds = (first.seed..first.seed + count).map(|seed| Round {
+        seed,
+        ..first.clone()
+    });
+    let rounds = rounds.map(|round| Task::new(format!("seed {}", round.seed), move || round.run()));
+    play(&rounds.collect::<Vec<_>>(), 1)
 }
 
 /// Runs the scenarios and mutants with these names. Returns whether no mutant survived and no rule was broken.
 pub(crate) fn run_mutants(programs: &Programs, names: &[String]) -> bool {
     let (scenarios, mutants) = named(names);
-    play(|| tasks(programs, &scenarios, &mutants), PARALLEL)
+    play(&tasks(programs, &scenarios, &mutants), PARALLEL)
 }
 
 /// Chooses the scenarios of the gate.
@@ -46,23 +67,6 @@ fn smoke(seed: u64) -> Vec<Scenario> {
     let mut random = fastrand::Rng::with_seed(seed);
     let all = Scenario::value_variants().iter().copied();
     random.choose_multiple(all, SMOKE)
-}
-
-/// Returns all plays. A round keeps two cores busy.
-fn deep(programs: &Programs) -> Vec<Task<'_>> {
-    let rounds = (1..=ROUNDS).map(|seed| {
-        let round = Round {
-            programs,
-            seed,
-            length: ROUND,
-            faults: possible_faults(),
-            rate: RATE,
-            pooler: Pooler::Session,
-        };
-        Task::heavy(format!("seed {seed}"), move || round.run())
-    });
-    let scenarios = Scenario::value_variants();
-    rounds.chain(tasks(programs, scenarios, MUTANTS)).collect()
 }
 
 /// Returns the scenarios and mutants with these names, and the scenarios of these mutants; without names, all.
@@ -83,10 +87,10 @@ fn named(names: &[String]) -> (Vec<Scenario>, Vec<Mutant>) {
 fn tasks<'a>(programs: &'a Programs, scenarios: &[Scenario], mutants: &[Mutant]) -> Vec<Task<'a>> {
     let scenarios = scenarios
         .iter()
-        .map(|&scenario| Task::light(format!("{scenario:?}"), move || check(programs, scenario)));
+        .map(|&scenario| Task::new(format!("{scenario:?}"), move || check(programs, scenario)));
     let mutants = mutants
         .iter()
-        .map(|&mutant| Task::light(mutant.name, move || find(programs, &mutant)));
+        .map(|&mutant| Task::new(mutant.name, move || find(programs, &mutant)));
     scenarios.chain(mutants).collect()
 }
 

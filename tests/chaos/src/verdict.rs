@@ -58,40 +58,38 @@ pub(crate) fn print_missing(missing: &[String]) {
 
 /// Plays everything, this much at a time, and what was inconclusive once more, alone.
 /// Returns whether nothing was broken and something held.
-pub(crate) fn play<'a>(tasks: impl Fn() -> Vec<Task<'a>>, parallel: usize) -> bool {
+pub(crate) fn play(tasks: &[Task<'_>], parallel: usize) -> bool {
     let begin = Instant::now();
-    let planned = tasks().len();
-    let mut verdicts = run_all(tasks(), parallel);
-    let inconclusive =
-        |task: &Task<'a>| verdicts.contains(&(task.name.clone(), Verdict::Inconclusive));
-    let again: Vec<_> = tasks().into_iter().filter(inconclusive).collect();
-    if !again.is_empty() {
-        let names: Vec<String> = again.iter().map(|task| task.name.clone()).collect();
-        println!("inconclusive, once more alone: {}", names.join(", "));
-        verdicts.retain(|(name, _)| !names.contains(name));
-        verdicts.extend(run_all(again, 1));
+    let all: Vec<&Task<'_>> = tasks.iter().collect();
+    let mut verdicts = run_all(&all, parallel);
+    let is_open = |one: &mut (_, Verdict)| one.1 == Verdict::Inconclusive;
+    let open = verdicts.extract_if(.., is_open);
+    let again: Vec<&Task<'_>> = open.map(|(task, _)| task).collect();
+    for task in &again {
+        println!("inconclusive, once more alone: {}", task.name);
     }
+    verdicts.extend(run_all(&again, 1));
     let named = |wanted: Verdict| {
-        let names = verdicts.iter().filter(|(_, verdict)| *verdict == wanted);
-        names.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
-    };
-    let (broken, open) = (named(Verdict::Broken), named(Verdict::Inconclusive));
-    let list = |names: &[&str]| match names {
-        [] => "none".to_owned(),
-        names => names.join(", "),
+        let found = verdicts.iter().filter(|(_, verdict)| *verdict == wanted);
+        let names: Vec<&str> = found.map(|(task, _)| &*task.name).collect();
+        match &*names {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        }
     };
     println!(
-        "{} of {planned} plays in {:.0} s; broken: {}; INCONCLUSIVE: {}",
+        "{} of {} plays in {:.0} s; broken: {}; INCONCLUSIVE: {}",
         verdicts.len(),
+        tasks.len(),
         begin.elapsed().as_secs_f64(),
-        list(&broken),
-        list(&open),
+        named(Verdict::Broken),
+        named(Verdict::Inconclusive),
     );
-    is_green(&verdicts, planned)
+    is_green(&verdicts, tasks.len())
 }
 
 /// Whether all plays ran, no rule was broken, and at least one play showed something.
-fn is_green(verdicts: &[(String, Verdict)], planned: usize) -> bool {
+fn is_green<T>(verdicts: &[(T, Verdict)], planned: usize) -> bool {
     let has = |wanted: Verdict| verdicts.iter().any(|(_, verdict)| *verdict == wanted);
     verdicts.len() == planned && has(Verdict::Held) && !has(Verdict::Broken)
 }
@@ -114,7 +112,7 @@ mod tests {
             (&[], false),
         ];
         for (verdicts, green) in cases {
-            let verdicts: Vec<_> = verdicts.iter().map(|&one| (String::new(), one)).collect();
+            let verdicts: Vec<_> = verdicts.iter().map(|&one| ((), one)).collect();
             assert_eq!(is_green(&verdicts, 2), green, "{verdicts:?}");
         }
     }
@@ -124,18 +122,16 @@ mod tests {
         let plays = AtomicUsize::new(0);
         let plays = &plays;
         let tasks = |broken_at: usize| {
-            move || {
-                vec![Task::light("late", move || {
-                    match plays.fetch_add(1, Ordering::SeqCst) {
-                        0 => Verdict::Inconclusive,
-                        at if at == broken_at => Verdict::Broken,
-                        _ => Verdict::Held,
-                    }
-                })]
-            }
+            [Task::new("late", move || {
+                match plays.fetch_add(1, Ordering::SeqCst) {
+                    0 => Verdict::Inconclusive,
+                    at if at == broken_at => Verdict::Broken,
+                    _ => Verdict::Held,
+                }
+            })]
         };
-        assert!(play(tasks(7), 2));
+        assert!(play(&tasks(7), 2));
         assert_eq!(plays.swap(0, Ordering::SeqCst), 2);
-        assert!(!play(tasks(1), 2), "broken at the second play");
+        assert!(!play(&tasks(1), 2), "broken at the second play");
     }
 }
