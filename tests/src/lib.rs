@@ -11,7 +11,6 @@
 )]
 
 mod at_once;
-mod bouncer;
 mod cluster;
 mod database;
 mod dead;
@@ -40,7 +39,6 @@ mod work;
 pub mod prelude;
 
 pub use at_once::{at_once, held_up};
-pub use bouncer::Bouncer;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
 pub use dead::{Dead, content, maria, of_orders, only, outcomes};

@@ -7,6 +7,8 @@ mod operation;
 mod undeclared;
 
 use postgres::SimpleQueryMessage;
+use redrive::Pooler;
+use redrive_servers::PgBouncer;
 use redrive_tests::prelude::*;
 
 use crate::worker_process::program;
@@ -14,28 +16,40 @@ use crate::worker_process::program;
 /// The server connections that a test shares.
 const CONNECTIONS: u32 = 2;
 
-/// A migrated database behind a PgBouncer, which is dropped first with its clients.
+/// A database behind a PgBouncer, which is dropped first with its clients.
 struct PooledDatabase {
-    bouncer: Bouncer,
+    bouncer: PgBouncer,
     test: TestDatabase,
 }
 
 impl PooledDatabase {
     fn new() -> PooledDatabase {
-        PooledDatabase::with("")
+        PooledDatabase::of(TestDatabase::migrated(), CONNECTIONS, "")
     }
 
-    /// A pooler with these lines in its settings.
-    fn with(settings: &str) -> PooledDatabase {
-        let test = TestDatabase::migrated();
-        PooledDatabase {
-            bouncer: Bouncer::with(test.url(), CONNECTIONS, settings),
-            test,
-        }
+    /// A pooler with this many connections to the server, and these lines in its settings.
+    fn of(test: TestDatabase, connections: u32, settings: &str) -> PooledDatabase {
+        let bouncer = PgBouncer::before(test.url(), connections, settings);
+        PooledDatabase { bouncer, test }
+    }
+
+    fn url(&self) -> &str {
+        self.bouncer.url()
+    }
+
+    /// Opens a new handle that declares the pooler.
+    fn open(&self) -> Database {
+        let builder = Database::builder(self.url()).pooler(Pooler::Transaction);
+        builder.open().unwrap()
     }
 
     fn queue(&self) -> Queue {
-        self.bouncer.queue("orders")
+        Queue::new(&self.open(), "orders").unwrap()
+    }
+
+    /// Opens a plain connection through PgBouncer.
+    fn client(&self) -> Client {
+        Client::connect(self.url(), NoTls).unwrap()
     }
 
     /// Returns a number from the server, without the pooler.
@@ -46,7 +60,7 @@ impl PooledDatabase {
     /// Fails unless every server connection is clean. Checks all of them in concurrent transactions.
     #[track_caller]
     fn nothing_is_left(&self) {
-        let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| self.bouncer.client()).collect();
+        let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| self.client()).collect();
         for client in &mut clients {
             client.sql("BEGIN");
         }

@@ -23,7 +23,7 @@ fn jobs_enqueued_in_every_way_complete_with_their_effects() {
     assert_eq!(unique(), Enqueued::Existing(first.id()));
 
     // In the caller's own transaction, beside its own writes.
-    let mut client = shared.bouncer.client();
+    let mut client = shared.client();
     client.sql("CREATE TABLE shop (n bigint)");
     for is_kept in [true, false] {
         let mut tx = client.transaction().unwrap();

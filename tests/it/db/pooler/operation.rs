@@ -26,14 +26,14 @@ fn eight_concurrent_migrators_apply_each_migration_once_through_a_pooler() {
     let test = TestDatabase::empty();
     // At this level, a snapshot would be older than the lock that each of them waits for.
     test.sets("default_transaction_isolation = 'repeatable read'");
-    let bouncer = Bouncer::before(test.url(), CONNECTIONS);
+    let shared = PooledDatabase::of(test, CONNECTIONS, "");
     let migrate = |db: Database| db.migrate().unwrap().len();
-    let applied = at_once(8, |_| bouncer.open(), migrate);
+    let applied = at_once(8, |_| shared.open(), migrate);
     let applied: usize = applied.into_iter().sum();
     let all = "SELECT (SELECT count(*) FROM redrive.migrations) + (SELECT count(*) FROM redrive.definitions)";
-    let all = scalar(&mut test.client(), all);
+    let all = shared.number(all);
     assert_eq!(i64::try_from(applied).unwrap(), all);
-    bouncer.open().check_schema().unwrap();
+    shared.open().check_schema().unwrap();
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn the_command_line_works_through_a_pooler() {
     let ours = |line: &str| {
         let words = words(&format!("--pooler transaction {line}"));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        well(&redrive(shared.bouncer.url(), &words))
+        well(&redrive(shared.url(), &words))
     };
     ours("migrate");
     ours(&format!("enqueue orders order --file {file}"));

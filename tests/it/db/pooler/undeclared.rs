@@ -4,20 +4,20 @@
 use redrive::Pooler;
 use redrive_tests::prelude::*;
 
-use super::{PooledDatabase, redrive, well};
+use super::{CONNECTIONS, PooledDatabase, redrive, well};
 
 #[test]
 fn ten_starts_without_a_declaration_leave_every_server_connection_as_it_was() {
     // PgBouncer refuses unknown startup options, or ignores them if it is told so.
     for settings in ["", "ignore_startup_parameters = options\n"] {
-        let pooled = PooledDatabase::with(settings);
+        let pooled = PooledDatabase::of(TestDatabase::migrated(), CONNECTIONS, settings);
         for start in 1..=10 {
-            let db = redrive::connect(pooled.bouncer.url()).unwrap();
+            let db = redrive::connect(pooled.url()).unwrap();
             let queue = Queue::new(&db, "orders").unwrap();
             let worker = willing(&queue);
             queue.enqueue_many(&Order::up_to(3)).unwrap();
             assert_eq!(finish(&queue, worker).stats.done, 3, "{start}: {settings}");
-            well(&redrive(pooled.bouncer.url(), &["stats"]));
+            well(&redrive(pooled.url(), &["stats"]));
             pooled.nothing_is_left();
         }
     }
@@ -46,12 +46,11 @@ fn a_connection_without_a_pooler_is_recognized_and_notified() {
 
 #[test]
 fn the_error_for_a_pooler_declared_as_private_names_the_setting() {
-    let test = TestDatabase::migrated();
     // One connection that all clients share.
-    let bouncer = Bouncer::before(test.url(), 1);
+    let pooled = PooledDatabase::of(TestDatabase::migrated(), 1, "");
     let wrong = ["--pooler", "session", "stats"];
-    well(&redrive(bouncer.url(), &wrong));
-    let output = redrive(bouncer.url(), &wrong);
+    well(&redrive(pooled.url(), &wrong));
+    let output = redrive(pooled.url(), &wrong);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     has(&said, "--pooler transaction");
@@ -61,20 +60,19 @@ fn the_error_for_a_pooler_declared_as_private_names_the_setting() {
     assert!(!said.contains("REDRIVE_"), "{said}");
     // A client that declares the pooler works beside one that does not.
     let arguments = ["--pooler", "transaction", "stats"];
-    well(&redrive(bouncer.url(), &arguments));
+    well(&redrive(pooled.url(), &arguments));
 }
 
 #[test]
 fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
-    let test = TestDatabase::migrated();
-    let bouncer = Bouncer::before(test.url(), 1);
-    let db = Database::builder(bouncer.url()).pooler(Pooler::Session);
+    let pooled = PooledDatabase::of(TestDatabase::migrated(), 1, "");
+    let db = Database::builder(pooled.url()).pooler(Pooler::Session);
     let queue = Queue::new(&db.open().unwrap(), "orders").unwrap();
     let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Order { number: 1 }).unwrap();
     done(&worker, 1);
     // Another program uses the same connection with the same statement names.
-    let mut other = bouncer.client();
+    let mut other = pooled.client();
     other.sql(
         "DO $$ BEGIN DEALLOCATE ALL; FOR n IN 0..2000 LOOP \
                  EXECUTE format('PREPARE s%s AS SELECT 1', n); END LOOP; END $$",
