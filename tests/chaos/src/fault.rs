@@ -41,10 +41,6 @@ faults! {
     Refuse: 300..4000, weight 2;
     /// Slow down the network between all processes and the server
     Delay: 500..2500, weight 2;
-    /// Deliver one byte at a time to and from a process
-    Slice: 500..2500, weight 2;
-    /// Close the server's half of the connections of a process
-    HalfClose: 0..1, weight 2;
     /// Drop answers to a process after the server committed
     LoseAnswers: 0..1, weight 6;
     /// Accept the connections of a process, but never answer

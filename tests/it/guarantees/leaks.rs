@@ -50,7 +50,7 @@ impl Handle {
     fn meet(&mut self, fault: usize) {
         match fault % 6 {
             0 => _ = self.proxy.cut(),
-            1 => self.proxy.cut_after(self.dice.u16(..2000)),
+            1 => self.proxy.lose_answers(self.dice.usize(1..4)),
             2 => self.proxy.set_mode(Mode::Refuse),
             3 => self.proxy.set_mode(Mode::Silent),
             4 => self.proxy.fall_silent_after(self.dice.i64(1..4)),

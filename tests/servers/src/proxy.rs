@@ -34,8 +34,6 @@ pub enum Mode {
     Refuse,
     /// Silences open and new connections.
     Silent,
-    /// Forwards one byte at a time.
-    Slice,
 }
 
 /// Changes the frames that clients send.
@@ -70,8 +68,6 @@ struct Shared {
     drops: AtomicUsize,
     /// The number of further replies before every connection is silent.
     replies: AtomicI64,
-    /// The number of further bytes of the server before each connection is cut.
-    bytes: AtomicI64,
     wires: Mutex<Vec<Arc<Wire>>>,
     is_over: AtomicBool,
     edit: Edit,
@@ -102,7 +98,6 @@ impl Proxy {
             mode: Mutex::new(Mode::Forward),
             drops: AtomicUsize::new(0),
             replies: AtomicI64::new(ENDLESS),
-            bytes: AtomicI64::new(ENDLESS),
             wires: Mutex::default(),
             is_over: AtomicBool::new(false),
             edit,
@@ -130,9 +125,7 @@ impl Proxy {
 
     /// Serves new connections again, without limits.
     pub fn mend(&self) {
-        for limit in [&self.shared.replies, &self.shared.bytes] {
-            limit.store(ENDLESS, Ordering::SeqCst);
-        }
+        self.shared.replies.store(ENDLESS, Ordering::SeqCst);
         self.lose_answers(0);
         self.set_mode(Mode::Forward);
     }
@@ -140,13 +133,6 @@ impl Proxy {
     /// Closes all connections. Returns their number.
     pub fn cut(&self) -> usize {
         self.shared.cut()
-    }
-
-    /// Closes the server's half of all connections: the client may still write.
-    pub fn close_half(&self) {
-        for wire in &*lock(&self.shared.wires) {
-            _ = wire.client.shutdown(Shutdown::Write);
-        }
     }
 
     /// Drops the next answers, after the server executed the requests.
@@ -160,11 +146,6 @@ impl Proxy {
             0 => self.set_mode(Mode::Silent),
             more => self.shared.replies.store(more, Ordering::SeqCst),
         }
-    }
-
-    /// Cuts each connection after this many more bytes of the server, even within a reply.
-    pub fn cut_after(&self, bytes: u16) {
-        self.shared.bytes.store(bytes.into(), Ordering::SeqCst);
     }
 
     /// Returns the number of open connections.
@@ -249,7 +230,6 @@ impl Shared {
     fn forward_answers(&self, wire: &Wire, mut server: &TcpStream, client: &TcpStream) {
         let mut frames = Frames::of(Side::Server);
         let mut buffer = vec![0; BUFFER];
-        let mut given = 0_i64;
         while let Ok(got @ 1..) = server.read(&mut buffer) {
             if wire.is_silent.load(Ordering::SeqCst) {
                 continue;
@@ -266,22 +246,19 @@ impl Shared {
             if out.is_empty() {
                 continue;
             }
-            let most = self.bytes.load(Ordering::SeqCst) - given;
-            let left = usize::try_from(most).unwrap_or(0).min(out.len());
-            if self.write(client, &out[..left]).is_err() || left < out.len() {
+            if self.write(client, &out).is_err() {
                 return;
             }
-            given += i64::try_from(out.len()).unwrap_or(ENDLESS);
             self.replied();
         }
     }
 
     fn write(&self, mut to: &TcpStream, bytes: &[u8]) -> io::Result<()> {
         let mode = *lock(&self.mode);
-        match mode {
-            Mode::Slice => return bytes.iter().try_for_each(|byte| to.write_all(&[*byte])),
-            Mode::Delay(time) if !bytes.is_empty() => thread::sleep(time),
-            Mode::Delay(_) | Mode::Forward | Mode::Refuse | Mode::Silent => {}
+        if let Mode::Delay(time) = mode
+            && !bytes.is_empty()
+        {
+            thread::sleep(time);
         }
         to.write_all(bytes)
     }

@@ -40,7 +40,6 @@ impl Environment {
         let (name, ms) = (self.processes.name(process), duration.as_millis());
         self.processes
             .record_fault(format!("{fault} for {ms} ms (process {name})"));
-        let only = &[process][..];
         let all = self.processes.all();
         match fault {
             Fault::Kill | Fault::KillClient => self.processes.signal(process, Signal::KILL),
@@ -51,7 +50,6 @@ impl Environment {
                 self.processes.signal(process, Signal::KILL);
             }
             Fault::Cut => _ = self.processes.proxy(process).cut(),
-            Fault::HalfClose => self.processes.proxy(process).close_half(),
             Fault::LoseAnswers => {
                 let answers = 1 + (target % 5) as usize;
                 self.processes.proxy(process).lose_answers(answers);
@@ -61,8 +59,7 @@ impl Environment {
                 let slow = Duration::from_millis(u64::from(10 + target % 90));
                 self.set_mode(&all, Mode::Delay(slow), duration);
             }
-            Fault::Slice => self.set_mode(only, Mode::Slice, duration),
-            Fault::Silence => self.set_mode(only, Mode::Silent, duration),
+            Fault::Silence => self.set_mode(&[process], Mode::Silent, duration),
             Fault::Crash => self.crash(duration),
             Fault::KillBackend => self.kill_backend(),
             Fault::Freeze => {
