@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::{Database, Operator, Pooler};
+use redrive::{Database, Operator};
 use redrive_servers::{PgBouncer, Proxy};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -36,7 +36,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// How to set up an environment.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    pub(crate) pooler: Pooler,
+    /// Whether a pooler in transaction mode is between the processes and the server.
+    pub(crate) is_pooled: bool,
     pub(crate) seed: u64,
     pub(crate) lease: Duration,
     pub(crate) patches: Vec<Patch>,
@@ -48,7 +49,7 @@ impl Default for Setup {
     /// Without a pooler, and without waiting for states. The events that are rare are frequent.
     fn default() -> Setup {
         Setup {
-            pooler: Pooler::Session,
+            is_pooled: false,
             seed: 1,
             lease: LEASE,
             patches: SPEED_UP.to_vec(),
@@ -86,16 +87,12 @@ impl Environment {
         let processes = Processes::new(ProcessDefaults {
             folder: folder.path().to_owned(),
             seed: setup.seed,
-            is_pooled: setup.pooler == Pooler::Transaction,
+            is_pooled: setup.is_pooled,
             lease: setup.lease,
         });
-        let bouncer = match setup.pooler {
-            Pooler::Transaction => {
-                let settings = "server_connect_timeout = 5\n";
-                Some(PgBouncer::before(&server.url(), POOLED, settings))
-            }
-            _ => None,
-        };
+        let settings = "server_connect_timeout = 5\n";
+        let pooled = || PgBouncer::before(&server.url(), POOLED, settings);
+        let bouncer = setup.is_pooled.then(pooled);
         let mut env = Environment {
             bouncer,
             server,

@@ -42,7 +42,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
-use redrive::Pooler;
 
 use crate::fault::Fault;
 use crate::round::Round;
@@ -167,10 +166,7 @@ fn run(options: &RunOptions) -> bool {
         length,
         faults,
         rate,
-        pooler: match options.pooler {
-            true => Pooler::Transaction,
-            false => Pooler::Session,
-        },
+        is_pooled: options.pooler,
     };
     suite::run_rounds(&first, rounds)
 }

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::Pooler;
-
 use crate::Programs;
 use crate::checker;
 use crate::environment::{Environment, Setup};
@@ -30,7 +28,8 @@ pub(crate) struct Round<'a> {
     pub(crate) faults: Vec<Fault>,
     /// Jobs per second.
     pub(crate) rate: u32,
-    pub(crate) pooler: Pooler,
+    /// Whether a pooler in transaction mode is in between.
+    pub(crate) is_pooled: bool,
 }
 
 impl Round<'_> {
@@ -38,7 +37,7 @@ impl Round<'_> {
     pub(crate) fn run(&self) -> Verdict {
         let begin = Instant::now();
         let setup = Setup {
-            pooler: self.pooler,
+            is_pooled: self.is_pooled,
             seed: self.seed,
             ..Setup::default()
         };
@@ -83,10 +82,7 @@ impl Round<'_> {
         let jobs = minutes * 60 * u64::from(self.rate);
         let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
         let faults = faults.join(",");
-        let pooler = match self.pooler {
-            Pooler::Transaction => " --pooler",
-            _ => "",
-        };
+        let pooler = if self.is_pooled { " --pooler" } else { "" };
         format!(
             "cargo xtask chaos --seed {seed} --minutes {minutes} --jobs {jobs} --faults {faults}{pooler}"
         )

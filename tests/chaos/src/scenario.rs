@@ -13,7 +13,6 @@ mod letters;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use redrive::Pooler;
 
 use crate::Programs;
 use crate::checker::{self, Findings};
@@ -94,13 +93,11 @@ impl Scenario {
         let (state_timeout, drain) = if mutant.is_some() { IMPATIENT } else { PATIENT };
         let mut setup = Setup {
             state_timeout,
+            is_pooled: self == Scenario::Pooler,
             ..Setup::default()
         };
         if kind == Some(Kind::Statement) {
             setup.patches.extend(changes);
-        }
-        if self == Scenario::Pooler {
-            setup.pooler = Pooler::Transaction;
         }
         if self == Scenario::Restart {
             // The server must recover, and a worker start and check, well within a lease. On a busy machine the

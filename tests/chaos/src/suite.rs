@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
-use redrive::Pooler;
 
 use crate::mutant::{MUTANTS, Mutant};
 use crate::report;
@@ -38,7 +37,7 @@ pub(crate) fn run_deep(programs: &Programs) -> bool {
         length: ROUND,
         faults: possible_faults(),
         rate: RATE,
-        pooler: Pooler::Session,
+        is_pooled: false,
     };
     // Each round keeps two cores busy.
     let rounds = run_rounds(&first, ROUNDS);
