@@ -53,8 +53,6 @@ scenarios! {
     Kill leases::kill,
     /// A job aborts its process again and again
     Poison leases::poison,
-    /// The same among ten thousand jobs that succeed
-    Crowd leases::crowd,
     /// The server restarts while a worker is stopped
     Restart leases::restart,
     /// A job with a history and headers is released, reaped, cancelled and quarantined

@@ -20,8 +20,6 @@ use crate::role::Plan;
 const RENEWALS: u32 = 4;
 /// Renewals in four leases. By then every worker has looked for lost leases; a new one waits one lease.
 const RENEWALS_UNTIL_REAP: u32 = 12;
-/// The jobs beside the one that aborts its workers.
-const HARMLESS: usize = 10_000;
 /// The segments of the ring.
 const SEGMENTS: usize = 8;
 /// Deaths of the same error after a redrive that quarantine a letter.
@@ -93,16 +91,6 @@ pub(super) fn poison(env: &mut Environment) {
         is_claimed_times(&[killer], redrive::limits::MAX_CRASHES + 1)
     );
     env.wait_for_sql("the killer dies", &condition);
-}
-
-/// A job aborts one of four workers among jobs that succeed. In the drain it aborts others until it is a letter.
-pub(super) fn crowd(env: &mut Environment) {
-    let mut client = Client::open(env, "client");
-    let mut plans = vec![Plan::Done; HARMLESS + 1];
-    plans[HARMLESS / 2] = Plan::Abort;
-    let killer = client.enqueue(&plans)[HARMLESS / 2];
-    add_workers(env, 4);
-    env.wait_for_sql("the lease is reaped", &have_left_a_lease(&[killer]));
 }
 
 /// A worker that is older than a lease and has renewed. Beside it, a new worker reaps at once.
