@@ -8,7 +8,6 @@ mod clients;
 mod entries;
 mod groups;
 mod job_history;
-mod letter_rows;
 mod limits;
 mod pauses;
 mod replay;
@@ -26,8 +25,7 @@ use std::hash::Hash;
 use uuid::Uuid;
 
 use crate::db_trace::{
-    BreakerRow, Change, LetterRow, PauseChange, Place, RateLimit, Renewal, RowChange, SlotChange,
-    Tick,
+    BreakerRow, Change, PauseChange, Place, RateLimit, Renewal, RowChange, SlotChange, Tick,
 };
 use crate::history::{HandlerEvent, HistoryLine};
 
@@ -61,8 +59,6 @@ pub(crate) struct Records {
     /// The changes of pauses, in order.
     pub(crate) pauses: Vec<PauseChange>,
     pub(crate) rate_limits: Vec<RateLimit>,
-    /// By letter, then in order.
-    pub(crate) letters: Vec<LetterRow>,
     /// By breaker, then in order.
     pub(crate) breakers: Vec<BreakerRow>,
     /// How often transactional handlers wrote, by job and generation.
@@ -209,7 +205,6 @@ pub(crate) fn check(records: &Records) -> Findings {
         pauses::check,
         limits::check,
         whole::check,
-        letter_rows::check,
         breakers::check,
     ] {
         check(run, &mut findings);

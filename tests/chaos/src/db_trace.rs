@@ -51,9 +51,6 @@ variants! {
         Freed "o",
     }
 
-    /// The table of a letter.
-    LetterTable { #[default] Letters "x", Archive "a", }
-
     /// What a row of the history of a schedule says.
     TickOutcome {
         #[default]
@@ -183,21 +180,6 @@ traced! {
         probes: i64,
         prober: Option<Uuid>,
         probe_at: Option<i64>,
-    }
-
-    /// A change of a letter's row, or of its row in the archive.
-    LetterRow from "SELECT * FROM chaos.letters ORDER BY letter, seq" {
-        at: i64,
-        began: i64,
-        tx: i64,
-        process: Arc<str>,
-        letter: i64,
-        table: LetterTable,
-        change: Change,
-        state: Arc<str>,
-        /// When redrive says that it changed and that its job died.
-        changed_at: i64,
-        died_at: i64,
     }
 }
 

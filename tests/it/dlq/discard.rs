@@ -76,4 +76,6 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
     assert_eq!(prune(Duration::ZERO), 3, "what is closed, however young");
     assert_eq!(letters_in(db, "orders", LetterState::Open), 2);
     assert_eq!(letters_in(db, "orders", LetterState::Redriving), 1);
+    db.discards(&only(ids[5]));
+    assert_eq!(prune(days(30)), 0, "an old letter, closed a moment ago");
 }

@@ -66,7 +66,10 @@ fn check_origins<'a>(calls: &[Call<'_>], run: &'a Run<'_>, findings: &mut Findin
 
 /// Checks that a client was asking for every change that only clients make.
 fn check_changes(run: &Run<'_>, findings: &mut Findings) {
-    use Operation::{Cancel, ChangeJobs, Deliver, Edit, Erase, Priority, Replace, Undo};
+    use Operation::{
+        Cancel, ChangeJobs, Deliver, Discard, Edit, Erase, Priority, Prune, Reopen, Replace,
+        Retention, Undo,
+    };
     for job in run.jobs() {
         for (change, at, by) in &job.by_clients {
             let (operations, rule): (&[Operation], Rule) = match change {
@@ -75,6 +78,10 @@ fn check_changes(run: &Run<'_>, findings: &mut Findings) {
                 ClientChange::Erased => (&[Erase], Rule::Kept),
                 ClientChange::Edited => (&[Edit, Undo], Rule::Content),
                 ClientChange::Delivered => (&[Deliver], Rule::Content),
+                ClientChange::Discarded => (&[Discard], Rule::Lineage),
+                ClientChange::Reopened => (&[Reopen], Rule::Lineage),
+                ClientChange::Pruned => (&[Prune, Retention, Erase], Rule::Retention),
+                ClientChange::Purged => (&[Erase], Rule::Retention),
             };
             let mut asked = operations.iter();
             if !asked.any(|operation| run.calls.covers(by, *operation, *at)) {

@@ -51,6 +51,12 @@ pub(crate) enum ClientChange {
     Edited,
     /// A letter recovered without a job.
     Delivered,
+    Discarded,
+    Reopened,
+    /// A closed letter was deleted.
+    Pruned,
+    /// Another letter was deleted.
+    Purged,
 }
 
 /// The time during which a job held a unique key.

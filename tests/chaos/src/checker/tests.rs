@@ -185,6 +185,19 @@ const BROKEN: &[Case] = &[
         Rule::FollowUp,
     ),
     (
+        "a move that changes since when the job is ready",
+        |r| {
+            r.trace[0].ready_at = Some(0);
+            let out = row(8, 5, (Place::Ready, Change::Out), 0);
+            let back = RowChange {
+                ready_at: Some(3),
+                ..row(8, 5, READY, 0)
+            };
+            drop(r.trace.splice(1..1, [out, back]));
+        },
+        Rule::ReadySince,
+    ),
+    (
         "a cancelled job that is claimed again",
         |r| {
             claimed_again(r);

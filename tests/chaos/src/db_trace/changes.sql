@@ -30,8 +30,7 @@ DO $$
 DECLARE
     relation text;
 BEGIN
-    FOREACH relation IN ARRAY ARRAY['archived_letters', 'breakers', 'dead_letters', 'group_slots', 'queue_pauses',
-                                    'schedule_ticks'] LOOP
+    FOREACH relation IN ARRAY ARRAY['breakers', 'group_slots', 'queue_pauses', 'schedule_ticks'] LOOP
         -- Fires after redrive's triggers, which may still change the row.
         EXECUTE format('CREATE TRIGGER zz_chaos_row AFTER INSERT OR UPDATE OR DELETE ON redrive.%I '
                        'FOR EACH ROW EXECUTE FUNCTION chaos.record()', relation);
@@ -79,13 +78,3 @@ SELECT c.seq, c.at AS written, c.n ->> 'schedule' AS schedule, c.n ->> 'outcome'
     chaos.micros((c.n ->> 'tick_at')::timestamptz) AS at, (c.n ->> 'job_id')::bigint AS job, (c.n ->> 'ticks')::bigint AS ticks
 FROM chaos.changes c
 WHERE c.relation = 'schedule_ticks' AND c.change = 'i';
-
--- The rows of letters and of the archive.
-CREATE VIEW chaos.letters AS
-SELECT c.seq, c.at, c.began, c.tx, c.process, (l ->> 'id')::bigint AS letter,
-    CASE c.relation WHEN 'dead_letters' THEN 'x' ELSE 'a' END AS "table", c.change,
-    l ->> 'state' AS state, chaos.micros((l ->> 'changed_at')::timestamptz) AS changed_at,
-    chaos.micros((l ->> 'died_at')::timestamptz) AS died_at
-FROM chaos.changes c
-CROSS JOIN LATERAL (SELECT coalesce(c.n, c.o)) AS x (l)
-WHERE c.relation IN ('dead_letters', 'archived_letters');

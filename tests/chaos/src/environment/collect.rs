@@ -156,7 +156,6 @@ impl Environment {
             slots: read(client),
             pauses: read(client),
             rate_limits: read(client),
-            letters: read(client),
             breakers: read(client),
             effects: query(client, effects, |row| {
                 ((row.get(0), row.get(1)), row.get(2))

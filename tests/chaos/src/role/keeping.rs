@@ -36,11 +36,10 @@ const RULES: [(LetterState, Duration, Afterwards); 3] = [
     ),
 ];
 
-/// Returns the rule for letters of a state.
-pub(crate) fn rule_of(state: &str) -> Option<(Duration, Afterwards)> {
-    let mut rules = RULES.iter();
-    let rule = rules.find(|(of, _, _)| of.as_str() == state);
-    rule.map(|(_, keep, afterwards)| (*keep, *afterwards))
+/// Returns the fate of letters of a state.
+pub(crate) fn rule_of(state: &str) -> Option<Afterwards> {
+    let rule = RULES.iter().find(|(of, ..)| of.as_str() == state);
+    rule.map(|(.., afterwards)| *afterwards)
 }
 
 /// Sets the retention rules.

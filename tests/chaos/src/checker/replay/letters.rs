@@ -1,9 +1,10 @@
 //! Checks changes of a letter without its job.
 
-use super::Replay;
+use super::{Replay, is_by_worker};
 use crate::checker::Rule;
 use crate::checker::job_history::ClientChange;
 use crate::db_trace::{Change, RowChange};
+use crate::role::keeping::{Afterwards, rule_of};
 
 impl Replay<'_, '_> {
     /// Checks a change of only the letter.
@@ -16,18 +17,37 @@ impl Replay<'_, '_> {
             (Some("open"), Some("recovered")) => {
                 self.by_client(ClientChange::Delivered, letter);
             }
+            (Some("open" | "quarantined"), Some("discarded")) => {
+                self.by_client(ClientChange::Discarded, letter);
+            }
+            (Some("discarded"), Some("open" | "quarantined")) => {
+                self.by_client(ClientChange::Reopened, letter);
+            }
             (None, Some("open" | "quarantined")) if letter.is_archived => {}
-            // The rules of rows check these.
-            (
-                Some("open" | "quarantined" | "discarded"),
-                Some("open" | "quarantined" | "discarded"),
-            )
-            | (Some(_), None) => {}
+            (Some("open"), Some("open")) | (Some("quarantined"), Some("quarantined")) => {}
+            (Some(state), None) => self.letter_removed(state, letter),
             (before, after) => {
                 let text =
                     format!("its letter changed from {before:?} to {after:?} without its job");
                 self.violation(Rule::Lineage, at, text);
             }
+        }
+    }
+
+    /// Checks a letter that was archived, which only a rule does, or deleted, which clients ask for, too.
+    fn letter_removed(&mut self, state: &str, letter: &RowChange) {
+        let rule = rule_of(state);
+        if letter.is_archived {
+            let is_lawful = rule == Some(Afterwards::Archived);
+            self.demand(is_lawful, Rule::Retention, letter.at, || {
+                format!("it was archived although it was {state}")
+            });
+        } else if rule != Some(Afterwards::Deleted) || !is_by_worker(letter) {
+            let change = match state {
+                "recovered" | "discarded" => ClientChange::Pruned,
+                _ => ClientChange::Purged,
+            };
+            self.by_client(change, letter);
         }
     }
 }

@@ -34,7 +34,7 @@ impl Replay<'_, '_> {
         };
         if !(from..=to).contains(&ready_at) {
             let text = format!("it is ready since {ready_at}, which is not in {from} to {to}");
-            self.violation(Rule::Unpredicted, entered.at, text);
+            self.violation(Rule::ReadySince, entered.at, text);
         }
     }
 
