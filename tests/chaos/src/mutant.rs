@@ -237,13 +237,11 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
             => "redrive.meta_of(ROW(j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.segment,
                     j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.outage_since,
                     redrive.kept_meta((j.meta).unique_key, '{}', (j.meta).group_key))::redrive.job, nullif(";
-    "retry-waits-twice-as-long" in Work breaks [Delay], Statement
-        "settle" "v.delay_ms * interval '1 millisecond'" => "v.delay_ms * interval '2 milliseconds'";
     "checkpoint-is-not-stored" in Work breaks [Checkpoint], Function
         "with_headers" " || with_headers.headers[n]" => "";
     "move-loses-the-priority" in Carry breaks [Content], Function
         "move_stragglers" "array_agg(job)" => "array_agg(redrive.altered(job, priority => 0))";
-    // Mutants of breakers, erasures and retention.
+    // Mutants of breakers and erasures.
     "open-breakers-are-not-read" in Outage breaks [Breaker], Statement
         "open_breakers" "WHERE b.state <> 'closed'" => "WHERE b.state = 'none'";
     "probe-does-not-wait" in Outage breaks [Breaker], Statement

@@ -6,9 +6,7 @@ mod assignment;
 use crate::checker::entries::Entry;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
 use crate::checker::{Findings, MAX_REFUNDS, Records, Rule, Terms};
-use crate::clock::micros;
 use crate::history::{HandlerEvent, Phase};
-use crate::role::{BACKOFF_STEP, SNOOZE};
 
 /// The class and the message of a job that died because it was cancelled.
 const CANCELLED_CLASS: &str = "cancelled";
@@ -40,7 +38,6 @@ pub(super) fn check<'a>(
         let attempt = attempt.map(|at| &attempts[at]);
         check_verdict(job, span, attempt, terms, findings);
         check_entry(job, span, attempt, terms, findings);
-        check_delay(job, span, result_of(span, attempt), findings);
     }
     check_overlaps(job, &attempts, terms, findings);
     check_effects(job, events, records, findings);
@@ -53,26 +50,6 @@ pub(super) fn check_unknown_jobs(events: &[HandlerEvent], findings: &mut Finding
         let text = format!("{} ran a job that never existed", event.process);
         findings.add(Rule::NotInvented, event.job, event.at, text);
     }
-}
-
-/// Checks that a job waits for as long as its handler or the backoff of its worker says.
-fn check_delay(job: &JobHistory, span: &LeaseSpan, result: Option<Phase>, findings: &mut Findings) {
-    let expected = match (&span.end, result) {
-        (LeaseEnd::Charged { .. }, Some(Phase::Retry)) => {
-            micros(BACKOFF_STEP * span.attempt.unsigned_abs())
-        }
-        (LeaseEnd::Refunded, Some(Phase::Snooze)) => micros(SNOOZE),
-        _ => return,
-    };
-    let text = match (span.waits, &span.end) {
-        (Some((least, most)), _) if !(least..=most).contains(&expected) => {
-            format!("it waits for {least} to {most} µs instead of {expected} µs")
-        }
-        (None, LeaseEnd::Charged { .. }) => "it was retried at once".to_owned(),
-        // A release of a worker whose result a fault lost returns the job at once.
-        _ => return,
-    };
-    findings.add(Rule::Delay, job.job, span.to, text);
 }
 
 /// Checks that an attempt begins under a claim, and before its worker returned the job.

@@ -86,8 +86,6 @@ pub(crate) struct LeaseSpan {
     pub(crate) end: LeaseEnd,
     /// What its end added to the history.
     pub(crate) entry: Option<Entry>,
-    /// The shortest and the longest delay with which the end can have stored it, in microseconds.
-    pub(crate) waits: Option<(i64, i64)>,
     /// The checkpoint with which it was claimed.
     pub(crate) checkpoint: Option<u64>,
     /// The checkpoints that were stored, with their times.

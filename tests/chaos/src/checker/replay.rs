@@ -261,8 +261,6 @@ impl<'a> Replay<'a, '_> {
                 if let Some(span) = self.history.leases.last_mut() {
                     span.to = at;
                     span.end = end;
-                    let waiting = entered.and_then(|row| Some((row.at, row.due?)));
-                    span.waits = waiting.map(|(at, due)| (due - at, due - changes[0].began));
                 }
             }
             (_, place) => {

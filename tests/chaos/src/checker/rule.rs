@@ -46,7 +46,6 @@ rules! {
     "C24" History "a history gets one entry for each failed attempt, with its error and class, and keeps the others"
     "C25" Checkpoint "an attempt begins with the last stored checkpoint, and its failure stores the last one it wrote"
     "C26" FollowUp "the transaction of a success stores its follow-ups once, and nothing else does"
-    "C27" Delay "a retry waits for its backoff, and a snooze for as long as its handler asked"
     "C28" Cancelled "a job that was cancelled while it ran is not attempted again"
     "C30" Schedule "each tick of a schedule is exactly one job or recorded as missed"
     "C31" GroupOrder "one job of an ordered group runs at a time, in the order of the ids that were ready, after those before it succeeded, also while it waits for a retry"
