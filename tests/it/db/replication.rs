@@ -28,14 +28,3 @@ fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
     stop(worker);
     lacks(logged.lines().join("\n"), "replica identity");
 }
-
-/// PostgreSQL 18 refuses to delete a row whose whole content identifies it if a column of that is generated, and a
-/// subscriber finds no row by a column of a type without equality.
-#[test]
-fn no_row_that_is_identified_by_its_content_has_a_generated_column_or_json() {
-    let (_test, mut client) = TestDatabase::with_client();
-    let generated = "SELECT count(*) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relreplident = 'f'
-            AND (a.attgenerated <> '' OR a.atttypid = 'json'::regtype)";
-    assert_eq!(scalar(&mut client, generated), 0);
-}

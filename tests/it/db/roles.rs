@@ -187,17 +187,6 @@ fn no_function_is_public_and_each_has_a_fixed_search_path() {
     assert!(open.is_empty(), "everybody may use {open:?}");
 }
 
-/// A disabled scan looks expensive enough for a compilation, which takes half a second.
-#[test]
-fn no_function_without_sequential_scans_is_compiled() {
-    let (_test, mut client) = TestDatabase::with_client();
-    let slow = "SELECT coalesce(array_agg(p.oid::regprocedure::text), '{}') FROM pg_proc p \
-                WHERE p.pronamespace = 'redrive'::regnamespace \
-                    AND 'enable_seqscan=off' = ANY (p.proconfig) AND NOT 'jit=off' = ANY (p.proconfig)";
-    let slow: Vec<String> = client.ask(slow, &[]);
-    assert!(slow.is_empty(), "add `SET jit = off` to {slow:?}");
-}
-
 #[test]
 fn granting_a_role_that_does_not_exist_is_an_error() {
     let (_test, mut client) = TestDatabase::with_client();

@@ -198,14 +198,6 @@ const BROKEN: &[Case] = &[
         Rule::ReadySince,
     ),
     (
-        "a cancelled job that is claimed again",
-        |r| {
-            claimed_again(r);
-            r.history.extend(called(Operation::Cancel, 12, &[], -JOB));
-        },
-        Rule::Cancelled,
-    ),
-    (
         "a job that stays in its lease",
         |r| r.trace.truncate(3),
         Rule::NotStuck,

@@ -1,4 +1,4 @@
-//! A reader while the database is locked, slow, silent or away.
+//! A reader while the database is locked, slow or away.
 
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
@@ -112,7 +112,7 @@ fn a_lock_is_not_taken_for_a_silent_server() {
 }
 
 #[test]
-fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
+fn a_collector_returns_its_last_values_while_the_database_rejects_connections() {
     let test = TestDatabase::migrated();
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
     let db = eventually("a connection", || {
