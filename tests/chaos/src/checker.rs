@@ -8,8 +8,6 @@ mod clients;
 mod entries;
 mod groups;
 mod job_history;
-mod limits;
-mod pauses;
 mod replay;
 mod requests;
 mod rule;
@@ -24,9 +22,7 @@ use std::hash::Hash;
 
 use uuid::Uuid;
 
-use crate::db_trace::{
-    BreakerRow, Change, PauseChange, Place, RateLimit, Renewal, RowChange, SlotChange, Tick,
-};
+use crate::db_trace::{BreakerRow, Change, Place, Renewal, RowChange, SlotChange, Tick};
 use crate::history::{HandlerEvent, HistoryLine};
 
 use attempts::Attempt;
@@ -56,9 +52,6 @@ pub(crate) struct Records {
     pub(crate) ticks: Vec<Tick>,
     /// The turns of groups, in order.
     pub(crate) slots: Vec<SlotChange>,
-    /// The changes of pauses, in order.
-    pub(crate) pauses: Vec<PauseChange>,
-    pub(crate) rate_limits: Vec<RateLimit>,
     /// By breaker, then in order.
     pub(crate) breakers: Vec<BreakerRow>,
     /// How often transactional handlers wrote, by job and generation.
@@ -202,8 +195,6 @@ pub(crate) fn check(records: &Records) -> Findings {
         groups::check,
         clients::check,
         schedules::check,
-        pauses::check,
-        limits::check,
         whole::check,
         breakers::check,
     ] {

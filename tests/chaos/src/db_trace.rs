@@ -135,15 +135,6 @@ traced! {
         change: Turn,
     }
 
-    /// A change of the pause of a queue.
-    PauseChange from "SELECT *, chaos.committed(tx, at) AS committed FROM chaos.pauses ORDER BY seq" {
-        at: i64,
-        committed: i64,
-        queue: Arc<str>,
-        /// When the pause ends by itself.
-        ends_at: i64,
-    }
-
     /// A row of the history of a schedule.
     Tick from "SELECT * FROM chaos.ticks ORDER BY seq" {
         schedule: String,
@@ -155,15 +146,6 @@ traced! {
         /// `None`: the ticks were missed.
         job: Option<i64>,
         ticks: i64,
-    }
-
-    /// How many jobs of a queue, or of each group in it, may start: `burst`, and `per_second` in each second.
-    RateLimit from "SELECT queue::text, each_group AS is_of_each_group, burst::double precision, rate AS per_second
-                    FROM redrive.rate_limits WHERE kind = ''" {
-        queue: String,
-        is_of_each_group: bool,
-        burst: f64,
-        per_second: f64,
     }
 
     /// A breaker after a change.

@@ -215,14 +215,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "divert-charges-an-attempt" in Groups breaks [Diverted], Function
         "bury_waiting" "        jobs,\n"
             => "ARRAY(SELECT redrive.tried(j, j.attempt + 1) FROM unnest(jobs) j),\n";
-    // Mutants of pauses, rate limits and schedules.
-    "pause-is-not-read" in Paused breaks [Paused], Statement
-        "open_breakers" "FROM redrive.paused_queues p" => "FROM redrive.paused_queues p WHERE false";
-    "start-takes-no-token" in Rated breaks [RateLimit], Statement
-        "charge_tokens" "- $3::bigint" => "- 0 * $3::bigint";
-    "claim-takes-no-group-token" in Rated breaks [RateLimit], Statement
-        "claim_groups" "EXISTS (SELECT FROM rate) AND (p.tid IN" => "false AND (p.tid IN"
-        "claim_groups" "CASE WHEN $13::boolean AND EXISTS" => "CASE WHEN false AND EXISTS";
+    // Mutants of schedules.
     "tick-loses-its-job" in Scheduled breaks [Schedule], Function
         "run_ticks" "FROM redrive.ring r;" => "FROM redrive.ring r WHERE false;";
     "missed-ticks-are-not-recorded" in Scheduled breaks [Schedule], Function

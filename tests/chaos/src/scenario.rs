@@ -73,10 +73,6 @@ scenarios! {
     LockedHead groups::locked_head,
     /// Fast jobs of groups follow each other in a lease; some fail, die or are slow.
     Followers groups::followers,
-    /// A queue is paused while a worker serves it
-    Paused jobs::paused,
-    /// A queue and a group have more jobs than may start by their rate limits
-    Rated groups::rated,
     /// Schedules tick, are paused over several ticks, and are triggered
     Scheduled jobs::scheduled,
     /// A mix of faults behind `PgBouncer` in transaction mode

@@ -52,8 +52,6 @@ rules! {
     "C32" GroupLimit "a group never has more running handlers than its limit"
     "C33" GroupHold "nothing starts behind a letter that holds its group until it is redriven, closed or released"
     "C34" Diverted "a job is diverted only behind an open letter and without a charge, and later jobs wait for it"
-    "C37" Paused "a worker that has read of a pause starts no job of the queue until it ends"
-    "C38" RateLimit "in every window, a limited queue or group starts at most its burst and its rate times the time"
     "C39" UniqueModes "an enqueue replaces only a waiting job and says so, and a window stores one job"
     "C40" ReadySince "a job counts as ready since it was due, since a client made it ready, or as before"
     "C42" Breaker "a breaker opens and closes for a reason, and while it is open, only one fenced probe at a time starts"

@@ -30,7 +30,7 @@ DO $$
 DECLARE
     relation text;
 BEGIN
-    FOREACH relation IN ARRAY ARRAY['breakers', 'group_slots', 'queue_pauses', 'schedule_ticks'] LOOP
+    FOREACH relation IN ARRAY ARRAY['breakers', 'group_slots', 'schedule_ticks'] LOOP
         -- Fires after redrive's triggers, which may still change the row.
         EXECUTE format('CREATE TRIGGER zz_chaos_row AFTER INSERT OR UPDATE OR DELETE ON redrive.%I '
                        'FOR EACH ROW EXECUTE FUNCTION chaos.record()', relation);
@@ -63,14 +63,6 @@ CROSS JOIN LATERAL (VALUES (c.o, true), (c.n, false)) AS v (r, is_end)
 CROSS JOIN LATERAL jsonb_populate_record(NULL::redrive.group_slots, v.r) s
 WHERE c.relation = 'group_slots' AND v.r IS NOT NULL
     AND (NOT v.is_end OR c.o -> 'job_id' IS DISTINCT FROM c.n -> 'job_id');
-
--- The pauses of queues. A resume ends one at once.
-CREATE VIEW chaos.pauses AS
-SELECT c.seq, c.at, c.tx, coalesce(c.n, c.o) ->> 'queue' AS queue,
-    CASE WHEN c.n IS NULL THEN 0 WHEN c.n ->> 'ends_at' = 'infinity' THEN 9223372036854775807
-         ELSE chaos.micros((c.n ->> 'ends_at')::timestamptz) END AS ends_at
-FROM chaos.changes c
-WHERE c.relation = 'queue_pauses';
 
 -- The library keeps only the latest ticks.
 CREATE VIEW chaos.ticks AS

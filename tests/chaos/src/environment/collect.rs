@@ -154,8 +154,6 @@ impl Environment {
             checkpoints,
             ticks: read(client),
             slots: read(client),
-            pauses: read(client),
-            rate_limits: read(client),
             breakers: read(client),
             effects: query(client, effects, |row| {
                 ((row.get(0), row.get(1)), row.get(2))

@@ -1,4 +1,4 @@
-//! Scenarios about groups and rates: order, limits, turns, and what the letter of a dead job holds.
+//! Scenarios about groups: order, limits, turns, and what the letter of a dead job holds.
 
 use super::conditions::{are_claimed, at_least_claimed, have_ended, letters_are};
 use super::jobs::SEEN;
@@ -7,15 +7,10 @@ use crate::client::{Client, grouped, grouped_transactional};
 use crate::environment::Environment;
 use crate::processes::ProcessSpec;
 use crate::role::Plan;
-use crate::role::groups::{DIVERTED, HELD, LIMITED, ORDERED, PACED, RATED};
+use crate::role::groups::{DIVERTED, HELD, LIMITED, ORDERED};
 
 /// The jobs of a group whose followers some job stops.
 const FOLLOWERS: usize = 40;
-/// Jobs per second of the enqueuers for which the rate limits are set: seven of the queue may start per second, and 14
-/// at once; five of each group, and at once.
-const RATE: u32 = 35;
-/// More jobs than start within a few seconds.
-const RATED_JOBS: usize = 40;
 
 /// Each policy has groups whose jobs fail, run in transactions, die, and are redriven or released.
 pub(super) fn groups(env: &mut Environment) {
@@ -111,20 +106,4 @@ pub(super) fn followers(env: &mut Environment) {
     env.wait_for_sql("the slow job runs", &are_claimed(&slow[1..2]));
     env.open_all_gates();
     env.wait_for_sql("the jobs behind it end", &have_ended(&slow));
-}
-
-/// Two workers serve a limited queue with many jobs, and one whose groups have limits. One group has many jobs; another
-/// one and jobs without a group do not wait for it.
-pub(super) fn rated(env: &mut Environment) {
-    env.set_rate_limits(RATE);
-    let mut client = Client::open_queue(env, "rated-client", RATED);
-    let mut paced = Client::open_queue(env, "paced-client", PACED);
-    let limited = client.enqueue(&[Plan::Done; RATED_JOBS]);
-    let hot = paced.enqueue_as(&[Plan::Done; RATED_JOBS], grouped("hot"));
-    let mut others = paced.enqueue_as(&[Plan::Done; 2], grouped("cold"));
-    others.extend(paced.enqueue(&[Plan::Done; 20]));
-    serve_all(env, 2);
-    env.wait_for_sql("the other jobs end", &have_ended(&others));
-    env.wait_for_sql("the jobs of the queue end", &have_ended(&limited));
-    env.wait_for_sql("the jobs of the group end", &have_ended(&hot));
 }

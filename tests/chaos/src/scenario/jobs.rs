@@ -1,10 +1,10 @@
-//! Scenarios about jobs: all plans, batches, keys, the ring, outages, pauses and schedules.
+//! Scenarios about jobs: all plans, batches, keys, the ring, outages and schedules.
 
 use std::thread;
 use std::time::Duration;
 
 use postgres::Client as Connection;
-use redrive::{NewJob, PauseEnd, Replace};
+use redrive::{NewJob, Replace};
 
 use super::conditions::{have_ended, have_renewed, is_claimed_times, last_renewal};
 use super::{add_workers, serve_all};
@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::fault::Fault;
 use crate::history::Operation;
 use crate::processes::ProcessSpec;
-use crate::role::{BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, gateway, standing};
+use crate::role::{BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, gateway, standing};
 
 /// Longer than the checker allows a commit to take until others see it.
 pub(super) const SEEN: Duration = Duration::from_millis(600);
@@ -208,24 +208,6 @@ pub(super) fn outage(env: &mut Environment) {
     ids.extend(client.enqueue_as(&[Plan::Done; DEPENDENT], dependent));
     env.wait_for_sql("a probe fails", &breaker("probes > 0 AND state = 'open'"));
     gateway::mend(env.folder());
-    env.wait_for_sql("the jobs end", &have_ended(&ids));
-}
-
-/// The queue of a worker is paused until it has certainly read that. Then jobs arrive, and the queue is resumed.
-pub(super) fn paused(env: &mut Environment) {
-    let renews = |env: &mut Environment| {
-        let renewed = have_renewed(env, &[0], RENEWALS, last_renewal(env));
-        env.wait_for_sql("the worker renews", &renewed);
-    };
-    let mut client = Client::open(env, "client");
-    add_workers(env, 1);
-    let first = client.enqueue(&[Plan::Done]);
-    env.wait_for_sql("the worker runs jobs", &have_ended(&first));
-    client.ops.pause(QUEUE, PauseEnd::Resumed);
-    renews(env);
-    let ids = client.enqueue(&[Plan::Done; 4]);
-    renews(env);
-    client.ops.resume(QUEUE);
     env.wait_for_sql("the jobs end", &have_ended(&ids));
 }
 
