@@ -5,7 +5,6 @@ mod batches;
 mod breakers;
 mod checkpoints;
 mod clients;
-mod entries;
 mod groups;
 mod job_history;
 mod replay;

@@ -30,10 +30,6 @@ CREATE TABLE chaos.trace (
     enqueued     bigint,
     headers      text,
     group_key    text,
-    history      text,
-    error        text,
-    class        text,
-    died_at      text,
     queue        text,
     is_waiting   boolean,
     is_archived  boolean
@@ -59,11 +55,11 @@ DECLARE
     due   bigint := chaos.micros((to_jsonb(r) ->> 'run_at')::timestamptz);
 BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, due,
-                             kind, priority, payload, enqueued, headers, group_key, history, queue, is_waiting, ready_at)
+                             kind, priority, payload, enqueued, headers, group_key, queue, is_waiting, ready_at)
     VALUES (r.id, place, CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'e' END, coalesce(m.attempt, 0),
             coalesce(m.max_attempts, 5), coalesce(m.generation, 0), coalesce(m.crashes, 0), coalesce(m.refunds, 0), m.unique_key,
             due, CASE WHEN TG_OP <> 'DELETE' THEN r.kind END, coalesce(m.priority, 0), r.payload, chaos.micros(r.enqueued_at),
-            m.headers, m.group_key, m.history, r.queue, TG_TABLE_NAME = 'jobs_waiting',
+            m.headers, m.group_key, r.queue, TG_TABLE_NAME = 'jobs_waiting',
             CASE place WHEN 'r' THEN chaos.micros(coalesce(m.ready_at, r.enqueued_at)) END);
     RETURN NULL;
 END
@@ -79,11 +75,11 @@ BEGIN
         RETURN NULL;
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
-                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
+                             unique_key, kind, priority, payload, enqueued, headers, group_key, queue)
     SELECT j.id, 'l', change, j.attempt, j.max_attempts, j.generation,
            j.crashes, j.refunds, l.lease_id, l.worker_id, (j.meta).unique_key,
            CASE WHEN change <> 'o' THEN j.kind END, j.priority, j.payload, chaos.micros(j.enqueued_at), (j.meta).headers,
-           (j.meta).group_key, j.history, l.queue
+           (j.meta).group_key, l.queue
     FROM redrive.jobs_of(l) j
     WHERE CASE change
         WHEN 'i' THEN true
@@ -99,23 +95,18 @@ DECLARE
     change text := CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END;
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.state = NEW.state AND OLD.generation = NEW.generation THEN
-        IF ROW(OLD.kind, OLD.priority, OLD.payload::text, OLD.enqueued_at, OLD.headers, OLD.group_key, OLD.history,
-               OLD.unique_key, OLD.error_class, OLD.error_message, OLD.run_ms, OLD.died_at)
+        IF ROW(OLD.kind, OLD.priority, OLD.payload::text, OLD.enqueued_at, OLD.headers, OLD.group_key, OLD.unique_key)
             IS NOT DISTINCT FROM ROW(NEW.kind, NEW.priority, NEW.payload::text, NEW.enqueued_at, NEW.headers, NEW.group_key,
-                                     NEW.history, NEW.unique_key, NEW.error_class, NEW.error_message, NEW.run_ms,
-                                     NEW.died_at)
+                                     NEW.unique_key)
         THEN
             RETURN NULL;
         END IF;
         change := 'e';
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, state, cause, worker,
-                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, error, class,
-                             died_at, queue, is_archived)
+                             unique_key, kind, priority, payload, enqueued, headers, group_key, queue, is_archived)
     VALUES (d.id, 'x', change, d.attempts, d.max_attempts, d.generation, d.crashes, d.state, d.cause, d.worker_id,
-            d.unique_key, d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key, d.history,
-            CASE WHEN d.run_ms IS NOT NULL THEN d.error_message END, CASE WHEN d.run_ms IS NOT NULL THEN d.error_class END,
-            to_char(d.died_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), d.queue,
+            d.unique_key, d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key, d.queue,
             TG_OP <> 'UPDATE' AND EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = d.id));
     RETURN NULL;
 END

@@ -25,14 +25,6 @@ traced! {
         headers: Option<Arc<str>>,
         group_key: Option<Arc<str>>,
         unique_key: Option<Arc<str>>,
-        /// The JSON array of the history.
-        history: Option<Arc<str>>,
-        /// The error of a letter's last attempt. `None`: a job, or a letter of a job that did not run.
-        error: Option<Arc<str>>,
-        /// The class of that error.
-        class: Option<Arc<str>>,
-        /// When the letter's job died, in UTC.
-        died_at: Option<Arc<str>>,
     }
 }
 
@@ -82,7 +74,7 @@ impl Facts {
         payload.get(field).cloned().unwrap_or_default()
     }
 
-    /// Returns what differs, apart from the history.
+    /// Returns what differs.
     pub(crate) fn differences(&self, other: &Facts) -> Vec<Fact> {
         let differs = [
             (Fact::Queue, self.queue != other.queue),

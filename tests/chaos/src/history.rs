@@ -108,8 +108,6 @@ pub(crate) struct HandlerEvent {
     pub(crate) phase: Phase,
     /// The message of the failure.
     pub(crate) error: Option<String>,
-    /// The class of the failure.
-    pub(crate) class: Option<String>,
     /// The checkpoint that the attempt began with or wrote.
     pub(crate) checkpoint: Option<u64>,
     /// The batch that the job runs in.

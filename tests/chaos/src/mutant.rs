@@ -103,9 +103,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "death-loses-the-letter" in Work breaks [Verdict], Statement
         "settle" "'dead' AND (SELECT count(*) FROM letters) >= 0"
             => "'dead' AND (SELECT count(*) FROM letters) >= 0 AND false";
-    "death-loses-the-class" in Work breaks [History], Statement
-        "settle" "s.cause, s.error_class, s.error_message, s.error_detail"
-            => "s.cause, 'Error', s.error_message, s.error_detail";
     "death-names-another-cause" in Work breaks [Cause], Statement
         "settle" "s.is_cancelled THEN $13::text ELSE v.cause END" => "s.is_cancelled THEN $13::text ELSE 'exhausted' END";
     "outage-charges-an-attempt" in Work breaks [OutageFree], Statement
@@ -223,8 +220,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "schedule-allows-overlaps" in Scheduled breaks [Schedule], Function
         "run_ticks" "CASE due.overlap WHEN 'skip' THEN" => "CASE due.overlap WHEN 'never' THEN";
     // Mutants that lose or alter what a job carries.
-    "release-loses-the-history" in Carry breaks [History], Statement
-        "release" "refunds => t.refunds" => "refunds => t.refunds, history => '[]'";
     "return-loses-the-headers" in Carry breaks [Content], Function
         "requeue" "redrive.meta_of(j, nullif("
             => "redrive.meta_of(ROW(j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.segment,

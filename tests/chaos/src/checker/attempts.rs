@@ -3,14 +3,9 @@
 
 mod assignment;
 
-use crate::checker::entries::Entry;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
 use crate::checker::{Findings, MAX_REFUNDS, Records, Rule, Terms};
 use crate::history::{HandlerEvent, Phase};
-
-/// The class and the message of a job that died because it was cancelled.
-const CANCELLED_CLASS: &str = "cancelled";
-const CANCELLED: &str = "cancelled by an operator";
 
 /// An attempt at a job.
 #[derive(Debug)]
@@ -37,7 +32,6 @@ pub(super) fn check<'a>(
     for (span, attempt) in job.leases.iter().zip(by_lease) {
         let attempt = attempt.map(|at| &attempts[at]);
         check_verdict(job, span, attempt, terms, findings);
-        check_entry(job, span, attempt, terms, findings);
     }
     check_overlaps(job, &attempts, terms, findings);
     check_effects(job, events, records, findings);
@@ -149,70 +143,6 @@ fn check_verdict(
     };
     let text = format!("{what}, but its handler {handler}");
     findings.add(rule, job.job, span.to, text);
-}
-
-/// Whether an entry has the class and the message of a failure. The message of a panic begins with its place.
-fn is_error_of(entry: &Entry, end: &HandlerEvent) -> bool {
-    let is_same = match (entry.message.as_deref(), end.error.as_deref()) {
-        (Some(stored), Some(error)) if stored.starts_with("panicked at ") => {
-            stored.ends_with(&format!(": {error}"))
-        }
-        (stored, error) => stored == error,
-    };
-    is_same && entry.class == end.class
-}
-
-/// Whether an entry says that the session of a transaction ended, could not begin or could not commit.
-fn is_about_a_session(entry: &Entry) -> bool {
-    let class = entry.class.as_deref().unwrap_or_default();
-    class == "SessionLost" || class.starts_with("SQLSTATE ") || class.starts_with("redrive::")
-}
-
-/// Checks that the history has the failure of the attempt, and no other one.
-fn check_entry(
-    job: &JobHistory,
-    span: &LeaseSpan,
-    attempt: Option<&Attempt<'_>>,
-    terms: &Terms,
-    findings: &mut Findings,
-) {
-    let end = attempt.and_then(|attempt| attempt.end);
-    let failure = end
-        .filter(|end| end.at <= span.to)
-        .filter(|end| [Phase::Retry, Phase::Reject, Phase::Outage].contains(&end.phase));
-    let is_transactional = attempt.is_none_or(|attempt| attempt.begin.is_transactional);
-    let is_cancellation = |entry: &Entry| {
-        let error = (entry.class.as_deref(), entry.message.as_deref());
-        is_cancelled(&span.end) && error == (Some(CANCELLED_CLASS), Some(CANCELLED))
-    };
-    let is_right = match (&span.end, &span.entry, failure) {
-        (LeaseEnd::Held | LeaseEnd::Done, None, _) => true,
-        (LeaseEnd::Held | LeaseEnd::Done, Some(_), _) => false,
-        (LeaseEnd::Reaped | LeaseEnd::ReapedDead, entry, _) => entry
-            .as_ref()
-            .is_some_and(|entry| entry.outcome == "worker_lost"),
-        // A fault may have lost the result; a snooze and a release are no failures.
-        (LeaseEnd::Refunded | LeaseEnd::Dead { .. }, None, _) => true,
-        (LeaseEnd::Charged { .. }, None, failure) => failure.is_none(),
-        (_, Some(entry), Some(end)) if is_error_of(entry, end) => true,
-        // A worker that knows of the cancellation dead-letters a job instead of letting it snooze, also if
-        // the transaction of its handler could not begin or commit.
-        (_, Some(entry), None) if is_cancellation(entry) => {
-            is_transactional || end.is_some_and(|end| end.phase == Phase::Snooze)
-        }
-        // A fault ended the session of its handler's transaction, or a slow machine gave it none.
-        (_, Some(entry), _) => {
-            (!terms.is_calm || attempt.is_none()) && is_transactional && is_about_a_session(entry)
-        }
-    };
-    if !is_right {
-        let said = failure.map(|end| (&end.class, &end.error));
-        let text = format!(
-            "its history got {:?}, but its handler said {said:?}",
-            span.entry
-        );
-        findings.add(Rule::History, job.job, span.to, text);
-    }
 }
 
 fn is_cancelled(end: &LeaseEnd) -> bool {

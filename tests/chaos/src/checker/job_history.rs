@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checker::entries::Entry;
 use crate::db_trace::Place;
 
 /// The history of a job.
@@ -84,8 +83,6 @@ pub(crate) struct LeaseSpan {
     pub(crate) refunds: i32,
     pub(crate) crashes: i32,
     pub(crate) end: LeaseEnd,
-    /// What its end added to the history.
-    pub(crate) entry: Option<Entry>,
     /// The checkpoint with which it was claimed.
     pub(crate) checkpoint: Option<u64>,
     /// The checkpoints that were stored, with their times.

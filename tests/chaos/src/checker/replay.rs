@@ -12,8 +12,6 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use content::Content;
-
 use crate::checker::job_history::{JobHistory, LeaseSpan};
 use crate::checker::{Findings, Grant, MAX_CRASHES, Rule, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
@@ -26,8 +24,8 @@ struct Current<'a> {
     /// The state and generation of its letter.
     letter: Option<(Arc<str>, i32)>,
     was_enqueued: bool,
-    content: Content<'a>,
-    letter_content: Content<'a>,
+    content: Option<&'a Facts>,
+    letter_content: Option<&'a Facts>,
 }
 
 /// Replays the row changes of a job.
@@ -170,12 +168,7 @@ impl<'a> Replay<'a, '_> {
             (None, Some(_)) => {}
             (Some(left), entered) => self.moves(left, entered, letter, changes),
         }
-        let entry = self.carried(left, entered, letter);
-        if let Some(span) = self.history.leases.last_mut()
-            && left.is_some_and(|left| left.place == Place::Leased)
-        {
-            span.entry = entry;
-        }
+        self.carried(left, entered, letter);
         if left.is_some() || entered.is_some() {
             self.track_key(entered, left, changes);
             self.now.row = entered;

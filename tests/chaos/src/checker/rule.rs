@@ -43,7 +43,6 @@ rules! {
     "C21" Verdict "a settled verdict is what the handler returned"
     "C22" OneTransaction "a transactional handler's writes exist exactly once if its job succeeded, else never"
     "C23" Content "a job keeps its kind, payload, priority, headers, keys and first enqueue time on every move"
-    "C24" History "a history gets one entry for each failed attempt, with its error and class, and keeps the others"
     "C25" Checkpoint "an attempt begins with the last stored checkpoint, and its failure stores the last one it wrote"
     "C26" FollowUp "the transaction of a success stores its follow-ups once, and nothing else does"
     "C28" Cancelled "a job that was cancelled while it ran is not attempted again"

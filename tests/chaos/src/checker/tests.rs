@@ -58,7 +58,6 @@ fn handled(at: i64, phase: Phase) -> HandlerEvent {
         is_transactional: false,
         phase,
         error: None,
-        class: None,
         checkpoint: None,
         batch: None,
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::content::Content;
 use super::{Replay, is_by_worker};
 use crate::checker::job_history::ClientChange;
 use crate::db_trace::{Place, RowChange};
@@ -20,7 +19,7 @@ impl<'a> Replay<'a, '_> {
         let Some(here) = self.now.row.filter(|_| change.place == Place::Delayed) else {
             return;
         };
-        if let (Some(before), Some(after)) = (self.now.content.facts, change.facts.as_deref()) {
+        if let (Some(before), Some(after)) = (self.now.content, change.facts.as_deref()) {
             self.alter(here, change, before, after);
         }
         self.unchanged(here, change);
@@ -33,13 +32,13 @@ impl<'a> Replay<'a, '_> {
         &mut self,
         left: &RowChange,
         row: &RowChange,
-        content: &Content<'a>,
+        after: &Facts,
     ) -> Option<Facts> {
         let waits = |place: Place| [Place::Ready, Place::Delayed].contains(&place);
         if is_by_worker(row) || !waits(left.place) || !waits(row.place) {
             return None;
         }
-        let (before, after) = (self.now.content.facts?, content.facts?);
+        let before = self.now.content?;
         self.alter(left, row, before, after);
         let is_edited = before.differences(after).contains(&Fact::Payload);
         Some(Facts {

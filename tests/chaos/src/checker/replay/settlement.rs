@@ -83,7 +83,7 @@ impl Replay<'_, '_> {
             "exhausted" => !is_reap && left.attempt >= left.max_attempts,
             // Without a fault, only a job that aborts its process can lose that many workers.
             "worker_lost" => {
-                let facts = self.now.content.facts;
+                let facts = self.now.content;
                 let is_killer = !self.terms.is_calm || facts.is_some_and(Facts::aborts);
                 is_reap && left.crashes + 1 >= MAX_CRASHES && is_killer
             }

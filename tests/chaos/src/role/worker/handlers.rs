@@ -15,9 +15,6 @@ use crate::history::{HandlerEvent, InBatch, JsonLines, Phase, handler_log};
 use crate::role::gateway::{self, OTHER_GATEWAY};
 use crate::role::{Gateway, Options, Plan, SNOOZE, TransactionalWork, Work};
 
-/// The class of an error that a panic makes.
-const PANIC: &str = "panic";
-
 /// How an attempt ends.
 pub(super) enum Ending {
     Done,
@@ -26,11 +23,10 @@ pub(super) enum Ending {
     Panics(String),
 }
 
-/// A failure of an attempt, and what the log says about it. The library does not tell the class of a failure.
+/// A failure of an attempt, and what the log calls it.
 pub(super) struct Failed {
     pub(super) phase: Phase,
     pub(super) failure: Failure,
-    class: &'static str,
 }
 
 impl Failed {
@@ -38,7 +34,6 @@ impl Failed {
         Failed {
             phase,
             failure: failure.class(class),
-            class,
         }
     }
 }
@@ -83,7 +78,6 @@ impl Handlers {
             is_transactional: job.kind() == TransactionalWork::KIND,
             phase: Phase::Begin,
             error: None,
-            class: None,
             checkpoint: job.last_checkpoint().expect("a checkpoint is a number"),
             batch,
         };
@@ -101,7 +95,6 @@ impl Handlers {
     pub(super) fn write_failed(&self, attempt: &HandlerEvent, failed: &Failed) {
         self.log.write(&HandlerEvent {
             error: Some(failed.failure.message().to_owned()),
-            class: Some(failed.class.to_owned()),
             ..event(attempt, failed.phase)
         });
     }
@@ -109,7 +102,6 @@ impl Handlers {
     pub(super) fn write_panicked(&self, attempt: &HandlerEvent, message: &str) {
         self.log.write(&HandlerEvent {
             error: Some(message.to_owned()),
-            class: Some(PANIC.to_owned()),
             ..event(attempt, Phase::Retry)
         });
     }
