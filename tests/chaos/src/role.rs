@@ -191,15 +191,6 @@ impl Work {
         format!("cannot process {}", self.key)
     }
 
-    /// Returns the class of the error of a failed attempt. The classes change from attempt to attempt, so that the
-    /// entries of a history differ.
-    pub(crate) fn error_class(&self, attempt: i32) -> &'static str {
-        match (self.key + i64::from(attempt)).rem_euclid(2) {
-            0 => "Unreachable",
-            _ => "Invalid",
-        }
-    }
-
     /// Returns the follow-up of this job's success in a generation.
     pub(crate) fn follow_up(&self, generation: i32) -> Work {
         Work::instant(follow_up_key(self.key, generation))

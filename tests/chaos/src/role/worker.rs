@@ -67,7 +67,8 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                     );
                     if let Err(error) = written {
                         let failure = Failure::retry(error.to_string());
-                        let failed = Failed::of(Phase::Retry, failure, "Database");
+                        let phase = Phase::Retry;
+                        let failed = Failed { phase, failure };
                         transactional.write_failed(&attempt, &failed);
                         return Err(failed.failure);
                     }

@@ -29,15 +29,6 @@ pub(super) struct Failed {
     pub(super) failure: Failure,
 }
 
-impl Failed {
-    pub(super) fn of(phase: Phase, failure: Failure, class: &'static str) -> Failed {
-        Failed {
-            phase,
-            failure: failure.class(class),
-        }
-    }
-}
-
 /// The handlers of a process, and their log.
 pub(super) struct Handlers {
     log: JsonLines,
@@ -144,7 +135,8 @@ impl Handlers {
         if !gateway::is_down(self.gateway, &self.folder) {
             return Ok(());
         }
-        let outage = Failed::of(Phase::Outage, gateway::outage(), "Outage");
+        let (phase, failure) = (Phase::Outage, gateway::outage());
+        let outage = Failed { phase, failure };
         self.write_failed(attempt, &outage);
         Err(outage.failure)
     }
@@ -192,8 +184,7 @@ impl Handlers {
         let is_redriven = attempt.generation > 0;
         let fails = attempt.attempt.cast_unsigned() <= work.times && !is_redriven;
         let is_first = self.is_first_in_process(attempt.job) && !is_redriven;
-        let class = work.error_class(attempt.attempt);
-        let failed = |phase, failure| Ending::Failed(Failed::of(phase, failure, class));
+        let failed = |phase, failure| Ending::Failed(Failed { phase, failure });
         match work.plan {
             Plan::Retry if fails => failed(Phase::Retry, Failure::retry(work.error())),
             Plan::Panic if fails => Ending::Panics(format!("panicked at {}", work.key)),
