@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use redrive::Pooler;
 use redrive_servers::Proxy;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -70,15 +69,6 @@ pub(crate) struct ProcessDefaults {
     /// Whether a pooler in transaction mode is in between.
     pub(crate) is_pooled: bool,
     pub(crate) lease: Duration,
-}
-
-impl ProcessDefaults {
-    pub(crate) fn pooler(&self) -> Pooler {
-        match self.is_pooled {
-            true => Pooler::Transaction,
-            false => Pooler::Session,
-        }
-    }
 }
 
 /// All processes.

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive::worker::WORKER_CONNECTIONS;
-use redrive::{Database, Payload};
+use redrive::{Database, Payload, Pooler};
 use serde::{Deserialize, Serialize};
 
 use crate::history::ClientLog;
@@ -86,8 +86,12 @@ pub(crate) struct Options {
 impl Options {
     /// Opens the database under this process's name, which the trace records.
     fn open(&self) -> redrive::Result<Database> {
+        let pooler = match self.run.is_pooled {
+            true => Pooler::Transaction,
+            false => Pooler::Session,
+        };
         Database::builder(&self.named_url())
-            .pooler(self.run.pooler())
+            .pooler(pooler)
             .connections(self.connections())
             .connect_timeout(Duration::from_secs(2))
             .call_timeout(Duration::from_secs(4))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::dlq::{LetterState, RetentionRule};
+use redrive::dlq::{LetterState, RetentionAction, RetentionRule};
 use redrive::{Database, Operator, Result};
 
 use crate::role::QUEUE;
@@ -10,45 +10,27 @@ use crate::role::QUEUE;
 /// How old the letters are that operators prune.
 pub(crate) const PRUNE_AGE: Duration = Duration::from_secs(1);
 
-/// The fate of a letter that was kept for long enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Afterwards {
-    Deleted,
-    Archived,
+/// The rules. Quarantined letters are kept forever.
+fn rules() -> [RetentionRule; 3] {
+    let ms = Duration::from_millis;
+    [
+        RetentionRule::delete(LetterState::Recovered, ms(1500)),
+        RetentionRule::archive(LetterState::Discarded, ms(900)),
+        RetentionRule::archive(LetterState::Open, ms(5000)),
+    ]
 }
 
-/// The rules: how long letters of a state are kept. Quarantined letters are kept forever.
-const RULES: [(LetterState, Duration, Afterwards); 3] = [
-    (
-        LetterState::Recovered,
-        Duration::from_millis(1500),
-        Afterwards::Deleted,
-    ),
-    (
-        LetterState::Discarded,
-        Duration::from_millis(900),
-        Afterwards::Archived,
-    ),
-    (
-        LetterState::Open,
-        Duration::from_secs(5),
-        Afterwards::Archived,
-    ),
-];
-
-/// Returns the fate of letters of a state.
-pub(crate) fn rule_of(state: &str) -> Option<Afterwards> {
-    let rule = RULES.iter().find(|(of, ..)| of.as_str() == state);
-    rule.map(|(.., afterwards)| *afterwards)
+/// Returns what happens to letters of a state.
+pub(crate) fn action_for(state: &str) -> Option<RetentionAction> {
+    let rule = rules()
+        .into_iter()
+        .find(|rule| rule.state.as_str() == state);
+    rule.map(|rule| rule.action)
 }
 
 /// Sets the retention rules.
 pub(crate) fn set_retention(db: &Database, operator: &Operator) -> Result<()> {
-    for (state, keep, afterwards) in RULES {
-        let rule = match afterwards {
-            Afterwards::Deleted => RetentionRule::delete(state, keep),
-            Afterwards::Archived => RetentionRule::archive(state, keep),
-        };
+    for rule in rules() {
         db.dlq().retention().set(&rule.queue(QUEUE), operator)?;
     }
     Ok(())

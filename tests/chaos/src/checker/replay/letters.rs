@@ -1,10 +1,12 @@
 //! Checks changes of a letter without its job.
 
+use redrive::dlq::RetentionAction;
+
 use super::{Replay, is_by_worker};
 use crate::checker::Rule;
 use crate::checker::job_history::ClientChange;
 use crate::db_trace::{Change, RowChange};
-use crate::role::keeping::{Afterwards, rule_of};
+use crate::role::keeping::action_for;
 
 impl Replay<'_, '_> {
     /// Checks a change of only the letter.
@@ -36,13 +38,13 @@ impl Replay<'_, '_> {
 
     /// Checks a letter that was archived, which only a rule does, or deleted, which clients ask for, too.
     fn letter_removed(&mut self, state: &str, letter: &RowChange) {
-        let rule = rule_of(state);
+        let action = action_for(state);
         if letter.is_archived {
-            let is_lawful = rule == Some(Afterwards::Archived);
+            let is_lawful = action == Some(RetentionAction::Archive);
             self.demand(is_lawful, Rule::Retention, letter.at, || {
                 format!("it was archived although it was {state}")
             });
-        } else if rule != Some(Afterwards::Deleted) || !is_by_worker(letter) {
+        } else if action != Some(RetentionAction::Delete) || !is_by_worker(letter) {
             let change = match state {
                 "recovered" | "discarded" => ClientChange::Pruned,
                 _ => ClientChange::Purged,
