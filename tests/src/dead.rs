@@ -1,6 +1,5 @@
 //! Letters, and operations on them that must succeed.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use redrive::admin::{AuditFilter, AuditRecord, Cancelled, LiveJob};
@@ -183,9 +182,8 @@ pub trait Dead {
     /// Restores a version of payloads, and returns the letters.
     #[track_caller]
     fn restores(&self, filter: &LetterFilter, version: Option<u32>) -> Vec<JobId> {
-        let go_on = |_: &Changed| ControlFlow::Continue(());
         let dlq = self.letters_of().dlq();
-        let restored = dlq.restore_versions_while(filter, version, &maria(), go_on);
+        let restored = dlq.restore_versions(filter, version, &maria());
         restored.expect("restore payloads").letters
     }
 
@@ -202,6 +200,7 @@ pub trait Dead {
         let operator = Operator::default().reason("a test");
         let done = self.letters_of().dlq().discard(filter, &operator);
         done.unwrap_or_else(|error| panic!("{filter}: {error:?}"))
+            .letters
     }
 
     /// Edits letters.

@@ -1,7 +1,9 @@
 //! A change of many rows in batches, until a signal arrives.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redrive::{Database, SoFar};
 use serde_json::{Value, json};
 
 use crate::context::{Context, Ending};
@@ -9,46 +11,67 @@ use crate::error::{Error, Result};
 use crate::stop::StopSignal;
 use crate::terminal::{Progress, counted, grouped};
 
+/// The database of a change in batches. It shows the progress of the change, and stops it after a signal.
+pub(crate) struct Watched {
+    db: Database,
+    seen: Arc<Mutex<Seen>>,
+}
+
 /// What a change has done so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SoFar {
-    pub(crate) done: u64,
-    /// The rows that are done, and those that did not change.
-    pub(crate) tried: u64,
-    /// The audit record of the change.
-    pub(crate) audit: Option<i64>,
+struct Seen {
+    stop: StopSignal,
+    /// Until the change has ended.
+    progress: Option<Progress>,
+    so_far: SoFar,
+    course: ControlFlow<()>,
 }
 
-impl SoFar {
-    pub(crate) fn of(done: usize, audit: Option<i64>) -> SoFar {
-        let done = done as u64;
-        SoFar {
-            done,
-            tried: done,
-            audit,
-        }
+impl Watched {
+    fn new(db: &Database, stop: StopSignal, progress: Progress) -> Watched {
+        let seen = Arc::new(Mutex::new(Seen {
+            stop,
+            progress: Some(progress),
+            so_far: SoFar::default(),
+            course: ControlFlow::Continue(()),
+        }));
+        let after = Arc::clone(&seen);
+        let db = db.each_batch(move |so_far| lock(&after).go_on(so_far));
+        Watched { db, seen }
     }
 
-    pub(crate) fn and_unchanged(self, rows: u64) -> SoFar {
-        SoFar {
-            tried: self.done + rows,
-            ..self
-        }
+    /// Tells how much is done, between the batches of the database. Breaks after a signal.
+    pub(crate) fn go_on(&self, so_far: SoFar) -> ControlFlow<()> {
+        lock(&self.seen).go_on(so_far)
     }
-}
 
-impl From<u64> for SoFar {
-    fn from(done: u64) -> SoFar {
-        SoFar {
-            done,
-            tried: done,
-            audit: None,
-        }
+    /// Whether a signal stopped the change.
+    pub(crate) fn is_stopped(&self) -> bool {
+        lock(&self.seen).course.is_break()
     }
 }
 
-/// Called after each batch.
-pub(crate) type GoOn<'a> = &'a mut dyn FnMut(SoFar) -> ControlFlow<()>;
+impl Deref for Watched {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        &self.db
+    }
+}
+
+impl Seen {
+    fn go_on(&mut self, so_far: SoFar) -> ControlFlow<()> {
+        self.so_far = so_far;
+        if let Some(progress) = &self.progress {
+            progress.at(so_far.tried);
+        }
+        self.course = self.stop.check();
+        self.course
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How to undo a change.
 #[derive(Clone, Copy, Debug)]
@@ -89,26 +112,21 @@ impl Batches {
         &self,
         total: u64,
         cx: &mut Context<'_>,
-        change: impl FnOnce(GoOn<'_>) -> Result<T, E>,
+        change: impl FnOnce(&Watched) -> Result<T, E>,
     ) -> Result<Ended<T>>
     where
         Error: From<E>,
     {
-        let mut stop = StopSignal::listen()?;
-        let progress = Progress::of(self.progressive, total);
-        let (mut so_far, mut course) = (SoFar::default(), ControlFlow::Continue(()));
-        let changed = change(&mut |now| {
-            so_far = now;
-            progress.at(now.tried);
-            course = stop.check();
-            course
-        });
-        drop(progress);
+        let (db, stop) = (cx.database()?, StopSignal::listen()?);
+        let watched = Watched::new(&db, stop, Progress::of(self.progressive, total));
+        let changed = change(&watched);
+        lock(&watched.seen).progress = None;
+        let so_far = lock(&watched.seen).so_far;
         let message = self.stopped(so_far, total);
         if changed.is_err() && so_far.done > 0 {
             cx.say(&message);
         }
-        let is_stopped = course.is_break() && so_far.tried < total;
+        let is_stopped = watched.is_stopped() && so_far.tried < total;
         Ok(Ended {
             so_far,
             result: changed?,

@@ -4,7 +4,7 @@ use redrive::JobId;
 use redrive::dlq::{Edited, ValidationError};
 use serde_json::Value;
 
-use crate::batches::{Batches, GoOn};
+use crate::batches::{Batches, Watched};
 use crate::left_out::{LeftOut, left_out_json, write_left_out};
 use crate::not_done::NotDone;
 use crate::prelude::*;
@@ -64,7 +64,7 @@ where
     /// or if nothing was.
     pub(crate) fn run<E>(self, cx: &mut Context<'_>) -> Result<Ending>
     where
-        Act: FnOnce(GoOn<'_>) -> Result<Changed, E>,
+        Act: FnOnce(&Watched) -> Result<Changed, E>,
         Error: From<E>,
     {
         let (found, batches) = (self.found, self.batches);

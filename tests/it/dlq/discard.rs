@@ -8,7 +8,8 @@ fn a_discard_requires_a_reason_and_stores_it() {
     let db = queue.database();
     let discard = |filter, reason| {
         let operator = Operator::default().reason(reason);
-        db.dlq().discard(&filter, &operator)
+        let discarded = db.dlq().discard(&filter, &operator);
+        discarded.map(|changed| changed.letters)
     };
     for (filter, reason) in [
         (LetterFilter::new(), ""),

@@ -29,7 +29,6 @@ fn calls_about_jobs_and_letters_take_any_duration() {
     let (db, queue) = (test.open(), test.queue("orders"));
     let (dlq, admin) = (db.dlq(), db.admin());
     let by = Operator::new("me").reason("a test");
-    let go_on = |_| ControlFlow::Continue(());
     for time in ANY {
         let job = || new_order(1);
         let (older, newer) = (LetterFilter::new(), LetterFilter::new());
@@ -64,7 +63,6 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             ("newer jobs", jobs.count(&newer).map(drop)),
             ("count_prunable", dlq.count_prunable(time).map(drop)),
             ("prune", dlq.prune(time, &by).map(drop)),
-            ("prune_while", dlq.prune_while(time, &by, go_on).map(drop)),
             ("delete", dlq.retention().set(&delete, &by).map(drop)),
             ("archive", dlq.retention().set(&archive, &by).map(drop)),
             ("apply retention", dlq.retention().apply(&by).map(drop)),
@@ -73,7 +71,7 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             ("missed_bounds", schedules.set(&nightly, &by).map(drop)),
             ("audit", admin.audit(&since).map(drop)),
             ("old audit", admin.count_prunable_audit(time).map(drop)),
-            ("prune_audit", admin.prune_audit(time, &by, go_on).map(drop)),
+            ("prune_audit", admin.prune_audit(time, &by).map(drop)),
             ("open_breaker", breaker.map(drop)),
             ("pause", queue.pause(PauseEnd::After(time), &by).map(drop)),
             ("limit_rate", limited.map(drop)),

@@ -210,17 +210,18 @@ fn leased_jobs_do_not_change() {
 #[test]
 fn a_limit_and_a_stop_end_an_operation_between_two_batches() {
     let (_test, queue) = TestDatabase::with_orders();
+    let once = queue.database().each_batch(|so_far| match so_far.done {
+        500 => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    });
     let jobs = queue.database().admin().jobs();
     waiting(&queue, 1200);
     let ready = JobFilter::new().state(JobState::Ready);
     let three = ready.clone().limit(3);
     let changed = jobs.change(&three, JobChange::Cancel, &maria()).unwrap();
     assert_eq!(changed.jobs.len(), 3);
-    let once = |so_far: &ChangedJobs| match so_far.jobs.len() {
-        500 => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
-    };
-    let changed = jobs.change_while(&ready, JobChange::SetPriority(5), &maria(), once);
+    let all = once.admin().jobs();
+    let changed = all.change(&ready, JobChange::SetPriority(5), &maria());
     assert_eq!(changed.unwrap().jobs.len(), 1000);
     let count = jobs.count(&ready.priority_from(5)).unwrap();
     assert_eq!(count.jobs(), 1000);

@@ -63,7 +63,6 @@ impl Erase {
         found: &Erasure,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let db = &cx.database()?;
         let operator = self.confirm.reason.operator();
         let batches = Batches {
             noun: "row",
@@ -72,12 +71,9 @@ impl Erase {
             participle: "erased",
             undo: Undo::Hint("repeat the command for the rest"),
         };
-        let ended = batches.run(rows(found), cx, |go_on| {
-            let go_on = |so_far: &Erasure| go_on(rows(so_far).into());
-            db.dlq().erase_while(filter, &operator, go_on)
-        })?;
+        let ended = batches.run(found.rows(), cx, |db| db.dlq().erase(filter, &operator))?;
         // A claim may have taken more jobs.
-        let left = db.dlq().erasable(filter);
+        let left = cx.database()?.dlq().erasable(filter);
         let mut erased = ended.result;
         erased.leased = left.as_ref().map_or(erased.leased, |left| left.leased);
         let shown = show(&erased, &erasure_json(&erased), "ERASED", cx)?;
@@ -109,11 +105,6 @@ fn show(
         }
     }
     Ok(Ending::Done)
-}
-
-/// The deleted rows, which take almost all of the time.
-fn rows(erasure: &Erasure) -> u64 {
-    erasure.jobs + erasure.letters + erasure.versions + erasure.archived
 }
 
 fn erasure_table(erasure: &Erasure, heading: &'static str) -> Table {

@@ -90,13 +90,10 @@ impl Prune {
             return self.show(&scope, &batches, total, cx);
         }
         let operator = self.confirm.reason.operator();
-        let ended = batches.run(total, cx, |go_on| {
-            let go_on = |done: u64| go_on(done.into());
-            match scope {
-                Scope::Audit(age) => db.admin().prune_audit(age, &operator, go_on),
-                Scope::OlderThan(age) => db.dlq().prune_while(age, &operator, go_on),
-                Scope::Rules(_) => db.dlq().retention().apply_while(&operator, go_on),
-            }
+        let ended = batches.run(total, cx, |db| match scope {
+            Scope::Audit(age) => db.admin().prune_audit(age, &operator),
+            Scope::OlderThan(age) => db.dlq().prune(age, &operator),
+            Scope::Rules(_) => db.dlq().retention().apply(&operator),
         })?;
         let done = ended.so_far.done;
         let ending = cx.print(&batches.json(done), batches.text(done))?;

@@ -3,7 +3,7 @@
 use clap::ArgGroup;
 use redrive::dlq::{Redaction, RedactionId};
 
-use crate::batches::{Batches, GoOn, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::prelude::*;
 
@@ -165,12 +165,9 @@ impl ApplyRedactions {
             batches: APPLY,
             to_act: (!confirm.yes).then(|| vec![confirm.to_act()]),
             found: Found::all(letters, "would be redacted, which cannot be undone."),
-            act: |go_on: GoOn<'_>| -> redrive::Result<Changed> {
-                let apply = |redacted: u64| go_on(redacted.into());
+            act: |db: &Watched| -> redrive::Result<Changed> {
                 let operator = confirm.reason.operator();
-                db.dlq()
-                    .redactions()
-                    .apply_while(&filter, &operator, apply)?;
+                db.dlq().redactions().apply(&filter, &operator)?;
                 Ok(Changed::default())
             },
             none: |cx: &mut Context<'_>| {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use redrive::Failure;
-use redrive::dlq::{Deliveries, Letter, LetterFilter, LetterState, Sink};
+use redrive::dlq::{Letter, LetterFilter, LetterState, Sink};
 
 use super::letter_table::letter_sample;
 use super::none_matched::none_of;
-use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::left_out::{LeftOut, redacted_include};
 use crate::not_done::NotDone;
@@ -87,9 +87,9 @@ impl Deliver {
             batches: DELIVER,
             to_act: selection.to_act(self.force),
             found,
-            act: |go_on: GoOn<'_>| -> Result<Changed> {
+            act: |db: &Watched| -> Result<Changed> {
                 let _interrupt = shell.as_ref().map(Interrupt::of_commands).transpose()?;
-                Ok(self.act(open, &*sink, go_on, db)?)
+                Ok(self.act(open, &*sink, db)?)
             },
             none: |cx: &mut Context<'_>| none_of(&STATES, selection, &letters, None, cx),
         }
@@ -127,24 +127,19 @@ impl Deliver {
         &self,
         open: &LetterFilter,
         sink: &(dyn Sink + Send + Sync),
-        go_on: GoOn<'_>,
-        db: &Database,
+        db: &Watched,
     ) -> redrive::Result<Changed> {
         let sink = NamedSink {
             sink,
             name: self.sink.as_deref().unwrap_or("command"),
         };
         let operator = self.selection.operator();
-        let tried = |so_far: &Deliveries| {
-            let others = (so_far.failed.len() + so_far.redacted.len()) as u64;
-            SoFar::of(so_far.delivered.len(), None).and_unchanged(others)
-        };
-        let go_on = |so_far: &Deliveries| go_on(tried(so_far));
         let done = match self.force {
-            true => db.dlq().deliver_forced_while(open, &sink, &operator, go_on),
-            false => db.dlq().deliver_while(open, &sink, &operator, go_on),
+            true => db.dlq().deliver_forced(open, &sink, &operator),
+            false => db.dlq().deliver(open, &sink, &operator),
         }?;
-        let left = self.selection.left(tried(&done).tried);
+        let tried = done.delivered.len() + done.failed.len() + done.redacted.len();
+        let left = self.selection.left(tried as u64);
         let failed = done.failed.into_iter().map(|failed| {
             let cause = format!("{}: {}", failed.error_class, failed.error_message);
             (failed.id, ("failed", cause))

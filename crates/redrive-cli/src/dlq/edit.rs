@@ -1,7 +1,6 @@
 //! `redrive dlq edit`: changes payloads and keeps their versions.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use clap::ArgGroup;
 use redrive::JobId;
@@ -9,7 +8,7 @@ use redrive::dlq::{LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
 use super::payload_edit::{GivenEdit, PayloadEdit};
-use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
@@ -117,13 +116,10 @@ impl Edit {
     ) -> Result<Ending> {
         let db = &cx.database()?;
         let letters = self.editable(filter, db)?;
-        let act = |go_on: GoOn<'_>| -> Result<Changed> {
+        let act = |db: &Watched| -> Result<Changed> {
             let _interrupt = given.interrupt()?;
-            let (dlq, operator) = (db.dlq(), self.selection.operator());
-            let done = dlq.edit_while(filter, &given.edit, &operator, |so_far| {
-                let edited = SoFar::of(so_far.edited.len(), so_far.audit);
-                go_on(edited.and_unchanged(so_far.unchanged))
-            })?;
+            let operator = self.selection.operator();
+            let done = db.dlq().edit(filter, &given.edit, &operator)?;
             let refused: u64 = done.refused.iter().map(|error| error.letters).sum();
             let tried = done.edited.len() as u64 + done.unchanged + refused;
             let left = self.selection.left(tried);
@@ -161,7 +157,7 @@ impl Edit {
             batches: RESTORE,
             to_act: selection.to_act(false),
             found: Found::all(letters, &format!("would get {would}, if they have one.")),
-            act: |go_on: GoOn<'_>| self.restore_all(filter, letters, go_on, db),
+            act: |db: &Watched| self.restore_all(filter, letters, db),
             none: |cx: &mut Context<'_>| {
                 let is_audited = |condition: &String| condition.starts_with("audit=");
                 let why = match filter.conditions().iter().any(is_audited) {
@@ -182,20 +178,15 @@ impl Edit {
         &self,
         filter: &LetterFilter,
         letters: u64,
-        go_on: GoOn<'_>,
-        db: &Database,
+        db: &Watched,
     ) -> redrive::Result<Changed> {
         let editable = filter.within(&EDITABLE);
         let (version, operator) = (self.change.restore, self.selection.operator());
-        let mut course = ControlFlow::Continue(());
         let dlq = db.dlq();
-        let done = dlq.restore_versions_while(&editable, version, &operator, |so_far| {
-            course = go_on(SoFar::of(so_far.letters.len(), so_far.audit));
-            course
-        })?;
+        let done = dlq.restore_versions(&editable, version, &operator)?;
         let restored: BTreeSet<JobId> = done.letters.into_iter().collect();
         let missing = letters.saturating_sub(restored.len() as u64);
-        if missing > 0 && course.is_break() {
+        if missing > 0 && db.is_stopped() {
             return Ok(Changed::default());
         }
         let mut left = Vec::new();

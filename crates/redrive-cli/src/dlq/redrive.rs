@@ -7,6 +7,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::ArgGroup;
+use redrive::SoFar;
 use redrive::dlq::runs::{Rate, RunOptions};
 use redrive::dlq::{Blocked, LetterFilter, LetterState, RedriveOptions, Skip};
 
@@ -14,7 +15,7 @@ use super::blocked::{warn_blocked, warn_overlapping};
 use super::follow::{MaxWait, follow};
 use super::none_matched::none_of;
 use super::runs::show;
-use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::not_done::{ID, NotDone};
 use crate::prelude::*;
@@ -225,14 +226,14 @@ impl Redrive {
             letters = letters.limit(validated.passing.len() as u64);
         }
         let mut blocked = Blocked::default();
-        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+        let act = |db: &Watched| -> redrive::Result<Changed> {
             let operator = self.selection.operator();
             let done = db
                 .dlq()
                 .redrive_with(&letters, &self.options(), &operator)?;
             // All were tried, so a signal stops nothing.
             let unchanged = (ids.len() - done.redriven.len()) as u64;
-            _ = go_on(SoFar::of(done.redriven.len(), None).and_unchanged(unchanged));
+            _ = db.go_on(SoFar::of(done.redriven.len(), None).and_unchanged(unchanged));
             let mut others = Vec::new();
             for (id, skip) in &done.skipped {
                 // Or they do not match, or exceed the limit.

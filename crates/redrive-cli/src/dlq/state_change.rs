@@ -1,13 +1,11 @@
 //! `redrive dlq discard` and `redrive dlq reopen`: move letters into another state.
 
-use std::ops::ControlFlow;
-
 use redrive::Operator;
 use redrive::dlq::{Changed as ChangedLetters, Dlq, LetterFilter, LetterState};
 
 use super::letter_table::letter_sample;
 use super::none_matched::{none_of, words};
-use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::left_out::matching;
 use crate::not_done::{NotDone, locked};
@@ -31,16 +29,9 @@ pub(super) struct Move {
     takes: &'static [LetterState],
     /// What needs a reason, if it does.
     needs_reason: Option<&'static str>,
-    change: MoveWhile,
+    /// The call that moves letters.
+    change: fn(Dlq<'_>, &LetterFilter, &Operator) -> redrive::Result<ChangedLetters>,
 }
-
-/// The call that moves letters.
-type MoveWhile = fn(
-    Dlq<'_>,
-    &LetterFilter,
-    &Operator,
-    &mut dyn FnMut(&ChangedLetters) -> ControlFlow<()>,
-) -> redrive::Result<ChangedLetters>;
 
 pub(super) const DISCARD: Move = Move {
     batches: Batches {
@@ -52,7 +43,7 @@ pub(super) const DISCARD: Move = Move {
     },
     takes: &[LetterState::Open, LetterState::Quarantined],
     needs_reason: Some("discarding"),
-    change: |dlq, filter, operator, go_on| dlq.discard_while(filter, operator, go_on),
+    change: |dlq, filter, operator| dlq.discard(filter, operator),
 };
 
 pub(super) const REOPEN: Move = Move {
@@ -67,7 +58,7 @@ pub(super) const REOPEN: Move = Move {
     },
     takes: &[LetterState::Discarded],
     needs_reason: None,
-    change: |dlq, filter, operator, go_on| dlq.reopen_while(filter, operator, go_on),
+    change: |dlq, filter, operator| dlq.reopen(filter, operator),
 };
 
 impl MoveLetters {
@@ -97,7 +88,7 @@ impl MoveLetters {
                 sample: letter_sample(selection, taken, affected, |_| true, db)?,
                 ..Found::default()
             },
-            act: |go_on: GoOn<'_>| by.act(taken, affected, selection, go_on, db),
+            act: |db: &Watched| by.act(taken, affected, selection, db),
             none: |cx: &mut Context<'_>| none_of(by.takes, selection, &letters, None, cx),
         }
         .run(cx)
@@ -111,20 +102,15 @@ impl Move {
         taken: &LetterFilter,
         most: u64,
         selection: &Bulk,
-        go_on: GoOn<'_>,
-        db: &Database,
+        db: &Watched,
     ) -> redrive::Result<Changed> {
         let operator = selection.operator();
-        let mut course = ControlFlow::Continue(());
         // As many as match now, so that letters that die meanwhile cannot prolong the command.
         let some = taken.clone().limit(most);
-        let changed = (self.change)(db.dlq(), &some, &operator, &mut |so_far| {
-            course = go_on(SoFar::of(so_far.letters.len(), so_far.audit));
-            course
-        })?;
+        let changed = (self.change)(db.dlq(), &some, &operator)?;
         let (done, mut rest) = (changed.letters.len() as u64, selection.ids());
         let missing = most.saturating_sub(done).min(MAX_SKIPPED);
-        if missing > 0 && course.is_break() {
+        if missing > 0 && db.is_stopped() {
             return Ok(Changed::default());
         }
         rest.retain(|id| !changed.letters.contains(id));

@@ -1,7 +1,6 @@
 //! The audit log: manual changes, their operators and reasons.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
@@ -126,18 +125,11 @@ impl Admin<'_> {
     /// Deletes audit records that are older than `older_than`, at least 30 days, in batches.
     /// Returns their number, and leaves a record for each batch.
     ///
-    /// Calls `go_on` after each batch with the number deleted so far, and stops when it breaks.
-    ///
     /// # Errors
     /// *Invalid* for an age below 30 days or above 36,600; otherwise if the database fails.
-    pub fn prune_audit(
-        &self,
-        older_than: Duration,
-        operator: &Operator,
-        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    pub fn prune_audit(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
         check_age(older_than)?;
-        let mut pruned = 0;
+        let mut pruned: u64 = 0;
         loop {
             let batch: u64 = self.db.ask_bulk().one(
                 "prune the audit log",
@@ -145,7 +137,7 @@ impl Admin<'_> {
                 &[&older_than, &PRUNE_BATCH, operator],
             )?;
             pruned += batch;
-            if batch == 0 || go_on(pruned).is_break() {
+            if batch == 0 || self.db.go_on(pruned.into()).is_break() {
                 return Ok(pruned);
             }
         }

@@ -1,8 +1,7 @@
 //! Bulk operations on waiting jobs, in batches of one transaction with its audit row.
 
-use std::ops::ControlFlow;
-
 use crate::admin::handle::Jobs;
+use crate::db::database::SoFar;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;
@@ -140,21 +139,6 @@ impl Jobs<'_> {
         change: JobChange,
         operator: &Operator,
     ) -> Result<ChangedJobs> {
-        self.change_while(filter, change, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Changes jobs as [`change`](Jobs::change) does, calls `go_on` after each batch of 500 with
-    /// everything changed so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`change`](Jobs::change).
-    pub fn change_while(
-        &self,
-        filter: &JobFilter,
-        change: JobChange,
-        operator: &Operator,
-        mut go_on: impl FnMut(&ChangedJobs) -> ControlFlow<()>,
-    ) -> Result<ChangedJobs> {
         let mut place: Option<Json> = None;
         filter.in_batches(BATCH, |changed: &mut ChangedJobs, filter, most| -> Taken {
             let rows: Vec<ChangedJob> = self.db.ask_bulk().all(
@@ -182,7 +166,8 @@ impl Jobs<'_> {
             (changed.audit, place) = (*audit, Some(last.clone()));
             let jobs = rows.len();
             changed.jobs.extend(rows.into_iter().map(|(id, ..)| id));
-            Ok(then(go_on(changed), jobs))
+            let so_far = SoFar::of(changed.jobs.len(), changed.audit);
+            Ok(then(self.db.go_on(so_far), jobs))
         })
     }
 }

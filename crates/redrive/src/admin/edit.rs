@@ -36,27 +36,12 @@ impl Jobs<'_> {
     /// # Errors
     /// *Invalid* with [`JobFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &JobFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
-        self.edit_while(filter, edit, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Edits jobs as [`edit`](Jobs::edit) does, calls `go_on` after each batch of 100 with the
-    /// outcome so far, without the jobs that the edit refuses, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`edit`](Jobs::edit).
-    pub fn edit_while(
-        &self,
-        filter: &JobFilter,
-        edit: &Edit,
-        operator: &Operator,
-        mut go_on: impl FnMut(&Edited) -> ControlFlow<()>,
-    ) -> Result<Edited> {
         let mut done = Edited::default();
         let mut refused = ValidationErrors::default();
         self.each_waiting(filter, |page| -> Result<ControlFlow<()>> {
             self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
             refused.fold(self.db)?;
-            Ok(go_on(&done))
+            Ok(self.db.go_on(done.so_far()))
         })?;
         done.refused = refused.into_vec();
         Ok(done)

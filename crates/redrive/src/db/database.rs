@@ -1,8 +1,10 @@
 //! The database handle: a pool whose calls have deadlines.
 
 mod builder;
+mod each_batch;
 
 pub use builder::DatabaseBuilder;
+pub use each_batch::SoFar;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -19,6 +21,8 @@ use crate::db::session::Session;
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
 use crate::sync::lock;
+
+use each_batch::Watch;
 
 /// Connects to a PostgreSQL server with a new pool and default settings.
 ///
@@ -47,6 +51,7 @@ pub fn connect(url: &str) -> Result<Database> {
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
+    watch: Option<Watch>,
 }
 
 struct Shared {
@@ -168,6 +173,7 @@ impl Database {
                 timeouts: timeouts.bounded(),
                 idle: Mutex::default(),
             }),
+            watch: None,
         }
     }
 

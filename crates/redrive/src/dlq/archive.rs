@@ -2,7 +2,6 @@
 
 mod restore;
 
-use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::dlq::letter::Letter;
@@ -64,20 +63,6 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn delete_archived(&self, filter: &LetterFilter, operator: &Operator) -> Result<u64> {
-        self.delete_archived_while(filter, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Deletes archived letters as [`delete_archived`](Dlq::delete_archived) does, calls `go_on`
-    /// after each batch with the number deleted so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`delete_archived`](Dlq::delete_archived).
-    pub fn delete_archived_while(
-        &self,
-        filter: &LetterFilter,
-        operator: &Operator,
-        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<u64> {
         let mut audit: Option<i64> = None;
         filter.in_batches(BATCH, |deleted: &mut u64, parameter, most| -> Taken {
             let batch: Option<(u64, Option<i64>)> = self.db.ask_bulk().first(
@@ -90,7 +75,8 @@ impl Dlq<'_> {
             };
             audit = first;
             *deleted += letters;
-            Ok(go_on(*deleted).is_continue().then_some(letters))
+            let course = self.db.go_on((*deleted).into());
+            Ok(course.is_continue().then_some(letters))
         })
     }
 }

@@ -1,10 +1,10 @@
 //! Delivers letters to a sink outside redrive.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
+use crate::db::database::SoFar;
 use crate::db::session::Parameter;
 use crate::dlq::captured_bytes::captured_bytes;
 use crate::dlq::letter::{self, Letter};
@@ -65,7 +65,7 @@ pub struct Deliveries {
     /// Letters that are not open, or that another operation has locked.
     pub skipped: Vec<JobId>,
     /// Letters whose payload was redacted. They stay open;
-    /// [`deliver_forced_while`](Dlq::deliver_forced_while) sends them.
+    /// [`deliver_forced`](Dlq::deliver_forced) sends them.
     pub redacted: Vec<JobId>,
 }
 
@@ -103,40 +103,24 @@ impl Dlq<'_> {
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
-        self.deliver_while(filter, sink, operator, |_| ControlFlow::Continue(()))
+        self.deliver_letters(filter, false, sink, operator)
     }
 
-    /// Delivers letters as [`deliver`](Dlq::deliver) does, calls `go_on` after each letter with the
-    /// outcome so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`deliver`](Dlq::deliver).
-    pub fn deliver_while(
-        &self,
-        filter: &LetterFilter,
-        sink: &(impl Sink + ?Sized),
-        operator: &Operator,
-        go_on: impl FnMut(&Deliveries) -> ControlFlow<()>,
-    ) -> Result<Deliveries> {
-        self.deliver_letters(filter, false, sink, operator, go_on)
-    }
-
-    /// Delivers letters as [`deliver_while`](Dlq::deliver_while) does, also those whose payload was redacted. Requires a
+    /// Delivers letters as [`deliver`](Dlq::deliver) does, also those whose payload was redacted. Requires a
     /// [reason](Operator::reason).
     ///
     /// # Errors
     /// *Invalid* without a reason; otherwise those of [`deliver`](Dlq::deliver).
-    pub fn deliver_forced_while(
+    pub fn deliver_forced(
         &self,
         filter: &LetterFilter,
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
-        go_on: impl FnMut(&Deliveries) -> ControlFlow<()>,
     ) -> Result<Deliveries> {
         if operator.given_reason().is_none() {
             return Err(Error::invalid("a forced delivery needs a reason"));
         }
-        self.deliver_letters(filter, true, sink, operator, go_on)
+        self.deliver_letters(filter, true, sink, operator)
     }
 
     fn deliver_letters(
@@ -145,7 +129,6 @@ impl Dlq<'_> {
         forced: bool,
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
-        mut go_on: impl FnMut(&Deliveries) -> ControlFlow<()>,
     ) -> Result<Deliveries> {
         let mut is_stopped = false;
         let mut seen: HashSet<JobId> = HashSet::new();
@@ -168,7 +151,9 @@ impl Dlq<'_> {
             seen.extend(page.iter().copied());
             for id in &page {
                 hand.deliver(*id, done)?;
-                is_stopped = go_on(done).is_break();
+                let others = (done.failed.len() + done.redacted.len()) as u64;
+                let so_far = SoFar::of(done.delivered.len(), None).and_unchanged(others);
+                is_stopped = self.db.go_on(so_far).is_break();
                 if is_stopped {
                     return Ok(None);
                 }

@@ -1,8 +1,8 @@
 //! Discards letters, reopens discarded ones, and deletes closed ones.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
+use crate::db::database::SoFar;
 use crate::dlq::prelude::*;
 
 /// The letters per statement of a discard or a reopening.
@@ -25,55 +25,25 @@ impl Dlq<'_> {
     /// Closes open letters and records the reason. They stay in the table until retention
     /// or a prune deletes them, and [`reopen`](Dlq::reopen) opens them again.
     ///
-    /// Returns the ids of the discarded letters. Letters that another operation has locked, or a consumer claimed, stay as
+    /// Letters that another operation has locked, or a consumer claimed, stay as
     /// they are and match again. Each batch of 500 is one transaction with its audit row.
     ///
     /// # Errors
     /// *Invalid* without a reason; otherwise if the database fails.
-    pub fn discard(&self, filter: &LetterFilter, operator: &Operator) -> Result<Vec<JobId>> {
-        let discarded = self.discard_while(filter, operator, |_| ControlFlow::Continue(()));
-        Ok(discarded?.letters)
-    }
-
-    /// Discards letters as [`discard`](Dlq::discard) does, calls `go_on` after each batch of 500
-    /// with everything discarded so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`discard`](Dlq::discard).
-    pub fn discard_while(
-        &self,
-        filter: &LetterFilter,
-        operator: &Operator,
-        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
-    ) -> Result<Changed> {
-        self.move_letters("discard letters", false, filter, operator, go_on)
+    pub fn discard(&self, filter: &LetterFilter, operator: &Operator) -> Result<Changed> {
+        self.move_letters("discard letters", false, filter, operator)
     }
 
     /// Opens discarded letters again. They keep their history. A letter that was quarantined
     /// is quarantined again.
     ///
-    /// Returns the ids of the reopened letters. Letters that another operation has locked, or a consumer claimed, stay as
+    /// Letters that another operation has locked, or a consumer claimed, stay as
     /// they are and match again. Each batch of 500 is one transaction with its audit row.
     ///
     /// # Errors
     /// If the database fails.
-    pub fn reopen(&self, filter: &LetterFilter, operator: &Operator) -> Result<Vec<JobId>> {
-        let reopened = self.reopen_while(filter, operator, |_| ControlFlow::Continue(()));
-        Ok(reopened?.letters)
-    }
-
-    /// Reopens letters as [`reopen`](Dlq::reopen) does, calls `go_on` after each batch of 500 with
-    /// everything reopened so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`reopen`](Dlq::reopen).
-    pub fn reopen_while(
-        &self,
-        filter: &LetterFilter,
-        operator: &Operator,
-        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
-    ) -> Result<Changed> {
-        self.move_letters("reopen letters", true, filter, operator, go_on)
+    pub fn reopen(&self, filter: &LetterFilter, operator: &Operator) -> Result<Changed> {
+        self.move_letters("reopen letters", true, filter, operator)
     }
 
     /// Moves letters in batches, which share the audit record of the first one.
@@ -83,7 +53,6 @@ impl Dlq<'_> {
         undo: bool,
         filter: &LetterFilter,
         operator: &Operator,
-        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
         let mut as_of: Option<SystemTime> = None;
         filter.in_batches(BATCH, |changed: &mut Changed, parameter, most| -> Taken {
@@ -105,7 +74,8 @@ impl Dlq<'_> {
             };
             (as_of, changed.audit) = (Some(*moment), Some(*audit));
             changed.letters.extend(moved.iter().map(|(id, ..)| id));
-            Ok(then(go_on(changed), moved.len()))
+            let so_far = SoFar::of(changed.letters.len(), changed.audit);
+            Ok(then(self.db.go_on(so_far), moved.len()))
         })
     }
 
@@ -131,21 +101,7 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* for an age above 36,600 days; otherwise if the database fails.
     pub fn prune(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
-        self.prune_while(older_than, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Deletes letters as [`prune`](Dlq::prune) does, calls `go_on` after each batch with the
-    /// number deleted so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`prune`](Dlq::prune).
-    pub fn prune_while(
-        &self,
-        older_than: Duration,
-        operator: &Operator,
-        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        let mut pruned = 0;
+        let mut pruned: u64 = 0;
         loop {
             let batch: u64 = self.db.ask_bulk().read_committed().one(
                 "prune letters",
@@ -153,7 +109,7 @@ impl Dlq<'_> {
                 &[&older_than, &PRUNE_BATCH, operator],
             )?;
             pruned += batch;
-            if batch == 0 || go_on(pruned).is_break() {
+            if batch == 0 || self.db.go_on(pruned.into()).is_break() {
                 return Ok(pruned);
             }
         }

@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
+use crate::db::database::SoFar;
 use crate::dlq::prelude::*;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
 
@@ -40,6 +41,13 @@ pub struct Edited {
     /// The audit record of the edit, by which [`LetterFilter::audit`] selects the edited
     /// letters; `None`: no letter was edited.
     pub audit: Option<i64>,
+}
+
+impl Edited {
+    /// Those that the edit refuses are grouped at its end.
+    pub(crate) fn so_far(&self) -> SoFar {
+        SoFar::of(self.edited.len(), self.audit).and_unchanged(self.unchanged)
+    }
 }
 
 /// The effect that an edit would have on a letter or a waiting job.
@@ -96,21 +104,6 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &LetterFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
-        self.edit_while(filter, edit, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Edits letters as [`edit`](Dlq::edit) does, calls `go_on` after each batch of 100 with the
-    /// outcome so far, without the letters that the edit refuses, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`edit`](Dlq::edit).
-    pub fn edit_while(
-        &self,
-        filter: &LetterFilter,
-        edit: &Edit,
-        operator: &Operator,
-        mut go_on: impl FnMut(&Edited) -> ControlFlow<()>,
-    ) -> Result<Edited> {
         let mut done = Edited::default();
         let mut refused = ValidationErrors::default();
         let mut handled: HashSet<JobId> = HashSet::new();
@@ -118,7 +111,7 @@ impl Dlq<'_> {
             handled.extend(page.iter().map(|letter| letter.id));
             self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
             refused.fold(self.db)?;
-            Ok(go_on(&done))
+            Ok(self.db.go_on(done.so_far()))
         })?;
         if !is_stopped {
             let asked = filter.asked_ids().into_iter();

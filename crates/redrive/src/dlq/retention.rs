@@ -3,7 +3,6 @@
 //! A letter without a rule is kept forever. Workers apply the rules in bounded batches, and so
 //! does [`RetentionRules::apply`].
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use postgres::Row;
@@ -162,20 +161,7 @@ impl RetentionRules<'_> {
     /// # Errors
     /// If the database fails.
     pub fn apply(&self, operator: &Operator) -> Result<u64> {
-        self.apply_while(operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Applies the rules as [`apply`](RetentionRules::apply) does, calls `go_on` after each batch
-    /// with the number removed so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`apply`](RetentionRules::apply).
-    pub fn apply_while(
-        &self,
-        operator: &Operator,
-        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        let mut taken = 0;
+        let mut taken: u64 = 0;
         loop {
             let batch: u64 = self.db.ask_bulk().read_committed().one(
                 "apply retention",
@@ -183,7 +169,7 @@ impl RetentionRules<'_> {
                 &[&i64::from(RETAIN_BATCH), &"wait", operator],
             )?;
             taken += batch;
-            if batch == 0 || go_on(taken).is_break() {
+            if batch == 0 || self.db.go_on(taken.into()).is_break() {
                 return Ok(taken);
             }
         }

@@ -1,10 +1,10 @@
 //! The earlier payloads of an edited letter.
 
-use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use serde_json::value::RawValue;
 
+use crate::db::database::SoFar;
 use crate::dlq::discard::Changed;
 use crate::dlq::prelude::*;
 
@@ -42,8 +42,7 @@ impl Dlq<'_> {
         self.db.ask_bulk().all(&doing, &sql::VERSIONS, &[&id])
     }
 
-    /// Restores the payloads before the last edits, or of the given version, calls `go_on` after each batch of 100
-    /// with everything restored so far, and stops when it breaks.
+    /// Restores the payloads before the last edits, or of the given version, in batches of 100.
     ///
     /// A restore is an edit: undoing it twice changes nothing.
     ///
@@ -53,12 +52,11 @@ impl Dlq<'_> {
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
-    pub fn restore_versions_while(
+    pub fn restore_versions(
         &self,
         filter: &LetterFilter,
         version: Option<u32>,
         operator: &Operator,
-        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
         let mut after = JobId::new(i64::MIN);
         filter.in_batches(PAGE, |changed: &mut Changed, parameter, most| -> Taken {
@@ -83,7 +81,8 @@ impl Dlq<'_> {
                 changed.audit = *first;
             }
             changed.letters.extend(restored.iter().map(|(id, ..)| id));
-            Ok(then(go_on(changed), page.len()))
+            let so_far = SoFar::of(changed.letters.len(), changed.audit);
+            Ok(then(self.db.go_on(so_far), page.len()))
         })
     }
 }

@@ -1,6 +1,5 @@
 //! The operations of operators, and an operator that carries them out at random.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -101,19 +100,15 @@ macro_rules! operations {
 
 operations! { db, operator:
     pub(crate) redrive(letters: &LetterFilter) Redrive => numbers(&db.dlq().redrive(letters, operator)?.redriven);
-    pub(crate) discard(letters: &LetterFilter) Discard => numbers(&db.dlq().discard(letters, operator)?);
+    pub(crate) discard(letters: &LetterFilter) Discard => numbers(&db.dlq().discard(letters, operator)?.letters);
     change_jobs(jobs: &JobFilter, change: JobChange) ChangeJobs =>
         numbers(&db.admin().jobs().change(jobs, change, operator)?.jobs);
     edit_jobs(jobs: &JobFilter, merge: &str) ChangeJobs =>
         numbers(&db.admin().jobs().edit(jobs, &Edit::merge(merge)?, operator)?.edited);
-    reopen(letters: &LetterFilter) Reopen => numbers(&db.dlq().reopen(letters, operator)?);
+    reopen(letters: &LetterFilter) Reopen => numbers(&db.dlq().reopen(letters, operator)?.letters);
     edit(letters: &LetterFilter, merge: &str) Edit =>
         numbers(&db.dlq().edit(letters, &Edit::merge(merge)?, operator)?.edited);
-    undo(letters: &LetterFilter) Undo => {
-        let dlq = db.dlq();
-        let undone = dlq.restore_versions_while(letters, None, operator, |_| ControlFlow::Continue(()))?;
-        numbers(&undone.letters)
-    };
+    undo(letters: &LetterFilter) Undo => numbers(&db.dlq().restore_versions(letters, None, operator)?.letters);
     run(letters: &LetterFilter) Run => drive(db, letters, operator)?;
     deliver(letters: &LetterFilter) Deliver => {
         db.dlq().deliver(letters, &Outside, operator)?;

@@ -1,12 +1,10 @@
 //! `redrive dlq archive restore` and `redrive dlq archive delete`.
 
-use std::ops::ControlFlow;
-
 use redrive::JobId;
 use redrive::dlq::{LetterFilter, NotRestored};
 
 use super::{not_taken, nothing_matched, table};
-use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found, SAMPLE};
 use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, Why};
@@ -81,18 +79,13 @@ impl RestoreArchived {
             false => Found::all(selection.limited(db.dlq().count_archived(filter)?), ""),
         };
         let most = found.affected;
-        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
-            let (dlq, mut course) = (db.dlq(), ControlFlow::Continue(()));
-            let done = dlq.restore_while(filter, &selection.operator(), |so_far| {
-                let restored = SoFar::of(so_far.letters.len(), so_far.audit);
-                course = go_on(restored.and_unchanged(so_far.left.len() as u64));
-                course
-            })?;
+        let act = |db: &Watched| -> redrive::Result<Changed> {
+            let done = db.dlq().restore(filter, &selection.operator())?;
             let tried = (done.letters.len() + done.left.len()) as u64;
             let mut rest = selection.ids();
             let is_left = |id: &JobId| done.left.iter().any(|(left, _)| left == id);
             rest.retain(|id| !done.letters.contains(id) && !is_left(id));
-            if course.is_break() && tried < most {
+            if db.is_stopped() && tried < most {
                 rest.clear();
             }
             let left = done.left.iter();
@@ -129,7 +122,7 @@ impl DeleteArchived {
         let (selection, db) = (&self.selection, &cx.database()?);
         let filter = &selection.letters()?;
         let letters = selection.limited(db.dlq().count_archived(filter)?);
-        let act = |go_on: GoOn<'_>| -> redrive::Result<Changed> {
+        let act = |db: &Watched| -> redrive::Result<Changed> {
             let mut rest = selection.ids();
             let found = match rest.is_empty() {
                 true => Vec::new(),
@@ -137,10 +130,7 @@ impl DeleteArchived {
             };
             rest.retain(|id| found.iter().all(|archived| archived.letter.id != *id));
             let mut not_done: Vec<(JobId, Why)> = not_taken(&rest, db).collect();
-            let delete = |deleted: u64| go_on(deleted.into());
-            let deleted = db
-                .dlq()
-                .delete_archived_while(filter, &selection.operator(), delete)?;
+            let deleted = db.dlq().delete_archived(filter, &selection.operator())?;
             if deleted < found.len() as u64 {
                 for archived in &found {
                     let id = archived.letter.id;

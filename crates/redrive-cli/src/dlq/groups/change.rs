@@ -1,10 +1,11 @@
 //! Changes to failure groups: their state, note and owner.
 
+use redrive::SoFar;
 use redrive::dlq::{FailureGroup, GroupFilter, GroupId, GroupState, LetterFilter};
 
 use super::matching::{self, MAX_GROUPS, matching};
 use super::show::not_found;
-use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::dlq::group::{self, MatchingGroup, group_json, group_table, waiting};
 use crate::prelude::*;
@@ -68,7 +69,7 @@ impl ChangeGroup {
                 sample: Some(group_table(&groups[..groups.len().min(SHOWN)])),
                 ..Found::default()
             },
-            act: |go_on: GoOn<'_>| self.act(state, &groups, go_on, db),
+            act: |db: &Watched| self.act(state, &groups, db),
             none: |cx: &mut Context<'_>| {
                 cx.nothing(format!(
                     "no group that is not {state} has letters that match"
@@ -82,8 +83,7 @@ impl ChangeGroup {
         &self,
         state: GroupState,
         groups: &[MatchingGroup],
-        go_on: GoOn<'_>,
-        db: &Database,
+        db: &Watched,
     ) -> redrive::Result<Changed> {
         let (operator, of_db) = (self.confirm.reason.operator(), db.dlq().groups());
         let mut changed = Changed::default();
@@ -92,7 +92,7 @@ impl ChangeGroup {
             changed
                 .lines
                 .extend(of_db.get(group.id)?.as_ref().map(line));
-            if go_on(SoFar::of(place + 1, None)).is_break() {
+            if db.go_on(SoFar::of(place + 1, None)).is_break() {
                 break;
             }
         }

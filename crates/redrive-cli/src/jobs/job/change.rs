@@ -1,12 +1,11 @@
 //! `redrive job cancel`, `priority` and `run-now`.
 
-use std::ops::ControlFlow;
-
+use redrive::SoFar;
 use redrive::admin::{Cancelled, JobChange, JobFilter, JobState, LiveJob};
 
 use super::list::job_table;
 use super::show::{gone, live};
-use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found, SAMPLE};
 use crate::left_out::{LeftOut, matching};
 use crate::not_done::{Why, beyond_limit, locked, unknown};
@@ -60,7 +59,7 @@ impl ChangeJobs {
             batches: act.batches,
             to_act: selection.to_act(false),
             found,
-            act: |go_on: GoOn<'_>| act.act(most, go_on, db),
+            act: |watched: &Watched| act.act(most, watched, db),
             none: |cx: &mut Context<'_>| cx.nothing(format!("no live job matches {}", act.filter)),
         }
         .run(cx)
@@ -216,26 +215,22 @@ impl<'a> Act<'a> {
     }
 
     /// Changes at most so many jobs, and tells what became of each that was given by id.
-    fn act(&self, most: u64, go_on: GoOn<'_>, db: &Database) -> redrive::Result<Changed> {
+    fn act(&self, most: u64, watched: &Watched, db: &Database) -> redrive::Result<Changed> {
         let operator = self.selection.operator();
-        let mut course = ControlFlow::Continue(());
         // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
         let some = self.filter.clone().limit(most);
-        let jobs = db.admin().jobs();
-        let changed = jobs.change_while(&some, self.change, &operator, |so_far| {
-            course = go_on(SoFar::of(so_far.jobs.len(), so_far.audit));
-            course
-        })?;
+        let jobs = watched.admin().jobs();
+        let changed = jobs.change(&some, self.change, &operator)?;
         let limit = self.selection.limited(u64::MAX);
         let (mut told, mut others) = (Changed::default(), 0);
         for id in self.selection.ids() {
             let taken = changed.jobs.len() + others;
             let is_left = (taken as u64) < most && !changed.jobs.contains(&id);
-            if is_left && course.is_continue() {
-                course = go_on(SoFar::of(taken, changed.audit));
+            if is_left && !watched.is_stopped() {
+                _ = watched.go_on(SoFar::of(taken, changed.audit));
             }
             // After a signal, the others stay as they are.
-            if is_left && course.is_break() {
+            if is_left && watched.is_stopped() {
                 continue;
             }
             let outcome = if changed.jobs.contains(&id) {

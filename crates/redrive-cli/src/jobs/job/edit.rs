@@ -7,7 +7,7 @@ use redrive::JobId;
 use redrive::admin::{JobFilter, JobState};
 
 use super::show::live;
-use crate::batches::{Batches, GoOn, SoFar, Undo};
+use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::dlq::{GivenEdit, PayloadEdit, Preview};
 use crate::left_out::{LeftOut, write_left_out};
@@ -96,26 +96,17 @@ impl EditJobs {
             batches: EDIT,
             to_act: None,
             found,
-            act: |go_on: GoOn<'_>| self.act(filter, given, go_on, db),
+            act: |db: &Watched| self.act(filter, given, db),
             none: |cx: &mut Context<'_>| cx.nothing(NONE_WAITING),
         }
         .run(cx)
     }
 
     /// Edits the jobs, and finds out why others did not change.
-    fn act(
-        &self,
-        filter: &JobFilter,
-        given: &GivenEdit,
-        go_on: GoOn<'_>,
-        db: &Database,
-    ) -> Result<Changed> {
+    fn act(&self, filter: &JobFilter, given: &GivenEdit, db: &Watched) -> Result<Changed> {
         let _interrupt = given.interrupt()?;
         let (jobs, operator) = (db.admin().jobs(), self.selection.operator());
-        let done = jobs.edit_while(filter, &given.edit, &operator, |so_far| {
-            let edited = SoFar::of(so_far.edited.len(), None);
-            go_on(edited.and_unchanged(so_far.unchanged))
-        })?;
+        let done = jobs.edit(filter, &given.edit, &operator)?;
         let changed = || {
             let cause = "a worker claimed it or another operator changed it";
             ("changed", cause.to_owned())

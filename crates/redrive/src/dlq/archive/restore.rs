@@ -1,7 +1,6 @@
 //! Moves archived letters back into the table.
 
-use std::ops::ControlFlow;
-
+use crate::db::database::SoFar;
 use crate::dlq::prelude::*;
 
 /// The letters per statement. One of large letters has fewer.
@@ -45,8 +44,7 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn preview_restore(&self, filter: &LetterFilter) -> Result<Restored> {
-        let to_the_end = |_: &Restored| ControlFlow::Continue(());
-        self.restore_pages(filter, None, to_the_end)
+        self.restore_pages(filter, None)
     }
 
     /// Moves archived letters back into the table. A restored letter has its id, history,
@@ -58,30 +56,11 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn restore(&self, filter: &LetterFilter, operator: &Operator) -> Result<Restored> {
-        self.restore_while(filter, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Restores letters as [`restore`](Dlq::restore) does, calls `go_on` after each batch of 500
-    /// with everything restored so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`restore`](Dlq::restore).
-    pub fn restore_while(
-        &self,
-        filter: &LetterFilter,
-        operator: &Operator,
-        go_on: impl FnMut(&Restored) -> ControlFlow<()>,
-    ) -> Result<Restored> {
-        self.restore_pages(filter, Some(operator), go_on)
+        self.restore_pages(filter, Some(operator))
     }
 
     /// Restores letters page by page. Without an operator, it only finds out what a restore would do.
-    fn restore_pages(
-        self,
-        filter: &LetterFilter,
-        operator: Option<&Operator>,
-        mut go_on: impl FnMut(&Restored) -> ControlFlow<()>,
-    ) -> Result<Restored> {
+    fn restore_pages(self, filter: &LetterFilter, operator: Option<&Operator>) -> Result<Restored> {
         let mut after = i64::MIN;
         filter.in_batches(PAGE, |restored: &mut Restored, parameter, most| -> Taken {
             let page: Vec<(JobId, String, Option<i64>)> = self.db.ask_bulk().all(
@@ -107,7 +86,10 @@ impl Dlq<'_> {
                     why => restored.left.push((id, NotRestored::of_stored(why))),
                 }
             }
-            Ok(then(go_on(restored), letters))
+            let so_far = SoFar::of(restored.letters.len(), restored.audit);
+            let so_far = so_far.and_unchanged(restored.left.len() as u64);
+            let goes_on = operator.is_none() || self.db.go_on(so_far).is_continue();
+            Ok(goes_on.then_some(letters as u64))
         })
     }
 }

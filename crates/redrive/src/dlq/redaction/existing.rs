@@ -1,7 +1,5 @@
 //! Applies the redactions to letters that exist already.
 
-use std::ops::ControlFlow;
-
 use crate::dlq::prelude::*;
 
 /// The letters per statement.
@@ -13,7 +11,7 @@ impl Redactions<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn preview(&self, filter: &LetterFilter) -> Result<u64> {
-        self.each_page(filter, None, |_| ControlFlow::Continue(()))
+        Ok(self.each_page(filter, None)?.0)
     }
 
     /// Applies the redactions to existing letters, their earlier payloads and the texts of
@@ -25,26 +23,8 @@ impl Redactions<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn apply(&self, filter: &LetterFilter, operator: &Operator) -> Result<u64> {
-        self.apply_while(filter, operator, |_| ControlFlow::Continue(()))
-    }
-
-    /// Applies the redactions as [`apply`](Redactions::apply) does, calls `go_on` after each batch
-    /// with the number of letters changed so far, and stops when it breaks.
-    ///
-    /// # Errors
-    /// Those of [`apply`](Redactions::apply).
-    pub fn apply_while(
-        &self,
-        filter: &LetterFilter,
-        operator: &Operator,
-        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<u64> {
-        let mut course = ControlFlow::Continue(());
-        let changed = self.each_page(filter, Some(operator), |changed| {
-            course = go_on(changed);
-            course
-        })?;
-        if course.is_continue() {
+        let (changed, is_stopped) = self.each_page(filter, Some(operator))?;
+        if !is_stopped {
             self.db
                 .ask_bulk()
                 .rows("redact failure groups", &sql::REDACT_GROUPS, &[])?;
@@ -52,16 +32,12 @@ impl Redactions<'_> {
         Ok(changed)
     }
 
-    /// Redacts letters page by page. Without an operator, it only counts them.
-    fn each_page(
-        self,
-        filter: &LetterFilter,
-        operator: Option<&Operator>,
-        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<u64> {
+    /// Redacts letters page by page. Without an operator, it only counts them. Returns their number, and whether it was
+    /// stopped.
+    fn each_page(self, filter: &LetterFilter, operator: Option<&Operator>) -> Result<(u64, bool)> {
         let mut after = i64::MIN;
         let mut audit: Option<i64> = None;
-        filter.in_batches(PAGE, |changed: &mut u64, parameter, most| -> Taken {
+        filter.in_batches(PAGE, |done: &mut (u64, bool), parameter, most| -> Taken {
             let page: Option<(i64, u64, Option<i64>)> = self.db.ask_bulk().first(
                 "redact letters",
                 &sql::REDACT_LETTERS,
@@ -78,8 +54,9 @@ impl Redactions<'_> {
                 return Ok(None);
             };
             (after, audit) = (last, first);
-            *changed += letters;
-            Ok(go_on(*changed).is_continue().then_some(most))
+            done.0 += letters;
+            done.1 = operator.is_some() && self.db.go_on(done.0.into()).is_break();
+            Ok((!done.1).then_some(most))
         })
     }
 }
