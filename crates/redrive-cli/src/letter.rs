@@ -6,13 +6,13 @@ mod json;
 use std::io::Write;
 
 use redrive::HeldGroup;
-use redrive::dlq::runs::LetterRun;
-use redrive::dlq::{AttemptRecord, Letter, LetterState};
+use redrive::dlq::runs::{LetterRun, RunOutcome};
+use redrive::dlq::{AttemptRecord, Letter, LetterState, Skip};
 
 use crate::prelude::*;
 use crate::terminal::{Style, write_labelled};
 
-pub(crate) use json::{archived_line, attempt_lines, letter_line, skip_reason, whole_letter_line};
+pub(crate) use json::{archived_line, attempt_lines, letter_line, whole_letter_line};
 
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
@@ -165,10 +165,17 @@ fn print_held(out: &mut dyn Write, held: Option<&HeldGroup>) -> Result<()> {
 
 /// Prints the outcome in each run, one line each, also of the runs that skipped the letter.
 fn print_runs(out: &mut dyn Write, runs: &[LetterRun]) -> Result<()> {
-    for LetterRun { run, outcome, .. } in runs {
-        writeln!(out, "  {:<11} {outcome}", format!("run {run}"))?;
+    for run in runs {
+        let outcome = outcome_text(run.outcome, run.skip);
+        writeln!(out, "  {:<11} {outcome}", format!("run {}", run.run))?;
     }
     Ok(())
+}
+
+/// The outcome of a letter in a run, and why it was skipped.
+pub(crate) fn outcome_text(outcome: RunOutcome, skip: Option<Skip>) -> String {
+    let why = skip.map_or_else(String::new, |why| format!(": {why}"));
+    format!("{outcome}{why}")
 }
 
 pub(crate) fn print_attempts(out: &mut dyn Write, history: &[AttemptRecord]) -> Result<()> {

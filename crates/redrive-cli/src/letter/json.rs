@@ -1,8 +1,8 @@
 //! A letter, its attempts and its events as JSON.
 
 use redrive::HeldGroup;
-use redrive::dlq::runs::{LetterRun, RunOutcome};
-use redrive::dlq::{ArchivedLetter, AttemptRecord, Letter, LetterEvent};
+use redrive::dlq::runs::LetterRun;
+use redrive::dlq::{ArchivedLetter, AttemptRecord, Letter, LetterEvent, Skip};
 use serde::Serialize;
 
 use crate::terminal::{Json as _, object};
@@ -51,7 +51,7 @@ pub(crate) fn whole_letter_line(
 }
 
 fn outcome_line(letter: &LetterRun) -> impl Serialize {
-    object!(letter => run, outcome = letter.outcome.as_str(), reason = skip_reason(letter.outcome))
+    object!(letter => run, outcome = letter.outcome.as_str(), reason = letter.skip.map(Skip::as_str))
 }
 
 pub(crate) fn attempt_lines(history: &[AttemptRecord]) -> Vec<impl Serialize> {
@@ -76,14 +76,6 @@ fn event_line(event: &LetterEvent) -> impl Serialize {
     }
     with_stored_times(&mut line);
     line
-}
-
-/// Why a run skipped a letter, in one word.
-pub(crate) fn skip_reason(outcome: RunOutcome) -> Option<&'static str> {
-    let RunOutcome::Skipped(reason) = outcome else {
-        return None;
-    };
-    Some(reason.as_str())
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

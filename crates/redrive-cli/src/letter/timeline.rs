@@ -6,6 +6,7 @@ use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent, LetterState};
 use serde_json::Value;
 
+use super::outcome_text;
 use crate::time::{rfc3339, short, stored};
 
 /// One line of the timeline.
@@ -112,7 +113,7 @@ fn event(event: &LetterEvent, runs: &[LetterRun]) -> Entry {
     }
     let run = about.get("run").and_then(Value::as_i64);
     if let Some(sent) = runs.iter().find(|sent| Some(sent.run.get()) == run) {
-        text = format!("{text} -> {}", sent.outcome);
+        text = format!("{text} -> {}", outcome_text(sent.outcome, sent.skip));
     }
     Entry::stored(event.at.as_deref(), text)
 }

@@ -6,8 +6,10 @@
 -- Rows: the letters, in the order in which the run sends them. `state` is NULL if the letter was removed.
 --       Zero rows: no letter is left.
 SELECT m.ordinal AS place, m.letter_id AS letter, l.state,
-       coalesce(m.outcome, CASE WHEN l.run_id = m.run_id AND l.run_ordinal = m.ordinal THEN 'sent'
-           WHEN r.state IN ('cancelled', 'finished') THEN 'not_tried' ELSE 'waiting' END) AS outcome
+       CASE WHEN m.outcome LIKE 'skipped%' THEN 'skipped' WHEN m.outcome IS NOT NULL THEN m.outcome
+           WHEN l.run_id = m.run_id AND l.run_ordinal = m.ordinal THEN 'sent'
+           WHEN r.state IN ('cancelled', 'finished') THEN 'not_tried' ELSE 'waiting' END AS outcome,
+       nullif(split_part(m.outcome, 'skipped_', 2), '') AS skip
 FROM redrive.run_letters m
 JOIN redrive.redrive_runs r ON r.id = m.run_id
 LEFT JOIN redrive.dead_letters l ON l.id = m.letter_id

@@ -13,6 +13,8 @@ mod preview;
 use std::collections::HashSet;
 use std::time::SystemTime;
 
+use postgres::Row;
+
 use crate::dlq::prelude::*;
 
 pub use blocked::{Blocked, Gated, Unserved};
@@ -67,6 +69,11 @@ impl Skip {
     /// Reads what the database says after it has acted. A reason of a newer schema must not fail the call.
     pub(crate) fn of_stored(word: &str) -> Skip {
         word.parse().unwrap_or(Skip::NotOpen)
+    }
+
+    /// Reads why a run skipped the letter of a row, if it did.
+    pub(crate) fn of_row(row: &Row) -> Option<Skip> {
+        row.get::<_, Option<&str>>("skip").map(Skip::of_stored)
     }
 }
 

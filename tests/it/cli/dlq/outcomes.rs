@@ -53,6 +53,8 @@ fn a_drain_waits_until_a_run_that_skips_its_last_letters_has_ended() {
     db.run("work orders --exec true --drain");
     let run = newest(&db).expect("the run");
     assert_eq!((run.state, run.skipped), (RunState::Finished, 2));
+    db.run("dlq runs show 1 --letters")
+        .shows("skipped: the letter is not open");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! `redrive dlq runs show`: a run, and the outcome of each of its letters.
 
 use redrive::dlq::runs::{RunId, RunLetter};
-use redrive::dlq::{Blocked, LetterState};
+use redrive::dlq::{Blocked, LetterState, Skip};
 
 use super::no_run;
 use crate::dlq::blocked::blocks;
 use crate::dlq::run_report::{print_run, run_line, skips};
-use crate::letter::skip_reason;
+use crate::letter::outcome_text;
 use crate::prelude::*;
 use crate::terminal::write_labelled;
 
@@ -56,7 +56,7 @@ impl ShowRun {
             Number "PLACE" => letter.place,
             Number "LETTER" => letter.letter,
             Word "STATE NOW" => letter.state.map_or("removed", LetterState::as_str),
-            Text "OUTCOME IN THIS RUN" => letter.outcome,
+            Text "OUTCOME IN THIS RUN" => outcome_text(letter.outcome, letter.skip),
         });
         let none = format!("no letter of run {} is left to list", self.id);
         let json = |letter| letter_json(self.id, letter);
@@ -67,7 +67,7 @@ impl ShowRun {
 fn letter_json(run: RunId, letter: &RunLetter) -> impl Serialize {
     object!(letter =>
         run = run.json(), place, id = letter.letter.json(), state, outcome = letter.outcome.as_str(),
-        reason = skip_reason(letter.outcome),
+        reason = letter.skip.map(Skip::as_str),
     )
 }
 

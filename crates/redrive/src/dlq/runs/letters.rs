@@ -1,82 +1,25 @@
 //! The letters of a redrive run, and the outcome of each in this run.
 
-use std::fmt;
-
-use postgres::Row;
-
 use crate::dlq::prelude::*;
 use crate::dlq::redrive::Skip;
 
-/// The outcome of a letter in a run. Later runs do not change it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RunOutcome {
-    /// The run has not sent it yet.
-    Waiting,
-    /// The run ended without trying it.
-    NotTried,
-    /// Its job is live.
-    Sent,
-    /// Its job succeeded.
-    Recovered,
-    /// Its job died of the same failure.
-    DiedAlike,
-    /// Its job died of another failure.
-    DiedDifferently,
-    /// The run skipped it.
-    Skipped(Skip),
-}
-
-impl RunOutcome {
-    /// Returns the name used in JSON. [`Skipped`](RunOutcome::Skipped) leaves out its reason.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RunOutcome::Waiting => "waiting",
-            RunOutcome::NotTried => "not_tried",
-            RunOutcome::Sent => "sent",
-            RunOutcome::Recovered => "recovered",
-            RunOutcome::DiedAlike => "died_alike",
-            RunOutcome::DiedDifferently => "died_differently",
-            RunOutcome::Skipped(_) => "skipped",
-        }
-    }
-
-    fn of(word: &str) -> Result<RunOutcome> {
-        Ok(match word {
-            "waiting" => RunOutcome::Waiting,
-            "not_tried" => RunOutcome::NotTried,
-            "sent" => RunOutcome::Sent,
-            "recovered" => RunOutcome::Recovered,
-            "died_alike" => RunOutcome::DiedAlike,
-            "died_differently" => RunOutcome::DiedDifferently,
-            word => match word.strip_prefix("skipped_") {
-                Some(reason) => RunOutcome::Skipped(Skip::of_stored(reason)),
-                None => {
-                    return Err(Error::invalid(format!(
-                        "unknown outcome `{}`",
-                        word.escape_debug()
-                    )));
-                }
-            },
-        })
-    }
-
-    fn of_row(row: &Row) -> Result<RunOutcome> {
-        RunOutcome::of(row.get("outcome"))
-    }
-}
-
-impl fmt::Display for RunOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunOutcome::Waiting => f.write_str("waiting"),
-            RunOutcome::NotTried => f.write_str("not tried"),
-            RunOutcome::Sent => f.write_str("sent"),
-            RunOutcome::Recovered => f.write_str("recovered"),
-            RunOutcome::DiedAlike => f.write_str("died again"),
-            RunOutcome::DiedDifferently => f.write_str("died again of another failure"),
-            RunOutcome::Skipped(reason) => write!(f, "skipped: {reason}"),
-        }
+words! {
+    /// The outcome of a letter in a run. Later runs do not change it.
+    pub enum RunOutcome is "outcome in a run" {
+        /// The run has not sent it yet.
+        Waiting = "waiting",
+        /// The run ended without trying it.
+        NotTried = "not_tried": "not tried",
+        /// Its job is live.
+        Sent = "sent",
+        /// Its job succeeded.
+        Recovered = "recovered",
+        /// Its job died of the same failure.
+        DiedAlike = "died_alike": "died again",
+        /// Its job died of another failure.
+        DiedDifferently = "died_differently": "died again of another failure",
+        /// The run skipped it.
+        Skipped = "skipped",
     }
 }
 
@@ -91,7 +34,9 @@ row! {
         /// Its state now; `None` if it was removed.
         pub state: Option<LetterState>,
         /// Its outcome in this run.
-        pub outcome: RunOutcome => RunOutcome::of_row,
+        pub outcome: RunOutcome,
+        /// Why the run skipped it, if it did.
+        pub skip: Option<Skip> = Skip::of_row,
     }
 }
 
@@ -102,7 +47,9 @@ row! {
         /// The run.
         pub run: RunId,
         /// The outcome of the letter in this run.
-        pub outcome: RunOutcome => RunOutcome::of_row,
+        pub outcome: RunOutcome,
+        /// Why the run skipped the letter, if it did.
+        pub skip: Option<Skip> = Skip::of_row,
     }
 }
 
@@ -125,30 +72,5 @@ impl Runs<'_> {
         let doing = format!("list the runs of letter {letter}");
         let ask = self.db.ask();
         ask.all(&doing, &sql::LETTER_RUNS, &[&letter, &i64::from(limit)])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_outcome_is_read_back() {
-        for (word, outcome) in [
-            ("not_tried", Some(RunOutcome::NotTried)),
-            ("died_alike", Some(RunOutcome::DiedAlike)),
-            (
-                "skipped_conflict",
-                Some(RunOutcome::Skipped(Skip::Conflict)),
-            ),
-            // Of a newer schema.
-            ("skipped_haunted", Some(RunOutcome::Skipped(Skip::NotOpen))),
-            ("painted", None),
-        ] {
-            let read = RunOutcome::of(word).ok();
-            assert_eq!(read, outcome, "{word}");
-            let written = read.map(RunOutcome::as_str);
-            assert!(written.is_none_or(|written| word.starts_with(written)));
-        }
     }
 }

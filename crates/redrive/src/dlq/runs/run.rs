@@ -238,11 +238,10 @@ impl Runs<'_> {
     pub fn skips(&self, id: RunId) -> Result<Vec<(Skip, u64)>> {
         let doing = format!("count the skipped letters of run {id}");
         let skips: Vec<(String, u64)> = self.db.ask_bulk().all(&doing, &sql::RUN_SKIPS, &[&id])?;
-        let skip = |(word, letters): &(String, u64)| {
-            let word = word.strip_prefix("skipped_").unwrap_or(word);
-            (Skip::of_stored(word), *letters)
-        };
-        Ok(skips.iter().map(skip).collect())
+        let skips = skips.iter();
+        Ok(skips
+            .map(|(why, letters)| (Skip::of_stored(why), *letters))
+            .collect())
     }
 
     /// Returns why jobs of a run wait: in a paused queue, behind a breaker, or without a worker. Empty if none waits
