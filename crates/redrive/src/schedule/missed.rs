@@ -16,7 +16,7 @@ pub const DEFAULT_MISSED_TICKS: u32 = 100;
 pub const MAX_MISSED_TICKS: u32 = 1000;
 /// How old a missed tick may be to run with [`Missed::All`]: 7 days.
 pub const DEFAULT_MISSED_AGE: Duration = Duration::from_hours(7 * 24);
-/// How many ticks of a cron line are counted one by one. Of more, only the newest are computed.
+/// How many ticks are counted one by one. Of more, only the newest are computed.
 const MAX_COUNTED: u64 = 10_000;
 
 words! {
@@ -108,9 +108,6 @@ struct Dues {
 }
 
 fn dues(rhythm: &Rhythm, most: usize, due: Timestamp, now: Timestamp) -> Result<Dues> {
-    if let Rhythm::Every(interval) = rhythm {
-        return every_dues(rhythm, *interval, most, due, now);
-    }
     let mut found = Dues {
         newest: VecDeque::new(),
         count: 0,
@@ -137,7 +134,7 @@ fn newest_dues(rhythm: &Rhythm, most: usize, oldest: &Dues, now: Timestamp) -> R
         let is_whole = start <= passed;
         let (newest, next) = match is_whole {
             true => (oldest.newest.clone(), passed),
-            false => (VecDeque::new(), rhythm.next_after(start, start)?),
+            false => (VecDeque::new(), rhythm.next_after(passed, start)?),
         };
         let mut part = Dues {
             newest,
@@ -163,27 +160,6 @@ impl Dues {
         self.newest.push_back(tick);
         self.count += 1;
     }
-}
-
-fn every_dues(
-    rhythm: &Rhythm,
-    interval: Duration,
-    most: usize,
-    due: Timestamp,
-    now: Timestamp,
-) -> Result<Dues> {
-    let next = rhythm.next_after(due, now)?;
-    let step = micros(interval);
-    let count = (next.as_microsecond() - due.as_microsecond()) / step;
-    let newest = (1..=count.min(i64::try_from(most).unwrap_or(i64::MAX)))
-        .rev()
-        .filter_map(|back| Timestamp::from_microsecond(next.as_microsecond() - back * step).ok())
-        .collect();
-    Ok(Dues {
-        newest,
-        count: count.unsigned_abs(),
-        next,
-    })
 }
 
 #[cfg(test)]
