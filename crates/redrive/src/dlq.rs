@@ -55,7 +55,7 @@ pub use id::{GroupId, GroupRuleId, RedactionId};
 pub use letter::{Letter, LetterCount};
 pub use past::LetterPast;
 pub use policy::{Policy, PolicyStatus};
-pub use protection::{Approver, Protection};
+pub use protection::Protection;
 pub use redaction::Redaction;
 pub use redrive::{
     Blocked, Gated, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview,

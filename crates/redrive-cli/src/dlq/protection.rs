@@ -1,7 +1,7 @@
 //! `redrive dlq protection`: who may redrive letters of a queue, and which runs need an approval.
 
 use clap::ArgGroup;
-use redrive::dlq::{Approver, Protection};
+use redrive::dlq::Protection;
 
 use crate::prelude::*;
 
@@ -57,10 +57,9 @@ pub(crate) struct RemoveProtection {
 
 impl SetProtection {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let approver = self.other_role.then_some(Approver::OtherRole);
         let protection = Protection::new(&self.queue)
             .with(self.approve_above, Protection::approve_above)
-            .with(approver, Protection::approver);
+            .with_flag(self.other_role, Protection::other_role);
         let protection = self.roles.iter().fold(protection, Protection::role);
         let operator = self.reason.operator();
         cx.database()?.dlq().protect(&protection, &operator)?;
@@ -87,10 +86,10 @@ impl RemoveProtection {
 
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let protections = cx.database()?.dlq().protections()?;
-    let approver = |of: &Protection| match (of.approve_above, of.approver) {
+    let approver = |of: &Protection| match (of.approve_above, of.other_role) {
         (None, _) => "",
-        (Some(_), Approver::OtherRole) => "another role",
-        (Some(_), _) => "another operator",
+        (Some(_), true) => "another role",
+        (Some(_), false) => "another operator",
     };
     let table = table!(protection in &protections => {
         Text "QUEUE" => protection.queue,
@@ -107,7 +106,5 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
 }
 
 fn protection_json(protection: &Protection) -> impl Serialize {
-    object!(protection =>
-        queue, approve_above, other_role = protection.approver == Approver::OtherRole, roles,
-    )
+    object!(protection => queue, approve_above, other_role, roles)
 }

@@ -1,18 +1,6 @@
 //! Protections: who may redrive letters of a queue, and which runs a second operator must approve.
 
-use postgres::Row;
-
 use crate::dlq::prelude::*;
-
-/// The role from which an approval must come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Approver {
-    /// Any role: the name of the [`Operator`] must differ, which each program chooses itself.
-    AnyRole,
-    /// Another database role than the one that created the run, which the server verifies.
-    OtherRole,
-}
 
 row! {
     /// The conditions for redriving letters of a queue.
@@ -24,8 +12,8 @@ row! {
         /// A run with more letters of the queue than this needs the approval of a second operator;
         /// `None`: no run does. A [policy](crate::dlq::Policy) redrives none of them while more match.
         pub approve_above: Option<u64>,
-        /// The role from which an approval must come.
-        pub approver: Approver = approver,
+        /// Whether an approval must come from another database role.
+        pub other_role: bool,
         /// Only these database roles and their members may redrive, and the policies that they set. Empty: every
         /// operator.
         pub roles: Vec<String>,
@@ -38,7 +26,7 @@ impl Protection {
         Protection {
             queue: queue.into(),
             approve_above: None,
-            approver: Approver::AnyRole,
+            other_role: false,
             roles: Vec::new(),
         }
     }
@@ -49,9 +37,10 @@ impl Protection {
         self
     }
 
-    /// Sets the role from which an approval must come. Defaults to [`Approver::AnyRole`].
-    pub fn approver(mut self, approver: Approver) -> Protection {
-        self.approver = approver;
+    /// Requires that an approval comes from another database role than the one that created the run, which the server
+    /// verifies. Without this, the name of the [`Operator`] must differ, which each program chooses itself.
+    pub fn other_role(mut self) -> Protection {
+        self.other_role = true;
         self
     }
 
@@ -81,7 +70,7 @@ impl Dlq<'_> {
                 &protection.queue,
                 &protection.approve_above,
                 &roles,
-                &(protection.approver == Approver::OtherRole),
+                &protection.other_role,
                 operator,
             ],
         )
@@ -106,12 +95,5 @@ impl Dlq<'_> {
     pub fn protections(&self) -> Result<Vec<Protection>> {
         let ask = self.db.ask();
         ask.all("list protections", &sql::PROTECTIONS, &[])
-    }
-}
-
-fn approver(row: &Row) -> Approver {
-    match row.get("other_role") {
-        true => Approver::OtherRole,
-        false => Approver::AnyRole,
     }
 }

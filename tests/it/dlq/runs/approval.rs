@@ -95,9 +95,7 @@ fn roles(test: &TestDatabase) -> [Role; 2] {
 fn an_approval_can_be_required_from_another_role() {
     let (test, queue, _) = TestDatabase::with_letters(2);
     let [oncall_role, trainee_role] = roles(&test);
-    let protection = Protection::new("orders")
-        .approve_above(0)
-        .approver(Approver::OtherRole);
+    let protection = Protection::new("orders").approve_above(0).other_role();
     protect(queue.database(), &protection);
     assert_eq!(queue.database().dlq().protections().unwrap(), [protection]);
     let (mut oncall, mut trainee) = (oncall_role.client(), trainee_role.client());
