@@ -2,7 +2,6 @@
 
 mod bulk;
 mod delivered;
-mod large;
 mod reopened;
 mod single;
 mod sql;

@@ -140,8 +140,7 @@ impl ExportArchive {
         }
         while let Some(last) = page.last() {
             for archived in &page {
-                let all = |id| db.dlq().archived_bytes(id);
-                json_line(cx.out, &CaptureLine::of(&archived.letter, all)?)?;
+                json_line(cx.out, &CaptureLine::of(&archived.letter))?;
             }
             let next = filter.clone().limit(PAGE).after(last.letter.id);
             page = db.dlq().archived(&next)?;

@@ -39,8 +39,7 @@ impl ExportLetters {
         let mut skipped = 0;
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {
-                let line = CaptureLine::of(letter, |id| db.dlq().captured_bytes(id))?;
-                return json_line(cx.out, &line);
+                return json_line(cx.out, &CaptureLine::of(letter));
             }
             let why = match &letter.payload {
                 None => "the captured bytes are not JSON",

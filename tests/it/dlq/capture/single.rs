@@ -1,5 +1,6 @@
 //! Captures of one failure: stored unchanged, once per position.
 
+use redrive::limits::MAX_CAPTURE_BYTES;
 use redrive_tests::prelude::*;
 
 use super::captured;
@@ -7,12 +8,6 @@ use super::captured;
 #[test]
 fn a_known_position_with_other_bytes_says_so_until_its_letter_is_edited() {
     let (_test, db) = TestDatabase::opened();
-    // The large ones differ in the bytes that the letter has.
-    let large = |first: u8| {
-        let mut bytes = vec![b'x'; 17 * 1024 * 1024];
-        bytes[0] = first;
-        bytes
-    };
     for (position, first, other) in [
         ("3/1842", b"first".to_vec(), b"second".to_vec()),
         (
@@ -21,7 +16,6 @@ fn a_known_position_with_other_bytes_says_so_until_its_letter_is_edited() {
             br#"{"number":1}"#.to_vec(),
         ),
         ("3/1844", b"\x00\xff".to_vec(), Vec::new()),
-        ("3/1845", large(b'a'), large(b'b')),
     ] {
         let id = db.captures(&captured(position, &first[..]));
         let again = captured(position, &first[..]);
@@ -72,8 +66,21 @@ fn the_sql_function_captures_in_the_callers_transaction() {
          'outbox', NULL, 'orders', 'order', ''      -- redrive:
          'outbox', '17', '', 'order', ''            -- redrive:
          'outbox', '17', 'orders', NULL, ''         -- redrive:
-         'outbox', '17', 'orders', 'order', NULL    -- redrive:",
+         'outbox', '17', 'orders', 'order', NULL    -- redrive:
+         'outbox', '17', 'orders', 'order', convert_to(repeat('x', 16777217), 'UTF8') -- limit is 16777216",
     );
+}
+
+#[test]
+fn a_capture_of_almost_16_mib_is_kept_and_a_larger_one_is_refused() {
+    let (_test, db) = TestDatabase::opened();
+    let mut body = vec![b'x'; MAX_CAPTURE_BYTES - 64];
+    let id = db.captures(&captured("1", &body));
+    assert!(db.letter(id).raw.as_ref() == Some(&body), "other bytes");
+    body.resize(MAX_CAPTURE_BYTES, b'x');
+    let error = captured("2", &body).check().unwrap_err();
+    assert!(error.is_invalid(), "{error}");
+    has(error, MAX_CAPTURE_BYTES.to_string());
 }
 
 #[test]
