@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use postgres::Row;
 
+use crate::db::column::Given;
 use crate::dlq::prelude::*;
 use crate::job::new_job::check_key;
 
@@ -88,18 +89,8 @@ impl FromStr for SplitBy {
     }
 }
 
-/// The effect of a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GroupRuleAction {
-    /// All failures of the group belong to this one.
-    MergeInto(GroupId),
-    /// Failures of the group belong to separate groups, by this property.
-    Split(SplitBy),
-}
-
 row! {
-    /// A rule that an operator made for a failure group.
+    /// A rule that an operator made for a failure group: it is merged or split.
     #[derive(PartialEq)]
     pub struct GroupRule {
         /// The id.
@@ -108,12 +99,14 @@ row! {
         pub group: GroupId,
         /// The title of the group.
         pub title: Option<String>,
-        /// The effect.
-        pub action: GroupRuleAction => action,
+        /// The group that all its failures belong to; `None`: it is split.
+        pub into: Option<GroupId>,
+        /// The property by which its failures belong to separate groups; `None`: it is merged.
+        pub by: Option<SplitBy> => split_by,
         /// When an operator made it.
         pub at: SystemTime,
         /// The operator.
-        pub by: Option<String>,
+        pub person: Option<String>,
         /// The operator's reason.
         pub reason: Option<String>,
     }
@@ -152,8 +145,9 @@ impl Groups<'_> {
     /// # Errors
     /// If a group does not exist or the merge would be a circle; otherwise if the database fails.
     pub fn merge(&self, group: GroupId, into: GroupId, operator: &Operator) -> Result<Regrouped> {
-        let rule = self.add_rule(group, &GroupRuleAction::MergeInto(into), operator)?;
-        self.apply_rule(rule)
+        let doing = format!("merge failure group {group} into {into}");
+        let pattern: Option<&str> = None;
+        self.add_rule(&doing, &[&group, &"merge", &Some(into), &pattern, operator])
     }
 
     /// Splits a group by a property of its failures. Letters move to new groups, and so will
@@ -165,8 +159,10 @@ impl Groups<'_> {
     /// If the group does not exist, has this rule, or the regular expression is invalid; otherwise
     /// if the database fails.
     pub fn split(&self, group: GroupId, by: &SplitBy, operator: &Operator) -> Result<Regrouped> {
-        let rule = self.add_rule(group, &GroupRuleAction::Split(by.clone()), operator)?;
-        self.apply_rule(rule)
+        let doing = format!("split failure group {group}");
+        let (action, pattern) = by.parts();
+        let into: Option<GroupId> = None;
+        self.add_rule(&doing, &[&group, &action, &into, &pattern, operator])
     }
 
     /// Returns what a split would move, the largest part first. Changes nothing.
@@ -227,45 +223,28 @@ impl Groups<'_> {
         }
     }
 
-    fn add_rule(
-        self,
-        group: GroupId,
-        action: &GroupRuleAction,
-        operator: &Operator,
-    ) -> Result<GroupRuleId> {
-        let doing = match action {
-            GroupRuleAction::MergeInto(into) => format!("merge failure group {group} into {into}"),
-            GroupRuleAction::Split(_) => format!("split failure group {group}"),
-        };
-        let (name, into, pattern) = match action {
-            GroupRuleAction::MergeInto(into) => ("merge", Some(*into), None),
-            GroupRuleAction::Split(by) => (by.parts().0, None, by.parts().1),
-        };
-        self.db.ask().one(
-            &doing,
-            &sql::ADD_GROUP_RULE,
-            &[&group, &name, &into, &pattern, operator],
-        )
+    fn add_rule(self, doing: &str, rule: &[&dyn Given]) -> Result<Regrouped> {
+        let rule = self.db.ask().one(doing, &sql::ADD_GROUP_RULE, rule)?;
+        self.apply_rule(rule)
     }
 }
 
-fn action(row: &Row) -> Result<GroupRuleAction> {
+fn split_by(row: &Row) -> Result<Option<SplitBy>> {
     let pattern: Option<String> = row.get("pattern");
     let pattern = pattern.unwrap_or_default();
-    let split = match (row.get("action"), column(row, "into_id")?) {
-        (_, Some(into)) => return Ok(GroupRuleAction::MergeInto(into)),
-        ("error", None) => SplitBy::Error(pattern),
-        ("class", None) => SplitBy::Class,
-        ("kind", None) => SplitBy::Kind,
-        ("payload", None) => SplitBy::Payload(pattern),
-        (other, None) => {
+    Ok(Some(match row.get("action") {
+        "merge" => return Ok(None),
+        "error" => SplitBy::Error(pattern),
+        "class" => SplitBy::Class,
+        "kind" => SplitBy::Kind,
+        "payload" => SplitBy::Payload(pattern),
+        other => {
             return Err(Error::invalid(format!(
                 "unknown action `{}` of a group rule; a newer version made it",
                 other.escape_debug()
             )));
         }
-    };
-    Ok(GroupRuleAction::Split(split))
+    }))
 }
 
 #[cfg(test)]

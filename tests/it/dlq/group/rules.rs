@@ -60,9 +60,8 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
     assert_eq!(found.len(), 4);
     let rules = groups.rules().unwrap();
     assert_eq!(rules.len(), 1);
-    let merge_into = GroupRuleAction::MergeInto(GroupId::new(into));
-    assert_eq!(rules[0].action, merge_into);
-    assert_eq!(rules[0].by.as_deref(), Some("maria@ops-1"));
+    assert_eq!(rules[0].into, Some(GroupId::new(into)));
+    assert_eq!(rules[0].person.as_deref(), Some("maria@ops-1"));
     assert!(groups.remove_rule(done.rule, &maria()).unwrap());
     assert!(!groups.remove_rule(done.rule, &maria()).unwrap());
     let again = die(&mut client, "E", "card declined");

@@ -1,6 +1,6 @@
 //! `redrive dlq groups merge`.
 
-use redrive::dlq::{GroupId, GroupRule, GroupRuleAction};
+use redrive::dlq::{GroupId, GroupRule};
 
 use super::rules::report;
 use super::show::not_found;
@@ -98,10 +98,8 @@ fn check(groups: &[GroupId], into: GroupId, rules: &[GroupRule]) -> Result<()> {
                 "group {id} cannot be merged into group {into}, which is the same group or is merged into it"
             )));
         }
-        target = rules.iter().find_map(|rule| match rule.action {
-            GroupRuleAction::MergeInto(next) if rule.group == id => Some(next),
-            GroupRuleAction::MergeInto(_) | GroupRuleAction::Split(_) | _ => None,
-        });
+        let mut of_group = rules.iter().filter(|rule| rule.group == id);
+        target = of_group.find_map(|rule| rule.into);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `redrive dlq groups rules`: the rules that merges and splits leave.
 
-use redrive::dlq::{GroupRule, GroupRuleAction, GroupRuleId, Regrouped};
+use redrive::dlq::{GroupRule, GroupRuleId, Regrouped};
 
 use crate::prelude::*;
 
@@ -92,30 +92,25 @@ pub(super) fn report(
 
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let rules = cx.database()?.dlq().groups().rules()?;
-    let action = |rule: &GroupRule| match &rule.action {
-        GroupRuleAction::MergeInto(into) => format!("merge into {into}"),
-        GroupRuleAction::Split(by) => format!("split by {by}"),
-        _ => "unknown".to_owned(),
+    let action = |rule: &GroupRule| match (rule.into, &rule.by) {
+        (Some(into), _) => format!("merge into {into}"),
+        (None, Some(by)) => format!("split by {by}"),
+        (None, None) => "unknown".to_owned(),
     };
     let table = table!(rule in &rules => {
         Number "ID" => rule.id,
         Number "GROUP" => rule.group,
         Text "RULE" => action(rule),
         Number "AGE" => ago(rule.at),
-        Text "OPERATOR" => rule.by.as_deref().unwrap_or_default(),
+        Text "OPERATOR" => rule.person.as_deref().unwrap_or_default(),
         Text "TITLE" => rule.title.as_deref().unwrap_or_default(),
     });
     cx.list("there are no group rules", &rules, rule_json, &table)
 }
 
 fn rule_json(rule: &GroupRule) -> impl Serialize {
-    let (into, by) = match &rule.action {
-        GroupRuleAction::MergeInto(into) => (Some(into.get()), None),
-        GroupRuleAction::Split(by) => (None, Some(by.to_string())),
-        _ => (None, None),
-    };
     object!(rule =>
-        id = rule.id.get(), group, title, into = into, by = by, created_at = rule.at.json(),
-        person = &rule.by, reason,
+        id = rule.id.get(), group, title, into, by = rule.by.as_ref().map(ToString::to_string),
+        created_at = rule.at.json(), person, reason,
     )
 }
