@@ -1,12 +1,11 @@
 //! Redrive of many letters, and the wait of live jobs during it.
 
-use std::num::NonZeroU32;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::unbounded;
 use redrive::dlq::LetterFilter;
-use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunOptions};
+use redrive::dlq::runs::{DriveStatus, RunDriver, RunOptions};
 use redrive::postgres::Client;
 use redrive::{Database, Job, Operator, Queue, Worker};
 use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Target, Waits, rate};
@@ -67,7 +66,7 @@ fn moved(bench: &mut Bench) -> Outcome {
             Ok(())
         })?);
         client.batch_execute("DROP TABLE baseline_letters, baseline_jobs; CHECKPOINT")?;
-        let mut driver = start(bench.db(), Rate::Unthrottled)?;
+        let mut driver = start(bench.db(), &RunOptions::new().unthrottled())?;
         run.push(rate(letters, || {
             while driver.step()?.status == DriveStatus::Running {}
             Ok(())
@@ -90,18 +89,18 @@ fn moved(bench: &mut Bench) -> Outcome {
 }
 
 fn waits(bench: &mut Bench) -> Outcome {
-    let hundred = Rate::PerSecond(NonZeroU32::MIN.saturating_add(99));
+    let unthrottled = "a run, unthrottled";
     let letters = bench.sized(100_000, 1_000);
     let mut nothing: Option<Waits> = None;
     for (what, pace) in [
         ("nothing", None),
-        ("a run at 100 a second", Some(hundred)),
-        ("a run, unthrottled", Some(Rate::Unthrottled)),
+        ("a run at 100 a second", Some(RunOptions::new().rate(100))),
+        (unthrottled, Some(RunOptions::new().unthrottled())),
     ] {
         let mut client = bench.client()?;
         insert_letters(&mut client, letters)?;
         client.batch_execute("ANALYZE redrive.dead_letters; CHECKPOINT")?;
-        let driver = pace.map(|rate| start(bench.db(), rate)).transpose()?;
+        let driver = pace.map(|pace| start(bench.db(), &pace)).transpose()?;
         let watching = bench.sized(Duration::from_secs(15), Duration::from_millis(1_500));
         let (waits, sent) = watch(bench.db(), driver, watching)?;
         let nothing = nothing.get_or_insert_with(|| waits.clone());
@@ -112,8 +111,8 @@ fn waits(bench: &mut Bench) -> Outcome {
                 0 => row,
                 sent => row.note(format!("{sent} letters were redriven meanwhile")),
             };
-            bench.report(match (pace, part) {
-                (Some(Rate::Unthrottled), "p99") => row.target(Target::RatioAtMost(2.0)),
+            bench.report(match (what == unthrottled, part) {
+                (true, "p99") => row.target(Target::RatioAtMost(2.0)),
                 _ => row,
             })?;
         }
@@ -179,11 +178,10 @@ fn insert_letters(client: &mut Client, letters: usize) -> Outcome {
     Ok(())
 }
 
-fn start(db: &Database, rate: Rate) -> Outcome<RunDriver> {
-    let options = RunOptions::new().rate(rate);
+fn start(db: &Database, pace: &RunOptions) -> Outcome<RunDriver> {
     let started = db.dlq().runs().start(
         &LetterFilter::new().queue("payloads"),
-        &options,
+        pace,
         &Operator::default(),
     )?;
     Ok(started.ok_or("no letters")?.1)

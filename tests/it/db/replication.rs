@@ -13,7 +13,7 @@ fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
     put(&queue, unique.delay(Duration::from_millis(1)));
 
     let all = of_orders().limit(100);
-    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let options = RunOptions::new().unthrottled();
     let runs = queue.database().dlq().runs();
     runs.create(&all, &options, &maria()).unwrap().unwrap();
     let worker = lively(&queue).runs(|job: &Job<Order>| match job.payload().number {

@@ -172,7 +172,7 @@ fn letters_that_cannot_be_read_harm_no_others() {
     client.sql("SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 5}')");
     let letters: i64 = client.ask("SELECT letters FROM redrive.trigger_schedule('p')", &[]);
     assert_eq!(letters, 5);
-    db.drives(&open(), &RunOptions::new().rate(Rate::Unthrottled));
+    db.drives(&open(), &RunOptions::new().unthrottled());
     finish(&queue, worker);
     assert_eq!(db.listed(&open()).len(), total);
     let ended = db.listed(&LetterFilter::new().limit(1000));

@@ -10,14 +10,12 @@ mod lifecycle;
 mod live_jobs;
 mod paced;
 
-use std::num::NonZeroU32;
-
 use redrive_tests::prelude::*;
 
 use super::bury;
 
 fn unthrottled() -> RunOptions {
-    RunOptions::new().rate(Rate::Unthrottled)
+    RunOptions::new().unthrottled()
 }
 
 fn start(test: &TestDatabase, options: &RunOptions) -> RunDriver {
@@ -54,7 +52,7 @@ fn expire(test: &TestDatabase) {
 
 /// One letter per second: one step sends a letter, the next none.
 fn slowly() -> RunOptions {
-    RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN))
+    RunOptions::new().rate(1)
 }
 
 /// Says when the next letter of every run is due, in seconds from now, so that the speed of the machine does not decide

@@ -331,7 +331,7 @@ fn a_run_waits_for_a_letter_that_a_job_which_ends_has_locked() {
     let lock = "SELECT FROM redrive.dead_letters WHERE id = 2 FOR NO KEY UPDATE";
     let mut ending = diverted.test.begins(lock);
     let (all, dlq) = (of_orders(), diverted.queue.database().dlq());
-    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let options = RunOptions::new().unthrottled();
     let mut driver = dlq.runs().start(&all, &options, &maria());
     let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");
     let step = || driver.step().expect("a step");
@@ -374,7 +374,7 @@ fn redrives_of_every_form_keep_the_order_within_each_group() {
     let redriven = dlq.redrive(&all.clone().limit(2), &maria()).unwrap();
     assert_eq!(redriven.redriven, diverted.ids[..2]);
     diverted.holds(3);
-    diverted.run(&RunOptions::new().rate(Rate::Unthrottled).canary(2));
+    diverted.run(&RunOptions::new().unthrottled().canary(2));
     diverted.ends(&[1, 2, 3, 4, 5]);
 }
 
@@ -382,7 +382,7 @@ fn redrives_of_every_form_keep_the_order_within_each_group() {
 fn a_run_has_skipped_the_letters_whose_jobs_are_diverted_again() {
     let diverted = Diverted::new();
     diverted.below.store(2, Ordering::SeqCst);
-    let id = diverted.run(&RunOptions::new().rate(Rate::Unthrottled));
+    let id = diverted.run(&RunOptions::new().unthrottled());
     let runs = diverted.queue.database().dlq().runs();
     let run = || runs.get(id).unwrap().expect("the run");
     wait_until("each job to be a letter", SOON, || run().still_running == 0);

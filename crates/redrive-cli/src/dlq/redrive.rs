@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use redrive::SoFar;
-use redrive::dlq::runs::{Rate, RunOptions};
+use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{Blocked, LetterFilter, LetterState, RedriveOptions, Skip};
 
 use super::blocked::{warn_blocked, warn_overlapping};
@@ -199,14 +199,11 @@ impl Redrive {
     }
 
     fn run_options(&self) -> RunOptions {
-        let rate = match self.run.unthrottled {
-            true => Some(Rate::Unthrottled),
-            false => self.run.rate.map(Rate::PerSecond),
-        };
         RunOptions::new()
             .letters(self.options())
             .with(self.run.canary.map(NonZeroU32::get), RunOptions::canary)
-            .with(rate, RunOptions::rate)
+            .with(self.run.rate.map(NonZeroU32::get), RunOptions::rate)
+            .with_flag(self.run.unthrottled, RunOptions::unthrottled)
             .with(self.run.tolerate, RunOptions::tolerate)
             .with(self.run.sample.map(NonZeroU32::get), RunOptions::sample)
             .with_flag(self.run.no_halt, RunOptions::never_halt)

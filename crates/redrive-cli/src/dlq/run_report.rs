@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use redrive::dlq::runs::{Rate, RedriveRun, RunState};
+use redrive::dlq::runs::{RedriveRun, RunState};
 use redrive::dlq::{Blocked, Skip, stored_conditions};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(super) fn run_line(
 ) -> impl Serialize {
     object!(run =>
         id, state, filter, person, reason, to_queue, priority, delay_ms = run.delay.json(),
-        rate = per_second(run.rate), canary, tolerated_percent = run.tolerated, sample, stage,
+        rate, canary, tolerated_percent = run.tolerated, sample, stage,
         stage_to, is_driven, letters = run.total, tried, sent, skipped = skips_json(skips),
         recovered, died_alike, died_differently, still_running, halted_because, approved_by,
         approved_at, created_at, started_at, ended_at,
@@ -42,13 +42,6 @@ fn skips_json(skips: &[(Skip, u64)]) -> Vec<Value> {
         .collect()
 }
 
-fn per_second(rate: Rate) -> Option<u32> {
-    match rate {
-        Rate::PerSecond(rate) => Some(rate.get()),
-        Rate::Unthrottled => None,
-    }
-}
-
 /// When the run halts.
 fn tolerance(run: &RedriveRun) -> String {
     match run.sample {
@@ -62,7 +55,7 @@ fn tolerance(run: &RedriveRun) -> String {
 }
 
 fn pace(run: &RedriveRun) -> String {
-    let rate = per_second(run.rate).map_or_else(
+    let rate = run.rate.map_or_else(
         || "unthrottled".to_owned(),
         |rate| format!("{} per second", grouped(rate.into())),
     );

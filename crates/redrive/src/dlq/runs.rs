@@ -13,7 +13,7 @@ mod letters;
 pub use driver::{DriveStatus, RunDriver, RunStep};
 pub(crate) use driver::{Steps, find_run};
 pub use letters::{LetterRun, RunLetter, RunOutcome};
-pub use options::{Rate, RunOptions};
+pub use options::RunOptions;
 pub use run::{CreatedRun, RedriveRun, RunChange};
 pub use state::RunState;
 

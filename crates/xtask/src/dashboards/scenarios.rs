@@ -2,12 +2,11 @@
 
 mod schedules;
 
-use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::Signal;
-use redrive::dlq::runs::{Rate, RunId, RunOptions};
+use redrive::dlq::runs::{RunId, RunOptions};
 use redrive::dlq::{ForeignFailure, LetterFilter};
 
 use super::context::{Context, TIMEOUT, connect, operator, run, say};
@@ -237,13 +236,13 @@ impl Context<'_> {
         say("the fix is deployed, the letters are redriven");
         self.set(|now| &now.is_fixed, true);
         // One run is paused, one halts after its canary, two complete.
-        let slow = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN));
+        let slow = RunOptions::new().rate(1);
         let paused = self.create_run("orders", "InvalidCurrency", &slow)?;
         self.pause()?;
         let runs = self.db.dlq().runs();
         runs.pause(paused, &operator())?;
         self.create_run("orders", "UnknownCustomer", &RunOptions::new().canary(5))?;
-        let fast = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN.saturating_add(19)));
+        let fast = RunOptions::new().rate(20);
         self.create_run("orders", "GatewayTrouble", &fast)?;
         // The run of a protected queue waits for a second operator.
         let protect = "SELECT redrive.set_protection('mails', approve_above => 0)";

@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::types::Type;
 use postgres::{Client, NoTls};
 use redrive::admin::{Cancelled, JobChange, JobFilter};
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
+use redrive::dlq::runs::{DriveStatus, RunOptions};
 use redrive::dlq::{Edit, Letter, LetterFilter, Sink};
 use redrive::schedule::Triggered;
 use redrive::{Database, Failure, JobId, Operator, PauseEnd, Payload as _, Queue, Result};
@@ -290,7 +290,7 @@ impl Sink for Outside {
 
 /// Starts a redrive run of these letters and drives it to its end.
 fn drive(db: &Database, letters: &LetterFilter, operator: &Operator) -> Result<Vec<i64>> {
-    let options = RunOptions::new().rate(Rate::Unthrottled).never_halt();
+    let options = RunOptions::new().unthrottled().never_halt();
     let Some((_, mut driver)) = db.dlq().runs().start(letters, &options, operator)? else {
         return Ok(Vec::new());
     };

@@ -21,7 +21,7 @@ fn a_worker_needs_only_the_worker_role() {
     letter(&db);
     db.redrives(&of_orders());
     letter(&db);
-    let fast = RunOptions::new().rate(Rate::Unthrottled);
+    let fast = RunOptions::new().unthrottled();
     let run = db.dlq().runs().create(&of_orders(), &fast, &maria());
     let run = run.unwrap().expect("a letter").id;
     let foreign = ForeignFailure::new("test", "policy", "nightly", "order", r#"{"number": 1}"#);

@@ -1,7 +1,5 @@
 //! Which letters a redrive selects, and what it reports.
 
-use std::num::NonZeroU32;
-
 use redrive_tests::prelude::*;
 
 use super::{fixable, live};
@@ -98,7 +96,7 @@ fn wrong_options_are_refused_before_a_letter_is_read() {
     }
     let run = RunOptions::new;
     for wrong in [
-        run().rate(Rate::PerSecond(NonZeroU32::MAX)),
+        run().rate(u32::MAX),
         run().tolerate(101),
         run().sample(0),
         run().canary(3).never_halt(),

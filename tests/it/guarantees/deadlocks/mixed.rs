@@ -109,7 +109,7 @@ impl Hand {
     fn run(&mut self, force: &RedriveOptions, operator: &Operator) -> redrive::Result<()> {
         let these = self.some(SOME);
         let options = RunOptions::new().letters(force.clone());
-        let options = options.rate(Rate::Unthrottled);
+        let options = options.unthrottled();
         let runs = self.db.dlq().runs();
         let Some((created, mut driver)) = runs.start(&these, &options, operator)? else {
             return Ok(());

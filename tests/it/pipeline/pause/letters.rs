@@ -8,7 +8,7 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     let db = queue.database();
     pause(&queue, PauseEnd::Resumed);
     let worker = willing(&queue);
-    let options = RunOptions::new().rate(Rate::Unthrottled).canary(2);
+    let options = RunOptions::new().unthrottled().canary(2);
     let runs = db.dlq().runs();
     let started = runs.start(&of_orders(), &options, &maria()).unwrap();
     let (created, mut driver) = started.expect("letters");

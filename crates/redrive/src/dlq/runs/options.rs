@@ -1,7 +1,5 @@
 //! The options of a redrive run: its rate, its canary, and the deaths it tolerates.
 
-use std::num::NonZeroU32;
-
 use crate::dlq::prelude::*;
 use crate::dlq::redrive::{RedriveOptions, RunLimits};
 
@@ -11,17 +9,6 @@ const DEFAULT_RATE: u32 = 100;
 const DEFAULT_TOLERATED: u8 = 10;
 /// The default number of outcomes needed before a run may halt.
 const DEFAULT_SAMPLE: u32 = 20;
-
-/// The pace of a run.
-// Exhaustive: a run has a limit or it has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
-    /// At most this many letters per second, up to 1,000,000.
-    PerSecond(NonZeroU32),
-    /// As fast as the database accepts them, while live jobs wait no more than twice as long as at the
-    /// start of the run.
-    Unthrottled,
-}
 
 /// The options of a run: pace, canary, tolerated deaths, and how its letters are redriven.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +47,16 @@ impl RunOptions {
         self
     }
 
-    /// Sets the pace. Defaults to 100 letters per second.
-    pub fn rate(mut self, rate: Rate) -> RunOptions {
-        self.limits.rate = match rate {
-            Rate::Unthrottled => None,
-            Rate::PerSecond(rate) => Some(rate.get()),
-        };
+    /// Sets the letters per second, 1 to 1,000,000. Defaults to 100.
+    pub fn rate(mut self, per_second: u32) -> RunOptions {
+        self.limits.rate = Some(per_second);
+        self
+    }
+
+    /// Sends the letters as fast as the database accepts them, while live jobs wait no more than twice as long as at the
+    /// start of the run.
+    pub fn unthrottled(mut self) -> RunOptions {
+        self.limits.rate = None;
         self
     }
 

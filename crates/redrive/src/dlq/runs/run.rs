@@ -1,6 +1,5 @@
 //! Redrive runs: creates, lists, pauses, resumes and cancels them.
 
-use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use postgres::Row;
@@ -8,7 +7,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::driver::{DRIVER_LEASE_MS, RunDriver};
-use super::options::{Rate, RunOptions};
+use super::options::RunOptions;
 use super::state::RunState;
 
 use crate::dlq::prelude::*;
@@ -33,8 +32,8 @@ row! {
         pub priority: Option<i16>,
         /// How long its jobs wait until they are ready, if they wait.
         pub delay: Option<Duration>,
-        /// The rate.
-        pub rate: Rate => rate_of,
+        /// The letters per second; `None`: unthrottled.
+        pub rate: Option<u32>,
         /// The canary; 0 is none.
         pub canary: u64,
         /// The percentage of letters that may die again.
@@ -311,12 +310,6 @@ impl Runs<'_> {
             .find(|row| row.get::<_, Option<&str>>("was").is_some());
         changed.map(RunChange::from_row).transpose()
     }
-}
-
-fn rate_of(row: &Row) -> Result<Rate> {
-    let rate: Option<u32> = column(row, "rate")?;
-    let rate = rate.and_then(NonZeroU32::new);
-    Ok(rate.map_or(Rate::Unthrottled, Rate::PerSecond))
 }
 
 fn tolerated_of(row: &Row) -> u8 {
