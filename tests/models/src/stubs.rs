@@ -57,25 +57,8 @@ pub(crate) mod schedule {
 
         #[derive(Default)]
         pub(crate) struct Ticked {
-            pub(crate) events: Vec<TickEvent>,
+            pub(crate) lines: Vec<(log::Level, String)>,
             pub(crate) next: Option<Duration>,
-        }
-
-        pub(crate) enum TickEvent {
-            Ran {
-                schedule: String,
-                jobs: usize,
-                overlapped: usize,
-                missed: u64,
-            },
-            Redrove {
-                schedule: String,
-                letters: i64,
-            },
-            Failed {
-                schedule: String,
-                trouble: String,
-            },
         }
 
         pub(crate) fn run_schedules(_: &mut Session) -> Result<Ticked> {

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use log::Level;
 
 use crate::dlq::prelude::*;
 use crate::schedule::missed::{MissedPolicy, Plan, plan};
@@ -16,29 +17,10 @@ const MIN_PAUSE: Duration = Duration::from_millis(200);
 /// The result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Ticked {
-    /// One event for each schedule that this process ticked.
-    pub(crate) events: Vec<TickEvent>,
+    /// A line of the log for each schedule that this process ticked.
+    pub(crate) lines: Vec<(Level, String)>,
     /// The time until the next tick; `None`: no schedule ticks.
     pub(crate) next: Option<Duration>,
-}
-
-/// The result for a schedule.
-#[derive(Debug)]
-pub(crate) enum TickEvent {
-    Ran {
-        schedule: String,
-        jobs: usize,
-        overlapped: usize,
-        missed: u64,
-    },
-    Redrove {
-        schedule: String,
-        letters: i64,
-    },
-    Failed {
-        schedule: String,
-        trouble: String,
-    },
 }
 
 /// Runs the ticks that are due, one statement each. A schedule that fails is tried again after a minute.
@@ -48,17 +30,10 @@ pub(crate) fn run_schedules(session: &mut Session) -> Result<Ticked> {
     for row in session.query(DUE, &sql::DUE_SCHEDULES, &[&SCHEDULES])? {
         let due = Due::from_row(&row)?;
         match due.run(session) {
-            Ok(None) => {}
-            Ok(Some(event)) => ticked.events.push(event),
+            Ok(line) => ticked.lines.extend(line),
             // The others would fail alike.
             Err(error) if error.is_unavailable() => return Err(error),
-            Err(error) => {
-                let trouble = due.fail(session, &error)?;
-                ticked.events.push(TickEvent::Failed {
-                    schedule: due.name,
-                    trouble,
-                });
-            }
+            Err(error) => ticked.lines.push(due.fail(session, &error)?),
         }
     }
     let row = session.query_one("look for the next schedule", &sql::NEXT_TICK, &[])?;
@@ -86,7 +61,7 @@ row! {
 
 impl Due {
     /// Runs the tick, or computes it. Returns `None` if another process was faster or the schedule has changed.
-    fn run(&self, session: &mut Session) -> Result<Option<TickEvent>> {
+    fn run(&self, session: &mut Session) -> Result<Option<(Level, String)>> {
         let (cron, zone) = (self.cron.as_deref(), self.zone.as_deref());
         let rhythm = Rhythm::stored(cron, zone, self.every)?;
         let Some(due_at) = self.next_at else {
@@ -112,25 +87,27 @@ impl Due {
                 &SystemTime::from(next),
             ],
         )?;
-        let schedule = self.name.clone();
-        if let Some(letters) = row.get("letters") {
-            return Ok(Some(TickEvent::Redrove { schedule, letters }));
+        if let Some(letters) = row.get::<_, Option<i64>>("letters") {
+            let line = format!("policy={}: {letters} letters", self.name);
+            return Ok(Some((Level::Info, line)));
         }
         // The database has stored it, so that the chore goes on after a statement timeout.
-        if let Some(trouble) = row.get("error") {
-            return Ok(Some(TickEvent::Failed { schedule, trouble }));
+        if let Some(trouble) = row.get::<_, Option<&str>>("error") {
+            return Ok(Some(self.failed(trouble)));
         }
         let jobs: Option<Vec<i64>> = row.get("jobs");
-        Ok(jobs.map(|jobs| TickEvent::Ran {
-            schedule,
-            jobs: jobs.len(),
-            overlapped: ticks.len() - jobs.len(),
-            missed,
+        Ok(jobs.map(|jobs| {
+            let (name, jobs) = (&self.name, jobs.len());
+            let overlapped = ticks.len() - jobs;
+            let line = format!(
+                "schedule={name}: {jobs} jobs enqueued, {overlapped} ticks skipped, {missed} missed"
+            );
+            (Level::Debug, line)
         }))
     }
 
     /// Computes the first tick of a schedule that SQL set. It may be due at once.
-    fn start(&self, session: &mut Session, rhythm: &Rhythm) -> Result<Option<TickEvent>> {
+    fn start(&self, session: &mut Session, rhythm: &Rhythm) -> Result<Option<(Level, String)>> {
         let next = SystemTime::from(rhythm.next_after(self.since, self.since)?);
         let doing = format!("start the schedule `{}`", self.name);
         session.query(
@@ -141,8 +118,8 @@ impl Due {
         Ok(None)
     }
 
-    /// Stores why the tick failed, and returns it.
-    fn fail(&self, session: &mut Session, error: &Error) -> Result<String> {
+    /// Stores why the tick failed, and tells it.
+    fn fail(&self, session: &mut Session, error: &Error) -> Result<(Level, String)> {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let trouble = format!("{error}{}", cause.unwrap_or_default()).replace('\0', "\u{fffd}");
         let doing = format!("store the failure of the schedule `{}`", self.name);
@@ -151,6 +128,12 @@ impl Due {
             &sql::FAIL_SCHEDULE,
             &[&self.name, &self.version, &trouble],
         )?;
-        Ok(trouble)
+        Ok(self.failed(&trouble))
+    }
+
+    fn failed(&self, trouble: &str) -> (Level, String) {
+        let name = &self.name;
+        let line = format!("schedule={name}: failed, retrying within 1 min: {trouble}");
+        (Level::Error, line)
     }
 }

@@ -3,7 +3,7 @@
 use super::Chores;
 use crate::error::Result;
 use crate::job::wait::from_now;
-use crate::schedule::tick::{TickEvent, run_schedules};
+use crate::schedule::tick::run_schedules;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
 
@@ -21,27 +21,8 @@ impl Chores<'_> {
     pub(super) fn run_schedules(&mut self) -> Result<()> {
         let ticked = self.call("run the schedules", run_schedules)?;
         self.schedules_at = ticked.next.map(from_now);
-        for event in ticked.events {
-            match event {
-                TickEvent::Ran {
-                    schedule,
-                    jobs,
-                    overlapped,
-                    missed,
-                } => log::debug!(
-                    "{} schedule={schedule}: {jobs} jobs enqueued, {overlapped} ticks skipped, {missed} missed",
-                    self.state
-                ),
-                TickEvent::Redrove { schedule, letters } => {
-                    log::info!("{} policy={schedule}: {letters} letters", self.state);
-                }
-                TickEvent::Failed { schedule, trouble } => {
-                    log::error!(
-                        "{} schedule={schedule}: failed, retrying within 1 min: {trouble}",
-                        self.state
-                    );
-                }
-            }
+        for (level, line) in ticked.lines {
+            log::log!(level, "{} {line}", self.state);
         }
         Ok(())
     }
