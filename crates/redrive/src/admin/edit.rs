@@ -19,12 +19,12 @@ use crate::dlq::validation_error::ValidationErrors;
 const PAGE: u64 = 100;
 
 /// A page of waiting jobs.
-struct Page {
-    jobs: Vec<(JobId, Box<RawValue>)>,
+struct Page<'a> {
+    filter: &'a Json,
     /// The last place of the previous page.
     from: Option<Json>,
-    /// The place of the last job.
-    to: Json,
+    /// The jobs, with their payloads and places.
+    jobs: Vec<(JobId, Box<RawValue>, Json)>,
 }
 
 impl Jobs<'_> {
@@ -39,7 +39,7 @@ impl Jobs<'_> {
         let mut done = Edited::default();
         let mut refused = ValidationErrors::default();
         self.each_waiting(filter, |page| -> Result<ControlFlow<()>> {
-            self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
+            self.edit_page(page, edit, operator, &mut done, &mut refused)?;
             refused.fold(self.db)?;
             Ok(self.db.go_on(done.so_far()))
         })?;
@@ -59,67 +59,46 @@ impl Jobs<'_> {
         mut visit: impl FnMut(&EditPreview) -> Result<(), E>,
     ) -> Result<(), E> {
         self.each_waiting(filter, |page| -> Result<ControlFlow<()>, E> {
-            for (id, payload) in page.jobs {
+            for (id, payload, _) in page.jobs {
                 visit(&EditPreview::of(edit, id, Some(payload))?)?;
             }
             Ok(ControlFlow::Continue(()))
         })
-        .map(drop)
     }
 
-    /// Calls `visit` with each page, until it breaks. Returns whether it did.
+    /// Calls `visit` with each page, until it breaks.
     fn each_waiting<E: From<Error>>(
         self,
         filter: &JobFilter,
-        mut visit: impl FnMut(Page) -> Result<ControlFlow<()>, E>,
-    ) -> Result<bool, E> {
-        let mut place = None;
-        filter.in_batches(PAGE, |is_stopped: &mut bool, _, most| -> Taken<E> {
-            let Some(page) = self.page_of_waiting(filter, place.take(), most)? else {
+        mut visit: impl FnMut(Page<'_>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let mut last: Option<Json> = None;
+        filter.in_batches(PAGE, |_: &mut (), filter, most| -> Taken<E> {
+            let jobs: Vec<(JobId, Box<RawValue>, Json)> = self.db.ask_bulk().all(
+                "read jobs to edit",
+                &sql::PAGE_WAITING,
+                &[filter, &last, &most],
+            )?;
+            let Some((.., place)) = jobs.last() else {
                 return Ok(None);
             };
-            place = Some(page.to.clone());
-            let jobs = page.jobs.len();
-            let course = visit(page)?;
-            *is_stopped = course.is_break();
-            Ok(then(course, jobs))
+            let (from, count) = (last.replace(place.clone()), jobs.len());
+            Ok(then(visit(Page { filter, from, jobs })?, count))
         })
-    }
-
-    fn page_of_waiting(
-        self,
-        filter: &JobFilter,
-        from: Option<Json>,
-        most: u64,
-    ) -> Result<Option<Page>> {
-        let mut jobs: Vec<(JobId, Box<RawValue>, Json)> = self.db.ask_bulk().all(
-            "read jobs to edit",
-            &sql::PAGE_WAITING,
-            &[&filter.parameter()?, &from, &most],
-        )?;
-        let Some((.., to)) = jobs.last().cloned() else {
-            return Ok(None);
-        };
-        let jobs = jobs.drain(..).map(|(id, payload, _)| (id, payload));
-        Ok(Some(Page {
-            jobs: jobs.collect(),
-            from,
-            to,
-        }))
     }
 
     fn edit_page(
         self,
-        filter: &JobFilter,
-        page: Page,
+        page: Page<'_>,
         edit: &Edit,
         operator: &Operator,
         done: &mut Edited,
         refused: &mut ValidationErrors,
     ) -> Result<()> {
         let most = page.jobs.len() as u64;
+        let to = page.jobs.last().map(|(.., place)| place.clone());
         let (mut ids, mut unedited, mut edited) = (Vec::new(), Vec::new(), Vec::new());
-        for (id, payload) in page.jobs {
+        for (id, payload, _) in page.jobs {
             match edit.make(Some(payload.get())) {
                 Ok(None) => done.unchanged += 1,
                 Ok(Some(json)) => {
@@ -138,9 +117,9 @@ impl Jobs<'_> {
             &sql::CHANGE_JOBS,
             &[
                 &"edit",
-                &filter.parameter()?,
+                page.filter,
                 &page.from,
-                &page.to,
+                &to,
                 &most,
                 &operator.given_reason(),
                 &operator.by(),
