@@ -131,7 +131,6 @@ impl Dlq<'_> {
     ) -> Result<Deliveries> {
         let mut is_stopped = false;
         let mut seen: HashSet<JobId> = HashSet::new();
-        let mut after = JobId::new(i64::MIN);
         let open = filter.within(&[LetterState::Open]);
         let mut hand = Hand {
             db_caller: self.db.caller("redrive-deliver"),
@@ -141,14 +140,9 @@ impl Dlq<'_> {
             sink,
             operator,
         };
-        let mut done = open.in_batches(PAGE, |done: &mut Deliveries, _, most| -> Taken {
-            let page = self.page_of_ids(&open, after, most)?;
-            let Some(last) = page.last() else {
-                return Ok(None);
-            };
-            after = *last;
+        let mut done = self.in_pages(&open, PAGE, |done: &mut Deliveries, _, page| -> Taken {
             seen.extend(page.iter().copied());
-            for id in &page {
+            for id in page {
                 hand.deliver(*id, done)?;
                 let others = (done.failed.len() + done.redacted.len()) as u64;
                 let so_far = SoFar::of(done.delivered.len(), None).and_unchanged(others);

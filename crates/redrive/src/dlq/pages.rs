@@ -32,14 +32,10 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         mut visit: impl FnMut(&[Letter]) -> Result<(), E>,
     ) -> Result<u64, E> {
-        let mut after = JobId::new(i64::MIN);
-        filter.in_batches(PAGE, |visited: &mut u64, _, most| -> Taken<E> {
-            let ids = self.page_of_ids(filter, after, most)?;
-            let Some(last) = ids.last() else {
-                return Ok(None);
-            };
-            after = *last;
-            let letters = self.letters_in_order(filter, &ids)?;
+        self.in_pages(filter, PAGE, |visited: &mut u64, _, ids| -> Taken<E> {
+            // Those that still match.
+            let mut letters = self.list(&filter.these(ids).limit(ids.len() as u64))?;
+            letters.sort_unstable_by_key(|letter| letter.id);
             visit(&letters)?;
             let seen = letters.len() as u64;
             *visited += seen;
@@ -47,25 +43,26 @@ impl Dlq<'_> {
         })
     }
 
-    /// Returns the ids of a page, which ends early if its letters are large.
-    pub(crate) fn page_of_ids(
+    /// Runs `batch` as `in_batches` does, with the ids of a page, in their order. A page ends
+    /// early if its letters are large.
+    pub(crate) fn in_pages<D: Default, E: From<Error>>(
         self,
         filter: &LetterFilter,
-        after: JobId,
-        most: u64,
-    ) -> Result<Vec<JobId>> {
-        self.db.ask_bulk().all(
-            "read letters",
-            &sql::PAGE_LETTERS,
-            &[&filter.parameter()?, &after, &most],
-        )
-    }
-
-    /// Returns the letters of a page that still match.
-    fn letters_in_order(self, filter: &LetterFilter, ids: &[JobId]) -> Result<Vec<Letter>> {
-        let page = filter.these(ids).limit(ids.len() as u64);
-        let mut letters = self.list(&page)?;
-        letters.sort_unstable_by_key(|letter| letter.id);
-        Ok(letters)
+        size: u64,
+        mut batch: impl FnMut(&mut D, &Json, &[JobId]) -> Taken<E>,
+    ) -> Result<D, E> {
+        let mut after = JobId::new(i64::MIN);
+        filter.in_batches(size, |done: &mut D, parameter, most| -> Taken<E> {
+            let page: Vec<JobId> = self.db.ask_bulk().all(
+                "read letters",
+                &sql::PAGE_LETTERS,
+                &[parameter, &after, &most],
+            )?;
+            let Some(last) = page.last() else {
+                return Ok(None);
+            };
+            after = *last;
+            batch(done, parameter, &page)
+        })
     }
 }

@@ -58,13 +58,7 @@ impl Dlq<'_> {
         version: Option<u32>,
         operator: &Operator,
     ) -> Result<Changed> {
-        let mut after = JobId::new(i64::MIN);
-        filter.in_batches(PAGE, |changed: &mut Changed, parameter, most| -> Taken {
-            let page = self.page_of_ids(filter, after, most)?;
-            let Some(last) = page.last() else {
-                return Ok(None);
-            };
-            after = *last;
+        self.in_pages(filter, PAGE, |done: &mut Changed, filter, page| -> Taken {
             let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
                 "restore letters",
                 &sql::RESTORE_LETTERS,
@@ -73,15 +67,15 @@ impl Dlq<'_> {
                     &version,
                     &operator.given_reason(),
                     &operator.by(),
-                    parameter,
-                    &changed.audit,
+                    filter,
+                    &done.audit,
                 ],
             )?;
             if let Some((_, _, first)) = restored.first() {
-                changed.audit = *first;
+                done.audit = *first;
             }
-            changed.letters.extend(restored.iter().map(|(id, ..)| id));
-            let so_far = SoFar::of(changed.letters.len(), changed.audit);
+            done.letters.extend(restored.iter().map(|(id, ..)| id));
+            let so_far = SoFar::of(done.letters.len(), done.audit);
             Ok(then(self.db.go_on(so_far), page.len()))
         })
     }
