@@ -37,7 +37,7 @@ $$;
 -- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
 -- audit, which is never deleted. An edit that replaces a redacted value removes its pointer from `redacted`.
 CREATE OR REPLACE FUNCTION redrive.edit_letters(
-    ids bigint[], payloads json[], raws bytea[], expected integer[], reason text, person text,
+    ids bigint[], payloads json[], raws bytea[], expected integer[], person text, reason text,
     filter jsonb, how text, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
@@ -130,7 +130,7 @@ BEGIN
         edit_letter.id, found_edits, edit_letter.expected_edits) END);
     SELECT e.version INTO new_version
     FROM redrive.edit_letters(
-        ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, NULL, edit_letter.reason, edit_letter.person,
+        ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, NULL, edit_letter.person, edit_letter.reason,
         jsonb_build_object('ids', jsonb_build_array(edit_letter.id)), 'set') e;
     RETURN new_version;
 END
@@ -139,7 +139,7 @@ $$;
 -- Restores a version of each letter; NULL: the one before its last edit. This is an edit too. Letters without
 -- that version, and letters that cannot be edited, do not change. Returns what `edit_letters` returns.
 CREATE OR REPLACE FUNCTION redrive.restore_letters(
-    ids bigint[], to_version integer, reason text, person text, filter jsonb, audit bigint DEFAULT NULL
+    ids bigint[], to_version integer, person text, reason text, filter jsonb, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -159,7 +159,7 @@ BEGIN
         WHERE l.id = ANY (restore_letters.ids)
     ) k
     CROSS JOIN LATERAL redrive.edit_letters(
-        k.ids, k.payloads, k.raws, k.edits, restore_letters.reason, restore_letters.person,
+        k.ids, k.payloads, k.raws, k.edits, restore_letters.person, restore_letters.reason,
         restore_letters.filter, 'restore', restore_letters.audit) e
     WHERE k.ids IS NOT NULL;
     -- A restored payload is as redacted as it was.

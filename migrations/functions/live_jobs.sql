@@ -120,7 +120,7 @@ $$;
 -- Locks: the jobs; those locked by another session are skipped. Index: the primary key of jobs_delayed, and
 -- jobs_for_claim.
 CREATE OR REPLACE FUNCTION redrive.change_jobs(
-    action text, filter jsonb, place jsonb, last_place jsonb, max_jobs bigint, reason text, person text, audit bigint,
+    action text, filter jsonb, place jsonb, last_place jsonb, max_jobs bigint, person text, reason text, audit bigint,
     priority integer DEFAULT NULL, ids bigint[] DEFAULT '{}', unedited text[] DEFAULT '{}', edited text[] DEFAULT '{}'
 ) RETURNS TABLE (id bigint, audit_id bigint, next_place jsonb)
     LANGUAGE plpgsql VOLATILE

@@ -5,7 +5,7 @@
 -- the first. `as_of` NULL: now; later batches pass what the first one returns, so that a letter that dies again is not sent
 -- twice. Returns each letter with its place in that order, and `sent` or the result of `refused_letters`.
 CREATE OR REPLACE FUNCTION redrive.redrive_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, after_place timestamptz, after_id bigint, reason text, person text,
+    filter jsonb, as_of timestamptz, max_letters bigint, after_place timestamptz, after_id bigint, person text, reason text,
     to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint
 ) RETURNS TABLE (id bigint, result text, place timestamptz, until timestamptz)
     LANGUAGE plpgsql VOLATILE
@@ -84,7 +84,7 @@ CREATE OR REPLACE FUNCTION redrive.redrive(
 AS $$
     SELECT count(*) FILTER (WHERE r.result = 'sent')
     FROM redrive.redrive_letters($1, NULL, $8, NULL, NULL,
-                                 $2, $3, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
+                                 $3, $2, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
 $$;
 
 -- Discards up to `max_letters` open or quarantined letters that match a filter and writes the audit, in the
@@ -92,7 +92,7 @@ $$;
 -- `audit` is the record of the first batch of the same operation; NULL: this is the first. `as_of` is as in
 -- `redrive_letters`. Returns the letters, and the record of the first batch.
 CREATE OR REPLACE FUNCTION redrive.discard_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL,
+    filter jsonb, as_of timestamptz, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL,
     undo boolean DEFAULT false
 ) RETURNS TABLE (id bigint, audit_id bigint, until timestamptz)
     LANGUAGE plpgsql VOLATILE
@@ -136,7 +136,7 @@ CREATE OR REPLACE FUNCTION redrive.discard(
     LANGUAGE sql VOLATILE
 AS $$
     SELECT count(*)
-    FROM redrive.discard_letters($1, NULL, $4, $2, $3) d
+    FROM redrive.discard_letters($1, NULL, $4, $3, $2) d
 $$;
 
 -- Reopens the discarded letters that match a filter, in the transaction of the caller, and returns their number.
@@ -146,7 +146,7 @@ CREATE OR REPLACE FUNCTION redrive.reopen_discarded(
     LANGUAGE sql VOLATILE
 AS $$
     SELECT count(*)
-    FROM redrive.discard_letters($1, NULL, $4, $2, $3, NULL, true) r
+    FROM redrive.discard_letters($1, NULL, $4, $3, $2, NULL, true) r
 $$;
 
 -- Returns queues and kinds in which jobs wait: the queue is paused (a time but no breaker), a breaker is not closed, or

@@ -7,8 +7,8 @@
 -- `unapproved` until a second operator approves it.
 CREATE OR REPLACE FUNCTION redrive.create_run(
     filter       jsonb,
-    reason          text    DEFAULT NULL,
     person       text    DEFAULT NULL,
+    reason       text    DEFAULT NULL,
     to_queue     text    DEFAULT NULL,
     priority     integer DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
@@ -113,7 +113,7 @@ $$;
 -- failures that halted it are not counted again.
 -- Locks: the row of the run; it waits for a step in progress. Index: the primary key of redrive_runs.
 CREATE OR REPLACE FUNCTION redrive.change_run(
-    run bigint, verb text, reason text DEFAULT NULL, person text DEFAULT NULL, OUT was text, OUT became text
+    run bigint, verb text, person text DEFAULT NULL, reason text DEFAULT NULL, OUT was text, OUT became text
 )
     LANGUAGE plpgsql VOLATILE
 AS $$

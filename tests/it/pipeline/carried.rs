@@ -170,7 +170,7 @@ impl Life {
 
     /// Changes the job as a bulk operation does.
     fn change(&mut self, change: &str, further: &str) {
-        let places = "NULL, NULL, 10, 'to see', 'maria', NULL";
+        let places = "NULL, NULL, 10, 'maria', 'to see', NULL";
         self.sql(&format!(
             "SELECT redrive.change_jobs('{change}', '{{\"queue\": \"orders\"}}', {places}{further})"
         ));

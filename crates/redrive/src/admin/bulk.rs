@@ -150,8 +150,7 @@ impl Jobs<'_> {
                     &place,
                     &None::<Json>,
                     &most,
-                    &operator.given_reason(),
-                    &operator.by(),
+                    operator,
                     &changed.audit,
                     &change.priority(),
                     // No edited payloads.

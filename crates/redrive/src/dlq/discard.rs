@@ -59,15 +59,7 @@ impl Dlq<'_> {
             let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
                 doing,
                 &sql::DISCARD_LETTERS,
-                &[
-                    parameter,
-                    &as_of,
-                    &most,
-                    &operator.given_reason(),
-                    &operator.by(),
-                    &changed.audit,
-                    &undo,
-                ],
+                &[parameter, &as_of, &most, operator, &changed.audit, &undo],
             )?;
             let Some((_, audit, moment)) = moved.first() else {
                 return Ok(None);

@@ -210,8 +210,7 @@ impl Dlq<'_> {
                     // No captured bytes: those of a letter stay in its versions.
                     &None::<Vec<Vec<u8>>>,
                     &expected,
-                    &operator.given_reason(),
-                    &operator.by(),
+                    operator,
                     &filter.parameter()?,
                     &edit.word(),
                     &done.audit,

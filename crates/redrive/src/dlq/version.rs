@@ -62,14 +62,7 @@ impl Dlq<'_> {
             let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
                 "restore letters",
                 &sql::RESTORE_LETTERS,
-                &[
-                    &page,
-                    &version,
-                    &operator.given_reason(),
-                    &operator.by(),
-                    filter,
-                    &done.audit,
-                ],
+                &[&page, &version, operator, filter, &done.audit],
             )?;
             if let Some((_, _, first)) = restored.first() {
                 done.audit = *first;

@@ -127,7 +127,7 @@ impl Admin<'_> {
         self.db.ask().one(
             &format!("open breaker `{}`", name.escape_debug()),
             &sql::OPEN_BREAKER,
-            &[&name, &lasting, &operator.by(), &operator.given_reason()],
+            &[&name, &lasting, operator],
         )
     }
 
@@ -139,7 +139,7 @@ impl Admin<'_> {
         self.db.ask().one(
             &format!("close breaker `{}`", name.escape_debug()),
             &sql::CLOSE_BREAKER,
-            &[&name, &operator.by(), &operator.given_reason()],
+            &[&name, operator],
         )
     }
 }

@@ -95,14 +95,7 @@ impl Queue {
         self.database().ask().one(
             &format!("set the group policy of queue `{}`", self.name()),
             &sql::SET_GROUP_POLICY,
-            &[
-                &self.name(),
-                &mode,
-                &limit,
-                &on_death.as_str(),
-                &operator.by(),
-                &operator.given_reason(),
-            ],
+            &[&self.name(), &mode, &limit, &on_death.as_str(), operator],
         )
     }
 

@@ -86,12 +86,7 @@ impl Queue {
         self.database().ask().one(
             &doing,
             &sql::RELEASE_GROUP,
-            &[
-                &self.name(),
-                &group,
-                &operator.by(),
-                &operator.given_reason(),
-            ],
+            &[&self.name(), &group, operator],
         )
     }
 

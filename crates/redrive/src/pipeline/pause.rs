@@ -70,13 +70,7 @@ impl Queue {
         self.database().ask().one(
             &doing,
             &sql::PAUSE_QUEUE,
-            &[
-                &self.name(),
-                &ends_at,
-                &lasting,
-                &operator.by(),
-                &operator.given_reason(),
-            ],
+            &[&self.name(), &ends_at, &lasting, operator],
         )
     }
 
@@ -90,7 +84,7 @@ impl Queue {
         self.database().ask().one(
             &format!("resume queue `{}`", self.name()),
             &sql::RESUME_QUEUE,
-            &[&self.name(), &operator.by(), &operator.given_reason()],
+            &[&self.name(), operator],
         )
     }
 }

@@ -151,8 +151,7 @@ impl Queue {
                 &limit.burst,
                 &jobs.kind(),
                 &jobs.is_each_group(),
-                &operator.by(),
-                &operator.given_reason(),
+                operator,
             ],
         )
     }
@@ -165,13 +164,7 @@ impl Queue {
         self.database().ask().one(
             &format!("remove the rate limit of queue `{}`", self.name()),
             &sql::REMOVE_RATE_LIMIT,
-            &[
-                &self.name(),
-                &jobs.kind(),
-                &jobs.is_each_group(),
-                &operator.by(),
-                &operator.given_reason(),
-            ],
+            &[&self.name(), &jobs.kind(), &jobs.is_each_group(), operator],
         )
     }
 

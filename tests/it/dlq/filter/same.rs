@@ -175,8 +175,8 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
                                                             false, NULL)",
                     of(&["open"]),
                 ),
-                ("SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, 'x', NULL)", of(&["open", "quarantined"])),
-                ("SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, 'x', NULL, NULL, true)", of(&["discarded"])),
+                ("SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, NULL, 'x')", of(&["open", "quarantined"])),
+                ("SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, NULL, 'x', NULL, true)", of(&["discarded"])),
             ] {
                 let mut attempt = transaction.transaction().unwrap();
                 assert_eq!(ids(&mut attempt, operation, &filter), expected, "{operation} {filter}");

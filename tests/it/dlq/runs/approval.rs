@@ -101,7 +101,7 @@ fn an_approval_can_be_required_from_another_role() {
     let (mut oncall, mut trainee) = (oncall_role.client(), trainee_role.client());
     let create = "SELECT id FROM redrive.create_run('{}', person => 'maria')";
     let id = scalar(&mut trainee, create);
-    let approve = "SELECT became FROM redrive.change_run($1, 'approve', NULL, 'ana')";
+    let approve = "SELECT became FROM redrive.change_run($1, 'approve', 'ana')";
     // Another name is not enough.
     trainee.refuses(approve, &[&id], "42501");
     let became: String = oncall.ask(approve, &[&id]);

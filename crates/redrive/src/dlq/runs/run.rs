@@ -171,8 +171,7 @@ impl Runs<'_> {
             &sql::CREATE_RUN,
             &[
                 &parameter,
-                &operator.given_reason(),
-                &operator.by(),
+                operator,
                 &how.to_queue,
                 &how.priority.map(i32::from),
                 &how.max_attempts,
@@ -303,7 +302,7 @@ impl Runs<'_> {
         let rows = self.db.ask().rows(
             &format!("{verb} redrive run {id}"),
             &sql::CHANGE_RUN,
-            &[&id, &verb, &operator.given_reason(), &operator.by()],
+            &[&id, &verb, operator],
         )?;
         let changed = rows
             .iter()
