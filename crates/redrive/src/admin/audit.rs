@@ -129,18 +129,11 @@ impl Admin<'_> {
     /// *Invalid* for an age below 30 days or above 36,600; otherwise if the database fails.
     pub fn prune_audit(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
         check_age(older_than)?;
-        let mut pruned: u64 = 0;
-        loop {
-            let batch: u64 = self.db.ask_bulk().one(
-                "prune the audit log",
-                &sql::PRUNE_AUDIT,
-                &[&older_than, &PRUNE_BATCH, operator],
-            )?;
-            pruned += batch;
-            if batch == 0 || self.db.go_on(pruned.into()).is_break() {
-                return Ok(pruned);
-            }
-        }
+        self.db.ask_bulk().until_none(
+            "prune the audit log",
+            &sql::PRUNE_AUDIT,
+            &[&older_than, &PRUNE_BATCH, operator],
+        )
     }
 }
 

@@ -112,4 +112,22 @@ impl Ask<'_> {
             Error::unavailable(format!("could not {doing}: the database returned no row"))
         })
     }
+
+    /// Repeats a statement that returns how many rows it changed, until there are none or the caller wants no more.
+    /// Returns their number.
+    pub(crate) fn until_none(
+        self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[&dyn Given],
+    ) -> Result<u64> {
+        let mut changed: u64 = 0;
+        loop {
+            let batch: u64 = self.one(doing, sql, parameters)?;
+            changed += batch;
+            if batch == 0 || self.db.go_on(changed.into()).is_break() {
+                return Ok(changed);
+            }
+        }
+    }
 }

@@ -93,17 +93,10 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* for an age above 36,600 days; otherwise if the database fails.
     pub fn prune(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
-        let mut pruned: u64 = 0;
-        loop {
-            let batch: u64 = self.db.ask_bulk().read_committed().one(
-                "prune letters",
-                &sql::PRUNE_LETTERS,
-                &[&older_than, &PRUNE_BATCH, operator],
-            )?;
-            pruned += batch;
-            if batch == 0 || self.db.go_on(pruned.into()).is_break() {
-                return Ok(pruned);
-            }
-        }
+        self.db.ask_bulk().read_committed().until_none(
+            "prune letters",
+            &sql::PRUNE_LETTERS,
+            &[&older_than, &PRUNE_BATCH, operator],
+        )
     }
 }

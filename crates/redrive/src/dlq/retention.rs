@@ -161,18 +161,11 @@ impl RetentionRules<'_> {
     /// # Errors
     /// If the database fails.
     pub fn apply(&self, operator: &Operator) -> Result<u64> {
-        let mut taken: u64 = 0;
-        loop {
-            let batch: u64 = self.db.ask_bulk().read_committed().one(
-                "apply retention",
-                &sql::APPLY_RETENTION,
-                &[&i64::from(RETAIN_BATCH), &"wait", operator],
-            )?;
-            taken += batch;
-            if batch == 0 || self.db.go_on(taken.into()).is_break() {
-                return Ok(taken);
-            }
-        }
+        self.db.ask_bulk().read_committed().until_none(
+            "apply retention",
+            &sql::APPLY_RETENTION,
+            &[&i64::from(RETAIN_BATCH), &"wait", operator],
+        )
     }
 }
 
