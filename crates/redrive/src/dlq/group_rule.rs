@@ -4,9 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-use postgres::Row;
-
-use crate::db::column::Given;
+use crate::db::column::{Column, Given};
 use crate::dlq::prelude::*;
 use crate::job::new_job::check_key;
 
@@ -89,6 +87,14 @@ impl FromStr for SplitBy {
     }
 }
 
+impl Column for SplitBy {
+    type Stored = String;
+
+    fn read(stored: String) -> Result<SplitBy> {
+        stored.parse()
+    }
+}
+
 row! {
     /// A rule that an operator made for a failure group: it is merged or split.
     #[derive(PartialEq)]
@@ -102,7 +108,7 @@ row! {
         /// The group that all its failures belong to; `None`: it is split.
         pub into: Option<GroupId>,
         /// The property by which its failures belong to separate groups; `None`: it is merged.
-        pub by: Option<SplitBy> => split_by,
+        pub by: Option<SplitBy>,
         /// When an operator made it.
         pub at: SystemTime,
         /// The operator.
@@ -227,24 +233,6 @@ impl Groups<'_> {
         let rule = self.db.ask().one(doing, &sql::ADD_GROUP_RULE, rule)?;
         self.apply_rule(rule)
     }
-}
-
-fn split_by(row: &Row) -> Result<Option<SplitBy>> {
-    let pattern: Option<String> = row.get("pattern");
-    let pattern = pattern.unwrap_or_default();
-    Ok(Some(match row.get("action") {
-        "merge" => return Ok(None),
-        "error" => SplitBy::Error(pattern),
-        "class" => SplitBy::Class,
-        "kind" => SplitBy::Kind,
-        "payload" => SplitBy::Payload(pattern),
-        other => {
-            return Err(Error::invalid(format!(
-                "unknown action `{}` of a group rule; a newer version made it",
-                other.escape_debug()
-            )));
-        }
-    }))
 }
 
 #[cfg(test)]
