@@ -100,20 +100,6 @@ fn a_locked_head_is_not_replaced_by_the_second_job() {
 }
 
 #[test]
-fn an_open_transaction_with_an_enqueue_blocks_no_group() {
-    let (test, queue) = with_policy(CONTINUE);
-    let mut caller = test.begins("");
-    queue.enqueue_job_in(&mut caller, order("a", 1)).unwrap();
-    let second = enqueue(&queue, "a", 2);
-    let finished = kept::<Finished>();
-    let worker = finishing(&queue, finished);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [2], "job {second}");
-    caller.sql("COMMIT");
-    all_end(&test, &queue, worker, finished, &[2, 1]);
-}
-
-#[test]
 fn a_worker_finds_the_one_free_group_of_a_hundred_thousand() {
     let (test, queue) = with_policy(CONTINUE);
     let mut client = test.client();

@@ -159,16 +159,6 @@ fn a_redrive_of_a_later_letter_alone_returns_it_and_never_quarantines_it() {
 }
 
 #[test]
-fn the_group_continues_after_the_discard_of_its_last_letter() {
-    let diverted = Diverted::new();
-    diverted.discard(&[1, 2, 3, 4]);
-    diverted.holds(5);
-    diverted.discard(&[5]);
-    enqueue(&diverted.queue, "a", 6);
-    diverted.ends(&[6]);
-}
-
-#[test]
 fn a_letter_that_opens_again_takes_the_turn_back() {
     let diverted = Diverted::new();
     let dlq = diverted.queue.database().dlq();

@@ -37,23 +37,6 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
 }
 
 #[test]
-fn a_job_in_backoff_makes_room_for_the_next() {
-    let (test, queue) = with_policy(GroupPolicy::Limit(1));
-    let finished = kept::<Finished>();
-    let handler = finished.noting_unless(|job| match (job.payload().number, job.attempt()) {
-        (1, 1) => Err(Failure::retry("later")),
-        _ => Ok(()),
-    });
-    let hour = Backoff::fixed(HOUR);
-    let worker = worker(&queue).backoff(hour).runs(handler);
-    enqueue_rounds(&queue, &["a"], 3);
-    wait_until("the others to run", SOON, || finished.of("a") == [2, 3]);
-    test.reaches("group_slots", 0);
-    test.all_due();
-    all_end(&test, &queue, worker, finished, &[2, 3, 1]);
-}
-
-#[test]
 fn a_freed_slot_is_taken_long_before_a_poll() {
     let (_test, queue) = with_policy(GroupPolicy::Limit(8));
     let gates = [(); 41].map(|()| kept::<Gate>());

@@ -1,4 +1,4 @@
-//! Ordered groups: one job at a time, by id, through retries, crashes and stops.
+//! Ordered groups: one job at a time, by id, through retries. `followers` has lost and stopped workers.
 
 use super::*;
 
@@ -43,80 +43,13 @@ fn eight_workers_run_each_group_in_order_through_retries() {
 }
 
 #[test]
-fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
-    let (test, queue) = with_policy(CONTINUE);
-    let finished = kept::<Finished>();
-    let hour = Backoff::fixed(HOUR);
-    let worker = strict(&queue, finished, &Tally::new(), hour);
-    for (group, number) in [("a", 2), ("a", 3), ("b", 1), ("b", 3)] {
-        enqueue(&queue, group, number);
-    }
-    wait_until("the other group to finish", SOON, || {
-        finished.of("b") == [1, 3]
-    });
-    assert!(finished.of("a").is_empty());
-    let mut client = test.client();
-    // The second job may have been claimed with the first one, and then returns.
-    wait_until("one job to wait and one to back off", SOON, || {
-        (waiting(&mut client), slots(&mut client)) == (1, 1)
-    });
-    test.all_due();
-    all_end(&test, &queue, worker, finished, &[2, 3]);
-}
-
-#[test]
-fn a_lost_worker_and_a_stop_keep_the_order() {
-    let (test, queue) = with_policy(CONTINUE);
-    let gate = Gate::new();
-    enqueue_rounds(&queue, &["a"], 3);
-    let lost = worker(&queue).runs(gate.passing::<Order>());
-    gate.wait_for(1);
-    expire_leases(&mut test.client());
-    let mut client = test.client();
-    // The worker may have claimed it again, but never another one of the group.
-    let with_turn = "jobs j JOIN redrive.group_slots s ON s.job_id = j.id \
-                     WHERE j.segment < 8 AND (j.meta).crashes = 1";
-    assert!(client.count(with_turn) <= 1);
-    assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
-    gate.open();
-    let (finished, tally) = (kept::<Finished>(), Tally::new());
-    drop(lost);
-    let rest = strict(&queue, finished, &tally, Backoff::fixed(Duration::ZERO));
-    drained(&queue);
-    assert!(finished.of("a").is_sorted());
-    stop(rest);
-    no_slot_left(&test);
-}
-
-#[test]
-fn jobs_released_by_a_stop_run_before_their_followers() {
-    let (test, queue) = with_policy(CONTINUE);
-    let started = kept::<Tally>();
-    let interrupted = worker(&queue).slots(2).runs(move |job: &Job<Order>| {
-        started.count(job.id());
-        wait_until("the stop", SOON, || job.is_cancelled());
-        Err(Failure::retry("interrupted"))
-    });
-    enqueue_rounds(&queue, &["a", "b"], 3);
-    wait_until("both groups to start", SOON, || started.order().len() == 2);
-    interrupted.stop(Duration::ZERO).unwrap();
-    assert_eq!(started.order().len(), 2);
-    let (finished, tally) = (kept::<Finished>(), Tally::new());
-    let worker = strict(&queue, finished, &tally, Backoff::fixed(Duration::ZERO));
-    finish(&queue, worker);
-    each_ran(finished, &["a", "b"], 1..=3);
-    no_slot_left(&test);
-}
-
-#[test]
 fn a_head_of_an_unhandled_kind_stops_only_its_group() {
     let (test, queue) = with_policy(CONTINUE);
     let unknown = put(&queue, NewJob::raw("unknown", "{}").unwrap().group("a"));
     enqueue(&queue, "a", 1);
     enqueue(&queue, "b", 1);
     let finished = kept::<Finished>();
-    let at_once = Backoff::fixed(Duration::ZERO);
-    let worker = strict(&queue, finished, &Tally::new(), at_once);
+    let worker = finishing(&queue, finished);
     wait_until("the other group to finish", SOON, || {
         finished.of("b") == [1]
     });

@@ -23,18 +23,6 @@ fn a_policy_that_lets_groups_continue_waits_for_a_death_and_frees_its_group() {
 }
 
 #[test]
-fn without_a_policy_a_group_is_metadata() {
-    let (test, queue) = TestDatabase::with_orders();
-    assert_eq!(queue.group_policy().unwrap(), GroupPolicy::None);
-    let finished = kept::<Finished>();
-    enqueue_rounds(&queue, &["a"], 3);
-    assert_eq!(waiting(&mut test.client()), 0);
-    finish(&queue, finishing(&queue, finished));
-    assert_eq!(finished.of("a").len(), 3);
-    no_slot_left(&test);
-}
-
-#[test]
 fn a_policy_that_is_the_same_writes_no_audit() {
     let (test, queue) = TestDatabase::with_orders();
     let [three, four] = [3, 4].map(GroupPolicy::Limit);
@@ -135,41 +123,11 @@ fn sql_sets_policies_and_enqueues_into_groups() {
          set_group_policy('orders', 'ordered', on_death => 'stop') -- on_death is 'stop'
          set_group_policy('orders', 'fair', on_death => 'hold')    -- only an ordered group
          set_group_policy('', 'fair')              -- queue
-         enqueue('orders', 'order', '{}', group_key => '') -- the group is 0 bytes",
+         enqueue('orders', 'order', '{}', group_key => '') -- the group is 0 bytes
+         enqueue('orders', 'order', '{}', group_key => repeat('é', 101)) -- the group is 202 bytes",
     );
     let none = GroupPolicy::Limit(0);
     let error = queue.set_group_policy(none, &maria()).unwrap_err();
     assert!(error.is_invalid(), "{error}");
     has(error, "group policy of queue `orders`");
-}
-
-#[test]
-fn a_group_of_more_than_200_bytes_is_rejected_everywhere() {
-    let (test, queue) = with_policy(CONTINUE);
-    let (dlq, mut client) = (queue.database().dlq(), test.client());
-    // Characters of two bytes: the limit is in bytes.
-    let (longest, long) = ("é".repeat(100), format!("{}x", "é".repeat(100)));
-    let event =
-        |group: &str| ForeignFailure::new("kafka", "1", "orders", "order", *b"{}").group_key(group);
-    for refused in [
-        queue
-            .enqueue_jobs(&[order("a", 1), order(&long, 2)])
-            .map(drop),
-        queue.enqueue_job(order(&long, 1)).map(drop),
-        dlq.capture(&event(&long)).map(drop),
-    ] {
-        assert!(refused.expect_err("too long").is_invalid());
-    }
-    let sql = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', group_key => $1::text)";
-    client.refuses(sql, &[&long], "the group is 201 bytes");
-    test.fails(2, format!("enqueue orders order 1 --group {long}"))
-        .tells("the group is 201 bytes; it must be 1 to 200");
-    assert_eq!(waiting(&mut client), 0);
-    assert_eq!(client.count("dead_letters"), 0);
-    // The longest one is accepted in the same ways.
-    queue.enqueue_job(order(&longest, 1)).unwrap();
-    dlq.capture(&event(&longest)).unwrap();
-    client.query(sql, &[&longest]).unwrap();
-    test.run(format!("enqueue orders order 1 --group {longest}"));
-    assert_eq!(waiting(&mut client), 3);
 }
