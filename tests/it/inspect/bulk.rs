@@ -91,28 +91,6 @@ fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
 }
 
 #[test]
-fn run_now_makes_delayed_jobs_ready() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let (ready, delayed) = waiting(&queue, 3);
-    let filter = JobFilter::new().queue("orders");
-    let jobs = db.admin().jobs();
-    let (count, affected) = jobs.preview(&filter, JobChange::RunNow).unwrap();
-    assert_eq!((count.jobs(), affected), (6, 3));
-    let changed = jobs.change(&filter, JobChange::RunNow, &maria()).unwrap();
-    assert_eq!(changed.jobs, delayed);
-    assert_eq!(ids(db, "state=ready").len(), 6);
-    let none = JobFilter::new().state(JobState::Ready);
-    let none = jobs.change(&none, JobChange::RunNow, &maria()).unwrap();
-    assert!(none.jobs.is_empty());
-
-    let tally = Tally::new();
-    let worker = worker(&queue).slots(1).runs(tally.counting());
-    finish(&queue, worker);
-    assert_eq!(tally.order(), [ready, delayed].concat());
-}
-
-#[test]
 fn an_edit_changes_the_payloads_of_waiting_jobs() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
@@ -205,24 +183,4 @@ fn leased_jobs_do_not_change() {
     let act = |verb: &str, id: JobId| record(verb, &format!(r#"{{"ids": [{id}]}}"#), 1, false);
     let acts = [act("cancel_running_jobs", id), act("cancel_jobs", waiting)];
     assert_eq!(audit(&test), acts);
-}
-
-#[test]
-fn a_limit_and_a_stop_end_an_operation_between_two_batches() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let once = queue.database().each_batch(|so_far| match so_far.done {
-        500 => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
-    });
-    let jobs = queue.database().admin().jobs();
-    waiting(&queue, 1200);
-    let ready = JobFilter::new().state(JobState::Ready);
-    let three = ready.clone().limit(3);
-    let changed = jobs.change(&three, JobChange::Cancel, &maria()).unwrap();
-    assert_eq!(changed.jobs.len(), 3);
-    let all = once.admin().jobs();
-    let changed = all.change(&ready, JobChange::SetPriority(5), &maria());
-    assert_eq!(changed.unwrap().jobs.len(), 1000);
-    let count = jobs.count(&ready.priority_from(5)).unwrap();
-    assert_eq!(count.jobs(), 1000);
 }

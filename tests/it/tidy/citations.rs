@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{assert_none, files, read, root, shown};
 
-/// Returns the path of every integration test, such as `dlq::edit::concurrent_edits_lose_no_change`.
+/// Returns the path of every integration test, such as `dlq::discard::a_discard_requires_a_reason_and_stores_it`.
 pub(crate) fn tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     for path in files("tests/it", &["rs"]) {

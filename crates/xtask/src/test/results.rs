@@ -21,7 +21,7 @@ pub(super) struct Results {
 /// A test that failed once or twice.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// Such as `dlq::edit::concurrent_edits_lose_no_change`.
+    /// Such as `dlq::discard::a_discard_requires_a_reason_and_stores_it`.
     pub(super) test: String,
     pub(super) first_lines: Vec<String>,
 }

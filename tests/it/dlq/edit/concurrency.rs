@@ -4,55 +4,24 @@ use redrive_tests::prelude::*;
 
 use super::{merge, payload};
 
+/// The others commit between the reading of a payload and its edit.
 #[test]
-fn concurrent_edits_lose_no_change() {
-    let (test, queue, ids) = TestDatabase::with_letters(3);
-    let edit_all = |(db, name): (Database, &str)| {
-        for n in 0..20 {
-            let edit = merge(&format!("{{\"{name}{n}\": {n}}}"));
-            let done = db.edits(&of_orders(), &edit);
-            // An editor that always loses the race gives up with an error.
-            for id in done.skipped {
-                while db.edits(&only(id), &edit).edited.is_empty() {}
-            }
+fn an_edit_applies_to_what_another_editor_stored_and_to_no_redriven_letter() {
+    let (test, queue, ids) = TestDatabase::with_letters(2);
+    let (other, changed, redriven) = (test.open(), ids[0], ids[1]);
+    let edit = Edit::transform(move |payload| -> Result<String, String> {
+        match payload {
+            r#"{"number":1}"# => drop(other.edits(&only(changed), &merge(r#"{"other": 5}"#))),
+            r#"{"number":2}"# => drop(other.redrives(&only(redriven))),
+            _ => {}
         }
-    };
-    at_once(2, |number| (test.open(), ["a", "b"][number]), edit_all);
-    for (id, number) in ids.iter().zip(1..) {
-        let mut all = json!({ "number": number });
-        for n in 0..20 {
-            all[format!("a{n}")] = json!(n);
-            all[format!("b{n}")] = json!(n);
-        }
-        assert_eq!(payload(&queue, *id), all);
-        assert_eq!(queue.database().dlq().versions(*id).unwrap().len(), 40);
-    }
-    let audited = "SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'edit'";
-    assert_eq!(test.client().ask::<i64>(audited, &[]), 120);
-}
-
-#[test]
-fn an_edit_that_races_a_redrive_applies_before_it_or_fails() {
-    let (test, queue, ids) = TestDatabase::with_letters(300);
-    let db = test.open();
-    let editor = thread::spawn(move || db.edits(&of_orders(), &merge(r#"{"fixed": true}"#)));
-    let mut redriven = 0;
-    while redriven < ids.len() {
-        let some = of_orders().limit(7);
-        redriven += queue.redrives(&some).redriven.len();
-    }
-    let done = editor.join().expect("the editor");
-    assert_eq!(done.refused, []);
-    let counts = "SELECT count(*), count(*) FILTER (WHERE j.payload::text = l.payload::text),
-                         count(*) FILTER (WHERE (l.edits = 1) = (j.payload::jsonb ? 'fixed')),
-                         count(*) FILTER (WHERE l.edits = 1),
-                         (SELECT count(*) FROM redrive.letter_versions)
-                  FROM redrive.live_jobs j JOIN redrive.dead_letters l ON l.id = j.id";
-    let (jobs, same, consistent, edited, versions): (i64, i64, i64, i64, i64) =
-        test.client().row(counts, &[]);
-    assert_eq!((jobs, same, consistent), (300, 300, 300));
-    assert_eq!(edited, versions);
-    assert_eq!(edited, i64::try_from(done.edited.len()).unwrap());
+        Ok(payload.replace("number", "count"))
+    });
+    let done = queue.edits(&of_orders(), &edit);
+    assert_eq!((&*done.edited, &*done.skipped), (&ids[..1], &ids[1..]));
+    assert_eq!(payload(&queue, changed), json!({"count": 1, "other": 5}));
+    assert_eq!(queue.database().dlq().versions(changed).unwrap().len(), 2);
+    assert_eq!(queue.live(redriven).payload.get(), r#"{"number":2}"#);
 }
 
 #[test]
