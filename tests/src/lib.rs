@@ -51,7 +51,7 @@ pub use kept::kept;
 pub use logged::Logged;
 pub use payload::{Abort, AbortBatch, Finish, Hold, HoldTransaction, Order};
 pub use process::Process;
-pub use published::{Published, changed, fold, no_drift, published};
+pub use published::{Published, changed, fold, groups_add_up, no_drift, published};
 pub use ran::{Ran, ran, ran_alone, ran_at, ran_by, shown_raw, words};
 pub use read::{number, read, reads, says, scalar, series};
 pub use reading::{Reading, fewest_pages};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use postgres::Client;
 use redrive::Database;
+use redrive::admin::Fault;
 
 use crate::read::scalar;
 
@@ -62,6 +63,15 @@ pub fn no_drift(db: &Database) {
     let found = db.admin().audit_counters().expect("audit the counters");
     let drift: Vec<_> = found.iter().filter(|audit| audit.drift != 0).collect();
     assert!(drift.is_empty(), "{drift:#?}");
+}
+
+/// Checks that the counts of the failure groups match the letters.
+#[track_caller]
+pub fn groups_add_up(db: &Database) {
+    let faults = db.admin().faults().expect("look for faults");
+    let of_groups = |fault: &&Fault| ["group", "group_count"].contains(&&*fault.kind);
+    let wrong: Vec<_> = faults.iter().filter(of_groups).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Folds all counts.

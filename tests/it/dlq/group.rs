@@ -1,7 +1,6 @@
 //! Failure groups: fingerprints, counts, and what operators record about them.
 
 mod corpus;
-pub(in crate::dlq) mod counts;
 mod identity;
 mod lifecycle;
 mod rules;
