@@ -114,6 +114,16 @@ fn audited(test: &TestDatabase) -> i64 {
     test.client().ask(asked, &[])
 }
 
+/// Checks that each letter is one job, in the tables and the audit.
+#[track_caller]
+fn all_are_live_once(test: &TestDatabase, letters: i64) {
+    let asked = "SELECT count(*), count(DISTINCT id), \
+                 (SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'redrive') \
+                 FROM redrive.live_jobs";
+    let counts: (i64, i64, i64) = test.client().row(asked, &[]);
+    assert_eq!(counts, (letters, letters, letters));
+}
+
 /// Checks the counts of a run against its members.
 #[track_caller]
 fn adds_up(test: &TestDatabase, id: RunId) {

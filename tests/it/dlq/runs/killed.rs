@@ -3,7 +3,7 @@
 use redrive_tests::prelude::*;
 
 use super::super::program;
-use super::{expire, hurry};
+use super::{all_are_live_once, expire, hurry};
 
 /// Starts a command of `redrive dlq`.
 fn start(test: &TestDatabase, line: &str) -> Process {
@@ -22,16 +22,6 @@ fn sent(test: &TestDatabase) -> u64 {
 /// Returns a random number below a bound.
 fn random(below: u64) -> u64 {
     Uuid::new_v4().as_u64_pair().0 % below
-}
-
-/// Checks that each letter is one job, in the tables and the audit.
-#[track_caller]
-fn all_are_live_once(test: &TestDatabase, letters: i64) {
-    let asked = "SELECT count(*), count(DISTINCT id), \
-                 (SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'redrive') \
-                 FROM redrive.live_jobs";
-    let counts: (i64, i64, i64) = test.client().row(asked, &[]);
-    assert_eq!(counts, (letters, letters, letters));
 }
 
 #[test]

@@ -40,21 +40,6 @@ fn a_run_skips_a_letter_that_another_one_has_sent_and_that_died_again() {
 }
 
 #[test]
-fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
-    let (test, queue, ids) = TestDatabase::with_letters(3);
-    let mut driver = start(&test, &unthrottled());
-    let quarantine =
-        "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
-    test.client().change(quarantine, &[&ids[1].get()]);
-    assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
-    let runs = queue.database().dlq().runs();
-    assert_eq!(runs.skips(driver.run()).unwrap(), [(Skip::Quarantined, 1)]);
-    let sent: Vec<i64> = live(&test).into_keys().collect();
-    assert_eq!(sent, [ids[0].get(), ids[2].get()]);
-    adds_up(&test, driver.run());
-}
-
-#[test]
 fn an_erased_letter_keeps_no_run_waiting() {
     // One that has not sent all of its letters, and one that has ended.
     for (options, has_ended) in [(slowly(), false), (unthrottled(), true)] {

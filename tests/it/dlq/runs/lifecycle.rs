@@ -3,28 +3,33 @@
 use redrive_tests::prelude::*;
 
 use super::{
-    LONG_AGO, adds_up, audited, bury, change, drive, expire, fixable, judged, live, next_due, run,
-    slowly, start, unthrottled,
+    LONG_AGO, adds_up, audited, bury, change, drive, expire, fixable, live, next_due, run, slowly,
+    start, unthrottled,
 };
 
 #[test]
 fn the_membership_of_a_run_is_frozen() {
-    let (test, queue, ids) = TestDatabase::with_letters(6);
+    let (test, queue, ids) = TestDatabase::with_letters(7);
     let mut driver = start(&test, &unthrottled());
-    // One more dies, one is discarded, and one is deleted.
-    let late = queue.enqueue(&Order { number: 7 }).unwrap();
+    // One more dies, two are deleted, one is discarded, and one is quarantined.
+    let late = queue.enqueue(&Order { number: 8 }).unwrap();
     let (worker, _) = fixable(&test);
     finish(&queue, worker);
     let db = queue.database();
     db.discards(&LetterFilter::new().ids([ids[1], ids[2]]));
     db.prunes(Duration::ZERO);
     db.discards(&only(ids[3]));
+    let quarantine =
+        "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
+    test.client().change(quarantine, &[&ids[6].get()]);
 
     assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
     let run = run(&test, driver.run());
-    assert_eq!((run.total, run.tried, run.sent, run.skipped), (6, 6, 3, 3));
+    assert_eq!((run.total, run.tried, run.sent, run.skipped), (7, 7, 3, 4));
     let skips = db.dlq().runs().skips(run.id).unwrap();
-    assert_eq!(skips, [(Skip::Gone, 2), (Skip::NotOpen, 1)]);
+    let one = |skip| (skip, 1);
+    let others = [Skip::NotOpen, Skip::Quarantined].map(one);
+    assert_eq!(skips, [&[(Skip::Gone, 2)][..], &others].concat());
     let went: Vec<i64> = [0, 4, 5].map(|place: usize| ids[place].get()).into();
     assert_eq!(live(&test).into_keys().collect::<Vec<_>>(), went);
     let letter = db.letter(late);
@@ -175,27 +180,4 @@ fn runs_that_wait_keep_no_other_run_from_a_worker() {
     assert_eq!(run(&test, other).sent, 2);
     let is_running = |id: &RunId| run(&test, *id).state == RunState::Running;
     assert!(waiting.iter().all(is_running));
-}
-
-#[test]
-fn outcomes_separate_the_same_failure_from_a_different_one() {
-    let (test, queue, ids) = TestDatabase::with_letters(3);
-    let edit = "UPDATE redrive.dead_letters SET payload = '{\"number\": \"x\"}' WHERE id = $1";
-    test.client().change(edit, &[&ids[0].get()]);
-    let mut driver = start(&test, &unthrottled());
-    drive(&mut driver);
-    let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
-        2 => Ok(()),
-        _ => Err(Failure::reject("broken")),
-    });
-    drained(&queue);
-    judged(&test, driver.run());
-    stop(worker);
-    let state = run(&test, driver.run());
-    let died = (state.died_alike, state.died_differently);
-    assert_eq!((state.recovered, died), (1, (1, 1)));
-    adds_up(&test, driver.run());
-    // Redriven by an operator, their outcomes no longer count for the run.
-    queue.redrives(&LetterFilter::new());
-    assert_eq!(run(&test, driver.run()).died_alike, 1);
 }
