@@ -44,18 +44,6 @@ fn letters_a_sink_accepts_recover_and_the_others_stay_open_with_the_error() {
 }
 
 #[test]
-fn a_delivery_takes_no_letter_that_its_filter_excludes() {
-    let (_test, queue, ids) = TestDatabase::with_letters(2);
-    let db = queue.database();
-    db.discards(&only(ids[0]));
-    let sink = |_: &Letter| -> Result<(), Failure> { panic!("it is not selected") };
-    let discarded = of_orders().state(LetterState::Discarded);
-    assert_eq!(delivers(db, &discarded, &sink), Deliveries::default());
-    let named = discarded.ids(ids.clone());
-    assert_eq!(delivers(db, &named, &sink).skipped, ids);
-}
-
-#[test]
 fn a_process_killed_in_delivery_holds_its_letter_until_then_and_leaves_it_open() {
     let (test, queue, ids) = TestDatabase::with_letters(2);
     let db = queue.database();

@@ -1,6 +1,5 @@
 //! A bulk command that is interrupted between two batches prints what was done and how to undo it.
 
-use std::fs;
 use std::io;
 use std::io::Write as _;
 
@@ -187,32 +186,6 @@ fn an_interrupted_check_or_dry_run_with_exec_says_that_nothing_changed() {
             .exits_with(1)
             .tells("stopped by a signal; nothing was changed");
     }
-}
-
-#[test]
-fn an_interrupted_edit_ends_its_command() {
-    let test = TestDatabase::migrated();
-    bury(&test, 3);
-    let (first, pid) = (TempFile::of(""), TempFile::of(""));
-    let exec = format!(
-        "test -s {first} && {{ echo $$ > {pid}; sleep 600; }}; echo 1 > {first}; echo '[1]'"
-    );
-    let line = ["dlq", "edit", "orders", "--yes", "--exec", &exec];
-    let process = Process::start(program(&test).args(line));
-    wait_until("the second command to begin", SOON, || {
-        pid.bytes().ends_with(b"\n")
-    });
-    process.signal("TERM");
-    let ran = process.exits_with(1);
-    let pid = String::from_utf8(pid.bytes()).unwrap();
-    let stat = format!("/proc/{}/stat", pid.trim());
-    wait_until("the command to end", SOON, || {
-        let stat = fs::read_to_string(&stat).unwrap_or_default();
-        stat.is_empty() || stat.contains(") Z ")
-    });
-    ran.tells("1 of 3 letters edited; undo: redrive dlq edit")
-        .shows("1 letter edited, 2 invalid")
-        .shows("a signal stopped the command");
 }
 
 #[test]

@@ -36,30 +36,6 @@ fn validation_counts_passing_letters_and_groups_failing_ones() {
 }
 
 #[test]
-fn validation_runs_no_handler_and_changes_nothing() {
-    let (test, _, _) = TestDatabase::with_letters(12);
-    let sum = "SELECT sum(hashtext(l::text)) FROM redrive.dead_letters l";
-    let before: i64 = test.client().ask(sum, &[]);
-    let (handled, checked) = (kept::<AtomicU64>(), kept::<AtomicU64>());
-    let handlers = Handlers::new().handle(move |_: &Job<Order>| {
-        handled.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    });
-    let validators = Validators::new().check(move |_: &Order| {
-        checked.fetch_add(1, Ordering::SeqCst);
-        Ok::<(), String>(())
-    });
-    let program = Program::new("shop")
-        .handlers(handlers)
-        .validators(validators);
-    let output = ran_by(&program, &test, &["dlq", "validate", "orders"]).exits_with(0);
-    output.prints("12 would pass, 0 fail\n");
-    assert_eq!(handled.load(Ordering::SeqCst), 0);
-    assert_eq!(checked.load(Ordering::SeqCst), 12);
-    assert_eq!(before, test.client().ask::<i64>(sum, &[]));
-}
-
-#[test]
 fn captured_bytes_and_kinds_without_a_validator_are_reported_separately() {
     let (_test, db) = TestDatabase::opened();
     for (position, kind, raw) in [

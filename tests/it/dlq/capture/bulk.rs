@@ -55,40 +55,6 @@ fn a_bulk_capture_equals_single_captures() {
 }
 
 #[test]
-fn a_position_twice_in_one_bulk_capture_is_one_letter() {
-    let (_test, db) = TestDatabase::opened();
-    let events = [
-        ("1", b"first"),
-        ("2", b"other"),
-        ("1", b"again"),
-        ("1", b"first"),
-    ];
-    let events = events.map(|(position, raw)| captured(position, raw));
-    let answers = db.dlq().capture_many(&events).unwrap();
-    let id = answers[0].id();
-    assert!(matches!(
-        answers[..2],
-        [CaptureOutcome::New(_), CaptureOutcome::New(_)]
-    ));
-    let known = [CaptureOutcome::Different(id), CaptureOutcome::Known(id)];
-    assert_eq!(answers[2..], known);
-    let letter = db.letter(id);
-    assert_eq!(
-        (letter.raw.as_deref(), letter.seen),
-        (Some(&b"first"[..]), 3)
-    );
-    for bad in [
-        captured("8\0", b"bad"),
-        captured("8", b"bad").group_key("a\0"),
-        captured("8", b"bad").failure_key("a\0"),
-    ] {
-        let both = [captured("7", b"good"), bad];
-        assert!(db.dlq().capture_many(&both).expect_err("NUL").is_invalid());
-    }
-    assert_eq!(stats(&db, "orders").expect("letters").open, 2);
-}
-
-#[test]
 fn a_file_is_captured_and_its_bad_lines_are_reported() {
     let test = TestDatabase::migrated();
     let place = r#""source":"kafka","queue":"orders","kind":"order""#;

@@ -1,6 +1,5 @@
 //! Captures of one failure: stored unchanged, once per position.
 
-use redrive::limits::MAX_CAPTURE_BYTES;
 use redrive_tests::prelude::*;
 
 use super::captured;
@@ -72,37 +71,6 @@ fn the_sql_function_captures_in_the_callers_transaction() {
 }
 
 #[test]
-fn a_capture_of_almost_16_mib_is_kept_and_a_larger_one_is_refused() {
-    let (_test, db) = TestDatabase::opened();
-    let mut body = vec![b'x'; MAX_CAPTURE_BYTES - 64];
-    let id = db.captures(&captured("1", &body));
-    assert!(db.letter(id).raw.as_ref() == Some(&body), "other bytes");
-    body.resize(MAX_CAPTURE_BYTES, b'x');
-    let error = captured("2", &body).check().unwrap_err();
-    assert!(error.is_invalid(), "{error}");
-    has(error, MAX_CAPTURE_BYTES.to_string());
-}
-
-#[test]
-fn huge_texts_and_odd_headers_can_be_captured() {
-    let (_test, db) = TestDatabase::opened();
-    let event = captured("1", b"{}")
-        .header("trace\0id", "a\0b")
-        .header("blob", "y".repeat(100_000))
-        .error("C".repeat(5000), "m".repeat(1_000_000))
-        .detail("d\0".repeat(1_000_000));
-    let id = db.captures_new(&event);
-    let letter = db.letter(id);
-    assert!(letter.error_class.len() <= 1024 && letter.error_message.len() <= 2048);
-    assert!(letter.error_detail.expect("a detail").len() <= 65536);
-    for (position, message) in [("2", "é"), ("3", "漢"), ("4", "🦀")] {
-        let event = captured(position, b"{}").error("ParseError", message.repeat(5000));
-        let bytes = db.letter(db.captures_new(&event)).error_message.len();
-        assert!((400..=2048).contains(&bytes), "{message}: {bytes} bytes");
-    }
-}
-
-#[test]
 fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
     let (_test, db) = TestDatabase::opened();
     // Random, so that the index cannot compress it.
@@ -134,6 +102,14 @@ fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
     let short = db.letter(many[2].id());
     assert_eq!(&*short.kind, "order");
     assert_eq!(short.position.as_deref(), Some("1"));
-    let bad = ForeignFailure::new("s", "2", "orders", format!("\0{kind}"), b"{}".as_slice());
-    assert!(db.dlq().capture(&bad).unwrap_err().is_invalid());
+    for bad in [
+        ForeignFailure::new("s", "2", "orders", format!("\0{kind}"), b"{}".as_slice()),
+        captured("8\0", b"bad"),
+        captured("8", b"bad").group_key("a\0"),
+        captured("8", b"bad").failure_key("a\0"),
+    ] {
+        let both = [captured("7", b"good"), bad];
+        assert!(db.dlq().capture_many(&both).expect_err("NUL").is_invalid());
+    }
+    assert_eq!(stats(&db, "orders").expect("letters").open, 3);
 }

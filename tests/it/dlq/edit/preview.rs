@@ -91,17 +91,3 @@ fn a_command_edits_each_letter_by_its_payload() {
         ran(&test, &edit).exits_with(1).tells(error);
     }
 }
-
-#[test]
-fn letters_that_cannot_be_edited_are_reported() {
-    let (test, queue) = TestDatabase::with_orders();
-    let id = letters(&queue, 1)[0].to_string();
-    let missing = r#"[{"op": "remove", "path": "/nothing"}]"#;
-    test.fails(1, format!("dlq edit {id} --patch '{missing}'"))
-        .shows("0 letters edited, 1 invalid")
-        .shows("/nothing");
-    test.run(format!("dlq redrive {id}"));
-    test.fails(1, format!("dlq edit {id} --set 1"))
-        .tells("was not edited: it is redriving");
-    assert_eq!(in_state(&queue, LetterState::Redriving), 1);
-}

@@ -26,38 +26,6 @@ fn a_redriven_job_keeps_its_id_and_history_and_gets_fresh_attempts() {
     assert_eq!(letter.state, LetterState::Redriving);
 }
 
-#[test]
-fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let (worker, _) = fixable(&queue);
-    let id = put(&queue, new_order(1).max_attempts(2));
-    drained(&queue);
-    let first = queue.letter(id);
-    assert_eq!((first.generation, first.history.len()), (0, 2));
-    for generation in 1..=3_u32 {
-        assert_eq!(queue.redrives(&only(id)).redriven, [id]);
-        drained(&queue);
-        let letter = queue.letter(id);
-        let state = match generation {
-            3 => LetterState::Quarantined,
-            _ => LetterState::Open,
-        };
-        assert_eq!((letter.state, letter.generation), (state, generation));
-        assert_eq!((letter.attempts, letter.cause), (2, DeathCause::Exhausted));
-        let past = letter.history.iter();
-        let made = past.map(|attempt| (attempt.generation, attempt.attempt));
-        let expected = (0..=generation).flat_map(|g| [(g, 1), (g, 2)]);
-        assert!(made.eq(expected), "{letter:?}");
-        assert_eq!(letter.enqueued_at, first.enqueued_at);
-        assert!(letter.died_at > first.died_at);
-    }
-    stop(worker);
-    let quarantined = in_state(&queue, LetterState::Quarantined);
-    assert_eq!(quarantined, 1, "one letter, not one a death");
-    // Three identical deaths: a fourth attempt is useless.
-    assert_eq!(queue.redrives(&only(id)).skipped, [(id, Skip::Quarantined)]);
-}
-
 /// The server or the client would hold all of them at once.
 #[test]
 fn large_letters_are_read_edited_archived_restored_and_sent_back_in_parts() {

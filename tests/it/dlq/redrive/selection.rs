@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{fixable, live};
+use super::fixable;
 
 #[test]
 fn letters_that_are_not_open_are_reported_as_skipped() {
@@ -139,41 +139,6 @@ fn only_force_with_a_reason_redrives_a_quarantined_letter() {
                  FROM redrive.dead_letters, jsonb_array_elements(events) e";
     let events: (i64, i64) = test.client().row(asked, &[]);
     assert_eq!(events, (3, 2));
-}
-
-#[test]
-fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
-    let (test, _, ids) = TestDatabase::with_letters(5);
-    let mut client = test.client();
-    let redrive =
-        "SELECT redrive.redrive('{\"queue\": \"orders\"}', 'fixed', 'maria', max_letters => 3)";
-    let mut transaction = client.transaction().unwrap();
-    assert_eq!(transaction.ask::<i64>(redrive, &[]), 3);
-    transaction.rollback().unwrap();
-    assert_eq!(audited(&test, "redrive"), (0, 0));
-    assert!(live(&test).is_empty());
-    client.query_one(redrive, &[]).unwrap();
-    assert_eq!(audited(&test, "redrive"), (3, 1));
-    let sent = live(&test).into_keys().map(JobId::new);
-    assert!(sent.eq(ids[..3].iter().copied()));
-    let discard = "SELECT redrive.discard('{\"state\": \"open\"}', 'sold out')";
-    assert_eq!(client.ask::<i64>(discard, &[]), 2);
-    assert_eq!(audited(&test, "discard"), (2, 1));
-    client.refuses_each(
-        "SELECT redrive.@",
-        r#"discard('{}', ' ')                  -- needs a reason
-           discard('{}', NULL)                 -- needs a reason
-           redrive('{}', force => true)        -- needs a reason
-           redrive('{}', priority => 1001)     -- priority is 1001
-           redrive('{}', max_attempts => 0)    -- max_attempts is 0
-           redrive('{}', to_queue => ' x')     -- queue name
-           redrive('{"quue": 1}')              -- unknown filter key quue
-           redrive(NULL)                       -- a filter must be a JSON object
-           create_run('{}', rate => 0)         -- the rate is 0
-           create_run('{}', canary => -1)      -- the canary is -1
-           create_run('{}', canary => 4294967296) -- the canary is 4294967296
-           change_run(1, 'stop')               -- unknown verb stop"#,
-    );
 }
 
 /// Each batch begins after the letters that the batch before tried.
