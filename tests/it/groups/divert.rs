@@ -144,21 +144,6 @@ fn a_redrive_of_the_first_lets_the_next_letter_hold_the_group() {
 }
 
 #[test]
-fn a_redrive_of_a_later_letter_alone_returns_it_and_never_quarantines_it() {
-    let diverted = Diverted::new();
-    for generation in 1..=4 {
-        diverted.redrive(&[3]);
-        wait_until("the letter to return", SOON, || {
-            let third = diverted.queue.letter(diverted.ids[2]);
-            (third.state, third.generation) == (LetterState::Open, generation)
-        });
-    }
-    assert!(diverted.finished.of("a").is_empty());
-    diverted.redrive(&[1, 2, 3, 4, 5]);
-    diverted.ends(&[1, 2, 3, 4, 5]);
-}
-
-#[test]
 fn a_letter_that_opens_again_takes_the_turn_back() {
     let diverted = Diverted::new();
     let dlq = diverted.queue.database().dlq();

@@ -84,27 +84,6 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
 }
 
 #[test]
-fn delayed_jobs_wait_for_their_group_once_they_are_due() {
-    let (test, queue) = with_policy(CONTINUE);
-    let late = put(&queue, order("a", 1).delay(HOUR));
-    queue.enqueue_job(order("a", 2).delay(HOUR)).unwrap();
-    let mut client = test.client();
-    change(&queue, late, JobChange::RunNow);
-    assert_eq!(waiting(&mut client), 1);
-    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
-    run_all(&test, &queue, &[1, 2]);
-}
-
-#[test]
-fn an_expired_job_passes_its_turn_on() {
-    let (test, queue) = with_policy(CONTINUE);
-    let expiring = order("a", 1).expires_in(Duration::from_millis(1));
-    queue.enqueue_job(expiring).unwrap();
-    enqueue(&queue, "a", 2);
-    run_all(&test, &queue, &[2]);
-}
-
-#[test]
 fn a_job_that_ends_in_its_transaction_passes_its_turn_on() {
     let (test, queue) = with_policy(CONTINUE);
     let finished = kept::<Finished>();
@@ -138,25 +117,6 @@ fn a_job_that_is_erased_or_loses_its_workers_too_often_passes_its_turn_on() {
         assert_eq!(slots(&mut client), 0, "erased: {is_erased}");
         assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
     }
-}
-
-#[test]
-fn a_running_job_that_is_cancelled_passes_its_turn_on() {
-    let (test, queue) = with_policy(CONTINUE);
-    let (gate, finished) = (kept::<Gate>(), kept::<Finished>());
-    let worker = worker(&queue).runs(finished.noting_unless(move |job| {
-        if job.payload().number != 1 {
-            return Ok(());
-        }
-        gate.pass();
-        Err(Failure::retry("cancelled"))
-    }));
-    let ids = enqueue_rounds(&queue, &["a"], 2);
-    gate.wait_for(1);
-    let jobs = queue.database().admin().jobs();
-    jobs.cancel(ids[0], &maria()).unwrap();
-    gate.open();
-    all_end(&test, &queue, worker, finished, &[2]);
 }
 
 #[test]

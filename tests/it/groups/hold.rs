@@ -29,18 +29,6 @@ fn with_letter() -> (TestDatabase, Queue, Worker, &'static Finished, JobId) {
 }
 
 #[test]
-fn followers_wait_without_an_attempt_and_the_list_counts_them() {
-    let (test, queue, worker, _, letter) = with_letter();
-    let held = queue.held_groups(10).unwrap();
-    assert_eq!(held.len(), 1);
-    assert_eq!((held[0].group.as_str(), held[0].letter), ("a", letter));
-    assert_eq!((held[0].kind.as_str(), held[0].waiting), ("order", 3));
-    let attempts = "SELECT sum(coalesce((meta).attempt, 0)) FROM redrive.jobs_waiting";
-    assert_eq!(scalar(&mut test.client(), attempts), 0);
-    stop(worker);
-}
-
-#[test]
 fn a_redriven_letter_runs_before_its_followers() {
     for edits in [false, true] {
         let (test, queue, worker, finished, letter) = with_letter();
@@ -164,17 +152,4 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     assert_eq!(queue.letter(letter).state, LetterState::Redriving);
     held(&test, 1);
     assert_eq!(slots(&mut client), 2);
-}
-
-#[test]
-fn a_group_that_continues_redrives_its_letters_in_order() {
-    let (test, queue) = with_policy(CONTINUE);
-    let finished = kept::<Finished>();
-    enqueue_rounds(&queue, &["a"], 4);
-    work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
-    no_slot_left(&test);
-    queue.redrives(&of_orders());
-    assert_eq!(waiting(&mut test.client()), 4);
-    let worker = rejecting(&queue, finished);
-    all_end(&test, &queue, worker, finished, &[1, 2, 3, 4]);
 }

@@ -1,40 +1,6 @@
-//! Limited groups: a limit of running jobs per group, in all processes.
+//! Limited groups: a freed slot is taken at once. `followers` has their limit.
 
-use super::claim::{Place, claim};
 use super::*;
-
-#[test]
-fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
-    let (test, queue) = with_policy(GroupPolicy::Limit(3));
-    let running = kept::<Mutex<BTreeMap<String, usize>>>();
-    let (finished, gate) = (kept::<Finished>(), kept::<Gate>());
-    let workers = [(); 4].map(|()| {
-        let held = finished.noting_unless(move |job| {
-            let group = job.group().expect("a group").to_owned();
-            let now = {
-                let mut running = running.lock().unwrap();
-                let jobs = running.entry(group.clone()).or_default();
-                *jobs += 1;
-                *jobs
-            };
-            assert!(now <= 3, "{now} jobs of group {group} run");
-            gate.pass();
-            *running.lock().unwrap().entry(group).or_default() -= 1;
-            Ok(())
-        });
-        worker(&test.queue("orders")).slots(4).runs(held)
-    });
-    enqueue_rounds(&queue, &["a", "b"], 40);
-    gate.wait_for(6);
-    let mut client = test.client();
-    assert_eq!(slots(&mut client), 6);
-    assert!(claim(&mut client, 10, &mut Place::default()).is_empty());
-    gate.open();
-    drained(&queue);
-    assert_eq!(finished.all().len(), 80, "no handler met a fourth job");
-    stop_all(workers);
-    no_slot_left(&test);
-}
 
 #[test]
 fn a_freed_slot_is_taken_long_before_a_poll() {

@@ -1,46 +1,6 @@
-//! Ordered groups: one job at a time, by id, through retries. `followers` has lost and stopped workers.
+//! Ordered groups: which job stops its group, and how the turn passes. `followers` has the order.
 
 use super::*;
-
-const GROUPS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-
-/// A worker whose jobs fail on their first attempt if their number is even, and which fails the test if two
-/// jobs of a group run at the same time.
-fn strict(queue: &Queue, finished: &'static Finished, tally: &Tally, backoff: Backoff) -> Worker {
-    let (running, tally) = (Mutex::new(Vec::<String>::new()), tally.clone());
-    let handler = finished.noting_unless(move |job| {
-        let group = job.group().expect("a group").to_owned();
-        {
-            let mut running = running.lock().unwrap();
-            assert!(!running.contains(&group), "two jobs of group {group} run");
-            running.push(group.clone());
-        }
-        let is_first = tally.count(job.id()) == 1;
-        running.lock().unwrap().retain(|other| *other != group);
-        match is_first && job.payload().number % 2 == 0 {
-            true => Err(Failure::retry("the first attempt fails")),
-            false => Ok(()),
-        }
-    });
-    worker(queue).slots(2).backoff(backoff).runs(handler)
-}
-
-#[test]
-fn eight_workers_run_each_group_in_order_through_retries() {
-    for backoff in [Duration::ZERO, Duration::from_millis(2)] {
-        let (test, queue) = with_policy(CONTINUE);
-        let (finished, tally) = (kept::<Finished>(), Tally::new());
-        let workers = [(); 8].map(|()| {
-            let queue = test.queue("orders");
-            strict(&queue, finished, &tally, Backoff::fixed(backoff))
-        });
-        enqueue_rounds(&queue, &GROUPS, 20);
-        drained(&queue);
-        each_ran(finished, &GROUPS, 1..=20);
-        assert_eq!(stop_all(workers), 6 * 20);
-        no_slot_left(&test);
-    }
-}
 
 #[test]
 fn a_head_of_an_unhandled_kind_stops_only_its_group() {
