@@ -23,34 +23,6 @@ fn a_bad_line_is_reported_and_rejects_or_skips_as_asked() {
 }
 
 #[test]
-fn the_exit_status_of_a_command_decides_the_outcome_of_its_job() {
-    let db = TestDatabase::migrated();
-    for (kind, attempts) in [("done", 5), ("rejected", 5), ("failing", 1), ("killed", 1)] {
-        let job = NewJob::raw(kind, "{\"a\": 1}").unwrap();
-        put(&db.queue("w"), job.max_attempts(attempts));
-    }
-    let command = r#"test "$(cat)" = "{\"a\": 1}" || exit 3
-        case $REDRIVE_KIND in
-            rejected) echo "bad currency" >&2; exit 65;;
-            failing) exit 1;;
-            killed) kill -9 $$;;
-        esac"#;
-    let work = format!("work w --exec '{command}' --drain --json --keep-done 1d");
-    db.run(work).holds(&json!({"done": 1, "dead": 3}));
-
-    let kept = db.run("job list w state=done --json").json();
-    let done = json!({"kind": "done", "state": "done", "payload": null});
-    holds(&kept, &done);
-    db.run(format!("job show {}", kept["id"]))
-        .shows(": done ")
-        .hides("Payload");
-
-    let rejected = LetterFilter::new().cause(DeathCause::Rejected);
-    let letter = db.open().listed(&rejected).remove(0);
-    assert_eq!(letter.error_message, "bad currency");
-}
-
-#[test]
 fn a_worker_takes_its_class_version_backoff_and_flood_guard() {
     let db = TestDatabase::migrated();
     for _ in 0..2 {

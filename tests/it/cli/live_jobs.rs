@@ -112,6 +112,11 @@ fn a_job_that_cannot_change_says_why() {
     let (db, queue) = TestDatabase::with_orders();
     let done = queue.enqueue(&Order { number: 1 }).unwrap();
     db.run("work orders --exec true --drain --keep-done 1h");
+    let kept = db.run("job list orders state=done --json");
+    kept.holds(&json!({"id": done.get(), "state": "done", "payload": null}));
+    db.run(format!("job show {done}"))
+        .shows(": done ")
+        .hides("Payload");
     let dead = queue.enqueue(&Order { number: 2 }).unwrap();
     db.run(format!("job cancel {dead}"));
     let live = queue.enqueue(&Order { number: 3 }).unwrap();
@@ -204,42 +209,29 @@ fn a_job_that_was_running_a_moment_ago_is_changed() {
 
 #[test]
 fn a_signal_ends_the_cancellation_of_running_jobs() {
-    let gate_of_the_first_look = "\
-        ALTER FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RENAME TO take_waiting_jobs;
-        CREATE FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RETURNS SETOF redrive.job
-        LANGUAGE plpgsql AS $$ BEGIN
-            PERFORM pg_advisory_xact_lock(7);
-            RETURN QUERY SELECT t.* FROM redrive.take_waiting_jobs($1, $2, $3, $4) t;
-        END $$";
-    for (gate_of, hold, cancelled) in [
-        (gate_of_the_first_look, "SELECT pg_advisory_xact_lock(7)", 0),
-        // A cancellation waits for whoever ends the lease.
-        ("", "SELECT FROM redrive.leases FOR UPDATE", 1),
-    ] {
-        let (db, queue) = TestDatabase::with_orders();
-        let gate = Gate::new();
-        let worker = worker(&queue)
-            .slots(2)
-            .handle(gate.passing::<Order>())
-            .started();
-        let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
-        gate.wait_for(2);
-        db.client().sql(gate_of);
-        let mut holder = db.begins(hold);
-        let ids = ids.iter().map(ToString::to_string);
-        let command = Process::start(
-            Command::new(env!("CARGO_BIN_EXE_test_cli"))
-                .args(["job", "cancel"])
-                .args(ids)
-                .env("DATABASE_URL", db.url()),
-        );
-        blocked(&mut db.client(), 1);
-        command.signal("INT");
-        holder.sql("ROLLBACK");
-        let ran = command.exits_with(1);
-        ran.tells(format!("stopped: {cancelled} of 2 jobs cancelled"));
-        assert_eq!(ran.out.lines().count(), 1);
-        gate.open();
-        stop(worker);
-    }
+    let (db, queue) = TestDatabase::with_orders();
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(2)
+        .handle(gate.passing::<Order>())
+        .started();
+    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+    gate.wait_for(2);
+    // A cancellation waits for whoever ends the lease.
+    let mut holder = db.begins("SELECT FROM redrive.leases FOR UPDATE");
+    let ids = ids.iter().map(ToString::to_string);
+    let command = Process::start(
+        Command::new(env!("CARGO_BIN_EXE_test_cli"))
+            .args(["job", "cancel"])
+            .args(ids)
+            .env("DATABASE_URL", db.url()),
+    );
+    blocked(&mut db.client(), 1);
+    command.signal("INT");
+    holder.sql("ROLLBACK");
+    let ran = command.exits_with(1);
+    ran.tells("stopped: 1 of 2 jobs cancelled");
+    assert_eq!(ran.out.lines().count(), 1);
+    gate.open();
+    stop(worker);
 }

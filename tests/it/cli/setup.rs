@@ -3,18 +3,11 @@
 use redrive_tests::prelude::*;
 
 #[test]
-fn migrate_reports_a_missing_schema_and_creates_it() {
+fn migrate_creates_the_schema_and_its_check_reports_what_was_changed_by_hand() {
     let db = TestDatabase::empty();
     db.fails(1, "migrate --check");
     db.fails(2, "enqueue q k 1").tells("run `redrive migrate`");
     db.run("migrate");
-    db.run("migrate --check");
-    db.run("enqueue q k 1");
-}
-
-#[test]
-fn migrate_check_reports_what_was_changed_by_hand() {
-    let db = TestDatabase::migrated();
     let change = |sql: &str| db.client().batch_execute(sql).unwrap();
     change("CREATE INDEX mine ON redrive.dead_letters (host)");
     db.run("migrate --check");

@@ -44,13 +44,3 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
     db.fails(1, "dlq reopen orders state=open")
         .tells("no discarded letter matches: 0 discarded, 5 open\n");
 }
-
-#[test]
-fn a_letter_that_another_session_has_locked_is_reported() {
-    let (db, _, ids) = with_letters(3);
-    let _holder = db.locks(ids[1]);
-    let locked = json!([{"reason": "locked", "letters": 1, "ids": [ids[1].get()]}]);
-    db.fails(1, "dlq discard orders --reason tests --yes --json")
-        .tells("another operation or a consumer holds it")
-        .holds(&json!({"letters": 2, "skipped": locked}));
-}
