@@ -220,30 +220,6 @@ fn a_redaction_keeps_the_version_of_the_payload() {
 }
 
 #[test]
-fn a_redaction_applies_to_its_queue_and_kind_until_it_is_removed() {
-    let test = TestDatabase::migrated();
-    let (orders, mails) = (test.queue("orders"), test.queue("mails"));
-    let (db, mut client) = (orders.database(), test.client());
-    let id = cards(db);
-    let other = Redaction::new().kind("mail").path("/card");
-    let by_nobody = db.dlq().redactions().add(&other, &Operator::default());
-    by_nobody.unwrap();
-    assert_eq!(db.dlq().redactions().list().unwrap().len(), 2);
-    let elsewhere = mails.enqueue(&charge()).unwrap();
-    db.cancels(elsewhere);
-    assert_eq!(found(&mut client), 1);
-    let operator = Operator::new("maria@ops-1");
-    assert!(db.dlq().redactions().remove(id, &operator).unwrap());
-    assert!(!db.dlq().redactions().remove(id, &operator).unwrap());
-    let here = orders.enqueue(&charge()).unwrap();
-    db.cancels(here);
-    assert_eq!(found(&mut client), 2);
-    let verbs = "SELECT verb FROM redrive.audit WHERE person = 'maria@ops-1' AND verb LIKE '%redaction' ORDER BY id";
-    let verbs: Vec<String> = client.column(verbs, &[]);
-    assert_eq!(verbs, ["add_redaction", "remove_redaction"]);
-}
-
-#[test]
 fn a_redaction_that_cannot_apply_is_rejected() {
     let (test, queue) = TestDatabase::with_orders();
     let (db, mut client) = (queue.database(), test.client());

@@ -54,13 +54,17 @@ fn each_change_of_a_setting_is_audited_with_what_it_changed() {
     dlq.retention().set(&rule, &by).unwrap();
     let removed = dlq.retention().remove(Some("orders"), rule.state, &by);
     assert!(removed.unwrap());
+    let cards = Redaction::new().queue("orders").path("/card");
+    let redaction = dlq.redactions().add(&cards, &by).unwrap();
+    assert!(dlq.redactions().remove(redaction, &by).unwrap());
     let group = db.groups(&GroupFilter::new())[0].id;
     dlq.groups().split(group, &SplitBy::Kind, &by).unwrap();
     // What changes nothing is no record.
     assert!(!admin.close_breaker("gateway", &by).unwrap());
     assert!(!dlq.unprotect("orders", &by).unwrap());
+    assert!(!dlq.redactions().remove(redaction, &by).unwrap());
 
-    let acts = "SELECT concat_ws(' ', verb, filter, about - '{group,keep,rule}'::text[]) FROM redrive.audit \
+    let acts = "SELECT concat_ws(' ', verb, filter, about - '{group,keep,redaction,rule}'::text[]) FROM redrive.audit \
                 WHERE person = 'maria@ops-1' AND reason = 'INC-7' ORDER BY id";
     let acts: Vec<String> = test.client().column(acts, &[]);
     let expected = [
@@ -70,6 +74,8 @@ fn each_change_of_a_setting_is_audited_with_what_it_changed() {
         r#"unprotect_queue {"queue": "orders"}"#,
         r#"set_retention {"queue": "orders", "state": "recovered"} {"action": "archive"}"#,
         r#"remove_retention {"queue": "orders", "state": "recovered"}"#,
+        r#"add_redaction {"paths": ["/card"], "queue": "orders", "patterns": []}"#,
+        r#"remove_redaction {"paths": ["/card"], "queue": "orders", "patterns": []}"#,
         r#"split_group {"by": "kind"}"#,
     ];
     assert_eq!(acts, expected);

@@ -1,8 +1,6 @@
 //! Values: the buckets and slots of the counters.
 
-use redrive::metrics::{
-    CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, SOURCE_SLOTS,
-};
+use redrive::metrics::{CLASS_SLOTS, KIND_SLOTS, OTHER, QUEUE_SLOTS, SOURCE_SLOTS};
 use redrive_tests::prelude::*;
 
 /// Returns the counts of a histogram by bucket.
@@ -10,14 +8,6 @@ fn counts(client: &mut Client, metric: &str, labels: &[&str]) -> Vec<i64> {
     let asked = "SELECT counts FROM redrive.metric_totals() WHERE metric = $1 AND labels = $2";
     let row = client.query_opt(asked, &[&metric, &labels]).unwrap();
     row.map_or_else(Vec::new, |row| row.get(0))
-}
-
-fn bounds(name: &str) -> &'static [f64] {
-    let metric = CATALOGUE.iter().find(|metric| metric.name == name);
-    match metric.map(|metric| metric.kind) {
-        Some(MetricKind::Histogram(bounds)) => bounds,
-        _ => panic!("{name} is no histogram"),
-    }
 }
 
 #[test]
@@ -62,30 +52,6 @@ fn a_clock_that_went_back_lowers_no_sum() {
         "SELECT sum FROM redrive.metric_totals() WHERE metric = 'redrive_dlq_residence_seconds'";
     let sum: f64 = client.ask(sum, &[]);
     assert!(sum >= 0.0, "{sum}");
-}
-
-#[test]
-fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    let all = bounds("redrive_job_queue_wait_seconds");
-    // A millisecond less than each bound; the last one is over all of them. The first bounds are
-    // as short as a statement takes, and are left out.
-    let from = all.iter().position(|bound| *bound >= 60.0);
-    let from = from.expect("a minute");
-    let mut waits: Vec<f64> = all[from..].iter().map(|bound| bound - 5.0).collect();
-    waits.push(1e6);
-    queue
-        .enqueue_many(&Order::up_to(waits.len().cast_signed() as i64))
-        .unwrap();
-    for (index, wait) in waits.iter().enumerate() {
-        client.change("UPDATE redrive.jobs SET meta.ready_at = clock_timestamp() - $1::float8 * interval '1 second' \
-                 WHERE (payload ->> 'number')::bigint = $2", &[wait, &(index.cast_signed() as i64 + 1)]);
-    }
-    finish(&queue, willing(&queue));
-    let mut expected = vec![0; from];
-    expected.extend(vec![1; waits.len()]);
-    let found = counts(&mut client, "redrive_job_queue_wait_seconds", &["orders"]);
-    assert_eq!(found, expected);
 }
 
 #[test]
