@@ -43,12 +43,6 @@ impl WorkerProcess {
         }
     }
 
-    /// Kills the process with SIGKILL and waits for its end.
-    pub(crate) fn kill(&mut self) {
-        self.process.kill();
-        self.wait_for_its_sessions();
-    }
-
     /// Stops the process with SIGTERM and waits for its end.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         self.process.signal("TERM");
@@ -80,16 +74,12 @@ impl WorkerProcess {
     /// received: one may be a claim.
     pub(crate) fn wait_for_its_end(&mut self) -> ExitStatus {
         let status = self.process.ends();
-        self.wait_for_its_sessions();
-        status
-    }
-
-    fn wait_for_its_sessions(&mut self) {
         let sessions = "SELECT FROM pg_stat_activity \
             WHERE datname = current_database() AND application_name = $1";
         wait_until("its sessions to end", SOON, || {
             let left = self.client.query(sessions, &[&APPLICATION]);
             left.expect("ask for its sessions").is_empty()
         });
+        status
     }
 }

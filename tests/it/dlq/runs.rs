@@ -3,8 +3,8 @@
 mod approval;
 mod canary;
 mod chunks;
+mod command;
 mod halt;
-mod killed;
 mod letters;
 mod lifecycle;
 mod live_jobs;

@@ -34,19 +34,6 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
     db.run(format!("dlq runs cancel {id} --reason tests"));
     db.fails(1, format!("dlq runs resume {id}"));
     assert_eq!(ready(&queue), 0);
-
-    db.run("dlq redrive orders --unthrottled --yes")
-        .shows("12 sent, 0 recovered, 0 died again, 12 still running");
-    assert_eq!(ready(&queue), 12);
-    // A line of the audit counts what the run changed on other pages, too.
-    let record =
-        r#"INSERT INTO redrive.audit (verb, letters, about) VALUES ('redrive', 1, '{"run": 2}')"#;
-    db.client().sql(record);
-    let page = db.run("audit --limit 1").out;
-    has(
-        page.split_whitespace().collect::<Vec<_>>().join(" "),
-        "redrive 12 ",
-    );
 }
 
 #[test]
