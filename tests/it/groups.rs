@@ -104,15 +104,6 @@ fn run_all(test: &TestDatabase, queue: &Queue, ran: &[i64]) {
     all_end(test, queue, finishing(queue, finished), finished, ran);
 }
 
-/// Checks which orders of groups ran.
-#[track_caller]
-fn each_ran(finished: &'static Finished, groups: &[&str], ran: impl IntoIterator<Item = i64>) {
-    let ran: Vec<i64> = ran.into_iter().collect();
-    for group in groups {
-        assert_eq!(finished.of(group), ran, "group {group}");
-    }
-}
-
 /// Asserts that no group has a turn, after all jobs have ended.
 #[track_caller]
 fn no_slot_left(test: &TestDatabase) {

@@ -58,6 +58,7 @@ fn schedules_are_listed_shown_paused_triggered_and_removed() {
     assert!(rows[1].ends_with("ready"), "{history}");
     test.run("schedule resume nightly").shows("is resumed");
     test.run("schedule remove nightly").shows("is removed");
+    test.run(format!("job show {}", job.trim()));
     let audit = test.run("audit");
     for verb in ["set", "pause", "trigger", "resume", "remove"] {
         audit.shows(format!("{verb}_schedule"));

@@ -87,16 +87,3 @@ fn no_tick_runs_again_after_the_clock_went_back() {
     set(&db, &cron("30 8 * * *", "UTC"));
     assert_eq!(status(&db, "report").next_at, Some(last + HOUR / 2));
 }
-
-#[test]
-fn a_removed_schedule_leaves_its_jobs() {
-    let (_test, db, mut client) = TestDatabase::with_handle();
-    set(&db, &every("a", HOUR));
-    db.schedules().trigger("a", &maria()).unwrap();
-    assert!(db.schedules().remove("a", &maria()).unwrap());
-    assert!(!db.schedules().remove("a", &maria()).unwrap());
-    assert_eq!(client.count("jobs"), 1);
-    assert_eq!(client.count("schedule_ticks"), 0);
-    let recorded = "audit WHERE verb = 'remove_schedule' AND person = 'maria@ops-1'";
-    assert_eq!(client.count(recorded), 1);
-}

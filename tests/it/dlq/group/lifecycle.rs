@@ -5,18 +5,6 @@ use redrive_tests::prelude::*;
 use super::{die, the_group};
 
 #[test]
-fn a_new_failure_in_many_workers_makes_one_group() {
-    let test = TestDatabase::migrated();
-    thread::scope(|scope| {
-        for number in 0..8 {
-            let mut client = test.client();
-            scope.spawn(move || die(&mut client, "Timeout", &format!("after {number} ms")));
-        }
-    });
-    assert_eq!(the_group(&test.open()).open, 8);
-}
-
-#[test]
 fn a_resolved_group_that_dies_again_is_a_regression() {
     let (_test, db, mut client) = TestDatabase::with_handle();
     die(&mut client, "E", "order 1");

@@ -28,7 +28,7 @@ fn a_large_run_waits_for_the_approval_of_a_second_operator() {
     let mut driver = start(&test, &unthrottled());
     let id = driver.run();
     assert_eq!(run(&test, id).state, RunState::Unapproved);
-    let (status, _) = drive(&mut driver);
+    let status = drive(&mut driver);
     assert_eq!(status, DriveStatus::Ended(RunState::Unapproved));
     let driven = db.dlq().runs().drive(id).unwrap();
     assert!(driven.is_none(), "no worker can drive it");

@@ -1,4 +1,4 @@
-//! The canary and the ramp of a run.
+//! The canary of a run. `paced` has the ramp that follows it.
 
 use redrive_tests::prelude::*;
 
@@ -9,7 +9,7 @@ fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
     let (test, queue, _) = TestDatabase::with_letters(100);
     let (worker, fixed) = fixable(&test);
     let mut driver = start(&test, &unthrottled().canary(5));
-    let (end, _) = drive(&mut driver);
+    let end = drive(&mut driver);
     assert_eq!(end, DriveStatus::Ended(RunState::Halted));
     drained(&queue);
     let halted = run(&test, driver.run());
@@ -41,28 +41,4 @@ fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
     assert_eq!(finished.died_alike, 5);
     adds_up(&test, finished.id);
     assert_eq!(audited(&test), 100);
-}
-
-#[test]
-fn a_canary_that_recovers_is_followed_by_a_ramp() {
-    let (test, queue, _) = TestDatabase::with_letters(100);
-    let (worker, fixed) = fixable(&test);
-    fixed.store(true, Ordering::SeqCst);
-    let mut driver = start(&test, &unthrottled().canary(2));
-    let (end, steps) = drive(&mut driver);
-    assert_eq!(end, DriveStatus::Ended(RunState::Finished));
-    // Two, four times two, sixteen times two, and the rest. No step goes past the end of a stage, but a
-    // run that is slow because of live jobs may need several for one.
-    let mut tried: Vec<u64> = steps.iter().map(|step| step.tried).collect();
-    tried.dedup();
-    assert!(tried.contains(&42), "{tried:?}");
-    assert_eq!(tried[..2], [2, 10], "{tried:?}");
-    for (stage, before) in steps[1..3].iter().zip([2, 10]) {
-        assert!(stage.recovered * 10 >= before * 9, "{steps:?}");
-    }
-    drained(&queue);
-    judged(&test, driver.run());
-    stop(worker);
-    assert_eq!(run(&test, driver.run()).recovered, 100);
-    adds_up(&test, driver.run());
 }

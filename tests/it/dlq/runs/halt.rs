@@ -34,7 +34,7 @@ fn a_run_without_a_canary_halts_when_too_many_letters_die() {
     send(&test, &mut driver, 20);
     die(&test, id);
     let before = run(&test, id);
-    let (end, _) = drive(&mut driver);
+    let end = drive(&mut driver);
     assert_eq!(end, DriveStatus::Ended(RunState::Halted));
     let halted = run(&test, id);
     // The step that saw the deaths may send the letters that are due.
@@ -57,7 +57,7 @@ fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
     assert_eq!(status, "sent");
     die(&test, id);
     // The driver sends one batch more, sees the deaths, and halts.
-    let (end, _) = drive(&mut driver);
+    let end = drive(&mut driver);
     assert_eq!(end, DriveStatus::Ended(RunState::Halted));
     let halted = run(&test, id);
     assert_eq!(halted.died_alike + halted.died_differently, 50);

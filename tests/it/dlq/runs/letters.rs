@@ -30,9 +30,9 @@ fn a_run_skips_a_letter_that_another_one_has_sent_and_that_died_again() {
     let (test, queue, ids) = TestDatabase::with_letters(2);
     let mut first = start(&test, &unthrottled());
     let mut second = start(&test, &unthrottled());
-    assert_eq!(drive(&mut first).0, DriveStatus::Ended(RunState::Finished));
+    assert_eq!(drive(&mut first), DriveStatus::Ended(RunState::Finished));
     work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
-    assert_eq!(drive(&mut second).0, DriveStatus::Ended(RunState::Finished));
+    assert_eq!(drive(&mut second), DriveStatus::Ended(RunState::Finished));
     assert!(ids.iter().all(|id| queue.letter(*id).generation == 1));
     let skips = queue.database().dlq().runs().skips(second.run()).unwrap();
     assert_eq!(skips, [(Skip::DiedAgain, 2)]);
@@ -47,7 +47,7 @@ fn an_erased_letter_keeps_no_run_waiting() {
         let mut driver = start(&test, &options);
         next_due(&test, LONG_AGO);
         match has_ended {
-            true => assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished)),
+            true => assert_eq!(drive(&mut driver), DriveStatus::Ended(RunState::Finished)),
             false => assert_eq!(driver.step().unwrap().sent, 2),
         }
         let waiting = live(&test).into_keys().map(JobId::new).take(2);

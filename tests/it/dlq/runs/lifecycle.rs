@@ -23,7 +23,7 @@ fn the_membership_of_a_run_is_frozen() {
         "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
     test.client().change(quarantine, &[&ids[6].get()]);
 
-    assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
+    assert_eq!(drive(&mut driver), DriveStatus::Ended(RunState::Finished));
     let run = run(&test, driver.run());
     assert_eq!((run.total, run.tried, run.sent, run.skipped), (7, 7, 3, 4));
     let skips = db.dlq().runs().skips(run.id).unwrap();
