@@ -15,26 +15,33 @@ fn rejecting_below(queue: &Queue, number: i64) -> (Worker, &'static Finished, &'
     (worker(queue).slots(2).runs(handler), finished, below)
 }
 
-/// A queue whose group `a` is held by the letter of its first job, with four jobs diverted behind it.
-struct Diverted {
-    test: TestDatabase,
-    queue: Queue,
-    worker: Worker,
-    finished: &'static Finished,
+/// A queue whose group `a` is held by the letter of its first job, with its other jobs diverted behind it.
+pub(super) struct Diverted {
+    pub(super) test: TestDatabase,
+    pub(super) queue: Queue,
+    pub(super) worker: Worker,
+    pub(super) finished: &'static Finished,
     /// Orders with a lower number are rejected.
     below: &'static AtomicI64,
-    ids: Vec<JobId>,
+    pub(super) ids: Vec<JobId>,
 }
 
 impl Diverted {
+    /// A group of five jobs.
     fn new() -> Diverted {
-        let (test, queue) = with_policy(DIVERT);
-        let mut ids = enqueue_rounds(&queue, &["a"], 4);
-        let (worker, finished, below) = rejecting_below(&queue, 2);
-        letters(&queue, 4);
+        let mut diverted = Diverted::of(4);
         // One that arrives later is diverted too.
-        ids.push(enqueue(&queue, "a", 5));
-        letters(&queue, 5);
+        diverted.ids.push(enqueue(&diverted.queue, "a", 5));
+        letters(&diverted.queue, 5);
+        diverted
+    }
+
+    /// A group of this many jobs.
+    pub(super) fn of(jobs: i64) -> Diverted {
+        let (test, queue) = with_policy(DIVERT);
+        let ids = enqueue_rounds(&queue, &["a"], jobs);
+        let (worker, finished, below) = rejecting_below(&queue, 2);
+        letters(&queue, ids.len());
         below.store(0, Ordering::SeqCst);
         Diverted {
             test,

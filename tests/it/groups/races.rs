@@ -1,49 +1,22 @@
 //! A redrive meets a change of the turn of its group: the job either has the turn or waits, but not both.
 
+use super::divert::Diverted;
 use super::*;
 
 const DIVERTED: &str = "dead_letters WHERE cause = 'diverted' AND group_key = 'a'";
 /// The advisory lock that holds a redrive after it has chosen where its jobs go.
 const GATE: i64 = 20_261_125;
 
-/// A worker that rejects each order in its first generation.
-fn rejecting(queue: &Queue, finished: &'static Finished) -> Worker {
-    worker(queue).runs(finished.noting_unless(|job| match job.generation() {
-        0 => Err(Failure::reject("broken")),
-        _ => Ok(()),
-    }))
-}
-
-/// Two orders of the group `a`, of which the first is a letter and the second diverted.
-struct Diverted {
-    test: TestDatabase,
-    queue: Queue,
-    finished: &'static Finished,
-    ids: Vec<JobId>,
-    worker: Worker,
-}
-
-impl Diverted {
-    fn new() -> Diverted {
-        let (test, queue) = with_policy(DIVERT);
-        let finished = kept::<Finished>();
-        let ids = enqueue_rounds(&queue, &["a"], 2);
-        let worker = rejecting(&queue, finished);
-        test.reaches(DIVERTED, 1);
-        Diverted {
-            test,
-            queue,
-            finished,
-            ids,
-            worker,
-        }
-    }
-
-    /// Stops the worker.
-    fn stopped(self) -> (TestDatabase, Queue, &'static Finished, Vec<JobId>) {
-        stop(self.worker);
-        (self.test, self.queue, self.finished, self.ids)
-    }
+/// Two orders of the group `a`, of which the first is a letter and the second diverted, without a worker.
+fn stopped() -> (TestDatabase, Queue, &'static Finished, Vec<JobId>) {
+    let diverted = Diverted::of(2);
+    stop(diverted.worker);
+    (
+        diverted.test,
+        diverted.queue,
+        diverted.finished,
+        diverted.ids,
+    )
 }
 
 /// Lets inserts of jobs wait until the returned session unlocks the gate.
@@ -109,9 +82,9 @@ fn during_a_redrive<T: Send>(
 fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
     let (test, queue) = with_policy(HOLD);
     let ids = enqueue_rounds(&queue, &["a"], 2);
-    let worker_of_first = rejecting(&queue, kept::<Finished>());
+    let worker = worker(&queue).runs(|_: &Job<Order>| Err(Failure::reject("broken")));
     held(&test, 1);
-    stop(worker_of_first);
+    stop(worker);
     during_a_redrive(&test, &queue, ids[0], || {
         queue.release_group("a", &maria()).unwrap()
     });
@@ -119,16 +92,16 @@ fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
 
 #[test]
 fn a_letter_that_is_redriven_while_it_takes_the_turn_runs() {
-    let (test, queue, finished, ids) = Diverted::new().stopped();
+    let (test, queue, finished, ids) = stopped();
     let discarded = during_a_redrive(&test, &queue, ids[1], || queue.discards(&only(ids[0])));
     assert_eq!(discarded, [ids[0]]);
-    let worker = rejecting(&queue, finished);
+    let worker = finishing(&queue, finished);
     all_end(&test, &queue, worker, finished, &[2]);
 }
 
 #[test]
 fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
-    let (test, queue, finished, ids) = Diverted::new().stopped();
+    let (test, queue, finished, ids) = stopped();
     let mut observer = test.client();
     // The second job becomes a letter again, because the first letter is still open.
     queue.redrives(&only(ids[1]));
@@ -148,7 +121,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
 
     // The second letter takes the turn of the first, and diverts the jobs behind it.
     queue.redrives(&only(ids[0]));
-    let worker = rejecting(&queue, finished);
+    let worker = finishing(&queue, finished);
     wait_until("the first job to run", SOON, || finished.of("a") == [1]);
     let later = enqueue(&queue, "a", 4);
     finish(&queue, worker);
@@ -158,7 +131,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
 
 #[test]
 fn an_open_transaction_that_ends_a_diversion_keeps_no_claim_waiting() {
-    let diverted = Diverted::new();
+    let diverted = Diverted::of(2);
     let (test, queue) = (&diverted.test, &diverted.queue);
     let mut observer = test.client();
     let mut open = test.begins("DELETE FROM redrive.diverted_groups");
