@@ -9,40 +9,20 @@ const WRONG: &str = r#"
 enqueue q k "\u0000" =>
 enqueue q k {nope => not JSON
 enqueue '' k 1 =>
-enqueue LONG k 1 =>
 enqueue q aESCb 1 =>
-enqueue q k 1 --delay -5s =>
-enqueue q k 1 --delay 9999999d =>
-enqueue q k 1 --max-attempts -1 =>
-enqueue q k 1 --priority 1001 =>
 enqueue q k =>
 enqueue q k --file /nowhere.ndjson =>
 enqueue q k --file /sys/devices/system/cpu/kernel_max => became shorter
-enqueue q k 1 --unique '' =>
-enqueue q k 1 --unique 7 --unique-window=0s =>
-enqueue q k 1 --unique 7 --unique-window=3651d =>
-enqueue q k 1 --unique 7 --unique-window=-1s =>
 enqueue q k 1 --unique-window 1h =>
-enqueue q k 1 --until-started =>
-enqueue q k 1 --replace both =>
 enqueue q k 1 --unique 7 --replace all =>
 enqueue q k 1 --header trace => NAME=VALUE
-enqueue q k 1 --header redrive-x=1 => reserved
-enqueue q k 1 --expires-in 0s => 1 ms to 3650 days
-enqueue q k 1 --delay 1h --expires-in 1h => before its delay
 enqueue q k 1 --at 9000-01-01T00:00:00Z => the limit is 3650 days
-enqueue q k 1 --at tomorrow =>
 work q --drain => --exec COMMAND
-work q --exec true --lease 1ms =>
 work q --exec true --kind a --kind a =>
-work q --exec true --backoff 5s =>
 work q --exec true --flood-guard 100 =>
-work q --exec true --flood-guard 0/1m =>
 work q aESCb --exec true --drain => queue
 job list class=Timeout => expected one of queue=
-dlq list state=asleep =>
 dlq list colour=red => unknown field
-dlq list orders kind=a kind=b => repeats
 dlq list orders state=any state=open => repeats
 dlq groups ack x => neither the id
 dlq groups ack 12 class=Timeout => use group=12
@@ -52,7 +32,6 @@ dlq discard 1 --reason ' ' =>
 dlq redrive =>
 dlq redrive orders died>soon => not a time
 dlq redrive orders --force --yes => needs --reason TEXT
-dlq redrive orders --rate 0 --yes =>
 dlq redrive orders --rate 5 --unthrottled =>
 dlq redrive 1 --canary 5 =>
 dlq redrive 1 --no-halt =>
@@ -61,10 +40,6 @@ dlq redrive orders --detach --max-wait 5m => cannot be used with
 dlq runs resume 1 --detach --max-wait 5m => cannot be used with
 dlq redrive orders --to ' ' --yes =>
 dlq redrive orders --to ' ' =>
-dlq redrive orders --delay 400000h =>
-dlq redrive orders --tolerate 101% =>
-dlq redrive orders --sample 0 =>
-dlq redrive orders --canary 0 =>
 dlq redrive orders --canary 5 --no-halt =>
 dlq redrive orders --validate =>
 dlq validate orders => no validator
@@ -73,9 +48,6 @@ dlq redrive orders --validate --exec '' --yes => the command is empty
 dlq deliver orders --exec '' --yes => the command is empty
 dlq edit orders --exec '' --yes => the command is empty
 dlq edit 1 =>
-dlq edit 1 --patch {} =>
-dlq edit 1 --merge { =>
-dlq edit 1 --set '"\u0000"' =>
 dlq edit 1 --set @/nowhere.json =>
 dlq edit 1 --merge {} --set 1 =>
 dlq deliver orders --exec ./nowhere --yes => `./nowhere` does not exist
@@ -94,27 +66,19 @@ erase orders --yes => needs a condition on the payload, or ids
 erase payload.tenant=42 class=Timeout --yes => not by class
 erase payload.tenant=42 state=open --yes => not by state
 queue limit q --reason x --rate fast => such as 100/1s, 5/m or 1000/30m
-queue limit q --reason x --rate 0/s => 0 starts; it must allow 1 to 1000000
-queue limit q --reason x --rate 1/90d => from 1 millisecond to 31 days
 queue limit q --reason x --rate 1/h --each-group --kind k => --each-group
-queue groups set q --reason x limit=0 => must be between 1 and 1000
 queue groups set q --reason x limit => expected ordered, limit=N
 queue groups set q --reason x limit=x => expected ordered, limit=N
 queue groups set q --reason x fair --on-death hold => only an ordered group can be held
 queue pause q =>
 queue pause '' --reason x =>
-queue pause q --reason x --for 0s => must be positive
-queue pause q --reason x --for 3651d => at most 3650 days
 queue pause q --reason x --until 2020-01-01 => in the past
-queue pause q --reason x --until 2100-01-01 => at most 3650 days
-queue pause q --reason x --until tomorrow => expected a time such as
 queue pause q --reason x --for 1h --until 2030-01-01 => cannot be used with
 schedule set s q k {} => --cron
 schedule set s q k {} --every 1h --cron @daily => cannot be used with
 schedule set s q k {} --cron '0 25 * * *' => at character 3: `25` is not a valid hour (0-23)
 schedule set s q k {} --cron @daily --zone Europe/Berln => unknown from character 12 on
 schedule set s q k {} --every 10x => such as 500ms, 90s, 1h30m or 7d
-schedule set s q k {} --every 100ms => 1 second to 366 days
 schedule set s q k {} --every 1h --missed twice => expected one of skip, once, all
 schedule set s q k {} --every 1h --overlap both => expected one of allow, skip
 schedule set s q k { --every 1h => the payload is not JSON
@@ -135,8 +99,7 @@ prune --audit --older-than 7d => after 30 days, not after 7.0"#;
 #[test]
 fn arguments_that_cannot_be_right_exit_with_2_and_change_nothing() {
     let (db, queue, _) = with_letters(2);
-    let wrong = WRONG.replace("LONG", &"x".repeat(101));
-    for row in wrong.replace("ESC", "\u{1b}").lines().skip(1) {
+    for row in WRONG.replace("ESC", "\u{1b}").lines().skip(1) {
         let (line, why) = row.split_once(" =>").expect("what the error says");
         let refused = db.fails(2, line);
         assert_eq!(refused.out, "", "{line}");
