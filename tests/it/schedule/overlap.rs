@@ -1,4 +1,4 @@
-//! Overlapping jobs, and triggers.
+//! Overlapping jobs: a tick whose earlier job is live.
 
 use redrive_tests::prelude::*;
 
@@ -43,31 +43,4 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
     assert_eq!(state_of(2), ScheduledJobState::Done);
     assert_eq!(run(&mut client, "skips"), 1);
     no_drift(db);
-}
-
-#[test]
-fn a_trigger_runs_the_job_now_and_is_recorded() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    let db = queue.database();
-    set(db, &every("skips", HOUR).overlap(Overlap::Skip));
-    let next = read(&mut client, "skips");
-    let operator = Operator::new("maria").reason("the report is missing");
-    db.schedules().pause("skips", &operator).unwrap();
-    let Triggered::New(job) = db.schedules().trigger("skips", &operator).unwrap() else {
-        panic!("no job")
-    };
-    let answers = ["skips", "unknown"].map(|name| db.schedules().trigger(name, &operator).unwrap());
-    assert_eq!(answers, [Triggered::Live(job), Triggered::NotFound]);
-    assert_eq!(read(&mut client, "skips"), next);
-    let entries = history(db, "skips");
-    let found: Vec<TickOutcome> = entries.iter().map(|entry| entry.outcome).collect();
-    assert_eq!(found, [TickOutcome::Overlapped, TickOutcome::Triggered]);
-    let recorded = format!(
-        "audit WHERE verb = 'trigger_schedule' AND person = 'maria' AND about ->> 'schedule' = 'skips' \
-         AND (about ->> 'job')::bigint = {job}"
-    );
-    assert_eq!(client.count(&recorded), 2);
-    let worker = ticking(&queue);
-    done(&worker, 1);
-    stop(worker);
 }
