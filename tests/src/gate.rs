@@ -18,7 +18,6 @@ pub struct Gate {
 struct State {
     open: bool,
     arrived: usize,
-    admitted: usize,
 }
 
 impl Gate {
@@ -32,11 +31,10 @@ impl Gate {
         let (state, changed) = &*self.shared;
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;
-        let place = state.arrived;
         changed.notify_all();
         drop(
             changed
-                .wait_while(state, |state| !state.open && place > state.admitted)
+                .wait_while(state, |state| !state.open)
                 .unwrap_or_else(PoisonError::into_inner),
         );
     }
@@ -87,14 +85,6 @@ impl Gate {
             gate.pass();
             end(job)
         }
-    }
-
-    /// Lets one more caller pass, in the order in which they came.
-    pub fn admit_one(&self) {
-        let (state, changed) = &*self.shared;
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.admitted += 1;
-        changed.notify_all();
     }
 
     /// Opens the gate permanently.
