@@ -1,4 +1,4 @@
-//! Inspection: jobs, statistics, views, the audit and the counters.
+//! Inspection: jobs, statistics, the audit and the counters.
 
 mod audit;
 mod bulk;
@@ -8,4 +8,3 @@ mod jobs;
 mod listing;
 mod repair;
 mod stats;
-mod views;

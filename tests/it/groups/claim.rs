@@ -1,4 +1,4 @@
-//! The statement that claims jobs of groups: races, windows, and what it leaves alone.
+//! The statement that claims jobs of groups: races, and what it leaves alone.
 
 use super::*;
 
@@ -52,14 +52,6 @@ pub(super) fn fill(client: &mut Client, prefix: &str, groups: i64, count: i64) {
     client.change(store, &[&prefix, &groups, &count]);
 }
 
-/// Gives the turn of every waiting group to a job that does not end.
-fn block_all(client: &mut Client) {
-    client
-        .sql("INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) \
-             SELECT DISTINCT ON ((j.meta).group_key) 'orders', (j.meta).group_key, 1, -j.id FROM redrive.jobs_waiting j; \
-             ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_slots");
-}
-
 #[test]
 fn the_primary_key_decides_between_two_claims_of_a_group() {
     for commits in [true, false] {
@@ -97,22 +89,6 @@ fn a_locked_head_is_not_replaced_by_the_second_job() {
     assert_eq!(claimed, [other.get()], "another group continues");
     locker.sql("ROLLBACK");
     assert_eq!(claim(&mut client, 10, &mut Place::default()), [head.get()]);
-}
-
-#[test]
-fn a_worker_finds_the_one_free_group_of_a_hundred_thousand() {
-    let (test, queue) = with_policy(CONTINUE);
-    let mut client = test.client();
-    fill(&mut client, "g", 100_000, 1);
-    block_all(&mut client);
-    let finished = kept::<Finished>();
-    let worker = finishing(&queue, finished);
-    for group in ["g0070000", "g0000001", "g0100000"] {
-        let freed = "DELETE FROM redrive.group_slots WHERE group_key = $1";
-        client.change(freed, &[&group]);
-        wait_until("the free group to run", SOON, || finished.of(group) == [1]);
-    }
-    stop(worker);
 }
 
 #[test]
