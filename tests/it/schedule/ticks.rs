@@ -59,31 +59,3 @@ fn a_tick_that_was_planned_for_another_state_has_no_effect() {
     assert_eq!(tick(&mut client, "hourly", version, due_at), None);
     assert_eq!(client.count("jobs"), 1);
 }
-
-#[test]
-fn a_job_knows_its_tick_through_retry_death_and_redrive() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    let db = queue.database();
-    let job = new_order(1).max_attempts(2).header("trace", "4bf9");
-    set(db, &every("hourly", HOUR).job("orders", job));
-    due_since(&mut client, "hourly", HOUR / 2);
-    let (_, due_at) = read(&mut client, "hourly");
-    let (seen, all) = mpsc::sync_channel(16);
-    let worker = lively(&queue).runs(move |job: &Job<Order>| {
-        let (schedule, trace) = (job.schedule(), &job.headers()["trace"]);
-        let told = format!("{schedule:?} {trace}");
-        seen.send((job.scheduled_for(), told)).unwrap();
-        match job.generation() {
-            0 => Err(Failure::retry("again")),
-            _ => Ok(()),
-        }
-    });
-    died(&worker, 1);
-    assert_eq!(db.redrives(&of_orders()).redriven.len(), 1);
-    done(&worker, 1);
-    stop(worker);
-    let expected = (Some(due_at), "Some(\"hourly\") 4bf9".to_owned());
-    let seen: Vec<_> = all.try_iter().collect();
-    assert_eq!(seen, vec![expected; 3]);
-    assert_eq!(outcomes(db, "hourly"), [(TickOutcome::Fired, 1)]);
-}
