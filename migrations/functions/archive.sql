@@ -1,6 +1,6 @@
 -- Purpose: The archive: moving letters there, reading it, restoring and deleting its letters.
 
--- Returns a letter as it is archived: every column that is not NULL. Its versions stay where they are.
+-- Returns a letter as it is archived: every column that is not NULL. Its versions and pieces stay where they are.
 CREATE OR REPLACE FUNCTION redrive.archive_json(letter redrive.dead_letters, detail text) RETURNS jsonb
     LANGUAGE plpgsql STABLE
 AS $$
@@ -180,6 +180,7 @@ BEGIN
         CROSS JOIN LATERAL redrive.readmitted(redrive.unarchived(a.letter), event, restore_archived.audit) u
         WHERE a.id = ANY (free)
         ORDER BY a.id;
+        PERFORM redrive.drop_redacted_pieces(free);
         PERFORM redrive.count_restored(free);
         DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
     END IF;

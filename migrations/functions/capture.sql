@@ -7,32 +7,26 @@ BEGIN ATOMIC
     SELECT CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
 END;
 
--- Returns the headers of a capture with the start of every value that is shortened, if there is room.
-CREATE OR REPLACE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text) RETURNS jsonb
+-- Returns the headers of a capture with the start of every value that is shortened, and the number of captured bytes if
+-- the letter has only their start, if there is room.
+CREATE OR REPLACE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text, bytes integer)
+    RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE WHEN octet_length(w.headers::text) <= 65536 THEN w.headers ELSE headers_with_long.headers END
     FROM (SELECT coalesce(headers_with_long.headers, '{}') || jsonb_strip_nulls(json_build_object(
         'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
         'redrive-position', CASE WHEN length("position") > 500 THEN left("position", 4096) END,
-        'redrive-kind', CASE WHEN length(kind) > 255 THEN left(kind, 4096) END)::jsonb)) AS w (headers);
+        'redrive-kind', CASE WHEN length(kind) > 255 THEN left(kind, 4096) END,
+        'redrive-body-bytes', CASE WHEN bytes > 16777216 THEN bytes::text END)::jsonb)) AS w (headers);
 END;
 
--- Raises an error for captured bytes that a letter cannot hold.
-CREATE OR REPLACE FUNCTION redrive.check_bytes(raw bytea) RETURNS void
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT redrive.refuse(CASE WHEN octet_length($1) > 16777216
-        THEN format('the captured bytes are %s; the limit is 16777216', octet_length($1)) END)
-$$;
-
 -- Raises a clear error for what the schema would reject of a captured failure.
-CREATE OR REPLACE FUNCTION redrive.check_capture(queue text, kind text, group_key text, headers jsonb, raw bytea)
-    RETURNS void
+CREATE OR REPLACE FUNCTION redrive.check_capture(queue text, kind text, group_key text, headers jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 BEGIN
-    PERFORM redrive.check_name('queue', queue), redrive.check_name('kind', kind), redrive.check_bytes(raw);
+    PERFORM redrive.check_name('queue', queue), redrive.check_name('kind', kind);
     PERFORM redrive.refuse(CASE
         WHEN octet_length(group_key) NOT BETWEEN 1 AND 200
             THEN format('the group is %s bytes; it must be 1 to 200', octet_length(group_key))
@@ -43,7 +37,7 @@ END
 $$;
 
 -- Stores a foreign failure (a Kafka event, a webhook, an outbox row) as a letter with the cause
--- `captured`, once per position of its source. Any bytes are accepted, at most 16 MiB; those of JSON are also its
+-- `captured`, once per position of its source. Any bytes are accepted; those of JSON are also its
 -- payload.
 --
 -- Capturing a position again reopens a recovered or discarded letter with the new failure; see
@@ -51,7 +45,8 @@ $$;
 -- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
 --
 -- A source of more than 100 characters, a kind of more than 255 and a position of more than 500 are shortened; the headers
--- `redrive-source`, `redrive-kind` and `redrive-position` have the original.
+-- `redrive-source`, `redrive-kind` and `redrive-position` have the original. Of bytes that exceed 16 MiB, the letter has
+-- the first 64 KiB, which are not parsed; `captured_pieces` has all, and the header `redrive-body-bytes` their number.
 --
 -- `failure_key` decides the failure group instead of the message.
 --
@@ -104,18 +99,30 @@ DECLARE
     error_details text[];
     group_keys text[];
     failure_keys text[];
+    whole_raws bytea[];
+    large bigint[] := '{}';
     new_ids bigint[];
     found_ids bigint[];
     waiting_ids bigint[];
     closed_ids bigint[];
 BEGIN
+    IF pg_column_size(raws) > 16777216 THEN
+        whole_raws := raws;
+        SELECT array_agg(CASE WHEN octet_length(u.raw) > 16777216 THEN substring(u.raw FROM 1 FOR 65536)
+                   ELSE u.raw END ORDER BY u.place),
+               coalesce(array_agg(u.place) FILTER (WHERE octet_length(u.raw) > 16777216), '{}')
+        INTO raws, large
+        FROM unnest(raws) WITH ORDINALITY AS u (raw, place);
+    END IF;
     SELECT array_agg(redrive.shortened(f.source, 100) ORDER BY e.place),
            array_agg(redrive.shortened(f."position", 500) ORDER BY e.place),
            array_agg(f.queue ORDER BY e.place),
            array_agg(redrive.shortened(f.kind, 255) ORDER BY e.place),
            array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place),
            array_agg(CASE WHEN length(f.source) > 100 OR length(f."position") > 500 OR length(f.kind) > 255
-               THEN redrive.headers_with_long(f.headers, f.source, f."position", f.kind)
+                   OR e.place = ANY (large)
+               THEN redrive.headers_with_long(f.headers, f.source, f."position", f.kind,
+                   CASE WHEN e.place = ANY (large) THEN octet_length(whole_raws[e.place]) END)
                ELSE f.headers END ORDER BY e.place),
            array_agg(redrive.clip(coalesce(f.error_class, 'captured'), 1024) ORDER BY e.place),
            array_agg(redrive.clip(coalesce(f.error_message, ''), 8192) ORDER BY e.place),
@@ -136,8 +143,8 @@ BEGIN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    PERFORM redrive.check_capture(f.queue, f.kind, f.group_key, f.headers, f.raw)
-    FROM unnest(queues, kinds, group_keys, headers, raws) AS f (queue, kind, group_key, headers, raw);
+    PERFORM redrive.check_capture(f.queue, f.kind, f.group_key, f.headers)
+    FROM unnest(queues, kinds, group_keys, headers) AS f (queue, kind, group_key, headers);
     LOOP
         BEGIN
             WITH given AS MATERIALIZED (
@@ -161,7 +168,8 @@ BEGIN
                 INSERT INTO redrive.dead_letters AS l
                     (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
                      error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
-                SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw, redrive.json_of(f.raw),
+                SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+                       CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
                        f.content_type, f.headers, f.error_class, f.error_message, f.error_detail, f.group_key,
                        f.failure_key, clock_timestamp(), f.times
                 FROM firsts f
@@ -203,10 +211,13 @@ BEGIN
         -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
         INSERT INTO redrive.dead_letters AS l
             (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
-        SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw, redrive.json_of(f.raw),
+             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
+        SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+               CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
                f.content_type, f.headers, f.error_class, f.error_message, f.error_detail, f.group_key,
-               f.failure_key, clock_timestamp(), f.times
+               f.failure_key, clock_timestamp(), f.times,
+               -- A redaction must not look into the earlier bytes.
+               (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.id)
         FROM (
             SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
             FROM unnest(sources, positions, queues, kinds, raws, content_types, headers,
@@ -229,7 +240,11 @@ BEGIN
             generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
             version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
             died_at = excluded.died_at, changed_at = excluded.changed_at, retry_after = excluded.retry_after;
+        PERFORM redrive.drop_redacted_pieces(closed_ids);
     END IF;
+    PERFORM redrive.keep_pieces(found_ids[g.place], whole_raws[g.place])
+    FROM unnest(large) AS g (place)
+    WHERE found_ids[g.place] = ANY (new_ids || closed_ids) AND array_position(found_ids, found_ids[g.place]) = g.place;
     RETURN QUERY
     SELECT f.place, f.id, f.is_first AND f.id = ANY (new_ids), f.is_first AND f.id = ANY (closed_ids),
            NOT (f.is_first AND f.id = ANY (new_ids || closed_ids)) AND EXISTS (

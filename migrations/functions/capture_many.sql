@@ -57,7 +57,6 @@ DECLARE
         || coalesce(failure -> 'letter', '{}') || (failure - 'letter');
     letter redrive.dead_letters;
 BEGIN
-    PERFORM redrive.check_bytes(bytes);
     -- So that neither a sum of two nor the deaths to come exceed a column.
     PERFORM redrive.refuse((
         SELECT format('`%s` of an exported letter is %s; it must be a whole number from %s to %s',
@@ -83,6 +82,11 @@ BEGIN
         FROM jsonb_array_elements(letter.events) WITH ORDINALITY AS e (event, place));
     letter.source := redrive.shortened(letter.source, 100);
     letter."position" := redrive.shortened(letter."position", 500);
+    IF octet_length(bytes) > 16777216 THEN
+        letter.raw := substring(bytes FROM 1 FOR 65536);
+        letter.headers := redrive.headers_with_long(letter.headers, NULL, NULL, NULL, octet_length(bytes));
+        RETURN letter;
+    END IF;
     letter.payload := redrive.json_of(bytes);
     IF letter.payload IS NULL OR (failure -> 'letter' ->> 'has_raw')::boolean THEN
         letter.raw := bytes;
@@ -144,6 +148,9 @@ BEGIN
     SELECT coalesce(array_agg(f.place), '{}'), coalesce(array_agg(a.id), '{}') INTO places, ids
     FROM added a
     JOIN firsts f ON (f.letter).id = a.id;
+    PERFORM redrive.keep_pieces(p.id, raws[p.place])
+    FROM unnest(places, ids) AS p (place, id)
+    WHERE octet_length(raws[p.place]) > 16777216;
     RETURN QUERY
     SELECT p.place, p.id, true, false, false FROM unnest(places, ids) AS p (place, id)
     UNION ALL

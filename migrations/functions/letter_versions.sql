@@ -1,5 +1,19 @@
 -- Purpose: Editing letters, with every version kept.
 
+-- Deletes the pieces of deleted versions. It runs with the privileges of the owner, because a worker may not.
+CREATE OR REPLACE FUNCTION redrive.delete_version_pieces() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
+        DELETE FROM redrive.captured_pieces p
+        USING removed r
+        WHERE p.letter_id = r.letter_id AND p.version = r.version;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 -- Returns the number of the version that keeps the content of a letter with so many edits: this number, unless an archived
 -- letter with the same id has it. That happens while the sequence of ids lags behind, for example after a logical restore.
 CREATE OR REPLACE FUNCTION redrive.next_version(letter_id bigint, edits integer) RETURNS integer
@@ -162,6 +176,11 @@ BEGIN
         k.ids, k.payloads, k.raws, k.edits, restore_letters.person, restore_letters.reason,
         restore_letters.filter, 'restore', restore_letters.audit) e
     WHERE k.ids IS NOT NULL;
+    INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
+    SELECT p.letter_id, u.version, p.place, p.bytes
+    FROM unnest(restored, versions) AS u (id, version)
+    JOIN redrive.captured_pieces p
+        ON p.letter_id = u.id AND p.version = coalesce(restore_letters.to_version, u.version - 2);
     -- A restored payload is as redacted as it was.
     UPDATE redrive.dead_letters l
     SET redacted = v.redacted

@@ -144,6 +144,14 @@ BEGIN
 END
 $$;
 
+-- Returns whether the bytes of a captured letter are in pieces, because they exceed 16 MiB.
+-- Index: the primary key of captured_pieces.
+CREATE OR REPLACE FUNCTION redrive.has_pieces(letter_id bigint, version integer) RETURNS boolean
+    LANGUAGE sql STABLE
+AS $$
+    SELECT EXISTS (SELECT FROM redrive.captured_pieces p WHERE p.letter_id = $1 AND p.version = $2)
+$$;
+
 -- Returns why a redrive leaves out a letter, apart from its unique key, its group and its locks; NULL: it takes it. Without
 -- settings and subqueries the planner inlines it, so that no letter is copied.
 CREATE OR REPLACE FUNCTION redrive.refusal(l redrive.dead_letters, forced boolean, as_of timestamptz) RETURNS text
@@ -152,7 +160,8 @@ BEGIN ATOMIC
     SELECT CASE
         WHEN l.state = 'quarantined' AND forced IS NOT TRUE THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
-        WHEN l.payload IS NULL THEN 'no_json'
+        WHEN l.payload IS NULL THEN
+            CASE WHEN octet_length(l.raw) = 65536 AND redrive.has_pieces(l.id, l.edits) THEN 'too_large' ELSE 'no_json' END
         WHEN l.redacted IS NOT NULL AND forced IS NOT TRUE THEN 'redacted'
         WHEN l.died_at > as_of THEN 'died_again'
         WHEN l.claimed_until > statement_timestamp() THEN 'claimed'
@@ -302,9 +311,9 @@ END
 $$;
 
 -- Explains why letters were not sent back: `gone`, `not_open` (redriving, recovered or discarded),
--- `quarantined` (needs force), `no_json` (captured bytes that are not JSON), `redacted` (its payload was redacted and needs
--- force), `died_again` (it died after `as_of`), `conflict`, `claimed` (by a consumer of `dlq_events`), or `locked` (another
--- session held it; a retry may succeed).
+-- `quarantined` (needs force), `too_large` (captured bytes that exceed 16 MiB), `no_json` (captured bytes that are not
+-- JSON), `redacted` (its payload was redacted and needs force), `died_again` (it died after `as_of`), `conflict`,
+-- `claimed` (by a consumer of `dlq_events`), or `locked` (another session held it; a retry may succeed).
 -- Index: the primary keys of dead_letters and unique_keys.
 CREATE OR REPLACE FUNCTION redrive.refused_letters(
     ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL, as_of timestamptz DEFAULT NULL

@@ -9,5 +9,8 @@ CREATE OR REPLACE TRIGGER check_redaction BEFORE INSERT OR UPDATE ON redrive.red
 CREATE OR REPLACE TRIGGER save_regressions AFTER DELETE ON redrive.groups
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION redrive.save_regressions();
 
+CREATE OR REPLACE TRIGGER delete_version_pieces AFTER DELETE ON redrive.letter_versions
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_version_pieces();
+
 CREATE OR REPLACE TRIGGER delete_contents AFTER DELETE ON redrive.archived_letters
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_contents();

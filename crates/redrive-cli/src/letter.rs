@@ -88,13 +88,13 @@ fn print_content(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     }
     if let Some(raw) = &letter.raw {
         let content_type = letter.content_type.as_deref().map(one_line);
+        let size = letter.raw_size.unwrap_or(raw.len() as u64);
         let heading = format!(
-            "Captured, {} bytes of {}:",
-            raw.len(),
+            "Captured, {size} bytes of {}:",
             content_type.as_deref().unwrap_or("unknown type")
         );
         writeln!(out, "\n{}", style.heading(&heading))?;
-        writeln!(out, "{}", escaped(raw))?;
+        writeln!(out, "{}", escaped(raw, size))?;
     }
     Ok(())
 }
@@ -197,8 +197,9 @@ pub(crate) fn print_indented(out: &mut dyn Write, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Captured bytes as text. Line breaks stay; everything except printable ASCII is escaped.
-fn escaped(raw: &[u8]) -> String {
+/// Captured bytes as text. Line breaks stay; everything except printable ASCII is escaped. Of `size` bytes,
+/// `raw` has all or the start.
+fn escaped(raw: &[u8], size: u64) -> String {
     let mut text = "  ".to_owned();
     for byte in &raw[..raw.len().min(MAX_RAW_BYTES)] {
         match byte {
@@ -208,9 +209,13 @@ fn escaped(raw: &[u8]) -> String {
             other => text.extend(other.escape_ascii().map(char::from)),
         }
     }
-    match raw.len().saturating_sub(MAX_RAW_BYTES) {
+    let all = match size > raw.len() as u64 {
+        true => format!("`{Me} dlq show --raw`"),
+        false => "--json".to_owned(),
+    };
+    match size.saturating_sub(MAX_RAW_BYTES as u64) {
         0 => text,
-        more => format!("{text}\n  [... {more} more bytes; --json prints all ...]"),
+        more => format!("{text}\n  [... {more} more bytes; {all} prints all ...]"),
     }
 }
 
@@ -220,7 +225,16 @@ mod tests {
 
     #[test]
     fn captured_bytes_are_escaped_and_cut() {
-        assert_eq!(escaped(b"{\"a\":\x1b\xff}\nx"), "  {\"a\":\\x1b\\xff}\n  x");
-        assert!(escaped(&[0; 10_000]).ends_with("[... 5904 more bytes; --json prints all ...]"));
+        assert_eq!(
+            escaped(b"{\"a\":\x1b\xff}\nx", 10),
+            "  {\"a\":\\x1b\\xff}\n  x"
+        );
+        assert!(
+            escaped(&[0; 10_000], 10_000).ends_with("[... 5904 more bytes; --json prints all ...]")
+        );
+        assert!(
+            escaped(&[0; 5000], 10_000)
+                .ends_with("5904 more bytes; `redrive dlq show --raw` prints all ...]")
+        );
     }
 }

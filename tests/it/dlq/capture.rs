@@ -2,6 +2,7 @@
 
 mod bulk;
 mod delivered;
+mod large;
 mod reopened;
 mod single;
 mod sql;

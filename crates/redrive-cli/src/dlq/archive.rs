@@ -140,7 +140,8 @@ impl ExportArchive {
         }
         while let Some(last) = page.last() {
             for archived in &page {
-                json_line(cx.out, &CaptureLine::of(&archived.letter))?;
+                let all = |id| db.dlq().archived_bytes(id);
+                json_line(cx.out, &CaptureLine::of(&archived.letter, all)?)?;
             }
             let next = filter.clone().limit(PAGE).after(last.letter.id);
             page = db.dlq().archived(&next)?;

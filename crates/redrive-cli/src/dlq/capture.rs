@@ -12,15 +12,16 @@ use crate::prelude::*;
 use crate::stop::StopSignal;
 use crate::terminal::Progress;
 
-/// The longest line: the largest capture as text of which each byte is escaped, and the other members.
-const MAX_LINE_BYTES: usize = MAX_CAPTURE_BYTES * 6 + 1024 * 1024;
+/// The longest line: the largest capture in base64, and the other members.
+const MAX_LINE_BYTES: usize = MAX_CAPTURE_BYTES / 3 * 4 + 1024 * 1024;
 /// The most lines, and about the most bytes, captured in one statement.
 const MAX_CHUNK: (usize, u64) = (1000, 4 * 1024 * 1024);
 
 /// Record failures of other systems as dead letters
 ///
-/// The bytes are stored unchanged, at most 16 MiB. A letter whose bytes are JSON can be redriven into
-/// its queue.
+/// The bytes are stored unchanged. A letter whose bytes are JSON can be redriven into its queue. Of
+/// bytes that exceed 16 MiB, the letter shows the first 64 KiB: `dlq show --raw` prints all, and
+/// `dlq deliver` sends all.
 /// Each position of a source is recorded once, so an interrupted capture can be repeated. If the
 /// letter of a position was recovered or discarded, it opens again with the new failure.
 #[derive(Args, Debug)]

@@ -39,7 +39,8 @@ impl ExportLetters {
         let mut skipped = 0;
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {
-                return json_line(cx.out, &CaptureLine::of(letter));
+                let line = CaptureLine::of(letter, |id| db.dlq().captured_bytes(id))?;
+                return json_line(cx.out, &line);
             }
             let why = match &letter.payload {
                 None => "the captured bytes are not JSON",

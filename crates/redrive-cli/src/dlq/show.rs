@@ -33,11 +33,8 @@ impl ShowLetter {
         }
         let db = cx.database()?;
         if self.raw {
-            let archived = || db.dlq().archived_letter(self.id);
             let bytes = match db.dlq().captured_bytes(self.id)? {
-                None if db.dlq().get(self.id)?.is_none() => {
-                    archived()?.and_then(|of| of.letter.raw)
-                }
+                None if db.dlq().get(self.id)?.is_none() => db.dlq().archived_bytes(self.id)?,
                 bytes => bytes,
             };
             let Some(bytes) = bytes else {

@@ -22,6 +22,8 @@ macro_rules! letter_object {
         payload,
         // The captured bytes in hexadecimal.
         raw_hex = $letter.raw.as_deref().map(hexadecimal),
+        // The number of captured bytes, if `raw_hex` has only their start.
+        raw_size,
         $($name = $value,)*
     ) };
 }

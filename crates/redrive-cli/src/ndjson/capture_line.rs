@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use redrive::JobId;
 use redrive::dlq::{ForeignFailure, Letter, LetterPast};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -57,8 +58,16 @@ pub(crate) struct CaptureLine {
 }
 
 impl CaptureLine {
-    /// A letter as a line from which it can be captured.
-    pub(crate) fn of(letter: &Letter) -> CaptureLine {
+    /// A letter as a line from which it can be captured. `all` reads the captured bytes of a letter that has only their
+    /// start.
+    pub(crate) fn of(
+        letter: &Letter,
+        all: impl FnOnce(JobId) -> redrive::Result<Option<Vec<u8>>>,
+    ) -> redrive::Result<CaptureLine> {
+        let all = match letter.raw_size {
+            Some(_) => all(letter.id)?,
+            None => None,
+        };
         let mut line = CaptureLine {
             source: letter
                 .source
@@ -83,7 +92,7 @@ impl CaptureLine {
             letter: Some(LetterPast::of(letter)),
             ..CaptureLine::default()
         };
-        match (&letter.raw, &letter.payload) {
+        match (all.as_ref().or(letter.raw.as_ref()), &letter.payload) {
             (Some(raw), _) => match std::str::from_utf8(raw) {
                 Ok(text) => line.raw = Some(text.to_owned()),
                 Err(_) => line.raw_base64 = Some(STANDARD.encode(raw)),
@@ -94,7 +103,7 @@ impl CaptureLine {
             }
             (None, payload) => line.payload.clone_from(payload),
         }
-        line
+        Ok(line)
     }
 
     /// Parses a line.

@@ -132,6 +132,7 @@ files {
     START_SCHEDULE = "schedule" / "start_schedule";
     FAIL_SCHEDULE = "schedule" / "fail_schedule";
     CAPTURED_BYTES = "dlq" / "captured_bytes";
+    ARCHIVED_BYTES = "dlq" / "archived_bytes";
     LETTERS = "dlq" / "letters";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
     RUNS = "dlq" / "runs";

@@ -15,8 +15,13 @@ use crate::dlq::prelude::*;
 use crate::job::headers;
 use crate::job::new_job::{MAX_GROUP_BYTES, check_key};
 
-/// The largest capture, in bytes, with its source, position and kind: 16 MiB.
-pub const MAX_CAPTURE_BYTES: usize = 16 * 1024 * 1024;
+/// The largest capture, in bytes, with its source, position and kind: 1,023 MiB.
+///
+/// PostgreSQL accepts messages of up to 1 GiB; the rest is for headers and texts.
+pub const MAX_CAPTURE_BYTES: usize = 1023 * 1024 * 1024;
+
+/// The most captured bytes that the letter holds itself. Of more, it holds the start, and pieces hold all.
+pub(crate) const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The characters that the schema keeps of a kind that is longer than a name; a hash follows.
 const KEPT_CHARS: usize = 222;
@@ -118,6 +123,9 @@ impl ForeignFailure {
     /// A source of more than 100 characters, a kind of more than 255 and a position of more than 500 are
     /// shortened: the start, `~` and a hash of the whole. The header `redrive-source`, `redrive-kind` or `redrive-position`
     /// of the letter has the original.
+    ///
+    /// Of bytes that exceed 16 MiB, the letter has the first 64 KiB; the header `redrive-body-bytes` has
+    /// their number, and [`Dlq::captured_bytes`] returns all. They are not parsed as JSON.
     ///
     /// The position makes the capture idempotent: while the letter waits or its job runs, capturing
     /// it again adds no letter. A letter that was recovered or discarded opens again.
@@ -267,7 +275,8 @@ impl Dlq<'_> {
     /// call is safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
         foreign.check()?;
-        let deadline = match foreign.is_exported() {
+        let is_large = foreign.is_exported() || foreign.raw.len() > MAX_WHOLE_BYTES;
+        let deadline = match is_large {
             true => self.db.bulk_timeout(),
             false => self.db.call_timeout(),
         };

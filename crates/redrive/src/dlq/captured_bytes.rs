@@ -1,5 +1,7 @@
 //! Reads the unchanged bytes of captured failures.
 
+use postgres::Row;
+
 use crate::dlq::prelude::*;
 
 impl Dlq<'_> {
@@ -13,9 +15,33 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn captured_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
-        let doing = format!("read the captured bytes of letter {id}");
-        let ask = self.db.ask_bulk();
-        let found: Option<Option<Vec<u8>>> = ask.first(&doing, &sql::CAPTURED_BYTES, &[&id])?;
-        Ok(found.flatten())
+        self.db.call_bulk("read captured bytes", move |session| {
+            captured_bytes(session, id)
+        })
     }
+
+    /// Returns the unchanged captured bytes of a letter in the archive; `None`: there are none.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub fn archived_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
+        let doing = format!("read the captured bytes of the archived letter {id}");
+        let ask = self.db.ask_bulk();
+        Ok(joined(&ask.rows(&doing, &sql::ARCHIVED_BYTES, &[&id])?))
+    }
+}
+
+/// Returns the captured bytes of a letter.
+pub(crate) fn captured_bytes(session: &mut Session, id: JobId) -> Result<Option<Vec<u8>>> {
+    let doing = format!("read the captured bytes of letter {id}");
+    let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
+    Ok(joined(&rows))
+}
+
+/// Joins the pieces that a statement returns. The first is `None` if there are no bytes.
+fn joined(rows: &[Row]) -> Option<Vec<u8>> {
+    let pieces: Option<Vec<&[u8]>> = rows.iter().map(|row| row.get("bytes")).collect();
+    pieces
+        .filter(|pieces| !pieces.is_empty())
+        .map(|pieces| pieces.concat())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::db::caller::DbCaller;
 use crate::db::database::SoFar;
 use crate::db::session::Parameter;
+use crate::dlq::captured_bytes::captured_bytes;
 use crate::dlq::letter::{self, Letter};
 use crate::dlq::prelude::*;
 use crate::job::failure::Failure;
@@ -32,7 +33,7 @@ const SAID_BYTES: usize = 1000;
 /// # is_a_sink(to_the_log);
 /// ```
 pub trait Sink {
-    /// Delivers one letter: its payload, or its captured bytes.
+    /// Delivers one letter: its payload, or its captured bytes, of which the letter has all here.
     ///
     /// Delivery is at least once: after a crash the same letter may arrive again, with the
     /// same id.
@@ -222,13 +223,14 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
     /// Begins a transaction and locks the letter, if it still matches.
     fn take(&mut self, id: JobId) -> Result<Option<Letter>> {
         let filter = self.letters.these(&[id]).parameter()?;
+        let forced = self.forced;
         let doing = format!("take letter {id}");
         self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 // The sink may be idle in the transaction for longer than the
                 // session allows.
                 session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
-                match locked(session, &doing, &filter) {
+                match locked(session, &doing, &filter, id, forced) {
                     Ok(Some(letter)) => Ok(Some(letter)),
                     none => session.end(&doing, none),
                 }
@@ -250,11 +252,26 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
     }
 }
 
-/// Locks a letter and reads it.
-fn locked(session: &mut Session, doing: &str, filter: &Json) -> Result<Option<Letter>> {
-    let taken = session.query(doing, &sql::TAKE_LETTER, &[filter])?;
-    match taken.is_empty() {
-        true => Ok(None),
-        false => letter::read(session, filter),
+/// Locks a letter and reads it, with all of its captured bytes if it will be sent.
+fn locked(
+    session: &mut Session,
+    doing: &str,
+    filter: &Json,
+    id: JobId,
+    forced: bool,
+) -> Result<Option<Letter>> {
+    if session
+        .query(doing, &sql::TAKE_LETTER, &[filter])?
+        .is_empty()
+    {
+        return Ok(None);
     }
+    let mut letter = letter::read(session, filter)?;
+    if let Some(letter) = &mut letter
+        && (forced || letter.redacted.is_empty())
+        && letter.raw_size.take().is_some()
+    {
+        letter.raw = captured_bytes(session, id)?;
+    }
+    Ok(letter)
 }

@@ -56,7 +56,7 @@ impl Edited {
 pub struct EditPreview {
     /// The letter or the job.
     pub id: JobId,
-    /// The current payload; `None` for captured bytes that are not JSON.
+    /// The current payload; `None` for captured bytes that are not JSON or exceed 16 MiB.
     pub before: Option<Box<RawValue>>,
     /// The payload after the edit.
     pub after: EditDiff,

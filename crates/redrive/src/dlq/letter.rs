@@ -40,10 +40,13 @@ row! {
         pub detail_is_shared: bool,
         /// The failure group.
         pub group: GroupId,
-        /// The payload as it came; `None` for captured bytes that are not JSON.
+        /// The payload as it came; `None` for captured bytes that are not JSON or exceed 16 MiB.
         pub payload: Option<Box<RawValue>>,
-        /// The bytes of a captured failure.
+        /// The bytes of a captured failure; the first 64 KiB if there are more than 16 MiB.
         pub raw: Option<Vec<u8>>,
+        /// The number of captured bytes if there are more than 16 MiB; `None`: [`raw`](Letter::raw) has all.
+        /// [`Dlq::captured_bytes`] returns them.
+        pub raw_size: Option<u64>,
         /// The content type of the bytes.
         pub content_type: Option<String>,
         /// The headers of the job or the captured failure: a JSON object.

@@ -11,7 +11,8 @@ row! {
     /// captured bytes that contain it; the part `*` stands for every element of an array and every
     /// member of an object. A pattern, a PostgreSQL regular expression without back references, removes text
     /// from the error message, detail and history, from captured headers, and from captured bytes
-    /// that are not JSON.
+    /// that are not JSON. Captured bytes of over 16 MiB are not parsed: a rule with a path drops all of them,
+    /// and so does a pattern that matches.
     ///
     /// A redaction applies to later deaths, and by [`Redactions::apply`] to existing letters. A letter whose payload or bytes were redacted stays in
     /// the dead letter queue until an edit replaces the values or a redrive is

@@ -46,6 +46,8 @@ words! {
         NotOpen = "not_open": "the letter is not open",
         /// The letter is quarantined. Only [`force`](RedriveOptions::force) moves it.
         Quarantined = "quarantined": "the letter is quarantined; only force redrives it",
+        /// The letter was captured and its bytes exceed 16 MiB. They are not parsed.
+        TooLarge = "too_large": "the captured bytes exceed 16 MiB",
         /// The letter was captured and its bytes are not JSON.
         NoJson = "no_json": "the captured bytes are not JSON",
         /// The letter's payload was redacted. Only [`force`](RedriveOptions::force) moves it.

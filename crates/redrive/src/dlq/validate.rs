@@ -104,6 +104,10 @@ impl Validators {
         if checks.peek().is_none() {
             return ValidationResult::Unchecked;
         }
+        // A check would see only the start, and a redrive leaves the letter out.
+        if letter.raw_size.is_some() {
+            return ValidationResult::Failed("its captured bytes exceed 16 MiB".to_owned());
+        }
         let outcome = run_handler(|| {
             checks
                 .try_for_each(|check| check(letter))

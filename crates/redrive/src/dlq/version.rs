@@ -18,7 +18,7 @@ row! {
         pub version: u32,
         /// The payload.
         pub payload: Option<Box<RawValue>>,
-        /// The captured bytes.
+        /// The captured bytes; the first 64 KiB if there were more than 16 MiB.
         pub raw: Option<Vec<u8>>,
         /// When the edit replaced it.
         pub edited_at: SystemTime,

@@ -146,6 +146,7 @@ pub(super) const VERBS: &[Verb] = &[
         on.db.dlq().capture(&ForeignFailure::new("a", "exported", "orders", "order", "{}").past(past))?;
         Ok(())
     }),
+    verb("read archived bytes", VIEWERS, |on| { on.db.dlq().archived_bytes(JobId::new(1))?; Ok(()) }),
     verb("read captured bytes", READERS, |on| { on.db.dlq().captured_bytes(JobId::new(1))?; Ok(()) }),
 
     // Settings.

@@ -97,6 +97,12 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {
                 Some("--force --reason TEXT includes them".to_owned()),
             ),
             (_, Some(state)) => (format!("{state}; only open letters are redriven"), None),
+            (Skip::TooLarge, None) => (
+                "the captured bytes exceed 16 MiB".to_owned(),
+                Some(format!(
+                    "`{Me} dlq deliver` sends them, `{Me} dlq edit` replaces them"
+                )),
+            ),
             (Skip::NoJson, None) => (
                 "the captured bytes are not JSON".to_owned(),
                 Some(format!("`{Me} dlq edit` replaces them")),

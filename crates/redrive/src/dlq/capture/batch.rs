@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::dlq::capture::{CaptureOutcome, ForeignFailure};
+use crate::dlq::capture::{CaptureOutcome, ForeignFailure, MAX_WHOLE_BYTES};
 use crate::dlq::prelude::*;
 
 /// How many captures one statement writes.
@@ -68,7 +68,8 @@ impl Dlq<'_> {
 fn batch_size(failures: &[&ForeignFailure]) -> usize {
     let mut bytes = 0;
     let batch = failures.iter().take(BATCH).take_while(|failure| {
-        let fits = bytes <= BATCH_BYTES;
+        // A message has a limit, so a large failure goes alone.
+        let fits = bytes <= BATCH_BYTES && failure.size() <= MAX_WHOLE_BYTES;
         bytes += failure.size();
         fits
     });
@@ -84,7 +85,7 @@ mod tests {
         let failure = |position: usize, raw: usize| {
             ForeignFailure::new("s", "p".repeat(position), "q", "k", vec![b'0'; raw])
         };
-        let (small, large) = (1, BATCH_BYTES + 1);
+        let (small, large) = (1, MAX_WHOLE_BYTES);
         for (position, raw, size) in [(small, small, 3), (small, large, 1), (large, small, 1)] {
             let failures = [failure(position, raw), failure(1, 1), failure(1, 1)];
             let failures: Vec<&ForeignFailure> = failures.iter().collect();
