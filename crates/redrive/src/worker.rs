@@ -36,7 +36,6 @@ mod conclusion;
 mod settler;
 pub(crate) mod slot;
 mod gatherer;
-mod overruns;
 mod watchdog;
 mod source;
 mod claimer;
@@ -105,7 +104,7 @@ const MAX_DRAIN_PAUSE: Duration = Duration::from_millis(250);
 pub struct Worker {
     queues: Arc<[SlotContext]>,
     shared: Shared,
-    /// Receives a message when a slot ends.
+    /// Receives a message when a slot ends or is overdue.
     left: Receiver<()>,
     over: Arc<Latch>,
     /// Closed after the last claim.

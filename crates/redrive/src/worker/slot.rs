@@ -58,7 +58,7 @@ pub(crate) struct SlotPool {
     pub(crate) first: usize,
     /// Chunks of claimed jobs, until a stop, and before them those that waited behind a slow job.
     pub(crate) jobs: Taker<QueuedChunk>,
-    /// Receives a message from each slot that ends.
+    /// Receives a message from each slot that ends or is overdue.
     pub(crate) left: Sender<()>,
 }
 

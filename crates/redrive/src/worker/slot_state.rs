@@ -8,6 +8,7 @@ use crate::job::job::{JobMeta, Signal};
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::settlement::Settlement;
+use crate::sync::atomic::Ordering;
 use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
 use crate::worker::handlers::HandlerOptions;
@@ -99,6 +100,14 @@ impl SlotState {
     /// When the running job or batch started. `None`: the slot is free.
     pub(crate) fn running_since(&self) -> Option<Instant> {
         lock(&self.running).first().map(|running| running.started)
+    }
+
+    /// Whether another slot has taken its place, because its handler is overdue.
+    pub(crate) fn is_replaced(&self) -> bool {
+        let running = lock(&self.running);
+        running
+            .iter()
+            .any(|running| running.signal.replaced.load(Ordering::Relaxed))
     }
 
     /// Takes the jobs of the chunk, to run them elsewhere. Returns their queue, those that follow the running or last job,

@@ -25,7 +25,6 @@ use crate::worker::lease_trust::LeaseTrust;
 use crate::worker::observer::Observer;
 use crate::worker::outage_log::OutageLog;
 use crate::worker::passed_groups::PassedGroups;
-use crate::worker::slot_state::SlotState;
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::stats::Counters;
 use held::HeldLease;
@@ -385,13 +384,8 @@ impl State {
 
     /// Whether a slot is busy. A replaced slot does not count, because it may never end.
     pub(crate) fn has_busy_slots(&self) -> bool {
-        let replaced = |slot_state: &SlotState| {
-            lock(&slot_state.running)
-                .iter()
-                .any(|running| running.signal.replaced.load(Ordering::Relaxed))
-        };
         let slots = self.slots.all();
-        slots.iter().any(|slot_state| !replaced(slot_state))
+        slots.iter().any(|slot_state| !slot_state.is_replaced())
     }
 
     /// Logs a database error that is retried after `retry_in`. If a pooler is not configured, the

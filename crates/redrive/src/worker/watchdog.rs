@@ -14,7 +14,6 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, select};
 use crate::worker::conclusion::{EndedAttempt, share};
 use crate::worker::latch::{LatchReceiver, lock};
-use crate::worker::overruns::Overruns;
 use crate::worker::queues::Queues;
 use crate::worker::settler::Message;
 use crate::worker::slot::{self, SlotContext, SlotPool};
@@ -30,6 +29,12 @@ const REST: Duration = Duration::from_secs(10);
 /// The checks without a job before it rests, so that it is seldom woken while jobs arrive one by one.
 const CHECKS_BEFORE_REST: u32 = 10;
 
+/// The checks in a row with more overdue handlers than slots after which they count as stuck.
+///
+/// It counts checks, not time: when a machine stalls, all handlers exceed their deadlines at once,
+/// and need the processor before they can see that they were asked to stop.
+const CHECKS_BEFORE_STUCK: u32 = 10;
+
 /// Watches the slots of all queues until the worker ends.
 pub(crate) fn work(
     queues: &Queues,
@@ -38,8 +43,8 @@ pub(crate) fn work(
     busy: &Receiver<()>,
 ) {
     let watched = pools.into_iter().map(|pool| Watched {
-        overruns: Overruns::new(pool.slots.count),
         pool,
+        crowded_checks: 0,
     });
     let mut watched: Vec<Watched> = watched.collect();
     let mut trusted = true;
@@ -82,13 +87,13 @@ pub(crate) fn work(
 /// The slots of a queue, or of several that share them.
 struct Watched {
     pool: SlotPool,
-    overruns: Overruns,
+    /// Checks in a row with more overdue handlers than slots.
+    crowded_checks: u32,
 }
 
 impl Watched {
     fn check(&mut self, now: Instant) {
         let pool = &self.pool;
-        let mut replaced = 0;
         for slot in running(pool) {
             let (first, ran) = (
                 &slot.first,
@@ -122,20 +127,39 @@ impl Watched {
             // The thread cannot be stopped. Its jobs are judged without it, unless they just ended, and a
             // new thread takes over the slot.
             slot.conclude(context, now);
-            replaced += 1;
+            // A full channel means that the stop will look anyway.
+            _ = pool.left.try_send(());
         }
-        let overdue = overdue(pool);
-        match self.overruns.check(replaced, overdue) {
-            Some(slots) => (0..slots).for_each(|_| start_slot(pool)),
-            // The stop waits for no overdue handler.
-            None if pool.state().stopping.is_set() => {}
-            None => pool.state().fail(format!(
-                "{overdue} handlers exceeded their deadlines and do not end (slots: {})",
-                pool.slots.count
+        self.replace_overdue();
+        give_back(&self.pool, now);
+    }
+
+    /// Starts slots in place of those whose handlers are overdue. Fails the worker if too many of them do not end.
+    fn replace_overdue(&mut self) {
+        let (pool, threads) = (&self.pool, self.pool.slots.all());
+        let (slots, is_overdue) = (pool.slots.count, |it: &&Arc<SlotState>| it.is_replaced());
+        let overdue = threads.iter().filter(is_overdue).count();
+        self.crowded_checks = match overdue > slots {
+            true => self.crowded_checks + 1,
+            false => 0,
+        };
+        // No job starts after a stop, and it waits for no overdue handler.
+        if pool.state().stopping.is_set() {
+            return;
+        }
+        match self.crowded_checks < CHECKS_BEFORE_STUCK {
+            true => (0..missing(slots, threads.len(), overdue)).for_each(|_| start_slot(pool)),
+            false => pool.state().fail(format!(
+                "{overdue} handlers exceeded their deadlines and do not end (slots: {slots})"
             )),
         }
-        give_back(pool, now);
     }
+}
+
+/// Returns how many threads a worker with so many slots lacks, of whose threads so many are overdue. Each of those is
+/// replaced, but there are never more threads than twice the slots. Pure.
+fn missing(slots: usize, threads: usize, overdue: usize) -> usize {
+    (slots + overdue.min(slots)).saturating_sub(threads)
 }
 
 /// Starts a slot that replaces another one.
@@ -243,10 +267,27 @@ impl RunningSlot {
     }
 }
 
-/// Returns how many handlers still run in replaced slots.
-fn overdue(pool: &SlotPool) -> usize {
-    running(pool)
-        .iter()
-        .filter(|slot| slot.first.signal.replaced.load(Ordering::Relaxed))
-        .count()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overdue_slots_are_replaced_up_to_twice_their_number() {
+        for (threads, overdue, expected) in [
+            (3, 0, 0),
+            (3, 1, 1),
+            (4, 1, 0),
+            (3, 3, 3),
+            // Three are overdue and three run; a fourth waits until one ends.
+            (6, 4, 0),
+            (5, 3, 1),
+            (6, 6, 0),
+            (5, 5, 1),
+            // One has ended that still counts as a thread.
+            (4, 0, 0),
+        ] {
+            let started = missing(3, threads, overdue);
+            assert_eq!(started, expected, "{threads} threads, {overdue} overdue");
+        }
+    }
 }
