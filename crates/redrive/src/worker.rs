@@ -26,6 +26,7 @@ mod lease_trust;
 mod stats;
 mod passed_groups;
 mod outage_log;
+mod shared;
 mod state;
 mod queues;
 mod threads;
@@ -64,9 +65,10 @@ pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
 use settler::{CutOff, Finish, Message, SettlerGone, StoppedQueue};
+use shared::Shared;
 use slot::SlotContext;
 use slot_state::{RunningJob, SlotState};
-use state::{Shared, State};
+use state::State;
 pub use stats::WorkerStats;
 pub use workers::{Workers, WorkersBuilder};
 
@@ -103,7 +105,7 @@ const MAX_DRAIN_PAUSE: Duration = Duration::from_millis(250);
 /// jobs it still holds are retried elsewhere when their lease expires.
 pub struct Worker {
     queues: Arc<[SlotContext]>,
-    shared: Shared,
+    shared: Arc<Shared>,
     /// Receives a message when a slot ends or is overdue.
     left: Receiver<()>,
     over: Arc<Latch>,
@@ -150,13 +152,7 @@ impl Worker {
     /// and still run a second later, or if one of its threads panics. Restart the program then, because
     /// threads cannot be killed.
     pub fn failure(&self) -> Option<&str> {
-        self.failed().map(|(_, why)| why)
-    }
-
-    /// Returns the queue that failed, and why.
-    fn failed(&self) -> Option<(&State, &str)> {
-        self.states()
-            .find_map(|state| Some((&**state, state.failure()?)))
+        self.shared.failure.get().map(|(_, why)| &**why)
     }
 
     /// Waits up to `timeout` until its queues are empty. Returns whether they are.
@@ -257,16 +253,14 @@ impl Worker {
             self.join(until.max(from_now(END_TIME)));
         }
         let still_running = finished?.into_iter().collect::<Result<Vec<_>>>()?.concat();
-        let unanswered = |state: &Arc<State>| state.claim_unanswered.load(Ordering::Relaxed);
-        if is_claiming || self.states().any(unanswered) {
+        if is_claiming || self.shared.claim_unanswered.load(Ordering::Relaxed) {
             return Err(Error::unavailable(
                 "could not release the jobs of a claim that the database has not answered",
             ));
         }
-        match self.failed() {
-            Some((state, why)) => Err(Error::unavailable(format!(
-                "the worker of queue `{}` had stopped: {why}",
-                state.queue()
+        match self.shared.failure.get() {
+            Some((queue, why)) => Err(Error::unavailable(format!(
+                "the worker of queue `{queue}` had stopped: {why}"
             ))),
             None => Ok(StopReport {
                 released: self.stats().released,
@@ -280,9 +274,9 @@ impl Worker {
     /// Asks the settler to write what is known, and to release the rest. Returns its answers for all queues.
     fn finish(&self, cut_off: Vec<CutOff>, until: Instant) -> Result<Vec<StoppedQueue>> {
         let (reply, stopped) = bounded(cut_off.len());
+        // Fails if it is set already, which only a stop does, once.
+        _ = self.shared.end_by.set(until);
         for (queue, mut cut_off) in self.queues.iter().zip(cut_off) {
-            // Fails if it is set already, which only a stop does, once.
-            _ = queue.state.end_by.set(until);
             for slot in queue.state.slots.all() {
                 cut_off
                     .settlements

@@ -30,7 +30,7 @@ use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, select};
+use crate::sync::channel::select;
 use crate::worker::chore::{Chore, ChoreHealth};
 use crate::worker::chore_tallies::ChoreTallies;
 use crate::worker::latch::LatchReceiver;
@@ -64,12 +64,7 @@ const MAX_RUNS: usize = 8;
 const WRITE_TALLIES_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs until the worker ends.
-pub(crate) fn work(
-    queues: &Queues,
-    db_caller: DbCaller,
-    over: &LatchReceiver,
-    schedules: &Receiver<()>,
-) {
+pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
     let mut chores = Chores::new(queues, db_caller);
     chores.warn_of_lapses();
     loop {
@@ -82,7 +77,7 @@ pub(crate) fn work(
                 }
                 return;
             }
-            recv(schedules) -> _ => chores.schedules_at = Some(Instant::now()),
+            recv(queues.first().shared.schedules.rung) -> _ => chores.schedules_at = Some(Instant::now()),
             default(pause) => {}
         }
     }
@@ -350,8 +345,12 @@ impl<'a> Chores<'a> {
                 let given: [sql::Parameter<'_>; 2] = [&SEGMENT_BYTES, &stragglers];
                 let row = session.query_one("turn the ring", &sql::TURN_RING, &given)?;
                 let (segment, bytes) = (row.get("segment"), row.get("bytes"));
-                state.ring.segment.store(segment, Ordering::Relaxed);
-                state.ring.ready_bytes.store(bytes, Ordering::Relaxed);
+                state.shared.ring.segment.store(segment, Ordering::Relaxed);
+                state
+                    .shared
+                    .ring
+                    .ready_bytes
+                    .store(bytes, Ordering::Relaxed);
                 match row.get("step") {
                     "nothing" => break,
                     step => log::debug!("{state}: ring: {step}"),

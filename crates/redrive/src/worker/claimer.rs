@@ -165,7 +165,7 @@ impl Claimer {
     }
 
     fn measure(&mut self, source: &Source) -> Result<()> {
-        let bytes = self.state.ring.ready_bytes.load(Ordering::Relaxed);
+        let bytes = self.state.shared.ring.ready_bytes.load(Ordering::Relaxed);
         let wants = source.search().wants_measure(Instant::now(), bytes);
         if let Some(ranks) = wants {
             let request = self.request_of(source, 0);
@@ -212,7 +212,7 @@ impl Claimer {
             return Ok(Vec::new());
         }
         let request = self.request_of(&self.source, 1);
-        let segment = self.state.ring.segment.load(Ordering::Relaxed);
+        let segment = self.state.shared.ring.segment.load(Ordering::Relaxed);
         let state = Arc::clone(&self.state);
         let claimed = state.requesting(1, || {
             self.call("claim a job", move |session| {

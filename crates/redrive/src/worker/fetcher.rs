@@ -26,13 +26,13 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::{TryRecvError, select};
 use crate::sync::thread::JoinHandle;
 use crate::worker::claimer::{Claimer, Dispatcher, add};
-use crate::worker::latch::LatchReceiver;
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::passed_groups::PassedGroups;
 use crate::worker::second_fetcher::{ClaimFrom, Help};
+use crate::worker::shared::Shared;
 use crate::worker::slot_state::SlotsGone;
 use crate::worker::source::Source;
-use crate::worker::state::{State, Woken};
+use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakeMode, WakePolicy};
 use limited::LimitedSearch;
 
@@ -52,24 +52,20 @@ const MAX_GATE_NAP: Duration = Duration::from_millis(250);
 const ROOM_NAP: Duration = Duration::from_millis(50);
 
 /// Claims until the worker stops. A second fetcher helps while batches are full.
-pub(crate) fn work(
-    mut fetchers: Vec<Fetcher>,
-    second: JoinHandle<()>,
-    woken: &Woken,
-    stop: &LatchReceiver,
-) {
-    claim_in_turns(&mut fetchers, woken, stop);
+pub(crate) fn work(mut fetchers: Vec<Fetcher>, second: JoinHandle<()>) {
+    claim_in_turns(&mut fetchers);
     // The second fetcher ends with all who can ask it.
     drop(fetchers);
     // The panic hook has reported a panic.
     _ = second.join();
 }
 
-fn claim_in_turns(fetchers: &mut [Fetcher], woken: &Woken, stop: &LatchReceiver) {
+fn claim_in_turns(fetchers: &mut [Fetcher]) {
+    let shared = Arc::clone(&fetchers[0].state.shared);
     let (mut look_at, mut suspects_ended) = (Instant::now(), 0);
-    while stop.try_recv() == Err(TryRecvError::Empty) {
+    while shared.stop.try_recv() == Err(TryRecvError::Empty) {
         // A job of any queue may have waited for that, and sends no notification.
-        let ended = fetchers[0].state.suspects.ended();
+        let ended = shared.suspects.ended();
         if ended != suspects_ended {
             suspects_ended = ended;
             for fetcher in fetchers.iter() {
@@ -79,7 +75,7 @@ fn claim_in_turns(fetchers: &mut [Fetcher], woken: &Woken, stop: &LatchReceiver)
         groups::pass_turns(fetchers);
         idle::poll(fetchers, &mut look_at);
         for fetcher in &mut *fetchers {
-            if !fetcher.is_due(Instant::now()) || fetcher.state.stopping.is_set() {
+            if !fetcher.is_due(Instant::now()) || shared.stopping.is_set() {
                 continue;
             }
             match fetcher.turn() {
@@ -87,12 +83,12 @@ fn claim_in_turns(fetchers: &mut [Fetcher], woken: &Woken, stop: &LatchReceiver)
                 Err(SlotsGone) => return,
             }
         }
-        wait(fetchers, woken, stop);
+        wait(fetchers, &shared);
     }
 }
 
 /// Waits until a fetcher is due.
-fn wait(fetchers: &[Fetcher], woken: &Woken, stop: &LatchReceiver) {
+fn wait(fetchers: &[Fetcher], shared: &Shared) {
     let now = Instant::now();
     if fetchers.iter().any(|fetcher| fetcher.is_due(now)) {
         return;
@@ -105,14 +101,14 @@ fn wait(fetchers: &[Fetcher], woken: &Woken, stop: &LatchReceiver) {
         .any(|fetcher| matches!(fetcher.next, Next::Room(_)))
     {
         true => select! {
-            recv(woken.room) -> _ => {},
-            recv(woken.jobs) -> _ => {},
-            recv(stop) -> _ => {},
+            recv(shared.room.rung) -> _ => {},
+            recv(shared.jobs.rung) -> _ => {},
+            recv(shared.stop) -> _ => {},
             default(wait) => {}
         },
         false => select! {
-            recv(woken.jobs) -> _ => {},
-            recv(stop) -> _ => {},
+            recv(shared.jobs.rung) -> _ => {},
+            recv(shared.stop) -> _ => {},
             default(wait) => {}
         },
     }

@@ -1,4 +1,4 @@
-//! Latches of a worker's threads.
+//! Latches and bells of a worker's threads.
 
 use crate::sync::Mutex;
 use crate::sync::channel::{Receiver, Sender, bounded};
@@ -24,5 +24,24 @@ impl Latch {
 
     pub(crate) fn is_set(&self) -> bool {
         lock(&self.0).is_none()
+    }
+}
+
+/// Wakes a thread that waits for it, or that will wait for it next.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    pub(crate) sender: Sender<()>,
+    pub(crate) rung: Receiver<()>,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Bell {
+        let (sender, rung) = bounded(1);
+        Bell { sender, rung }
+    }
+
+    pub(crate) fn ring(&self) {
+        // A full channel means that the thread will look anyway.
+        _ = self.sender.try_send(());
     }
 }

@@ -119,7 +119,9 @@ impl Renewer<'_> {
                 self.release_unknown(state, &leases)?;
             }
         }
-        if self.has_stale_gates() {
+        // Another thread may have found that a breaker, a pause or a limit has changed.
+        let shared = &self.queues.first().shared;
+        if shared.stale_gates.swap(false, Ordering::Relaxed) {
             self.gates_at = now;
         }
         if now >= self.gates_at {
@@ -236,12 +238,6 @@ impl Renewer<'_> {
         Ok(())
     }
 
-    /// Whether another thread has found that a breaker, a pause or a limit has changed.
-    fn has_stale_gates(&self) -> bool {
-        let stale = self.queues.iter().filter(|state| state.take_stale_gates());
-        stale.count() > 0
-    }
-
     /// Removes the worker's rows. If the database is unavailable, they expire.
     fn leave(&mut self) {
         let (doing, rows) = ("remove the worker's registration", self.queues.ids());
@@ -335,7 +331,7 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
         state.set_cancelled(&cancelled.into_iter().map(JobId::new).collect());
         leases.push(row.get("leases"));
     }
-    queues.first().outage_log.database_answered();
+    queues.first().shared.outage_log.database_answered();
     Ok(leases)
 }
 

@@ -55,7 +55,7 @@ fn retry_if<T>(
             answer => return answer,
         };
         let now = Instant::now();
-        if state.stopping.is_set() {
+        if state.shared.stopping.is_set() {
             until = until.min(now + MAX_PAUSE);
         }
         if now + pause >= until {
@@ -72,7 +72,7 @@ fn retry_if<T>(
 pub(crate) fn call_timeout(state: &State) -> Duration {
     let usual = state.config.queue.database().call_timeout();
     let left = |end_by: &Instant| end_by.saturating_duration_since(Instant::now());
-    match state.end_by.get().map(left) {
+    match state.shared.end_by.get().map(left) {
         Some(left) => usual.min(left.max(LAST_CALL)),
         None => usual,
     }

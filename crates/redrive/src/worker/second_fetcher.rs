@@ -96,7 +96,7 @@ fn work(db_caller: &impl Fn() -> DbCaller, helped: &mut [Helped], asked: &Receiv
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let one = &mut helped[queue];
-        if one.state.stopping.is_set() || one.state.demand() < MAX_BATCH {
+        if one.state.shared.stopping.is_set() || one.state.demand() < MAX_BATCH {
             continue;
         }
         let db_caller = busy.get_or_insert_with(|| Arc::new(Mutex::new(db_caller())));

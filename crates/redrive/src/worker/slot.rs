@@ -119,7 +119,7 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
         let running = Arc::new(running(context, &claimed, &handler.options, started));
         let shown = std::slice::from_ref(&running);
         show(state, slot_state, shown);
-        if state.stopping.is_set() {
+        if state.shared.stopping.is_set() {
             match leave_shown(context, slot_state, shown) {
                 SlotEnd::Kept => continue,
                 SlotEnd::Replaced => return,

@@ -5,26 +5,24 @@ mod held;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::db::pool_share::Suspects;
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::WorkerIdentity;
-use crate::sync::atomic::{AtomicBool, AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::channel::{Receiver, Sender, bounded};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::handler_table::HandlerTable;
-use crate::worker::latch::{Latch, LatchReceiver, lock};
+use crate::worker::latch::lock;
 use crate::worker::lease_trust::LeaseTrust;
 use crate::worker::observer::Observer;
-use crate::worker::outage_log::OutageLog;
 use crate::worker::passed_groups::PassedGroups;
+use crate::worker::shared::Shared;
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::stats::Counters;
 use held::HeldLease;
@@ -77,23 +75,13 @@ pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 pub(crate) struct State {
     pub(crate) config: Config,
     pub(crate) identity: WorkerIdentity,
-    /// Set when the worker must claim and start nothing more.
-    pub(crate) stopping: Arc<Latch>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) trust: LeaseTrust,
     /// Those of the queue, which all its states share.
     pub(crate) breakers: Arc<LocalBreakers>,
     pub(crate) counts: Counters,
-    /// Whether the database did not answer a claim during the stop.
-    pub(crate) claim_unanswered: AtomicBool,
-    pub(crate) outage_log: Arc<OutageLog>,
-    /// When a stopping worker must have ended. Its calls take no longer.
-    pub(crate) end_by: OnceLock<Instant>,
-    /// Why the worker stopped on an error.
-    failure: OnceLock<String>,
     /// The leases that this process knows it holds.
     pub(crate) held: Mutex<HashMap<LeaseId, HeldLease>>,
-    /// Those of all workers that share the pool.
-    pub(crate) suspects: Arc<Suspects>,
     /// The leased jobs that operators cancelled.
     cancelled: Mutex<HashSet<JobId>>,
     /// Whether there are any, so that a slot need not look.
@@ -102,7 +90,6 @@ pub(crate) struct State {
     pub(crate) slots: Arc<Slots>,
     /// What this queue uses of them.
     pub(crate) user: Arc<SlotUser>,
-    pub(crate) ring: Arc<Ring>,
     /// The number of other workers that claim the same jobs, as of the last full batch.
     pub(crate) other_workers: AtomicI64,
     /// Whether live workers of the queue have another version, as of the last renewal.
@@ -125,90 +112,13 @@ pub(crate) struct State {
     has_work: AtomicBool,
     /// When the next delayed job is due that the fetcher does not know of.
     due_at: Mutex<Option<Instant>>,
-    bells: Bells,
-    /// Whether the watchdog waits for jobs.
-    watchdog_rests: AtomicBool,
-    /// Whether the renewer must read the breakers, pauses and limits, because what is known of them is out of date.
-    stale_gates: AtomicBool,
-}
-
-/// What wakes the threads of a worker. A full channel means that the thread will look anyway.
-#[derive(Clone)]
-struct Bells {
-    /// Wakes the fetcher when there may be room for jobs.
-    room: Sender<()>,
-    /// Wakes the fetcher when there may be jobs.
-    jobs: Sender<()>,
-    /// Wakes the watchdog when there are jobs.
-    busy: Sender<()>,
-    /// Wakes the chores when a schedule has changed.
-    schedules: Sender<()>,
-}
-
-/// The other ends of the bells.
-pub(crate) struct Woken {
-    pub(crate) room: Receiver<()>,
-    pub(crate) jobs: Receiver<()>,
-    pub(crate) busy: Receiver<()>,
-    pub(crate) schedules: Receiver<()>,
-}
-
-/// What the queues of a worker share.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    /// Set when the worker must claim and start nothing more.
-    pub(crate) stopping: Arc<Latch>,
-    pub(crate) stop: LatchReceiver,
-    outage_log: Arc<OutageLog>,
-    suspects: Arc<Suspects>,
-    ring: Arc<Ring>,
-    bells: Bells,
-}
-
-/// The ring of segments, as of its last check.
-#[derive(Debug, Default)]
-pub(crate) struct Ring {
-    /// The segment of new jobs.
-    pub(crate) segment: AtomicI16,
-    /// The size of the ready jobs of all queues, with dead rows.
-    pub(crate) ready_bytes: AtomicI64,
-}
-
-impl Shared {
-    /// Returns what the queues of a new worker share.
-    pub(crate) fn new(suspects: &Arc<Suspects>) -> (Shared, Woken) {
-        let (stopping, stop) = Latch::new();
-        let ((room, has_room), (jobs, has_jobs)) = (bounded(1), bounded(1));
-        let ((busy, is_busy), (schedules, have_changed)) = (bounded(1), bounded(1));
-        suspects.wake(jobs.clone());
-        let shared = Shared {
-            stopping: Arc::new(stopping),
-            stop,
-            outage_log: Arc::default(),
-            suspects: Arc::clone(suspects),
-            ring: Arc::default(),
-            bells: Bells {
-                room,
-                jobs,
-                busy,
-                schedules,
-            },
-        };
-        let woken = Woken {
-            room: has_room,
-            jobs: has_jobs,
-            busy: is_busy,
-            schedules: have_changed,
-        };
-        (shared, woken)
-    }
 }
 
 impl State {
     pub(crate) fn new(
         config: Config,
         identity: WorkerIdentity,
-        shared: Shared,
+        shared: Arc<Shared>,
         breakers: Arc<LocalBreakers>,
         (slots, user): (Arc<Slots>, Arc<SlotUser>),
     ) -> State {
@@ -217,21 +127,15 @@ impl State {
         State {
             config,
             identity,
-            stopping: shared.stopping,
+            shared,
             trust: LeaseTrust::new(),
             breakers,
             counts: Counters::default(),
-            claim_unanswered: AtomicBool::new(false),
-            outage_log: shared.outage_log,
-            end_by: OnceLock::new(),
-            failure: OnceLock::new(),
             held: Mutex::default(),
-            suspects: shared.suspects,
             cancelled: Mutex::default(),
             has_cancelled: AtomicBool::new(false),
             slots,
             user,
-            ring: shared.ring,
             other_workers: AtomicI64::new(0),
             sees_other_version: AtomicBool::new(false),
             notifications: AtomicU64::new(0),
@@ -243,9 +147,6 @@ impl State {
             run_time: AtomicU64::new(UNKNOWN),
             has_work: AtomicBool::new(false),
             due_at: Mutex::default(),
-            bells: shared.bells,
-            watchdog_rests: AtomicBool::new(false),
-            stale_gates: AtomicBool::new(false),
         }
     }
 
@@ -272,8 +173,8 @@ impl State {
         self.requested.fetch_add(jobs, Ordering::Relaxed);
         let answer = ask();
         self.requested.fetch_sub(jobs, Ordering::Relaxed);
-        if answer.as_ref().is_err_and(Error::is_unavailable) && self.stopping.is_set() {
-            self.claim_unanswered.store(true, Ordering::Relaxed);
+        if answer.as_ref().is_err_and(Error::is_unavailable) && self.shared.stopping.is_set() {
+            self.shared.claim_unanswered.store(true, Ordering::Relaxed);
         }
         answer
     }
@@ -302,20 +203,9 @@ impl State {
 
     /// Wakes the watchdog if it rests, after jobs were counted.
     pub(crate) fn wake_watchdog(&self) {
-        if self.watchdog_rests.swap(false, Ordering::SeqCst) {
-            _ = self.bells.busy.try_send(());
+        if self.shared.watchdog_rests.swap(false, Ordering::SeqCst) {
+            self.shared.busy.ring();
         }
-    }
-
-    /// Returns whether the watchdog may rest until it is woken: there are no jobs. It says so before it
-    /// looks, so that jobs counted afterwards wake it.
-    pub(crate) fn rest_watchdog(&self) -> bool {
-        self.watchdog_rests.store(true, Ordering::SeqCst);
-        let rests = self.user.in_flight.load(Ordering::SeqCst) == 0;
-        if !rests {
-            self.watchdog_rests.store(false, Ordering::SeqCst);
-        }
-        rests
     }
 
     /// Counts a job or a batch that left the slots, with its run time if it ran.
@@ -341,26 +231,20 @@ impl State {
             .fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Lets the renewer read the breakers, pauses and limits. Only that thread does: of two that read, the one that read
-    /// first could be the last to record what it knows, and a pause would be forgotten.
+    /// Lets the renewer read the breakers, pauses and limits.
     pub(crate) fn note_stale_gates(&self) {
-        self.stale_gates.store(true, Ordering::Relaxed);
-    }
-
-    /// Takes that request.
-    pub(crate) fn take_stale_gates(&self) -> bool {
-        self.stale_gates.swap(false, Ordering::Relaxed)
+        self.shared.stale_gates.store(true, Ordering::Relaxed);
     }
 
     /// Wakes the chores.
     pub(crate) fn look_for_schedules(&self) {
-        _ = self.bells.schedules.try_send(());
+        self.shared.schedules.ring();
     }
 
     /// Wakes the fetcher, because there may be jobs.
     pub(crate) fn look_for_jobs(&self) {
         self.has_work.store(true, Ordering::SeqCst);
-        _ = self.bells.jobs.try_send(());
+        self.shared.jobs.ring();
     }
 
     /// Wakes the fetcher, because a delayed job is due at this time.
@@ -368,7 +252,7 @@ impl State {
         let mut due_at = lock(&self.due_at);
         *due_at = due_at.into_iter().chain([at]).min();
         drop(due_at);
-        _ = self.bells.jobs.try_send(());
+        self.shared.jobs.ring();
     }
 
     /// Whether the fetcher has been woken since it last took the news.
@@ -394,20 +278,15 @@ impl State {
         if error.needs_pooler_setting() {
             return self.fail(error.to_string());
         }
-        let level = self.outage_log.level(error);
+        let level = self.shared.outage_log.level(error);
         log::log!(level, "{self}: retrying in {retry_in:?}: {error:#}");
-    }
-
-    /// Why the worker stopped on an error of this queue.
-    pub(crate) fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
     }
 
     /// Stops the worker after an error that it cannot recover from.
     pub(crate) fn fail(&self, cause: String) {
         log::error!("{self}: the worker failed and is stopping: {cause}");
-        _ = self.failure.set(cause);
-        self.stopping.set();
+        _ = self.shared.failure.set((self.queue().to_owned(), cause));
+        self.shared.stopping.set();
     }
 }
 

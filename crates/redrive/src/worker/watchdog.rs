@@ -11,13 +11,14 @@ use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, select};
+use crate::sync::channel::select;
 use crate::worker::conclusion::{EndedAttempt, share};
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::queues::Queues;
 use crate::worker::settler::Message;
 use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::{Chunk, RunningJob, SlotState};
+use crate::worker::state::State;
 
 /// The check interval, and so how late a deadline may be noticed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -36,12 +37,7 @@ const CHECKS_BEFORE_REST: u32 = 10;
 const CHECKS_BEFORE_STUCK: u32 = 10;
 
 /// Watches the slots of all queues until the worker ends.
-pub(crate) fn work(
-    queues: &Queues,
-    pools: Vec<SlotPool>,
-    over: &LatchReceiver,
-    busy: &Receiver<()>,
-) {
+pub(crate) fn work(queues: &Queues, pools: Vec<SlotPool>, over: &LatchReceiver) {
     let watched = pools.into_iter().map(|pool| Watched {
         pool,
         crowded_checks: 0,
@@ -51,13 +47,13 @@ pub(crate) fn work(
     let mut checks_without_jobs = 0_u32;
     loop {
         let may_rest = checks_without_jobs >= CHECKS_BEFORE_REST;
-        let pause = match may_rest && queues.iter().all(|state| state.rest_watchdog()) {
+        let pause = match may_rest && rest(queues) {
             true => REST,
             false => CHECK_INTERVAL,
         };
         select! {
             recv(over) -> _ => return,
-            recv(busy) -> _ => {
+            recv(queues.first().shared.busy.rung) -> _ => {
                 checks_without_jobs = 0;
                 continue;
             }
@@ -82,6 +78,19 @@ pub(crate) fn work(
             it.check(now);
         }
     }
+}
+
+/// Returns whether the watchdog may rest until it is woken: there are no jobs. It says so before it looks, so that jobs
+/// counted afterwards wake it.
+fn rest(queues: &Queues) -> bool {
+    let rests = &queues.first().shared.watchdog_rests;
+    rests.store(true, Ordering::SeqCst);
+    let in_flight = |state: &Arc<State>| state.user.in_flight.load(Ordering::SeqCst);
+    let is_idle = queues.iter().all(|state| in_flight(state) == 0);
+    if !is_idle {
+        rests.store(false, Ordering::SeqCst);
+    }
+    is_idle
 }
 
 /// The slots of a queue, or of several that share them.
@@ -144,7 +153,7 @@ impl Watched {
             false => 0,
         };
         // No job starts after a stop, and it waits for no overdue handler.
-        if pool.state().stopping.is_set() {
+        if pool.state().shared.stopping.is_set() {
             return;
         }
         match self.crowded_checks < CHECKS_BEFORE_STUCK {

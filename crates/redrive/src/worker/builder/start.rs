@@ -24,11 +24,12 @@ use crate::worker::latch::Latch;
 use crate::worker::queues::Queues;
 use crate::worker::second_fetcher::{self, Helped};
 use crate::worker::settler::ToSettler;
+use crate::worker::shared::Shared;
 use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::{QueuedChunk, ToSlots};
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::source::Source;
-use crate::worker::state::{Config, Shared, State};
+use crate::worker::state::{Config, State};
 use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog};
 
 /// The capacity of the channels to the gatherers, in claims. More than a worker holds, unless it has very many slots; then
@@ -66,7 +67,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     #[cfg(panic = "abort")]
     log::error!("this program is built with panic=abort: a panicking handler ends the process");
 
-    let (shared, woken) = Shared::new(&db.workers().suspects);
+    let shared = Arc::new(Shared::new(&db.workers().suspects));
     let queues = Queues::new(states(builders, &shared));
     let mut renewer_db = db.caller("redrive-renewer-db");
     renewer::register(&queues, &mut renewer_db)?;
@@ -97,9 +98,9 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         }
     })?);
     started.push(threads::start(first, "chores", {
-        let (queues, over, changed) = (queues.clone(), over.clone(), woken.schedules.clone());
+        let (queues, over) = (queues.clone(), over.clone());
         let chores_db = db.caller("redrive-chores-db");
-        move || chores::work(&queues, chores_db, &over, &changed)
+        move || chores::work(&queues, chores_db, &over)
     })?);
     started.push(threads::start(first, "renewer", {
         let (queues, over) = (queues.clone(), over.clone());
@@ -107,15 +108,14 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     })?);
     // Not joined: it ends at its next check.
     threads::start(first, "watchdog", {
-        let (queues, busy) = (queues.clone(), woken.busy.clone());
-        move || watchdog::work(&queues, pools, &over, &busy)
+        let queues = queues.clone();
+        move || watchdog::work(&queues, pools, &over)
     })?;
     let (fetchers, second) = fetchers(db, fetcher_db, &queues, dispatchers)?;
-    let stop = shared.stop.clone();
     started.push(threads::start(first, "fetcher", move || {
         // Dropped when the fetcher ends, even if it panics.
         let _claiming = claiming;
-        fetcher::work(fetchers, second, &woken, &stop);
+        fetcher::work(fetchers, second);
     })?);
     for state in queues.iter() {
         log::info!(
@@ -161,7 +161,7 @@ fn limit_transactions(builders: &mut [WorkerBuilder], connections: u32) {
 
 /// Returns the states of the queues. A kind of which fewer jobs run at a time than there are slots has a state of its own,
 /// which uses the same slots. Queues with a weight share the slots of the first of them.
-fn states(builders: Vec<WorkerBuilder>, shared: &Shared) -> Vec<Arc<State>> {
+fn states(builders: Vec<WorkerBuilder>, shared: &Arc<Shared>) -> Vec<Arc<State>> {
     let mut pool: Option<SharedSlots> = None;
     let mut states = Vec::new();
     for mut builder in builders {
@@ -190,7 +190,7 @@ fn states(builders: Vec<WorkerBuilder>, shared: &Shared) -> Vec<Arc<State>> {
             users.push(Arc::clone(&user));
             builder.handlers.table = table;
             let config = builder.clone().config(handled.take(), left_out);
-            let (identity, shared) = (builder.identity(), shared.clone());
+            let (identity, shared) = (builder.identity(), Arc::clone(shared));
             let (breakers, slots) = (Arc::clone(&breakers), (Arc::clone(slots), user));
             let state = State::new(config, identity, shared, breakers, slots);
             states.push(Arc::new(state));

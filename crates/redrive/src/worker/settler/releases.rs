@@ -62,7 +62,7 @@ impl Settler<'_> {
 
     fn release_held(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
         // After a panic, nobody knows what the thread had started.
-        let started = self.state.failure().is_none().then_some(started);
+        let started = self.state.shared.failure.get().is_none().then_some(started);
         let mut released = self.release(&ReleaseScope::All, started)?;
         let (state, until) = (self.state, self.until);
         retry(state, until, || match self.locked_leases()? {

@@ -43,7 +43,7 @@ pub(super) fn run_batch(
         .map(|claimed| Arc::new(running(context, claimed, &handler.options, started)));
     let running: Vec<Arc<RunningJob>> = running.collect();
     show(state, slot_state, &running);
-    if state.stopping.is_set() {
+    if state.shared.stopping.is_set() {
         return leave_shown(context, slot_state, &running);
     }
     let signals = running.iter().map(|running| Arc::clone(&running.signal));

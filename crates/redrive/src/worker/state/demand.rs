@@ -68,8 +68,7 @@ impl State {
     /// Wakes the fetcher if there is room for jobs.
     pub(super) fn wake_fetcher(&self) {
         if self.demand() > 0 {
-            // A full channel means that the fetcher is awake.
-            _ = self.bells.room.try_send(());
+            self.shared.room.ring();
         }
     }
 }

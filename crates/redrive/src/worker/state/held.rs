@@ -19,7 +19,12 @@ impl State {
         for jobs in claimed.chunk_by(|job, next| job.lease == next.lease) {
             let [first, ..] = jobs else { continue };
             let fits = |most| first.crashes.cast_signed() <= max_crashes_beside(most);
-            if first.crashes > 0 && !self.suspects.admit(first.lease.0, first.crashes, fits) {
+            if first.crashes > 0
+                && !self
+                    .shared
+                    .suspects
+                    .admit(first.lease.0, first.crashes, fits)
+            {
                 continue;
             }
             let lease = held.entry(first.lease).or_default();
@@ -42,7 +47,7 @@ impl State {
     /// Returns how many crashes a job may have that is claimed next to those that the workers of the pool hold.
     /// Those held count until their outcomes are stored, because a crash counts against them until then.
     pub(crate) fn max_crashes(&self) -> i32 {
-        max_crashes_beside(self.suspects.most_crashes())
+        max_crashes_beside(self.shared.suspects.most_crashes())
     }
 
     /// Forgets leases.
@@ -53,7 +58,7 @@ impl State {
         let suspects: Vec<Uuid> = suspects.map(|(lease, _)| lease.0).collect();
         drop(held);
         if !suspects.is_empty() {
-            self.suspects.remove(&suspects);
+            self.shared.suspects.remove(&suspects);
         }
     }
 
@@ -70,7 +75,8 @@ impl State {
         let suspects = held.iter().filter(|(_, held)| held.crashes > 0);
         let suspects: Vec<Uuid> = suspects.map(|(lease, _)| lease.0).collect();
         drop(held);
-        self.suspects
+        self.shared
+            .suspects
             .abandon(&suspects, from_now(self.config.lease));
     }
 
