@@ -25,8 +25,8 @@ use crate::worker::state::State;
 /// The maximum number of verdicts per statement, except for a single larger lease.
 const VERDICTS: usize = 1000;
 
-/// How many lock timeouts a pass waits for before it postpones the other leases of its statement.
-const MAX_LOCK_WAITS: usize = 2;
+/// How many locks or answers a pass waits for in vain before it postpones the rest of its statement.
+const MAX_WAITS: usize = 2;
 
 /// Leases that could not be written, and why.
 type Unwritten = (Vec<DueLease>, Error);
@@ -51,7 +51,7 @@ impl Settler<'_> {
             return;
         };
         if leases.len() == 1 {
-            return match self.write_unlocked(leases, error) {
+            return match self.write_apart(leases, error) {
                 Ok(()) => {}
                 Err((leases, error)) => self.postpone(leases, &error),
             };
@@ -60,16 +60,16 @@ impl Settler<'_> {
             return self.postpone(leases, &error);
         }
         log::warn!("{}: settling lease by lease: {error:#}", self.state);
-        let (mut lock_waits, mut unwritten, mut cause) = (0, Vec::new(), error);
+        let (mut waits, mut unwritten, mut cause) = (0, Vec::new(), error);
         while let Some(lease) = leases.pop() {
             let written = self.try_write(vec![lease]);
-            let written = written.or_else(|(lease, error)| self.write_unlocked(lease, error));
+            let written = written.or_else(|(lease, error)| self.write_apart(lease, error));
             if let Err((lease, error)) = written {
-                lock_waits += usize::from(error.is_locked());
+                waits += usize::from(error.is_unavailable());
                 unwritten.extend(lease);
                 cause = error;
             }
-            if lock_waits >= MAX_LOCK_WAITS {
+            if waits >= MAX_WAITS {
                 unwritten.append(&mut leases);
             }
         }
@@ -86,34 +86,38 @@ impl Settler<'_> {
         }
     }
 
-    /// Writes what it can of a lease that could not be written because of a lock: only jobs that need what an open transaction
-    /// has locked wait for it. Returns the lease with these.
-    fn write_unlocked(&mut self, mut leases: Vec<DueLease>, error: Error) -> Result<(), Unwritten> {
-        if !error.is_locked() {
+    /// Writes what it can of one lease that could not be written because of a lock or of a verdict that the database rejects,
+    /// so that one job does not hold or harm the others. Only jobs that need what an open transaction has locked wait for
+    /// it. Returns the lease with what is not written.
+    fn write_apart(&mut self, mut leases: Vec<DueLease>, error: Error) -> Result<(), Unwritten> {
+        let (state, is_locked) = (self.state, error.is_locked());
+        let needs_own = |one: &Settlement| !is_locked || one.may_wait();
+        let mut all = leases.iter().flat_map(|lease| &lease.settlements);
+        if error.is_unavailable() && !is_locked || !all.any(needs_own) {
             return Err((leases, error));
+        }
+        if !is_locked {
+            log::error!("{state}: verdicts were rejected; settling them one by one: {error:#}");
         }
         let mut answers = Answers::of(&leases);
         let all = leases
             .iter_mut()
             .flat_map(|lease| lease.settlements.drain(..));
-        let (waiting, others): (Vec<_>, Vec<_>) = all.partition(Settlement::may_wait);
-        let mut parts: Vec<Vec<Settlement>> = waiting.into_iter().map(|one| vec![one]).collect();
-        let (mut cause, mut lock_waits, mut written, mut unwritten) = (error, 0, 0, Vec::new());
-        match parts.is_empty() {
-            true => unwritten = others,
-            false => parts.push(others),
-        }
-        while let Some(part) = parts.pop() {
-            if lock_waits == MAX_LOCK_WAITS || part.is_empty() {
-                unwritten.extend(part);
+        let (own, others): (Vec<_>, Vec<_>) = all.partition(needs_own);
+        let own = own.into_iter().map(|one| Arc::<[Settlement]>::from([one]));
+        let others: Arc<[Settlement]> = others.into();
+        let (mut cause, mut waits, mut written, mut unwritten) = (error, 0, 0, Vec::new());
+        for part in [others].into_iter().chain(own) {
+            if waits == MAX_WAITS || part.is_empty() {
+                unwritten.extend_from_slice(&part);
                 continue;
             }
-            match self.settle(&part.as_slice().into(), &mut answers, LockWait::Short) {
+            match self.settle_acceptable(&part, &mut answers) {
                 Ok(()) => written += part.len(),
                 Err(error) => {
-                    lock_waits += 1;
+                    waits += usize::from(error.is_unavailable());
                     cause = error;
-                    unwritten.extend(part);
+                    unwritten.extend_from_slice(&part);
                 }
             }
         }
@@ -124,12 +128,40 @@ impl Settler<'_> {
         for lease in &mut leases {
             let counted = written.min(lease.counted);
             lease.counted -= counted;
-            self.state.count_written(counted);
+            state.count_written(counted);
         }
         if let Some(lease) = leases.first_mut() {
             lease.settlements = unwritten;
         }
         Err((answers.mark(leases), cause))
+    }
+
+    /// Writes verdicts. If the database rejects the only one, its error report is reduced to a text that the database
+    /// accepts; a job with rejected follow-ups fails.
+    fn settle_acceptable(
+        &mut self,
+        settlements: &Arc<[Settlement]>,
+        answers: &mut Answers,
+    ) -> Result<()> {
+        let (state, settled) = (
+            self.state,
+            self.settle(settlements, answers, LockWait::Short),
+        );
+        let (Err(error), [one]) = (&settled, &**settlements) else {
+            return settled;
+        };
+        if error.is_unavailable() {
+            return settled;
+        }
+        let acceptable = match one.has_follow_ups() {
+            true => failed(one, error, &state.config),
+            false => with_plain_report(one),
+        };
+        let settled = self.settle(&[acceptable].into(), answers, LockWait::Short);
+        settled.inspect_err(|error| {
+            let job = one.meta.id;
+            log::error!("{state} job={job}: could not be settled: {error:#}");
+        })
     }
 
     fn write_done(&mut self, leases: Vec<DueLease>) -> Result<(), Unwritten> {
@@ -177,60 +209,17 @@ impl Settler<'_> {
             true => LockWait::Short,
             false => LockWait::Usual,
         };
-        let (settlements, error) = match self.settle(&settlements, &mut answers, lock_wait) {
-            Ok(()) => (Vec::new(), None),
-            Err(error) if leases.len() == 1 && !error.is_unavailable() => {
-                self.write_rejected(&settlements, &error, &mut answers)
-            }
-            Err(error) => (settlements.to_vec(), Some(error)),
-        };
-        let Some(error) = error else {
+        let Err(error) = self.settle(&settlements, &mut answers, lock_wait) else {
             self.end(&leases);
             return Ok(());
         };
-        for settlement in settlements {
-            if let Some(lease) = leases
-                .iter_mut()
-                .find(|lease| lease.lease == settlement.lease)
-            {
-                lease.settlements.push(settlement);
+        for settlement in &*settlements {
+            let mut its = leases.iter_mut();
+            if let Some(lease) = its.find(|lease| lease.lease == settlement.lease) {
+                lease.settlements.push(settlement.clone());
             }
         }
         Err((answers.mark(leases), error))
-    }
-
-    /// Settles each job of a rejected lease alone, so that one bad verdict does not hold or harm the others.
-    /// Of a rejected one, the error report is reduced to a text that the database accepts; a job with rejected
-    /// follow-ups fails. Returns the verdicts that are still rejected.
-    fn write_rejected(
-        &mut self,
-        settlements: &[Settlement],
-        error: &Error,
-        answers: &mut Answers,
-    ) -> (Vec<Settlement>, Option<Error>) {
-        let state = self.state;
-        log::error!("{state}: verdicts were rejected; settling them one by one: {error:#}");
-        let (mut rejected, mut last) = (Vec::new(), None);
-        for settlement in settlements {
-            let settled = match self.settle(&[settlement.clone()].into(), answers, LockWait::Usual)
-            {
-                Err(error) if !error.is_unavailable() => {
-                    let acceptable = match settlement.has_follow_ups() {
-                        true => failed(settlement, &error, &state.config),
-                        false => with_plain_report(settlement),
-                    };
-                    self.settle(&[acceptable].into(), answers, LockWait::Usual)
-                }
-                settled => settled,
-            };
-            if let Err(error) = settled {
-                let job = settlement.meta.id;
-                log::error!("{state} job={job}: could not be settled: {error:#}");
-                rejected.push(settlement.clone());
-                last = Some(error);
-            }
-        }
-        (rejected, last)
     }
 
     /// Writes verdicts with one statement, and counts them.
