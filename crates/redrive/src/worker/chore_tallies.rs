@@ -1,7 +1,6 @@
 //! Counts how long the chores of a worker take and how often they fail.
 //!
-//! The counts wait in memory until this worker folds counters, a chore fails or has done work, or the
-//! worker ends. An idle worker writes nothing.
+//! The counts wait in memory until a chore has failed or done work. An idle worker writes nothing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,19 +37,13 @@ impl ChoreTallies {
         *sum += seconds;
     }
 
-    pub(crate) fn has_failures(&self) -> bool {
-        self.counts.keys().any(|(key, ..)| *key == FAILURES)
-    }
-
-    /// Whether a chore ran that an idle worker does not run.
+    /// Whether a chore failed, or one ran that an idle worker does not run. A fold is not work: its count would be the
+    /// reason of the next one.
     pub(crate) fn has_work(&self) -> bool {
-        let is_work = |chore: Chore| !matches!(chore, Chore::Look | Chore::Ring);
+        let is_rest =
+            |chore: Chore| matches!(chore, Chore::Look | Chore::Ring | Chore::FoldCounters);
         let mut keys = self.counts.keys();
-        keys.any(|(key, chore, _)| *key == RUNS && is_work(*chore))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.counts.is_empty()
+        keys.any(|(key, chore, _)| *key == FAILURES || !is_rest(*chore))
     }
 
     /// Writes the counts of a queue's worker.
@@ -76,20 +69,22 @@ mod tests {
     #[test]
     fn runs_are_counted_by_bucket_and_failures_by_chore() {
         let mut tallies = ChoreTallies::default();
-        assert!(tallies.is_empty());
         tallies.ran(Chore::Ring, Duration::from_mins(1));
-        assert!(!tallies.has_work(), "an idle worker does this too");
+        tallies.ran(Chore::FoldCounters, Duration::ZERO);
+        assert!(!tallies.has_work(), "an idle worker does these too");
+        let mut failing = tallies.clone();
+        failing.failed(Chore::Ring);
+        assert!(failing.has_work());
         tallies.ran(Chore::Reap, Duration::from_millis(250));
         tallies.ran(Chore::Reap, Duration::from_millis(500));
         assert!(tallies.has_work());
-        assert!(!tallies.has_failures());
         tallies.failed(Chore::Ring);
         tallies.failed(Chore::Ring);
-        assert!(tallies.has_failures());
         assert_eq!(
             tallies.counts,
             BTreeMap::from([
                 ((RUNS, Chore::Reap, Some(1)), (2, 0.75)),
+                ((RUNS, Chore::FoldCounters, Some(0)), (1, 0.0)),
                 ((RUNS, Chore::Ring, Some(4)), (1, 60.0)),
                 ((FAILURES, Chore::Ring, None), (2, 0.0)),
             ])

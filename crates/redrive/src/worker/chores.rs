@@ -60,8 +60,6 @@ const RING_STEPS: usize = 4;
 const RETAIN_EVERY: Duration = Duration::from_mins(1);
 /// How many redrive runs a worker drives, and finds at a look.
 const MAX_RUNS: usize = 8;
-/// How long the counts of finished work may wait for a fold. Another worker may do every fold.
-const WRITE_TALLIES_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs until the worker ends.
 pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
@@ -99,7 +97,6 @@ struct Chores<'a> {
     db_caller: DbCaller,
     health: BTreeMap<Chore, ChoreHealth>,
     tallies: ChoreTallies,
-    tallies_written_at: Instant,
     look_at: Instant,
     ring_at: Instant,
     worked_at_last_turn: u64,
@@ -108,8 +105,6 @@ struct Chores<'a> {
     schedules_at: Option<Instant>,
     /// What is remembered of each queue.
     of_queues: Vec<OfQueue>,
-    /// The queue whose own chores come first at the next look.
-    first_queue: usize,
     /// The redrive runs driven here and when the next step of each is due, in the order in which they were found.
     runs: VecDeque<(Steps, Instant)>,
 }
@@ -125,7 +120,6 @@ impl<'a> Chores<'a> {
             db_caller,
             health: BTreeMap::new(),
             tallies: ChoreTallies::default(),
-            tallies_written_at: now,
             look_at: now + first,
             ring_at: now + RING_EVERY,
             worked_at_last_turn: 0,
@@ -133,7 +127,6 @@ impl<'a> Chores<'a> {
             // A tick may have been missed while no worker ran.
             schedules_at: Some(now),
             of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
-            first_queue: 0,
             runs: VecDeque::new(),
         }
     }
@@ -177,11 +170,15 @@ impl<'a> Chores<'a> {
             });
             self.tick_if_due(Instant::now());
             for chore in Chore::ALL {
-                if due.iter().any(|name| name == chore.as_str()) {
+                let rests = chore == Chore::Retention && now < self.retain_at;
+                if !rests && due.iter().any(|name| name == chore.as_str()) {
                     self.attempt(chore, |chores| chores.perform(chore));
                 }
             }
             self.attempt_of_queues();
+            if self.tallies.has_work() {
+                self.write_tallies();
+            }
         }
         if now >= self.ring_at {
             self.schedule_ring();
@@ -189,10 +186,6 @@ impl<'a> Chores<'a> {
         }
         if let Some(place) = self.next_run().filter(|place| now >= self.runs[*place].1) {
             self.attempt(Chore::Runs, |chores| chores.drive(place));
-        }
-        let is_time = now >= self.tallies_written_at + WRITE_TALLIES_AFTER;
-        if self.tallies.has_failures() || is_time && self.tallies.has_work() {
-            self.write_tallies();
         }
     }
 
@@ -223,8 +216,7 @@ impl<'a> Chores<'a> {
         let all = self.queues;
         let mut queues: Vec<_> = all.iter().enumerate().collect();
         // A chore that fails for one of them pauses for all, so each of them comes first at times.
-        queues.rotate_left(self.first_queue);
-        self.first_queue = (self.first_queue + 1) % queues.len();
+        queues.rotate_left(fastrand::usize(..queues.len()));
         for (queue, state) in queues {
             if let Some(limit) = state.config.unhandled_after {
                 self.attempt(Chore::Unhandled, |chores| {
@@ -265,11 +257,7 @@ impl<'a> Chores<'a> {
                 self.fold(chore, "fold the counts of letters", &sql::FOLD_LETTERS)
             }
             Chore::FoldRuns => self.fold(chore, "fold the counts of runs", &sql::FOLD_RUNS),
-            Chore::FoldCounters => {
-                // Now, because the fold below takes these rows too.
-                self.write_tallies();
-                self.fold(chore, "fold the counters", &sql::FOLD_METRICS)
-            }
+            Chore::FoldCounters => self.fold(chore, "fold the counters", &sql::FOLD_METRICS),
             Chore::Retention => self.retain(),
             Chore::Buckets => self.fold(chore, "forget buckets", &sql::FORGET_FULL_BUCKETS),
             Chore::Runs => self.find_runs(),
@@ -362,9 +350,6 @@ impl<'a> Chores<'a> {
 
     /// Applies retention to a batch of letters.
     fn retain(&mut self) -> Result<()> {
-        if Instant::now() < self.retain_at {
-            return Ok(());
-        }
         // Letters may be so large that a whole batch exceeds the statement timeout.
         let most = self.health(Chore::Retention).bound(RETAIN_BATCH);
         let retain = move |session: &mut Session| retain_a_batch(session, most);
@@ -392,18 +377,12 @@ impl<'a> Chores<'a> {
 
     /// Writes the counts of the chores. If that fails, they are written with the next ones.
     fn write_tallies(&mut self) {
-        if self.tallies.is_empty() {
-            return;
-        }
         let (tallies, queue) = (self.tallies.clone(), self.state.queue().to_owned());
         let written = self.call("count the chore runs", move |session| {
             tallies.write(session, &queue)
         });
         match written {
-            Ok(()) => {
-                self.tallies = ChoreTallies::default();
-                self.tallies_written_at = Instant::now();
-            }
+            Ok(()) => self.tallies = ChoreTallies::default(),
             Err(error) => log::debug!("{}: {error}", self.state),
         }
     }
