@@ -59,20 +59,22 @@ fn attempts_are_logged_with_their_fields_and_with_messages_only_if_the_program_w
 }
 
 #[test]
-fn an_idle_worker_warns_about_ready_jobs_that_it_does_not_handle() {
+fn a_worker_warns_once_of_ready_jobs_that_no_live_worker_handles() {
     let logged = Logged::start(LevelFilter::Warn);
     let (test, queue) = TestDatabase::with_orders();
     let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
                  SELECT 0, q, k, '{}' FROM (VALUES ('orders', 'refund'), ('orders', 'refund'), ('mail', 'letter')) v (q, k)";
     test.sql(added);
-    let worker = willing(&queue);
+    let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
     let unhandled = || -> Vec<String> {
         let lines = logged.lines().into_iter();
-        lines.filter(|line| line.contains("no handler")).collect()
+        lines
+            .filter(|line| line.contains("no live worker"))
+            .collect()
     };
     wait_until("the warning", SOON, || !unhandled().is_empty());
     stop(worker);
-    let warning = " kind=refund: 2 ready jobs have no handler in this worker";
+    let warning = " kind=refund: no live worker handles this kind of ready jobs";
     has(unhandled().concat(), warning);
     assert_eq!(unhandled().len(), 1);
 }

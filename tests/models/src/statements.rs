@@ -53,7 +53,7 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         ],
         "other_workers" => lease::other_workers(tables, given),
         "durability" => vec![durability()],
-        "open_breakers" | "unserved" | "end_transactions" | "count_chores"
+        "open_breakers" | "unhandled_kinds" | "end_transactions" | "count_chores"
         | "store_delayed_mark" => Vec::new(),
         other => panic!("the model does not implement the statement `{other}`"),
     };

@@ -172,7 +172,6 @@ files {
     QUEUE_NAMES = "admin" / "queue_names";
     STATS_KINDS = "admin" / "stats_kinds";
     IDLE_QUEUES = "worker" / "idle_queues";
-    UNSERVED = "worker" / "unserved";
     OTHER_WORKERS = "worker" / "other_workers";
     BEGIN_OWN = "worker" / "begin_own";
     SETTLE_OWN = "worker" / "settle_own";

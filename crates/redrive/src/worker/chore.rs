@@ -41,7 +41,7 @@ words! {
         Runs = "runs",
         /// Turns the ring of job segments.
         Ring = "ring",
-        /// Buries jobs whose kind no live worker handles, if the worker is configured to.
+        /// Warns of ready jobs whose kind no live worker handles, and buries them if the worker is configured to.
         Unhandled = "unhandled",
         /// Raises the priority of jobs that have waited long, if the worker is configured to.
         Age = "age",

@@ -40,8 +40,8 @@ impl ChoreTallies {
     /// Whether a chore failed, or one ran that an idle worker does not run. A fold is not work: its count would be the
     /// reason of the next one.
     pub(crate) fn has_work(&self) -> bool {
-        let is_rest =
-            |chore: Chore| matches!(chore, Chore::Look | Chore::Ring | Chore::FoldCounters);
+        use Chore::{Age, FoldCounters, Look, Ring, Unhandled};
+        let is_rest = |chore: Chore| matches!(chore, Look | Ring | FoldCounters | Unhandled | Age);
         let mut keys = self.counts.keys();
         keys.any(|(key, chore, _)| *key == FAILURES || !is_rest(*chore))
     }

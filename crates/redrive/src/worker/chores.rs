@@ -1,10 +1,10 @@
 //! Does the chores that workers share, in small steps and without a leader.
 //!
 //! Workers reap lost jobs, turn the ring, fold counters and letter counts, drive redrive runs
-//! without a driver, apply retention, bury jobs that no worker handles, age
+//! without a driver, apply retention, warn of jobs that no worker handles, age
 //! priorities, and run schedules. Each chore is a statement that locks what it takes, so two workers may do it at
-//! once. One query every third of a lease returns the chores that are due and the time of the next tick of a schedule;
-//! idle workers send no other.
+//! once. One query every third of a lease returns the chores that are due and the time of the next tick of a schedule. An
+//! idle worker sends hardly any other.
 //!
 //! Chores have a separate thread and connection, so that a slow one delays no renewal and no
 //! notification. One that fails is logged, counted and [backs off](super::chore) alone.
@@ -85,6 +85,8 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
 #[derive(Default)]
 struct OfQueue {
     unhandled: UnhandledKinds,
+    /// When to warn again of jobs that nobody handles. `None`: at the next look.
+    warn_at: Option<Instant>,
     /// The rank whose jobs were aged last, until none is left.
     aged_rank: Option<i32>,
 }
@@ -218,9 +220,13 @@ impl<'a> Chores<'a> {
         // A chore that fails for one of them pauses for all, so each of them comes first at times.
         queues.rotate_left(fastrand::usize(..queues.len()));
         for (queue, state) in queues {
-            if let Some(limit) = state.config.unhandled_after {
+            let warn_at = self.of_queues[queue].warn_at;
+            let is_time = warn_at.is_none_or(|at| at <= Instant::now());
+            if let Some(own) = &state.config.handled
+                && (is_time || state.config.unhandled_after.is_some())
+            {
                 self.attempt(Chore::Unhandled, |chores| {
-                    chores.bury_unhandled(queue, state, limit)
+                    chores.look_for_unhandled(queue, state, own)
                 });
             }
             if let Some((after, priority)) = state.config.age_priorities {

@@ -41,8 +41,6 @@ const PROMOTE_EVERY: Duration = Duration::from_secs(10);
 const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
 /// The first pause after a database error.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often to warn about ready jobs of unhandled kinds.
-const UNSERVED_EVERY: Duration = Duration::from_mins(1);
 
 /// The longest pause of a fetcher that may not claim, so that it soon notices a closed breaker
 /// or a resume.
@@ -172,7 +170,6 @@ pub(crate) struct Fetcher {
     pause: Duration,
     /// When to count the other workers again.
     meet_at: Instant,
-    unserved_at: Instant,
 }
 
 impl Fetcher {
@@ -206,7 +203,6 @@ impl Fetcher {
             change: None,
             pause: PAUSE,
             meet_at: now,
-            unserved_at: now,
         }
     }
 
@@ -363,10 +359,6 @@ impl Fetcher {
             return self.switch_mode(mode);
         }
         let wait = self.wait_for_jobs();
-        // Otherwise it has not searched the whole queue yet.
-        if !wait.is_zero() {
-            self.warn_of_unserved();
-        }
         let (now, walk) = (Instant::now(), self.walk.wait(Instant::now()));
         self.only_polls = self.policy.mode() == WakeMode::Notified
             && self.claimer.last_look == Scan::Full
@@ -427,32 +419,6 @@ impl Fetcher {
                 Next::Now
             }
             Err(error) => self.pause_after_error(&error),
-        }
-    }
-
-    /// Warns about ready jobs that this worker does not handle.
-    fn warn_of_unserved(&mut self) {
-        let Some(kinds) = self.state.config.handled.clone() else {
-            return;
-        };
-        if self.unserved_at > Instant::now() {
-            return;
-        }
-        self.unserved_at = from_now(UNSERVED_EVERY);
-        let queue = self.state.config.queue.shared_name();
-        let unserved = self.call("look for jobs without a handler", move |session| {
-            session.query(
-                "look for jobs without a handler",
-                &sql::UNSERVED,
-                &[&&*queue, &&*kinds],
-            )
-        });
-        for row in unserved.into_iter().flatten() {
-            let (kind, jobs): (&str, i64) = (row.get("kind"), row.get("jobs"));
-            log::warn!(
-                "{} kind={kind}: {jobs} ready jobs have no handler in this worker",
-                self.state
-            );
         }
     }
 

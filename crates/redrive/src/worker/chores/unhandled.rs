@@ -1,4 +1,4 @@
-//! Buries ready jobs whose kind no live worker has handled for the configured time.
+//! Warns of ready jobs whose kind no live worker handles, and buries them after the configured time.
 
 use std::time::Duration;
 
@@ -11,24 +11,23 @@ use crate::worker::state::State;
 
 /// The maximum number of ready jobs whose kinds are read.
 const JOBS_READ: i64 = 10_000;
+/// How often to warn.
+const WARN_EVERY: Duration = Duration::from_mins(1);
 /// The maximum number of jobs per statement.
 const BURIED: i32 = 500;
 
 impl Chores<'_> {
-    /// Looks for kinds that no live worker handles, and makes letters of the jobs of those that none has
-    /// handled for `limit`.
+    /// Looks for kinds that no live worker handles, warns of them, and makes letters of the jobs of those that none has
+    /// handled for the time of the queue, if it has one.
     ///
-    /// This worker is live, even if the database has not heard from it for longer than its lease.
-    pub(super) fn bury_unhandled(
+    /// This worker handles its `own` kinds, even if the database has not heard from it for longer than its lease.
+    pub(super) fn look_for_unhandled(
         &mut self,
         queue: usize,
         state: &State,
-        limit: Duration,
+        own: &[String],
     ) -> Result<()> {
         const LOOK: &str = "look for kinds without a worker";
-        let Some(own) = state.config.handled.clone() else {
-            return Ok(());
-        };
         let begun = Instant::now();
         let name = state.queue().to_owned();
         let mut kinds: Vec<String> = self.call(LOOK, move |session| {
@@ -36,7 +35,17 @@ impl Chores<'_> {
             Ok(rows.iter().map(|row| row.get("kind")).collect())
         })?;
         kinds.retain(|kind| !own.contains(kind));
-        for kind in self.of_queues[queue].unhandled.seen(kinds, limit, begun) {
+        let of_queue = &mut self.of_queues[queue];
+        if of_queue.warn_at.is_none_or(|at| at <= begun) {
+            of_queue.warn_at = Some(begun + WARN_EVERY);
+            for kind in &kinds {
+                log::warn!("{state} kind={kind}: no live worker handles this kind of ready jobs");
+            }
+        }
+        let Some(limit) = state.config.unhandled_after else {
+            return Ok(());
+        };
+        for kind in of_queue.unhandled.seen(kinds, limit, begun) {
             self.bury_kind(state, &kind, limit, begun)?;
         }
         Ok(())
