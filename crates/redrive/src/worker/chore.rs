@@ -50,18 +50,9 @@ words! {
 
 impl Chore {
     const fn longest_pause(self) -> Duration {
-        match self {
-            Chore::Look | Chore::Schedules | Chore::Reap => SHORT_PAUSE,
-            Chore::Compact
-            | Chore::FoldLetters
-            | Chore::FoldRuns
-            | Chore::FoldCounters
-            | Chore::Retention
-            | Chore::Buckets
-            | Chore::Runs
-            | Chore::Ring
-            | Chore::Unhandled
-            | Chore::Age => MAX_CHORE_PAUSE,
+        match matches!(self, Chore::Look | Chore::Schedules | Chore::Reap) {
+            true => SHORT_PAUSE,
+            false => MAX_CHORE_PAUSE,
         }
     }
 }

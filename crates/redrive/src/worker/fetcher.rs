@@ -46,6 +46,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// or a resume.
 const MAX_GATE_NAP: Duration = Duration::from_millis(250);
 
+/// The shortest wait for something that comes at a known time.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+
 /// How long to wait for room, and for trust in the leases.
 const ROOM_NAP: Duration = Duration::from_millis(50);
 
@@ -358,7 +361,6 @@ impl Fetcher {
             // From now on enqueues notify. The next poll finds earlier jobs.
             return self.switch_mode(mode);
         }
-        let wait = self.wait_for_jobs();
         let (now, walk) = (Instant::now(), self.walk.wait(Instant::now()));
         self.only_polls = self.policy.mode() == WakeMode::Notified
             && self.claimer.last_look == Scan::Full
@@ -366,39 +368,25 @@ impl Fetcher {
             && walk.is_none()
             && self.due.sweep_in(now).is_none();
         // The next probe or tokens.
-        let until_next = next.map(|at| at.saturating_duration_since(now));
-        let wait = until_next.map_or(wait, |next| wait.min(next.max(Duration::from_millis(1))));
-        let wait = walk.map_or(wait, |walk| wait.min(walk));
-        Next::News(now + wait)
+        let until_next = next.map(|at| at.saturating_duration_since(now).max(LEAST_WAIT));
+        let waits = [until_next, walk].into_iter().flatten();
+        Next::News(now + waits.fold(self.wait_for_jobs(), Duration::min))
     }
 
     /// Returns how long to wait until the next poll, because there are no jobs.
     fn wait_for_jobs(&mut self) -> Duration {
-        let wait = self.policy.wait();
-        match self.policy.mode() {
-            WakeMode::Notified | WakeMode::Polling => self.poll_wait().min(wait),
-            WakeMode::Busy => wait,
+        let (now, wait) = (Instant::now(), self.policy.wait());
+        if self.policy.mode() == WakeMode::Busy {
+            return wait;
         }
-    }
-
-    /// Returns how long to wait for a notification until the next poll.
-    fn poll_wait(&self) -> Duration {
         let poll = self.state.config.poll.mul_f64(0.8 + fastrand::f64() * 0.4);
         // Jobs due at the same time are promoted together.
-        let until_due = self.due_at.map_or(poll, |due_at| {
-            due_at
-                .saturating_duration_since(Instant::now())
-                .max(Duration::from_millis(1))
-        });
-        let until_sweep = self.due.sweep_in(Instant::now()).unwrap_or(poll);
-        let poll = poll.min(until_sweep.max(Duration::from_millis(1)));
-        match self.claimer.last_look {
-            Scan::Full => poll.min(until_due),
-            // Jobs below the marks have not been scanned yet.
-            Scan::FromMarks | Scan::Gaps | Scan::Sweep => {
-                poll.min(until_due).min(self.claimer.full_look_in())
-            }
-        }
+        let until_due = self.due_at.map(|at| at.saturating_duration_since(now));
+        let ends = [until_due, self.due.sweep_in(now)].into_iter().flatten();
+        let ends = ends.map(|end| end.max(LEAST_WAIT));
+        // Jobs below the marks have not been scanned yet.
+        let below = (self.claimer.last_look != Scan::Full).then(|| self.claimer.full_look_in());
+        ends.chain(below).fold(poll.min(wait), Duration::min)
     }
 
     /// Tells the database how this worker learns of jobs.
@@ -442,5 +430,5 @@ impl Fetcher {
 fn wait_for_gate(next: Option<Instant>) -> Next {
     let now = Instant::now();
     let until_next = next.map_or(MAX_GATE_NAP, |at| at.saturating_duration_since(now));
-    Next::News(now + until_next.clamp(Duration::from_millis(1), MAX_GATE_NAP))
+    Next::News(now + until_next.clamp(LEAST_WAIT, MAX_GATE_NAP))
 }
