@@ -149,6 +149,12 @@ impl DbCaller {
         Ok(())
     }
 
+    /// Returns the connection to the pool. The next call takes another one.
+    pub(crate) fn rest(&mut self) {
+        self.here = CallSession::new(self.here.source.clone(), self.here.between);
+        self.calls = None;
+    }
+
     /// Runs `work` and waits up to `deadline` for the result.
     ///
     /// # Errors

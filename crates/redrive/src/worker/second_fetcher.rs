@@ -13,14 +13,12 @@ use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::pipeline::claim::group_walk::SideWalk;
-use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use crate::sync::thread::JoinHandle;
+use crate::sync::channel::{Receiver, RecvTimeoutError, Sender};
 use crate::sync::{Instant, Mutex};
 use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::worker::latch::lock;
 use crate::worker::slot_state::SlotsGone;
-use crate::worker::source::Source;
 use crate::worker::state::State;
-use crate::worker::threads;
 
 /// How long it keeps an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,12 +36,12 @@ pub(crate) enum ClaimFrom {
 }
 
 /// A request to help with a queue, which has this place among those of the worker.
-type Request = (usize, ClaimFrom, Except);
+pub(crate) type Request = (usize, ClaimFrom, Except);
 
 /// How the fetcher of a queue asks for help.
 pub(crate) struct Help {
-    queue: usize,
-    requests: Sender<Request>,
+    pub(crate) queue: usize,
+    pub(crate) requests: Sender<Request>,
 }
 
 impl Help {
@@ -56,41 +54,24 @@ impl Help {
 /// What the second fetcher knows of a queue.
 pub(crate) struct Helped {
     pub(crate) state: Arc<State>,
-    pub(crate) source: Source,
+    pub(crate) claimer: Claimer,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) walk: SideWalk,
 }
 
-/// Starts the thread of the second fetcher of these queues, at least one. It ends with all who can ask it, and connects when
-/// it is first asked.
-pub(crate) fn start(
-    db_caller: impl Fn() -> DbCaller + Send + 'static,
-    mut helped: Vec<Helped>,
-) -> Result<(JoinHandle<()>, Vec<Help>)> {
-    let (requests, asked) = bounded(1);
-    let help = (0..helped.len()).map(|queue| Help {
-        queue,
-        requests: requests.clone(),
-    });
-    let help = help.collect();
-    let state = Arc::clone(&helped[0].state);
-    let thread = threads::start(&state, "fetcher-2", move || {
-        work(&db_caller, &mut helped, &asked);
-    })?;
-    Ok((thread, help))
-}
-
-fn work(db_caller: &impl Fn() -> DbCaller, helped: &mut [Helped], asked: &Receiver<Request>) {
-    let mut busy: Option<Arc<Mutex<DbCaller>>> = None;
+/// Helps until nobody can ask any more. Connects when it is first asked.
+pub(crate) fn work(db_caller: &Mutex<DbCaller>, helped: &mut [Helped], asked: &Receiver<Request>) {
+    let mut is_connected = false;
     loop {
-        let asked = match busy {
-            Some(_) => asked.recv_timeout(IDLE_TIMEOUT),
-            None => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        let asked = match is_connected {
+            true => asked.recv_timeout(IDLE_TIMEOUT),
+            false => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let (queue, from, except) = match asked {
             Ok(asked) => asked,
             Err(RecvTimeoutError::Timeout) => {
-                busy = None;
+                lock(db_caller).rest();
+                is_connected = false;
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return,
@@ -99,29 +80,22 @@ fn work(db_caller: &impl Fn() -> DbCaller, helped: &mut [Helped], asked: &Receiv
         if one.state.shared.stopping.is_set() || one.state.demand() < MAX_BATCH {
             continue;
         }
-        let db_caller = busy.get_or_insert_with(|| Arc::new(Mutex::new(db_caller())));
-        if let Err(SlotsGone) = one.claim(Arc::clone(db_caller), from, except) {
+        is_connected = true;
+        if let Err(SlotsGone) = one.claim(from, except) {
             return;
         }
     }
 }
 
 impl Helped {
-    fn claim(
-        &mut self,
-        db_caller: Arc<Mutex<DbCaller>>,
-        from: ClaimFrom,
-        except: Except,
-    ) -> Result<(), SlotsGone> {
-        let mut source = self.source.clone();
-        source.except = except;
-        let mut claimer = Claimer::new(&self.state, db_caller, source, 0);
+    fn claim(&mut self, from: ClaimFrom, except: Except) -> Result<(), SlotsGone> {
+        self.claimer.source.except = except;
         let claimed = match from {
-            ClaimFrom::Groups => claim_groups(&self.state, &mut claimer, &mut self.walk),
-            ClaimFrom::Ring => claimer.claim(MAX_BATCH),
+            ClaimFrom::Groups => claim_groups(&self.state, &mut self.claimer, &mut self.walk),
+            ClaimFrom::Ring => self.claimer.claim(MAX_BATCH),
         };
         // The first fetcher promotes the jobs that lacked a token.
-        if let Some(due_at) = claimer.take_due() {
+        if let Some(due_at) = self.claimer.take_due() {
             self.state.note_due(due_at);
         }
         match claimed {

@@ -22,7 +22,7 @@ use crate::worker::flood::FloodGuard;
 use crate::worker::gatherer::{self, GathererContext};
 use crate::worker::latch::Latch;
 use crate::worker::queues::Queues;
-use crate::worker::second_fetcher::{self, Helped};
+use crate::worker::second_fetcher::{self, Help, Helped};
 use crate::worker::settler::ToSettler;
 use crate::worker::shared::Shared;
 use crate::worker::slot::{self, SlotContext, SlotPool};
@@ -272,33 +272,34 @@ fn fetchers(
     queues: &Queues,
     dispatchers: Vec<Dispatcher>,
 ) -> Result<(Vec<Fetcher>, JoinHandle<()>)> {
-    let db_caller = Arc::new(Mutex::new(db_caller));
-    let helped = queues.iter().zip(dispatchers);
-    let helped = helped.map(|(state, dispatcher)| Helped {
-        state: Arc::clone(state),
-        source: Source::new(state.config.kinds.clone(), &[]),
-        dispatcher,
-        walk: SideWalk::new(),
-    });
-    let helped: Vec<Helped> = helped.collect();
-    let claimer = |one: &Helped| {
-        let claimer = Claimer::new(
-            &one.state,
-            Arc::clone(&db_caller),
-            one.source.clone(),
-            i32::MAX,
-        );
-        (Arc::clone(&one.state), claimer, one.dispatcher.clone())
-    };
-    let claimers: Vec<_> = helped.iter().map(claimer).collect();
-    let second_db = db.clone();
-    let (second, help) =
-        second_fetcher::start(move || second_db.caller("redrive-fetcher-2-db"), helped)?;
-    let fetchers = claimers.into_iter().zip(help);
-    let fetchers = fetchers.map(|((state, claimer, dispatcher), help)| {
-        Fetcher::new(&state, claimer, dispatcher, help)
-    });
-    Ok((fetchers.collect(), second))
+    let callers = [db_caller, db.caller("redrive-fetcher-2-db")];
+    let [first, second] = callers.map(|it| Arc::new(Mutex::new(it)));
+    let (requests, asked) = bounded(1);
+    let (mut fetchers, mut helped) = (Vec::new(), Vec::new());
+    for (queue, (state, dispatcher)) in queues.iter().zip(dispatchers).enumerate() {
+        let source = Source::new(state.config.kinds.clone(), &[]);
+        let claimer = |db_caller: &Arc<Mutex<DbCaller>>, max_crashes| {
+            Claimer::new(state, Arc::clone(db_caller), source.clone(), max_crashes)
+        };
+        helped.push(Helped {
+            state: Arc::clone(state),
+            claimer: claimer(&second, 0),
+            dispatcher: dispatcher.clone(),
+            walk: SideWalk::new(),
+        });
+        let requests = requests.clone();
+        let help = Help { queue, requests };
+        fetchers.push(Fetcher::new(
+            state,
+            claimer(&first, i32::MAX),
+            dispatcher,
+            help,
+        ));
+    }
+    let second = threads::start(queues.first(), "fetcher-2", move || {
+        second_fetcher::work(&second, &mut helped, &asked);
+    })?;
+    Ok((fetchers, second))
 }
 
 impl WorkerBuilder {
