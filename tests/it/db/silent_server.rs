@@ -60,6 +60,30 @@ fn a_call_on_a_connection_of_any_kind_ends_at_its_deadline() {
 }
 
 #[test]
+fn a_statement_of_a_handlers_transaction_ends_soon_after_the_deadline_of_its_job() {
+    let cluster = Cluster::new();
+    cluster.start();
+    cluster.migrate();
+    let db = Database::builder(&cluster.url()).call_timeout(Duration::from_secs(5));
+    let queue = Queue::new(&db.open().unwrap(), "orders").unwrap();
+    let (gate, (sent, ended)) = (kept::<Gate>(), mpsc::channel());
+    let handler = move |_: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
+        gate.pass();
+        let answer = tx.batch_execute("SELECT 1");
+        sent.send(answer.is_err()).unwrap();
+        Ok(())
+    };
+    let builder = worker(&queue).deadline(Duration::from_secs(2));
+    let worker = builder.handle(handler).started();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    gate.wait_for(1);
+    let silence = cluster.freeze();
+    gate.open();
+    assert_eq!(ended.recv_timeout(SOON), Ok(true));
+    drop((silence, worker));
+}
+
+#[test]
 fn an_attempt_to_connect_to_a_silent_server_is_over_at_its_deadline() {
     let roots = TempFile::of(authority("ours").pem());
     for (host, mode) in [

@@ -61,6 +61,9 @@ pub(crate) fn attempt(
     let mut session = None;
     let ended = run_handler(|| {
         let session = session.insert(db.session().map_err(|error| not_begun(&error))?);
+        // The server ends the transaction at the deadline of the job. If the server is silent, the connection does.
+        let until = running.started + running.deadline + db.call_timeout();
+        session.set_deadline(Some(until));
         attempt.run(session, prepared)
     });
     // It returns to the pool before another one is asked for.
