@@ -124,7 +124,10 @@ impl Worker {
 
     /// Returns what the worker has done since it started.
     pub fn stats(&self) -> WorkerStats {
-        self.states().map(|state| state.counts.read()).sum()
+        let mut stats = WorkerStats::default();
+        self.states()
+            .for_each(|state| state.counts.add_to(&mut stats));
+        stats
     }
 
     /// Returns what it has done for each of its queues since it started.
@@ -132,7 +135,7 @@ impl Worker {
         let mut by_queue: BTreeMap<String, WorkerStats> = BTreeMap::new();
         for state in self.states() {
             let counts = by_queue.entry(state.queue().to_owned()).or_default();
-            *counts = [*counts, state.counts.read()].into_iter().sum();
+            state.counts.add_to(counts);
         }
         by_queue
     }

@@ -323,7 +323,10 @@ impl<'a> Chores<'a> {
     }
 
     fn schedule_ring(&mut self) {
-        let counts: WorkerStats = self.queues.iter().map(|it| it.counts.read()).sum();
+        let mut counts = WorkerStats::default();
+        self.queues
+            .iter()
+            .for_each(|state| state.counts.add_to(&mut counts));
         let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
         let idle = worked == self.worked_at_last_turn;
         self.ring_at = from_now(if idle { RING_EVERY_IDLE } else { RING_EVERY });

@@ -1,7 +1,5 @@
 //! Counts what a worker has done.
 
-use std::iter::Sum;
-
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters behind [`WorkerStats`].
@@ -19,18 +17,17 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn read(&self) -> WorkerStats {
-        WorkerStats {
-            done: self.done.load(Ordering::Relaxed),
-            retried: self.retried.load(Ordering::Relaxed),
-            snoozed: self.snoozed.load(Ordering::Relaxed),
-            outages: self.outages.load(Ordering::Relaxed),
-            dead: self.dead.load(Ordering::Relaxed),
-            released: self.released.load(Ordering::Relaxed),
-            lost: self.lost.load(Ordering::Relaxed),
-            looks: self.looks.load(Ordering::Acquire),
-            readings: self.readings.load(Ordering::Acquire),
-        }
+    /// Adds what they have counted to the sum of several.
+    pub(crate) fn add_to(&self, sum: &mut WorkerStats) {
+        sum.done += self.done.load(Ordering::Relaxed);
+        sum.retried += self.retried.load(Ordering::Relaxed);
+        sum.snoozed += self.snoozed.load(Ordering::Relaxed);
+        sum.outages += self.outages.load(Ordering::Relaxed);
+        sum.dead += self.dead.load(Ordering::Relaxed);
+        sum.released += self.released.load(Ordering::Relaxed);
+        sum.lost += self.lost.load(Ordering::Relaxed);
+        sum.looks += self.looks.load(Ordering::Acquire);
+        sum.readings += self.readings.load(Ordering::Acquire);
     }
 }
 
@@ -59,21 +56,4 @@ pub struct WorkerStats {
     pub looks: u64,
     /// Times it read the breakers, pauses and limits of its queue, and acted on them from then on.
     pub readings: u64,
-}
-
-/// What several workers have done together.
-impl Sum for WorkerStats {
-    fn sum<I: Iterator<Item = WorkerStats>>(all: I) -> WorkerStats {
-        all.fold(WorkerStats::default(), |sum, one| WorkerStats {
-            done: sum.done + one.done,
-            retried: sum.retried + one.retried,
-            snoozed: sum.snoozed + one.snoozed,
-            outages: sum.outages + one.outages,
-            dead: sum.dead + one.dead,
-            released: sum.released + one.released,
-            lost: sum.lost + one.lost,
-            looks: sum.looks + one.looks,
-            readings: sum.readings + one.readings,
-        })
-    }
 }
