@@ -59,7 +59,7 @@ use std::time::Duration;
 
 pub use batch::{Batch, BatchJob, BatchOptions, OnFailure};
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
-use conclusion::{EndedAttempt, conclude, share};
+use conclusion::{conclude, decided};
 pub use form::JobHandler;
 pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
@@ -67,7 +67,7 @@ pub use observer::{Attempt, AttemptOutcome};
 use settler::{CutOff, Finish, Message, SettlerGone, StoppedQueue};
 use shared::Shared;
 use slot::SlotContext;
-use slot_state::{RunningJob, SlotState};
+use slot_state::{Run, SlotState, TakenBy};
 use state::State;
 pub use stats::WorkerStats;
 pub use workers::{Workers, WorkersBuilder};
@@ -333,37 +333,33 @@ impl Worker {
         if running.is_empty() {
             return;
         }
-        for running in running {
+        for running in running.iter().flat_map(|run| run.jobs()) {
             running.signal.cancel_by_stop();
         }
         self.wait_until_quiet(from_now(CANCEL_GRACE));
     }
 }
 
-/// Returns the jobs of a queue that run.
-fn running(queue: &SlotContext) -> Vec<Arc<RunningJob>> {
+/// Returns what the slots run of a queue.
+fn running(queue: &SlotContext) -> Vec<Arc<Run>> {
     let slots = queue.state.slots.all();
     let running = |slot_state: &Arc<SlotState>| lock(&slot_state.running).clone();
-    let is_its = |running: &Arc<RunningJob>| running.queue == queue.settle.queue;
-    slots.iter().flat_map(running).filter(is_its).collect()
+    let is_its = |run: &Arc<Run>| run.queue == queue.settle.queue;
+    slots.iter().filter_map(running).filter(is_its).collect()
 }
 
 /// Takes the jobs of handlers that are still running.
 fn cut_off(queue: &SlotContext) -> CutOff {
-    let running = running(queue);
-    let started = running.iter().map(|running| running.meta.id).collect();
-    let is_ours =
-        |running: &Arc<RunningJob>| !running.signal.given_away.swap(true, Ordering::AcqRel);
-    let taken: Vec<_> = running.into_iter().filter(is_ours).collect();
-    let now = Instant::now();
+    let (runs, now) = (running(queue), Instant::now());
+    let started = runs.iter().flat_map(|run| run.jobs());
+    let started = started.map(|running| running.meta.id).collect();
     let (mut settlements, mut undecided) = (Vec::new(), Vec::new());
-    for batch in taken.chunk_by(|job, next| job.started == next.started) {
-        for running in batch {
-            let run_time = share(running.started, batch.len(), now);
-            match EndedAttempt::decided(&running.signal, run_time, now) {
+    for run in runs.iter().filter(|run| run.take(TakenBy::Stop)) {
+        for running in run.jobs() {
+            match decided(running) {
                 // A breaker that this opens would not be stored by a worker that stops.
-                Some(ended) => settlements.push(conclude(&queue.state, running, ended).0),
-                None => undecided.push(Arc::clone(running)),
+                Some(end) => settlements.push(conclude(&queue.state, run, running, end, now).0),
+                None => undecided.push(running.clone()),
             }
         }
     }

@@ -34,11 +34,6 @@ pub(crate) struct Signal {
     pub(crate) by_operator: AtomicBool,
     /// The worker stops, so a failure is not the job's fault.
     pub(crate) by_stop: AtomicBool,
-    /// The job was judged without its handler (at the deadline). The result comes too late.
-    pub(crate) given_away: AtomicBool,
-    /// The watchdog sets it to replace the slot, and the slot to keep it once the handler has ended. The
-    /// first one decides. In a batch, only that of the first job counts.
-    pub(crate) replaced: AtomicBool,
     /// The checkpoints that the handler saved for a later attempt.
     pub(crate) checkpoints: Checkpoints,
     /// The decision of the handler of a batch about the job.

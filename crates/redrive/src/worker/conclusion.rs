@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::job::death_cause::DeathCause;
-use crate::job::job::Signal;
 use crate::pipeline::judge::{JudgeContext, Verdict};
 use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settlement::Settlement;
@@ -12,49 +11,28 @@ use crate::sync::atomic::Ordering;
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
 use crate::worker::handlers::JobEnd;
 use crate::worker::observer;
-use crate::worker::slot_state::RunningJob;
+use crate::worker::slot_state::{Run, RunningJob};
 use crate::worker::state::State;
 
-/// The end of an attempt at `now`.
-pub(crate) struct EndedAttempt {
-    pub(crate) end: JobEnd,
-    pub(crate) run_time: Duration,
-    pub(crate) now: Instant,
+/// Returns the end of a job of a running batch that the handler has decided about.
+pub(crate) fn decided(job: &RunningJob) -> Option<JobEnd> {
+    let decision = job.signal.decision.last()?;
+    Some(decision.map_err(Outcome::from))
 }
 
-impl EndedAttempt {
-    /// The end of a job of a running batch that the handler has decided about.
-    pub(crate) fn decided(
-        signal: &Signal,
-        run_time: Duration,
-        now: Instant,
-    ) -> Option<EndedAttempt> {
-        let end = signal.decision.last()?.map_err(Outcome::from);
-        Some(EndedAttempt { end, run_time, now })
-    }
-}
-
-/// Returns the run time of each job of a batch: its share, so that the sum of all is the time of the
-/// slot.
-pub(crate) fn share(started: Instant, jobs: usize, now: Instant) -> Duration {
-    let ran = now.saturating_duration_since(started);
-    match u32::try_from(jobs) {
-        Ok(0 | 1) | Err(_) => ran,
-        Ok(jobs) => ran / jobs,
-    }
-}
-
-/// Judges the end of an attempt. Returns the settlement, and changes of breakers to send after it.
+/// Judges the end of an attempt at `now`. Returns the settlement, and changes of breakers to send after it.
 pub(crate) fn conclude(
     state: &State,
+    run: &Run,
     running: &RunningJob,
-    ended: EndedAttempt,
+    end: JobEnd,
+    now: Instant,
 ) -> (Settlement, Vec<BreakerReport>) {
     state.count_unwritten();
-    let (kind, now) = (&running.meta.kind, ended.now);
-    let has_run = ended.end.as_ref().err().is_none_or(Outcome::has_run);
-    let end = ended.end.map_err(|outcome| {
-        let failed = ruled(state, running, outcome);
+    let (kind, ran) = (&running.meta.kind, run.share(now));
+    let has_run = end.as_ref().err().is_none_or(Outcome::has_run);
+    let end = end.map_err(|outcome| {
+        let failed = ruled(state, run, running, outcome);
         // Before a breaker takes the message.
         failed.redacted(state.config.hooks.redact.as_deref())
     });
@@ -75,14 +53,14 @@ pub(crate) fn conclude(
         breakers.park(kind, failed.failure.dependency.as_deref())
     });
     let error = failed.and_then(|failed| failed.failure.error.clone());
-    let (meta, options) = (&running.meta, &running.options);
+    let (meta, options) = (&running.meta, &run.options);
     let backoff = options.backoff_or(&state.config.backoff);
     let at = JudgeContext {
         cancelled: running.signal.by_operator.load(Ordering::Relaxed),
         park,
         ..JudgeContext::of(meta, backoff, fastrand::f64())
     };
-    let (ran, keep) = (ended.run_time, options.keep_done);
+    let keep = options.keep_done;
     let settlement = Settlement {
         has_run,
         ..Settlement::done(running.lease, meta, ran, keep, now)
@@ -100,9 +78,9 @@ pub(crate) fn conclude(
 
 /// Applies the options of the handler to a failure. A stop that asked the handler to end is the reason why
 /// it failed.
-fn ruled(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
+fn ruled(state: &State, run: &Run, running: &RunningJob, outcome: Outcome) -> Outcome {
     let is_deploy = state.sees_other_version.load(Ordering::Relaxed);
-    let mut outcome = running.options.ruled(outcome, is_deploy);
+    let mut outcome = run.options.ruled(outcome, is_deploy);
     if outcome.by == FailedBy::Handler && running.signal.by_stop.load(Ordering::Relaxed) {
         *outcome.failure = outcome.failure.interrupted();
     }

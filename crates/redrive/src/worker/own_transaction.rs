@@ -26,10 +26,9 @@ use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
-use crate::sync::atomic::Ordering;
 use crate::sync::{Instant, Transaction};
 use crate::worker::handlers::{Handler, JobEnd, Prepared};
-use crate::worker::slot_state::RunningJob;
+use crate::worker::slot_state::Run;
 
 /// How a handler ended its job.
 #[derive(Debug)]
@@ -46,15 +45,15 @@ pub(crate) enum AttemptResult {
 pub(crate) fn attempt(
     handler: &Handler,
     claimed: ClaimedJob,
-    running: &RunningJob,
+    run: &Run,
     db: &Database,
 ) -> AttemptResult {
-    let prepared = match handler.run(claimed, Arc::clone(&running.signal)) {
+    let prepared = match handler.run(claimed, Arc::clone(&run.first.signal)) {
         Ok(end) => return AttemptResult::Judge(end),
         Err(prepared) => prepared,
     };
     let mut attempt = OwnAttempt {
-        running,
+        run,
         server_started: None,
         xid: None,
     };
@@ -62,7 +61,7 @@ pub(crate) fn attempt(
     let ended = run_handler(|| {
         let session = session.insert(db.session().map_err(|error| not_begun(&error))?);
         // The server ends the transaction at the deadline of the job. If the server is silent, the connection does.
-        let until = running.started + running.deadline + db.call_timeout();
+        let until = run.started + run.deadline + db.call_timeout();
         session.set_deadline(Some(until));
         attempt.run(session, prepared)
     });
@@ -79,7 +78,7 @@ pub(crate) fn attempt(
 
 /// An attempt and what is known of its transaction.
 struct OwnAttempt<'a> {
-    running: &'a RunningJob,
+    run: &'a Run,
     /// When the server of the transaction started. `None`: it has not begun.
     server_started: Option<SystemTime>,
     /// The id of the transaction that settled the job and commits. `None`: it settled none.
@@ -89,7 +88,7 @@ struct OwnAttempt<'a> {
 impl OwnAttempt<'_> {
     /// Runs the handler, settles the job, stores its follow-ups and commits. Commits nothing if the lease is lost.
     fn run(&mut self, session: &mut Session, handler: Prepared) -> Result<(), Failure> {
-        let (started, running) = (Instant::now(), self.running);
+        let (started, running) = (Instant::now(), &self.run.first);
         let id = running.meta.id;
         let error = |error| refusal("begin", id, error);
         let client = session.client();
@@ -118,7 +117,7 @@ impl OwnAttempt<'_> {
         _ = running.signal.transaction.set(own);
         // The stop or the watchdog took the job while this thread waited for its session. After this, they end the
         // transaction.
-        if running.signal.given_away.fetch_or(false, Ordering::AcqRel) {
+        if self.run.is_taken() {
             let why = format!("could not begin job {id} in its transaction: it came too late");
             return Err(not_begun(&Error::unavailable(why)));
         }
@@ -127,7 +126,7 @@ impl OwnAttempt<'_> {
 
         let now = Instant::now();
         let ran = now.saturating_duration_since(started);
-        let (lease, keep) = (running.lease, running.options.keep_done);
+        let (lease, keep) = (running.lease, self.run.options.keep_done);
         let mut done = Settlement::done(lease, &running.meta, ran, keep, now);
         done.follow_ups = follow_ups;
         let Some(xid) = settle_in_own(&mut transaction, &done, began)? else {

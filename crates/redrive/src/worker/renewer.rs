@@ -144,13 +144,14 @@ impl Renewer<'_> {
     fn store_checkpoints(&mut self) {
         let mut unstored = Vec::new();
         for slot_state in self.queues.slots() {
-            for running in &*lock(&slot_state.running) {
+            let run = lock(&slot_state.running).clone();
+            for running in run.iter().flat_map(|run| run.jobs()) {
                 let keeps_snapshot = |own: &OpenTransaction| own.keeps_snapshot;
                 if running.signal.transaction.get().is_some_and(keeps_snapshot) {
                     continue;
                 }
                 if let Ok(Some(new)) = running.signal.checkpoints.unstored() {
-                    unstored.push((Arc::clone(running), new));
+                    unstored.push((running.clone(), new));
                 }
             }
         }

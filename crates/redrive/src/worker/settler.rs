@@ -60,7 +60,7 @@ pub(crate) struct CutOff {
     /// counted refund.
     pub(crate) started: Vec<JobId>,
     /// Those of them without a verdict that the stop took from their slots. Their transactions end.
-    pub(crate) running: Vec<Arc<RunningJob>>,
+    pub(crate) running: Vec<RunningJob>,
 }
 
 /// The jobs whose handlers still run and that were released, unless the database rejected the release.

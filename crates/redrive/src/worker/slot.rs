@@ -19,23 +19,23 @@ use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::channel::Sender;
 use crate::sync::handout::Taker;
 use crate::worker::breaker_state::AttemptEnd;
-use crate::worker::conclusion::{self, EndedAttempt};
-use crate::worker::handlers::{Handler, HandlerOptions};
+use crate::worker::conclusion;
+use crate::worker::handlers::{Handler, HandlerOptions, JobEnd};
 use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::own_transaction::{self, AttemptResult};
 use crate::worker::settler::{Message, ToSettler};
-use crate::worker::slot_state::{Chunk, NextRun, QueuedChunk, RunningJob, SlotState};
+use crate::worker::slot_state::{Chunk, NextRun, QueuedChunk, Run, RunningJob, SlotState, TakenBy};
 use crate::worker::slots::Slots;
 #[cfg(feature = "tracing")]
 use crate::worker::span;
 use crate::worker::state::State;
 use crate::worker::threads::supervised;
-use batch::{SlotEnd, run_batch};
+use batch::run_batch;
 
 /// The maximum number of verdicts of a chunk. A job that runs for [`SLOW`] ends its chunk, so that a
 /// full chunk delays no verdict by more than 32 ms. The watchdog sends the chunk of a slot that runs a
@@ -96,75 +96,77 @@ pub(crate) fn start(pool: &SlotPool) -> Result<()> {
     started.map(drop)
 }
 
+/// Whether a slot goes on after a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlotEnd {
+    Kept,
+    /// Another thread has taken the jobs.
+    Replaced,
+}
+
 /// Runs jobs until the channel closes, or until another slot replaced this one.
 fn work(pool: &SlotPool, slot_state: &SlotState) {
     while let Some((queue, next)) = next_run(pool, slot_state) {
         let context = &pool.queues[queue];
-        let state = &context.state;
-        let claimed = match next {
-            NextRun::Job(claimed) => claimed,
-            NextRun::Batch(jobs) => match run_batch(context, slot_state, jobs) {
-                SlotEnd::Kept => continue,
-                SlotEnd::Replaced => return,
-            },
+        let end = match next {
+            NextRun::Job(claimed) => run_job(context, slot_state, claimed),
+            NextRun::Batch(jobs) => run_batch(context, slot_state, jobs),
         };
-        let started = Instant::now();
-        let handler = match startable(context, slot_state, &claimed, started) {
-            Ok(handler) => handler,
-            Err(run_time) => {
-                state.count_finished(run_time);
-                continue;
-            }
-        };
-        let running = Arc::new(running(context, &claimed, &handler.options, started));
-        let shown = std::slice::from_ref(&running);
-        show(state, slot_state, shown);
-        if state.shared.stopping.is_set() {
-            match leave_shown(context, slot_state, shown) {
-                SlotEnd::Kept => continue,
-                SlotEnd::Replaced => return,
-            }
-        }
-        #[cfg(feature = "tracing")]
-        let _span = span::enter(&running.meta, 1);
-        let db = state.config.queue.database();
-        let attempted = own_transaction::attempt(handler, claimed, &running, db);
-        if running.signal.given_away.swap(true, Ordering::AcqRel) {
-            lock(&slot_state.running).clear();
-            note_late(state, &running, &attempted);
-            return;
-        }
-        let now = Instant::now();
-        match attempted {
-            AttemptResult::Judge(end) => {
-                let run_time = now.saturating_duration_since(running.started);
-                // A job whose follow-ups the database rejects runs again.
-                if !end.as_ref().is_ok_and(Vec::is_empty) {
-                    return_followers(context, &slot_state.take_followers());
-                }
-                let ended = EndedAttempt { end, run_time, now };
-                conclude(context, slot_state, &running, ended);
-                state.count_finished(Some(run_time));
-            }
-            AttemptResult::Settled => {
-                if let Some(observer) = &state.config.hooks.observer {
-                    let ran = now.saturating_duration_since(running.started);
-                    observer::tell(observer, &running, &Verdict::Done, ran, None);
-                }
-                state.counts.done.fetch_add(1, Ordering::Relaxed);
-                end_lease(context, &running, AttemptEnd::Done, now);
-            }
-            AttemptResult::Lost => {
-                state.counts.lost.fetch_add(1, Ordering::Relaxed);
-                end_lease(context, &running, AttemptEnd::Unrun, now);
-            }
-        }
-        // A stop finds the job here or its verdict there.
-        lock(&slot_state.running).clear();
-        if keep_slot(&running) == SlotEnd::Replaced {
+        if end == SlotEnd::Replaced {
             return;
         }
     }
+}
+
+fn run_job(context: &SlotContext, slot_state: &SlotState, claimed: ClaimedJob) -> SlotEnd {
+    let (state, started) = (&context.state, Instant::now());
+    let handler = match startable(context, slot_state, &claimed, started) {
+        Ok(handler) => handler,
+        Err(run_time) => {
+            state.count_finished(run_time);
+            return SlotEnd::Kept;
+        }
+    };
+    let job = RunningJob::of(&claimed);
+    let run = Arc::new(run_of(context, job, &handler.options, started));
+    show(state, slot_state, &run);
+    if state.shared.stopping.is_set() {
+        return leave_shown(context, slot_state, &run);
+    }
+    #[cfg(feature = "tracing")]
+    let _span = span::enter(&run.first.meta, 1);
+    let db = state.config.queue.database();
+    let attempted = own_transaction::attempt(handler, claimed, &run, db);
+    if !run.take(TakenBy::Slot) {
+        *lock(&slot_state.running) = None;
+        note_late(state, &run, &attempted);
+        return SlotEnd::Replaced;
+    }
+    let (running, now) = (&run.first, Instant::now());
+    match attempted {
+        AttemptResult::Judge(end) => {
+            // A job whose follow-ups the database rejects runs again.
+            if !end.as_ref().is_ok_and(Vec::is_empty) {
+                return_followers(context, &slot_state.take_followers());
+            }
+            conclude(context, slot_state, &run, running, end, now);
+            state.count_finished(Some(run.ran(now)));
+        }
+        AttemptResult::Settled => {
+            if let Some(observer) = &state.config.hooks.observer {
+                observer::tell(observer, running, &Verdict::Done, run.ran(now), None);
+            }
+            state.counts.done.fetch_add(1, Ordering::Relaxed);
+            end_lease(context, &run, AttemptEnd::Done, now);
+        }
+        AttemptResult::Lost => {
+            state.counts.lost.fetch_add(1, Ordering::Relaxed);
+            end_lease(context, &run, AttemptEnd::Unrun, now);
+        }
+    }
+    // A stop finds the job here or its verdict there.
+    *lock(&slot_state.running) = None;
+    SlotEnd::Kept
 }
 
 /// Returns the handler of a job if it may start. Ends the job otherwise, and returns the run time to count.
@@ -192,81 +194,65 @@ fn startable<'a>(
     Err(Some(Duration::ZERO))
 }
 
-/// Describes a job for the other threads.
-fn running(
+/// Describes the run of a job for the other threads.
+fn run_of(
     context: &SlotContext,
-    claimed: &ClaimedJob,
+    first: RunningJob,
     options: &Arc<HandlerOptions>,
     started: Instant,
-) -> RunningJob {
-    RunningJob {
+) -> Run {
+    Run {
         queue: context.settle.queue,
-        lease: claimed.lease,
-        meta: Arc::clone(&claimed.meta),
         started,
         deadline: options.deadline_or(context.state.config.deadline),
         options: Arc::clone(options),
-        signal: Arc::default(),
+        first,
+        others: Vec::new(),
+        taken: AtomicU8::new(0),
     }
 }
 
-/// Shows jobs to the other threads, before their handler runs. An operator may have cancelled one that waited.
-fn show(state: &State, slot_state: &SlotState, jobs: &[Arc<RunningJob>]) {
-    lock(&slot_state.running).extend_from_slice(jobs);
-    for running in jobs {
+/// Shows a run to the other threads, before its handler runs. An operator may have cancelled a job that waited.
+fn show(state: &State, slot_state: &SlotState, run: &Arc<Run>) {
+    *lock(&slot_state.running) = Some(Arc::clone(run));
+    for running in run.jobs() {
         if state.is_cancelled(running.meta.id) {
             running.signal.cancel_by_operator();
         }
     }
 }
 
-/// Leaves jobs that were just shown to the release at the end of their lease, because the worker stops.
+/// Leaves the jobs of a run that was just shown to the release at the end of their lease, because the worker stops.
 ///
 /// The slot asks for that after it has shown its jobs, and a stop looks at the jobs that are shown after it has begun. So the
 /// stop sees each job whose handler runs.
-fn leave_shown(
-    context: &SlotContext,
-    slot_state: &SlotState,
-    shown: &[Arc<RunningJob>],
-) -> SlotEnd {
+fn leave_shown(context: &SlotContext, slot_state: &SlotState, run: &Run) -> SlotEnd {
     return_followers(context, &slot_state.take_followers());
-    let mut finished = None;
-    for running in shown {
-        let is_mine = !running.signal.given_away.swap(true, Ordering::AcqRel);
-        // The one who takes the first job counts the end of the batch.
-        finished.get_or_insert(is_mine);
-        if is_mine {
+    let is_mine = run.take(TakenBy::Slot);
+    if is_mine {
+        for running in run.jobs() {
             leave_unrun(context, running.lease, &running.meta.kind, Instant::now());
         }
     }
-    lock(&slot_state.running).clear();
-    if finished == Some(true) {
-        context.state.count_finished(None);
+    *lock(&slot_state.running) = None;
+    if !is_mine {
+        return SlotEnd::Replaced;
     }
-    let first = shown.first();
-    first.map_or(SlotEnd::Kept, |first| keep_slot(first))
+    context.state.count_finished(None);
+    SlotEnd::Kept
 }
 
-/// Keeps the slot for the next job, unless the watchdog has replaced it. The watchdog may still look at the ended job,
-/// and must not replace the slot afterwards.
-fn keep_slot(running: &RunningJob) -> SlotEnd {
-    match running.signal.replaced.swap(true, Ordering::AcqRel) {
-        true => SlotEnd::Replaced,
-        false => SlotEnd::Kept,
-    }
-}
-
-/// Records the end of a handler whose job was given away. Only its transaction may still have settled
+/// Records the end of a handler whose job another thread has taken. Only its transaction may still have settled
 /// the job, because the database decides.
-fn note_late(state: &State, running: &RunningJob, attempted: &AttemptResult) {
-    let job = running.meta.id;
+fn note_late(state: &State, run: &Run, attempted: &AttemptResult) {
+    let job = run.first.meta.id;
     match attempted {
         AttemptResult::Settled => {
             state.counts.done.fetch_add(1, Ordering::Relaxed);
             log::info!("{state} job={job}: finished in its transaction while the worker stopped");
         }
         AttemptResult::Judge(..) | AttemptResult::Lost => {
-            let end = match running.signal.replaced.load(Ordering::Acquire) {
+            let end = match run.is_overdue() {
                 true => "its deadline",
                 false => "the stop of its worker",
             };
@@ -316,15 +302,16 @@ fn settle(context: &SlotContext, verdicts: Vec<Settlement>) {
 }
 
 /// Forgets a lease that its handler's transaction ended, or found lost. The settler never heard of it.
-fn end_lease(context: &SlotContext, running: &RunningJob, end: AttemptEnd<'_>, now: Instant) {
-    let (state, lease) = (&context.state, running.lease);
+fn end_lease(context: &SlotContext, run: &Run, end: AttemptEnd<'_>, now: Instant) {
+    let (state, running) = (&context.state, &run.first);
+    let lease = running.lease;
     state.forget(&[lease]);
     if let Some(group) = &running.meta.group {
         state.passed_groups.note([Arc::clone(group)]);
         state.look_for_jobs();
     }
     record_end(context, lease, &running.meta.kind, end, now);
-    state.count_finished(Some(now.saturating_duration_since(running.started)));
+    state.count_finished(Some(run.ran(now)));
 }
 
 /// Leaves a job to the release at the end of its lease.
@@ -360,14 +347,15 @@ pub(crate) fn return_unstarted(context: &SlotContext, unstarted: &[ClaimedJob]) 
 pub(crate) fn conclude(
     context: &SlotContext,
     slot_state: &SlotState,
+    run: &Run,
     running: &RunningJob,
-    ended: EndedAttempt,
+    end: JobEnd,
+    now: Instant,
 ) {
-    let run_time = ended.run_time;
-    let (settlement, reports) = conclusion::conclude(&context.state, running, ended);
+    let (settlement, reports) = conclusion::conclude(&context.state, run, running, end, now);
     let queue = context.settle.queue;
     let verdicts = slot_state.add_verdicts(queue, [settlement]);
-    if verdicts >= VERDICTS_IN_CHUNK || run_time >= SLOW || !reports.is_empty() {
+    if verdicts >= VERDICTS_IN_CHUNK || run.share(now) >= SLOW || !reports.is_empty() {
         settle(context, slot_state.take_verdicts_of(queue));
     }
     for report in reports {
@@ -412,9 +400,7 @@ fn end_unrun(
     outcome: Outcome,
     now: Instant,
 ) {
-    let running = running(context, claimed, &Arc::default(), now);
+    let run = run_of(context, RunningJob::of(claimed), &Arc::default(), now);
     return_followers(context, &slot_state.take_followers());
-    let (end, run_time) = (Err(outcome), Duration::ZERO);
-    let ended = EndedAttempt { end, run_time, now };
-    conclude(context, slot_state, &running, ended);
+    conclude(context, slot_state, &run, &run.first, Err(outcome), now);
 }

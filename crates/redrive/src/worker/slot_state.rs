@@ -1,6 +1,7 @@
 //! Holds what the other threads of a worker may see of a slot: its jobs and its unsent verdicts.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::job::job::{JobMeta, Signal};
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::settlement::Settlement;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
 use crate::worker::handlers::HandlerOptions;
@@ -58,8 +59,8 @@ pub(crate) enum NextRun {
 /// A slot, its job or its batch, the jobs that it runs next, and the verdicts that it has not sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct SlotState {
-    /// The running job, or all jobs of the running batch. Empty while the slot is free.
-    pub(crate) running: Mutex<Vec<Arc<RunningJob>>>,
+    /// `None` while the slot is free.
+    pub(crate) running: Mutex<Option<Arc<Run>>>,
     chunk: Mutex<Waiting>,
     verdicts: Mutex<Verdicts>,
 }
@@ -99,15 +100,14 @@ impl SlotState {
 
     /// When the running job or batch started. `None`: the slot is free.
     pub(crate) fn running_since(&self) -> Option<Instant> {
-        lock(&self.running).first().map(|running| running.started)
+        lock(&self.running).as_ref().map(|run| run.started)
     }
 
     /// Whether another slot has taken its place, because its handler is overdue.
     pub(crate) fn is_replaced(&self) -> bool {
-        let running = lock(&self.running);
-        running
-            .iter()
-            .any(|running| running.signal.replaced.load(Ordering::Relaxed))
+        lock(&self.running)
+            .as_ref()
+            .is_some_and(|run| run.is_overdue())
     }
 
     /// Takes the jobs of the chunk, to run them elsewhere. Returns their queue, those that follow the running or last job,
@@ -158,15 +158,83 @@ fn take_followers(chunk: &mut VecDeque<ClaimedJob>) -> Vec<ClaimedJob> {
     chunk.drain(..followers).collect()
 }
 
-/// A running job.
+/// What a slot runs: a job, or the jobs of a batch.
 #[derive(Debug)]
-pub(crate) struct RunningJob {
+pub(crate) struct Run {
     /// The place of its queue among those of the worker.
     pub(crate) queue: usize,
-    pub(crate) lease: LeaseId,
-    pub(crate) meta: Arc<JobMeta>,
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
     pub(crate) options: Arc<HandlerOptions>,
+    pub(crate) first: RunningJob,
+    /// The other jobs of a batch.
+    pub(crate) others: Vec<RunningJob>,
+    /// Who has taken the jobs. 0: nobody yet.
+    pub(crate) taken: AtomicU8,
+}
+
+/// Who takes the jobs of a run, to judge or to release them. Only the first one does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TakenBy {
+    /// The slot, whose handler has ended.
+    Slot = 1,
+    /// The watchdog, which replaces the slot.
+    Watchdog = 2,
+    /// A stop of the worker.
+    Stop = 3,
+}
+
+impl Run {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &RunningJob> {
+        iter::once(&self.first).chain(&self.others)
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Takes the jobs. Returns `false` if another thread has.
+    pub(crate) fn take(&self, by: TakenBy) -> bool {
+        let taken = self
+            .taken
+            .compare_exchange(0, by as u8, Ordering::AcqRel, Ordering::Acquire);
+        taken.is_ok()
+    }
+
+    /// Returns whether a thread has taken the jobs. If none has, the one that takes them sees what this thread did before.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.fetch_or(0, Ordering::AcqRel) != 0
+    }
+
+    /// Whether the watchdog has taken the jobs.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.taken.load(Ordering::Acquire) == TakenBy::Watchdog as u8
+    }
+
+    pub(crate) fn ran(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
+    }
+
+    /// Returns the run time of each job: its share, so that the sum of all is the time of the slot.
+    pub(crate) fn share(&self, now: Instant) -> Duration {
+        self.ran(now) / u32::try_from(self.size()).unwrap_or(1)
+    }
+}
+
+/// A running job.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningJob {
+    pub(crate) lease: LeaseId,
+    pub(crate) meta: Arc<JobMeta>,
     pub(crate) signal: Arc<Signal>,
+}
+
+impl RunningJob {
+    pub(crate) fn of(claimed: &ClaimedJob) -> RunningJob {
+        RunningJob {
+            lease: claimed.lease,
+            meta: Arc::clone(&claimed.meta),
+            signal: Arc::default(),
+        }
+    }
 }

@@ -12,12 +12,12 @@ use crate::pipeline::outcome::Outcome;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::select;
-use crate::worker::conclusion::{EndedAttempt, share};
+use crate::worker::conclusion::decided;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::queues::Queues;
 use crate::worker::settler::Message;
 use crate::worker::slot::{self, SlotContext, SlotPool};
-use crate::worker::slot_state::{Chunk, RunningJob, SlotState};
+use crate::worker::slot_state::{Chunk, Run, SlotState, TakenBy};
 use crate::worker::state::State;
 
 /// The check interval, and so how late a deadline may be noticed.
@@ -103,39 +103,33 @@ struct Watched {
 impl Watched {
     fn check(&mut self, now: Instant) {
         let pool = &self.pool;
-        for slot in running(pool) {
-            let (first, ran) = (
-                &slot.first,
-                now.saturating_duration_since(slot.first.started),
-            );
-            let context = &pool.queues[first.queue];
-            slot::send_verdicts(pool, &slot.slot_state);
+        for (slot_state, run) in running(pool) {
+            let (first, ran, deadline) = (&run.first, run.ran(now), run.deadline);
+            let context = &pool.queues[run.queue];
+            slot::send_verdicts(pool, &slot_state);
             if ran >= SLOW {
-                slot::displace(pool, &slot.slot_state);
+                slot::displace(pool, &slot_state);
             }
-            if !context.state.trust.holds(now) {
-                slot.cancel();
+            if ran >= deadline || !context.state.trust.holds(now) {
+                for running in run.jobs() {
+                    running.signal.cancelled.store(true, Ordering::Relaxed);
+                }
             }
-            if ran < first.deadline {
-                continue;
-            }
-            slot.cancel();
-            if !slot.replace() {
+            // The thread cannot be stopped. Its jobs are judged without it, unless they just ended, and a
+            // new thread takes over the slot.
+            if ran < deadline || !run.take(TakenBy::Watchdog) {
                 continue;
             }
             log::error!(
-                "{} job={}: exceeded its deadline of {:?}{}",
+                "{} job={}: exceeded its deadline of {deadline:?}{}",
                 context.state,
                 first.meta.id,
-                first.deadline,
-                match slot.jobs.len() {
+                match run.size() {
                     1 => String::new(),
                     jobs => format!(", with a batch of {jobs} jobs"),
                 }
             );
-            // The thread cannot be stopped. Its jobs are judged without it, unless they just ended, and a
-            // new thread takes over the slot.
-            slot.conclude(context, now);
+            conclude(context, &slot_state, &run, now);
             // A full channel means that the stop will look anyway.
             _ = pool.left.try_send(());
         }
@@ -218,62 +212,25 @@ fn give_back(pool: &SlotPool, now: Instant) {
 }
 
 /// Returns the slots that run something, so that no lock is held while they are handled.
-fn running(pool: &SlotPool) -> Vec<RunningSlot> {
-    let slots = pool.slots.all();
-    let with_jobs = |slot_state: &Arc<SlotState>| {
-        let jobs = lock(&slot_state.running).clone();
-        Some(RunningSlot {
-            first: Arc::clone(jobs.first()?),
-            jobs,
-            slot_state: Arc::clone(slot_state),
-        })
+fn running(pool: &SlotPool) -> Vec<(Arc<SlotState>, Arc<Run>)> {
+    let slots = pool.slots.all().into_iter();
+    let with_run = |slot_state: Arc<SlotState>| {
+        let run = lock(&slot_state.running).clone();
+        run.map(|run| (slot_state, run))
     };
-    slots.iter().filter_map(with_jobs).collect()
+    slots.filter_map(with_run).collect()
 }
 
-/// A slot with its running job, or with the jobs of its batch.
-struct RunningSlot {
-    slot_state: Arc<SlotState>,
-    /// The first job of the batch. All have the same deadline.
-    first: Arc<RunningJob>,
-    jobs: Vec<Arc<RunningJob>>,
-}
-
-impl RunningSlot {
-    fn cancel(&self) {
-        for running in &self.jobs {
-            running.signal.cancelled.store(true, Ordering::Relaxed);
+/// Judges the jobs of an overdue handler. Keeps its decisions about jobs of a batch.
+fn conclude(context: &SlotContext, slot_state: &SlotState, run: &Run, now: Instant) {
+    for running in run.jobs() {
+        let end = decided(running).unwrap_or_else(|| Err(Outcome::timed_out(run.deadline)));
+        slot::conclude(context, slot_state, run, running, end, now);
+        if let Some(open) = running.signal.transaction.get() {
+            _ = context.settle.send(Message::EndTransaction(*open));
         }
     }
-
-    /// Replaces the slot. Returns `false` if it has been replaced already, or its handler just ended.
-    fn replace(&self) -> bool {
-        !self.first.signal.replaced.swap(true, Ordering::AcqRel)
-    }
-
-    /// Judges the jobs that have not ended. Keeps the decisions of a handler about jobs of its batch.
-    fn conclude(&self, context: &SlotContext, now: Instant) {
-        let run_time = share(self.first.started, self.jobs.len(), now);
-        let mut counted = None;
-        for running in &self.jobs {
-            let is_ours = !running.signal.given_away.swap(true, Ordering::AcqRel);
-            // The one who takes the first job counts the end of the batch.
-            counted.get_or_insert(is_ours);
-            if is_ours {
-                let decided = EndedAttempt::decided(&running.signal, run_time, now);
-                let end = Err(Outcome::timed_out(running.deadline));
-                let ended = decided.unwrap_or(EndedAttempt { end, run_time, now });
-                slot::conclude(context, &self.slot_state, running, ended);
-                if let Some(open) = running.signal.transaction.get() {
-                    _ = context.settle.send(Message::EndTransaction(*open));
-                }
-            }
-        }
-        if counted == Some(true) {
-            let ran = now.saturating_duration_since(self.first.started);
-            context.state.count_finished(Some(ran));
-        }
-    }
+    context.state.count_finished(Some(run.ran(now)));
 }
 
 #[cfg(test)]

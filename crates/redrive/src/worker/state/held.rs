@@ -102,7 +102,8 @@ impl State {
             return;
         }
         for slot_state in self.slots.all() {
-            for running in &*lock(&slot_state.running) {
+            let run = lock(&slot_state.running).clone();
+            for running in run.iter().flat_map(|run| run.jobs()) {
                 if cancelled.contains(&running.meta.id) {
                     running.signal.cancel_by_operator();
                 }
