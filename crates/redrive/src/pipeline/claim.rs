@@ -83,20 +83,6 @@ pub(crate) fn max_crashes_beside(crashes: u32) -> i32 {
     }
 }
 
-/// Takes out the suspects that may not run next to one before them. Returns their leases.
-pub(crate) fn take_crowded(claimed: &mut Vec<ClaimedJob>) -> Vec<LeaseId> {
-    let mut most = i32::MAX;
-    let is_crowded = |job: &mut ClaimedJob| {
-        let fits = job.crashes.cast_signed() <= most;
-        if fits {
-            most = most.min(max_crashes_beside(job.crashes));
-        }
-        !fits
-    };
-    let crowded = claimed.extract_if(.., is_crowded);
-    crowded.map(|job| job.lease).collect()
-}
-
 /// A claimed job. Its payload is decoded in the slot.
 #[derive(Debug)]
 pub(crate) struct ClaimedJob {

@@ -13,8 +13,7 @@ use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::{measure, store_marks};
 use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WorkerId, claim_one, take_crowded};
-use crate::pipeline::settle::{ReleaseScope, release};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, claim_one};
 use crate::pipeline::tokens::{ChargedJobs, claim_with_group_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
@@ -229,9 +228,7 @@ impl Claimer {
         let state = Arc::clone(&self.state);
         let answer = state.requesting(limit, || {
             self.call("claim jobs of groups", move |session| {
-                let mut answer = claim_groups(session, &request, &look)?;
-                return_crowded(session, request.worker, &mut answer)?;
-                Ok(answer)
+                claim_groups(session, &request, &look)
             })
         })?;
         self.state.hold(&answer.claimed);
@@ -262,21 +259,6 @@ impl Claimer {
         let deadline = self.state.config.queue.database().call_timeout();
         lock(&self.db_caller).call(doing, deadline, work)
     }
-}
-
-/// Returns the suspects that may not run next to those before them. They wait among the jobs without a group then, where a
-/// claim takes no other suspect with one that must be alone.
-pub(crate) fn return_crowded(
-    session: &mut Session,
-    worker: WorkerId,
-    answer: &mut GroupAnswer,
-) -> Result<()> {
-    let leases = take_crowded(&mut answer.claimed);
-    if !leases.is_empty() {
-        // If this fails, the worker releases the leases as those of a lost claim.
-        release(session, worker, &ReleaseScope::Leases(leases), Some(&[]))?;
-    }
-    Ok(())
 }
 
 /// Adds what a claim returned to the jobs of the claims before it. Those run, even if it failed; the next round

@@ -279,7 +279,7 @@ impl Fetcher {
         })
     }
 
-    /// Returns the suspects that may not run beside one that another worker of the process claimed meanwhile.
+    /// Returns the suspects that may not run beside one that was claimed with them or by another worker of the process.
     fn return_suspects(&mut self, claimed: &mut Vec<ClaimedJob>) {
         let state = &self.state;
         let left_out = claimed.extract_if(.., |job| state.has_left_out(job));

@@ -16,7 +16,7 @@ use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::tokens::{TokenScope, claim_with_tokens};
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
-use crate::worker::claimer::{add, return_crowded};
+use crate::worker::claimer::add;
 use crate::worker::passed_groups::PassedGroups;
 use crate::worker::source::Source;
 
@@ -211,14 +211,7 @@ impl Fetcher {
             "claim jobs under a rate limit",
             (&target.source, scan, 0),
             self.claimer.request_of(&target.source, room),
-            move |session, request| {
-                let mut answer = claim_with_tokens(session, &scope, request, groups.as_ref())?;
-                let of_groups = answer.as_mut().ok().and_then(|it| it.of_groups.as_mut());
-                if let Some(of_groups) = of_groups {
-                    return_crowded(session, request.worker, of_groups)?;
-                }
-                Ok(answer)
-            },
+            move |session, request| claim_with_tokens(session, &scope, request, groups.as_ref()),
             |answer| {
                 let claim = answer.as_ref().ok()?;
                 Some((&claim.ring, claim.tokens))
