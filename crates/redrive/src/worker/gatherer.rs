@@ -9,65 +9,38 @@ use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
 use crate::worker::gathering::Gathering;
-use crate::worker::settler::{Message, ToSettler};
 use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
 use crate::worker::state::State;
 
-/// The channels of the gatherer.
-pub(crate) struct GathererContext {
-    /// Receives claimed jobs whose kinds have batch handlers. Closed at a stop.
-    pub(crate) claimed: Receiver<Vec<ClaimedJob>>,
-    /// Takes batches to the slots.
-    pub(crate) jobs: ToSlots,
-    pub(crate) settle: ToSettler,
-}
-
-/// Gathers until the fetchers end.
-pub(crate) fn work(state: &Arc<State>, context: &GathererContext) {
+/// Gathers claimed jobs whose kinds have batch handlers until the fetchers end, and takes batches to the slots.
+pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &ToSlots) {
     let mut gathering = Gathering::new();
-    while let Ok(()) = gather_once(state, context, &mut gathering) {
+    loop {
+        let received = match gathering.next_due() {
+            Some(due) => claimed.recv_deadline(due),
+            None => claimed.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let claimed = match received {
+            Ok(claimed) => claimed,
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let now = Instant::now();
+        let mut claimed = claimed.into_iter();
+        let sent = claimed.try_for_each(|claimed| add(state, slots, &mut gathering, claimed, now));
+        let mut due = gathering.take_due(now).into_iter().map(Chunk::Together);
+        let sent = sent.and_then(|()| due.try_for_each(|batch| slots.send(batch)));
+        if let Err(SlotsGone) = sent {
+            return;
+        }
         state.set_missing(gathering.missing());
     }
-    for claimed in gathering.take_all() {
-        let lease = claimed.lease;
-        _ = context.settle.send(Message::Unrun { lease });
-    }
-}
-
-/// Waits for jobs or for the start of a batch. Fails when the worker ends.
-fn gather_once(
-    state: &State,
-    context: &GathererContext,
-    gathering: &mut Gathering<ClaimedJob>,
-) -> Result<(), RecvTimeoutError> {
-    let received = match gathering.next_due() {
-        Some(due) => context.claimed.recv_deadline(due),
-        None => {
-            let received = context.claimed.recv();
-            received.map_err(|_| RecvTimeoutError::Disconnected)
-        }
-    };
-    let claimed = match received {
-        Ok(claimed) => claimed,
-        Err(RecvTimeoutError::Timeout) => Vec::new(),
-        Err(RecvTimeoutError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
-    };
-    let now = Instant::now();
-    let sent = claimed
-        .into_iter()
-        .try_for_each(|claimed| add(state, context, gathering, claimed, now));
-    let due = gathering.take_due(now).into_iter();
-    sent.and_then(|()| {
-        due.map(Chunk::Together)
-            .try_for_each(|batch| context.jobs.send(batch))
-    })
-    .map_err(|_: SlotsGone| RecvTimeoutError::Disconnected)
 }
 
 /// Adds a job, and sends its batch if that starts now.
 fn add(
     state: &State,
-    context: &GathererContext,
+    slots: &ToSlots,
     gathering: &mut Gathering<ClaimedJob>,
     claimed: ClaimedJob,
     now: Instant,
@@ -78,7 +51,7 @@ fn add(
     let rule = handler.map(|handler| &handler.rule).filter(|_| may_join);
     let (attempt, crashes) = (claimed.meta.attempt, claimed.crashes);
     let Some(rule) = rule.filter(|rule| !rule.runs_alone(attempt, crashes)) else {
-        return context.jobs.send(Chunk::Together(vec![claimed]));
+        return slots.send(Chunk::Together(vec![claimed]));
     };
     let rule = match claimed.start_by {
         Some(_) => rule.without_linger(),
@@ -92,5 +65,5 @@ fn add(
     if joined {
         state.count_joined();
     }
-    filled.map_or(Ok(()), |batch| context.jobs.send(Chunk::Together(batch)))
+    filled.map_or(Ok(()), |batch| slots.send(Chunk::Together(batch)))
 }

@@ -67,7 +67,6 @@ pub(crate) struct CutOff {
 pub(crate) type StoppedQueue = Result<Vec<JobId>>;
 
 /// Where the settler receives messages about a queue.
-#[derive(Clone)]
 pub(crate) struct ToSettler {
     /// The place of the queue among those of the worker.
     pub(crate) queue: usize,

@@ -19,7 +19,6 @@ use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::fetcher::Fetcher;
 use crate::worker::flood::FloodGuard;
-use crate::worker::gatherer::{self, GathererContext};
 use crate::worker::latch::Latch;
 use crate::worker::queues::Queues;
 use crate::worker::second_fetcher::{self, Help, Helped};
@@ -30,7 +29,7 @@ use crate::worker::slot_state::{QueuedChunk, ToSlots};
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::source::Source;
 use crate::worker::state::{Config, State};
-use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog};
+use crate::worker::{Worker, chores, fetcher, gatherer, renewer, settler, threads, watchdog};
 
 /// The capacity of the channels to the gatherers, in claims. More than a worker holds, unless it has very many slots; then
 /// a sender waits.
@@ -252,12 +251,8 @@ fn dispatchers(
         if state.config.handlers.rules().next().is_some() {
             let (give, claimed) = bounded(JOBS_IN_CHANNEL);
             gather = Some(give);
-            let gatherer = GathererContext {
-                claimed,
-                jobs: jobs.clone(),
-                settle: context.settle.clone(),
-            };
-            let work = move || gatherer::work(&state, &gatherer);
+            let slots = jobs.clone();
+            let work = move || gatherer::work(&state, &claimed, &slots);
             gatherers.push(threads::start(&context.state, "gatherer", work)?);
         }
         dispatchers.push(Dispatcher { jobs, gather });
