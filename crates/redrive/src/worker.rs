@@ -80,7 +80,7 @@ use crate::job::wait::from_now;
 use crate::pipeline::queue::{Queue, are_drained};
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, RecvTimeoutError, bounded};
+use crate::sync::channel::{RecvTimeoutError, bounded};
 use crate::sync::thread::{self, JoinHandle};
 
 /// How long cancelled handlers get to end after the grace period.
@@ -106,8 +106,6 @@ const MAX_DRAIN_PAUSE: Duration = Duration::from_millis(250);
 pub struct Worker {
     queues: Arc<[SlotContext]>,
     shared: Arc<Shared>,
-    /// Receives a message when a slot ends or is overdue.
-    left: Receiver<()>,
     over: Arc<Latch>,
     /// Closed after the last claim.
     claimed_last: LatchReceiver,
@@ -324,7 +322,7 @@ impl Worker {
 
     fn wait_until_quiet(&self, deadline: Instant) {
         let is_busy = || self.states().any(|state| state.has_busy_slots());
-        while is_busy() && self.left.recv_deadline(deadline).is_ok() {}
+        while is_busy() && self.shared.left.rung.recv_deadline(deadline).is_ok() {}
     }
 
     /// Cancels the handlers that are still running, and gives them a moment to end.

@@ -13,8 +13,6 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct LeaseTrust {
     origin: Instant,
     until_ms: AtomicU64,
-    /// No reaping before this time: after an outage the other workers may renew first.
-    reap_from_ms: AtomicU64,
 }
 
 impl LeaseTrust {
@@ -22,23 +20,12 @@ impl LeaseTrust {
         LeaseTrust {
             origin: Instant::now(),
             until_ms: AtomicU64::new(0),
-            reap_from_ms: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) {
         let until = self.since_origin(sent_at + lease * 9 / 10);
         self.until_ms.store(until, Ordering::Relaxed);
-    }
-
-    /// Postpones reaping until this time.
-    pub(crate) fn reap_later(&self, from: Instant) {
-        self.reap_from_ms
-            .store(self.since_origin(from), Ordering::Relaxed);
-    }
-
-    pub(crate) fn may_reap(&self, now: Instant) -> bool {
-        self.since_origin(now) >= self.reap_from_ms.load(Ordering::Relaxed)
     }
 
     fn since_origin(&self, at: Instant) -> u64 {

@@ -110,9 +110,8 @@ impl Renewer<'_> {
             let renewed = renew(self.queues, &mut self.db_caller)?;
             self.renew_at = from_now(lease / RENEWALS_PER_LEASE);
             if !trusted {
-                for state in self.queues.iter() {
-                    state.trust.reap_later(from_now(state.config.lease));
-                }
+                let longest = self.queues.iter().map(|state| state.config.lease).max();
+                *lock(&self.queues.first().shared.reap_from) = longest.map(from_now);
             }
             self.store_checkpoints();
             for (state, leases) in self.queues.iter().zip(renewed) {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::db::pool_share::Suspects;
-use crate::sync::Instant;
 use crate::sync::atomic::{AtomicBool, AtomicI16, AtomicI64};
+use crate::sync::{Instant, Mutex};
 use crate::worker::latch::{Bell, Latch, LatchReceiver};
 use crate::worker::outage_log::OutageLog;
 
@@ -24,6 +24,10 @@ pub(crate) struct Shared {
     /// Those of all workers that share the pool.
     pub(crate) suspects: Arc<Suspects>,
     pub(crate) ring: Ring,
+    /// No reaping before this time: after an outage the other workers may renew first.
+    pub(crate) reap_from: Mutex<Option<Instant>>,
+    /// Tells a stop that a slot has ended or is overdue.
+    pub(crate) left: Bell,
     /// Wakes the fetcher when there may be room for jobs.
     pub(crate) room: Bell,
     /// Wakes the fetcher when there may be jobs.
@@ -63,6 +67,8 @@ impl Shared {
             outage_log: OutageLog::default(),
             suspects: Arc::clone(suspects),
             ring: Ring::default(),
+            reap_from: Mutex::default(),
+            left: Bell::new(),
             room: Bell::new(),
             jobs,
             busy: Bell::new(),

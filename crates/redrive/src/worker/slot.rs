@@ -20,7 +20,6 @@ use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicU8, Ordering};
-use crate::sync::channel::Sender;
 use crate::sync::handout::Taker;
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion;
@@ -58,8 +57,6 @@ pub(crate) struct SlotPool {
     pub(crate) first: usize,
     /// Chunks of claimed jobs, until a stop, and before them those that waited behind a slow job.
     pub(crate) jobs: Taker<QueuedChunk>,
-    /// Receives a message from each slot that ends or is overdue.
-    pub(crate) left: Sender<()>,
 }
 
 impl SlotPool {
@@ -87,8 +84,7 @@ pub(crate) fn start(pool: &SlotPool) -> Result<()> {
         displace(&pool, &slot_state);
         send_verdicts(&pool, &slot_state);
         pool.slots.remove(&slot_state);
-        // A full channel means that the reader will check anyway.
-        _ = pool.left.try_send(());
+        pool.state().shared.left.ring();
     });
     if started.is_err() {
         slots.remove(&kept);

@@ -130,8 +130,7 @@ impl Watched {
                 }
             );
             conclude(context, &slot_state, &run, now);
-            // A full channel means that the stop will look anyway.
-            _ = pool.left.try_send(());
+            context.state.shared.left.ring();
         }
         self.replace_overdue();
         give_back(&self.pool, now);

@@ -12,7 +12,7 @@ use crate::pipeline::claim::WorkerId;
 use crate::pipeline::claim::group_walk::SideWalk;
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
-use crate::sync::channel::{Sender, bounded, unbounded};
+use crate::sync::channel::{bounded, unbounded};
 use crate::sync::handout::{Giver, handout};
 use crate::sync::thread::JoinHandle;
 use crate::worker::breaker_state::LocalBreakers;
@@ -72,7 +72,6 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     renewer::register(&queues, &mut renewer_db)?;
 
     let (messages, inbox) = unbounded();
-    let (bye, left) = bounded(1);
     let (end, over) = Latch::new();
     let (claiming, claimed_last) = Latch::new();
     let contexts = queues.iter().enumerate().map(|(queue, state)| SlotContext {
@@ -83,7 +82,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         },
     });
     let contexts: Arc<[SlotContext]> = contexts.collect();
-    let (pools, to_slots) = pools(&contexts, &bye);
+    let (pools, to_slots) = pools(&contexts);
     for pool in &pools {
         (0..pool.slots.count).try_for_each(|_| slot::start(pool))?;
     }
@@ -126,7 +125,6 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     Ok(Worker {
         queues: contexts,
         shared,
-        left,
         over: Arc::new(end),
         claimed_last,
         threads: started,
@@ -210,7 +208,7 @@ fn states(builders: Vec<WorkerBuilder>, shared: &Arc<Shared>) -> Vec<Arc<State>>
 type SharedSlots = (Arc<Slots>, Vec<Arc<SlotUser>>);
 
 /// Returns the pools of slots, and what takes jobs of each queue to them.
-fn pools(contexts: &Arc<[SlotContext]>, left: &Sender<()>) -> (Vec<SlotPool>, Vec<ToSlots>) {
+fn pools(contexts: &Arc<[SlotContext]>) -> (Vec<SlotPool>, Vec<ToSlots>) {
     let mut pools: Vec<(SlotPool, Giver<QueuedChunk>)> = Vec::new();
     let mut to_slots = Vec::new();
     for (queue, context) in contexts.iter().enumerate() {
@@ -228,7 +226,6 @@ fn pools(contexts: &Arc<[SlotContext]>, left: &Sender<()>) -> (Vec<SlotPool>, Ve
                     queues: Arc::clone(contexts),
                     first: queue,
                     jobs,
-                    left: left.clone(),
                 };
                 pools.push((pool, chunks.clone()));
                 chunks

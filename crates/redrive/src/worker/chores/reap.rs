@@ -8,11 +8,12 @@ use crate::pipeline::claim::WorkerId;
 use crate::pipeline::reap::reap;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
+use crate::worker::latch::lock;
 
 impl Chores<'_> {
     pub(super) fn reap(&mut self) -> Result<()> {
         let begun = Instant::now();
-        if !self.queues.iter().all(|state| state.trust.may_reap(begun)) {
+        if lock(&self.state.shared.reap_from).is_some_and(|from| begun < from) {
             return Ok(());
         }
         let health = *self.health(Chore::Reap);
