@@ -79,7 +79,7 @@ where
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     fn erase(self, _: &Arc<S>) -> Erased {
-        Erased(Handles::kind_of::<P>(), typed(self))
+        Erased(Some(P::KIND.to_owned()), typed(self))
     }
 }
 
@@ -89,7 +89,7 @@ where
     F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     fn erase(self, _: &Arc<S>) -> Erased {
-        Erased(Handles::kind_of::<P>(), in_transaction(self))
+        Erased(Some(P::KIND.to_owned()), in_transaction(self))
     }
 }
 

@@ -4,23 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::payload::Payload;
 use crate::worker::batch::BatchOptions;
 use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions};
 
-/// What a handler handles.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Handles {
-    Kind(String),
-    /// Every kind without its own.
-    Any,
-}
-
-impl Handles {
-    pub(crate) fn kind_of<P: Payload>() -> Handles {
-        Handles::Kind(P::KIND.to_owned())
-    }
-}
+/// The kind that a handler handles. `None`: every kind without its own.
+pub(crate) type Handles = Option<String>;
 
 /// The handlers of a worker.
 #[derive(Clone, Default)]
@@ -31,26 +19,26 @@ pub(crate) struct HandlerTable {
 
 impl HandlerTable {
     /// Adds a handler. Returns `false` if there was one.
-    pub(crate) fn add(&mut self, handles: &Handles, handler: Handler) -> bool {
+    pub(crate) fn add(&mut self, handles: Option<&str>, handler: Handler) -> bool {
         let replaced = match handles {
-            Handles::Kind(kind) => self.by_kind.insert(kind.clone(), handler),
-            Handles::Any => self.any.replace(handler),
+            Some(kind) => self.by_kind.insert(kind.to_owned(), handler),
+            None => self.any.replace(handler),
         };
         replaced.is_none()
     }
 
     /// Finds a handler to change it.
-    pub(crate) fn get_mut(&mut self, handles: &Handles) -> Option<&mut Handler> {
+    pub(crate) fn get_mut(&mut self, handles: Option<&str>) -> Option<&mut Handler> {
         match handles {
-            Handles::Kind(kind) => self.by_kind.get_mut(kind),
-            Handles::Any => self.any.as_mut(),
+            Some(kind) => self.by_kind.get_mut(kind),
+            None => self.any.as_mut(),
         }
     }
 
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Handles, &Handler)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<&str>, &Handler)> {
         let by_kind = self.by_kind.iter();
-        let by_kind = by_kind.map(|(kind, handler)| (Handles::Kind(kind.clone()), handler));
-        by_kind.chain(self.any.iter().map(|handler| (Handles::Any, handler)))
+        let by_kind = by_kind.map(|(kind, handler)| (Some(&**kind), handler));
+        by_kind.chain(self.any.iter().map(|handler| (None, handler)))
     }
 
     /// Keeps the handlers of these kinds. That of any kind becomes the one of each that has no other.

@@ -89,7 +89,7 @@ impl Handlers {
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
         let handler = batch_handler::batch(batches, handler);
-        self.add(Erased(Handles::kind_of::<P>(), handler))
+        self.add(Erased(Some(P::KIND.to_owned()), handler))
     }
 
     /// Adds a handler for a kind known only at run time. It receives the undecoded payload.
@@ -97,10 +97,7 @@ impl Handlers {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(Erased(
-            Handles::Kind(kind.to_owned()),
-            handlers::raw(handler),
-        ))
+        self.add(Erased(Some(kind.to_owned()), handlers::raw(handler)))
     }
 
     /// Sets the handler of every kind without its own. It receives the undecoded payload.
@@ -108,7 +105,7 @@ impl Handlers {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(Erased(Handles::Any, handlers::raw(handler)))
+        self.add(Erased(None, handlers::raw(handler)))
     }
 
     /// Sets the options of the handler added last, such as a backoff, a deadline or a dependency.
@@ -134,7 +131,7 @@ impl Handlers {
     /// directly follow a handler.
     pub fn options(mut self, options: HandlerOptions) -> Handlers {
         let latest = self.latest.take();
-        match latest.and_then(|latest| self.table.get_mut(&latest)) {
+        match latest.and_then(|latest| self.table.get_mut(latest.as_deref())) {
             Some(handler) => handler.set_options(options),
             None => self.reject("options follow no handler, or other options".to_owned()),
         }
@@ -167,20 +164,20 @@ impl Handlers {
         }
         self.latest = None;
         for (handles, handler) in other.table.entries() {
-            if !self.table.add(&handles, handler.clone()) {
-                self.reject(two_handlers(&handles));
+            if !self.table.add(handles, handler.clone()) {
+                self.reject(two_handlers(handles));
             }
         }
     }
 
     fn add(mut self, Erased(handles, handler): Erased) -> Handlers {
-        if let Handles::Kind(kind) = &handles
+        if let Some(kind) = &handles
             && let Err(error) = name::check("kind", kind)
         {
             self.reject(error.to_string());
         }
-        if !self.table.add(&handles, handler) {
-            self.reject(two_handlers(&handles));
+        if !self.table.add(handles.as_deref(), handler) {
+            self.reject(two_handlers(handles.as_deref()));
         }
         self.latest = Some(handles);
         self
@@ -191,10 +188,10 @@ impl Handlers {
     }
 }
 
-fn two_handlers(handles: &Handles) -> String {
+fn two_handlers(handles: Option<&str>) -> String {
     match handles {
-        Handles::Any => "handle_any was called twice".to_owned(),
-        Handles::Kind(kind) => format!("kind `{kind}` has two handlers"),
+        None => "handle_any was called twice".to_owned(),
+        Some(kind) => format!("kind `{kind}` has two handlers"),
     }
 }
 

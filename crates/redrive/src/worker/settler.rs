@@ -23,7 +23,7 @@ use crate::worker::queues::Queues;
 use crate::worker::slot_state::RunningJob;
 use crate::worker::state::State;
 use counts::log_suppressed;
-use failure_log::FailureLog;
+use failure_log::{FailureLog, PER_LINE};
 
 /// The maximum number of messages read before writing.
 const MESSAGES: usize = 4096;
@@ -234,7 +234,8 @@ impl Settler<'_> {
         self.write(due);
         let unwritten = self.kept.ledger.take_due(Instant::now(), Flush::All);
         self.give_up(&unwritten);
-        log_suppressed(self.state, self.kept.log.take_all());
+        let all = self.kept.log.take_due(Instant::now() + PER_LINE);
+        log_suppressed(self.state, all);
         let settlements = unwritten.iter().flat_map(|lease| &lease.settlements);
         settlements.map(|unwritten| unwritten.meta.id).collect()
     }

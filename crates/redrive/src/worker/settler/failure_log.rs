@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::sync::Instant;
 
 /// The time between two lines about the same failure.
-const PER_LINE: Duration = Duration::from_secs(1);
+pub(super) const PER_LINE: Duration = Duration::from_secs(1);
 
 /// How many failures have lines of their own. Further ones share a line.
 const MAX_FAILURES: usize = 100;
@@ -87,15 +87,6 @@ impl FailureLog {
         })
         .collect()
     }
-
-    /// Returns all suppressed failures, at the end of the worker.
-    pub(super) fn take_all(&mut self) -> Vec<(FailureKind, u64)> {
-        let recent = std::mem::take(&mut self.recent).into_iter();
-        let suppressed = recent.filter(|(_, recent)| recent.suppressed > 0);
-        suppressed
-            .map(|(failure, recent)| (failure, recent.suppressed))
-            .collect()
-    }
 }
 
 #[cfg(test)]
@@ -146,7 +137,7 @@ mod tests {
         assert_eq!(log.take_due(start + SECOND), [(dead("a", "X"), 7)]);
         assert_eq!(log.next_due(), None);
         assert_eq!(log.admit(dead("a", "X"), start + SECOND), None);
-        assert_eq!(log.take_all(), [(dead("a", "X"), 1)]);
+        assert_eq!(log.take_due(start + 2 * SECOND), [(dead("a", "X"), 1)]);
     }
 
     #[test]
