@@ -28,7 +28,7 @@ use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::own_transaction::{self, AttemptResult};
 use crate::worker::settler::{Message, ToSettler};
-use crate::worker::slot_state::{Chunk, NextRun, QueuedChunk, Run, RunningJob, SlotState, TakenBy};
+use crate::worker::slot_state::{Chunk, QueuedChunk, Run, RunningJob, SlotState, TakenBy};
 use crate::worker::slots::Slots;
 #[cfg(feature = "tracing")]
 use crate::worker::span;
@@ -93,7 +93,7 @@ pub(crate) fn start(pool: &SlotPool) -> Result<()> {
 }
 
 /// Whether a slot goes on after a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum SlotEnd {
     Kept,
     /// Another thread has taken the jobs.
@@ -102,16 +102,27 @@ enum SlotEnd {
 
 /// Runs jobs until the channel closes, or until another slot replaced this one.
 fn work(pool: &SlotPool, slot_state: &SlotState) {
-    while let Some((queue, next)) = next_run(pool, slot_state) {
-        let context = &pool.queues[queue];
-        let end = match next {
-            NextRun::Job(claimed) => run_job(context, slot_state, claimed),
-            NextRun::Batch(jobs) => run_batch(context, slot_state, jobs),
-        };
-        if end == SlotEnd::Replaced {
-            return;
-        }
+    while let Some(SlotEnd::Kept) = run_next(pool, slot_state) {}
+}
+
+/// Runs the next job or batch. `None`: there is none left. Sends the verdicts before it waits, and before it takes jobs of
+/// another queue.
+fn run_next(pool: &SlotPool, slot_state: &SlotState) -> Option<SlotEnd> {
+    if let Some((queue, claimed)) = slot_state.next_job() {
+        return Some(run_job(&pool.queues[queue], slot_state, claimed));
     }
+    let (queue, chunk) = pool.jobs.try_take().or_else(|| {
+        send_verdicts(pool, slot_state);
+        pool.jobs.take()
+    })?;
+    if slot_state.has_verdicts_of_others(queue) {
+        send_verdicts(pool, slot_state);
+    }
+    let context = &pool.queues[queue];
+    Some(match chunk {
+        Chunk::OneByOne(jobs) => run_job(context, slot_state, slot_state.first_job(queue, jobs)?),
+        Chunk::Together(jobs) => run_batch(context, slot_state, jobs),
+    })
 }
 
 fn run_job(context: &SlotContext, slot_state: &SlotState, claimed: ClaimedJob) -> SlotEnd {
@@ -255,21 +266,6 @@ fn note_late(state: &State, run: &Run, attempted: &AttemptResult) {
             log::warn!("{state} job={job}: finished after {end}; result rejected");
         }
     }
-}
-
-/// Returns what to run next and its queue, or `None` after the last job. Sends the verdicts before it waits, and before it
-/// takes jobs of another queue.
-fn next_run(pool: &SlotPool, slot_state: &SlotState) -> Option<(usize, NextRun)> {
-    slot_state.next_job().or_else(|| {
-        let (queue, chunk) = pool.jobs.try_take().or_else(|| {
-            send_verdicts(pool, slot_state);
-            pool.jobs.take()
-        })?;
-        if slot_state.has_verdicts_of_others(queue) {
-            send_verdicts(pool, slot_state);
-        }
-        Some((queue, slot_state.first_run(queue, chunk)?))
-    })
 }
 
 /// Gives the waiting jobs of a slot to the others, because the slot runs a slow one or ends. The followers of its

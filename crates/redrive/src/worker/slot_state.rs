@@ -50,12 +50,6 @@ struct Waiting {
     jobs: VecDeque<ClaimedJob>,
 }
 
-/// The next work of a slot.
-pub(crate) enum NextRun {
-    Job(ClaimedJob),
-    Batch(Vec<ClaimedJob>),
-}
-
 /// A slot, its job or its batch, the jobs that it runs next, and the verdicts that it has not sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct SlotState {
@@ -74,10 +68,10 @@ pub(crate) struct Verdicts {
 
 impl SlotState {
     /// Takes the next job of the chunk.
-    pub(crate) fn next_job(&self) -> Option<(usize, NextRun)> {
+    pub(crate) fn next_job(&self) -> Option<(usize, ClaimedJob)> {
         let mut chunk = lock(&self.chunk);
         let next = chunk.jobs.pop_front()?;
-        Some((chunk.queue, NextRun::Job(next)))
+        Some((chunk.queue, next))
     }
 
     /// Takes the followers of the running or last job.
@@ -85,17 +79,12 @@ impl SlotState {
         take_followers(&mut lock(&self.chunk).jobs)
     }
 
-    /// Stores a new chunk and takes its first job, or the whole batch.
-    pub(crate) fn first_run(&self, queue: usize, new_chunk: Chunk) -> Option<NextRun> {
-        match new_chunk {
-            Chunk::OneByOne(jobs) => {
-                let mut chunk = lock(&self.chunk);
-                chunk.queue = queue;
-                chunk.jobs.extend(jobs);
-                chunk.jobs.pop_front().map(NextRun::Job)
-            }
-            Chunk::Together(jobs) => Some(NextRun::Batch(jobs)),
-        }
+    /// Stores the jobs of a new chunk and takes the first one.
+    pub(crate) fn first_job(&self, queue: usize, jobs: Vec<ClaimedJob>) -> Option<ClaimedJob> {
+        let mut chunk = lock(&self.chunk);
+        chunk.queue = queue;
+        chunk.jobs.extend(jobs);
+        chunk.jobs.pop_front()
     }
 
     /// When the running job or batch started. `None`: the slot is free.
