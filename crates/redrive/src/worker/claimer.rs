@@ -103,11 +103,10 @@ impl Claimer {
     /// Claims with this scan. One from the marks starts `lead` ids after them.
     fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
         let (source, each_group) = (self.source.clone(), self.state.breakers.limits_groups());
-        let request = self.request_of(&source, limit);
         let charged = self.scan(
             "claim jobs",
             (&source, scan, lead),
-            request,
+            limit,
             move |session, request| claim_with_group_tokens(session, request, each_group),
             |charged| Some((charged, limit)),
         )?;
@@ -124,21 +123,23 @@ impl Claimer {
         Ok(scans)
     }
 
-    /// Claims from what a scan of a source reads, which starts `lead` ids after its marks. Records the jobs, and for how
-    /// many there was room, as `charged` finds them in the answer. `None`: it did not search.
+    /// Claims up to `limit` jobs from what a scan of a source reads, which starts `lead` ids after its marks. Records the
+    /// jobs, and for how many there was room, as `charged` finds them in the answer. `None`: it did not search.
     pub(crate) fn scan<T: Send + 'static>(
         &mut self,
         doing: &str,
         (source, scan, lead): (&Source, Scan, i64),
-        request: ClaimRequest,
+        limit: usize,
         claim: impl FnOnce(&mut Session, &ClaimRequest) -> Result<T> + Send + 'static,
         charged: impl FnOnce(&T) -> Option<(&ChargedJobs, usize)>,
     ) -> Result<T> {
         let (state, asked_at) = (Arc::clone(&self.state), Instant::now());
         let look = source.search().look(scan, lead);
-        let parts = look.parts();
-        let request = ClaimRequest { parts, ..request };
-        let answer = state.requesting(request.limit, || {
+        let request = ClaimRequest {
+            parts: look.parts(),
+            ..self.request_of(source, limit)
+        };
+        let answer = state.requesting(limit, || {
             self.call(doing, move |session| claim(session, &request))
         });
         let took = asked_at.elapsed();

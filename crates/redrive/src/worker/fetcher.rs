@@ -249,7 +249,7 @@ impl Fetcher {
                 self.state.user.set_hungry(false);
                 return Ok(wait_for_gate(plan.next));
             }
-            None if plan.limits.is_empty() => self.round(demand, &plan.except),
+            None if plan.limits.is_empty() => self.claim_round(demand, &plan.except),
             None => self.limited_round(demand, &plan),
         };
         let due_at = self.claimer.take_due();
@@ -258,6 +258,9 @@ impl Fetcher {
             Ok(claimed) => claimed,
             Err(error) => return Ok(self.pause_after_error(&error)),
         };
+        if plan.probe.is_none() {
+            self.record_claim(claimed.len(), demand);
+        }
         self.return_suspects(&mut claimed);
         let found = Fill::of(claimed.len(), demand);
         self.state.user.set_hungry(found == Fill::Full);
@@ -297,13 +300,7 @@ impl Fetcher {
         }
     }
 
-    /// Claims jobs of a queue without rate limits.
-    fn round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
-        let claimed = self.claim_round(demand, except)?;
-        Ok(self.record_claim(claimed, demand))
-    }
-
-    /// Promotes due jobs and claims.
+    /// Promotes due jobs and claims those of kinds without a limit.
     fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
         self.claimer.source.leave(except);
         self.promote_when_due()?;
@@ -339,15 +336,14 @@ impl Fetcher {
         Ok(claimed)
     }
 
-    /// Records a claim.
-    fn record_claim(&mut self, claimed: Vec<ClaimedJob>, demand: usize) -> Vec<ClaimedJob> {
+    /// Records a claim of so many jobs.
+    fn record_claim(&mut self, jobs: usize, demand: usize) {
         self.pause = PAUSE;
-        let (notifications, found) = (self.state.notifications(), Fill::of(claimed.len(), demand));
+        let (notifications, found) = (self.state.notifications(), Fill::of(jobs, demand));
         // Switched after the jobs have been dispatched.
         self.change = self
             .policy
-            .claimed(Instant::now(), claimed.len(), found, notifications);
-        claimed
+            .claimed(Instant::now(), jobs, found, notifications);
     }
 
     /// Records when a delayed job is due.

@@ -72,7 +72,7 @@ impl Fetcher {
             };
             add(&self.state, &mut claimed, more)?;
         }
-        Ok(self.record_claim(claimed, demand))
+        Ok(claimed)
     }
 
     /// Returns when tokens are expected for a claim that had none, or when a search goes on.
@@ -210,7 +210,7 @@ impl Fetcher {
         let answer = self.claimer.scan(
             "claim jobs under a rate limit",
             (&target.source, scan, 0),
-            self.claimer.request_of(&target.source, room),
+            room,
             move |session, request| claim_with_tokens(session, &scope, request, groups.as_ref()),
             |answer| {
                 let claim = answer.as_ref().ok()?;

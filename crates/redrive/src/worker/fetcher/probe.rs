@@ -103,7 +103,7 @@ impl Fetcher {
         let answer = self.claimer.scan(
             "probe",
             (source, scan, 0),
-            self.claimer.request_of(source, 1),
+            1,
             move |session, request| {
                 let number = match take_probe(session, &name, lasting, request)? {
                     ProbeGrant::Taken(number) => number,

@@ -71,13 +71,9 @@ impl State {
     /// Lets the suspects among its jobs count only until their leases expire, because nothing renews these any more. A
     /// handler that never ends would otherwise keep other workers from running suspects.
     pub(crate) fn abandon_suspects(&self) {
-        let held = lock(&self.held);
-        let suspects = held.iter().filter(|(_, held)| held.crashes > 0);
-        let suspects: Vec<Uuid> = suspects.map(|(lease, _)| lease.0).collect();
-        drop(held);
-        self.shared
-            .suspects
-            .abandon(&suspects, from_now(self.config.lease));
+        let held: Vec<Uuid> = lock(&self.held).keys().map(|lease| lease.0).collect();
+        let until = from_now(self.config.lease);
+        self.shared.suspects.abandon(&held, until);
     }
 
     /// Whether an operator cancelled a leased job.
