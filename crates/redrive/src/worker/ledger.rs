@@ -36,8 +36,6 @@ struct Account {
     pending: Vec<Settlement>,
     /// Since when the oldest verdict waits.
     since: Instant,
-    /// How many of them hold up claims; see `State::count_unwritten`.
-    counted: usize,
     /// Whether an earlier write may have taken effect.
     is_unanswered: bool,
     /// Set after a failed write.
@@ -57,8 +55,6 @@ pub(crate) struct DueLease {
     pub(crate) lease: LeaseId,
     pub(crate) settlements: Vec<Settlement>,
     pub(crate) rest: Rest,
-    /// How many of the settlements hold up claims.
-    pub(crate) counted: usize,
     /// Whether an earlier write may have taken effect.
     pub(crate) is_unanswered: bool,
     /// The last wait, if the lease was postponed.
@@ -104,7 +100,6 @@ impl Account {
             has_unrun: false,
             pending: Vec::new(),
             since: now,
-            counted: 0,
             is_unanswered: false,
             postponed: None,
         }
@@ -146,7 +141,6 @@ impl Ledger {
         }
         account.left = account.left.saturating_sub(1);
         account.pending.push(settlement);
-        account.counted += 1;
     }
 
     pub(crate) fn unrun(&mut self, lease: LeaseId) {
@@ -192,7 +186,6 @@ impl Ledger {
             .or_insert_with(|| Account::new(0, now));
         account.has_unrun |= due.rest == Rest::Unrun;
         account.pending.splice(..0, due.settlements);
-        account.counted += due.counted;
         account.is_unanswered |= due.is_unanswered;
         account.postponed = Some(Postponed {
             until: now + wait,
@@ -225,7 +218,6 @@ impl Ledger {
                 lease: *lease,
                 settlements: std::mem::take(&mut account.pending),
                 rest,
-                counted: std::mem::take(&mut account.counted),
                 is_unanswered: std::mem::take(&mut account.is_unanswered),
                 waited: account.postponed.take().map(|postponed| postponed.wait),
             });

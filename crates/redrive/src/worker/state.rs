@@ -98,7 +98,7 @@ pub(crate) struct State {
     notifications: AtomicU64,
     /// The groups whose turn has just passed on.
     pub(crate) passed_groups: PassedGroups,
-    /// Verdicts that are not written yet, except those that the database rejects.
+    /// Verdicts that are not written yet.
     unwritten: AtomicUsize,
     /// The jobs that would fill the batches that are being gathered.
     missing: AtomicUsize,

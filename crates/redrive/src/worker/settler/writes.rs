@@ -106,29 +106,21 @@ impl Settler<'_> {
         let (own, others): (Vec<_>, Vec<_>) = all.partition(needs_own);
         let own = own.into_iter().map(|one| Arc::<[Settlement]>::from([one]));
         let others: Arc<[Settlement]> = others.into();
-        let (mut cause, mut waits, mut written, mut unwritten) = (error, 0, 0, Vec::new());
+        let (mut cause, mut waits, mut unwritten) = (error, 0, Vec::new());
         for part in [others].into_iter().chain(own) {
             if waits == MAX_WAITS || part.is_empty() {
                 unwritten.extend_from_slice(&part);
                 continue;
             }
-            match self.settle_acceptable(&part, &mut answers) {
-                Ok(()) => written += part.len(),
-                Err(error) => {
-                    waits += usize::from(error.is_unavailable());
-                    cause = error;
-                    unwritten.extend_from_slice(&part);
-                }
+            if let Err(error) = self.settle_acceptable(&part, &mut answers) {
+                waits += usize::from(error.is_unavailable());
+                cause = error;
+                unwritten.extend_from_slice(&part);
             }
         }
         if unwritten.is_empty() {
             self.end(&leases);
             return Ok(());
-        }
-        for lease in &mut leases {
-            let counted = written.min(lease.counted);
-            lease.counted -= counted;
-            state.count_written(counted);
         }
         if let Some(lease) = leases.first_mut() {
             lease.settlements = unwritten;
@@ -186,7 +178,7 @@ impl Settler<'_> {
             Err(error) => return Err((answers.mark(leases), error)),
         };
         self.state.forget(&ids(&leases));
-        state.count_written(counted(&leases));
+        state.count_written(verdicts(&leases));
         for done in &*done {
             if missing.contains(&done.lease) && answers.repeat(state) == Repeat::First {
                 count_lost(state, done.jobs);
@@ -239,6 +231,7 @@ impl Settler<'_> {
                 }),
             )
         })?;
+        state.count_written(settlements.len());
         let all_are_written = answers.repeat(state) == Repeat::Again;
         let is_written =
             |one: &&Settlement| all_are_written || written.contains(&(one.lease, one.meta.id));
@@ -252,7 +245,6 @@ impl Settler<'_> {
 
     /// Forgets written leases without remaining jobs, and releases their unrun jobs.
     fn end(&mut self, leases: &[DueLease]) {
-        self.state.count_written(counted(leases));
         let with = |rest| {
             let leases = leases.iter().filter(move |lease| lease.rest == rest);
             leases.map(|lease| lease.lease).collect::<Vec<_>>()
@@ -269,18 +261,14 @@ impl Settler<'_> {
             return self.give_up(&leases);
         }
         log::warn!("{state}: verdicts not settled yet, retrying later: {error:#}");
-        for mut lease in leases {
-            if !error.is_unavailable() {
-                // The database may reject them for ever, and must not hold up claims for as long.
-                state.count_written(std::mem::take(&mut lease.counted));
-            }
+        for lease in leases {
             self.kept.ledger.postpone(lease, now);
         }
     }
 
     /// Gives up verdicts. Their jobs return when their leases end.
     pub(super) fn give_up(&mut self, leases: &[DueLease]) {
-        let results: usize = leases.iter().map(|lease| lease.settlements.len()).sum();
+        let results = verdicts(leases);
         if results > 0 {
             let state = self.state;
             log::error!(
@@ -288,7 +276,7 @@ impl Settler<'_> {
             );
             count_lost(state, results as u64);
         }
-        self.state.count_written(counted(leases));
+        self.state.count_written(results);
         for lease in leases {
             self.kept.ledger.gone(lease.lease);
         }
@@ -348,8 +336,8 @@ fn in_statements(leases: Vec<DueLease>) -> Vec<Vec<DueLease>> {
     statements
 }
 
-fn counted(leases: &[DueLease]) -> usize {
-    leases.iter().map(|lease| lease.counted).sum()
+fn verdicts(leases: &[DueLease]) -> usize {
+    leases.iter().map(|lease| lease.settlements.len()).sum()
 }
 
 fn ids(leases: &[DueLease]) -> Vec<LeaseId> {

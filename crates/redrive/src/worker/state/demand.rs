@@ -31,7 +31,7 @@ impl State {
         self.unwritten.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts verdicts that were written, given up or rejected.
+    /// Counts verdicts that were written or given up.
     pub(crate) fn count_written(&self, verdicts: usize) {
         let before = self.unwritten.fetch_sub(verdicts, Ordering::Relaxed);
         if before >= MAX_UNWRITTEN {
