@@ -168,8 +168,6 @@ pub(crate) struct Fetcher {
     woken: bool,
     /// Whether this worker asked for notifications.
     policy: WakePolicy,
-    /// The mode to switch to.
-    change: Option<WakeMode>,
     pause: Duration,
     /// When to count the other workers again.
     meet_at: Instant,
@@ -203,7 +201,6 @@ impl Fetcher {
             due_at: Some(now),
             woken: false,
             policy: WakePolicy::new(state.config.queue.database().pooler_mode(), now),
-            change: None,
             pause: PAUSE,
             meet_at: now,
         }
@@ -258,9 +255,11 @@ impl Fetcher {
             Ok(claimed) => claimed,
             Err(error) => return Ok(self.pause_after_error(&error)),
         };
-        if plan.probe.is_none() {
-            self.record_claim(claimed.len(), demand);
-        }
+        // Switched after the jobs have been dispatched.
+        let change = match plan.probe {
+            None => self.record_claim(claimed.len(), demand),
+            Some(_) => None,
+        };
         self.return_suspects(&mut claimed);
         let found = Fill::of(claimed.len(), demand);
         self.state.user.set_hungry(found == Fill::Full);
@@ -269,10 +268,10 @@ impl Fetcher {
                 return Ok(Next::Now);
             }
             let next = plan.next.into_iter().chain(self.next_tokens(&plan));
-            return Ok(self.idle(next.min()));
+            return Ok(self.idle(change, next.min()));
         }
         self.dispatcher.dispatch(&self.state, claimed)?;
-        Ok(match self.change.take() {
+        Ok(match change {
             Some(mode) => self.switch_mode(mode),
             // Jobs arrive one by one; a short pause lets the next claim take several.
             None if self.policy.mode() != WakeMode::Notified && found == Fill::Partial => {
@@ -336,14 +335,12 @@ impl Fetcher {
         Ok(claimed)
     }
 
-    /// Records a claim of so many jobs.
-    fn record_claim(&mut self, jobs: usize, demand: usize) {
+    /// Records a claim of so many jobs. Returns the wake mode to switch to, if any.
+    fn record_claim(&mut self, jobs: usize, demand: usize) -> Option<WakeMode> {
         self.pause = PAUSE;
         let (notifications, found) = (self.state.notifications(), Fill::of(jobs, demand));
-        // Switched after the jobs have been dispatched.
-        self.change = self
-            .policy
-            .claimed(Instant::now(), jobs, found, notifications);
+        self.policy
+            .claimed(Instant::now(), jobs, found, notifications)
     }
 
     /// Records when a delayed job is due.
@@ -352,8 +349,8 @@ impl Fetcher {
     }
 
     /// After an empty claim: switches the wake mode and claims once more, or waits.
-    fn idle(&mut self, next: Option<Instant>) -> Next {
-        if let Some(mode) = self.change.take() {
+    fn idle(&mut self, change: Option<WakeMode>, next: Option<Instant>) -> Next {
+        if let Some(mode) = change {
             // From now on enqueues notify. The next poll finds earlier jobs.
             return self.switch_mode(mode);
         }
