@@ -15,7 +15,6 @@ pub(crate) fn handout<T>() -> (Giver<T>, Taker<T>) {
             returned: VecDeque::new(),
             given: VecDeque::new(),
             givers: 1,
-            takers: 1,
         }),
         changed: Condvar::new(),
     });
@@ -32,7 +31,6 @@ struct Work<T> {
     returned: VecDeque<T>,
     given: VecDeque<T>,
     givers: usize,
-    takers: usize,
 }
 
 impl<T> Desk<T> {
@@ -55,16 +53,10 @@ impl<T> Work<T> {
 pub(crate) struct Giver<T>(Arc<Desk<T>>);
 
 impl<T> Giver<T> {
-    /// Gives work to one taker. Returns it if there is none left.
-    pub(crate) fn give(&self, one: T) -> Result<(), T> {
-        let mut work = self.0.work();
-        if work.takers == 0 {
-            return Err(one);
-        }
-        work.given.push_back(one);
-        drop(work);
+    /// Gives work to one taker.
+    pub(crate) fn give(&self, one: T) {
+        self.0.work().given.push_back(one);
         self.0.changed.notify_one();
-        Ok(())
     }
 }
 
@@ -111,14 +103,7 @@ impl<T> Drop for Giver<T> {
 
 impl<T> Clone for Taker<T> {
     fn clone(&self) -> Taker<T> {
-        self.0.work().takers += 1;
         Taker(Arc::clone(&self.0))
-    }
-}
-
-impl<T> Drop for Taker<T> {
-    fn drop(&mut self) {
-        self.0.work().takers -= 1;
     }
 }
 
@@ -132,24 +117,14 @@ mod tests {
     fn returned_work_comes_first_and_the_end_last() {
         let (giver, taker) = handout();
         assert!(taker.is_empty() && taker.try_take().is_none());
-        giver.give(1).unwrap();
-        giver.give(2).unwrap();
+        giver.give(1);
+        giver.give(2);
         taker.give_back(3);
         assert!(!taker.is_empty());
         drop(giver);
         taker.give_back(4);
         let all: Vec<i32> = std::iter::from_fn(|| taker.take()).collect();
         assert_eq!(all, [3, 4, 1, 2]);
-    }
-
-    #[test]
-    fn work_that_nobody_can_take_comes_back() {
-        let (giver, taker) = handout();
-        let other = taker.clone();
-        drop(taker);
-        giver.give(1).unwrap();
-        drop(other);
-        assert_eq!(giver.give(2), Err(2));
     }
 
     #[test]
@@ -161,9 +136,8 @@ mod tests {
                 thread::spawn(move || std::iter::from_fn(|| taker.take()).sum::<u64>())
             })
             .collect();
-        let givers = [giver.clone(), giver].map(|giver| {
-            thread::spawn(move || (1..=1000).for_each(|number| giver.give(number).unwrap()))
-        });
+        let givers = [giver.clone(), giver]
+            .map(|giver| thread::spawn(move || (1..=1000).for_each(|number| giver.give(number))));
         for giver in givers {
             giver.join().unwrap();
         }

@@ -19,7 +19,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
-use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
+use crate::worker::slot_state::{Chunk, ToSlots};
 use crate::worker::source::Source;
 use crate::worker::state::State;
 
@@ -287,23 +287,17 @@ pub(crate) struct Dispatcher {
 
 impl Dispatcher {
     /// Sends claimed jobs to the slots, in chunks.
-    pub(crate) fn dispatch(
-        &self,
-        state: &State,
-        claimed: Vec<ClaimedJob>,
-    ) -> Result<(), SlotsGone> {
+    pub(crate) fn dispatch(&self, state: &State, claimed: Vec<ClaimedJob>) {
         state.count_claimed(claimed.len());
         let claimed = match &self.gather {
             None => claimed,
-            Some(gather) => Self::gather(state, gather, claimed)?,
+            Some(gather) => Self::gather(state, gather, claimed),
         };
         let size = state.chunk(claimed.len());
         for chunk in chunks(claimed, size, |job| job.follows) {
-            let chunk = Chunk::OneByOne(chunk);
-            self.jobs.send(chunk)?;
+            self.jobs.send(Chunk::OneByOne(chunk));
         }
         state.wake_watchdog();
-        Ok(())
     }
 
     /// Sends the jobs of batch handlers to the gatherer. Returns the others.
@@ -311,7 +305,7 @@ impl Dispatcher {
         state: &State,
         gather: &Sender<Vec<ClaimedJob>>,
         claimed: Vec<ClaimedJob>,
-    ) -> Result<Vec<ClaimedJob>, SlotsGone> {
+    ) -> Vec<ClaimedJob> {
         let handlers = &state.config.handlers;
         let handler = |job: &ClaimedJob| handlers.batch(&job.meta.kind);
         let size = claimed.iter().filter_map(handler).map(|it| it.rule.size);
@@ -319,8 +313,9 @@ impl Dispatcher {
         let (batched, single): (Vec<_>, Vec<_>) =
             claimed.into_iter().partition(|job| handler(job).is_some());
         if !batched.is_empty() {
-            gather.send(batched).map_err(|_| SlotsGone)?;
+            // Without a gatherer, the worker has failed, and a stop releases them.
+            _ = gather.send(batched);
         }
-        Ok(single)
+        single
     }
 }

@@ -30,7 +30,6 @@ use crate::worker::limits::MAX_PAUSE;
 use crate::worker::passed_groups::PassedGroups;
 use crate::worker::second_fetcher::{ClaimFrom, Help};
 use crate::worker::shared::Shared;
-use crate::worker::slot_state::SlotsGone;
 use crate::worker::source::Source;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakeMode, WakePolicy};
@@ -79,10 +78,7 @@ fn claim_in_turns(fetchers: &mut [Fetcher]) {
             if !fetcher.is_due(Instant::now()) || shared.stopping.is_set() {
                 continue;
             }
-            match fetcher.turn() {
-                Ok(next) => fetcher.next = next,
-                Err(SlotsGone) => return,
-            }
+            fetcher.next = fetcher.turn();
         }
         wait(fetchers, &shared);
     }
@@ -217,7 +213,7 @@ impl Fetcher {
     }
 
     /// Claims once. Returns when to claim again.
-    fn turn(&mut self) -> Result<Next, SlotsGone> {
+    fn turn(&mut self) -> Next {
         self.state.counts.looks.fetch_add(1, Ordering::Release);
         // One poll serves all news.
         if let Next::News(_) = self.next {
@@ -232,10 +228,10 @@ impl Fetcher {
             // expired, and with it the request for notifications.
             let pooler = self.state.config.queue.database().pooler_mode();
             self.policy = WakePolicy::new(pooler, now);
-            return Ok(Next::At(now + ROOM_NAP));
+            return Next::At(now + ROOM_NAP);
         }
         if demand == 0 {
-            return Ok(Next::Room(now + ROOM_NAP));
+            return Next::Room(now + ROOM_NAP);
         }
         let (kinds, left_out) = (&self.state.config.kinds, &self.state.config.left_out);
         let breakers = &self.state.breakers;
@@ -244,7 +240,7 @@ impl Fetcher {
             Some(due) => self.probe(due, &plan),
             None if plan.is_shut => {
                 self.state.user.set_hungry(false);
-                return Ok(wait_for_gate(plan.next));
+                return wait_for_gate(plan.next);
             }
             None if plan.limits.is_empty() => self.claim_round(demand, &plan.except),
             None => self.limited_round(demand, &plan),
@@ -253,7 +249,7 @@ impl Fetcher {
         self.note_due(due_at);
         let mut claimed = match claimed {
             Ok(claimed) => claimed,
-            Err(error) => return Ok(self.pause_after_error(&error)),
+            Err(error) => return self.pause_after_error(&error),
         };
         // Switched after the jobs have been dispatched.
         let change = match plan.probe {
@@ -265,20 +261,20 @@ impl Fetcher {
         self.state.user.set_hungry(found == Fill::Full);
         if claimed.is_empty() {
             if plan.probe.is_some() {
-                return Ok(Next::Now);
+                return Next::Now;
             }
             let next = plan.next.into_iter().chain(self.next_tokens(&plan));
-            return Ok(self.idle(change, next.min()));
+            return self.idle(change, next.min());
         }
-        self.dispatcher.dispatch(&self.state, claimed)?;
-        Ok(match change {
+        self.dispatcher.dispatch(&self.state, claimed);
+        match change {
             Some(mode) => self.switch_mode(mode),
             // Jobs arrive one by one; a short pause lets the next claim take several.
             None if self.policy.mode() != WakeMode::Notified && found == Fill::Partial => {
                 Next::At(from_now(BUSY_POLL_INTERVAL))
             }
             None => Next::Now,
-        })
+        }
     }
 
     /// Returns the suspects that may not run beside one that was claimed with them or by another worker of the process.

@@ -9,7 +9,7 @@ use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
 use crate::worker::gathering::Gathering;
-use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
+use crate::worker::slot_state::{Chunk, ToSlots};
 use crate::worker::state::State;
 
 /// Gathers claimed jobs whose kinds have batch handlers until the fetchers end, and takes batches to the slots.
@@ -26,12 +26,11 @@ pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &T
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let now = Instant::now();
-        let mut claimed = claimed.into_iter();
-        let sent = claimed.try_for_each(|claimed| add(state, slots, &mut gathering, claimed, now));
-        let mut due = gathering.take_due(now).into_iter().map(Chunk::Together);
-        let sent = sent.and_then(|()| due.try_for_each(|batch| slots.send(batch)));
-        if let Err(SlotsGone) = sent {
-            return;
+        for claimed in claimed {
+            add(state, slots, &mut gathering, claimed, now);
+        }
+        for batch in gathering.take_due(now) {
+            slots.send(Chunk::Together(batch));
         }
         state.set_missing(gathering.missing());
     }
@@ -44,7 +43,7 @@ fn add(
     gathering: &mut Gathering<ClaimedJob>,
     claimed: ClaimedJob,
     now: Instant,
-) -> Result<(), SlotsGone> {
+) {
     let handler = state.config.handlers.batch(&claimed.meta.kind);
     // The breaker of a probe lets nothing else run.
     let may_join = !state.breakers.is_probe(claimed.lease);
@@ -65,5 +64,7 @@ fn add(
     if joined {
         state.count_joined();
     }
-    filled.map_or(Ok(()), |batch| slots.send(Chunk::Together(batch)))
+    if let Some(batch) = filled {
+        slots.send(Chunk::Together(batch));
+    }
 }

@@ -17,7 +17,6 @@ use crate::sync::channel::{Receiver, RecvTimeoutError, Sender};
 use crate::sync::{Instant, Mutex};
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::latch::lock;
-use crate::worker::slot_state::SlotsGone;
 use crate::worker::state::State;
 
 /// How long it keeps an idle connection.
@@ -81,14 +80,12 @@ pub(crate) fn work(db_caller: &Mutex<DbCaller>, helped: &mut [Helped], asked: &R
             continue;
         }
         is_connected = true;
-        if let Err(SlotsGone) = one.claim(from, except) {
-            return;
-        }
+        one.claim(from, except);
     }
 }
 
 impl Helped {
-    fn claim(&mut self, from: ClaimFrom, except: Except) -> Result<(), SlotsGone> {
+    fn claim(&mut self, from: ClaimFrom, except: Except) {
         self.claimer.source.except = except;
         let claimed = match from {
             ClaimFrom::Groups => claim_groups(&self.state, &mut self.claimer, &mut self.walk),
@@ -100,10 +97,7 @@ impl Helped {
         }
         match claimed {
             Ok(claimed) => self.dispatcher.dispatch(&self.state, claimed),
-            Err(error) => {
-                log::warn!("{}: second claim failed: {error:#}", self.state);
-                Ok(())
-            }
+            Err(error) => log::warn!("{}: second claim failed: {error:#}", self.state),
         }
     }
 }

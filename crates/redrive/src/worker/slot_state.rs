@@ -33,13 +33,9 @@ pub(crate) struct ToSlots {
     pub(crate) chunks: Giver<QueuedChunk>,
 }
 
-/// The worker was dropped: its slots are gone.
-pub(crate) struct SlotsGone;
-
 impl ToSlots {
-    pub(crate) fn send(&self, chunk: Chunk) -> Result<(), SlotsGone> {
-        let given = self.chunks.give((self.queue, chunk));
-        given.map_err(|_| SlotsGone)
+    pub(crate) fn send(&self, chunk: Chunk) {
+        self.chunks.give((self.queue, chunk));
     }
 }
 
