@@ -64,7 +64,7 @@ pub use form::JobHandler;
 pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
-use settler::{CutOff, Finish, Message, SettlerGone, StoppedQueue};
+use settler::{CutOff, Finish, Message, StoppedQueue};
 use shared::Shared;
 use slot::SlotContext;
 use slot_state::{Run, SlotState, TakenBy};
@@ -284,22 +284,20 @@ impl Worker {
                     .extend(slot.take_verdicts_of(queue.settle.queue));
             }
             let reply = reply.clone();
-            let finish = Finish {
+            queue.settle.send(Message::Finish(Finish {
                 cut_off,
                 until,
                 reply,
-            };
-            let sent = queue.settle.send(Message::Finish(finish));
-            sent.map_err(|SettlerGone| {
-                Error::unavailable("could not stop the worker: its settler does not respond")
-            })?;
+            }));
         }
         drop(reply);
         let answer = |_| {
-            stopped.recv_deadline(until + END_TIME).map_err(|_| {
-                Error::unavailable(
-                    "could not stop the worker: the database does not answer its settler",
-                )
+            stopped.recv_deadline(until + END_TIME).map_err(|error| {
+                let why = match error {
+                    RecvTimeoutError::Timeout => "the database does not answer its settler",
+                    RecvTimeoutError::Disconnected => "its settler has ended",
+                };
+                Error::unavailable(format!("could not stop the worker: {why}"))
             })
         };
         self.queues.iter().map(answer).collect()

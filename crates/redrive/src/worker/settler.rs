@@ -73,13 +73,11 @@ pub(crate) struct ToSettler {
     pub(crate) messages: Sender<(usize, Message)>,
 }
 
-/// The settler has ended.
-pub(crate) struct SettlerGone;
-
 impl ToSettler {
-    pub(crate) fn send(&self, message: Message) -> Result<(), SettlerGone> {
-        let sent = self.messages.send((self.queue, message));
-        sent.map_err(|_| SettlerGone)
+    pub(crate) fn send(&self, message: Message) {
+        // The settler outlives the slots unless the worker was dropped or the settler panicked. Then the lease expires and
+        // the job is retried.
+        _ = self.messages.send((self.queue, message));
     }
 }
 

@@ -287,9 +287,7 @@ pub(crate) fn send_verdicts(pool: &SlotPool, slot_state: &SlotState) {
 
 fn settle(context: &SlotContext, verdicts: Vec<Settlement>) {
     if !verdicts.is_empty() {
-        // The settler outlives the slots unless the worker was dropped. Then the lease expires and
-        // the job is retried.
-        _ = context.settle.send(Message::Settled(verdicts));
+        context.settle.send(Message::Settled(verdicts));
     }
 }
 
@@ -308,7 +306,7 @@ fn end_lease(context: &SlotContext, run: &Run, end: AttemptEnd<'_>, now: Instant
 
 /// Leaves a job to the release at the end of its lease.
 fn leave_unrun(context: &SlotContext, lease: LeaseId, kind: &str, now: Instant) {
-    _ = context.settle.send(Message::Unrun { lease });
+    context.settle.send(Message::Unrun { lease });
     record_end(context, lease, kind, AttemptEnd::Unrun, now);
 }
 
@@ -327,7 +325,7 @@ pub(crate) fn return_unstarted(context: &SlotContext, unstarted: &[ClaimedJob]) 
     for of_lease in unstarted.chunk_by(|one, next| one.lease == next.lease) {
         let jobs = of_lease.iter().map(|job| job.meta.id).collect();
         let lease = of_lease[0].lease;
-        _ = context.settle.send(Message::Unstarted { lease, jobs });
+        context.settle.send(Message::Unstarted { lease, jobs });
         for job in of_lease {
             let kind = &job.meta.kind;
             record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
@@ -351,7 +349,7 @@ pub(crate) fn conclude(
         settle(context, slot_state.take_verdicts_of(queue));
     }
     for report in reports {
-        _ = context.settle.send(Message::Breaker(report));
+        context.settle.send(Message::Breaker(report));
     }
 }
 
@@ -364,7 +362,7 @@ fn record_end(
     now: Instant,
 ) {
     for report in context.state.breakers.note(lease, kind, attempt, now) {
-        _ = context.settle.send(Message::Breaker(report));
+        context.settle.send(Message::Breaker(report));
     }
 }
 

@@ -75,7 +75,7 @@ fn settle(context: &SlotContext, slot_state: &SlotState, run: &Run, ends: Vec<Jo
     slot_state.add_verdicts(queue, settlements);
     super::settle(context, slot_state.take_verdicts_of(queue));
     for report in reports {
-        _ = context.settle.send(Message::Breaker(report));
+        context.settle.send(Message::Breaker(report));
     }
     state.count_finished(Some(run.ran(now)));
 }
