@@ -275,7 +275,7 @@ fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<boo
             }
             "redrive_cancel" => cancel(queues, payload),
             "redrive_breaker" => gates_changed = true,
-            "redrive_schedule" => queues.first().look_for_schedules(),
+            "redrive_schedule" => queues.first().shared.schedules.ring(),
             _ => {}
         }
     };

@@ -236,11 +236,6 @@ impl State {
         self.shared.stale_gates.store(true, Ordering::Relaxed);
     }
 
-    /// Wakes the chores.
-    pub(crate) fn look_for_schedules(&self) {
-        self.shared.schedules.ring();
-    }
-
     /// Wakes the fetcher, because there may be jobs.
     pub(crate) fn look_for_jobs(&self) {
         self.has_work.store(true, Ordering::SeqCst);
