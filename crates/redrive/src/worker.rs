@@ -281,10 +281,10 @@ impl Worker {
             for slot in queue.state.slots.all() {
                 cut_off
                     .settlements
-                    .extend(slot.take_verdicts_of(queue.settle.queue));
+                    .extend(slot.take_verdicts_of(queue.state.place));
             }
             let reply = reply.clone();
-            queue.settle.send(Message::Finish(Finish {
+            queue.tell(Message::Finish(Finish {
                 cut_off,
                 until,
                 reply,
@@ -340,7 +340,7 @@ impl Worker {
 fn running(queue: &SlotContext) -> Vec<Arc<Run>> {
     let slots = queue.state.slots.all();
     let running = |slot_state: &Arc<SlotState>| lock(&slot_state.running).clone();
-    let is_its = |run: &Arc<Run>| run.queue == queue.settle.queue;
+    let is_its = |run: &Arc<Run>| run.queue == queue.state.place;
     slots.iter().filter_map(running).filter(is_its).collect()
 }
 

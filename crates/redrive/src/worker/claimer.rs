@@ -17,9 +17,10 @@ use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, claim_one};
 use crate::pipeline::tokens::{ChargedJobs, claim_with_group_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
+use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
-use crate::worker::slot_state::{Chunk, ToSlots};
+use crate::worker::slot_state::{Chunk, QueuedChunk};
 use crate::worker::source::Source;
 use crate::worker::state::State;
 
@@ -280,7 +281,7 @@ pub(crate) fn add(
 /// Sends claimed jobs to the slots.
 #[derive(Clone)]
 pub(crate) struct Dispatcher {
-    pub(crate) jobs: ToSlots,
+    pub(crate) jobs: Giver<QueuedChunk>,
     /// Takes the jobs of batch handlers to the gatherer. `None`: the worker has no such handler.
     pub(crate) gather: Option<Sender<Vec<ClaimedJob>>>,
 }
@@ -295,7 +296,7 @@ impl Dispatcher {
         };
         let size = state.chunk(claimed.len());
         for chunk in chunks(claimed, size, |job| job.follows) {
-            self.jobs.send(Chunk::OneByOne(chunk));
+            self.jobs.give((state.place, Chunk::OneByOne(chunk)));
         }
         state.wake_watchdog();
     }

@@ -23,12 +23,12 @@ use crate::pipeline::promote::due::DueSearch;
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{TryRecvError, select};
+use crate::sync::channel::{Sender, TryRecvError, select};
 use crate::sync::thread::JoinHandle;
 use crate::worker::claimer::{Claimer, Dispatcher, add};
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::passed_groups::PassedGroups;
-use crate::worker::second_fetcher::{ClaimFrom, Help};
+use crate::worker::second_fetcher::{ClaimFrom, Request};
 use crate::worker::shared::Shared;
 use crate::worker::source::Source;
 use crate::worker::state::State;
@@ -136,7 +136,8 @@ pub(crate) struct Fetcher {
     state: Arc<State>,
     claimer: Claimer,
     dispatcher: Dispatcher,
-    second: Help,
+    /// Asks the second fetcher for one more batch.
+    second: Sender<Request>,
     next: Next,
     /// Whether it waits for nothing but notifications and its poll.
     only_polls: bool,
@@ -174,7 +175,7 @@ impl Fetcher {
         state: &Arc<State>,
         claimer: Claimer,
         dispatcher: Dispatcher,
-        second: Help,
+        second: Sender<Request>,
     ) -> Fetcher {
         let now = Instant::now();
         Fetcher {

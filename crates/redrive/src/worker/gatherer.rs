@@ -8,12 +8,13 @@ use std::sync::Arc;
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
+use crate::sync::handout::Giver;
 use crate::worker::gathering::Gathering;
-use crate::worker::slot_state::{Chunk, ToSlots};
+use crate::worker::slot_state::{Chunk, QueuedChunk};
 use crate::worker::state::State;
 
 /// Gathers claimed jobs whose kinds have batch handlers until the fetchers end, and takes batches to the slots.
-pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &ToSlots) {
+pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &Giver<QueuedChunk>) {
     let mut gathering = Gathering::new();
     loop {
         let received = match gathering.next_due() {
@@ -30,7 +31,7 @@ pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &T
             add(state, slots, &mut gathering, claimed, now);
         }
         for batch in gathering.take_due(now) {
-            slots.send(Chunk::Together(batch));
+            slots.give((state.place, Chunk::Together(batch)));
         }
         state.set_missing(gathering.missing());
     }
@@ -39,7 +40,7 @@ pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &T
 /// Adds a job, and sends its batch if that starts now.
 fn add(
     state: &State,
-    slots: &ToSlots,
+    slots: &Giver<QueuedChunk>,
     gathering: &mut Gathering<ClaimedJob>,
     claimed: ClaimedJob,
     now: Instant,
@@ -50,7 +51,7 @@ fn add(
     let rule = handler.map(|handler| &handler.rule).filter(|_| may_join);
     let (attempt, crashes) = (claimed.meta.attempt, claimed.crashes);
     let Some(rule) = rule.filter(|rule| !rule.runs_alone(attempt, crashes)) else {
-        return slots.send(Chunk::Together(vec![claimed]));
+        return slots.give((state.place, Chunk::Together(vec![claimed])));
     };
     let rule = match claimed.start_by {
         Some(_) => rule.without_linger(),
@@ -65,6 +66,6 @@ fn add(
         state.count_joined();
     }
     if let Some(batch) = filled {
-        slots.send(Chunk::Together(batch));
+        slots.give((state.place, Chunk::Together(batch)));
     }
 }

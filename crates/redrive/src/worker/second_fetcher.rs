@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::pipeline::claim::group_walk::SideWalk;
-use crate::sync::channel::{Receiver, RecvTimeoutError, Sender};
+use crate::sync::channel::{Receiver, RecvTimeoutError};
 use crate::sync::{Instant, Mutex};
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::latch::lock;
@@ -36,19 +36,6 @@ pub(crate) enum ClaimFrom {
 
 /// A request to help with a queue, which has this place among those of the worker.
 pub(crate) type Request = (usize, ClaimFrom, Except);
-
-/// How the fetcher of a queue asks for help.
-pub(crate) struct Help {
-    pub(crate) queue: usize,
-    pub(crate) requests: Sender<Request>,
-}
-
-impl Help {
-    /// Asks for one more batch. Does nothing while the second fetcher is busy.
-    pub(crate) fn ask(&self, from: ClaimFrom, except: Except) {
-        _ = self.requests.try_send((self.queue, from, except));
-    }
-}
 
 /// What the second fetcher knows of a queue.
 pub(crate) struct Helped {

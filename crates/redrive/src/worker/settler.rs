@@ -66,21 +66,6 @@ pub(crate) struct CutOff {
 /// The jobs whose handlers still run and that were released, unless the database rejected the release.
 pub(crate) type StoppedQueue = Result<Vec<JobId>>;
 
-/// Where the settler receives messages about a queue.
-pub(crate) struct ToSettler {
-    /// The place of the queue among those of the worker.
-    pub(crate) queue: usize,
-    pub(crate) messages: Sender<(usize, Message)>,
-}
-
-impl ToSettler {
-    pub(crate) fn send(&self, message: Message) {
-        // The settler outlives the slots unless the worker was dropped or the settler panicked. Then the lease expires and
-        // the job is retried.
-        _ = self.messages.send((self.queue, message));
-    }
-}
-
 /// Settles until the worker ends.
 pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(usize, Message)>) {
     let mut kept: Vec<Kept> = queues.iter().map(|_| Kept::default()).collect();

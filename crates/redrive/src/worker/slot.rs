@@ -20,6 +20,7 @@ use crate::pipeline::outcome::{FailedBy, Outcome};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::channel::Sender;
 use crate::sync::handout::Taker;
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion;
@@ -27,7 +28,7 @@ use crate::worker::handlers::{Handler, HandlerOptions, JobEnd};
 use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::own_transaction::{self, AttemptResult};
-use crate::worker::settler::{Message, ToSettler};
+use crate::worker::settler::Message;
 use crate::worker::slot_state::{Chunk, QueuedChunk, Run, RunningJob, SlotState, TakenBy};
 use crate::worker::slots::Slots;
 #[cfg(feature = "tracing")]
@@ -44,7 +45,15 @@ const VERDICTS_IN_CHUNK: usize = 32;
 /// A queue of a worker, and the way of its verdicts.
 pub(crate) struct SlotContext {
     pub(crate) state: Arc<State>,
-    pub(crate) settle: ToSettler,
+    pub(crate) messages: Sender<(usize, Message)>,
+}
+
+impl SlotContext {
+    /// Sends a message to the settler. It outlives the slots unless the worker was dropped or the settler panicked. Then the
+    /// lease expires and the job is retried.
+    pub(crate) fn tell(&self, message: Message) {
+        _ = self.messages.send((self.state.place, message));
+    }
 }
 
 /// What the slots of a queue, or of several that share them, have in common.
@@ -209,7 +218,7 @@ fn run_of(
     started: Instant,
 ) -> Run {
     Run {
-        queue: context.settle.queue,
+        queue: context.state.place,
         started,
         deadline: options.deadline_or(context.state.config.deadline),
         options: Arc::clone(options),
@@ -287,7 +296,7 @@ pub(crate) fn send_verdicts(pool: &SlotPool, slot_state: &SlotState) {
 
 fn settle(context: &SlotContext, verdicts: Vec<Settlement>) {
     if !verdicts.is_empty() {
-        context.settle.send(Message::Settled(verdicts));
+        context.tell(Message::Settled(verdicts));
     }
 }
 
@@ -306,7 +315,7 @@ fn end_lease(context: &SlotContext, run: &Run, end: AttemptEnd<'_>, now: Instant
 
 /// Leaves a job to the release at the end of its lease.
 fn leave_unrun(context: &SlotContext, lease: LeaseId, kind: &str, now: Instant) {
-    context.settle.send(Message::Unrun { lease });
+    context.tell(Message::Unrun { lease });
     record_end(context, lease, kind, AttemptEnd::Unrun, now);
 }
 
@@ -325,7 +334,7 @@ pub(crate) fn return_unstarted(context: &SlotContext, unstarted: &[ClaimedJob]) 
     for of_lease in unstarted.chunk_by(|one, next| one.lease == next.lease) {
         let jobs = of_lease.iter().map(|job| job.meta.id).collect();
         let lease = of_lease[0].lease;
-        context.settle.send(Message::Unstarted { lease, jobs });
+        context.tell(Message::Unstarted { lease, jobs });
         for job in of_lease {
             let kind = &job.meta.kind;
             record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
@@ -343,13 +352,13 @@ pub(crate) fn conclude(
     now: Instant,
 ) {
     let (settlement, reports) = conclusion::conclude(&context.state, run, running, end, now);
-    let queue = context.settle.queue;
+    let queue = context.state.place;
     let verdicts = slot_state.add_verdicts(queue, [settlement]);
     if verdicts >= VERDICTS_IN_CHUNK || run.share(now) >= SLOW || !reports.is_empty() {
         settle(context, slot_state.take_verdicts_of(queue));
     }
     for report in reports {
-        context.settle.send(Message::Breaker(report));
+        context.tell(Message::Breaker(report));
     }
 }
 
@@ -362,7 +371,7 @@ fn record_end(
     now: Instant,
 ) {
     for report in context.state.breakers.note(lease, kind, attempt, now) {
-        context.settle.send(Message::Breaker(report));
+        context.tell(Message::Breaker(report));
     }
 }
 

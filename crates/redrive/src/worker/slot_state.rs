@@ -10,7 +10,6 @@ use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::atomic::{AtomicU8, Ordering};
-use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
 use crate::worker::handlers::HandlerOptions;
 use crate::worker::latch::lock;
@@ -25,19 +24,6 @@ pub(crate) enum Chunk {
 
 /// A chunk of jobs of a queue, which has this place among those of the worker.
 pub(crate) type QueuedChunk = (usize, Chunk);
-
-/// Takes the jobs of a queue to its slots.
-#[derive(Clone)]
-pub(crate) struct ToSlots {
-    pub(crate) queue: usize,
-    pub(crate) chunks: Giver<QueuedChunk>,
-}
-
-impl ToSlots {
-    pub(crate) fn send(&self, chunk: Chunk) {
-        self.chunks.give((self.queue, chunk));
-    }
-}
 
 /// The jobs that a slot runs next, of one queue, which has this place among those of the worker.
 #[derive(Debug, Default)]

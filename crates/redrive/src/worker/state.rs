@@ -73,6 +73,8 @@ pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// The state that the threads of a worker share.
 pub(crate) struct State {
+    /// Its place among those of the worker.
+    pub(crate) place: usize,
     pub(crate) config: Config,
     pub(crate) identity: WorkerIdentity,
     pub(crate) shared: Arc<Shared>,
@@ -116,6 +118,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(
+        place: usize,
         config: Config,
         identity: WorkerIdentity,
         shared: Arc<Shared>,
@@ -125,6 +128,7 @@ impl State {
         // With other handlers, the first claim shows whether the queue has jobs for batches.
         let batch_size = config.handlers.only_batches_of().unwrap_or(0);
         State {
+            place,
             config,
             identity,
             shared,

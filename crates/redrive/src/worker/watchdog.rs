@@ -226,7 +226,7 @@ fn conclude(context: &SlotContext, slot_state: &SlotState, run: &Run, now: Insta
         let end = decided(running).unwrap_or_else(|| Err(Outcome::timed_out(run.deadline)));
         slot::conclude(context, slot_state, run, running, end, now);
         if let Some(open) = running.signal.transaction.get() {
-            context.settle.send(Message::EndTransaction(*open));
+            context.tell(Message::EndTransaction(*open));
         }
     }
     context.state.count_finished(Some(run.ran(now)));

@@ -21,11 +21,10 @@ use crate::worker::fetcher::Fetcher;
 use crate::worker::flood::FloodGuard;
 use crate::worker::latch::Latch;
 use crate::worker::queues::Queues;
-use crate::worker::second_fetcher::{self, Help, Helped};
-use crate::worker::settler::ToSettler;
+use crate::worker::second_fetcher::{self, Helped};
 use crate::worker::shared::Shared;
 use crate::worker::slot::{self, SlotContext, SlotPool};
-use crate::worker::slot_state::{QueuedChunk, ToSlots};
+use crate::worker::slot_state::QueuedChunk;
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::source::Source;
 use crate::worker::state::{Config, State};
@@ -74,12 +73,9 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     let (messages, inbox) = unbounded();
     let (end, over) = Latch::new();
     let (claiming, claimed_last) = Latch::new();
-    let contexts = queues.iter().enumerate().map(|(queue, state)| SlotContext {
+    let contexts = queues.iter().map(|state| SlotContext {
         state: Arc::clone(state),
-        settle: ToSettler {
-            queue,
-            messages: messages.clone(),
-        },
+        messages: messages.clone(),
     });
     let contexts: Arc<[SlotContext]> = contexts.collect();
     let (pools, to_slots) = pools(&contexts);
@@ -189,7 +185,8 @@ fn states(builders: Vec<WorkerBuilder>, shared: &Arc<Shared>) -> Vec<Arc<State>>
             let config = builder.clone().config(handled.take(), left_out);
             let (identity, shared) = (builder.identity(), Arc::clone(shared));
             let (breakers, slots) = (Arc::clone(&breakers), (Arc::clone(slots), user));
-            let state = State::new(config, identity, shared, breakers, slots);
+            let place = states.len();
+            let state = State::new(place, config, identity, shared, breakers, slots);
             states.push(Arc::new(state));
             // One state does this for all kinds of the queue.
             (builder.unhandled_after, builder.age_priorities) = (None, None);
@@ -208,10 +205,10 @@ fn states(builders: Vec<WorkerBuilder>, shared: &Arc<Shared>) -> Vec<Arc<State>>
 type SharedSlots = (Arc<Slots>, Vec<Arc<SlotUser>>);
 
 /// Returns the pools of slots, and what takes jobs of each queue to them.
-fn pools(contexts: &Arc<[SlotContext]>) -> (Vec<SlotPool>, Vec<ToSlots>) {
+fn pools(contexts: &Arc<[SlotContext]>) -> (Vec<SlotPool>, Vec<Giver<QueuedChunk>>) {
     let mut pools: Vec<(SlotPool, Giver<QueuedChunk>)> = Vec::new();
     let mut to_slots = Vec::new();
-    for (queue, context) in contexts.iter().enumerate() {
+    for context in contexts.iter() {
         let slots = &context.state.slots;
         let known = pools
             .iter()
@@ -224,14 +221,14 @@ fn pools(contexts: &Arc<[SlotContext]>) -> (Vec<SlotPool>, Vec<ToSlots>) {
                 let pool = SlotPool {
                     slots: Arc::clone(slots),
                     queues: Arc::clone(contexts),
-                    first: queue,
+                    first: context.state.place,
                     jobs,
                 };
                 pools.push((pool, chunks.clone()));
                 chunks
             }
         };
-        to_slots.push(ToSlots { queue, chunks });
+        to_slots.push(chunks);
     }
     (pools.into_iter().map(|(pool, _)| pool).collect(), to_slots)
 }
@@ -239,7 +236,7 @@ fn pools(contexts: &Arc<[SlotContext]>) -> (Vec<SlotPool>, Vec<ToSlots>) {
 /// Returns the dispatcher of each queue, and the gatherers of those with batch handlers.
 fn dispatchers(
     contexts: &[SlotContext],
-    to_slots: Vec<ToSlots>,
+    to_slots: Vec<Giver<QueuedChunk>>,
 ) -> Result<(Vec<Dispatcher>, Vec<JoinHandle<()>>)> {
     let (mut dispatchers, mut gatherers) = (Vec::new(), Vec::new());
     for (context, jobs) in contexts.iter().zip(to_slots) {
@@ -268,7 +265,7 @@ fn fetchers(
     let [first, second] = callers.map(|it| Arc::new(Mutex::new(it)));
     let (requests, asked) = bounded(1);
     let (mut fetchers, mut helped) = (Vec::new(), Vec::new());
-    for (queue, (state, dispatcher)) in queues.iter().zip(dispatchers).enumerate() {
+    for (state, dispatcher) in queues.iter().zip(dispatchers) {
         let source = Source::new(state.config.kinds.clone(), &[]);
         let claimer = |db_caller: &Arc<Mutex<DbCaller>>, max_crashes| {
             Claimer::new(state, Arc::clone(db_caller), source.clone(), max_crashes)
@@ -279,13 +276,11 @@ fn fetchers(
             dispatcher: dispatcher.clone(),
             walk: SideWalk::new(),
         });
-        let requests = requests.clone();
-        let help = Help { queue, requests };
         fetchers.push(Fetcher::new(
             state,
             claimer(&first, i32::MAX),
             dispatcher,
-            help,
+            requests.clone(),
         ));
     }
     let second = threads::start(queues.first(), "fetcher-2", move || {

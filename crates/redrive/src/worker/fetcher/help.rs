@@ -22,7 +22,9 @@ impl Fetcher {
         self.meet_other_workers();
         // If there are other workers, they take the role of the second fetcher.
         if self.state.other_workers.load(Ordering::Relaxed) == 0 {
-            self.second.ask(from, self.claimer.source.except.clone());
+            let except = self.claimer.source.except.clone();
+            // Does nothing while the second fetcher is busy.
+            _ = self.second.try_send((self.state.place, from, except));
         }
     }
 

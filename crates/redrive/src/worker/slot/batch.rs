@@ -27,7 +27,7 @@ pub(super) fn run_batch(
     let handler = handler.and_then(|job| state.config.handlers.of(&job.meta.kind));
     let batch = handler.and_then(Handler::batch);
     let (Some(first), Some(handler), Some(batch)) = (first, handler, batch) else {
-        super::settle(context, slot_state.take_verdicts_of(context.settle.queue));
+        super::settle(context, slot_state.take_verdicts_of(context.state.place));
         state.count_finished(None);
         return SlotEnd::Kept;
     };
@@ -71,11 +71,11 @@ fn settle(context: &SlotContext, slot_state: &SlotState, run: &Run, ends: Vec<Jo
         settlements.push(settlement);
         reports.extend(more);
     }
-    let queue = context.settle.queue;
+    let queue = context.state.place;
     slot_state.add_verdicts(queue, settlements);
     super::settle(context, slot_state.take_verdicts_of(queue));
     for report in reports {
-        context.settle.send(Message::Breaker(report));
+        context.tell(Message::Breaker(report));
     }
     state.count_finished(Some(run.ran(now)));
 }
