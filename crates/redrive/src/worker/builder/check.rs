@@ -1,6 +1,6 @@
 //! Checks the settings of a worker.
 
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
 use super::{WORKER_CONNECTIONS, WorkerBuilder};
@@ -60,37 +60,29 @@ impl WorkerBuilder {
     fn number_problem(&self) -> Option<String> {
         let options = self.handlers.table.options();
         let concurrency = options.filter_map(|options| options.concurrency);
-        let any = 1..=usize::MAX;
-        let concurrency = concurrency.map(|jobs| ("concurrency", jobs, any.clone(), "1 or more"));
-        let flood = self.flood;
-        let letters = flood.map(|(it, _)| ("flood guard", it, LETTERS, "1 to 1,000,000"));
-        let weight = self.weight.unwrap_or(1) as usize;
+        let weight = self.weight.map(|weight| weight as usize);
         let threshold = self.breaker_threshold as usize;
-        let numbers = [
-            ("number of slots", self.slots, SLOTS, "1 to 10,000"),
-            ("weight", weight, WEIGHTS, "1 to 1000"),
-            ("breaker threshold", threshold, THRESHOLDS, "1 to 1000"),
-        ];
-        let numbers = numbers.into_iter().chain(concurrency).chain(letters);
+        let letters = self.flood.map(|(letters, _)| letters);
+        let aged = self.age_priorities.map(|(_, priority)| priority);
         // A redriven job gets the next higher priority.
         let highest = MAX_PRIORITY - 1;
-        let aged = self.age_priorities.map(|(_, priority)| {
-            let within = -MAX_PRIORITY..=highest;
-            ("priority of aged jobs", priority, within, "-1000 to 999")
-        });
-        outside(numbers).or_else(|| outside(aged))
+        let priorities = -MAX_PRIORITY..=highest;
+        outside("number of slots", [self.slots], &SLOTS, "1 to 10,000")
+            .or_else(|| outside("weight", weight, &WEIGHTS, "1 to 1000"))
+            .or_else(|| outside("breaker threshold", [threshold], &THRESHOLDS, "1 to 1000"))
+            .or_else(|| outside("concurrency", concurrency, &(1..=usize::MAX), "1 or more"))
+            .or_else(|| outside("flood guard", letters, &LETTERS, "1 to 1,000,000"))
+            .or_else(|| outside("priority of aged jobs", aged, &priorities, "-1000 to 999"))
     }
 
     fn batch_problem(&self) -> Option<String> {
-        let sizes = self.handlers.table.rules().map(|(kind, rule)| {
-            let what = format!("batch size of kind `{kind}`");
-            (what, rule.size, 1..=MAX_BATCH_SIZE, "1 to 1,000")
-        });
-        let lingers = self.handlers.table.rules().map(|(kind, rule)| {
-            let what = format!("linger of kind `{kind}`");
-            (what, rule.linger, LINGER, "0 to 1 min")
-        });
-        outside(sizes).or_else(|| outside(lingers))
+        let mut rules = self.handlers.table.rules();
+        rules.find_map(|(kind, rule)| {
+            let size = format!("batch size of kind `{kind}`");
+            let linger = format!("linger of kind `{kind}`");
+            outside(&size, [rule.size], &(1..=MAX_BATCH_SIZE), "1 to 1,000")
+                .or_else(|| outside(&linger, [rule.linger], &LINGER, "0 to 1 min"))
+        })
     }
 
     fn time_problem(&self) -> Option<String> {
@@ -98,27 +90,19 @@ impl WorkerBuilder {
         let options = || self.handlers.table.options();
         let deadlines = options().filter_map(|options| options.deadline);
         let deadlines = deadlines.chain([self.deadline]);
-        let deadlines = deadlines.map(|it| ("deadline", it, DEADLINE, "1 ms to 24 h"));
         let kept = options().filter_map(|options| options.keep_done);
         let kept = kept.chain(self.keep_done);
-        let kept = kept.map(|it| ("time to keep finished jobs", it, KEEP, MONTH));
-        let (unhandled, aged, flood) = (self.unhandled_after, self.age_priorities, self.flood);
-        let unhandled = unhandled.map(|it| ("time to wait for a handler", it, WAIT, MONTH));
-        let aged = aged.map(|(it, _)| ("time to wait for a priority", it, WAIT, MONTH));
-        let flood = flood.map(|(_, it)| ("time of the flood guard", it, PER, "1 s to 24 h"));
-        let times = [
-            ("lease", self.lease, LEASE, "2 s to 1 h"),
-            ("poll interval", self.poll_every(), POLL, "5 ms to 1 min"),
-            ("hold time", self.hold_for, HOLD, "10 ms to 24 h"),
-        ];
-        let optional = unhandled.into_iter().chain(aged).chain(flood);
-        outside(
-            times
-                .into_iter()
-                .chain(deadlines)
-                .chain(kept)
-                .chain(optional),
-        )
+        let (poll, unhandled) = (self.poll_every(), self.unhandled_after);
+        let aged = self.age_priorities.map(|(after, _)| after);
+        let flood = self.flood.map(|(_, per)| per);
+        outside("lease", [self.lease], &LEASE, "2 s to 1 h")
+            .or_else(|| outside("poll interval", [poll], &POLL, "5 ms to 1 min"))
+            .or_else(|| outside("hold time", [self.hold_for], &HOLD, "10 ms to 24 h"))
+            .or_else(|| outside("deadline", deadlines, &DEADLINE, "1 ms to 24 h"))
+            .or_else(|| outside("time to keep finished jobs", kept, &KEEP, MONTH))
+            .or_else(|| outside("time to wait for a handler", unhandled, &WAIT, MONTH))
+            .or_else(|| outside("time to wait for a priority", aged, &WAIT, MONTH))
+            .or_else(|| outside("time of the flood guard", flood, &PER, "1 s to 24 h"))
     }
 
     fn connection_problem(&self) -> Option<String> {
@@ -129,12 +113,15 @@ impl WorkerBuilder {
     }
 }
 
-/// Returns what is wrong with the first of these settings that is out of its range.
-fn outside<W: Display, T: PartialOrd + Debug>(
-    settings: impl IntoIterator<Item = (W, T, RangeInclusive<T>, &'static str)>,
+/// Returns what is wrong with the first of these values of a setting that is out of its range.
+fn outside<T: PartialOrd + Debug>(
+    what: &str,
+    values: impl IntoIterator<Item = T>,
+    within: &RangeInclusive<T>,
+    range: &str,
 ) -> Option<String> {
-    let mut settings = settings.into_iter();
-    let (what, value, _, range) = settings.find(|(_, value, within, _)| !within.contains(value))?;
+    let mut values = values.into_iter();
+    let value = values.find(|value| !within.contains(value))?;
     Some(format!("has a {what} of {value:?}; it must be {range}"))
 }
 
