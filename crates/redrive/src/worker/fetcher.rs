@@ -151,13 +151,10 @@ pub(crate) struct Fetcher {
     walk: GroupWalk,
     /// The groups whose turn has passed on since the last claim.
     passed: PassedGroups,
-    /// Which jobs of a queue with groups the next claim takes first.
-    turn: ClaimFrom,
     /// When the last claim found no job that does not wait for a group. `None`: it found some.
     ring_empty_at: Option<Instant>,
     /// Where the claims under each rate limit look, by kind.
     limited: HashMap<Option<String>, LimitedSearch>,
-    limited_rounds: usize,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
@@ -190,10 +187,8 @@ impl Fetcher {
             put_off: HashMap::new(),
             walk: GroupWalk::new(),
             passed: PassedGroups::default(),
-            turn: ClaimFrom::Groups,
             ring_empty_at: None,
             limited: HashMap::new(),
-            limited_rounds: 0,
             promoted_at: now,
             due_at: Some(now),
             woken: false,

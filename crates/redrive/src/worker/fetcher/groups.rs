@@ -44,26 +44,21 @@ impl Fetcher {
         }
     }
 
-    /// Claims jobs that wait for their group, and others. They take turns at being first.
+    /// Claims jobs that wait for their group, and others. Each of them is first at times.
     pub(super) fn claim_with_groups(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
-        let first = match self.ring_rests() {
-            true => ClaimFrom::Groups,
-            false => self.turn,
-        };
-        let (mut claimed, next) = match first {
-            ClaimFrom::Groups => (self.claim_groups(demand)?, ClaimFrom::Ring),
-            ClaimFrom::Ring => (self.claim_ring_of_groups(demand)?, ClaimFrom::Groups),
-        };
-        self.turn = next;
-        if claimed.len() >= demand || first == ClaimFrom::Groups && self.ring_rests() {
-            return Ok(claimed);
+        let are_groups_first = self.ring_rests() || fastrand::bool();
+        let mut claimed = Vec::new();
+        for are_groups in [are_groups_first, !are_groups_first] {
+            let room = demand.saturating_sub(claimed.len());
+            if room == 0 || !are_groups && self.ring_rests() {
+                break;
+            }
+            let more = match are_groups {
+                true => self.claim_groups(room),
+                false => self.claim_ring_of_groups(room),
+            };
+            add(&self.state, &mut claimed, more)?;
         }
-        let rest = demand - claimed.len();
-        let more = match first {
-            ClaimFrom::Groups => self.claim_ring_of_groups(rest),
-            ClaimFrom::Ring => self.claim_groups(rest),
-        };
-        add(&self.state, &mut claimed, more)?;
         Ok(claimed)
     }
 

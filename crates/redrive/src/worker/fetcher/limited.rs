@@ -57,9 +57,8 @@ impl Fetcher {
             rest.for_each(|target| target.next_at = Instant::now());
         }
         self.share_passed_groups(plan);
-        // They take turns at being first, so that neither starve.
-        let is_limited_first = self.limited_rounds.is_multiple_of(2);
-        self.limited_rounds = self.limited_rounds.wrapping_add(1);
+        // Each of them is first at times, so that neither starves.
+        let is_limited_first = fastrand::bool();
         let mut claimed = Vec::new();
         for is_limited in [is_limited_first, !is_limited_first] {
             let room = demand.saturating_sub(claimed.len());
@@ -102,8 +101,7 @@ impl Fetcher {
         let targets = plan.limits.targets(handled.as_deref(), &plan.except);
         let mut limits: Vec<LimitStatus> = targets.cloned().collect();
         // None of several limits always comes first.
-        let limits_in_all = limits.len().max(1);
-        limits.rotate_left(self.limited_rounds / 2 % limits_in_all);
+        limits.rotate_left(fastrand::usize(..limits.len().max(1)));
         let mut claimed = Vec::new();
         for limit in limits {
             let room = room - claimed.len();
