@@ -233,8 +233,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "open-breakers-are-not-read" in Outage breaks [Breaker], Statement
         "open_breakers" "WHERE b.state <> 'closed'" => "WHERE b.state = 'none'";
     "probe-does-not-wait" in Outage breaks [Breaker], Statement
-        "take_probe" "b.state <> 'closed' AND b.probe_at <= clock_timestamp()\n)" => "b.state <> 'closed'\n)"
-        "take_probe" "AND b.probe_at <= clock_timestamp()\n    RETURNING" => "\n    RETURNING"
+        "take_probe" " AND d.probe_at <= clock_timestamp()" => ""
         "open_breakers" "greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END"
             => "0::bigint END";
     "failed-probe-closes-the-breaker" in Outage breaks [Breaker], Statement

@@ -2,8 +2,8 @@
 //!
 //! A probe searches for its job as a claim does, in [windows](super::claim::windows) if the queue is
 //! large, so that it reads neither ten million jobs of other kinds nor as many dead rows at once. The
-//! right is only taken for parts of the index that have a job. If the claim then finds none, because
-//! another session has locked the job, the right is given back.
+//! transaction that claims the job takes the right to probe it, so a search without a job holds up no other
+//! prober.
 
 use std::time::Duration;
 
@@ -13,9 +13,8 @@ use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
 use crate::job::words::words;
 use crate::pipeline::breaker::{BreakerCause, MAX_PROBE_WAIT};
-use crate::pipeline::claim::mark::IndexRange;
-use crate::pipeline::claim::windows::IdRange;
-use crate::pipeline::claim::{ClaimRequest, Parts};
+use crate::pipeline::claim::ClaimRequest;
+use crate::pipeline::tokens::{ChargedJobs, claim_charged};
 
 /// The right to run one job as a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,62 +25,49 @@ pub(crate) struct Probe {
     pub(crate) number: i64,
 }
 
-/// The answer to a request for a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProbeGrant {
-    /// The right to the probe with this number.
-    Taken(i64),
-    /// A probe is due, but these parts have no job for it.
-    NoJob,
-    /// No probe is due, or another process has the right.
-    NotDue,
-}
+/// What was claimed as a probe, and the right to probe it. No right: there is no job. `None`: no probe is due, or another
+/// process has the right, so nothing was claimed.
+pub(crate) type ProbeAnswer = Option<(ChargedJobs, Option<Probe>)>;
 
-/// Takes the right to a probe for `lasting`, if the parts of this claim have a job.
-pub(crate) fn take_probe(
+/// Claims a job, and takes the right to probe it for `lasting`.
+pub(crate) fn claim_probe(
     session: &mut Session,
-    name: &str,
+    name: String,
+    cause: BreakerCause,
     lasting: Duration,
-    claim: &ClaimRequest,
-) -> Result<ProbeGrant> {
-    let (ranges, windows): (&[IndexRange], &[IdRange]) = match &claim.parts {
-        Parts::Ranges(ranges) => (ranges, &[]),
-        Parts::Ids(windows) => (&[], windows),
+    request: &ClaimRequest,
+    each_group: bool,
+) -> Result<ProbeAnswer> {
+    let doing = format!("take the probe of breaker `{name}`");
+    session.begin(&doing, "")?;
+    let claim = || -> Result<ProbeAnswer> {
+        // A job without a token of its group makes room for another one.
+        let charged = claim_charged(session, request, each_group)?;
+        if charged.jobs.is_empty() {
+            return Ok(Some((charged, None)));
+        }
+        let rows = session.query(
+            &doing,
+            &sql::TAKE_PROBE,
+            &[&name, &request.worker.0, &milliseconds(lasting)],
+        )?;
+        Ok(rows.first().map(|row| {
+            let number = row.get("number");
+            (
+                charged,
+                Some(Probe {
+                    name,
+                    cause,
+                    number,
+                }),
+            )
+        }))
     };
-    let from_ranks: Vec<i32> = ranges.iter().map(|it| it.from_rank).collect();
-    let from_ids: Vec<i64> = ranges.iter().map(|it| it.from_id).collect();
-    let to_ranks: Vec<i32> = ranges.iter().map(|it| it.to_rank).collect();
-    let ranks: Vec<i32> = windows.iter().map(|it| it.rank).collect();
-    let after: Vec<i64> = windows.iter().map(|it| it.after).collect();
-    let to: Vec<i64> = windows.iter().map(|it| it.to).collect();
-    let rows = session.query(
-        &format!("take the probe of breaker `{name}`"),
-        &sql::TAKE_PROBE,
-        &[
-            &name,
-            &claim.worker.0,
-            &milliseconds(lasting),
-            &&*claim.queue,
-            &claim.kinds.as_deref(),
-            &claim.except.as_deref(),
-            &claim.max_crashes,
-            &from_ranks,
-            &from_ids,
-            &to_ranks,
-            &ranks,
-            &after,
-            &to,
-        ],
-    )?;
-    let Some(row) = rows.first() else {
-        return Ok(ProbeGrant::NotDue);
-    };
-    let number: Option<i64> = row.get("number");
-    Ok(match (number, row.get("has_job")) {
-        (Some(number), _) => ProbeGrant::Taken(number),
-        (None, true) => ProbeGrant::NotDue,
-        (None, false) => ProbeGrant::NoJob,
-    })
+    let answer = claim();
+    match answer {
+        Ok(None) => session.roll_back(&doing, answer),
+        Ok(Some(_)) | Err(_) => session.end(&doing, answer),
+    }
 }
 
 words! {

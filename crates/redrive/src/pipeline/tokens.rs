@@ -64,11 +64,7 @@ pub(crate) fn claim_with_tokens(
         };
         request.limit = request.limit.min(tokens);
         let tokens = request.limit;
-        let jobs = claim(session, &request)?;
-        let mut ring = match scope.each_group {
-            true => charge_groups(session, jobs)?,
-            false => unlimited(jobs),
-        };
+        let mut ring = claim_charged(session, &request, scope.each_group)?;
         request.limit -= ring.claimed().min(tokens);
         // One of these may have to be the only suspect.
         let crashes = ring.jobs.iter().map(|job| job.crashes).max();
@@ -168,16 +164,28 @@ pub(crate) fn claim_with_group_tokens(
     each_group: bool,
 ) -> Result<ChargedJobs> {
     if !each_group {
-        return claim(session, request).map(unlimited);
+        return claim_charged(session, request, each_group);
     }
     let doing = format!(
         "claim jobs of queue `{}` under a rate limit of each group",
         request.queue
     );
     session.read_committed(&doing, |session| {
-        let claimed = claim(session, request)?;
-        charge_groups(session, claimed)
+        claim_charged(session, request, each_group)
     })
+}
+
+/// The same in the transaction of the caller.
+pub(crate) fn claim_charged(
+    session: &mut Session,
+    request: &ClaimRequest,
+    each_group: bool,
+) -> Result<ChargedJobs> {
+    let claimed = claim(session, request)?;
+    match each_group {
+        true => charge_groups(session, claimed),
+        false => Ok(unlimited(claimed)),
+    }
 }
 
 /// Takes a token of its group for each claimed job that has one, and returns those without a token to the

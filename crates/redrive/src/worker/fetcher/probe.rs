@@ -1,8 +1,7 @@
 //! Claims a probe for an open breaker.
 //!
-//! A probe searches for its job as a claim does, from marks of its own. It takes the right to probe only once a window
-//! has a job, so a search behind millions of other jobs holds up no other prober. Until its marks reach the newest
-//! ids, it uses half of the time of the fetcher.
+//! A probe searches for its job as a claim does, from marks of its own. Until its marks reach the newest ids, it uses half
+//! of the time of the fetcher.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +11,8 @@ use crate::db::session::Session;
 use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::mark::Scan;
-use crate::pipeline::probe::{Probe, ProbeGrant, ProbeVerdict, end_probe, take_probe};
-use crate::pipeline::tokens::{ChargedJobs, claim_with_group_tokens, take_token};
+use crate::pipeline::probe::{ProbeAnswer, ProbeVerdict, claim_probe, end_probe};
+use crate::pipeline::tokens::take_token;
 use crate::sync::Instant;
 use crate::worker::breaker_state::{ClaimPlan, DueProbe, LocalLimits};
 use crate::worker::source::Source;
@@ -24,12 +23,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// Of how many breakers a worker remembers where their probes look.
 const MAX_SEARCHES: usize = 100;
 
-/// The answer of the database to a request for a probe: the job, and the right to probe it. No right: there is no job. Only the
-/// right: another session holds the job. `None`: the right was not available.
-type ProbeAnswer = Option<(Option<Probe>, ChargedJobs)>;
-
-/// The result of a search for a probe: its job, or none if the right was not available or every job is locked. `None`: there
-/// is no job in what was searched.
+/// The result of a search for a probe: its job, or none if the right was not available. `None`: there is no job in what was
+/// searched.
 type FoundProbe = Option<Vec<ClaimedJob>>;
 
 impl Fetcher {
@@ -105,39 +100,24 @@ impl Fetcher {
             (source, scan, 0),
             1,
             move |session, request| {
-                let number = match take_probe(session, &name, lasting, request)? {
-                    ProbeGrant::Taken(number) => number,
-                    ProbeGrant::NoJob => {
-                        return Ok(Some((None, ChargedJobs::default())));
-                    }
-                    // The breaker is closed, or another process has the probe.
-                    ProbeGrant::NotDue => return Ok(None),
-                };
-                let probe = Probe {
-                    name,
-                    cause,
-                    number,
-                };
-                // A job without a token of its group makes room for another one.
-                let mut charged = claim_with_group_tokens(session, request, limits.each_group)?;
-                match charged.jobs.first_mut() {
-                    Some(job) => take_its_token(session, &limits, job)?,
-                    None => _ = end_probe(session, &probe, ProbeVerdict::Release)?,
+                let mut answer =
+                    claim_probe(session, name, cause, lasting, request, limits.each_group)?;
+                if let Some((charged, _)) = &mut answer
+                    && let Some(job) = charged.jobs.first_mut()
+                {
+                    take_its_token(session, &limits, job)?;
                 }
-                Ok(Some((Some(probe), charged)))
+                Ok(answer)
             },
-            |answer: &ProbeAnswer| answer.as_ref().map(|(_, charged)| (charged, 1)),
+            |answer: &ProbeAnswer| answer.as_ref().map(|(charged, _)| (charged, 1)),
         );
-        let (probe, claimed) = match answer? {
-            Some((Some(probe), charged)) => (probe, charged.jobs),
-            Some((None, _)) => return Ok(None),
-            None => {
-                self.state.note_stale_gates();
-                return Ok(Some(Vec::new()));
-            }
+        let Some((charged, probe)) = answer? else {
+            self.state.note_stale_gates();
+            return Ok(Some(Vec::new()));
         };
-        let Some(job) = claimed.first() else {
-            return Ok(Some(claimed));
+        let claimed = charged.jobs;
+        let (Some(job), Some(probe)) = (claimed.first(), probe) else {
+            return Ok(None);
         };
         if self.state.has_left_out(job) {
             // It returns, and so does the right to probe it.
