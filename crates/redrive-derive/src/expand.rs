@@ -1,6 +1,6 @@
 //! Writes the implementation of `redrive::Payload`. Pure.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Data, DeriveInput, Error, Expr, ExprLit, Lit, Result};
@@ -14,7 +14,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         Some(path) => quote!(#path),
         None => quote!(::redrive),
     };
-    let constants = constants(&attributes, &redrive);
+    let constants = constants(&attributes);
     let backoff = attributes.get("backoff").map(|value| {
         quote_spanned! {value.span()=>
             fn backoff() -> ::std::option::Option<#redrive::Backoff> {
@@ -41,19 +41,12 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let (unique, group) = (key(quote!(unique), "unique")?, key(quote!(group), "group")?);
     let name = &input.ident;
     let (generics, arguments, conditions) = input.generics.split_for_impl();
-    // The compiler evaluates a constant where it is used. Those of a generic type wait for their first use.
-    let used = input.generics.params.is_empty().then(|| {
-        quote! {
-            const _: (&str, u32, i16, u32) = (
-                <#name as #redrive::Payload>::KIND,
-                <#name as #redrive::Payload>::ATTEMPTS,
-                <#name as #redrive::Payload>::PRIORITY,
-                <#name as #redrive::Payload>::VERSION,
-            );
-        }
+    // A generic type waits for its first use.
+    let checked = input.generics.params.is_empty().then(|| {
+        quote_spanned! {name.span()=> const _: () = #redrive::NewJob::check_type::<#name>();}
     });
     Ok(quote! {
-        #used
+        #checked
         #[automatically_derived]
         impl #generics #redrive::Payload for #name #arguments #conditions {
             #(#constants)*
@@ -66,49 +59,17 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 }
 
 /// Returns the constants that the attributes set.
-fn constants(attributes: &Attributes, redrive: &TokenStream) -> Vec<TokenStream> {
-    let limits = quote!(#redrive::limits);
-    // Not visible to the expressions of the attributes.
-    let value = Ident::new("value", Span::mixed_site());
-    // Each with a condition on its value: an error here and not at the first enqueue.
-    let constants = [
-        (
-            "kind",
-            quote!(KIND: &str),
-            quote!(!#value.is_empty()),
-            "a kind is not empty",
-        ),
-        (
-            "attempts",
-            quote!(ATTEMPTS: u32),
-            quote!(#value >= 1 && #value <= #limits::MAX_ATTEMPTS),
-            "the attempts must be 1 to redrive::limits::MAX_ATTEMPTS",
-        ),
-        (
-            "priority",
-            quote!(PRIORITY: i16),
-            quote!(#value >= -#limits::MAX_PRIORITY && #value <= #limits::MAX_PRIORITY),
-            "the priority must be within redrive::limits::MAX_PRIORITY",
-        ),
-        (
-            "version",
-            quote!(VERSION: u32),
-            quote!(#value >= 1),
-            "versions count from 1",
-        ),
+fn constants(attributes: &Attributes) -> Vec<TokenStream> {
+    let plain = [
+        ("kind", quote!(KIND: &str)),
+        ("attempts", quote!(ATTEMPTS: u32)),
+        ("priority", quote!(PRIORITY: i16)),
+        ("version", quote!(VERSION: u32)),
     ];
-    let checked = constants
-        .into_iter()
-        .filter_map(|(key, declared, condition, why)| {
-            let set = attributes.get(key)?;
-            Some(quote_spanned! {set.span()=>
-                const #declared = {
-                    let #value = #set;
-                    ::std::assert!(#condition, #why);
-                    #value
-                };
-            })
-        });
+    let plain = plain.into_iter().filter_map(|(key, declared)| {
+        let set = attributes.get(key)?;
+        Some(quote_spanned! {set.span()=> const #declared = #set;})
+    });
     let optional = [
         ("queue", quote!(QUEUE), quote!(&str)),
         ("deadline", quote!(DEADLINE), quote!(::std::time::Duration)),
@@ -119,7 +80,7 @@ fn constants(attributes: &Attributes, redrive: &TokenStream) -> Vec<TokenStream>
             const #name: ::std::option::Option<#of> = ::std::option::Option::Some(#set);
         })
     });
-    checked.chain(optional).collect()
+    plain.chain(optional).collect()
 }
 
 /// Returns the method that makes a key of a job: by a format string of its fields, or by a function.

@@ -58,7 +58,7 @@ impl NewJob {
     /// *Invalid* if the payload cannot be JSON, exceeds 1 MiB or contains a NUL character, or if
     /// `P::KIND` is not a valid name.
     pub fn new<P: Payload>(payload: &P) -> Result<NewJob> {
-        const { assert!(P::VERSION > 0, "VERSION counts from 1") };
+        const { NewJob::check_type::<P>() };
         let mut job = NewJob {
             home: P::QUEUE,
             max_attempts: P::ATTEMPTS,
@@ -69,6 +69,21 @@ impl NewJob {
         };
         job.reserved.set_payload_version(P::VERSION);
         Ok(job)
+    }
+
+    /// Does not compile if a constant of the type is out of range.
+    #[doc(hidden)]
+    pub const fn check_type<P: Payload>() {
+        assert!(!P::KIND.is_empty(), "a kind is not empty");
+        assert!(
+            1 <= P::ATTEMPTS && P::ATTEMPTS <= MAX_ATTEMPTS,
+            "the attempts must be 1 to redrive::limits::MAX_ATTEMPTS"
+        );
+        assert!(
+            -MAX_PRIORITY <= P::PRIORITY && P::PRIORITY <= MAX_PRIORITY,
+            "the priority must be within redrive::limits::MAX_PRIORITY"
+        );
+        assert!(P::VERSION > 0, "VERSION counts from 1");
     }
 
     /// Returns a job of any kind with a payload that is already JSON text. The version of the payload is 1, unless a
