@@ -322,8 +322,8 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
 FROM (
     SELECT CASE
                -- The claim is full, so the next walk starts after the last group that gave a job, or with it if its share
-               -- was cut.
-               WHEN t.is_full THEN (
+               -- was cut. If only other groups gave jobs, none of the walk was left out.
+               WHEN t.is_full AND t.walked IS NOT NULL THEN (
                    SELECT w.key
                    FROM walk w
                    WHERE w.n = t.walked - (t.walked > 1 AND t.nth < (
