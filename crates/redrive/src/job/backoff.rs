@@ -31,16 +31,10 @@ pub const MAX_BACKOFF: Duration = Duration::from_hours(720);
 /// ```
 #[derive(Clone)]
 pub struct Backoff {
-    shape: Shape,
+    /// The delay after an attempt, without its cap and its jitter.
+    full: Arc<dyn Fn(u32) -> Duration + Send + Sync>,
     max: Duration,
-}
-
-#[derive(Clone)]
-enum Shape {
-    Exponential(Duration),
-    Linear(Duration),
-    Fixed(Duration),
-    Custom(Arc<dyn Fn(u32) -> Duration + Send + Sync>),
+    has_jitter: bool,
 }
 
 impl Backoff {
@@ -49,34 +43,33 @@ impl Backoff {
     ///
     /// Jitter spreads jobs that failed together. Capped at 1 hour by default.
     pub fn exponential(base: Duration) -> Backoff {
+        let doubling = move |attempt: u32| {
+            let factor = 1_u32.checked_shl(attempt.saturating_sub(1));
+            base.saturating_mul(factor.unwrap_or(u32::MAX))
+        };
         Backoff {
-            shape: Shape::Exponential(base),
-            max: DEFAULT_BACKOFF_CAP,
+            has_jitter: true,
+            ..Backoff::custom(doubling).max(DEFAULT_BACKOFF_CAP)
         }
     }
 
     /// Returns a linear backoff without jitter: `step * attempt`. Capped at 1 hour by default.
     pub fn linear(step: Duration) -> Backoff {
-        Backoff {
-            shape: Shape::Linear(step),
-            max: DEFAULT_BACKOFF_CAP,
-        }
+        Backoff::custom(move |attempt| step.saturating_mul(attempt)).max(DEFAULT_BACKOFF_CAP)
     }
 
     /// Returns a constant delay without jitter.
     pub fn fixed(delay: Duration) -> Backoff {
-        Backoff {
-            shape: Shape::Fixed(delay),
-            max: MAX_BACKOFF,
-        }
+        Backoff::custom(move |_| delay)
     }
 
     /// Returns a backoff that calls a function with the number of the failed attempt, from 1. If
     /// the function panics, the default backoff applies.
     pub fn custom(delay: impl Fn(u32) -> Duration + Send + Sync + 'static) -> Backoff {
         Backoff {
-            shape: Shape::Custom(Arc::new(delay)),
+            full: Arc::new(delay),
             max: MAX_BACKOFF,
+            has_jitter: false,
         }
     }
 
@@ -90,33 +83,19 @@ impl Backoff {
 
     /// Returns the delay after attempt number `attempt`, from 1. `random` is in `0.0..=1.0`.
     pub fn delay(&self, attempt: u32, random: f64) -> Duration {
-        match &self.shape {
-            Shape::Exponential(base) => {
-                let factor = 1_u32
-                    .checked_shl(attempt.saturating_sub(1))
-                    .unwrap_or(u32::MAX);
-                let ceiling = base.saturating_mul(factor).min(self.max);
-                // `max` first: it turns a NaN into 0, which `clamp` would not.
-                #[expect(clippy::manual_clamp, reason = "a NaN must not get through")]
-                let share = random.max(0.0).min(1.0);
-                ceiling.mul_f64(share)
-            }
-            Shape::Linear(step) => step.saturating_mul(attempt).min(self.max),
-            Shape::Fixed(delay) => (*delay).min(self.max),
-            Shape::Custom(delay) => call_custom(&**delay, attempt)
-                .unwrap_or_else(|| Backoff::default().delay(attempt, random))
-                .min(self.max),
+        let Ok(full) = caught(|| (self.full)(attempt)) else {
+            log::error!("attempt={attempt}: the custom backoff panicked; using the default");
+            return Backoff::default().delay(attempt, random).min(self.max);
+        };
+        let full = full.min(self.max);
+        if !self.has_jitter {
+            return full;
         }
+        // `max` first: it turns a NaN into 0, which `clamp` would not.
+        #[expect(clippy::manual_clamp, reason = "a NaN must not get through")]
+        let share = random.max(0.0).min(1.0);
+        full.mul_f64(share)
     }
-}
-
-/// Calls a custom backoff. Returns `None` if it panics.
-fn call_custom(delay: &(dyn Fn(u32) -> Duration + Send + Sync), attempt: u32) -> Option<Duration> {
-    let delay = caught(|| delay(attempt)).ok();
-    if delay.is_none() {
-        log::error!("attempt={attempt}: the custom backoff panicked; using the default");
-    }
-    delay
 }
 
 impl Default for Backoff {
@@ -127,16 +106,9 @@ impl Default for Backoff {
 
 impl fmt::Debug for Backoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shape: &dyn fmt::Debug = match &self.shape {
-            Shape::Exponential(base) => &("exponential", *base),
-            Shape::Linear(step) => &("linear", *step),
-            Shape::Fixed(delay) => &("fixed", *delay),
-            Shape::Custom(_) => &"custom",
-        };
         f.debug_struct("Backoff")
-            .field("shape", shape)
             .field("max", &self.max)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
