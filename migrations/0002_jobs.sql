@@ -100,7 +100,7 @@ COMMENT ON COLUMN redrive.job_meta.group_key IS 'The group of jobs that this one
 CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, rank, id, segment);
 
 -- Up to which id a process has found no job to claim, by queue, kinds and rank. A process that claims the same
--- kinds, or fewer, starts there, instead of reading millions of jobs that it must leave, or as many dead rows. A
+-- kinds starts there, instead of reading millions of jobs that it must leave, or as many dead rows. A
 -- mark is a hint: jobs can appear below it, and every process reads those ids too, at a limited rate; see
 -- crates/redrive/src/pipeline/claim/windows.rs. Only queues of a database with many ready jobs have marks.
 CREATE TABLE redrive.claim_marks (
@@ -108,15 +108,11 @@ CREATE TABLE redrive.claim_marks (
     claims   text               COLLATE "C" NOT NULL,
     rank     integer            NOT NULL,
     id       bigint             NOT NULL,
-    kinds    text[]             COLLATE "C",
-    left_out text[]             COLLATE "C" NOT NULL,
     noted_at timestamptz        NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (queue, claims, rank),
-    CONSTRAINT claim_marks_leave_out_of_all_kinds CHECK (kinds IS NULL OR left_out = '{}')
+    PRIMARY KEY (queue, claims, rank)
 );
 
-COMMENT ON COLUMN redrive.claim_marks.claims IS 'A digest of `kinds` and `left_out`, which may be too long for an index.';
-COMMENT ON COLUMN redrive.claim_marks.kinds IS 'The kinds that the process claims; NULL: all but those in `left_out`.';
+COMMENT ON COLUMN redrive.claim_marks.claims IS 'A digest of the kinds that the process handles and of those that it leaves out, which may be too long for an index.';
 
 -- The segments. The last one, which the ring never touches, has the jobs of groups that wait for their turn; see
 -- 0008_job_groups.sql. Payloads are not compressed, so their size on disk bounds what a claim reads. The replica

@@ -1,9 +1,9 @@
 -- Purpose: returns the size of the ready jobs of all queues, the newest id, and the ranks of a queue with
---          the marks of processes that claim at least the jobs that this worker claims.
+--          the marks of processes that claim the same kinds.
 -- Called by: pipeline/claim/measure.rs, for a worker's fetcher.
 -- $1 text      queue
--- $2 text[]    kinds that the worker claims; NULL: all
--- $3 text[]    kinds that it leaves out; empty unless $2 is NULL
+-- $2 text[]    kinds that this worker handles; NULL: all
+-- $3 text[]    kinds that it leaves out; NULL: none
 -- $4 bigint    size in bytes above which the ranks of ready jobs are searched
 -- Index relied on: the primary key of claim_marks; jobs_for_claim, one descent per rank and segment. Dead
 --                  rows of rank 0 and 1 and of stored ranks are not read.
@@ -18,12 +18,8 @@ marks AS MATERIALIZED (
     FROM (
         SELECT m.rank, m.id
         FROM redrive.claim_marks m
-        WHERE m.queue = $1 AND m.noted_at > statement_timestamp() - interval '1 day'
-            AND CASE
-                WHEN m.kinds IS NOT NULL THEN coalesce($2::text[] <@ m.kinds, false)
-                WHEN $2::text[] IS NULL THEN m.left_out <@ $3::text[]
-                ELSE NOT m.left_out && $2::text[]
-            END
+        WHERE m.queue = $1 AND m.claims = md5(concat($2::text[]::text, '-', $3::text[]::text))
+            AND m.noted_at > statement_timestamp() - interval '1 day'
         UNION ALL
         SELECT r.rank, 0 FROM unnest('{0,1}'::integer[]) r (rank)
     ) k
