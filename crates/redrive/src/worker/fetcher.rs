@@ -182,7 +182,7 @@ impl Fetcher {
             second,
             next: Next::Now,
             only_polls: false,
-            due: DueSearch::Unknown,
+            due: DueSearch::default(),
             probes: HashMap::new(),
             put_off: HashMap::new(),
             walk: GroupWalk::new(),

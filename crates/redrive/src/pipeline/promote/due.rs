@@ -76,19 +76,16 @@ pub(crate) struct Swept {
     pub(crate) pages: i64,
 }
 
-/// Where the promotions of one process look.
-#[derive(Debug)]
-pub(crate) enum DueSearch {
-    /// Not known yet.
-    Unknown,
-    /// At all due rows.
-    Whole,
-    /// After a mark, and in windows below it.
-    Marked(Marked),
+/// Where the promotions of one process look: at all due rows, or after a mark and in windows below it.
+#[derive(Debug, Default)]
+pub(crate) struct DueSearch {
+    /// Whether a promotion has ended.
+    is_known: bool,
+    marked: Option<Marked>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Marked {
+struct Marked {
     mark: Place,
     /// When to store the mark.
     store_at: Instant,
@@ -115,10 +112,9 @@ impl Marked {
 impl DueSearch {
     /// Returns the place after which the next promotion reads. `None`: the mark that another process has stored, if any.
     pub(crate) fn after(&self) -> Option<Place> {
-        match self {
-            DueSearch::Unknown => None,
-            DueSearch::Whole => Some(Place::START),
-            DueSearch::Marked(marked) => Some(marked.mark),
+        match &self.marked {
+            Some(marked) => Some(marked.mark),
+            None => self.is_known.then_some(Place::START),
         }
     }
 
@@ -133,19 +129,15 @@ impl DueSearch {
             (None, false) => moment(found.now - SETTLED_MICROS),
         };
         let mark = passed.max(found.after);
-        let is_small = found.pages <= SMALL_PAGES;
-        match self {
-            DueSearch::Marked(_) | DueSearch::Unknown if is_small => {
-                *self = DueSearch::Whole;
-                return found.after != Place::START;
-            }
-            DueSearch::Marked(marked) => marked.mark = mark,
-            DueSearch::Unknown | DueSearch::Whole
-                if found.after > Place::START || is_slow && !is_small =>
-            {
-                *self = DueSearch::Marked(Marked::new(asked_at + took, mark));
-            }
-            DueSearch::Unknown | DueSearch::Whole => *self = DueSearch::Whole,
+        self.is_known = true;
+        if found.pages <= SMALL_PAGES {
+            self.marked = None;
+            return found.after != Place::START;
+        }
+        if let Some(marked) = &mut self.marked {
+            marked.mark = mark;
+        } else if found.after > Place::START || is_slow {
+            self.marked = Some(Marked::new(asked_at + took, mark));
         }
         false
     }
@@ -154,30 +146,26 @@ impl DueSearch {
     pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
         if took > LONG {
             // The first pass of the sweep finds what was due until now.
-            *self = DueSearch::Marked(Marked::new(asked_at + took, Place::FUTURE));
+            self.marked = Some(Marked::new(asked_at + took, Place::FUTURE));
         }
     }
 
     /// Returns the time until a sweep may read. `None`: no sweep is needed.
     pub(crate) fn sweep_in(&self, now: Instant) -> Option<Duration> {
-        match self {
-            DueSearch::Unknown | DueSearch::Whole => None,
-            DueSearch::Marked(marked) => Some(marked.sweep_at.saturating_duration_since(now)),
-        }
+        let marked = self.marked.as_ref()?;
+        Some(marked.sweep_at.saturating_duration_since(now))
     }
 
     /// Returns the first page of the window that a sweep reads now.
     pub(crate) fn window(&self, now: Instant) -> Option<i64> {
-        match self {
-            DueSearch::Marked(marked) if marked.sweep_at <= now => Some(marked.page),
-            DueSearch::Unknown | DueSearch::Whole | DueSearch::Marked(_) => None,
-        }
+        let marked = self.marked.as_ref().filter(|it| it.sweep_at <= now)?;
+        Some(marked.page)
     }
 
     /// Records a sweep of the window: when it started, how long it took, and what it found. After a pass that was
     /// cheap, no mark is needed.
     pub(crate) fn note_sweep(&mut self, asked_at: Instant, took: Duration, found: Swept) {
-        let DueSearch::Marked(marked) = self else {
+        let Some(marked) = &mut self.marked else {
             return;
         };
         marked.pass_took += took;
@@ -189,7 +177,7 @@ impl DueSearch {
         if marked.page + WINDOW < found.pages {
             marked.page += WINDOW;
         } else if marked.pass_took < CHEAP {
-            *self = DueSearch::Whole;
+            (self.is_known, self.marked) = (true, None);
         } else {
             marked.page = 0;
             marked.pass_took = Duration::ZERO;
@@ -199,20 +187,19 @@ impl DueSearch {
 
     /// Records a sweep that failed. It is repeated later.
     pub(crate) fn note_failed_sweep(&mut self, asked_at: Instant, took: Duration) {
-        if let DueSearch::Marked(marked) = self {
+        if let Some(marked) = &mut self.marked {
             marked.sweep_at = asked_at + took * SHARE;
         }
     }
 
     /// Returns the mark if it should be stored now.
     pub(crate) fn mark_to_store(&mut self, now: Instant) -> Option<Place> {
-        match self {
-            DueSearch::Marked(marked) if marked.store_at <= now && marked.mark != Place::FUTURE => {
-                marked.store_at = now + SETTLED;
-                Some(marked.mark)
-            }
-            DueSearch::Unknown | DueSearch::Whole | DueSearch::Marked(_) => None,
+        let marked = self.marked.as_mut()?;
+        if marked.store_at > now || marked.mark == Place::FUTURE {
+            return None;
         }
+        marked.store_at = now + SETTLED;
+        Some(marked.mark)
     }
 }
 

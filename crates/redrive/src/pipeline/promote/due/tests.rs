@@ -25,9 +25,16 @@ fn nothing(after: Place, pages: i64) -> Promoted {
 
 /// A search that starts at this mark.
 fn marked(now: Instant, mark: Place) -> DueSearch {
-    let mut due = DueSearch::Unknown;
+    let mut due = DueSearch::default();
     due.note(now, Duration::ZERO, nothing(mark, LARGE));
-    assert!(matches!(due, DueSearch::Marked(_)), "{due:?}");
+    assert!(due.marked.is_some(), "{due:?}");
+    due
+}
+
+/// A search of all due rows.
+fn whole() -> DueSearch {
+    let mut due = DueSearch::default();
+    due.note(Instant::now(), Duration::ZERO, nothing(Place::START, 0));
     due
 }
 
@@ -54,7 +61,7 @@ fn only_a_slow_promotion_of_a_large_table_starts_at_a_mark() {
         (100 * MS, 1000, LARGE, false),
         (106 * MS, 1000, LARGE, true),
     ] {
-        let mut due = DueSearch::Unknown;
+        let mut due = DueSearch::default();
         let found = Promoted {
             moved,
             last: full.filter(|_| moved > 0),
@@ -75,7 +82,7 @@ fn only_a_slow_promotion_of_a_large_table_starts_at_a_mark() {
 #[test]
 fn a_new_process_starts_at_the_stored_mark() {
     let now = Instant::now();
-    assert_eq!(DueSearch::Unknown.after(), None);
+    assert_eq!(DueSearch::default().after(), None);
     let stored = place(NOW - 60_000_000, 5);
     let due = marked(now, stored);
     let settled = place(NOW - SETTLED_MICROS, 0);
@@ -115,7 +122,7 @@ fn the_mark_follows_the_jobs_and_never_passes_those_that_may_commit() {
 fn a_promotion_that_takes_too_long_is_not_the_next_one_again() {
     let now = Instant::now();
     let marked = marked(now, place(1, 1));
-    for mut due in [DueSearch::Unknown, DueSearch::Whole, marked] {
+    for mut due in [DueSearch::default(), whole(), marked] {
         let before = due.after();
         due.note_failure(now, MS);
         assert_eq!(due.after(), before, "the server was away");
@@ -177,7 +184,7 @@ fn after_a_cheap_pass_promotions_read_all_due_rows() {
 #[test]
 fn a_small_table_is_read_whole_after_a_mark() {
     let now = Instant::now();
-    for mut due in [DueSearch::Unknown, marked(now, place(NOW - 9, 0))] {
+    for mut due in [DueSearch::default(), marked(now, place(NOW - 9, 0))] {
         let found = nothing(place(NOW - 9, 0), 2048);
         assert!(due.note(now, MS, found), "the rows below it");
         assert_eq!(due.after(), Some(Place::START));
@@ -203,5 +210,5 @@ fn the_mark_is_stored_at_once_and_every_five_seconds() {
     assert_eq!(due.mark_to_store(now), mark);
     assert_eq!(due.mark_to_store(now + 4999 * MS), None);
     assert_eq!(due.mark_to_store(now + SETTLED), mark);
-    assert_eq!(DueSearch::Whole.mark_to_store(now), None);
+    assert_eq!(whole().mark_to_store(now), None);
 }
