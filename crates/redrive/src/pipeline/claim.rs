@@ -9,7 +9,7 @@ pub(crate) mod turns;
 pub(crate) mod group_walk;
 pub(crate) mod groups;
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -204,7 +204,7 @@ fn read_lease(
     let groups: Defaulted<Option<&str>> = Defaulted(row.get("group_keys"));
     let headers: Option<Vec<Option<Json>>> = row.get("headers");
     let outages: Defaulted<Option<SystemTime>> = Defaulted(row.get("outages_since"));
-    let mut names = KindNames::default();
+    let mut names = BTreeSet::new();
     claimed.reserve(ids.len());
     let jobs = ids.into_iter().zip(kinds).zip(payloads).zip(enqueued);
     let headers_of = |n: usize| {
@@ -221,7 +221,7 @@ fn read_lease(
             meta: Arc::new(JobMeta {
                 id: JobId::new(id),
                 queue: Arc::clone(queue),
-                kind: names.shared(kind),
+                kind: shared(&mut names, kind),
                 attempt: attempts.of(n, 1).unsigned_abs(),
                 max_attempts: max_attempts
                     .of(n, DEFAULT_ATTEMPTS.cast_signed())
@@ -242,26 +242,14 @@ fn read_lease(
     Ok(())
 }
 
-/// The most recent names of kinds, so that jobs of a few kinds share them.
-#[derive(Default)]
-struct KindNames {
-    recent: VecDeque<Arc<str>>,
-}
-
-impl KindNames {
-    /// How many names to compare with. A queue seldom has more kinds, and comparing with many would
-    /// cost more than a copy.
-    const MAX: usize = 16;
-
-    fn shared(&mut self, kind: &str) -> Arc<str> {
-        if let Some(name) = self.recent.iter().find(|name| ***name == *kind) {
-            return Arc::clone(name);
-        }
-        self.recent.truncate(Self::MAX - 1);
-        let name: Arc<str> = kind.into();
-        self.recent.push_front(Arc::clone(&name));
-        name
+/// Returns a name that jobs of one kind share.
+fn shared(names: &mut BTreeSet<Arc<str>>, kind: &str) -> Arc<str> {
+    if let Some(name) = names.get(kind) {
+        return Arc::clone(name);
     }
+    let name: Arc<str> = kind.into();
+    names.insert(Arc::clone(&name));
+    name
 }
 
 /// An array of a lease that is NULL if all jobs have the default.
