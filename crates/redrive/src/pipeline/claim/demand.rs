@@ -51,34 +51,22 @@ pub(crate) fn with_batches(demand: usize, missing: usize, size: usize) -> usize 
 }
 
 /// The maximum number of jobs of a chunk.
-const MAX_CHUNK: usize = 32;
+pub(crate) const MAX_CHUNK: usize = 32;
+/// The maximum number of jobs of a group in a row. More than a chunk, because each group costs a claim more than a job does.
+pub(crate) const MAX_IN_A_ROW: usize = 2 * MAX_CHUNK;
 /// Jobs that run at least this long reach the slots one by one.
 pub(crate) const SLOW: Duration = Duration::from_millis(1);
 
-/// Returns how many of `jobs` claimed jobs a slot takes at a time.
+/// Returns how many of `jobs` claimed jobs a slot takes at a time, or how many of a group a claim takes before those of
+/// the next one: at most `most`. 1: jobs are slow.
 ///
 /// Handing over a fast job costs more than running it. Each slot gets several chunks of a claim, so
 /// that none of them ends up with the last jobs.
-pub(crate) fn chunk(jobs: usize, slots: usize, run_time: Duration) -> usize {
-    part(jobs, slots, run_time, MAX_CHUNK)
-}
-
-/// Returns a quarter of the share of a slot, at most `most`. 1: jobs are slow.
-fn part(jobs: usize, slots: usize, run_time: Duration, most: usize) -> usize {
+pub(crate) fn part(jobs: usize, slots: usize, run_time: Duration, most: usize) -> usize {
     match run_time < SLOW {
         true => (jobs / (4 * slots).max(1)).clamp(1, most),
         false => 1,
     }
-}
-
-/// The maximum number of jobs of a group in a row.
-const MAX_IN_A_ROW: usize = 2 * MAX_CHUNK;
-
-/// Returns how many of `jobs` claimed jobs of groups to take of one group before those of the next one.
-///
-/// More than a chunk, because each group costs a claim more than a job does. 1: jobs are slow.
-pub(crate) fn in_a_row(jobs: usize, slots: usize, run_time: Duration) -> usize {
-    part(jobs, slots, run_time, MAX_IN_A_ROW)
 }
 
 /// Whether a claim returned as many jobs as it asked for.
@@ -149,32 +137,21 @@ mod tests {
     }
 
     #[test]
-    fn slots_take_fast_jobs_in_chunks_and_slow_ones_one_by_one() {
-        let fast = Duration::from_micros(5);
-        assert_eq!(chunk(1000, 8, fast), 31);
-        assert_eq!(chunk(1000, 1, fast), MAX_CHUNK);
-        assert_eq!(chunk(100, 8, fast), 3);
-        // A few jobs are spread over the slots.
-        assert_eq!(chunk(8, 8, fast), 1);
-        assert_eq!(chunk(1, 1, fast), 1);
-        assert_eq!(chunk(1000, 8, SLOW), 1);
-        // Nothing is known about the run time yet.
-        assert_eq!(chunk(1000, 8, Duration::MAX), 1);
-    }
-
-    #[test]
-    fn fast_jobs_of_a_group_are_taken_in_a_row() {
+    fn fast_jobs_are_taken_in_parts_and_slow_ones_one_by_one() {
         let fast = Duration::from_micros(50);
-        for (jobs, slots, run_time, row) in [
-            (1000, 1, fast, MAX_IN_A_ROW),
+        for (jobs, slots, run_time, expected) in [
             (1000, 8, fast, 31),
+            (1000, 1, fast, MAX_CHUNK),
             (100, 8, fast, 3),
+            // A few jobs are spread over the slots.
             (8, 8, fast, 1),
+            (1, 1, fast, 1),
             (1000, 1, SLOW, 1),
             // No job has ended yet.
             (1000, 1, Duration::MAX, 1),
         ] {
-            assert_eq!(in_a_row(jobs, slots, run_time), row, "{jobs} {slots}");
+            let part = part(jobs, slots, run_time, MAX_CHUNK);
+            assert_eq!(part, expected, "{jobs} {slots} {run_time:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::pipeline::claim::demand::{
-    MAX_UNWRITTEN, chunk, demand, in_a_row, wanted, with_batches,
+    MAX_CHUNK, MAX_IN_A_ROW, MAX_UNWRITTEN, demand, part, wanted, with_batches,
 };
 use crate::sync::atomic::Ordering;
 
@@ -57,12 +57,12 @@ impl State {
 
     /// Returns how many of these claimed jobs a slot takes at a time.
     pub(crate) fn chunk(&self, jobs: usize) -> usize {
-        chunk(jobs, self.slots.count, self.run_time())
+        part(jobs, self.slots.count, self.run_time(), MAX_CHUNK)
     }
 
     /// Returns how many of these jobs of groups to take of one group before those of the next one.
     pub(crate) fn in_a_row(&self, jobs: usize) -> usize {
-        in_a_row(jobs, self.slots.count, self.run_time())
+        part(jobs, self.slots.count, self.run_time(), MAX_IN_A_ROW)
     }
 
     /// Wakes the fetcher if there is room for jobs.
