@@ -118,13 +118,6 @@ mod tests {
         NewJob::raw("k", payload).unwrap()
     }
 
-    /// Adds a follow-up to these, and returns the error.
-    fn refused(follow_ups: &FollowUps, queue: &str, job: NewJob) -> String {
-        let error = follow_ups.add(&queue.into(), job).unwrap_err();
-        assert!(error.is_invalid(), "{error:?}");
-        error.to_string()
-    }
-
     #[derive(Serialize, Deserialize)]
     struct Second {
         number: i64,
@@ -162,34 +155,21 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_follow_up_is_refused_and_the_others_are_kept() {
-        let follow_ups = FollowUps::default();
-        follow_ups.add(&"q".into(), job("1")).unwrap();
-        let error = refused(&follow_ups, " q", job("2"));
-        assert!(error.contains("begins or ends with a space"), "{error}");
-        let error = refused(&follow_ups, "q", job("3").priority(1001));
-        assert!(error.contains("the priority is 1001"), "{error}");
-        assert_eq!(follow_ups.take().len(), 1);
-    }
-
-    #[test]
-    fn too_many_follow_ups_are_refused() {
-        let follow_ups = FollowUps::default();
-        for _ in 0..MAX_FOLLOW_UPS {
-            follow_ups.add(&"q".into(), job("1")).unwrap();
-        }
-        let error = refused(&follow_ups, "q", job("1"));
-        assert!(error.contains("has 100 follow-ups"), "{error}");
-    }
-
-    #[test]
-    fn follow_ups_that_are_too_large_together_are_refused() {
-        let follow_ups = FollowUps::default();
+    fn a_follow_up_that_is_invalid_or_too_much_is_refused_and_those_before_it_are_kept() {
         let large = format!("\"{}\"", "x".repeat(MAX_FOLLOW_UP_BYTES / 4 - 2));
-        for _ in 0..4 {
-            follow_ups.add(&"q".into(), job(&large)).unwrap();
+        for (count, before, queue, last, why) in [
+            (1, "1", " q", job("2"), "begins or ends with a space"),
+            (1, "1", "q", job("3").priority(1001), "priority is 1001"),
+            (MAX_FOLLOW_UPS, "1", "q", job("1"), "has 100 follow-ups"),
+            (4, &*large, "q", job("1"), "are 4194305 bytes"),
+        ] {
+            let follow_ups = FollowUps::default();
+            for _ in 0..count {
+                follow_ups.add(&"q".into(), job(before)).unwrap();
+            }
+            let error = follow_ups.add(&queue.into(), last).unwrap_err();
+            error.assert_invalid(why);
+            assert_eq!(follow_ups.take().len(), count);
         }
-        let error = refused(&follow_ups, "q", job("1"));
-        assert!(error.contains("are 4194305 bytes"), "{error}");
     }
 }
