@@ -101,8 +101,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "settle_done" "DELETE FROM redrive.leases l\n    WHERE"
             => "UPDATE redrive.leases l SET worker_id = l.worker_id\n    WHERE";
     "death-loses-the-letter" in Work breaks [Verdict], Statement
-        "settle" "'dead' AND (SELECT count(*) FROM letters) >= 0"
-            => "'dead' AND (SELECT count(*) FROM letters) >= 0 AND false";
+        "settle" "'dead' AND (SELECT count(*) FROM returned) >= 0"
+            => "'dead' AND (SELECT count(*) FROM returned) >= 0 AND false";
     "death-names-another-cause" in Work breaks [Cause], Statement
         "settle" "s.is_cancelled THEN $13::text ELSE v.cause END" => "s.is_cancelled THEN $13::text ELSE 'exhausted' END";
     "outage-charges-an-attempt" in Work breaks [OutageFree], Statement

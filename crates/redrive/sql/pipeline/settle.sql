@@ -118,6 +118,15 @@ settled AS MATERIALIZED (
     ) s
     WHERE num_nonnulls(j.id, v.verdict) = 2
 ),
+-- The lock order of letters and groups; see redrive.bury. The turn of a diverted group passes to a later letter.
+letters AS MATERIALIZED (
+    SELECT l.id
+    FROM redrive.dead_letters l
+    WHERE l.id = ANY (ARRAY(
+            SELECT s.id FROM settled s WHERE s.generation > 0 AND s.verdict IN ('done', 'dead')))
+    ORDER BY l.id
+    FOR NO KEY UPDATE
+),
 -- Frees the slots of groups whose jobs ended or back off, or passes them on to followers in the same lease. Functions,
 -- so that a statement without a job of a group does not open the table. The triggers of letters free the slots of jobs
 -- that died.
@@ -128,6 +137,7 @@ passed AS MATERIALIZED (
     FROM settled s
     WHERE s.group_key IS NOT NULL AND NOT s.has_company
         AND (s.verdict = 'done' OR s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0)
+        AND (SELECT count(*) FROM letters) >= 0
     HAVING count(*) > 0
     UNION ALL
     SELECT redrive.pass_slots(h.lease, g.done, g.delayed, g.dead, g.ready)
@@ -141,7 +151,7 @@ passed AS MATERIALIZED (
         WHERE s.lease_id = h.lease_id AND s.group_key IS NOT NULL
         HAVING count(*) > 0
     ) g
-    WHERE (h.lease).job_count > 1
+    WHERE (h.lease).job_count > 1 AND (SELECT count(*) FROM letters) >= 0
 ),
 returned AS MATERIALIZED (
     SELECT redrive.requeue(array_agg(s.job) FILTER (WHERE s.delay_ms <= 0),
@@ -151,22 +161,12 @@ returned AS MATERIALIZED (
     WHERE s.verdict IN ('retry', 'outage', 'snooze') AND (SELECT count(*) FROM passed) >= 0
     HAVING count(*) > 0
 ),
--- The lock order of letters and groups; see redrive.bury.
-letters AS MATERIALIZED (
-    SELECT l.id
-    FROM redrive.dead_letters l
-    WHERE l.id = ANY (ARRAY(
-            SELECT s.id FROM settled s WHERE s.generation > 0 AND s.verdict IN ('done', 'dead')))
-        AND (SELECT count(*) FROM returned) >= 0
-    ORDER BY l.id
-    FOR NO KEY UPDATE
-),
 died AS MATERIALIZED (
     SELECT redrive.bury(array_agg(s.job), array_agg(ROW(
                s.cause, s.error_class, s.error_message, s.error_detail, s.failure_key, s.run_ms,
                $10::uuid, $11::text, $12::text, $15::integer)::redrive.death))
     FROM settled s
-    WHERE s.verdict = 'dead' AND (SELECT count(*) FROM letters) >= 0
+    WHERE s.verdict = 'dead' AND (SELECT count(*) FROM returned) >= 0
     HAVING count(*) > 0
 ),
 -- Frees the unique keys of jobs that are done. No other session locks the key of a live job; see

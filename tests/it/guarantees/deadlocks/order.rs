@@ -38,7 +38,7 @@ type Prepare = fn(&TestDatabase) -> (Vec<JobId>, Box<dyn FnOnce() + Send>);
 
 #[test]
 fn letters_are_locked_in_the_order_of_their_ids() {
-    let calls: [(&str, Prepare); 4] = [
+    let calls: [(&str, Prepare); 5] = [
         ("a settle of redriven jobs", |test| {
             let gate = Gate::new();
             let (queue, ids, worker) = redriven(test, &gate);
@@ -48,6 +48,22 @@ fn letters_are_locked_in_the_order_of_their_ids() {
                 assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
             };
             (ids, Box::new(settle))
+        }),
+        ("a settle that passes a turn to a letter", |test| {
+            let queue = test.queue("orders");
+            let policy = GroupPolicy::Ordered(GroupDeath::Divert);
+            queue.set_group_policy(policy, &maria()).unwrap();
+            let ids = [1, 2].map(|number| put(&queue, new_order(number).group("a")));
+            work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
+            queue.redrives(&only(ids[0]));
+            let gate = Gate::new();
+            let worker = at_the_gate(&queue, &gate, |_| Ok(()));
+            gate.wait_for(1);
+            let settle = move || {
+                gate.open();
+                assert_eq!(finish(&queue, worker).stats.done, 1);
+            };
+            (ids.to_vec(), Box::new(settle))
         }),
         ("a repeated capture", |test| {
             let db = test.open();
