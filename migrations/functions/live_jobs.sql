@@ -100,6 +100,11 @@ BEGIN
     SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
     FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_waiting.jobs) j GROUP BY j.queue) c
     CROSS JOIN redrive.metric_ring m;
+    -- The lock order of letters; see `bury`. The turn of a diverted group passes to a later letter.
+    PERFORM FROM redrive.dead_letters l
+    WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE j.generation > 0))
+    ORDER BY l.id
+    FOR NO KEY UPDATE;
     IF cause = 'manual' AND redrive.free_slots(ARRAY(
         SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE (j.meta).group_key IS NOT NULL), '{}') > 0
     THEN

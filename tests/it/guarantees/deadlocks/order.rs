@@ -1,5 +1,6 @@
 //! Statements lock rows in one order, and the victim of a deadlock retries.
 
+use redrive::admin::Cancelled;
 use redrive_tests::prelude::*;
 
 use super::{at_the_gate, database, deadlocks, redriven};
@@ -33,12 +34,23 @@ fn a_settle_waits_for_no_enqueue_of_its_keys() {
     assert_eq!(deadlocks(&test), 0);
 }
 
+/// Two letters of a diverted group. The job of the first one is ready.
+fn diverted(test: &TestDatabase) -> (Queue, Vec<JobId>) {
+    let queue = test.queue("orders");
+    let policy = GroupPolicy::Ordered(GroupDeath::Divert);
+    queue.set_group_policy(policy, &maria()).unwrap();
+    let ids = [1, 2].map(|number| put(&queue, new_order(number).group("a")));
+    work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
+    queue.redrives(&only(ids[0]));
+    (queue, ids.to_vec())
+}
+
 /// Prepares two letters and a call that locks both, and returns their ids.
 type Prepare = fn(&TestDatabase) -> (Vec<JobId>, Box<dyn FnOnce() + Send>);
 
 #[test]
 fn letters_are_locked_in_the_order_of_their_ids() {
-    let calls: [(&str, Prepare); 5] = [
+    let calls: [(&str, Prepare); 6] = [
         ("a settle of redriven jobs", |test| {
             let gate = Gate::new();
             let (queue, ids, worker) = redriven(test, &gate);
@@ -50,12 +62,7 @@ fn letters_are_locked_in_the_order_of_their_ids() {
             (ids, Box::new(settle))
         }),
         ("a settle that passes a turn to a letter", |test| {
-            let queue = test.queue("orders");
-            let policy = GroupPolicy::Ordered(GroupDeath::Divert);
-            queue.set_group_policy(policy, &maria()).unwrap();
-            let ids = [1, 2].map(|number| put(&queue, new_order(number).group("a")));
-            work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
-            queue.redrives(&only(ids[0]));
+            let (queue, ids) = diverted(test);
             let gate = Gate::new();
             let worker = at_the_gate(&queue, &gate, |_| Ok(()));
             gate.wait_for(1);
@@ -63,7 +70,13 @@ fn letters_are_locked_in_the_order_of_their_ids() {
                 gate.open();
                 assert_eq!(finish(&queue, worker).stats.done, 1);
             };
-            (ids.to_vec(), Box::new(settle))
+            (ids, Box::new(settle))
+        }),
+        ("a cancellation that passes a turn to a letter", |test| {
+            let (queue, ids) = diverted(test);
+            let job = ids[0];
+            let cancel = move || assert_eq!(queue.cancels(job), Cancelled::Dead);
+            (ids, Box::new(cancel))
         }),
         ("a repeated capture", |test| {
             let db = test.open();
