@@ -207,9 +207,6 @@ impl GroupWalk {
 #[derive(Debug)]
 pub(crate) struct SideWalk {
     walk: GroupWalk,
-    is_under_way: bool,
-    /// How many groups the last claim looked at.
-    groups: usize,
     rests_until: Option<Instant>,
 }
 
@@ -217,8 +214,6 @@ impl SideWalk {
     pub(crate) fn new() -> SideWalk {
         SideWalk {
             walk: GroupWalk::new(),
-            is_under_way: false,
-            groups: 0,
             rests_until: None,
         }
     }
@@ -235,13 +230,11 @@ impl SideWalk {
             return None;
         }
         let look = self.walk.look(limit, in_a_row, Vec::new());
-        self.groups = usize::try_from(look.window).unwrap_or(0);
-        let start = match self.is_under_way {
-            true => look.start,
-            false => WalkStart::Anywhere,
-        };
         Some(GroupLook {
-            start,
+            start: match look.start {
+                WalkStart::First => WalkStart::Anywhere,
+                under_way @ (WalkStart::After(_) | WalkStart::Anywhere) => under_way,
+            },
             // The other walk looks for these.
             arrived: None,
             ..look
@@ -250,10 +243,13 @@ impl SideWalk {
 
     /// Records the end of a claim.
     pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
+        let groups = self.walk.window;
         self.walk.note(now, took, jobs, place);
         // If each group gives a job, the groups are only small, and the next claim looks at more of them.
-        let met = !self.walk.finds_many && jobs < self.groups;
-        self.is_under_way = self.walk.after.is_some() && !met;
+        let met = !self.walk.finds_many && jobs < groups;
+        if met {
+            self.walk.after = None;
+        }
         self.rests_until = met.then(|| now + (took * REST).min(MAX_REST));
     }
 }
