@@ -65,23 +65,15 @@ pub(crate) enum Scan {
 }
 
 /// The marks of one process on one queue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Marks {
     /// The highest claimed id by rank.
     last_id: BTreeMap<i32, i64>,
-    full_look_at: Option<Instant>,
-    full_look_took: Duration,
+    /// When a full scan is affordable. `None`: now.
+    full_at: Option<Instant>,
 }
 
 impl Marks {
-    pub(crate) fn new() -> Marks {
-        Marks {
-            last_id: BTreeMap::new(),
-            full_look_at: None,
-            full_look_took: Duration::ZERO,
-        }
-    }
-
     /// Returns which scan to use now.
     pub(crate) fn look(&self, now: Instant) -> Scan {
         if self.full_look_in(now).is_zero() {
@@ -106,12 +98,8 @@ impl Marks {
 
     /// Returns the time until a full scan is affordable.
     pub(crate) fn full_look_in(&self, now: Instant) -> Duration {
-        match self.full_look_at {
-            Some(at) if self.full_look_took > CHEAP => {
-                (self.full_look_took * SHARE).saturating_sub(now.saturating_duration_since(at))
-            }
-            Some(_) | None => Duration::ZERO,
-        }
+        self.full_at
+            .map_or(Duration::ZERO, |at| at.saturating_duration_since(now))
     }
 
     /// Records a claim: its jobs as (rank, id) in claim order, whether it was full, when it
@@ -140,8 +128,7 @@ impl Marks {
     /// exceeds the timeout must not be the next one again.
     pub(crate) fn note_time(&mut self, look: Scan, asked_at: Instant, took: Duration) {
         if look == Scan::Full {
-            self.full_look_at = Some(asked_at);
-            self.full_look_took = took;
+            self.full_at = (took > CHEAP).then(|| asked_at + took * SHARE);
         }
     }
 }
@@ -165,14 +152,14 @@ mod tests {
     #[test]
     fn expensive_full_scans_get_a_twentieth_of_the_time() {
         let now = Instant::now();
-        assert_eq!(Marks::new().look(now), Scan::Full, "the first one");
+        assert_eq!(Marks::default().look(now), Scan::Full, "the first one");
         for (took, after, next) in [
             (2, 0, Scan::Full),
             (50, 999, Scan::FromMarks),
             (50, 1000, Scan::Full),
             (10_000, 10_000, Scan::FromMarks),
         ] {
-            let mut marks = Marks::new();
+            let mut marks = Marks::default();
             marks.note_time(Scan::Full, now, took * MS);
             assert_eq!(marks.look(now + after * MS), next, "{took} {after}");
         }
@@ -180,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_full_scan_moves_the_mark_back_to_returned_jobs() {
-        let mut marks = Marks::new();
+        let mut marks = Marks::default();
         let now = Instant::now();
         marks.note(Scan::FromMarks, now, MS, Fill::Full, [(0, 900)].into_iter());
         let first = [(0, 1), (0, 2)].into_iter();
@@ -192,7 +179,7 @@ mod tests {
 
     #[test]
     fn marked_ranges_skip_only_what_was_scanned() {
-        let mut marks = Marks::new();
+        let mut marks = Marks::default();
         let now = Instant::now();
         assert_eq!(marks.ranges(Scan::FromMarks, 0), [IndexRange::ALL]);
         let found = [(-5, 70), (-5, 60), (0, 90), (3, 10)].into_iter();

@@ -139,7 +139,7 @@ impl Search {
         match self {
             Search::Unknown { .. } if found.bytes <= SMALL_BYTES => {
                 *self = Search::Whole {
-                    marks: Marks::new(),
+                    marks: Marks::default(),
                     measured_at: now,
                     bytes: found.bytes,
                 };
@@ -272,7 +272,7 @@ impl Search {
                 if !windows.note_sweep(window, asked_at, took, fill, claimed.last()) {
                     let bytes = *bytes;
                     *self = Search::Whole {
-                        marks: Marks::new(),
+                        marks: Marks::default(),
                         measured_at: asked_at,
                         bytes,
                     };
