@@ -143,7 +143,7 @@ fn of_groups(
     transaction: &mut Transaction<'_>,
     request: &ClaimRequest,
 ) -> Result<Option<ClaimedJob>> {
-    let mut walk = GroupWalk::new();
+    let mut walk = GroupWalk::default();
     loop {
         let look = walk.look(1, 1, Vec::new());
         let mut answer = claim_groups(transaction, request, &look)?;

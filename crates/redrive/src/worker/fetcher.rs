@@ -185,7 +185,7 @@ impl Fetcher {
             due: DueSearch::default(),
             probes: HashMap::new(),
             put_off: HashMap::new(),
-            walk: GroupWalk::new(),
+            walk: GroupWalk::default(),
             passed: PassedGroups::default(),
             ring_empty_at: None,
             limited: HashMap::new(),

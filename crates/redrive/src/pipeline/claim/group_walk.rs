@@ -77,7 +77,7 @@ pub(crate) struct GroupPlace {
 ///
 /// A claim looks at a window of groups, and the next one continues after it, so that each group has its
 /// turn even if most of them are blocked.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct GroupWalk {
     /// The last of the groups that the last claim looked at. `None`: no other one follows.
     after: Option<String>,
@@ -90,8 +90,8 @@ pub(crate) struct GroupWalk {
     finds_many: bool,
     /// The same, and more groups follow.
     pub(crate) has_plenty: bool,
-    /// Whether no job was found since the walk last passed the first group.
-    is_fruitless: bool,
+    /// Whether a job was found since the walk last passed the first group.
+    has_found: bool,
     /// The groups whose waiting jobs must become letters before the next claim.
     diverting: Vec<String>,
     /// When a walk without a result may be continued at once.
@@ -103,22 +103,6 @@ pub(crate) struct GroupWalk {
 }
 
 impl GroupWalk {
-    pub(crate) fn new() -> GroupWalk {
-        GroupWalk {
-            after: None,
-            arrived: None,
-            window: SPARE_GROUPS,
-            limit: 0,
-            finds_many: false,
-            has_plenty: false,
-            is_fruitless: true,
-            diverting: Vec::new(),
-            again_at: None,
-            token_at: None,
-            took: Duration::ZERO,
-        }
-    }
-
     /// Returns where the next claim of up to `limit` jobs looks, which takes up to `in_a_row` jobs of a group before
     /// those of the next one.
     pub(crate) fn look(
@@ -155,8 +139,8 @@ impl GroupWalk {
     /// Records the end of a claim.
     pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
         self.took = took;
-        self.is_fruitless =
-            jobs == 0 && place.diverting.is_empty() && (self.is_fruitless || self.after.is_none());
+        let is_under_way = self.after.is_some();
+        self.has_found = jobs > 0 || !place.diverting.is_empty() || is_under_way && self.has_found;
         self.finds_many = jobs > 0 && jobs >= self.limit / 2;
         self.has_plenty = self.finds_many && place.more_follow && place.walked_to.is_some();
         self.arrived = Some(place.arrived_to);
@@ -167,7 +151,7 @@ impl GroupWalk {
             (Fill::Full, _) => place.walked + place.walked / 8 + SPARE_GROUPS,
         };
         let token_at = place.token_in.map(|wait| now + wait.max(GATHER));
-        let before = self.token_at.filter(|_| self.after.is_some());
+        let before = self.token_at.filter(|_| is_under_way);
         self.token_at = before.into_iter().chain(token_at).min();
         self.after = place.walked_to;
         self.diverting = place.diverting;
@@ -179,7 +163,7 @@ impl GroupWalk {
 
     /// Whether a group may have a job that the walk has not looked for.
     fn is_unfinished(&self) -> bool {
-        self.after.is_some() || !self.is_fruitless
+        self.after.is_some() || self.has_found
     }
 
     /// Whether it has looked at all groups and found nothing.
@@ -204,20 +188,13 @@ impl GroupWalk {
 /// It starts behind any group, far from the other walk if there are many groups, and continues until it passes
 /// the last group or meets the other walk: then the groups are taken, and most of them give no job. The next claim
 /// comes after a rest, and starts behind any group again.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SideWalk {
     walk: GroupWalk,
     rests_until: Option<Instant>,
 }
 
 impl SideWalk {
-    pub(crate) fn new() -> SideWalk {
-        SideWalk {
-            walk: GroupWalk::new(),
-            rests_until: None,
-        }
-    }
-
     /// Returns where the next claim of up to `limit` jobs looks, which takes up to `in_a_row` jobs of a group before
     /// those of the next one. `None`: it rests.
     pub(crate) fn look(
@@ -283,7 +260,7 @@ mod tests {
         let (now, took) = (Instant::now(), Duration::from_millis(5));
         let ms = Duration::from_millis;
         // A small queue: one look passes all groups.
-        let mut walk = GroupWalk::new();
+        let mut walk = GroupWalk::default();
         walk.note(now, took, 0, token_in(300, None));
         assert_eq!(walk.wait(now), Some(ms(300)));
         // A token that comes very soon waits for others.
@@ -300,7 +277,7 @@ mod tests {
         walk.note(now + ms(300), took, 0, token_in(900, Some("m")));
         assert_eq!(walk.wait(now + ms(300)), Some(took));
         // A long wait for a token delays no other job.
-        let mut walk = GroupWalk::new();
+        let mut walk = GroupWalk::default();
         walk.note(now, took, 0, token_in(60_000, None));
         walk.note(now, took, 0, token_in(60_000, Some("m")));
         assert_eq!(walk.wait(now), Some(WALK_EVERY));
@@ -310,7 +287,7 @@ mod tests {
     fn a_walk_ends_after_it_has_passed_all_groups_without_a_job() {
         let now = Instant::now();
         let took = Duration::from_millis(5);
-        let mut walk = GroupWalk::new();
+        let mut walk = GroupWalk::default();
         assert_eq!(walk.wait(now), None);
         for (jobs, walked_to, unfinished) in [
             // A small queue: one look passes all groups.
@@ -342,7 +319,7 @@ mod tests {
             // It passed all groups, and those at the end had no job.
             (50, None, true, false),
         ] {
-            let mut walk = GroupWalk::new();
+            let mut walk = GroupWalk::default();
             assert!(!walk.has_plenty);
             walk.look(100, 10, Vec::new());
             let place = GroupPlace {
@@ -358,7 +335,7 @@ mod tests {
     fn a_walk_without_a_result_starts_again_after_a_second() {
         let now = Instant::now();
         let took = Duration::from_millis(5);
-        let mut walk = GroupWalk::new();
+        let mut walk = GroupWalk::default();
         walk.note(now, took, 0, place(Some("m")));
         assert_eq!(walk.wait(now), Some(took));
         walk.note(now, took, 0, place(None));
@@ -369,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_look_covers_more_groups_until_they_give_as_many_jobs_as_it_wants() {
-        let mut walk = GroupWalk::new();
+        let mut walk = GroupWalk::default();
         let mut windows = |found: usize, walked_to| {
             let window = walk.look(100, 10, Vec::new()).window;
             walk.note(Instant::now(), Duration::ZERO, found, place(walked_to));
@@ -391,12 +368,12 @@ mod tests {
         ] {
             assert_eq!(windows(found, walked_to), window, "{found} {walked_to:?}");
         }
-        assert_eq!(GroupWalk::new().look(1000, 1, Vec::new()).window, 500);
+        assert_eq!(GroupWalk::default().look(1000, 1, Vec::new()).window, 500);
     }
     #[test]
     fn a_side_walk_continues_while_it_finds_many_jobs_and_starts_anywhere_after_the_last_group() {
         let now = Instant::now();
-        let mut walk = SideWalk::new();
+        let mut walk = SideWalk::default();
         for (jobs, walked_to, next) in [
             (100, Some("m"), WalkStart::After("m".to_owned())),
             (50, Some("t"), WalkStart::After("t".to_owned())),
@@ -412,7 +389,7 @@ mod tests {
     #[test]
     fn a_side_walk_looks_at_more_groups_without_a_rest_if_each_of_them_has_few_jobs() {
         let now = Instant::now();
-        let mut walk = SideWalk::new();
+        let mut walk = SideWalk::default();
         let mut windows = Vec::new();
         for walked_to in ["b", "d"] {
             let look = walk.look(now, 1000, 20).expect("no rest");
@@ -427,7 +404,7 @@ mod tests {
     #[test]
     fn no_rest_of_a_side_walk_is_long() {
         let now = Instant::now();
-        let mut walk = SideWalk::new();
+        let mut walk = SideWalk::default();
         walk.look(now, 100, 10).expect("no rest");
         walk.note(now, Duration::from_secs(5), 0, place(None));
         assert_eq!(walk.look(now + MAX_REST / 2, 100, 10), None);
@@ -437,7 +414,7 @@ mod tests {
     #[test]
     fn a_side_walk_rests_and_starts_anywhere_after_a_claim_that_met_the_other_walk() {
         let now = Instant::now();
-        let mut walk = SideWalk::new();
+        let mut walk = SideWalk::default();
         let first = walk.look(now, 100, 10).expect("no rest");
         assert_eq!(first.start, WalkStart::Anywhere);
         walk.note(now, TOOK, 17, place(Some("m")));

@@ -274,7 +274,7 @@ fn fetchers(
             state: Arc::clone(state),
             claimer: claimer(&second, 0),
             dispatcher: dispatcher.clone(),
-            walk: SideWalk::new(),
+            walk: SideWalk::default(),
         });
         fetchers.push(Fetcher::new(
             state,

@@ -163,7 +163,7 @@ impl Fetcher {
         known.unwrap_or_else(|| LimitedSearch {
             limit: limit.clone(),
             source: Source::new(kinds, &except),
-            walk: GroupWalk::new(),
+            walk: GroupWalk::default(),
             passed: PassedGroups::default(),
             next_at: Instant::now(),
             is_expected: false,
