@@ -71,15 +71,20 @@ fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
 }
 
 #[test]
-fn a_job_that_never_started_costs_no_refund() {
+fn a_job_that_never_started_costs_no_refund_and_stays_a_suspect() {
     let (_test, mut client) = TestDatabase::with_client();
     lease(&mut client, 10, 1);
     release(&mut client, Some(&[]));
     assert_eq!(job(&mut client), ("ready".to_owned(), 0, Some(10)));
     client.sql("DELETE FROM redrive.jobs");
     lease(&mut client, 10, 1);
+    client.sql(
+        "UPDATE redrive.leases SET metas[1].crashes = 2, metas[1].outage_since = '2026-01-01'",
+    );
     give_back(&mut client, "unrun");
     assert_eq!(job(&mut client), ("delayed".to_owned(), 0, Some(10)));
+    let suspect = "jobs_delayed WHERE (meta).crashes = 2 AND (meta).outage_since = '2026-01-01'";
+    assert_eq!(client.count(suspect), 1);
 }
 
 /// A stop gives up verdicts that the database rejects, and releases their jobs, whose handlers have run.

@@ -81,7 +81,8 @@ settled AS MATERIALIZED (
                -- A job that expired made no attempt.
                CASE WHEN s.verdict IN ('snooze', 'outage') OR v.cause = 'expired' THEN (j.job).attempt - 1
                    ELSE (j.job).attempt END,
-               CASE s.verdict WHEN 'dead' THEN (j.job).crashes ELSE 0 END,
+               -- No handler has shown that a suspect is innocent.
+               CASE WHEN s.verdict = 'dead' OR v.verdict = 'unrun' THEN (j.job).crashes ELSE 0 END,
                (j.job).refunds + (v.verdict = 'refund' AND (j.job).refunds < $26::integer)::integer,
                CASE
                    WHEN v.attempt_record IS NULL THEN NULL
@@ -93,7 +94,7 @@ settled AS MATERIALIZED (
                    ELSE redrive.add_attempt((j.job).history, v.attempt_record
                                          || jsonb_build_object('ended_at', clock_timestamp()))
                END,
-               coalesce(v.in_outage, false),
+               CASE WHEN v.verdict <> 'unrun' THEN coalesce(v.in_outage, false) END,
                CASE WHEN v.delay_ms > 0 THEN clock_timestamp() + v.delay_ms * interval '1 millisecond' END) END AS job
     FROM (
         SELECT h.lease_id, h.cancelled, (h.lease).job_count > 1 AS has_company, u.id, u AS job
