@@ -52,22 +52,3 @@ BEGIN
         ARRAY(SELECT d.id FROM unnest(pass_slots.delayed) AS d (id) WHERE d.id <> ALL (passed)));
 END
 $$;
-
--- Returns the segment for a job of a group that returns from its lease: that of waiting jobs if it has followed another
--- one, and so has no slot.
---
--- It sees what was committed before the caller locked the lease, and what the caller has changed.
-CREATE OR REPLACE FUNCTION redrive.segment_of_returned(queue text, group_key text, id bigint) RETURNS smallint
-    LANGUAGE plpgsql VOLATILE
-AS $$
-BEGIN
-    IF EXISTS (
-        SELECT FROM redrive.group_policies p
-        WHERE p.queue = segment_of_returned.queue AND p.mode IN ('ordered', 'limit'))
-    THEN
-        RETURN redrive.entry_segment(segment_of_returned.queue, segment_of_returned.group_key, segment_of_returned.id);
-    END IF;
-    RETURN (SELECT r.segment FROM redrive.ring r);
-END
-$$;
-

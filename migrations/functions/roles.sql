@@ -54,7 +54,7 @@ DECLARE
             detail_of, redact, redact_messages, redacted_text, full_history, past_failures, next_version,
             is_same_failure, fold_letters, fold_runs, fold_run, filter_condition, filter_letters, record_act,
             act_event, send_back, retake_keys, retaken_key, lock_diverted, hold_letters, entry_segment, lock_turns,
-            segment_of_returned, requeue, bury, tried, check_allowed, check_size, has_pieces, refusal, refused_letters,
+            requeue, bury, tried, check_allowed, check_size, has_pieces, refusal, refused_letters,
             take_run, send_members, drive_chunk, drive_run, live_waits, held_queues, archive_json, remove_letters,
             remove_locked, policy_delay, queues_with_letters, retention_by_queue, apply_retention, prune_groups,
             is_drained, tokens_now, fewest_tokens'];
