@@ -256,7 +256,7 @@ impl ForeignFailure {
                 "the captured bytes, with their source, position and kind, are {bytes} bytes; the limit is {MAX_CAPTURE_BYTES}"
             )));
         }
-        headers::check_size("a capture", &about.headers)?;
+        headers::check_size(headers::MAX_HEADER_BYTES, "a capture", &about.headers)?;
         if let Some(key) = &about.group_key {
             check_key("group key of a capture", key, MAX_GROUP_BYTES)?;
         }

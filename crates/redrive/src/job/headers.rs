@@ -110,7 +110,7 @@ impl Headers {
                 version.escape_debug()
             )));
         }
-        check_size("a job", &self.0)
+        check_size(MAX_HEADER_BYTES, "a job", &self.0)
     }
 
     /// Checks that a checkpoint fits beside the other headers of a job.
@@ -160,13 +160,8 @@ impl Headers {
     }
 }
 
-/// Checks the text and the size of headers.
-pub(crate) fn check_size(subject: &str, headers: &BTreeMap<String, String>) -> Result<()> {
-    check_size_below(MAX_HEADER_BYTES, subject, headers)
-}
-
-/// Checks the text and the size of headers with a smaller limit.
-pub(crate) fn check_size_below(
+/// Checks the text of headers, and that they have at most this many bytes.
+pub(crate) fn check_size(
     limit: usize,
     subject: &str,
     headers: &BTreeMap<String, String>,

@@ -10,13 +10,6 @@ use crate::error::Result;
 use crate::pipeline::breaker::BreakerStatus;
 use crate::pipeline::tokens::WHOLE_QUEUE;
 
-/// The cause of a row that is a pause.
-const PAUSE: &str = "pause";
-/// The cause of a row that is a policy for groups.
-const GROUPS: &str = "groups";
-/// The cause of a row that is a rate limit.
-const RATE: &str = "rate";
-
 /// Everything that holds back jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gates {
@@ -62,12 +55,12 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
     let mut gates = Gates::default();
     for row in &rows {
         match row.get::<_, &str>("cause") {
-            PAUSE => gates.pauses.push(PauseStatus {
+            "pause" => gates.pauses.push(PauseStatus {
                 name: row.get("name"),
                 ends_in: column(row, "probe_in")?,
             }),
-            GROUPS => gates.grouped.push(row.get("name")),
-            RATE => {
+            "groups" => gates.grouped.push(row.get("name")),
+            "rate" => {
                 let kind = row.get::<_, Vec<String>>("kinds").pop();
                 gates.limits.push(LimitStatus {
                     name: row.get("name"),

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use crate::dlq::policy::Policy;
 use crate::error::{Error, Result};
-use crate::job::headers::check_size_below;
+use crate::job::headers::check_size;
 use crate::job::name;
 use crate::job::new_job::NewJob;
 use crate::schedule::cron::CronLine;
@@ -187,7 +187,7 @@ impl Schedule {
                 "its job cannot have a unique key or a group; see NewJob::without_keys and Overlap::Skip",
             ));
         }
-        check_size_below(MAX_HEADER_BYTES, "a scheduled job", &job.headers.0)?;
+        check_size(MAX_HEADER_BYTES, "a scheduled job", &job.headers.0)?;
         if !(1..=MAX_MISSED_TICKS).contains(&self.missed.ticks) {
             return Err(invalid("the bound on missed ticks must be 1 to 1,000"));
         }
