@@ -115,11 +115,10 @@ impl Headers {
 
     /// Checks that a checkpoint fits beside the other headers of a job.
     pub(crate) fn check_checkpoint(&self, checkpoint: &str) -> Result<()> {
-        let others = self.0.iter();
-        let others = others.filter(|(name, _)| *name != CHECKPOINT && *name != PROGRESS);
-        let bytes = others.map(header_bytes).sum::<usize>()
-            + header_bytes((&CHECKPOINT.to_owned(), &checkpoint.to_owned()))
-            + RESERVED_BYTES;
+        let mut all = self.0.clone();
+        all.remove(PROGRESS);
+        all.insert(CHECKPOINT.to_owned(), checkpoint.to_owned());
+        let bytes = printed_bytes(&all) + RESERVED_BYTES;
         if bytes > MAX_HEADER_BYTES {
             return Err(Error::invalid(format!(
                 "the checkpoint needs {bytes} bytes with the headers of its job; the limit is \
@@ -173,7 +172,7 @@ pub(crate) fn check_size(
             name.escape_debug()
         )));
     }
-    let bytes: usize = headers.iter().map(header_bytes).sum();
+    let bytes = printed_bytes(headers);
     if bytes > limit {
         return Err(Error::invalid(format!(
             "the headers of {subject} are {bytes} bytes; the limit is {limit}"
@@ -182,19 +181,14 @@ pub(crate) fn check_size(
     Ok(())
 }
 
-/// Returns the bytes of a header as PostgreSQL prints it in a JSON object: `"name": "value", `.
-fn header_bytes((name, value): (&String, &String)) -> usize {
-    let string = |text: &str| 2 + text.chars().map(char_bytes).sum::<usize>();
-    string(name) + 2 + string(value) + 2
-}
-
-/// Returns the bytes of a character in a JSON string.
-fn char_bytes(c: char) -> usize {
-    match c {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        '\0'..='\u{1f}' => 6,
-        _ => c.len_utf8(),
+/// Returns the bytes of headers as PostgreSQL prints them: with a space after each colon and each comma.
+fn printed_bytes(headers: &BTreeMap<String, String>) -> usize {
+    if headers.is_empty() {
+        return 0;
     }
+    // Strings are always valid JSON.
+    let text = serde_json::to_string(headers).unwrap_or_default();
+    text.len() + 2 * headers.len() - 1
 }
 
 #[cfg(test)]
