@@ -5,9 +5,10 @@
 //! <https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.4>
 
 use std::io::Write as _;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use postgres::GenericClient;
+use postgres::types::{ToSql as _, Type};
 
 use crate::db::sql;
 use crate::job::job::JobId;
@@ -170,16 +171,10 @@ impl Encoder {
         self.field(value.as_bytes());
     }
 
-    /// Microseconds since 2000-01-01 00:00 UTC.
     fn timestamp(&mut self, value: SystemTime) {
-        #[expect(
-            clippy::duration_suboptimal_units,
-            reason = "the well-known number is in seconds"
-        )]
-        const EPOCH_2000: Duration = Duration::from_secs(946_684_800);
-        let since = value
-            .duration_since(SystemTime::UNIX_EPOCH + EPOCH_2000)
-            .unwrap_or_default();
-        self.int8(i64::try_from(since.as_micros()).unwrap_or(i64::MAX));
+        let mut encoded = bytes::BytesMut::new();
+        // It only writes to memory.
+        _ = value.to_sql(&Type::TIMESTAMPTZ, &mut encoded);
+        self.field(&encoded);
     }
 }
