@@ -6,12 +6,13 @@
 use std::time::{Duration, SystemTime};
 
 use crate::db::sql;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::operator::Operator;
 use crate::pipeline::queue::Queue;
 
 /// The latest end that the statement is asked about, in the year 2969.
 const MAX_SINCE_EPOCH: Duration = Duration::from_hours(24 * 365_000);
+const EPOCH: SystemTime = SystemTime::UNIX_EPOCH;
 
 /// When a pause ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +65,14 @@ impl Queue {
     /// *Invalid* for an end that is not ahead, or more than 3,650 days ahead. Otherwise if the
     /// database does not answer.
     pub fn pause(&self, end: PauseEnd, operator: &Operator) -> Result<()> {
-        let doing = format!("pause queue `{}`", self.name());
-        let (ends_at, lasting) =
-            parameters(end).map_err(|why| Error::invalid(format!("could not {doing}: {why}")))?;
+        let (ends_at, lasting) = match end {
+            PauseEnd::Resumed => (None, None),
+            PauseEnd::After(lasting) => (None, Some(lasting)),
+            // The database judges times, of those that the statement can express.
+            PauseEnd::At(at) => (Some(at.clamp(EPOCH, EPOCH + MAX_SINCE_EPOCH)), None),
+        };
         self.database().ask().one(
-            &doing,
+            &format!("pause queue `{}`", self.name()),
             &sql::PAUSE_QUEUE,
             &[&self.name(), &ends_at, &lasting, operator],
         )
@@ -86,24 +90,5 @@ impl Queue {
             &sql::RESUME_QUEUE,
             &[&self.name(), operator],
         )
-    }
-}
-
-/// Returns the end and the duration, as parameters of the statement.
-///
-/// Rejects only times that the statement could not express; the database judges the others.
-fn parameters(
-    end: PauseEnd,
-) -> std::result::Result<(Option<SystemTime>, Option<Duration>), String> {
-    match end {
-        PauseEnd::Resumed => Ok((None, None)),
-        PauseEnd::After(lasting) => Ok((None, Some(lasting))),
-        PauseEnd::At(at) => match at.duration_since(SystemTime::UNIX_EPOCH) {
-            Err(_) => Err("the pause would end in the past".to_owned()),
-            Ok(since) if since > MAX_SINCE_EPOCH => {
-                Err("a pause may last at most 3650 days".to_owned())
-            }
-            Ok(_) => Ok((Some(at), None)),
-        },
     }
 }
