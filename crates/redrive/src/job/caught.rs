@@ -38,13 +38,7 @@ impl Drop for Panic {
 }
 
 /// An error value of the program, whose `Drop` may panic.
-pub(crate) struct ErrorValue(BoxedError);
-
-impl ErrorValue {
-    pub(crate) fn new(error: BoxedError) -> ErrorValue {
-        ErrorValue(error)
-    }
-}
+pub(crate) struct ErrorValue(pub(crate) BoxedError);
 
 impl Deref for ErrorValue {
     type Target = dyn StdError + Send + Sync;
@@ -99,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_value_that_panics_when_dropped_harms_nothing() {
-        let error = ErrorValue::new(Box::new(Evil(0)));
+        let error = ErrorValue(Box::new(Evil(0)));
         assert!((*error).is::<Evil>());
         assert_eq!(format!("{error:?} {}", &*error), "Evil(0) evil");
         drop(error);

@@ -67,7 +67,7 @@ impl Failure {
             disposition: mark.map_or(Disposition::Retry, |mark| mark.disposition),
             report: ErrorReport::of(class, &*error),
             dependency: mark.and_then(|mark| mark.dependency.clone()),
-            error: Some(Arc::new(ErrorValue::new(error))),
+            error: Some(Arc::new(ErrorValue(error))),
         }
     }
 
@@ -188,10 +188,8 @@ impl Failure {
     pub fn after(mut self, delay: Duration) -> Failure {
         self.disposition = match self.disposition {
             Disposition::Retry | Disposition::RetryAfter(_) => Disposition::RetryAfter(delay),
-            Disposition::Reject => Disposition::Reject,
-            Disposition::Outage => Disposition::Outage,
-            Disposition::Interrupted => Disposition::Interrupted,
             Disposition::Snooze(_) => Disposition::Snooze(delay),
+            kept @ (Disposition::Reject | Disposition::Outage | Disposition::Interrupted) => kept,
         };
         self
     }

@@ -68,15 +68,13 @@ pub enum RateLimited<'a> {
 }
 
 impl<'a> RateLimited<'a> {
-    fn kind(self) -> Option<&'a str> {
+    /// Returns the kind, and whether each group has the limit.
+    fn parts(self) -> (Option<&'a str>, bool) {
         match self {
-            RateLimited::Queue | RateLimited::EachGroup => None,
-            RateLimited::Kind(kind) => Some(kind),
+            RateLimited::Queue => (None, false),
+            RateLimited::Kind(kind) => (Some(kind), false),
+            RateLimited::EachGroup => (None, true),
         }
-    }
-
-    fn is_each_group(self) -> bool {
-        self == RateLimited::EachGroup
     }
 }
 
@@ -141,6 +139,7 @@ impl Queue {
         limit: RateLimit,
         operator: &Operator,
     ) -> Result<()> {
+        let (kind, each_group) = jobs.parts();
         self.database().ask().one(
             &format!("limit the rate of queue `{}`", self.name()),
             &sql::SET_RATE_LIMIT,
@@ -149,8 +148,8 @@ impl Queue {
                 &limit.starts,
                 &limit.period,
                 &limit.burst,
-                &jobs.kind(),
-                &jobs.is_each_group(),
+                &kind,
+                &each_group,
                 operator,
             ],
         )
@@ -161,10 +160,11 @@ impl Queue {
     /// # Errors
     /// If the database does not answer.
     pub fn unlimit_rate(&self, jobs: RateLimited<'_>, operator: &Operator) -> Result<bool> {
+        let (kind, each_group) = jobs.parts();
         self.database().ask().one(
             &format!("remove the rate limit of queue `{}`", self.name()),
             &sql::REMOVE_RATE_LIMIT,
-            &[&self.name(), &jobs.kind(), &jobs.is_each_group(), operator],
+            &[&self.name(), &kind, &each_group, operator],
         )
     }
 
