@@ -52,8 +52,8 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
                 .with("bytes", Type::INT8, &0_i64),
         ],
         "other_workers" => lease::other_workers(tables, given),
-        "durability" => vec![durability()],
-        "open_breakers" | "unhandled_kinds" | "end_transactions" | "count_chores"
+        // The server is durable.
+        "open_breakers" | "unhandled_kinds" | "end_transactions" | "count_chores" | "durability"
         | "store_delayed_mark" => Vec::new(),
         other => panic!("the model does not implement the statement `{other}`"),
     };
@@ -67,16 +67,6 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         tables.note(|| format!("{name}: {} rows", answer.len()));
     }
     answer
-}
-
-/// The settings of a durable server.
-fn durability() -> Row {
-    ["fsync", "full_page_writes", "synchronous_commit"]
-        .into_iter()
-        .fold(Row::default(), |row, name| {
-            row.with(name, Type::TEXT, &"on")
-        })
-        .with("unlogged", Type::TEXT_ARRAY, &Vec::<String>::new())
 }
 
 pub(crate) fn uuid(given: &[Parameter<'_>], number: usize) -> Uuid {

@@ -93,6 +93,6 @@ fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
 /// Warns if the server may lose committed data. An error here does not affect the schema.
 fn warn_about_durability(db: &Database, cx: &mut Context<'_>) {
     for warning in db.admin().durability_warnings().into_iter().flatten() {
-        cx.say(format!("warning: {}", one_line(&warning.to_string())));
+        cx.say(format!("warning: {}", one_line(&warning)));
     }
 }

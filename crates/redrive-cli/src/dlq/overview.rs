@@ -9,7 +9,7 @@ mod failures;
 
 use std::io::Write;
 
-use redrive::admin::{DurabilityWarning, QueueStats};
+use redrive::admin::QueueStats;
 use redrive::dlq::{FailureGroup, GroupFilter, GroupState};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ struct Screen {
     /// The other parts: their headings, the command that lists their entries, also as JSON, and what they show.
     /// Without a command, all is shown.
     sections: Vec<(&'static str, &'static str, Vec<Activity>)>,
-    durability_warnings: Vec<DurabilityWarning>,
+    durability_warnings: Vec<String>,
 }
 
 /// Prints the on-call screen.
@@ -163,7 +163,7 @@ impl Screen {
         }
         layout.heading("Data at risk in a crash", out)?;
         for warning in &self.durability_warnings {
-            layout.indented("  ", &one_line(&warning.to_string()), out)?;
+            layout.indented("  ", &one_line(warning), out)?;
         }
         Ok(())
     }
@@ -171,10 +171,9 @@ impl Screen {
     fn json(&self) -> Value {
         let failures = failures(&self.groups);
         let failures = failures.iter().take(SHOWN).map(Failure::json);
-        let warnings = self.durability_warnings.iter().map(ToString::to_string);
         json!({
             "failures": failures.collect::<Vec<_>>(),
-            "durability_warnings": warnings.collect::<Vec<_>>(),
+            "durability_warnings": self.durability_warnings,
         })
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
-use crate::db::durability::lapses;
+use crate::db::durability::{self, durability_warnings};
 use crate::db::row::column;
 use crate::db::session::Session;
 use crate::db::sql;
@@ -64,7 +64,7 @@ const MAX_RUNS: usize = 8;
 /// Runs until the worker ends.
 pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
     let mut chores = Chores::new(queues, db_caller);
-    chores.warn_of_lapses();
+    chores.warn_of_durability();
     loop {
         chores.run_due();
         let pause = chores.next_at().saturating_duration_since(Instant::now());
@@ -133,12 +133,12 @@ impl<'a> Chores<'a> {
         }
     }
 
-    /// Logs the settings that let the server lose committed data. If it cannot read them, the worker goes on.
-    fn warn_of_lapses(&mut self) {
-        match self.call("read the durability settings", lapses) {
-            Ok(lapses) => {
-                for lapse in lapses {
-                    log::warn!("{}: {lapse}", self.state);
+    /// Logs what lets the server lose committed data. If it cannot read that, the worker goes on.
+    fn warn_of_durability(&mut self) {
+        match self.call(durability::DOING, durability_warnings) {
+            Ok(warnings) => {
+                for warning in warnings {
+                    log::warn!("{}: {warning}", self.state);
                 }
             }
             Err(error) => log::debug!("{}: {error:#}", self.state),

@@ -37,7 +37,7 @@ const JOBS_IN_CHANNEL: usize = 8192;
 impl WorkerBuilder {
     /// Starts the worker.
     ///
-    /// It logs each [`DurabilityWarning`](crate::admin::DurabilityWarning) of the server.
+    /// It logs the [warnings](crate::admin::Admin::durability_warnings) if the server may lose committed data.
     ///
     /// # Errors
     /// Fails if a setting is invalid: no handler, two handlers for a kind, a number out of range,
