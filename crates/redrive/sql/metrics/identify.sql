@@ -3,8 +3,8 @@
 -- Index relied on: those of pg_class and pg_namespace.
 -- Rows: always one.
 SELECT s.system_identifier || ':' || d.oid AS identity,
-       extract(epoch FROM clock_timestamp()) AS now,
-       pg_snapshot_xmax(pg_current_snapshot()) AS next_id,
+       date_part('epoch', clock_timestamp()) AS now,
+       pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next_id,
        EXISTS (
            SELECT FROM pg_class c
            JOIN pg_namespace n ON n.oid = c.relnamespace

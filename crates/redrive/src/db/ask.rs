@@ -6,7 +6,7 @@ use crate::sync::Row;
 
 use crate::db::column::Given;
 use crate::db::database::Database;
-use crate::db::row::{FromRow, first};
+use crate::db::row::{FromRow, first, read_all};
 use crate::db::sql::{Parameter, Sql};
 use crate::error::{Error, Result};
 
@@ -87,8 +87,7 @@ impl Ask<'_> {
         sql: &'static Sql,
         parameters: &[&dyn Given],
     ) -> Result<Vec<T>> {
-        let rows = self.rows(doing, sql, parameters)?;
-        rows.iter().map(T::from_row).collect()
+        read_all(&self.rows(doing, sql, parameters)?)
     }
 
     /// Returns the first row of a statement, if there is one.

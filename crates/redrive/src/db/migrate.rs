@@ -8,11 +8,12 @@
 mod script;
 
 use postgres::error::{DbError, SqlState};
-use postgres::{IsolationLevel, Row, SimpleQueryRow, Transaction};
+use postgres::{IsolationLevel, Row, Transaction};
 use semver::Version;
 
 use crate::db::database::Database;
 use crate::db::obstacles::refuse_obstacles;
+use crate::db::row::{read_all, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
@@ -342,19 +343,23 @@ impl Database {
     }
 }
 
-/// A row of the ledger: an applied migration.
-struct Entry {
-    version: i32,
-    name: String,
-    checksum: String,
-    breaking: bool,
+row! {
+    /// A row of the ledger: an applied migration.
+    struct Entry {
+        version: i32,
+        name: String,
+        checksum: String,
+        breaking: bool,
+    }
 }
 
-/// A row of the other ledger: an applied definition.
-struct Defined {
-    file: String,
-    checksum: String,
-    library: String,
+row! {
+    /// A row of the other ledger: an applied definition.
+    struct Defined {
+        file: String,
+        checksum: String,
+        library: String,
+    }
 }
 
 /// What was applied to a database.
@@ -380,20 +385,9 @@ pub(crate) fn is_newer(session: &mut Session) -> Result<bool> {
 impl Ledger {
     /// Reads what was applied with statements that `rows` sends.
     fn read(mut rows: impl FnMut(&'static sql::Sql) -> Result<Vec<Row>>) -> Result<Ledger> {
-        let entry = |row: &Row| Entry {
-            version: row.get("version"),
-            name: row.get("name"),
-            checksum: row.get("checksum"),
-            breaking: row.get("breaking"),
-        };
-        let defined = |row: &Row| Defined {
-            file: row.get("file"),
-            checksum: row.get("checksum"),
-            library: row.get("library"),
-        };
         Ok(Ledger {
-            migrations: rows(&sql::SCHEMA_VERSION)?.iter().map(entry).collect(),
-            definitions: rows(&sql::DEFINITIONS)?.iter().map(defined).collect(),
+            migrations: read_all(&rows(&sql::SCHEMA_VERSION)?)?,
+            definitions: read_all(&rows(&sql::DEFINITIONS)?)?,
         })
     }
 
@@ -442,21 +436,12 @@ pub(crate) struct SchemaVersion {
 }
 
 /// Returns the version from the rows of `schema_version`.
-pub(crate) fn schema_version(rows: &[SimpleQueryRow]) -> SchemaVersion {
-    let text = |row: &SimpleQueryRow, column| Some(row.try_get(column).ok()??.to_owned());
-    let entry = |row| {
-        Some(Entry {
-            version: text(row, "version")?.parse().ok()?,
-            name: text(row, "name")?,
-            checksum: text(row, "checksum")?,
-            breaking: text(row, "breaking")? == "t",
-        })
-    };
-    let ledger: Vec<Entry> = rows.iter().filter_map(entry).collect();
-    SchemaVersion {
+pub(crate) fn schema_version(rows: &[Row]) -> Result<SchemaVersion> {
+    let ledger: Vec<Entry> = read_all(rows)?;
+    Ok(SchemaVersion {
         version: ledger.iter().map(|entry| entry.version).max().unwrap_or(0),
         is_known: examine(&ledger).is_ok() && missing(&ledger).is_empty(),
-    }
+    })
 }
 
 /// Returns the library's migrations that were not applied.

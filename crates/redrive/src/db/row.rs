@@ -22,6 +22,11 @@ pub(crate) fn first<T: FromRow>(rows: &[Row]) -> Result<Option<T>> {
     rows.first().map(T::from_row).transpose()
 }
 
+/// Returns all rows.
+pub(crate) fn read_all<T: FromRow>(rows: &[Row]) -> Result<Vec<T>> {
+    rows.iter().map(T::from_row).collect()
+}
+
 /// A statement whose answer does not matter.
 impl FromRow for () {
     fn from_row(_: &Row) -> Result<()> {

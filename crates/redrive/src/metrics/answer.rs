@@ -1,9 +1,10 @@
-//! Runs a metrics query with a timeout and parses its rows.
+//! Runs a metrics query with a timeout and reads its rows.
 
 use std::time::Duration;
 
-use postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
+use postgres::{Client, Row};
 
+use crate::db::sql::Sql;
 use crate::error::{Error, Result};
 use crate::metrics::MetricKind;
 use crate::metrics::series::{Key, Numbers};
@@ -19,17 +20,15 @@ pub(crate) enum Access {
 
 /// Runs a query in a transaction with a statement timeout of `time`.
 ///
-/// The settings, the query and the commit go in one round trip. Without `row_security`, a query that
-/// would miss rows fails. All settings are local to the
+/// Without `row_security`, a query that would miss rows fails. All settings are local to the
 /// transaction, so this also works behind a transaction-mode pooler.
 pub(crate) fn query(
     client: &mut Client,
     doing: &str,
-    sql: &str,
+    sql: &Sql,
     access: Access,
     time: Duration,
-) -> Result<Vec<SimpleQueryRow>> {
-    let failed = |error| Error::from_postgres(doing, error);
+) -> Result<Vec<Row>> {
     // The server takes 32 bits.
     let time = time.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
     let access = match access {
@@ -37,70 +36,54 @@ pub(crate) fn query(
         Access::ReadWrite => "READ WRITE",
     };
     let lock_timeout = LOCK_TIMEOUT.as_millis().min(time);
-    let script = format!(
+    let begin = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED {access}; \
          SET LOCAL statement_timeout = {time}; SET LOCAL lock_timeout = {lock_timeout}; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
-         SET LOCAL row_security = off; SET LOCAL extra_float_digits = 1; \
-         SET LOCAL application_name = 'redrive-metrics'; \
-         {sql}\n; COMMIT"
+         SET LOCAL row_security = off; SET LOCAL application_name = 'redrive-metrics'"
     );
-    match client.simple_query(&script) {
-        Ok(messages) => Ok(messages
-            .into_iter()
-            .filter_map(|message| match message {
-                SimpleQueryMessage::Row(row) => Some(row),
-                SimpleQueryMessage::CommandComplete(_)
-                | SimpleQueryMessage::RowDescription(_)
-                | _ => None,
-            })
-            .collect()),
-        Err(error) => {
-            // The first error is the cause; the rollback fails too if the connection is lost.
-            _ = client.simple_query("ROLLBACK");
-            Err(failed(error))
-        }
-    }
+    let mut run = || {
+        client.batch_execute(&begin)?;
+        let rows = client.query_typed(sql.text, &[])?;
+        client.batch_execute("COMMIT").map(|()| rows)
+    };
+    run().map_err(|error| {
+        // The first error is the cause; the rollback fails too if the connection is lost.
+        _ = client.batch_execute("ROLLBACK");
+        Error::from_postgres(doing, error)
+    })
 }
 
-/// Parses a row into a series and its value.
+/// Reads a series and its value from a row.
 ///
 /// Returns `None` if the catalogue does not define the series: a newer schema may publish metrics
 /// that this version does not know.
-pub(crate) fn series(doing: &str, row: &SimpleQueryRow) -> Result<Option<(Key, Numbers)>> {
-    let text = |column: &str| row.try_get(column).ok().flatten();
-    let invalid = |what: &str| {
-        Error::unavailable(format!(
-            "could not {doing}: invalid {what} for metric `{}`",
-            text("metric").unwrap_or_default()
-        ))
-    };
-    let labels = text("names").unwrap_or("[]");
-    let labels =
-        serde_json::from_str(labels).map_err(|error| invalid("labels").caused_by(error))?;
-    let Some(key) = Key::new(text("metric").unwrap_or_default(), labels) else {
+pub(crate) fn series(doing: &str, row: &Row) -> Result<Option<(Key, Numbers)>> {
+    read(row).map_err(|error| Error::from_postgres(doing, error))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Prometheus has no other numbers"
+)]
+fn read(row: &Row) -> Result<Option<(Key, Numbers)>, postgres::Error> {
+    let Some(key) = Key::new(row.try_get("metric")?, row.try_get("labels")?) else {
         return Ok(None);
     };
-    let number = |column: &str| {
-        text(column)
-            .map(str::parse::<f64>)
-            .transpose()
-            .map_err(|error| invalid(column).caused_by(error))
-    };
     let value = match key.metric().kind {
-        MetricKind::Counter | MetricKind::Gauge => number("value")?.map(|number| vec![number]),
+        MetricKind::Counter | MetricKind::Gauge => {
+            let number: Option<f64> = row.try_get("value")?;
+            number.map(|number| vec![number])
+        }
         MetricKind::Histogram(bounds) => {
-            let numbers = |counts: &str| {
-                let counts = counts.trim_matches(['{', '}']).split(',');
-                counts.map(str::parse).collect::<Result<Numbers, _>>()
-            };
-            let counts = text("counts").map(numbers).transpose();
-            let counts = counts.map_err(|error| invalid("counts").caused_by(error))?;
+            let counts: Option<Vec<i64>> = row.try_get("counts")?;
             // Another version of the schema may use different bounds.
-            counts
-                .filter(|counts| counts.len() == bounds.len() + 1)
-                .zip(number("sum")?)
-                .map(|(counts, sum)| [counts, vec![sum]].concat())
+            let counts = counts.filter(|counts| counts.len() == bounds.len() + 1);
+            let numbers = |(counts, sum): (Vec<i64>, f64)| {
+                let counts = counts.into_iter().map(|count| count as f64);
+                counts.chain([sum]).collect()
+            };
+            counts.zip(row.try_get("sum")?).map(numbers)
         }
     };
     Ok(value.map(|value| (key, value)))

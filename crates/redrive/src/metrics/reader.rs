@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use postgres::{Client, SimpleQueryRow};
+use postgres::Client;
 
 use crate::db::database::Database;
 use crate::db::migrate::{self, SchemaVersion};
+use crate::db::row::{first, row};
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
@@ -76,12 +77,14 @@ impl Reading {
     }
 }
 
-/// Identity and clock of the database, read first.
-struct DatabaseInfo {
-    identity: String,
-    now: f64,
-    next_id: u64,
-    has_schema: bool,
+row! {
+    /// Identity and clock of the database, read first.
+    struct DatabaseInfo {
+        identity: String,
+        now: f64,
+        next_id: u64,
+        has_schema: bool,
+    }
 }
 
 impl Reader {
@@ -227,14 +230,9 @@ impl Reader {
         self.schema = SchemaVersion::default();
         if info.has_schema {
             let doing = "read the schema's version";
-            let rows = answer::query(
-                client,
-                doing,
-                sql::SCHEMA_VERSION.text,
-                Access::ReadOnly,
-                remaining(deadline),
-            )?;
-            self.schema = migrate::schema_version(&rows);
+            let time = remaining(deadline);
+            let rows = answer::query(client, doing, &sql::SCHEMA_VERSION, Access::ReadOnly, time)?;
+            self.schema = migrate::schema_version(&rows)?;
         }
         Ok(self.schema.version > 0)
     }
@@ -354,23 +352,9 @@ impl Reader {
 
 fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
     let doing = "identify the database";
-    let rows = answer::query(
-        client,
-        doing,
-        sql::IDENTIFY.text,
-        Access::ReadOnly,
-        remaining(deadline),
-    )?;
-    let text = |column| rows.first()?.try_get(column).ok()?;
-    let info = || {
-        Some(DatabaseInfo {
-            identity: text("identity")?.to_owned(),
-            now: text("now")?.parse().ok()?,
-            next_id: text("next_id")?.parse().ok()?,
-            has_schema: text("has_schema")? == "t",
-        })
-    };
-    info().ok_or_else(|| Error::unavailable(format!("could not {doing}: unexpected result")))
+    let time = remaining(deadline);
+    let rows = answer::query(client, doing, &sql::IDENTIFY, Access::ReadOnly, time)?;
+    first(&rows)?.ok_or_else(|| Error::unavailable(format!("could not {doing}: no answer")))
 }
 
 /// Folds counters until few rows are left or time is up. A reading costs what is not folded, and without a worker
@@ -382,19 +366,10 @@ fn fold_backlog(client: &mut Client, until: Instant) {
             return;
         }
         let doing = "fold the counters";
-        match answer::query(
-            client,
-            doing,
-            sql::FOLD_BACKLOG.text,
-            Access::ReadWrite,
-            time,
-        ) {
-            Ok(rows) => {
-                let folded = rows.first().and_then(|row| row.get("folded"));
-                if matches!(folded, None | Some("0")) {
-                    return;
-                }
-            }
+        let folded = answer::query(client, doing, &sql::FOLD_BACKLOG, Access::ReadWrite, time);
+        match folded.and_then(|rows| first::<u64>(&rows)) {
+            Ok(None | Some(0)) => return,
+            Ok(Some(_)) => {}
             Err(error) => {
                 log::debug!("{error}");
                 return;
@@ -414,11 +389,11 @@ fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Ve
             "could not {doing}: the time budget is used up"
         )));
     }
-    // The labels also as JSON.
-    let sql = format!("{} m CROSS JOIN array_to_json(m.labels) AS names", sql.text);
-    let rows = answer::query(client, &doing, &sql, Access::ReadOnly, time)?;
-    let series = |row: &SimpleQueryRow| answer::series(&doing, row).transpose();
-    let series: Vec<(Key, Numbers)> = rows.iter().filter_map(series).collect::<Result<_>>()?;
+    let rows = answer::query(client, &doing, sql, Access::ReadOnly, time)?;
+    let series = rows
+        .iter()
+        .filter_map(|row| answer::series(&doing, row).transpose());
+    let series: Vec<(Key, Numbers)> = series.collect::<Result<_>>()?;
     // Drops metrics that the catalogue assigns to another source, so they are not added twice.
     let matching = series.into_iter().filter(|(key, _)| key.source() == source);
     Ok(matching.collect())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Fetcher, Next, PROMOTE_EVERY};
-use crate::db::row::{FromRow as _, row};
+use crate::db::row::{read_all, row};
 use crate::db::sql;
 use crate::error::Result;
 use crate::pipeline::claim::windows::LONG;
@@ -56,8 +56,7 @@ pub(super) fn poll(fetchers: &mut [Fetcher], look_at: &mut Instant) {
 fn look(queues: Vec<String>, fetcher: &mut Fetcher) -> Result<Vec<Found>> {
     let doing = "look at the idle queues";
     fetcher.call(doing, move |session| {
-        let rows = session.query(doing, &sql::IDLE_QUEUES, &[&queues])?;
-        rows.iter().map(Found::from_row).collect()
+        read_all(&session.query(doing, &sql::IDLE_QUEUES, &[&queues])?)
     })
 }
 
