@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::limits::WORKER_CONNECTIONS;
-use redrive::{ConnectOptions, Database, DatabaseBuilder, Queue};
+use redrive::{Database, DatabaseBuilder, Queue};
 use serde::Serialize;
 use serde_json::json;
 
@@ -23,8 +23,6 @@ const RETRY_EVERY: Duration = Duration::from_secs(1);
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// How long a command other than `work` waits for the database.
 const MAX_WAIT: Duration = Duration::from_mins(1);
-/// How long one chunk of a bulk load may take by default.
-const DEFAULT_BULK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How a command ended without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,18 +247,6 @@ impl Context<'_> {
     pub(crate) fn database_for_worker(&mut self) -> Result<Database> {
         // As many again, for the calls of the command itself.
         checked(self.open(None, Some(2 * WORKER_CONNECTIONS))?)
-    }
-
-    /// How long one chunk of a bulk load may take.
-    pub(crate) fn bulk_timeout(&self) -> Duration {
-        self.global
-            .timeout
-            .map_or(DEFAULT_BULK_TIMEOUT, |timeout| timeout * 4)
-    }
-
-    /// The address of the database, for a connection outside of the pool.
-    pub(crate) fn connect_options(&self) -> Result<ConnectOptions> {
-        Ok(self.url()?.parse()?)
     }
 
     fn open(&mut self, max_wait: Option<Duration>, connections: Option<u32>) -> Result<Database> {

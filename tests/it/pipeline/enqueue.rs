@@ -61,6 +61,32 @@ fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
 }
 
 #[test]
+fn chunks_of_jobs_are_stored_together_or_not_at_all() {
+    const ENDED: &str = "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity \
+                         WHERE datname = current_database() AND state = 'idle in transaction'";
+    let (test, queue) = TestDatabase::with_orders();
+    // By one statement, and by COPY.
+    let chunks = || [1, 1001].map(|size| (1..=size).map(new_order).collect::<Vec<NewJob>>());
+    let stored = |last: &dyn Fn() -> redrive::Result<Option<Vec<NewJob>>>| {
+        let mut chunks = chunks().into_iter();
+        queue.enqueue_chunks(|| chunks.next().map_or_else(last, |chunk| Ok(Some(chunk))))
+    };
+    let invalid = stored(&|| Ok(Some(vec![new_order(1).priority(1001)])));
+    assert!(invalid.is_err_and(|error| error.is_invalid()));
+    for more in [Some(vec![new_order(1)]), None] {
+        // Neither a later chunk nor the commit uses another connection.
+        let lost = stored(&|| {
+            test.sql(ENDED);
+            Ok(more.clone())
+        });
+        assert!(lost.is_err_and(|error| error.is_unavailable()));
+    }
+    assert_eq!(test.count("jobs"), 0);
+    stored(&|| Ok(None)).unwrap();
+    assert_eq!(test.count("jobs"), 1002);
+}
+
+#[test]
 fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
     let (_test, queue) = TestDatabase::with_orders();
     for size in [3, 2000] {

@@ -1,6 +1,5 @@
 //! `redrive enqueue`: one job, or a file of jobs.
 
-mod transaction;
 mod file;
 
 use std::path::{Path, PathBuf};

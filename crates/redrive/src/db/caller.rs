@@ -81,6 +81,8 @@ pub(crate) enum SessionUse {
     PerCall,
     /// Keeps it, with the settings of a worker's connections.
     Held,
+    /// Keeps it as it is, for a transaction of several calls.
+    Kept,
 }
 
 type Call = Box<dyn FnOnce(&mut CallSession) + Send>;
@@ -352,13 +354,15 @@ impl CallSession {
     fn run_on(&mut self, (mut session, is_new): (Session, bool), work: Work) -> Result<Answer> {
         match self.between {
             SessionUse::Held if is_new => session.pin()?,
-            SessionUse::Held | SessionUse::PerCall => {}
+            SessionUse::Held | SessionUse::Kept | SessionUse::PerCall => {}
         }
         let result = work(&mut session);
         match self.between {
             // A broken connection goes back too, so that the pool replaces it.
-            SessionUse::Held if !session.is_closed() => self.session = Some(session),
-            SessionUse::Held | SessionUse::PerCall => {}
+            SessionUse::Held | SessionUse::Kept if !session.is_closed() => {
+                self.session = Some(session);
+            }
+            SessionUse::Held | SessionUse::Kept | SessionUse::PerCall => {}
         }
         result
     }

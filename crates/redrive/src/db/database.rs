@@ -278,6 +278,12 @@ impl Database {
     pub(crate) fn caller(&self, name: &str) -> DbCaller {
         DbCaller::new(name, self.shared.source.clone(), SessionUse::Held)
     }
+
+    /// Returns a caller for a transaction of several calls, which ends without its changes when this is dropped.
+    pub(crate) fn transaction_caller(&self) -> DbCaller {
+        let source = self.shared.source.clone();
+        DbCaller::new("redrive-transaction", source, SessionUse::Kept)
+    }
 }
 
 impl fmt::Debug for Database {

@@ -182,8 +182,8 @@ impl Session {
     /// Undoes [`pin`](Session::pin) before the connection returns to the pool.
     pub(crate) fn unpin(&mut self) -> Result<()> {
         const DOING: &str = "reset a connection";
-        match self.pooler {
-            Pooler::Session => {
+        match (self.settings, self.pooler) {
+            (Settings::Workers, Pooler::Session) => {
                 let reset: Vec<String> =
                     pinned().map(|(name, _)| format!("RESET {name}")).collect();
                 self.execute(DOING, &format!("{}; UNLISTEN *", reset.join("; ")))?;
@@ -196,7 +196,7 @@ impl Session {
                         .map_err(|error| Error::from_postgres(DOING, error))?;
                 }
             }
-            Pooler::Transaction => {}
+            (Settings::Users, _) | (Settings::Workers, Pooler::Transaction) => {}
         }
         self.settings = Settings::Users;
         Ok(())
@@ -223,6 +223,16 @@ impl Session {
             Ok(()) => Ok(()),
             // The transaction may have begun, so end it.
             Err(error) => self.end(doing, Err(error)),
+        }
+    }
+
+    /// Fails if the connection with the transaction was lost, and this is another one.
+    pub(crate) fn continues(&self, doing: &str) -> Result<()> {
+        match self.scope {
+            Scope::Transaction => Ok(()),
+            Scope::Statement => Err(Error::unavailable(format!(
+                "could not {doing}: the connection of the transaction was lost"
+            ))),
         }
     }
 

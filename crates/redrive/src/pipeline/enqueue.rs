@@ -197,18 +197,54 @@ impl Queue {
         let failed = |error| self.failed(error);
         // A savepoint, or a transaction if the connection has none: jobs and counters together.
         let mut transaction = client.transaction().map_err(failed)?;
-        let enqueued = if jobs.iter().any(NewJob::is_labelled) {
-            let mut enqueued = Vec::with_capacity(jobs.len());
-            for some in jobs.chunks(MAX_INSERTED_JOBS) {
-                enqueued.extend(self.insert_in(&mut transaction, some)?);
-            }
-            enqueued
-        } else {
-            let ids = copy::enqueue(&mut transaction, self.name(), jobs).map_err(failed)?;
-            ids.into_iter().map(Enqueued::New).collect()
-        };
+        let enqueued = self.store_in(&mut transaction, jobs)?;
         transaction.commit().map_err(failed)?;
         Ok(enqueued)
+    }
+
+    /// Stores the jobs that `next` returns, chunk by chunk, until it returns `None`: all or none, in one transaction.
+    ///
+    /// For more jobs than fit into memory. A chunk of up to 10,000 jobs is a good size. Each takes at most the deadline
+    /// for bulk operations.
+    ///
+    /// # Errors
+    /// Those of `next`; as [`enqueue_jobs`](Queue::enqueue_jobs) for each chunk.
+    pub fn enqueue_chunks<E: From<Error>>(
+        &self,
+        mut next: impl FnMut() -> Result<Option<Vec<NewJob>>, E>,
+    ) -> Result<(), E> {
+        let doing: Arc<str> = format!("enqueue into queue `{}`", self.name()).into();
+        let within = self.database().bulk_timeout();
+        let mut caller = self.database().transaction_caller();
+        let does = Arc::clone(&doing);
+        caller.call(&doing, within, move |session| session.begin(&does, ""))?;
+        while let Some(jobs) = next()? {
+            self.check_all(&jobs)?;
+            let (queue, does) = (self.clone(), Arc::clone(&doing));
+            caller.call(&doing, within, move |session| {
+                session.continues(&does)?;
+                queue.store_in(session.client(), &jobs).map(drop)
+            })?;
+        }
+        let does = Arc::clone(&doing);
+        let committed = caller.call(&doing, within, move |session| {
+            session.continues(&does)?;
+            session.end(&does, Ok(()))
+        });
+        Ok(committed.map_err(|error| error.if_lost(MAY_BE_STORED))?)
+    }
+
+    /// Stores checked jobs in an open transaction.
+    fn store_in(&self, client: &mut impl GenericClient, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
+        if jobs.len() <= MAX_INSERTED_JOBS || jobs.iter().any(NewJob::is_labelled) {
+            let mut enqueued = Vec::with_capacity(jobs.len());
+            for some in jobs.chunks(MAX_INSERTED_JOBS) {
+                enqueued.extend(self.insert_in(client, some)?);
+            }
+            return Ok(enqueued);
+        }
+        let ids = copy::enqueue(client, self.name(), jobs).map_err(|error| self.failed(error))?;
+        Ok(ids.into_iter().map(Enqueued::New).collect())
     }
 
     /// Stores the checked, plain jobs of one or more calls.

@@ -7,7 +7,6 @@ use redrive::NewJob;
 use redrive::limits::MAX_PAYLOAD_BYTES;
 
 use super::Enqueue;
-use super::transaction::FileTransaction;
 use crate::ndjson::{BadLine, Lines, shown};
 use crate::prelude::*;
 use crate::terminal::Progress;
@@ -30,7 +29,6 @@ impl Enqueue {
             Some(size) => Progress::of_bytes("enqueuing", size),
             None => Progress::unknown("enqueuing"),
         };
-        let transaction = FileTransaction::begin(cx.connect_options()?, &queue, cx.bulk_timeout())?;
         let (mut enqueued, mut bad_lines) = (0, 0);
         let mut reject = |bad: BadLine| {
             if !self.skip_bad_lines {
@@ -40,23 +38,26 @@ impl Enqueue {
             progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
             Ok(())
         };
-        while let Some(jobs) = lines.next_chunk(MAX_CHUNK, |text| self.job(text), &mut reject)? {
+        queue.enqueue_chunks(|| {
+            progress.at(lines.bytes());
+            progress.show(counted(enqueued, "job"));
+            let jobs = lines.next_chunk(MAX_CHUNK, |text| self.job(text), &mut reject)?;
+            // A program that writes it anew has cut it.
+            if jobs.is_none() && size.is_some_and(|size| lines.bytes() < size) {
+                return Err(Error::new(format!(
+                    "{} became shorter while it was read; nothing was enqueued",
+                    shown(path)
+                )));
+            }
             // A time does not wait for the lines before it.
             let passed = self.at.map(|_| begin.elapsed()).unwrap_or_default();
             let delay = start.saturating_sub(passed);
-            let jobs = jobs.into_iter().map(|job| self.with_options(job, delay));
-            enqueued += transaction.enqueue(jobs.collect())?;
-            progress.at(lines.bytes());
-            progress.show(counted(enqueued, "job"));
-        }
-        // A program that writes it anew has cut it.
-        if size.is_some_and(|size| lines.bytes() < size) {
-            return Err(Error::new(format!(
-                "{} became shorter while it was read; nothing was enqueued",
-                shown(path)
-            )));
-        }
-        transaction.commit()?;
+            Ok(jobs.map(|jobs| -> Vec<NewJob> {
+                enqueued += jobs.len() as u64;
+                let jobs = jobs.into_iter();
+                jobs.map(|job| self.with_options(job, delay)).collect()
+            }))
+        })?;
         drop(progress);
         self.report(enqueued, bad_lines, begin, cx)
     }
