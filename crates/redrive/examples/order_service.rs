@@ -2,31 +2,24 @@
 //! gateway over HTTP.
 //!
 //! ```text
-//! order_service take orders.ndjson                     # one JSON object a line
-//! order_service work --gateway http://127.0.0.1:8080   # until SIGTERM or Ctrl-C
+//! redrive enqueue orders order.placed --file orders.ndjson   # one JSON object a line
+//! order_service --gateway http://127.0.0.1:8080              # until SIGTERM or Ctrl-C
 //! ```
 //!
-//! It shows jobs enqueued in bulk, a handler in which `?` means "retry later" and
-//! [`Failure::reject`] means "never again", an idempotency key that survives retries, deaths
-//! and redrives, and a graceful stop. `cargo xtask demo` runs it through a Friday evening.
-
-#![allow(clippy::print_stdout, reason = "a program that talks to a terminal")]
+//! It shows a handler in which `?` means "retry later" and [`Failure::reject`] means "never again", an
+//! idempotency key that survives retries, deaths and redrives, and a graceful stop. `cargo xtask demo`
+//! runs it through a Friday evening.
 
 use std::error::Error;
 use std::fmt;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
-use redrive::{Backoff, Failure, Job, NewJob, Payload, Queue, Worker};
+use clap::{Parser, ValueEnum};
+use redrive::{Backoff, Failure, Job, Payload, Queue, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use ureq::Agent;
 
-/// How many orders are enqueued in one call, which is one transaction.
-const CHUNK: usize = 5_000;
 /// How many deliveries run at a time.
 const SLOTS: usize = 8;
 /// How long the gateway may take for one answer.
@@ -34,7 +27,7 @@ const GATEWAY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a stop waits for deliveries under way.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Takes orders and delivers them to a payment gateway.
+/// Delivers orders to a payment gateway until SIGTERM or Ctrl-C.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The PostgreSQL that holds the jobs.
@@ -43,29 +36,12 @@ struct Arguments {
     /// The queue of the orders.
     #[arg(long, default_value = "orders")]
     queue: String,
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Enqueue the orders of a file, one JSON object a line.
-    Take {
-        /// The file.
-        file: PathBuf,
-        /// How often delivering an order is tried before it becomes a dead letter.
-        #[arg(long, default_value_t = 6)]
-        max_attempts: u32,
-    },
-    /// Deliver orders until SIGTERM or Ctrl-C.
-    Work {
-        /// Where the payment gateway listens.
-        #[arg(long)]
-        gateway: String,
-        /// Which release of this service to be.
-        #[arg(long, value_enum, default_value_t = Release::Second)]
-        release: Release,
-    },
+    /// Where the payment gateway listens.
+    #[arg(long)]
+    gateway: String,
+    /// Which release of this service to be.
+    #[arg(long, value_enum, default_value_t = Release::Second)]
+    release: Release,
 }
 
 /// The two releases of this service.
@@ -90,52 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     env_logger::Builder::from_env(env_logger::Env::new().default_filter_or("warn")).init();
     let db = redrive::connect(&arguments.database_url)?;
     let queue = Queue::new(&db, &arguments.queue)?;
-    match arguments.command {
-        Command::Take { file, max_attempts } => take(&queue, &file, max_attempts),
-        Command::Work { gateway, release } => work(&queue, &gateway, release),
-    }
-}
-
-/// Enqueues the orders of a file. All lines are read first: a bad one enqueues nothing.
-fn take(queue: &Queue, file: &Path, max_attempts: u32) -> Result<(), Box<dyn Error>> {
-    let orders = read(file)?;
-    for chunk in orders.chunks(CHUNK) {
-        let jobs: redrive::Result<Vec<NewJob>> = chunk
-            .iter()
-            .map(|order| Ok(NewJob::new(order)?.max_attempts(max_attempts)))
-            .collect();
-        queue.enqueue_jobs(&jobs?)?;
-    }
-    println!(
-        "{} orders are in the queue `{}`",
-        orders.len(),
-        queue.name()
-    );
-    Ok(())
-}
-
-fn read(file: &Path) -> Result<Vec<OrderPlaced>, Box<dyn Error>> {
-    let unreadable = |error| format!("cannot read {}: {error}", file.display());
-    let lines = BufReader::new(File::open(file).map_err(unreadable)?).lines();
-    let mut orders = Vec::new();
-    for (number, line) in (1..).zip(lines) {
-        let line = line.map_err(unreadable)?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let order = serde_json::from_str(&line).map_err(|error| {
-            // The error counts lines from this one, which would only confuse.
-            let error = error
-                .to_string()
-                .replace(" at line 1 column ", " at column ");
-            format!(
-                "line {number} of {} is not a JSON object: {error}",
-                file.display()
-            )
-        })?;
-        orders.push(order);
-    }
-    Ok(orders)
+    work(&queue, &arguments.gateway, arguments.release)
 }
 
 /// Delivers orders until SIGTERM or SIGINT.

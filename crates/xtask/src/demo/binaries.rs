@@ -44,13 +44,8 @@ impl Session<'_> {
     /// Runs the command line to its end and returns its output.
     pub(crate) fn redrive(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(self.programs.executable("redrive")?);
-        self.stdout(command.args(arguments))
-    }
-
-    /// Enqueues a file of orders.
-    pub(crate) fn take_orders(&self, file: &Path) -> Result<String> {
-        let mut command = self.order_service()?;
-        self.stdout(command.arg("take").arg(file))
+        command.args(arguments).env("DATABASE_URL", self.url);
+        self.interrupt.stdout(&mut command, TIMEOUT)
     }
 
     /// Starts a release of the order service.
@@ -61,14 +56,10 @@ impl Session<'_> {
             .create(true)
             .open(&file)
             .with_context(|| format!("cannot write {}", file.display()))?;
-        let mut command = self.order_service()?;
-        command.args([
-            "work",
-            "--gateway",
-            gateway,
-            "--release",
-            &release.to_string(),
-        ]);
+        let mut command = Command::new(self.programs.executable("order_service")?);
+        command
+            .args(["--queue", self.queue, "--gateway", gateway])
+            .args(["--release", &release.to_string()]);
         ChildGuard::start(command.env("DATABASE_URL", self.url).stderr(log))
     }
 
@@ -96,16 +87,5 @@ impl Session<'_> {
         let log = fs::read_to_string(self.log(name)).unwrap_or_default();
         let end = tail(&log, LOG_LINES);
         anyhow!("{name} ended with {status}. The end of its log:\n{end}")
-    }
-
-    fn order_service(&self) -> Result<Command> {
-        let mut command = Command::new(self.programs.executable("order_service")?);
-        command.args(["--queue", self.queue]);
-        Ok(command)
-    }
-
-    fn stdout(&self, command: &mut Command) -> Result<String> {
-        self.interrupt
-            .stdout(command.env("DATABASE_URL", self.url), TIMEOUT)
     }
 }

@@ -56,12 +56,9 @@ impl<'a> Steps<'a> {
 
     pub(super) fn run(mut self, orders: &Path) -> Result<()> {
         self.screen.heading("17:30", "Orders arrive");
-        self.screen.command("order_service take orders.ndjson");
-        let start = Instant::now();
-        let output = self.session.take_orders(orders)?;
-        let time = start.elapsed().as_secs_f64();
-        self.screen
-            .print(format!("{}, in {time:.1} s.", output.trim()));
+        let (queue, file) = (self.session.queue, orders.display().to_string());
+        let enqueue = ["enqueue", queue, "order.placed", "--file", &*file];
+        self.redrive(&[&enqueue[..], &["--max-attempts", "6"]].concat())?;
 
         self.screen
             .heading("17:31", "Release 1 of the order service delivers them");
@@ -176,7 +173,7 @@ impl<'a> Steps<'a> {
 
     fn start_release(&mut self, release: u8) -> Result<()> {
         self.screen
-            .command(&format!("order_service work --release {release}"));
+            .command(&format!("order_service --release {release}"));
         self.service = Some(self.session.start_service(&self.gateway.url(), release)?);
         Ok(())
     }
