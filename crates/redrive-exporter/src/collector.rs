@@ -15,6 +15,7 @@ use redrive::metrics::{Reader, Reading};
 
 use self::exposition::render;
 use crate::database_url::DatabaseUrl;
+use crate::scrape_timeout::scrape_timeout;
 use crate::source::Source;
 
 pub(crate) use self::exposition::CONTENT_TYPE;
@@ -23,7 +24,7 @@ pub(crate) use self::exposition::CONTENT_TYPE;
 const READY_FOR: Duration = Duration::from_secs(30);
 /// A readiness check reads the database if the last answer is older than this.
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
-/// The time limit of a readiness check, and of the first reading.
+/// How long a readiness check waits for that.
 const RECHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long rendered last good values are used. Series that are too old disappear after that.
 const RENDERED_FOR: Duration = Duration::from_secs(10);
@@ -57,6 +58,12 @@ impl Collector {
 
     /// Returns fresh metrics, or after `timeout` the last good ones with `redrive_up` 0.
     pub(crate) fn scrape(&self, timeout: Duration) -> Arc<Vec<u8>> {
+        self.shared.state().limit = timeout;
+        self.read(timeout)
+    }
+
+    /// Waits for a reading, but no longer than this.
+    fn read(&self, timeout: Duration) -> Arc<Vec<u8>> {
         let end = Instant::now() + timeout;
         let left = || end.saturating_duration_since(Instant::now());
         let mut state = self.shared.state();
@@ -64,20 +71,11 @@ impl Collector {
             return state.exposition.clone();
         }
         state.waiting += 1;
-        let mut time = timeout;
-        let wanted = loop {
-            // A reading in progress may have less time than this scrape, such as that of a readiness check.
-            let is_shorter = state.reading.is_some_and(|limit| limit < time);
-            let wanted = state.ask(time);
-            self.shared.changed.notify_all();
-            while state.completed < wanted && !left().is_zero() {
-                state = self.shared.wait(state, left());
-            }
-            time = left();
-            if !is_shorter || state.is_whole || time.is_zero() {
-                break wanted;
-            }
-        };
+        let wanted = state.ask();
+        self.shared.changed.notify_all();
+        while state.completed < wanted && !left().is_zero() {
+            state = self.shared.wait(state, left());
+        }
         state.waiting -= 1;
         match state.completed < wanted {
             true => state.stale_exposition(),
@@ -89,7 +87,7 @@ impl Collector {
     pub(crate) fn trouble(&self) -> Option<&'static str> {
         let age = self.shared.state().answered_at.map(|at| at.elapsed());
         if age.is_none_or(|age| age >= RECHECK_AFTER) {
-            self.scrape(RECHECK_TIMEOUT);
+            self.read(RECHECK_TIMEOUT);
         }
         let state = self.shared.state();
         let age = state.answered_at.map(|at| at.elapsed());
@@ -126,17 +124,12 @@ impl Shared {
     fn read(&self, mut read: impl FnMut(&Reader, Duration) -> (Reader, Reading)) {
         loop {
             let mut state = self.state();
-            let limit = loop {
-                match state.asked.take() {
-                    Some(limit) => break limit,
-                    None => {
-                        let changed = self.changed.wait(state);
-                        state = changed.unwrap_or_else(PoisonError::into_inner);
-                    }
-                }
-            };
-            state.reading = Some(limit);
-            let reader = Arc::clone(&state.reader);
+            while !state.is_asked {
+                let changed = self.changed.wait(state);
+                state = changed.unwrap_or_else(PoisonError::into_inner);
+            }
+            (state.is_asked, state.is_reading) = (false, true);
+            let (reader, limit) = (Arc::clone(&state.reader), state.limit);
             drop(state);
             let read = || {
                 let (reader, reading) = read(&reader, limit);
@@ -146,7 +139,7 @@ impl Shared {
             if catch_unwind(AssertUnwindSafe(read)).is_err() {
                 let mut state = self.state();
                 state.exposition = state.stale_exposition();
-                state.end(false);
+                state.end();
                 drop(state);
                 self.changed.notify_all();
             }
@@ -155,14 +148,13 @@ impl Shared {
 
     fn publish(&self, reader: Reader, reading: Reading) {
         let answered = reading.is_connected.then(|| reading.is_ready());
-        let is_whole = reading.is_connected && reading.failures.is_empty();
         // Rendered before the lock is taken, because it takes a while.
         let exposition = render(reading.families);
         let mut state = self.state();
         state.reader = Arc::new(reader);
         state.exposition = exposition;
         state.stale = None;
-        state.end(is_whole);
+        state.end();
         if let Some(is_known) = answered {
             state.answered_at = Some(Instant::now());
             state.is_schema_known = is_known;
@@ -174,14 +166,14 @@ impl Shared {
 
 /// What scrapes and the reader share.
 struct State {
-    /// The time that scrapes leave for the next reading.
-    asked: Option<Duration>,
-    /// The time of the reading in progress.
-    reading: Option<Duration>,
+    /// Whether somebody wants another reading.
+    is_asked: bool,
+    /// The time that the latest scrape leaves for a reading.
+    limit: Duration,
+    /// Whether a reading is in progress.
+    is_reading: bool,
     /// How many readings were completed.
     completed: u64,
-    /// Whether the last one read every source.
-    is_whole: bool,
     /// The number of scrapes that wait for a reading.
     waiting: usize,
     /// The exposition of the last reading. Scrapes share it.
@@ -201,10 +193,10 @@ impl State {
     fn new(version: &str) -> State {
         let mut reader = Reader::new(version);
         State {
-            asked: Some(RECHECK_TIMEOUT),
-            reading: None,
+            is_asked: true,
+            limit: scrape_timeout(None),
+            is_reading: false,
             completed: 0,
-            is_whole: false,
             waiting: 0,
             exposition: render(reader.unreachable().families),
             answered_at: None,
@@ -215,18 +207,15 @@ impl State {
     }
 
     /// Asks for a reading, unless there is one to share. Returns its number.
-    fn ask(&mut self, limit: Duration) -> u64 {
-        if self.reading.is_none() {
-            self.asked = self.asked.max(Some(limit));
-        }
+    fn ask(&mut self) -> u64 {
+        self.is_asked |= !self.is_reading;
         self.completed + 1
     }
 
     /// Ends the reading in progress.
-    fn end(&mut self, is_whole: bool) {
-        self.reading = None;
+    fn end(&mut self) {
+        self.is_reading = false;
         self.completed += 1;
-        self.is_whole = is_whole;
     }
 
     /// Returns the last good values with `redrive_up` 0.
@@ -246,18 +235,6 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn overlapping_scrapes_share_a_reading_with_the_time_of_the_most_patient() {
-        let mut state = State::new("1");
-        let [short, long] = [1, 9].map(Duration::from_secs);
-        assert_eq!(state.ask(long), 1);
-        assert_eq!(state.ask(short), 1);
-        assert_eq!(state.asked.take(), Some(long));
-        state.reading = Some(long);
-        assert_eq!(state.ask(long), 1);
-        assert_eq!(state.asked, None, "it shares the one in progress");
-    }
 
     /// Every reading fails, after a call with the state and the number of the reading.
     fn failing(mut begin: impl FnMut(&Shared, u64) + Send + 'static) -> Collector {
@@ -283,18 +260,18 @@ mod tests {
     }
 
     #[test]
-    fn a_scrape_outlasts_a_shared_reading_that_had_less_time() {
+    fn overlapping_scrapes_share_a_reading() {
         let collector = failing(|shared, number| {
             // The first one, which is for nobody, ends once the scrape shares it.
             while number == 1 && shared.state().waiting == 0 {
                 thread::yield_now();
             }
         });
-        while collector.shared.state().reading.is_none() {
+        while !collector.shared.state().is_reading {
             thread::yield_now();
         }
         collector.scrape(Duration::from_mins(1));
-        assert_eq!(collector.shared.state().completed, 2);
+        assert_eq!(collector.shared.state().completed, 1);
     }
 
     #[test]
