@@ -59,14 +59,6 @@ impl Connector {
         }
     }
 
-    /// Returns the same connector, which only opens sessions that no other program uses.
-    pub(crate) fn private(self) -> Connector {
-        Connector {
-            is_private: true,
-            ..self
-        }
-    }
-
     /// Opens a connection.
     ///
     /// # Errors
@@ -80,21 +72,13 @@ impl Connector {
         }
     }
 
-    /// Checks that the server accepts connections, and keeps the connection for the pool.
+    /// Opens the first connection and keeps it for the pool. Without a declaration, it shows whether there is a pooler;
+    /// if there is none, all later sessions must be private, too.
     ///
     /// # Errors
     /// As [`open`](Connector::open).
-    pub(crate) fn check(&self) -> Result<()> {
-        self.keep(self.open()?);
-        Ok(())
-    }
-
-    /// Finds out whether there is a pooler, and keeps the connection for the pool.
-    ///
-    /// # Errors
-    /// As [`open`](Connector::open).
-    pub(crate) fn find_pooler(&self) -> Result<Pooler> {
-        let (pooler, first) = self.attempt(|address, until| {
+    pub(crate) fn begin(mut self, declared: Option<Pooler>) -> Result<(Connector, Pooler)> {
+        let find_pooler = |address: &ConnectOptions, until| -> Result<(Pooler, OwnConnection)> {
             if let Some(private) = open_private(address, until)? {
                 return Ok((Pooler::Session, private));
             }
@@ -105,13 +89,14 @@ impl Connector {
                  `Pooler::Session`, on the command line `--pooler session`"
             );
             Ok((Pooler::Transaction, shared))
-        })?;
-        self.keep(first);
-        Ok(pooler)
-    }
-
-    fn keep(&self, first: OwnConnection) {
+        };
+        let (pooler, first) = match declared {
+            Some(pooler) => (pooler, self.open()?),
+            None => self.attempt(find_pooler)?,
+        };
+        self.is_private = declared.is_none() && matches!(pooler, Pooler::Session);
         *lock(&self.first) = Some(first);
+        Ok((self, pooler))
     }
 
     /// Returns why the pool has no connection, if the last attempt failed.

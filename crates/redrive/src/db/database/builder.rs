@@ -121,17 +121,9 @@ impl DatabaseBuilder {
         }
         let timeout = config.get_connect_timeout().copied();
         let timeout = timeout.unwrap_or(connect).min(MAX_WAIT);
-        let connector = Connector::new(address, timeout);
         // The first connection bypasses the pool, which would hide an error such as a wrong
         // password.
-        let pooler = match self.pooler {
-            Some(declared) => connector.check().map(|()| declared)?,
-            None => connector.find_pooler()?,
-        };
-        let connector = match (self.pooler, pooler) {
-            (None, Pooler::Session) => connector.private(),
-            (Some(_), _) | (None, Pooler::Transaction) => connector,
-        };
+        let (connector, pooler) = Connector::new(address, timeout).begin(self.pooler)?;
         let source = pool::open(connector, self.connections, timeout)?;
         let timeouts = Timeouts {
             connect: timeout,
