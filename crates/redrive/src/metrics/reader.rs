@@ -15,7 +15,7 @@ use crate::metrics::answer::{self, Access};
 use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
 use crate::metrics::metric::Distrust;
-use crate::metrics::names::QueueNames;
+use crate::metrics::names::fold;
 use crate::metrics::series::{Key, Numbers, families, gauge};
 use crate::metrics::source_state::SourceState;
 use crate::metrics::trust;
@@ -46,7 +46,6 @@ use crate::metrics::{Family, Source};
 pub struct Reader {
     version: String,
     sources: BTreeMap<Source, SourceState>,
-    names: QueueNames,
     guard: Guard,
     horizon: Horizon,
     schema: SchemaVersion,
@@ -96,7 +95,6 @@ impl Reader {
         Reader {
             version: version.to_owned(),
             sources: sources.into(),
-            names: QueueNames::default(),
             guard: Guard::default(),
             horizon: Horizon::default(),
             schema: SchemaVersion::default(),
@@ -207,12 +205,11 @@ impl Reader {
     }
 
     /// Forgets all values if another database has taken the place of the last one. What is published
-    /// of counters, and by which names, continues.
+    /// of counters continues.
     fn reset_if_replaced(&mut self, info: &DatabaseInfo) {
         if self.guard.is_replaced(&info.identity) {
             *self = Reader {
                 guard: self.guard.clone(),
-                names: self.names.clone(),
                 ..Reader::new(&self.version)
             };
         }
@@ -292,10 +289,10 @@ impl Reader {
         let current = sources.filter(|(source, state)| state.is_current(**source, now));
         let answered: BTreeSet<Source> = current.clone().map(|(source, _)| *source).collect();
         let values = current.flat_map(|(_, state)| state.series.iter().cloned());
-        let mut series = self.names.fold(values);
+        let (mut series, has_folded) = fold(values.collect());
         fill(&mut series, &answered);
         // Other sources may have more queues than the totals.
-        if answered.contains(&Source::Totals) && self.names.has_folded() {
+        if answered.contains(&Source::Totals) && has_folded {
             series.extend(gauge("redrive_series_folded", &["queue"], 1.0));
         }
         self.guard.apply(&mut series, &answered, now);
