@@ -1,17 +1,43 @@
--- Purpose: Triggers that count deaths, redrives, recoveries and discards, and the end of a job in its
+-- Purpose: Triggers that count letters, their deaths, redrives, recoveries and discards, and the end of a job in its
 --          handler's transaction.
 
--- Triggers count letters once per statement, so that no caller can skip it.
-CREATE OR REPLACE FUNCTION redrive.tally_added_letters() RETURNS trigger
+-- Triggers count letters once per statement, so that no caller can skip it, for the totals of their failure groups and for
+-- the metrics. Counts letters that were added or removed.
+CREATE OR REPLACE FUNCTION redrive.count_moved_letters() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 DECLARE
+    sign CONSTANT integer := CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
     -- The bounds negated and reversed, because width_bucket counts a value on a bound above it, and it
     -- belongs below.
-    mirrored double precision[] := ARRAY(
+    mirrored double precision[];
+BEGIN
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at),
+           coalesce(sum(a.deaths) FILTER (WHERE a.died_at IS NOT NULL), 0),
+           sign * count(*) FILTER (WHERE a.state = 'open'), sign * count(*) FILTER (WHERE a.state = 'redriving'),
+           sign * count(*) FILTER (WHERE a.state = 'recovered'), sign * count(*) FILTER (WHERE a.state = 'discarded'),
+           sign * count(*) FILTER (WHERE a.state = 'quarantined')
+    FROM (
+        SELECT m.group_id, m.state, m.deaths,
+               -- The deaths of a letter from the archive were counted when it died.
+               CASE WHEN sign > 0 AND m.events -> -1 ->> 'event' IS DISTINCT FROM 'restored' THEN m.died_at END AS died_at
+        FROM moved m
+    ) a
+    GROUP BY 1, 2;
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+        SELECT r.segment, g.queue, array_agg('letters'::text) || ARRAY['pruned'], array_agg(g.state) || ARRAY[NULL::text],
+               array_agg(-g.count) || ARRAY[sum(g.count)::bigint]
+        FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM moved o GROUP BY 1, 2) g
+        CROSS JOIN redrive.metric_ring r
+        GROUP BY r.segment, g.queue;
+        RETURN NULL;
+    END IF;
+    mirrored := ARRAY(
         SELECT -b FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
         WHERE w.key = 'attempts_dead' ORDER BY 1);
-BEGIN
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
     SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
@@ -26,7 +52,7 @@ BEGIN
                    -- The deaths of a letter from the archive or from a file were counted where it died.
                    coalesce(a.events -> -1 ->> 'event' IN ('restored', 'imported'), false) AS is_old,
                    CASE WHEN a.cause = 'captured' THEN a.source END AS source
-            FROM added a
+            FROM moved a
             GROUP BY 1, 2, 3, 4, 5, 8, 9, 10
         ) g
         CROSS JOIN LATERAL (VALUES
@@ -46,9 +72,9 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION redrive.tally_changed_letters() RETURNS trigger
+CREATE OR REPLACE FUNCTION redrive.count_changed_letters() RETURNS trigger
     LANGUAGE plpgsql
-    -- See count_changed_letters.
+    -- Whatever the caller turned off: a plan that must use it anyway costs so much that a sort seems as cheap as a hash.
     SET enable_seqscan = on
     SET enable_hashjoin = on
     SET enable_mergejoin = on
@@ -59,7 +85,36 @@ DECLARE
     -- A letter that died after the first of these stayed for less than the first bound, and so on.
     borders  timestamptz[];
 BEGIN
-    -- No row, or a claim of a consumer or an edit: all were open, and none died.
+    IF NOT EXISTS (SELECT FROM became) THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, c.hour, max(c.died_at), sum(c.deaths),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'open'), 0),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'redriving'), 0),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'recovered'), 0),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'discarded'), 0),
+           coalesce(sum(c.letters) FILTER (WHERE c.state = 'quarantined'), 0)
+    FROM (
+        SELECT was.group_id AS old_group, was.state AS old_state, became.group_id, became.state,
+               date_trunc('hour', d.died_at, 'UTC') AS hour, max(d.died_at) AS died_at,
+               sum(became.deaths - was.deaths) AS deaths, count(*) AS letters
+        FROM was
+        -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
+        -- be strict: the planner would turn it into an inner join with nested loops.
+        FULL JOIN became ON became.id = was.id
+        CROSS JOIN LATERAL (SELECT CASE WHEN became.deaths > was.deaths THEN became.died_at END AS died_at) d
+        WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
+            OR was.group_id IS DISTINCT FROM became.group_id
+        GROUP BY 1, 2, 3, 4, 5
+    ) g
+    CROSS JOIN LATERAL (VALUES
+        (g.old_group, NULL::timestamptz, NULL::timestamptz, 0, g.old_state, -g.letters),
+        (g.group_id, g.hour, g.died_at, g.deaths, g.state, g.letters)
+    ) AS c (group_id, hour, died_at, deaths, state, letters)
+    GROUP BY 1, 2;
+    -- A claim of a consumer or an edit: all were open, and none died.
     IF NOT EXISTS (SELECT FROM became b WHERE b.state <> 'open') AND (SELECT sum(b.deaths) FROM became b)
         IS NOT DISTINCT FROM (SELECT sum(w.deaths) FROM was w WHERE w.state = 'open')
     THEN
@@ -86,7 +141,7 @@ BEGIN
                    CASE WHEN became.cause = 'captured' THEN became.source END AS source,
                    count(*) AS count, sum(became.attempts) AS attempts, sum(moment - was.died_at) AS age
             FROM was
-            -- A full join, because it can only be hashed or merged; see count_changed_letters.
+            -- As above.
             FULL JOIN became ON became.id = was.id
             WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
                 OR was.queue IS DISTINCT FROM became.queue
@@ -118,20 +173,6 @@ BEGIN
     ) c
     CROSS JOIN redrive.metric_ring r
     GROUP BY r.segment, c.queue;
-    RETURN NULL;
-END
-$$;
-
-CREATE OR REPLACE FUNCTION redrive.tally_removed_letters() RETURNS trigger
-    LANGUAGE plpgsql
-AS $$
-BEGIN
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
-    SELECT r.segment, g.queue, array_agg('letters'::text) || ARRAY['pruned'], array_agg(g.state) || ARRAY[NULL::text],
-           array_agg(-g.count) || ARRAY[sum(g.count)::bigint]
-    FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM removed o GROUP BY 1, 2) g
-    CROSS JOIN redrive.metric_ring r
-    GROUP BY r.segment, g.queue;
     RETURN NULL;
 END
 $$;

@@ -33,14 +33,6 @@ CREATE OR REPLACE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters
 CREATE OR REPLACE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters
     REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.record_run_outcomes();
 
-CREATE OR REPLACE TRIGGER tally_added_letters AFTER INSERT ON redrive.dead_letters
-    REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_added_letters();
-CREATE OR REPLACE TRIGGER tally_changed_letters AFTER UPDATE ON redrive.dead_letters
-    REFERENCING OLD TABLE AS was NEW TABLE AS became
-    FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_changed_letters();
-CREATE OR REPLACE TRIGGER tally_removed_letters AFTER DELETE ON redrive.dead_letters
-    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_removed_letters();
-
 -- Rows without a group cost one comparison.
 CREATE OR REPLACE TRIGGER pass_turn_at_death AFTER INSERT ON redrive.dead_letters
     FOR EACH ROW WHEN (NEW.group_key IS NOT NULL) EXECUTE FUNCTION redrive.pass_turn();

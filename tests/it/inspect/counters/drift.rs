@@ -13,7 +13,7 @@ fn drift_is_detected_and_published() {
     // A job that was not counted, and a letter whose state was changed directly.
     let mut client = test.client();
     client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'orders', 'order', '{}');
-             ALTER TABLE redrive.dead_letters DISABLE TRIGGER tally_changed_letters;
+             ALTER TABLE redrive.dead_letters DISABLE TRIGGER count_changed;
              UPDATE redrive.dead_letters SET state = 'recovered'
              WHERE id = (SELECT min(id) FROM redrive.dead_letters)");
     let found = db.admin().audit_counters().unwrap();
