@@ -22,7 +22,6 @@ pub use repair::Fault;
 pub use stats::{KindStats, QueueStats};
 
 pub use crate::db::admin::Admin;
-pub use crate::db::drift::{DriftKind, SchemaDrift};
 pub use crate::dlq::filter::JobFilter;
 pub use crate::job::job_state::JobState;
 pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};

@@ -79,10 +79,8 @@ fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         (_, Some(error)) | (Err(error), None) => return Err(error.into()),
     };
     warn_about_durability(db, cx);
-    let drifts = drifts.iter();
-    let findings: Vec<Finding> = drifts
-        .map(|drift| finding("schema", drift.to_string()))
-        .collect();
+    let drifts = drifts.into_iter();
+    let findings: Vec<Finding> = drifts.map(|drift| finding("schema", drift)).collect();
     let wrong = format!(
         "the migrations are applied, but the schema was changed afterwards; \
          `{Me} migrate --print` has the definitions"

@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use postgres::error::SqlState;
 use uuid::Uuid;
@@ -16,7 +15,6 @@ use crate::db::migrate::{self, is_newer};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::words::words;
 
 const DOING: &str = "compare the schema";
 
@@ -24,57 +22,9 @@ const DOING: &str = "compare the schema";
 const SETTINGS: &str = "SET LOCAL transaction_read_only = off; SET LOCAL IntervalStyle = postgres; \
                         SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'";
 
-/// A difference between the schema and the migrations.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-/// # db.migrate()?;
-/// for drift in db.admin().schema_drift()? {
-///     eprintln!("{drift}");
-/// }
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SchemaDrift {
-    /// The object, such as `index dead_letters_by_kind` or `trigger bury on dead_letters`.
-    pub object: String,
-    /// The difference.
-    pub kind: DriftKind,
-}
-
-words! {
-    /// How an object differs from the migrations.
-    pub enum DriftKind is "difference" {
-        /// It does not exist.
-        Missing = "missing",
-        /// It is a trigger that never fires.
-        Disabled = "disabled",
-        /// It is an index that is not used, because building it failed.
-        Invalid = "invalid",
-        /// It belongs to another role than the schema, as if that role had created it.
-        Foreign = "foreign",
-        /// It has another definition.
-        Changed = "changed",
-    }
-}
-
-impl fmt::Display for SchemaDrift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SchemaDrift { object, kind } = self;
-        match kind {
-            DriftKind::Missing => write!(f, "{object} is missing"),
-            DriftKind::Disabled => write!(f, "{object} is disabled"),
-            DriftKind::Invalid => write!(f, "{object} is invalid"),
-            DriftKind::Foreign => write!(f, "{object} belongs to another role than the schema"),
-            DriftKind::Changed => write!(f, "{object} differs from the migrations"),
-        }
-    }
-}
-
 impl Admin<'_> {
-    /// Returns the objects of the schema that are missing or differ from the migrations, by name.
+    /// Returns the objects of the schema that are missing or differ from the migrations, by name, each as one line such
+    /// as `trigger bury on dead_letters is disabled`.
     ///
     /// It compares tables, columns, constraints, indexes, views, sequences, triggers, functions and their owners. Additional objects, storage
     /// parameters and privileges do not count. A schema of a newer version is not compared.
@@ -82,9 +32,19 @@ impl Admin<'_> {
     /// It creates the whole schema under another name in a transaction that it rolls back, so the role needs the
     /// privilege CREATE on the database.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// for drift in db.admin().schema_drift()? {
+    ///     eprintln!("{drift}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// If the database does not answer, or the role may not create a schema.
-    pub fn schema_drift(&self) -> Result<Vec<SchemaDrift>> {
+    pub fn schema_drift(&self) -> Result<Vec<String>> {
         self.db.call_bulk(DOING, |session| {
             if is_newer(session)? {
                 return Ok(Vec::new());
@@ -97,7 +57,7 @@ impl Admin<'_> {
 }
 
 /// Compares the schema with a new one.
-fn drifts(session: &mut Session) -> Result<Vec<SchemaDrift>> {
+fn drifts(session: &mut Session) -> Result<Vec<String>> {
     let other = format!("{SCHEMA}_{}", Uuid::new_v4().simple());
     session
         .client()
@@ -143,20 +103,17 @@ fn objects(session: &mut Session, schema: &str) -> Result<Objects> {
 }
 
 /// Compares the objects. Pure.
-fn compare(expected: &Objects, found: &Objects) -> Vec<SchemaDrift> {
+fn compare(expected: &Objects, found: &Objects) -> Vec<String> {
     let differ = |(object, definition): (&String, &String)| {
-        let kind = match found.get(object) {
-            None => DriftKind::Missing,
+        let difference = match found.get(object) {
+            None => "is missing",
             Some(same) if same == definition => return None,
-            Some(other) if other.ends_with(" DISABLED") => DriftKind::Disabled,
-            Some(other) if other.ends_with(" INVALID") => DriftKind::Invalid,
-            Some(other) if other.ends_with(" FOREIGN") => DriftKind::Foreign,
-            Some(_) => DriftKind::Changed,
+            Some(other) if other.ends_with(" DISABLED") => "is disabled",
+            Some(other) if other.ends_with(" INVALID") => "is invalid",
+            Some(other) if other.ends_with(" FOREIGN") => "belongs to another role than the schema",
+            Some(_) => "differs from the migrations",
         };
-        Some(SchemaDrift {
-            object: object.clone(),
-            kind,
-        })
+        Some(format!("{object} {difference}"))
     };
     expected.iter().filter_map(differ).collect()
 }
@@ -177,7 +134,7 @@ mod tests {
     fn objects_are_missing_disabled_invalid_or_changed() {
         let whole = "column a.b\tbigint\nindex i\tON a\ntable a\t\ntrigger t on a\tBEFORE";
         let expected = lines(whole);
-        assert_eq!(compare(&expected, &expected), []);
+        assert_eq!(compare(&expected, &expected), [""; 0]);
         for (before, after, drift) in [
             ("column a.b\tbigint\n", "", "column a.b is missing"),
             ("BEFORE", "BEFORE DISABLED", "trigger t on a is disabled"),
@@ -189,8 +146,7 @@ mod tests {
             ),
         ] {
             let drifts = compare(&expected, &lines(&whole.replacen(before, after, 1)));
-            let texts: Vec<String> = drifts.iter().map(ToString::to_string).collect();
-            assert_eq!(texts, [drift]);
+            assert_eq!(drifts, [drift]);
         }
     }
 
