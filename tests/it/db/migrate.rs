@@ -58,7 +58,7 @@ fn an_older_schema_is_reported_and_upgraded() {
         };
         assert_eq!(versions(&test), (1..=version).collect::<Vec<i32>>());
         let applied = db.migrate().unwrap();
-        assert!(applied[0].name.starts_with(&format!("{:04}_", version + 1)));
+        assert!(applied[0].starts_with(&format!("{:04}_", version + 1)));
         is_current(&test);
 
         let worker = willing(&queue);
@@ -145,7 +145,7 @@ fn changed_functions_of_an_older_version_are_required_and_replaced() {
         has(&error, "functions/leases");
         let applied = db.migrate().unwrap();
         assert_eq!(applied.len(), 1, "{library}: {applied:?}");
-        assert_eq!(applied[0].name, "functions/leases");
+        assert_eq!(applied[0], "functions/leases");
         is_current(&test);
     }
 }
@@ -158,7 +158,7 @@ fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
         let before = rows_of_schema(&test);
         let db = test.open();
         db.check_schema().unwrap();
-        assert_eq!(db.migrate().unwrap(), [], "{library}");
+        assert_eq!(db.migrate().unwrap(), [""; 0], "{library}");
         assert_eq!(db.admin().schema_drift().unwrap(), [""; 0], "{library}");
         assert_eq!(before, rows_of_schema(&test), "{library}");
     }
@@ -167,7 +167,7 @@ fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
     test.sql("INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (900, '0900_later', 'x', false)");
     let before = rows_of_schema(&test);
     test.open().check_schema().unwrap();
-    assert_eq!(test.open().migrate().unwrap(), []);
+    assert_eq!(test.open().migrate().unwrap(), [""; 0]);
     assert_eq!(before, rows_of_schema(&test));
 }
 
@@ -281,7 +281,7 @@ fn a_role_that_is_no_member_of_the_owner_migrates_nothing() {
     owner.open().migrate().unwrap();
     let ledgers = "redrive.migrations, redrive.definitions";
     client.sql(&format!("GRANT SELECT ON {ledgers} TO {}", other.name()));
-    assert_eq!(other.open().migrate().unwrap(), [], "nothing is left to do");
+    assert!(other.open().migrate().unwrap().is_empty());
     client.sql("UPDATE redrive.definitions SET checksum = 'other'");
     refused();
     owner.open().migrate().unwrap();

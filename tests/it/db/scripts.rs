@@ -35,7 +35,7 @@ impl Tool {
 /// Checks that the schema is the one that `migrate` makes, with the same ledgers.
 fn is_whole(test: &TestDatabase) {
     is_current(test);
-    assert_eq!(test.open().migrate().unwrap(), [], "nothing is left to do");
+    assert!(test.open().migrate().unwrap().is_empty());
     ran(test, &["migrate", "--check"]).exits_with(0);
 }
 

@@ -38,8 +38,7 @@ impl Migrate {
         }
         let applied = db.migrate()?;
         for one in &applied {
-            let json = json!({ "applied": one.name });
-            cx.print(&json, format!("applied {}", one.name))?;
+            cx.print(&json!({ "applied": one }), format!("applied {one}"))?;
         }
         if applied.is_empty() {
             cx.say(UP_TO_DATE);

@@ -287,16 +287,9 @@ WHERE n.nspname = 'redrive' AND c.relname = 'migrations' AND a.attname IN ('vers
 /// Takes the advisory lock of migrators, an arbitrary number that only redrive uses.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(8241006119173)";
 
-/// A migration, or a file of functions, views or triggers, that a call applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Applied {
-    /// Its name, such as `0002_jobs` or `functions/enqueue`.
-    pub name: String,
-}
-
 impl Database {
-    /// Applies the missing migrations and the changed functions, views and triggers, and returns them in order.
+    /// Applies the missing migrations and the changed functions, views and triggers, and returns their names in order,
+    /// such as `0002_jobs` or `functions/enqueue`.
     ///
     /// Several processes can migrate concurrently. Everything is one transaction, and belongs to the owner of the
     /// schema: a superuser and a member of the owner act as the owner. A program never replaces the
@@ -308,7 +301,7 @@ impl Database {
     /// applied migration differs from the one in this library, or an earlier one is missing;
     /// *unavailable* when the server does not respond, on a second connection either, within the
     /// call timeout. An error changes nothing, unless the answer to the commit was lost.
-    pub fn migrate(&self) -> Result<Vec<Applied>> {
+    pub fn migrate(&self) -> Result<Vec<&'static str>> {
         self.call_while_alive("migrate the schema", apply)
     }
 
@@ -491,7 +484,7 @@ fn examine(ledger: &[Entry]) -> Result<()> {
 }
 
 /// Applies what is missing or changed; the lock makes check and change atomic.
-fn apply(session: &mut Session) -> Result<Vec<Applied>> {
+fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
     let failed = |error| failed("migrate the schema `redrive`", error);
     // After waiting for the lock, read what the previous migrator committed, even if the database
     // defaults to a stricter isolation level.
@@ -538,12 +531,7 @@ fn apply(session: &mut Session) -> Result<Vec<Applied>> {
     }
     transaction.commit().map_err(failed)?;
     let names = missing.iter().map(|one| one.name);
-    let names = names.chain(changed.iter().map(|one| one.file));
-    Ok(names
-        .map(|name| Applied {
-            name: name.to_owned(),
-        })
-        .collect())
+    Ok(names.chain(changed.iter().map(|one| one.file)).collect())
 }
 
 /// Applies a migration.
