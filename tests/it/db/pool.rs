@@ -1,4 +1,4 @@
-//! A pool of the caller: the library returns its connections unchanged.
+//! A pool of the caller: the library returns its connections unchanged, or closes them.
 
 use std::str::FromStr as _;
 
@@ -38,7 +38,7 @@ impl CustomizeConnection<Client, Error> for Customizer {
 }
 
 #[test]
-fn pooled_connections_are_returned_with_their_original_settings() {
+fn pooled_connections_have_their_original_settings_after_a_worker() {
     let test = TestDatabase::migrated();
     let of_the_server = [
         ("enable_seqscan", "on"),

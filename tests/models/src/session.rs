@@ -48,10 +48,6 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn unpin(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     pub(crate) fn begin(&mut self, _: &str, _: &str) -> Result<()> {
         Ok(())
     }

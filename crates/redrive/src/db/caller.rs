@@ -20,9 +20,6 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::{Instant, in_async_runtime};
 
-/// How long resetting a connection may take before it returns to the pool.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// What ends a call at its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deadlines {
@@ -79,7 +76,7 @@ impl SessionSource {
 pub(crate) enum SessionUse {
     /// Returns it to the pool.
     PerCall,
-    /// Keeps it, with the settings of a worker's connections.
+    /// Keeps it, with the settings of a worker's connections, and closes it in the end.
     Held,
     /// Keeps it as it is, for a transaction of several calls.
     Kept,
@@ -365,20 +362,6 @@ impl CallSession {
             SessionUse::Held | SessionUse::Kept | SessionUse::PerCall => {}
         }
         result
-    }
-}
-
-impl Drop for CallSession {
-    fn drop(&mut self) {
-        let Some(mut session) = self.session.take() else {
-            return;
-        };
-        session.set_deadline(Some(from_now(LEAVE_TIMEOUT)));
-        if let Err(error) = session.unpin() {
-            log::debug!(
-                "a connection could not be reset before it was returned to the pool: {error:#}"
-            );
-        }
     }
 }
 

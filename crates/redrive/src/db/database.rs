@@ -132,7 +132,8 @@ impl Database {
     }
 
     /// Declares the [pooler](Pooler) in front of an existing pool. Without a declaration, redrive
-    /// assumes [`Pooler::Transaction`], which is always correct.
+    /// assumes [`Pooler::Transaction`], which is always correct. With [`Pooler::Session`], a worker that stops
+    /// closes the connections that it has used.
     ///
     /// For a new pool, use [`DatabaseBuilder::pooler`].
     ///

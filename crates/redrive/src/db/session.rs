@@ -9,8 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use postgres::error::SqlState;
-use postgres::types::Type;
-use postgres::{Client, Row, SimpleQueryMessage, Statement};
+use postgres::{Client, Row, Statement};
 
 use crate::db::connection::Connection;
 use crate::db::deadline::CallDeadline;
@@ -106,8 +105,6 @@ pub(crate) struct Session {
     pooler: Pooler,
     settings: Settings,
     scope: Scope,
-    /// The session's values of the pinned settings, if the pool's owner had set them.
-    replaced: Vec<(String, String)>,
 }
 
 impl Session {
@@ -118,7 +115,6 @@ impl Session {
             pooler: Pooler::Transaction,
             settings: Settings::Users,
             scope: Scope::Statement,
-            replaced: Vec::new(),
         }
     }
 
@@ -156,28 +152,16 @@ impl Session {
         self.client().simple_query("").is_ok()
     }
 
-    /// Applies the [settings](SETTINGS) of a worker, in one round trip.
+    /// Applies the [settings](SETTINGS) of a worker, in one round trip. Nothing takes them back: the connection is closed
+    /// afterwards.
     pub(crate) fn pin(&mut self) -> Result<()> {
         self.settings = Settings::Workers;
         match self.pooler {
             Pooler::Session => {
-                let names: Vec<String> = pinned().map(|(name, _)| format!("'{name}'")).collect();
-                let set: Vec<String> = pinned()
-                    .map(|(name, value)| format!("SET {name} = {value}"))
-                    .collect();
-                let sql = format!(
-                    "SELECT s.name, s.setting FROM pg_catalog.pg_settings s \
-                     WHERE s.source OPERATOR(pg_catalog.=) 'session' \
-                     AND s.name OPERATOR(pg_catalog.=) ANY (ARRAY[{}]); {}",
-                    names.join(", "),
-                    set.join("; ")
-                );
-                let messages = self
-                    .client()
-                    .simple_query(&sql)
-                    .map_err(|error| Error::from_postgres("set up a connection", error))?;
-                self.replaced = messages.iter().filter_map(setting).collect();
-                Ok(())
+                let pinned = SETTINGS.iter().chain(&KEEPALIVES);
+                let set = pinned.map(|(name, value)| format!("SET {name} = {value}"));
+                let set: Vec<String> = set.collect();
+                self.execute("set up a connection", &set.join("; "))
             }
             // Each transaction applies them, because the next one may use another server
             // connection.
@@ -185,31 +169,8 @@ impl Session {
         }
     }
 
-    /// Undoes [`pin`](Session::pin) before the connection returns to the pool.
-    pub(crate) fn unpin(&mut self) -> Result<()> {
-        const DOING: &str = "reset a connection";
-        match (self.settings, self.pooler) {
-            (Settings::Workers, Pooler::Session) => {
-                let reset: Vec<String> =
-                    pinned().map(|(name, _)| format!("RESET {name}")).collect();
-                self.execute(DOING, &format!("{}; UNLISTEN *", reset.join("; ")))?;
-                for (name, value) in std::mem::take(&mut self.replaced) {
-                    self.client()
-                        .query_typed(
-                            "SELECT pg_catalog.set_config($1, $2, false)",
-                            &[(&name, Type::TEXT), (&value, Type::TEXT)],
-                        )
-                        .map_err(|error| Error::from_postgres(DOING, error))?;
-                }
-            }
-            (Settings::Users, _) | (Settings::Workers, Pooler::Transaction) => {}
-        }
-        self.settings = Settings::Users;
-        Ok(())
-    }
-
     /// Whether the next user of the connection would find an open transaction or a changed setting:
-    /// a panic interrupted a call, or a reset failed.
+    /// a panic interrupted a call, or it was a worker's.
     fn is_left_changed(&self) -> bool {
         let is_pinned = matches!(
             (self.settings, self.pooler),
@@ -407,19 +368,6 @@ impl Session {
             .0
             .insert(sql.name, statement.clone());
         Ok(statement)
-    }
-}
-
-/// Returns the settings of a worker's connection outside a transaction.
-fn pinned() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SETTINGS.into_iter().chain(KEEPALIVES)
-}
-
-/// Returns a row of `pg_settings`: a name and its value.
-fn setting(message: &SimpleQueryMessage) -> Option<(String, String)> {
-    match message {
-        SimpleQueryMessage::Row(row) => Some((row.get(0)?.to_owned(), row.get(1)?.to_owned())),
-        SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
     }
 }
 
