@@ -1,17 +1,13 @@
-//! Property tests of parsing.
+//! Property tests of parsing requests.
 //!
 //! `PROPTEST_CASES` sets the number of inputs per property, `PROPTEST_RNG_SEED` the seed;
 //! `cargo xtask fuzz` sets both.
 
-use std::time::Duration;
-
-use clap::Parser as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::Config;
 
-use crate::args::Arguments;
 use crate::http::Request;
 use crate::scrape_timeout::{HEADER, scrape_timeout};
 
@@ -58,14 +54,6 @@ fn request_bytes() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Any text.
-fn text() -> impl Strategy<Value = String> {
-    let odd: &[char] = &[
-        '\\', '"', '\n', '\r', '{', '}', ',', '=', '\0', '\u{2028}', 'é', '😀', 'n',
-    ];
-    vec(prop_oneof![2 => select(odd), 1 => any::<char>()], 0..20).prop_map(String::from_iter)
-}
-
 proptest! {
     #![proptest_config(config())]
 
@@ -91,25 +79,6 @@ proptest! {
         cuts.sort_unstable();
         if let Some(early) = cuts.into_iter().find_map(path) {
             prop_assert_eq!(Some(early), path(bytes.len()));
-        }
-    }
-
-    #[test]
-    fn a_scrape_timeout_is_within_its_limits(header in prop_oneof![text(), "-?[0-9]{0,30}\\.?[0-9]{0,20}(e[+-]?[0-9]{1,4})?"]) {
-        let timeout = scrape_timeout(Some(&header));
-        prop_assert!((Duration::from_millis(100)..=Duration::from_secs(30)).contains(&timeout));
-    }
-
-    #[test]
-    fn any_arguments_are_parsed_or_rejected(words in vec(prop_oneof![
-        select(&["--web.listen-address", "--web.telemetry-path", "--database-url", "--database-url-file",
-                 "--check", "--log-level", ":0", "/metrics", "/", "/-/x", "info", "--", "postgres://x"][..]).prop_map(str::to_owned),
-        text(),
-    ], 0..6)) {
-        let words = ["redrive-exporter".to_owned()].into_iter().chain(words);
-        if let Ok(arguments) = Arguments::try_parse_from(words) {
-            // The path becomes a part of the landing page.
-            prop_assert!(!arguments.telemetry_path.contains(['"', '<', '>', '&', ' ', '\n']));
         }
     }
 }
