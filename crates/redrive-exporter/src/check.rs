@@ -14,17 +14,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum length of the response.
 const MAX_BYTES: u64 = 16 * 1024;
 
-/// The answer of an exporter.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CheckResult {
-    /// Whether the exporter is ready.
-    pub(crate) is_ready: bool,
-    /// The exporter's message.
-    pub(crate) message: String,
-}
-
-/// Asks the exporter at a listen address.
-pub(crate) fn check(address: &str) -> Result<CheckResult> {
+/// Asks the exporter at a listen address whether it is ready, and for its message.
+pub(crate) fn check(address: &str) -> Result<(bool, String)> {
     let mut last_error = None;
     for candidate in client_addresses(address)? {
         match request(candidate) {
@@ -49,15 +40,15 @@ fn request(address: SocketAddr) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-fn parse(response: &str, address: &str) -> Result<CheckResult> {
+fn parse(response: &str, address: &str) -> Result<(bool, String)> {
     let status = response
         .strip_prefix("HTTP/1.")
         .and_then(|rest| rest.split(' ').nth(1));
     match status {
-        Some(status @ ("200" | "503")) => Ok(CheckResult {
-            is_ready: status == "200",
-            message: response.lines().last().unwrap_or_default().to_owned(),
-        }),
+        Some(status @ ("200" | "503")) => {
+            let message = response.lines().last().unwrap_or_default();
+            Ok((status == "200", message.to_owned()))
+        }
         _ => bail!("the server at {address} is not a redrive-exporter"),
     }
 }
@@ -68,14 +59,13 @@ mod tests {
 
     #[test]
     fn a_response_is_parsed() {
-        let ready = parse("HTTP/1.0 200 OK\r\nServer: x\r\n\r\nReady.\n", "a:1");
-        let expected = CheckResult {
-            is_ready: true,
-            message: "Ready.".to_owned(),
-        };
-        assert_eq!(ready.expect("a result"), expected);
-        let not_ready = parse("HTTP/1.1 503 No\r\n\r\nNo.\n", "a:1");
-        assert!(!not_ready.expect("a result").is_ready);
+        for (response, is_ready) in [
+            ("HTTP/1.0 200 OK\r\nServer: x\r\n\r\nSo.\n", true),
+            ("HTTP/1.1 503 No\r\n\r\nSo.\n", false),
+        ] {
+            let parsed = parse(response, "a:1").expect("a result");
+            assert_eq!(parsed, (is_ready, "So.".to_owned()));
+        }
         for other in ["", "HTTP/1.1 404 Not Found\r\n\r\n", "SSH-2.0-x"] {
             parse(other, "a:1").expect_err(other);
         }

@@ -72,10 +72,10 @@ pub fn run(
 }
 
 fn run_check(arguments: &Arguments, out: &mut dyn Write) -> Result<ExitCode> {
-    let result = check::check(&arguments.listen_address)?;
+    let (is_ready, message) = check::check(&arguments.listen_address)?;
     // The exit code does not depend on whether the message can be written.
-    _ = writeln!(out, "{}", result.message);
-    Ok(match result.is_ready {
+    _ = writeln!(out, "{message}");
+    Ok(match is_ready {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(1),
     })
