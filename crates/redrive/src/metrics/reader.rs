@@ -266,7 +266,6 @@ impl Reader {
                     failures.push((Some(source), error));
                 }
             }
-            state.read_at = Some(start);
             state.duration = start.elapsed();
         }
     }

@@ -22,19 +22,13 @@ pub(crate) struct SourceState {
     pub(crate) is_refused: bool,
     /// Duration of the last read.
     pub(crate) duration: Duration,
-    /// Start of the last read.
-    pub(crate) read_at: Option<Instant>,
 }
 
 impl SourceState {
-    /// Returns whether the source must be read now. After a failure it is due within 15 seconds.
+    /// Returns whether the source must be read now: it failed, or its interval is over.
     pub(crate) fn is_due(&self, source: Source, now: Instant) -> bool {
-        let interval = match self.is_good {
-            true => interval(source),
-            false => interval(source).min(Duration::from_secs(15)),
-        };
-        self.read_at
-            .is_none_or(|read_at| now.saturating_duration_since(read_at) >= interval)
+        let is_over = |since| now.saturating_duration_since(since) >= interval(source);
+        !self.is_good || self.good_since.is_none_or(is_over)
     }
 
     /// Returns whether the last successful read is recent enough to be published.
@@ -64,22 +58,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_failed_is_due_sooner() {
+    fn a_source_that_failed_is_due_at_once() {
         let start = Instant::now();
-        for (source, is_good, seconds) in [
-            (Source::Totals, false, 0),
-            (Source::Tables, true, 55),
-            (Source::Tables, false, 15),
+        for (source, is_good, seconds, is_due) in [
+            (Source::Totals, true, 0, true),
+            (Source::Tables, true, 54, false),
+            (Source::Tables, true, 55, true),
+            (Source::Tables, false, 0, true),
         ] {
             let state = SourceState {
                 is_good,
-                read_at: Some(start),
+                good_since: Some(start),
                 ..SourceState::default()
             };
-            let at = |seconds| start + Duration::from_secs(seconds);
-            assert!(state.is_due(source, at(seconds)), "{source:?}");
-            let is_early = seconds > 0 && state.is_due(source, at(seconds - 1));
-            assert!(!is_early, "{source:?}");
+            let now = start + Duration::from_secs(seconds);
+            assert_eq!(state.is_due(source, now), is_due, "{source:?} {seconds}");
         }
     }
 
