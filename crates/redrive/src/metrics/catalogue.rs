@@ -278,6 +278,9 @@ mod tests {
             assert!(name.starts_with("redrive_"), "{name}");
             let is_counter = matches!(metric.kind, MetricKind::Counter);
             assert_eq!(name.ends_with("_total"), is_counter, "{name}");
+            let mut but_last = metric.labels.iter().rev().skip(1);
+            let are_open = but_last.all(|label| label.values.is_empty());
+            assert!(are_open, "only the last label of {name} may be predefined");
             let help = metric.help;
             assert!(help.ends_with('.'), "the help of {name} needs a period");
             let is_cell = !help.contains(['\n', '|']);

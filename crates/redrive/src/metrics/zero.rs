@@ -70,28 +70,14 @@ fn find_values(
     matching.map(values).collect()
 }
 
-/// Returns every combination of the predefined values, with `open` for the open labels.
+/// Returns the labels of all series with these values of the open labels. At most the last label is predefined.
 fn combinations(metric: &Metric, open: &[String]) -> Vec<Vec<String>> {
-    let mut open = open.iter();
-    let mut all = vec![Vec::new()];
-    for label in metric.labels {
-        let values: Vec<String> = if label.values.is_empty() {
-            open.next().cloned().into_iter().collect()
-        } else {
-            label.values.iter().map(|&value| value.to_owned()).collect()
-        };
-        all = all
-            .iter()
-            .flat_map(|labels| {
-                values.iter().map(|value| {
-                    let mut labels = labels.clone();
-                    labels.push(value.clone());
-                    labels
-                })
-            })
-            .collect();
-    }
-    all
+    let Some(last) = metric.labels.get(open.len()) else {
+        return vec![open.to_vec()];
+    };
+    let values = last.values.iter();
+    let labels = values.map(|&value| [open, &[value.to_owned()]].concat());
+    labels.collect()
 }
 
 #[cfg(test)]
