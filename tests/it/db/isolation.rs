@@ -33,7 +33,7 @@ fn a_transaction_with_an_old_snapshot_is_refused() {
 }
 
 #[test]
-fn enqueues_of_one_key_meet_no_conflict_of_the_default_level() {
+fn calls_succeed_at_a_stricter_default_level() {
     for level in LEVELS {
         let test = TestDatabase::migrated();
         test.sets(&format!("default_transaction_isolation = '{level}'"));
@@ -44,5 +44,8 @@ fn enqueues_of_one_key_meet_no_conflict_of_the_default_level() {
         let mut ids = at_once(4, |_| (), |()| enqueue().collect::<Vec<_>>()).concat();
         ids.dedup();
         assert_eq!(ids.len(), 1, "{level}");
+        // The database refuses these two at that level.
+        assert!(!queue.is_drained().unwrap());
+        no_drift(queue.database());
     }
 }

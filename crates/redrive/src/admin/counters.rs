@@ -43,7 +43,7 @@ impl Admin<'_> {
     /// # Errors
     /// If the database fails.
     pub fn audit_counters(&self) -> Result<Vec<CounterAudit>> {
-        let ask = self.db.ask_bulk().read_committed();
+        let ask = self.db.ask_bulk();
         // New queues need their names first. A separate call, because the audit takes long.
         ask.rows("fold the counters", &sql::FOLD_METRICS, &[&FOLD_ROWS])?;
         ask.all("audit the counters", &sql::AUDIT_COUNTERS, &[])

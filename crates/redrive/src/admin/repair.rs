@@ -50,10 +50,8 @@ impl Admin<'_> {
 
     /// Fixes what it finds. Without an operator, it only finds it.
     fn repaired(self, doing: &'static str, operator: Option<&Operator>) -> Result<Vec<Fault>> {
-        self.db.ask_bulk().read_committed().all(
-            doing,
-            &sql::REPAIR,
-            &[&operator.is_none(), &operator],
-        )
+        self.db
+            .ask_bulk()
+            .all(doing, &sql::REPAIR, &[&operator.is_none(), &operator])
     }
 }

@@ -15,15 +15,6 @@ use crate::error::{Error, Result};
 pub(crate) struct Ask<'a> {
     db: &'a Database,
     deadline: Duration,
-    isolation: Isolation,
-}
-
-/// The isolation level of a statement.
-#[derive(Clone, Copy, Debug)]
-enum Isolation {
-    OfTheSession,
-    /// For statements that the database refuses at a stricter level.
-    ReadCommitted,
 }
 
 impl Database {
@@ -39,21 +30,11 @@ impl Database {
 
     /// Returns what runs statements with this deadline.
     pub(crate) fn ask_within(&self, deadline: Duration) -> Ask<'_> {
-        Ask {
-            db: self,
-            deadline,
-            isolation: Isolation::OfTheSession,
-        }
+        Ask { db: self, deadline }
     }
 }
 
 impl Ask<'_> {
-    /// Runs each statement in a READ COMMITTED transaction.
-    pub(crate) fn read_committed(mut self) -> Self {
-        self.isolation = Isolation::ReadCommitted;
-        self
-    }
-
     /// Runs a statement. `doing` names the operation and its subject.
     pub(crate) fn rows(
         self,
@@ -65,18 +46,13 @@ impl Ask<'_> {
         for parameter in parameters {
             parameter.give(&mut given);
         }
-        let (does, isolation) = (doing.to_owned(), self.isolation);
+        let does = doing.to_owned();
         self.db.call_within(doing, self.deadline, move |session| {
             let parameters: Vec<Parameter<'_>> = given
                 .iter()
                 .map(|given| -> Parameter<'_> { &**given })
                 .collect();
-            match isolation {
-                Isolation::OfTheSession => session.query(&does, sql, &parameters),
-                Isolation::ReadCommitted => {
-                    session.read_committed(&does, |session| session.query(&does, sql, &parameters))
-                }
-            }
+            session.query(&does, sql, &parameters)
         })
     }
 

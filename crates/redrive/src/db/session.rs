@@ -232,8 +232,8 @@ impl Session {
     /// Runs a statement. `doing` names the operation and its subject.
     ///
     /// Repeats a statement that the server rolled back for the sake of another session, such as the victim of a
-    /// deadlock, if the statement is the whole transaction. At READ COMMITTED: the default level of a user's connection
-    /// may be the reason.
+    /// deadlock, or refused at a stricter level than READ COMMITTED, if the statement is the whole transaction. At READ
+    /// COMMITTED: the default level of a user's connection may be the reason.
     pub(crate) fn query(
         &mut self,
         doing: &str,
@@ -244,7 +244,7 @@ impl Session {
         let mut answer = self.query_once(doing, sql, parameters);
         for _ in 1..MAX_TRIES {
             match &answer {
-                Err(error) if scope == Scope::Statement && error.is_victim() => {
+                Err(error) if scope == Scope::Statement && is_of_level(error) => {
                     answer = self.read_committed(doing, |session| {
                         session.query_once(doing, sql, parameters)
                     });
@@ -369,6 +369,11 @@ impl Session {
             .insert(sql.name, statement.clone());
         Ok(statement)
     }
+}
+
+/// Whether a statement may succeed at READ COMMITTED.
+fn is_of_level(error: &Error) -> bool {
+    error.is_victim() || error.sql_state() == Some(&SqlState::INVALID_TRANSACTION_STATE)
 }
 
 /// Whether a prepared statement cannot be used again: the schema changed, or something deallocated it.

@@ -93,7 +93,7 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* for an age above 36,600 days; otherwise if the database fails.
     pub fn prune(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
-        self.db.ask_bulk().read_committed().until_none(
+        self.db.ask_bulk().until_none(
             "prune letters",
             &sql::PRUNE_LETTERS,
             &[&older_than, &PRUNE_BATCH, operator],

@@ -161,7 +161,7 @@ impl RetentionRules<'_> {
     /// # Errors
     /// If the database fails.
     pub fn apply(&self, operator: &Operator) -> Result<u64> {
-        self.db.ask_bulk().read_committed().until_none(
+        self.db.ask_bulk().until_none(
             "apply retention",
             &sql::APPLY_RETENTION,
             &[&i64::from(RETAIN_BATCH), &"wait", operator],

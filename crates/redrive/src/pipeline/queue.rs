@@ -88,6 +88,6 @@ impl Queue {
 /// Returns whether none of these queues holds a live job at one moment.
 pub(crate) fn are_drained(db: &Database, queues: &[String]) -> Result<bool> {
     let doing = format!("check whether queue `{}` is drained", queues.join("`, `"));
-    let ask = db.ask().read_committed();
+    let ask = db.ask();
     ask.one(&doing, &sql::IS_DRAINED, &[&queues])
 }
