@@ -25,7 +25,7 @@ DECLARE
         WHERE p.pronamespace = 'redrive'::regnamespace AND p.provolatile = 'i' AND p.prokind = 'f'
             AND pg_has_role(p.proowner, 'USAGE'));
     -- Names are of the schema.
-    everybody CONSTANT text[] := ARRAY['SELECT ON migrations, definitions'];
+    everybody CONSTANT text[] := ARRAY['SELECT ON migrations'];
     -- Only these columns: a role that writes the others could change how often a job is attempted.
     enqueuer CONSTANT text[] := ARRAY[
         'USAGE ON SEQUENCE job_id',

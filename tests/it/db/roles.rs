@@ -141,7 +141,7 @@ fn each_role_is_denied_every_table_and_function_it_does_not_need() {
             SELECT r.name, 'TRUNCATE, REFERENCES, TRIGGER' AS rights FROM relations r WHERE NOT r.is_sequence
             UNION ALL
             SELECT ('redrive.' || w.name)::regclass, 'INSERT, UPDATE, DELETE'
-            FROM unnest('{migrations,definitions,ring,metric_ring,counter_keys}'::text[]) w (name)
+            FROM unnest('{migrations,ring,metric_ring,counter_keys}'::text[]) w (name)
             UNION ALL
             SELECT 'redrive.metric_values'::regclass, 'SELECT, INSERT, UPDATE, DELETE'
             UNION ALL

@@ -69,11 +69,10 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
                          THEN has_table_privilege($1, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')
                              OR has_any_column_privilege($1, c.oid, 'SELECT, INSERT, UPDATE') END ORDER BY 1";
     let open: Vec<String> = owner.column(open, &[&role.name()]);
-    assert_eq!(open, ["definitions", "migrations"]);
+    assert_eq!(open, ["migrations"]);
     let mut client = role.client();
     client.refuses("TABLE redrive.jobs", &[], "42501");
     client.refuses("DELETE FROM redrive.migrations", &[], "42501");
-    client.refuses("DELETE FROM redrive.definitions", &[], "42501");
     // Each role has the functions that only compute.
     let granted = "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace \
                    AND p.provolatile <> 'i' AND has_function_privilege($1, p.oid, 'EXECUTE') ORDER BY 1";
@@ -123,7 +122,7 @@ fn grant_lists_the_grants_it_may_not_make() {
     let keeper = format!("{}_keeper", role.name());
     owner.sql(&format!(
         "CREATE ROLE {keeper}; GRANT USAGE ON SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
-             GRANT SELECT ON redrive.migrations, redrive.definitions TO {keeper} WITH GRANT OPTION; \
+             GRANT SELECT ON redrive.migrations TO {keeper} WITH GRANT OPTION; \
              GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
              SET ROLE {keeper}"
     ));

@@ -1,7 +1,8 @@
--- Purpose: lists the migrations that the database has applied.
+-- Purpose: lists the migrations, and the files of functions, views and triggers, that the database has applied.
 -- Called by: db/migrate.rs; metrics/reader.rs.
 -- Index relied on: none; migrations is small.
--- Rows: one per migration, in order. An undefined-table error means that there is no schema yet.
-SELECT m.version, m.name, m.checksum, m.breaking
+-- Rows: one per migration, in order, and one per file, which has no version. An undefined-table error means that there is
+--       no schema yet.
+SELECT m.version, m.name, m.checksum, m.breaking, m.library
 FROM redrive.migrations m
 ORDER BY m.version

@@ -1,6 +1,6 @@
 //! Drift: compares the schema with the one that the migrations create.
 //!
-//! The ledgers show what was applied, not what someone changed afterwards: an index dropped by hand, or triggers that
+//! The ledger shows what was applied, not what someone changed afterwards: an index dropped by hand, or triggers that
 //! a restore left disabled. So a transaction creates a second schema from the same files, and ends without it. The
 //! same server writes both definitions, so they are equal on every version of PostgreSQL.
 

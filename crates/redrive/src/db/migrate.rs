@@ -162,8 +162,8 @@ SET LOCAL quote_all_identifiers = off;
 SET LOCAL default_table_access_method = heap;
 SET LOCAL search_path = pg_catalog, pg_temp";
 
-/// Refuses a database that cannot have the schema, and creates the ledgers of what was applied. `library` is the
-/// version of the program that applied a definition.
+/// Refuses a database that cannot have the schema, and creates the ledger of what was applied. A definition has no version,
+/// but that of the `library` that applied it.
 ///
 /// Payloads and error texts are UTF-8. Another encoding would reject some of them when a job ends.
 /// A role that may not create schemas may own this one.
@@ -178,7 +178,9 @@ BEGIN
             USING HINT = 'CREATE DATABASE ... TEMPLATE template0 ENCODING ''UTF8''',
                   ERRCODE = 'feature_not_supported';
     END IF;
-    IF to_regclass('redrive.migrations') IS NOT NULL AND to_regclass('redrive.definitions') IS NOT NULL THEN
+    IF EXISTS (
+        SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('redrive.migrations') AND a.attname = 'breaking')
+    THEN
         RAISE EXCEPTION 'redrive: the database % has the schema already; leave out what was applied: redrive migrate --print --from N',
             current_database()
             USING ERRCODE = 'duplicate_schema';
@@ -202,17 +204,11 @@ BEGIN
 END
 $$;
 CREATE TABLE redrive.migrations (
-    version    integer     NOT NULL PRIMARY KEY,
-    name       text        NOT NULL,
+    version    integer     UNIQUE,
+    name       text        NOT NULL PRIMARY KEY,
     checksum   text        NOT NULL,
-    breaking   boolean     NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    applied_by text        NOT NULL DEFAULT session_user
-);
-CREATE TABLE redrive.definitions (
-    file       text        NOT NULL PRIMARY KEY,
-    checksum   text        NOT NULL,
-    library    text        NOT NULL,
+    breaking   boolean     NOT NULL DEFAULT false,
+    library    text,
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     applied_by text        NOT NULL DEFAULT session_user
 )";
@@ -315,8 +311,8 @@ impl Database {
     pub fn check_schema(&self) -> Result<()> {
         self.call("check the schema", |session| {
             let ledger = ledger(session)?;
-            examine(&ledger.migrations)?;
-            let missing = missing(&ledger.migrations);
+            examine(&ledger)?;
+            let missing = missing(&ledger);
             let missing: Vec<&str> = missing.iter().map(|one| one.name).collect();
             if !missing.is_empty() {
                 return Err(Error::migration_required(format!(
@@ -324,7 +320,7 @@ impl Database {
                     missing.join(", ")
                 )));
             }
-            let changed: Vec<&str> = ledger.changed().iter().map(|one| one.file).collect();
+            let changed: Vec<&str> = changed(&ledger).iter().map(|one| one.file).collect();
             if !changed.is_empty() {
                 return Err(Error::migration_required(format!(
                     "the schema `redrive` has another version of {}; run `redrive migrate`",
@@ -337,76 +333,50 @@ impl Database {
 }
 
 row! {
-    /// A row of the ledger: an applied migration.
+    /// A row of the ledger: an applied migration, or a definition.
     struct Entry {
-        version: i32,
+        version: Option<i32>,
         name: String,
         checksum: String,
         breaking: bool,
+        library: Option<String>,
     }
 }
 
-row! {
-    /// A row of the other ledger: an applied definition.
-    struct Defined {
-        file: String,
-        checksum: String,
-        library: String,
+fn ledger(session: &mut Session) -> Result<Vec<Entry>> {
+    match session.query("read the schema's version", &sql::SCHEMA_VERSION, &[]) {
+        Err(error) if error.sql_state() == Some(&SqlState::UNDEFINED_TABLE) => Ok(Vec::new()),
+        rows => read_all(&rows?),
     }
-}
-
-/// What was applied to a database.
-struct Ledger {
-    migrations: Vec<Entry>,
-    definitions: Vec<Defined>,
-}
-
-fn ledger(session: &mut Session) -> Result<Ledger> {
-    Ledger::read(
-        |sql| match session.query("read the schema's version", sql, &[]) {
-            Err(error) if error.sql_state() == Some(&SqlState::UNDEFINED_TABLE) => Ok(Vec::new()),
-            answer => answer,
-        },
-    )
 }
 
 /// Returns whether a newer library changed the schema.
 pub(crate) fn is_newer(session: &mut Session) -> Result<bool> {
-    Ok(ledger(session)?.is_of_newer())
+    Ok(is_of_newer(&ledger(session)?))
 }
 
-impl Ledger {
-    /// Reads what was applied with statements that `rows` sends.
-    fn read(mut rows: impl FnMut(&'static sql::Sql) -> Result<Vec<Row>>) -> Result<Ledger> {
-        Ok(Ledger {
-            migrations: read_all(&rows(&sql::SCHEMA_VERSION)?)?,
-            definitions: read_all(&rows(&sql::DEFINITIONS)?)?,
-        })
-    }
+/// Returns whether a newer library applied some of it. Its functions must stay, even if this one has others.
+fn is_of_newer(ledger: &[Entry]) -> bool {
+    let last = MIGRATIONS.last().map(|migration| migration.version);
+    let is_later = |library: &String| is_later(library, LIBRARY);
+    ledger
+        .iter()
+        .any(|entry| entry.version > last || entry.library.as_ref().is_some_and(is_later))
+}
 
-    /// Returns whether a newer library applied some of it. Its functions must stay, even if this one has others.
-    fn is_of_newer(&self) -> bool {
-        let last = MIGRATIONS.last().map_or(0, |migration| migration.version);
-        let is_later = |defined: &Defined| is_later(&defined.library, LIBRARY);
-        self.migrations.iter().any(|entry| entry.version > last)
-            || self.definitions.iter().any(is_later)
-    }
-
-    /// Returns the library's definitions that the schema has in another version or not at all. Those of a newer library
-    /// are not compared.
-    fn changed(&self) -> Vec<&'static Definition> {
-        let is_applied = |ours: &&Definition| {
-            self.definitions
-                .iter()
-                .any(|one| one.file == ours.file && one.checksum == checksum(ours.text))
-        };
-        match self.is_of_newer() {
-            true => Vec::new(),
-            false => DEFINITIONS
-                .iter()
-                .filter(|ours| !is_applied(ours))
-                .collect(),
-        }
+/// Returns the library's definitions that the schema has in another version or not at all. Those of a newer library
+/// are not compared.
+fn changed(ledger: &[Entry]) -> Vec<&'static Definition> {
+    let is_applied = |ours: &&Definition| {
+        let is_ours = |one: &Entry| one.name == ours.file && one.checksum == checksum(ours.text);
+        ledger.iter().any(is_ours)
+    };
+    match is_of_newer(ledger) {
+        true => Vec::new(),
+        false => DEFINITIONS
+            .iter()
+            .filter(|ours| !is_applied(ours))
+            .collect(),
     }
 }
 
@@ -432,14 +402,18 @@ pub(crate) struct SchemaVersion {
 pub(crate) fn schema_version(rows: &[Row]) -> Result<SchemaVersion> {
     let ledger: Vec<Entry> = read_all(rows)?;
     Ok(SchemaVersion {
-        version: ledger.iter().map(|entry| entry.version).max().unwrap_or(0),
+        version: ledger
+            .iter()
+            .filter_map(|entry| entry.version)
+            .max()
+            .unwrap_or(0),
         is_known: examine(&ledger).is_ok() && missing(&ledger).is_empty(),
     })
 }
 
 /// Returns the library's migrations that were not applied.
 fn missing(ledger: &[Entry]) -> Vec<&'static Migration> {
-    let is_applied = |version| ledger.iter().any(|entry| entry.version == version);
+    let is_applied = |version| ledger.iter().any(|entry| entry.version == Some(version));
     MIGRATIONS
         .iter()
         .filter(|migration| !is_applied(migration.version))
@@ -451,7 +425,7 @@ fn examine(ledger: &[Entry]) -> Result<()> {
     for entry in ledger {
         match MIGRATIONS
             .iter()
-            .find(|migration| migration.version == entry.version)
+            .find(|migration| Some(migration.version) == entry.version)
         {
             Some(migration) if checksum(migration.text) != entry.checksum => {
                 return Err(Error::invalid(format!(
@@ -472,7 +446,7 @@ fn examine(ledger: &[Entry]) -> Result<()> {
     // Later migrations build on the missing one, so it cannot be applied after them.
     let last = ledger.iter().max_by_key(|entry| entry.version);
     if let Some((last, first)) = last.zip(missing(ledger).first())
-        && first.version < last.version
+        && Some(first.version) < last.version
     {
         return Err(Error::invalid(format!(
             "the schema `redrive` lacks the migration `{}` but has the later `{}`; \
@@ -509,12 +483,15 @@ fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
     }
     // Checked under the lock, because a migrator of another version may run too. Newer migrations
     // must not be breaking.
-    let ledger = Ledger::read(|sql| transaction.query_typed(sql.text, &[]).map_err(failed))?;
-    examine(&ledger.migrations)?;
-    let missing = missing(&ledger.migrations);
+    let rows = transaction
+        .query_typed(sql::SCHEMA_VERSION.text, &[])
+        .map_err(failed)?;
+    let ledger: Vec<Entry> = read_all(&rows)?;
+    examine(&ledger)?;
+    let missing = missing(&ledger);
     // A migration may drop what is defined again.
     let changed = match missing.is_empty() {
-        true => ledger.changed(),
+        true => changed(&ledger),
         false => DEFINITIONS.iter().collect(),
     };
     if !changed.is_empty() {

@@ -86,7 +86,6 @@ macro_rules! statements {
 statements! {
 files {
     SCHEMA_VERSION = "db" / "schema_version";
-    DEFINITIONS = "db" / "definitions";
     SCHEMA_OBJECTS = "db" / "schema_objects";
     DURABILITY = "db" / "durability";
     OBSTACLES = "db" / "obstacles";

@@ -30,8 +30,7 @@ fn eight_concurrent_migrators_apply_each_migration_once_through_a_pooler() {
     let migrate = |db: Database| db.migrate().unwrap().len();
     let applied = at_once(8, |_| shared.open(), migrate);
     let applied: usize = applied.into_iter().sum();
-    let all = "SELECT (SELECT count(*) FROM redrive.migrations) + (SELECT count(*) FROM redrive.definitions)";
-    let all = shared.number(all);
+    let all = shared.number("SELECT count(*) FROM redrive.migrations");
     assert_eq!(i64::try_from(applied).unwrap(), all);
     shared.open().check_schema().unwrap();
 }

@@ -32,7 +32,7 @@ pub struct Script {
 /// scripts that it ran are gone: `set_abort_missing(false)` of refinery, `set_ignore_missing(true)` of sqlx.
 ///
 /// A script needs a transaction, leaves the settings of the session as they were, and fails without a change on a schema
-/// that it does not fit. It writes the same ledgers as [`Database::migrate`](crate::Database::migrate), which then
+/// that it does not fit. It writes the same ledger as [`Database::migrate`](crate::Database::migrate), which then
 /// finds nothing to do. If programs run meanwhile, run all scripts of an upgrade in one transaction, as
 /// `set_grouped(true)` of refinery does: a migration may drop what the last script defines again.
 ///
@@ -82,7 +82,7 @@ pub fn in_transaction(scripts: &[Script]) -> String {
 
 /// Returns the SQL of the whole schema in one transaction, for a database without redrive.
 ///
-/// It writes the same ledgers as [`Database::migrate`](crate::Database::migrate), so you can use both. See [`all`] for
+/// It writes the same ledger as [`Database::migrate`](crate::Database::migrate), so you can use both. See [`all`] for
 /// upgrades.
 pub fn print() -> String {
     in_transaction(&all())
@@ -113,9 +113,9 @@ impl Definition {
     /// Returns its SQL and its entry in the ledger.
     pub(super) fn script(&self) -> String {
         format!(
-            "\n-- {file}\n{text}\nINSERT INTO redrive.definitions (file, checksum, library)\n\
+            "\n-- {file}\n{text}\nINSERT INTO redrive.migrations (name, checksum, library)\n\
              VALUES ('{file}', '{checksum}', '{LIBRARY}')\n\
-             ON CONFLICT (file) DO UPDATE SET checksum = EXCLUDED.checksum, library = EXCLUDED.library,\n    \
+             ON CONFLICT (name) DO UPDATE SET checksum = EXCLUDED.checksum, library = EXCLUDED.library,\n    \
              applied_at = EXCLUDED.applied_at, applied_by = EXCLUDED.applied_by;\n",
             file = self.file,
             text = self.text,
@@ -173,7 +173,7 @@ fn not_newer() -> String {
         |library| format!("string_to_array(substring({library} FROM '^[0-9.]+'), '.')::integer[]");
     let (theirs, ours) = (numbers("d.library"), numbers(&format!("'{LIBRARY}'")));
     refuse_if(
-        &format!("EXISTS (SELECT FROM redrive.definitions d WHERE {theirs} > {ours})"),
+        &format!("EXISTS (SELECT FROM redrive.migrations d WHERE {theirs} > {ours})"),
         "a newer version applied its functions; run the scripts of that version",
     )
 }

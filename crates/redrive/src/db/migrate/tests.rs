@@ -37,10 +37,11 @@ fn ledger(versions: &[(i32, bool)]) -> Vec<Entry> {
     let entry = |&(version, breaking): &(i32, bool)| {
         let ours = MIGRATIONS.iter().find(|ours| ours.version == version);
         Entry {
-            version,
+            version: Some(version),
             name: ours.map_or_else(|| format!("{version:04}_later"), |ours| ours.name.into()),
             checksum: ours.map_or_else(String::new, |ours| checksum(ours.text)),
             breaking,
+            library: None,
         }
     };
     versions.iter().map(entry).collect()
