@@ -307,40 +307,26 @@ impl Reader {
     /// Returns the metrics that describe the reader.
     fn reader_metrics(&self, distrust: Option<Distrust>) -> Vec<(Key, Numbers)> {
         let flag = |is: bool| f64::from(u8::from(is));
-        let regressions = f64::from(self.guard.regressions());
-        let mut metrics: Vec<(Key, Numbers)> = [
-            gauge("redrive_up", &[], flag(distrust.is_none())),
-            gauge("redrive_exporter_build_info", &[&self.version], 1.0),
-            gauge(
-                "redrive_scrape_duration_seconds",
-                &[],
-                self.duration.as_secs_f64(),
-            ),
-            gauge("redrive_totals_regressions_total", &[], regressions),
-            gauge("redrive_schema_version", &[], self.schema.version.into()),
-            gauge("redrive_schema_compatible", &[], flag(self.schema.is_known)),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        metrics.extend(Distrust::ALL.iter().filter_map(|cause| {
-            let is_cause = distrust == Some(*cause);
-            gauge("redrive_down", &[cause.as_str()], flag(is_cause))
-        }));
+        let mut metrics = Vec::new();
+        let mut add = |name, labels: &[&str], value| metrics.extend(gauge(name, labels, value));
+        let (duration, schema) = (self.duration.as_secs_f64(), self.schema);
+        add("redrive_up", &[], flag(distrust.is_none()));
+        add("redrive_exporter_build_info", &[&self.version], 1.0);
+        add("redrive_scrape_duration_seconds", &[], duration);
+        let regressions = self.guard.regressions().into();
+        add("redrive_totals_regressions_total", &[], regressions);
+        add("redrive_schema_version", &[], schema.version.into());
+        add("redrive_schema_compatible", &[], flag(schema.is_known));
+        for cause in Distrust::ALL {
+            let is_cause = distrust == Some(cause);
+            add("redrive_down", &[cause.as_str()], flag(is_cause));
+        }
         for (source, state) in &self.sources {
-            let source_gauge = |name, value| gauge(name, &[source.as_str()], value);
-            metrics.extend(source_gauge(
-                "redrive_collector_duration_seconds",
-                state.duration.as_secs_f64(),
-            ));
-            metrics.extend(source_gauge(
-                "redrive_collector_success",
-                flag(state.is_good),
-            ));
-            metrics.extend(source_gauge(
-                "redrive_collector_last_success_timestamp_seconds",
-                state.good_at,
-            ));
+            let (labels, duration) = ([source.as_str()], state.duration.as_secs_f64());
+            add("redrive_collector_duration_seconds", &labels, duration);
+            add("redrive_collector_success", &labels, flag(state.is_good));
+            let name = "redrive_collector_last_success_timestamp_seconds";
+            add(name, &labels, state.good_at);
         }
         metrics
     }
