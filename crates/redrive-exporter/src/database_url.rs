@@ -1,5 +1,6 @@
 //! The URL of the database.
 
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -43,34 +44,25 @@ impl DatabaseUrl {
                 "no database URL; set DATABASE_URL, or use --database-url-file or --database-url",
             )?),
         };
-        database_url.check(&database_url.text()?)?;
-        Ok(database_url)
+        database_url.read().map(|_| database_url)
     }
 
-    /// Returns the URL of the moment.
-    pub(crate) fn text(&self) -> Result<String> {
-        match self {
-            DatabaseUrl::Inline(url) => Ok(url.clone()),
-            DatabaseUrl::File(file) => std::fs::read_to_string(file)
-                .with_context(|| format!("could not read the database URL in {}", file.display())),
-        }
-    }
-
-    /// Fails if the text is no URL. The error names the file.
-    pub(crate) fn check(&self, text: &str) -> Result<()> {
-        let name = match self {
-            DatabaseUrl::Inline(_) => "the database URL".to_owned(),
-            DatabaseUrl::File(file) => format!("the database URL in {}", file.display()),
+    /// Returns the URL of the moment, and whether it leads to a Unix socket. The error names the file.
+    pub(crate) fn read(&self) -> Result<(String, bool)> {
+        let (text, name) = match self {
+            DatabaseUrl::Inline(url) => (url.clone(), "the database URL".to_owned()),
+            DatabaseUrl::File(file) => {
+                let name = format!("the database URL in {}", file.display());
+                let text = fs::read_to_string(file);
+                let text = text.with_context(|| format!("could not read {name}"))?;
+                (text, name)
+            }
         };
-        parse(text, &name).map(drop)
+        let options = parse(&text, &name)?;
+        let mut hosts = options.config().get_hosts().iter();
+        let is_socket = hosts.any(|host| matches!(host, Host::Unix(_)));
+        Ok((text, is_socket))
     }
-}
-
-/// Whether a URL leads to a Unix socket.
-pub(crate) fn is_socket(url: &str) -> bool {
-    let is_unix = |host: &Host| matches!(host, Host::Unix(_));
-    let parsed = url.parse::<ConnectOptions>();
-    parsed.is_ok_and(|options| options.config().get_hosts().iter().any(is_unix))
 }
 
 /// Parses a URL. The error does not quote the URL, because it may contain a password.
@@ -125,9 +117,9 @@ mod tests {
             ("host=/run/postgresql user=me", true),
             ("postgres://me@localhost/shop", false),
             ("postgres://me@127.0.0.1/shop", false),
-            ("", false),
         ] {
-            assert_eq!(is_socket(url), expected, "{url}");
+            let (_, is_socket) = DatabaseUrl::Inline(url.to_owned()).read().expect(url);
+            assert_eq!(is_socket, expected, "{url}");
         }
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use redrive::metrics::{Reader, Reading};
 use redrive::{Database, Pooler};
 
-use crate::database_url::{DatabaseUrl, is_socket};
+use crate::database_url::DatabaseUrl;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The connection of a reading, and one whose silent server keeps it.
@@ -21,8 +21,8 @@ const APPLICATION_NAME: &str = "redrive_exporter";
 /// The database, once it was reached.
 pub(crate) struct Source {
     url: DatabaseUrl,
-    /// The database, with the URL that opened it.
-    opened: Option<(String, Database)>,
+    /// The database, with the URL that opened it, and whether that leads to a Unix socket.
+    opened: Option<((String, bool), Database)>,
     /// Why it cannot be opened, while that lasts.
     trouble: Option<String>,
 }
@@ -57,7 +57,9 @@ impl Source {
                 let asked = Instant::now();
                 let read = reader.read_within(&database, budget, deadline);
                 // Nothing ends a silent connection over a Unix socket, so its pool has to count it.
-                let is_kept = asked.elapsed() >= MIN_READ && self.is_over_socket();
+                let opened = self.opened.as_ref();
+                let is_socket = opened.is_some_and(|((_, is_socket), _)| *is_socket);
+                let is_kept = is_socket && asked.elapsed() >= MIN_READ;
                 if !read.1.is_connected && !is_kept {
                     // The pool would wait for another connection; opening says at once why there is none.
                     self.opened = None;
@@ -78,13 +80,9 @@ impl Source {
         }
     }
 
-    fn is_over_socket(&self) -> bool {
-        self.opened.as_ref().is_some_and(|(url, _)| is_socket(url))
-    }
-
     /// Returns the database. Opens it if it is not open, or if the URL is new.
     fn database(&mut self) -> Result<Database> {
-        let url = match (self.url.text(), &self.opened) {
+        let url = match (self.url.read(), &self.opened) {
             // An open connection outlasts the file, which may be about to be replaced.
             (Err(error), Some((_, database))) => {
                 log::debug!("{error:#}");
@@ -99,8 +97,7 @@ impl Source {
         }
         // Closes the connection to the database of the former URL.
         self.opened = None;
-        self.url.check(&url)?;
-        let database = Database::builder(&url)
+        let database = Database::builder(&url.0)
             .application_name(APPLICATION_NAME)
             // A reading sets what it needs in its transaction, so it needs no session of its own.
             .pooler(Pooler::Transaction)
@@ -149,7 +146,7 @@ mod tests {
         let config = "host=localhost user=me".parse().expect("an address");
         let manager = PostgresConnectionManager::new(config, NoTls);
         let pool = Pool::builder().min_idle(Some(0)).build_unchecked(manager);
-        source.opened = Some((String::new(), Database::from_pool(pool)));
+        source.opened = Some(((String::new(), false), Database::from_pool(pool)));
         source.database().expect("it stays open");
     }
 }
