@@ -8,44 +8,30 @@ use percent_encoding::percent_decode_str;
 use crate::db::tls::TlsOptions;
 use crate::error::{Error, Result};
 
-/// Options of libpq with the values that ask for what redrive does anyway.
-const WITHOUT_EFFECT: [(&str, &[&str]); 5] = [
-    (
-        "client_encoding",
-        &["utf8", "UTF8", "utf-8", "UTF-8", "auto"],
-    ),
-    ("gssencmode", &["disable", "prefer"]),
-    ("sslcompression", &["0"]),
-    ("sslsni", &["1"]),
-    ("ssl_min_protocol_version", &["TLSv1", "TLSv1.1", "TLSv1.2"]),
-];
-
 impl TlsOptions {
     /// Stores a TLS option; the last value of a name counts. Returns the name and, if it differs, the
     /// value for the driver, unless the option is not the driver's.
     fn keep<'a>(&mut self, name: &'a str, value: &str) -> Option<(&'a str, Option<&'static str>)> {
-        let place = match name {
-            "sslmode" => &mut self.mode,
-            "sslrootcert" => &mut self.roots,
-            "sslcert" => &mut self.certificate,
-            "sslkey" => &mut self.key,
-            "keepalives_count" => return Some(("keepalives_retries", None)),
+        let place = match (name, value) {
+            ("sslmode", _) => &mut self.mode,
+            ("sslrootcert", _) => &mut self.roots,
+            ("sslcert", _) => &mut self.certificate,
+            ("sslkey", _) => &mut self.key,
+            ("keepalives_count", _) => return Some(("keepalives_retries", None)),
             // Both need a server that can write.
-            "target_session_attrs" if value == "primary" => {
-                return Some((name, Some("read-write")));
-            }
-            _ if is_without_effect(name, value) => return None,
+            ("target_session_attrs", "primary") => return Some((name, Some("read-write"))),
+            // Options of libpq that ask for what redrive does anyway.
+            ("client_encoding", "utf8" | "UTF8" | "utf-8" | "UTF-8" | "auto")
+            | ("gssencmode", "disable" | "prefer")
+            | ("sslcompression", "0")
+            | ("sslsni", "1")
+            | ("ssl_min_protocol_version", "TLSv1" | "TLSv1.1" | "TLSv1.2") => return None,
             // The driver refuses what it does not know.
             _ => return Some((name, None)),
         };
         *place = Some(value.to_owned());
         None
     }
-}
-
-fn is_without_effect(name: &str, value: &str) -> bool {
-    let mut known = WITHOUT_EFFECT.iter();
-    known.any(|(option, values)| *option == name && values.contains(&value))
 }
 
 /// Returns the URL without the TLS options, and the options.
