@@ -26,8 +26,6 @@ const READY_FOR: Duration = Duration::from_secs(30);
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
 /// How long a readiness check waits for that.
 const RECHECK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long rendered last good values are used. Series that are too old disappear after that.
-const RENDERED_FOR: Duration = Duration::from_secs(10);
 
 /// Reads the database for scrapes.
 pub(crate) struct Collector {
@@ -153,7 +151,6 @@ impl Shared {
         let mut state = self.state();
         state.reader = Arc::new(reader);
         state.exposition = exposition;
-        state.stale = None;
         state.end();
         if let Some(is_known) = answered {
             state.answered_at = Some(Instant::now());
@@ -184,8 +181,9 @@ struct State {
     is_schema_known: bool,
     /// The reader as the last reading left it, with the last good values.
     reader: Arc<Reader>,
-    /// The last good values with `redrive_up` 0, and when they were rendered; on first use.
-    stale: Option<(Arc<Vec<u8>>, Instant)>,
+    /// The last good values with `redrive_up` 0, once a scrape could not wait for the reading in progress. That ends in
+    /// time, so series that are too old disappear.
+    stale: Option<Arc<Vec<u8>>>,
 }
 
 impl State {
@@ -215,20 +213,14 @@ impl State {
     /// Ends the reading in progress.
     fn end(&mut self) {
         self.is_reading = false;
+        self.stale = None;
         self.completed += 1;
     }
 
     /// Returns the last good values with `redrive_up` 0.
     fn stale_exposition(&mut self) -> Arc<Vec<u8>> {
-        if let Some((exposition, rendered_at)) = &self.stale
-            && rendered_at.elapsed() < RENDERED_FOR
-        {
-            return exposition.clone();
-        }
-        let mut reader = Reader::clone(&self.reader);
-        let exposition = render(reader.unreachable().families);
-        self.stale = Some((exposition.clone(), Instant::now()));
-        exposition
+        let render_stale = || render(Reader::clone(&self.reader).unreachable().families);
+        self.stale.get_or_insert_with(render_stale).clone()
     }
 }
 
@@ -283,17 +275,5 @@ mod tests {
             }
         }
         assert!(collector.shared.state().answered_at.is_none());
-    }
-
-    #[test]
-    fn old_values_are_rendered_again_so_that_expired_series_disappear() {
-        let mut state = State::new("1");
-        let first = state.stale_exposition();
-        let again = state.stale_exposition();
-        assert!(Arc::ptr_eq(&first, &again), "rendered once");
-        let rendered_at = Instant::now().checked_sub(RENDERED_FOR);
-        state.stale = Some((first.clone(), rendered_at.expect("a time after the start")));
-        let later = state.stale_exposition();
-        assert!(!Arc::ptr_eq(&first, &later));
     }
 }
