@@ -11,13 +11,6 @@ use crate::metrics::series::{Key, Numbers};
 
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What the transaction of a query may do.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Access {
-    ReadOnly,
-    ReadWrite,
-}
-
 /// Runs a query in a transaction with a statement timeout of `time`.
 ///
 /// Without `row_security`, a query that would miss rows fails. All settings are local to the
@@ -26,18 +19,13 @@ pub(crate) fn query(
     client: &mut Client,
     doing: &str,
     sql: &Sql,
-    access: Access,
     time: Duration,
 ) -> Result<Vec<Row>> {
     // The server takes 32 bits.
     let time = time.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
-    let access = match access {
-        Access::ReadOnly => "READ ONLY",
-        Access::ReadWrite => "READ WRITE",
-    };
     let lock_timeout = LOCK_TIMEOUT.as_millis().min(time);
     let begin = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED {access}; \
+        "BEGIN ISOLATION LEVEL READ COMMITTED; \
          SET LOCAL statement_timeout = {time}; SET LOCAL lock_timeout = {lock_timeout}; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
          SET LOCAL row_security = off; SET LOCAL application_name = 'redrive-metrics'"

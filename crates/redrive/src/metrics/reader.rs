@@ -11,7 +11,7 @@ use crate::db::row::{first, row};
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
-use crate::metrics::answer::{self, Access};
+use crate::metrics::answer;
 use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
 use crate::metrics::metric::Distrust;
@@ -228,7 +228,7 @@ impl Reader {
         if info.has_schema {
             let doing = "read the schema's version";
             let time = remaining(deadline);
-            let rows = answer::query(client, doing, &sql::SCHEMA_VERSION, Access::ReadOnly, time)?;
+            let rows = answer::query(client, doing, &sql::SCHEMA_VERSION, time)?;
             self.schema = migrate::schema_version(&rows)?;
         }
         Ok(self.schema.version > 0)
@@ -335,7 +335,7 @@ impl Reader {
 fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
     let doing = "identify the database";
     let time = remaining(deadline);
-    let rows = answer::query(client, doing, &sql::IDENTIFY, Access::ReadOnly, time)?;
+    let rows = answer::query(client, doing, &sql::IDENTIFY, time)?;
     first(&rows)?.ok_or_else(|| Error::unavailable(format!("could not {doing}: no answer")))
 }
 
@@ -348,7 +348,7 @@ fn fold_backlog(client: &mut Client, until: Instant) {
             return;
         }
         let doing = "fold the counters";
-        let folded = answer::query(client, doing, &sql::FOLD_BACKLOG, Access::ReadWrite, time);
+        let folded = answer::query(client, doing, &sql::FOLD_BACKLOG, time);
         match folded.and_then(|rows| first::<u64>(&rows)) {
             Ok(None | Some(0)) => return,
             Ok(Some(_)) => {}
@@ -371,7 +371,7 @@ fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Ve
             "could not {doing}: the time budget is used up"
         )));
     }
-    let rows = answer::query(client, &doing, sql, Access::ReadOnly, time)?;
+    let rows = answer::query(client, &doing, sql, time)?;
     let series = rows
         .iter()
         .filter_map(|row| answer::series(&doing, row).transpose());
