@@ -55,26 +55,21 @@ impl Guard {
     /// `answered` are the sources that have been read at least once.
     pub(crate) fn apply(&mut self, series: &mut Series, answered: &BTreeSet<Source>, now: Instant) {
         for (key, value) in series.iter_mut().filter(|(key, _)| is_guarded(key)) {
-            let read = value.clone();
             let source = key.source();
-            let is_known = self.tracks.get(key).is_some_and(|track| track.fits(&read));
-            if !is_known {
-                let is_new = self.published_sources.contains(&source);
-                let published = if is_new {
-                    zero(key.metric())
-                } else {
-                    read.clone()
-                };
-                let track = Track::new(published, is_new.then_some(now));
-                self.tracks.insert(key.clone(), track);
-            }
-            let Some(track) = self.tracks.get_mut(key) else {
-                continue;
-            };
+            let is_new = self.published_sources.contains(&source);
+            let track = self.tracks.entry(key.clone()).or_insert_with(|| Track {
+                published: match is_new {
+                    true => zero(key.metric()),
+                    false => value.clone(),
+                },
+                offset: Numbers::new(),
+                lower_since: None,
+                new_since: is_new.then_some(now),
+            });
             let has_fallen = if self.replaced.contains(&source) {
-                track.continue_from(&read)
+                track.continue_from(value)
             } else {
-                is_known && !track.is_starting(now) && track.update(&read, now)
+                !track.is_starting(now) && track.update(value, now)
             };
             self.regressions += u32::from(has_fallen);
             value.clone_from(&track.published);
@@ -103,22 +98,9 @@ impl Guard {
 }
 
 impl Track {
-    fn new(published: Numbers, new_since: Option<Instant>) -> Track {
-        Track {
-            offset: Numbers::new(),
-            published,
-            lower_since: None,
-            new_since,
-        }
-    }
-
     fn is_starting(&self, now: Instant) -> bool {
         self.new_since
             .is_some_and(|since| now.saturating_duration_since(since) < START)
-    }
-
-    fn fits(&self, read: &[f64]) -> bool {
-        self.published.len() == read.len()
     }
 
     fn shifted(&self, read: &[f64]) -> Numbers {
