@@ -6,7 +6,6 @@
 mod metric;
 mod labels;
 mod catalogue;
-mod family;
 mod series;
 mod answer;
 mod names;
@@ -14,7 +13,6 @@ mod guard;
 mod horizon;
 mod zero;
 mod source_state;
-mod trust;
 mod reader;
 #[cfg(feature = "prometheus")]
 mod proto;
@@ -24,9 +22,8 @@ mod collector;
 pub use catalogue::CATALOGUE;
 #[cfg(feature = "prometheus")]
 pub use collector::MetricsCollector;
-pub use family::{Family, Sample};
 pub use labels::{CLASS_SLOTS, KIND_SLOTS, OTHER, QUEUE_SLOTS, SOURCE_SLOTS};
-pub use metric::{Label, Metric, MetricKind, Source};
+pub use metric::{Family, Label, Metric, MetricKind, Sample, Source};
 #[cfg(feature = "prometheus")]
 pub use proto::to_proto;
 pub use reader::{Reader, Reading};

@@ -1,4 +1,6 @@
-//! Defines metrics, their types, labels and sources.
+//! Defines metrics, their types, labels and sources, and the values that a reading returns.
+
+use std::sync::Arc;
 
 use crate::job::words::words;
 
@@ -89,4 +91,24 @@ pub struct Label {
     /// All values, if they are known in advance: each one is published from the start, as 0.
     /// Empty for labels with any value, such as `queue`.
     pub values: &'static [&'static str],
+}
+
+/// A metric and its samples.
+// Exhaustive, like `Sample`: programs build families to test what they expose.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The definition of the metric.
+    pub metric: &'static Metric,
+    /// One sample per combination of label values.
+    pub samples: Vec<Sample>,
+}
+
+/// One value of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// The label values, in the order of [`Metric::labels`].
+    pub labels: Arc<[String]>,
+    /// The value of a counter or gauge. Of a histogram, the number of observations per bucket, not cumulative, of
+    /// which the last counts those above the highest bound, and after them the sum of all observed values.
+    pub numbers: Vec<f64>,
 }

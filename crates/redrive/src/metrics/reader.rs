@@ -17,8 +17,7 @@ use crate::metrics::horizon::Horizon;
 use crate::metrics::metric::Distrust;
 use crate::metrics::names::fold;
 use crate::metrics::series::{Key, Numbers, families, gauge};
-use crate::metrics::source_state::SourceState;
-use crate::metrics::trust;
+use crate::metrics::source_state::{self, SourceState};
 use crate::metrics::zero::fill;
 use crate::metrics::{Family, Source};
 
@@ -262,7 +261,7 @@ impl Reader {
                 }
                 Err(error) => {
                     state.is_good = false;
-                    state.is_refused = trust::is_refusal(&error);
+                    state.is_refused = source_state::is_refusal(&error);
                     failures.push((Some(source), error));
                 }
             }
@@ -283,7 +282,7 @@ impl Reader {
     ///
     /// `failure` is why no source was read.
     fn publish(&mut self, failure: Option<Distrust>, now: Instant) -> Reading {
-        let distrust = failure.or_else(|| trust::distrust(&self.sources, now));
+        let distrust = failure.or_else(|| source_state::distrust(&self.sources, now));
         let sources = self.sources.iter();
         let current = sources.filter(|(source, state)| state.is_current(**source, now));
         let answered: BTreeSet<Source> = current.clone().map(|(source, _)| *source).collect();

@@ -1,8 +1,13 @@
-//! Keeps the last result of each source and decides when to read it again. Pure.
+//! Keeps the last result of each source, and decides when to read it again and whether to trust it. Pure.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use postgres::error::SqlState;
+
+use crate::error::Error;
 use crate::metrics::Source;
+use crate::metrics::metric::Distrust;
 use crate::metrics::series::{Key, Numbers};
 
 /// How much older than its interval a source may be. After that its series disappear.
@@ -53,6 +58,53 @@ fn interval(source: Source) -> Duration {
     }
 }
 
+/// Alerts on jobs, letters and workers combine these sources, so each of them is necessary.
+const NECESSARY: [Source; 4] = [
+    Source::Totals,
+    Source::Queues,
+    Source::Letters,
+    Source::Operations,
+];
+
+impl Distrust {
+    /// Returns the cause of an error that concerns all sources.
+    pub(crate) fn of(error: &Error) -> Distrust {
+        let Some(state) = error.sql_state() else {
+            return Distrust::Unreachable;
+        };
+        match (state, state.code().get(..2)) {
+            (&SqlState::INSUFFICIENT_PRIVILEGE, _) => Distrust::Privilege,
+            // Another program owns a schema of the same name.
+            (&SqlState::UNDEFINED_TABLE | &SqlState::UNDEFINED_COLUMN, _) => Distrust::Schema,
+            // The server starts, stops, lacks resources, refuses the connection, or gave up.
+            (_, Some("08" | "28" | "3D" | "53" | "57")) => Distrust::Unreachable,
+            // It answers, but a lock, for example, is in the way.
+            _ => Distrust::Collector,
+        }
+    }
+}
+
+/// Returns whether the role lacked a privilege.
+pub(crate) fn is_refusal(error: &Error) -> bool {
+    error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
+}
+
+/// Returns why the sources of a database that answers cannot be trusted, or `None` if they can.
+pub(crate) fn distrust(sources: &BTreeMap<Source, SourceState>, now: Instant) -> Option<Distrust> {
+    let is_old = |source: &Source| {
+        let state = sources.get(source);
+        state.is_none_or(|state| !state.is_current(*source, now))
+    };
+    let is_refused = |source: &Source| sources.get(source).is_some_and(|state| state.is_refused);
+    let mut old = NECESSARY.iter().filter(|source| is_old(source)).peekable();
+    old.peek()?;
+    if old.any(is_refused) {
+        Some(Distrust::Privilege)
+    } else {
+        Some(Distrust::Collector)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +149,39 @@ mod tests {
         }
         let unread = SourceState::default();
         assert!(!unread.is_current(Source::Totals, start), "never read");
+    }
+
+    /// Sources that were read well, except one that was last read well six minutes ago.
+    #[track_caller]
+    fn assert_distrust(old: Option<Source>, is_refused: bool, expected: Option<Distrust>) {
+        let start = Instant::now();
+        let now = start + Duration::from_mins(6);
+        let state = |source| {
+            let is_old = Some(source) == old;
+            let state = SourceState {
+                good_since: Some(if is_old { start } else { now }),
+                is_refused,
+                ..SourceState::default()
+            };
+            (source, state)
+        };
+        let sources = Source::DATABASE.map(state).into();
+        assert_eq!(distrust(&sources, now), expected, "{old:?}");
+    }
+
+    #[test]
+    fn each_necessary_source_must_be_current() {
+        assert_distrust(None, false, None);
+        assert_distrust(None, true, None);
+        for source in NECESSARY {
+            assert_distrust(Some(source), false, Some(Distrust::Collector));
+            assert_distrust(Some(source), true, Some(Distrust::Privilege));
+        }
+        for source in [Source::Server, Source::Tables] {
+            assert_distrust(Some(source), true, None);
+        }
+        let now = Instant::now();
+        let unread = distrust(&BTreeMap::new(), now);
+        assert_eq!(unread, Some(Distrust::Collector), "nothing was read");
     }
 }
