@@ -48,8 +48,8 @@ pub struct Reader {
     guard: Guard,
     horizon: Horizon,
     schema: SchemaVersion,
-    /// The errors that were logged and still last.
-    logged: BTreeMap<Option<Source>, String>,
+    /// The errors of the last reading, which were logged.
+    logged: Vec<String>,
     /// Duration of the last reading.
     duration: Duration,
 }
@@ -97,7 +97,7 @@ impl Reader {
             guard: Guard::default(),
             horizon: Horizon::default(),
             schema: SchemaVersion::default(),
-            logged: BTreeMap::new(),
+            logged: Vec::new(),
             duration: Duration::ZERO,
         }
     }
@@ -179,20 +179,15 @@ impl Reader {
 
     /// Logs each error as a warning, and its repetitions at the debug level.
     fn log(&mut self, failures: &[(Option<Source>, Error)]) {
-        let sources = &self.sources;
-        self.logged.retain(|source, _| match source {
-            Some(source) => sources.get(source).is_some_and(|state| !state.is_good),
-            None => failures.iter().any(|(source, _)| source.is_none()),
-        });
-        for (source, error) in failures {
-            let text = format!("{error:#}");
-            if self.logged.get(source) == Some(&text) {
-                log::debug!("{text}");
-            } else {
-                log::warn!("{text}");
-                self.logged.insert(*source, text);
+        let texts = failures.iter().map(|(_, error)| format!("{error:#}"));
+        let texts: Vec<String> = texts.collect();
+        for text in &texts {
+            match self.logged.contains(text) {
+                true => log::debug!("{text}"),
+                false => log::warn!("{text}"),
             }
         }
+        self.logged = texts;
     }
 
     /// Returns the last good values with `redrive_up` 0, and after 5 minutes only the metrics of
