@@ -7,8 +7,6 @@ mod stderr;
 mod exit;
 mod process;
 mod runner;
-mod interrupt;
 
-pub(crate) use interrupt::Interrupt;
 pub(crate) use process::Stdout;
 pub(crate) use runner::Shell;

@@ -25,7 +25,10 @@ pub(crate) struct StopSignal(Signals);
 impl StopSignal {
     /// Starts to listen. The signals no longer end the process.
     pub(crate) fn listen() -> Result<StopSignal> {
-        end_at_signal(&Arc::new(AtomicBool::new(false)), Second::Ends)?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        // In this order: the first signal sets the flag after it was looked at.
+        end_at_signal(&is_stopping)?;
+        set_at_signal(&is_stopping)?;
         listen().map(StopSignal)
     }
 
@@ -52,29 +55,20 @@ pub(crate) fn listen() -> Result<Signals> {
         .map_err(|error| Error::caused_by("could not listen for signals", error))
 }
 
-/// What a signal does after the first one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Second {
-    /// It ends the process.
-    Ends,
-    /// The command decides.
-    IsPassedOn,
+/// Ends the process at a signal while the flag is set.
+pub(crate) fn end_at_signal(ends: &Arc<AtomicBool>) -> Result<()> {
+    at_signal(|signal| flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(ends)))
 }
 
-/// Ends the process at a signal while the flag is set. With [`Second::Ends`], the first signal sets it.
-pub(crate) fn end_at_signal(ends: &Arc<AtomicBool>, second: Second) -> Result<()> {
-    let register = |signal: c_int| -> io::Result<()> {
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(ends))?;
-        if second == Second::Ends {
-            flag::register(signal, Arc::clone(ends))?;
-        }
-        Ok(())
-    };
-    stopping()
-        .iter()
-        .copied()
-        .try_for_each(register)
-        .map_err(|error| Error::caused_by("could not listen for signals", error))
+/// Sets the flag at a signal.
+pub(crate) fn set_at_signal(is_stopping: &Arc<AtomicBool>) -> Result<()> {
+    at_signal(|signal| flag::register(signal, Arc::clone(is_stopping)))
+}
+
+fn at_signal<T>(register: impl Fn(c_int) -> io::Result<T>) -> Result<()> {
+    let mut signals = stopping().iter();
+    let registered = signals.try_for_each(|signal| register(*signal).map(drop));
+    registered.map_err(|error| Error::caused_by("could not listen for signals", error))
 }
 
 /// Unblocks every signal, because a parent may have left some blocked. Call it before other threads

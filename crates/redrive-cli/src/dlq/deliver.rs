@@ -14,7 +14,7 @@ use crate::bulk::{Change, Changed, Found};
 use crate::left_out::{LeftOut, redacted_include};
 use crate::not_done::NotDone;
 use crate::prelude::*;
-use crate::shell::{Interrupt, Shell, Stdout};
+use crate::shell::{Shell, Stdout};
 
 /// The states of the letters that are delivered.
 const STATES: [LetterState; 1] = [LetterState::Open];
@@ -88,7 +88,9 @@ impl Deliver {
             to_act: selection.to_act(self.force),
             found,
             act: |db: &Watched| -> Result<Changed> {
-                let _interrupt = shell.as_ref().map(Interrupt::of_commands).transpose()?;
+                if let Some(shell) = &shell {
+                    shell.end_at_signal()?;
+                }
                 Ok(self.act(open, &*sink, db)?)
             },
             none: |cx: &mut Context<'_>| none_of(&STATES, selection, &letters, None, cx),

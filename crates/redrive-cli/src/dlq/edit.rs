@@ -117,7 +117,7 @@ impl Edit {
         let db = &cx.database()?;
         let letters = self.editable(filter, db)?;
         let act = |db: &Watched| -> Result<Changed> {
-            let _interrupt = given.interrupt()?;
+            given.end_at_signal()?;
             let operator = self.selection.operator();
             let done = db.dlq().edit(filter, &given.edit, &operator)?;
             let refused: u64 = done.refused.iter().map(|error| error.letters).sum();

@@ -4,7 +4,6 @@ use redrive::dlq::{EditDiff, EditPreview};
 
 use super::payload_edit::GivenEdit;
 use crate::prelude::*;
-use crate::shell::Interrupt;
 use crate::stop::StopSignal;
 use crate::terminal::{Style, diff};
 
@@ -18,8 +17,6 @@ pub(crate) struct Preview {
     /// `letter` or `job`.
     noun: &'static str,
     stop: StopSignal,
-    /// Ends the command of the edit at a signal.
-    _interrupt: Option<Interrupt>,
     changed: u64,
     unchanged: u64,
     invalid: u64,
@@ -27,10 +24,11 @@ pub(crate) struct Preview {
 
 impl Preview {
     pub(crate) fn of(noun: &'static str, given: &GivenEdit) -> Result<Preview> {
+        let stop = StopSignal::listen()?;
+        given.end_at_signal()?;
         Ok(Preview {
             noun,
-            stop: StopSignal::listen()?,
-            _interrupt: given.interrupt()?,
+            stop,
             changed: 0,
             unchanged: 0,
             invalid: 0,

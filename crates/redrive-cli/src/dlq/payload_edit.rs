@@ -8,7 +8,7 @@ use redrive::dlq::Edit;
 
 use crate::ndjson::read_text;
 use crate::prelude::*;
-use crate::shell::{Interrupt, Shell};
+use crate::shell::Shell;
 
 /// The edit. At most one of these is given.
 #[derive(Args, Debug)]
@@ -62,9 +62,12 @@ impl PayloadEdit {
 }
 
 impl GivenEdit {
-    /// Ends the command at a signal, until it is dropped. The process ends after its batch.
-    pub(crate) fn interrupt(&self) -> Result<Option<Interrupt>> {
-        self.shell.as_ref().map(Interrupt::of_commands).transpose()
+    /// Ends the command at a signal from now on. The process ends after its batch.
+    pub(crate) fn end_at_signal(&self) -> Result<()> {
+        match &self.shell {
+            Some(shell) => shell.end_at_signal(),
+            None => Ok(()),
+        }
     }
 }
 

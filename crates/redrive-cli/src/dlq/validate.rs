@@ -46,7 +46,7 @@ pub(super) struct Validate {
 
 impl Validate {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let (validators, mut stop, _interrupt) = self.validators.validators(cx.registry)?;
+        let (validators, mut stop) = self.validators.validators(cx.registry)?;
         let db = cx.database()?;
         let open = self.selection.letters()?.or_state(LetterState::Open);
         let is_listed = |result: &ValidationResult| match (self.failing, self.passing) {

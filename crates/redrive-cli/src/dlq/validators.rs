@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::ndjson::{read_text, shown};
 use crate::prelude::*;
 use crate::registry::Registry;
-use crate::shell::{Interrupt, Shell, Stdout};
+use crate::shell::{Shell, Stdout};
 use crate::stop::StopSignal;
 
 /// How payloads are checked.
@@ -30,12 +30,8 @@ pub(super) struct ValidatorArgs {
 }
 
 impl ValidatorArgs {
-    /// The validators, the signal that stops the validation, and what then ends its command, until it is
-    /// dropped.
-    pub(super) fn validators(
-        &self,
-        registry: &Registry,
-    ) -> Result<(Validators, StopSignal, Option<Interrupt>)> {
+    /// The validators, and the signal that stops the validation and ends its command.
+    pub(super) fn validators(&self, registry: &Registry) -> Result<(Validators, StopSignal)> {
         let shell = Shell::given(self.exec.as_deref(), self.deadline)?;
         let validators = match (&shell, &self.schema) {
             (Some(shell), _) => {
@@ -53,10 +49,12 @@ impl ValidatorArgs {
             }
             (None, None) => registry.validators.clone(),
         };
-        // Before the interrupt: a signal that ends a command also stops the validation.
+        // In this order: a signal that ends a command also stops the validation.
         let stop = StopSignal::listen()?;
-        let interrupt = shell.as_ref().map(Interrupt::of_commands).transpose()?;
-        Ok((validators, stop, interrupt))
+        if let Some(shell) = shell {
+            shell.end_at_signal()?;
+        }
+        Ok((validators, stop))
     }
 }
 

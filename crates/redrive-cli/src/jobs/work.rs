@@ -18,7 +18,7 @@ use signal_hook::iterator::Signals;
 use crate::prelude::*;
 use crate::registry::Registry;
 use crate::shell::Shell;
-use crate::stop::{self, Second};
+use crate::stop;
 use left::{Left, Runs};
 use options::{backoff, flood_guard};
 
@@ -129,7 +129,7 @@ impl Work {
         }
         // Before the worker runs, there is nothing to stop gracefully.
         let is_starting = Arc::new(AtomicBool::new(true));
-        stop::end_at_signal(&is_starting, Second::IsPassedOn)?;
+        stop::end_at_signal(&is_starting)?;
         let mut signals = stop::listen()?;
         let processors = || thread::available_parallelism().map_or(4, NonZeroUsize::get);
         let wanted = self.slots.and_then(|slots| usize::try_from(slots).ok());

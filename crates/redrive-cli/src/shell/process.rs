@@ -269,7 +269,7 @@ fn file_of(content: &[u8]) -> io::Result<File> {
 #[derive(Debug, Default)]
 pub(super) struct Running {
     processes: Mutex<Vec<Process>>,
-    is_ending: AtomicBool,
+    pub(super) is_ending: Arc<AtomicBool>,
 }
 
 impl Running {

@@ -204,6 +204,11 @@ impl Shell {
         self.running.kill_all();
     }
 
+    /// Ends the commands at a signal from now on, and then starts no other one. The process goes on.
+    pub(crate) fn end_at_signal(&self) -> crate::error::Result<()> {
+        stop::set_at_signal(&self.running.is_ending)
+    }
+
     /// Starts no further commands. Those that wait for the host give up.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
@@ -217,7 +222,7 @@ impl Shell {
         }
     }
 
-    /// The failure of a command that was killed at its deadline or by [`kill_all`](Shell::kill_all).
+    /// The failure of a command that was ended at its deadline or at a signal.
     fn stopped(&self) -> Failure {
         match self.running.is_ending() {
             true => Failure::retry("a signal stopped the command").class("signal"),

@@ -41,7 +41,7 @@ impl ValidateArgs {
         if !self.validate {
             return Ok(None);
         }
-        let (validators, mut stop, interrupt) = self.validators.validators(registry)?;
+        let (validators, mut stop) = self.validators.validators(registry)?;
         let (mut checked, mut passing) = (Vec::new(), Vec::new());
         let validation =
             db.dlq()
@@ -53,7 +53,6 @@ impl ValidateArgs {
                     }
                     Ok(())
                 })?;
-        drop(interrupt);
         Ok(Some(Validated {
             checked,
             passing,

@@ -104,7 +104,7 @@ impl EditJobs {
 
     /// Edits the jobs, and finds out why others did not change.
     fn act(&self, filter: &JobFilter, given: &GivenEdit, db: &Watched) -> Result<Changed> {
-        let _interrupt = given.interrupt()?;
+        given.end_at_signal()?;
         let (jobs, operator) = (db.admin().jobs(), self.selection.operator());
         let done = jobs.edit(filter, &given.edit, &operator)?;
         let changed = || {
