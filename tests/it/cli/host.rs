@@ -92,17 +92,17 @@ fn a_signal_stops_a_worker_whatever_its_parent_blocked_or_ignored() {
 }
 
 #[test]
-fn nohup_keeps_its_meaning_and_a_second_signal_stops_at_once() {
+fn nohup_keeps_its_meaning_and_a_second_signal_kills_the_command() {
     let host = Host::with_jobs(1);
     let line = "exec env --ignore-signal=HUP \"$@\"";
     let stubborn = "trap '' TERM; touch begun; sleep 300";
-    let mut worker = host.starts(line, stubborn, "--grace 1h");
+    let worker = host.starts(line, stubborn, "--grace 1h --json");
     worker.signal("HUP");
     let leased = stats(host.queue.database(), "w").map(|stats| stats.leased);
     assert_eq!(leased, Some(1), "a hangup stops nothing under nohup");
     worker.signal("TERM");
     worker.signal("INT");
-    worker.ends();
+    worker.exits_with(0).holds(&json!({"killed": 1}));
     assert_eq!(in_state(&host.queue, LetterState::Open), 0);
 }
 

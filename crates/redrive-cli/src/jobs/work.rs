@@ -7,7 +7,6 @@ mod left;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,8 +27,6 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 const CHECK_DRAINED_EVERY: Duration = Duration::from_millis(500);
 /// How long a drain is idle before it says what it waits for, and between two such messages.
 const SAY_WAITS_EVERY: Duration = Duration::from_secs(5);
-/// How long the worker may take to stop after a second signal.
-const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Run a shell command for every job of a queue, or of several
 ///
@@ -65,10 +62,10 @@ Environment of the command:
 
 Signals: SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop the worker
 gracefully, SIGHUP not under nohup. Running commands have --grace to finish;
-other jobs go back to the queue. A second signal kills the commands. A command
-that exceeds its deadline or is cancelled gets SIGTERM and, within one second,
-SIGKILL, with its process group. If the worker itself is killed with SIGKILL,
-its commands keep running."
+other jobs go back to the queue. A second signal ends the commands, and a third
+one the worker. A command that exceeds its deadline, is cancelled or must end
+gets SIGTERM and, within one second, SIGKILL, with its process group. If the
+worker itself is killed with SIGKILL, its commands keep running."
 )]
 pub(crate) struct Work {
     /// Queues to work on.
@@ -128,14 +125,13 @@ impl Work {
             return Err(Error::new("no handler: use --exec COMMAND"));
         }
         // Before the worker runs, there is nothing to stop gracefully.
-        let is_starting = Arc::new(AtomicBool::new(true));
-        stop::end_at_signal(&is_starting)?;
+        let ends_at_signal = Arc::new(AtomicBool::new(true));
+        stop::end_at_signal(&ends_at_signal)?;
         let mut signals = stop::listen()?;
         let processors = || thread::available_parallelism().map_or(4, NonZeroUsize::get);
         let wanted = self.slots.and_then(|slots| usize::try_from(slots).ok());
         let slots = wanted.unwrap_or_else(processors);
         room::raise(slots);
-        let stopper = Stopper::start()?;
         // Without --exec the shell never runs a command.
         let command = self.exec.as_deref().unwrap_or_default();
         let shell = Arc::new(Shell::new(command, self.deadline));
@@ -148,7 +144,7 @@ impl Work {
         let queues = self.queues.iter().map(|name| Queue::new(&db, name));
         let queues = queues.collect::<redrive::Result<Vec<Queue>>>()?;
         let workers = self.start(&db, slots, &shell, cx.registry)?;
-        is_starting.store(false, Ordering::SeqCst);
+        ends_at_signal.store(false, Ordering::SeqCst);
         let cause = self.watch(&workers, &queues, &shell, &mut signals, cx);
         if cause == StopCause::Signal {
             cx.say(format!(
@@ -157,14 +153,22 @@ impl Work {
             ));
         }
         shell.stop();
-        let stopped = stopper.stop(workers, self.grace, &shell, &mut signals);
+        // The next signal ends the commands, and the one after it this process. Handlers of the program cannot be ended.
+        ends_at_signal.store(self.exec.is_none(), Ordering::SeqCst);
+        stop::set_at_signal(&ends_at_signal)?;
+        shell.end_at_signal()?;
+        // It may have come before.
+        if signals.pending().next().is_some() {
+            shell.kill_all();
+        }
+        let stopped = workers.stop(self.grace);
         // A command that outlived the grace no longer owns its job: another worker may have it.
-        shell.kill_all();
+        let killed = shell.kill_all();
         let left = match cause {
             StopCause::Drained(left) => left,
             StopCause::Signal | StopCause::WorkerFailed => Left::default(),
         };
-        report(&stopped?, &left, cx)?;
+        report(&stopped?, killed, &left, cx)?;
         Ok(Ending::Done)
     }
 
@@ -274,64 +278,10 @@ impl Work {
     }
 }
 
-/// A thread that stops the worker, so that this one can react to a second signal. It starts first, when
-/// the host still has a thread.
-struct Stopper {
-    requests: Sender<(Worker, Duration)>,
-    answers: Receiver<redrive::Result<StopReport>>,
-}
-
-impl Stopper {
-    fn start() -> Result<Stopper> {
-        let (requests, asked) = channel();
-        let (answer, answers) = channel();
-        let work = move || {
-            if let Ok((workers, grace)) = asked.recv() {
-                // Nobody listens after a second signal.
-                _ = answer.send(Worker::stop(workers, grace));
-            }
-        };
-        match thread::Builder::new().spawn(work) {
-            Ok(_) => Ok(Stopper { requests, answers }),
-            Err(error) => Err(Error::caused_by("could not start a thread", error)),
-        }
-    }
-
-    fn stop(
-        self,
-        workers: Worker,
-        grace: Duration,
-        shell: &Shell,
-        signals: &mut Signals,
-    ) -> Result<StopReport> {
-        let panicked = || Error::new("could not stop the worker: its thread panicked");
-        self.requests
-            .send((workers, grace))
-            .map_err(|_| panicked())?;
-        let mut give_up: Option<Instant> = None;
-        loop {
-            match self.answers.recv_timeout(CHECK_EVERY) {
-                Ok(stopped) => return Ok(stopped?),
-                Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            shell.reap_orphans();
-            if give_up.is_some_and(|at| Instant::now() > at) {
-                return Err(Error::new(
-                    "stopped by a second signal; other workers run the held jobs once their lease \
-                     expires",
-                ));
-            }
-            if signals.pending().next().is_some() {
-                shell.kill_all();
-                give_up.get_or_insert(Instant::now() + FORCED_STOP_TIMEOUT);
-            }
-        }
-    }
-}
-
-fn report(stopped: &StopReport, left: &Left, cx: &mut Context<'_>) -> Result<()> {
-    let (counts, killed) = (&stopped.stats, stopped.still_running.len() as u64);
+fn report(stopped: &StopReport, killed: usize, left: &Left, cx: &mut Context<'_>) -> Result<()> {
+    // Handlers of the program run on without a command.
+    let killed = killed.max(stopped.still_running.len()) as u64;
+    let counts = &stopped.stats;
     let counts = [
         ("done", counts.done),
         ("retried", counts.retried),

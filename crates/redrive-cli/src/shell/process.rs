@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -270,23 +270,32 @@ fn file_of(content: &[u8]) -> io::Result<File> {
 pub(super) struct Running {
     processes: Mutex<Vec<Process>>,
     pub(super) is_ending: Arc<AtomicBool>,
+    /// How many of those that have ended were killed.
+    pub(super) killed: AtomicUsize,
 }
 
 impl Running {
-    pub(super) fn remove(&self, process: &Process) {
-        lock(&self.processes).retain(|other| !Arc::ptr_eq(&process.0, &other.0));
+    /// Forgets a command that has ended in this way.
+    pub(super) fn remove(&self, process: &Process, ended: &io::Result<Ended>) {
+        let mut processes = lock(&self.processes);
+        processes.retain(|other| !Arc::ptr_eq(&process.0, &other.0));
+        let is_killed = matches!(ended, Ok(Ended::Killed));
+        self.killed
+            .fetch_add(usize::from(is_killed), Ordering::Relaxed);
     }
 
     pub(super) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// Kills every running command and its process group.
-    pub(super) fn kill_all(&self) {
+    /// Kills every running command and its process group. Returns how many were killed, now or before.
+    pub(super) fn kill_all(&self) -> usize {
         self.is_ending.store(true, Ordering::Relaxed);
-        for process in &*lock(&self.processes) {
+        let processes = lock(&self.processes);
+        for process in &*processes {
             process.signal(Signal::KILL);
         }
+        processes.len() + self.killed.load(Ordering::Relaxed)
     }
 
     /// Takes leave of children that are no commands: processes that a command left behind, if this

@@ -120,7 +120,7 @@ impl Shell {
         let (process, mut output) = Process::start(&check, &[], b"", Stdout::Null, &self.running)
             .map_err(|error| format!("could not start `sh`: {error}"))?;
         let ended = process.wait(&mut output, || false, &self.running, self.term_grace);
-        self.running.remove(&process);
+        self.running.remove(&process, &ended);
         match ended {
             Ok(Ended::Exited(status)) if status.success() => Ok(()),
             Ok(Ended::Exited(_)) if output.stderr().trim().is_empty() => Err(format!(
@@ -199,9 +199,10 @@ impl Shell {
             .map_err(|_| Failure::retry("the command wrote bytes that are not UTF-8"))
     }
 
-    /// Kills every running command and its process group. No other one starts.
-    pub(crate) fn kill_all(&self) {
-        self.running.kill_all();
+    /// Kills every running command and its process group. No other one starts. Returns how many were killed, now or
+    /// since the [`stop`](Shell::stop).
+    pub(crate) fn kill_all(&self) -> usize {
+        self.running.kill_all()
     }
 
     /// Ends the commands at a signal from now on, and then starts no other one. The process goes on.
@@ -212,6 +213,7 @@ impl Shell {
     /// Starts no further commands. Those that wait for the host give up.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
+        self.running.killed.store(0, Ordering::Relaxed);
     }
 
     /// Takes leave of processes that commands have left behind, which the first process of a container gets. Without
@@ -241,7 +243,7 @@ impl Shell {
             &self.running,
             self.term_grace,
         );
-        self.running.remove(&process);
+        self.running.remove(&process, &ended);
         let stderr = output.stderr();
         match ended {
             Ok(Ended::Exited(status)) if is_refused_fork(status, &stderr) => {
@@ -447,5 +449,6 @@ mod tests {
         // No other one starts.
         let later = shell.transform("{}").expect_err("a signal");
         assert_eq!(later.message(), "a signal stopped the command");
+        assert_eq!(shell.kill_all(), 1, "one was killed, and none runs");
     }
 }
