@@ -24,7 +24,7 @@ export const queue = dashboard({
           about: 'How long the oldest ready job has waited, of any priority. Jobs of unhandled kinds and those behind another job do not count.',
           healthy: 'below a minute. 0 means that no such job waits.',
           otherwise: 'if slots are busy, add workers. If they are idle, check for an open breaker or a pause. Alerts: RedriveQueueLatencyHigh, RedriveQueueStarved.',
-          type: ['redrive stats QUEUE', 'redrive queue list', 'redrive breaker list'],
+          type: ['redrive stats QUEUE', 'redrive breaker list'],
         },
       }),
       stat({
@@ -306,7 +306,7 @@ export const queue = dashboard({
           about: 'How long an operator has paused the queue. No job of it starts in any process.',
           healthy: 'not paused.',
           otherwise: 'find out who paused it and why. Alert: RedriveQueuePausedLong.',
-          type: ['redrive queue list', 'redrive queue resume QUEUE'],
+          type: ['redrive stats QUEUE', 'redrive queue resume QUEUE'],
         },
       }),
       graph({
@@ -342,7 +342,7 @@ export const queue = dashboard({
           about: 'Breakers that hold back jobs, and pauses. A half-open breaker lets one job through as a probe; a pause lets none.',
           healthy: '0.',
           otherwise: 'find out which dependency is down, or who paused the queue. A breaker closes after a successful probe; a pause ends at its time or when the queue is resumed.',
-          type: ['redrive breaker list', 'redrive breaker close NAME', 'redrive queue list'],
+          type: ['redrive breaker list', 'redrive breaker close NAME', 'redrive stats QUEUE'],
         },
       }),
     ),

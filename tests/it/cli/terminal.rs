@@ -34,7 +34,6 @@ job list NAME
 job cancel NAME
 job priority 7 NAME
 job edit NAME --merge '{"a": 1}'
-queue list
 breaker list
 redact list
 audit

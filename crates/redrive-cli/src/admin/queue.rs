@@ -1,22 +1,20 @@
-//! `redrive queue`: queues with their state, pauses, groups and rate limits.
+//! `redrive queue`: pauses, groups and rate limits of queues.
 
 use std::time::{Duration, SystemTime};
 
 use redrive::PauseEnd;
-use redrive::admin::{Breaker, BreakerState, QueueStats};
+use redrive::admin::{Breaker, BreakerState};
 
 use super::group::QueueGroupsCommand;
 use super::rate_limit::{ListLimits, RemoveLimit, SetLimit, warn_if_unknown};
-use crate::pause::{ends_in, pause_json, state};
 use crate::prelude::*;
 
 subcommands! {
-    /// List, pause, resume and limit queues
+    /// Pause, resume and limit queues
     ///
     /// No job of a paused queue starts in any process until the pause ends. Running jobs finish, and
     /// enqueues continue. A pause is not an outage: no job probes it, and breakers have no effect on it.
     pub(crate) enum QueueCommand {
-        List(ListQueues),
         Pause(PauseQueue),
         Resume(ResumeQueue),
         #[command(subcommand)]
@@ -25,22 +23,6 @@ subcommands! {
         Unlimit(RemoveLimit),
         Limits(ListLimits),
     }
-}
-
-/// List the queues with their state, jobs and waiting letters
-#[derive(Args, Debug)]
-#[command(
-    before_help = "\
-Examples:
-  redrive queue list
-  redrive queue list --paused
-",
-    after_help = "This counts every job. The exit code is 1 if there is no such queue."
-)]
-pub(crate) struct ListQueues {
-    /// List only paused queues.
-    #[arg(long)]
-    paused: bool,
 }
 
 /// Pause a queue, so that its jobs wait; running jobs finish
@@ -106,7 +88,7 @@ impl ResumeQueue {
         let queue = cx.queue(&self.queue)?;
         let name = one_line(queue.name());
         if !queue.resume(&self.reason.operator())? {
-            return cx.nothing(format!("queue {name} is not paused: {Me} queue list"));
+            return cx.nothing(format!("queue {name} is not paused: {Me} stats"));
         }
         let breaker = format!("queue:{}", queue.name());
         let breakers = queue.database().admin().breakers()?;
@@ -122,37 +104,4 @@ impl ResumeQueue {
             format!("queue {name} is resumed"),
         )
     }
-}
-
-impl ListQueues {
-    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        let (mut queues, breakers) = (db.admin().stats(None)?, db.admin().breakers()?);
-        queues.retain(|queue| queue.pause.is_some() || !self.paused);
-        let none = match self.paused {
-            true => "no queue is paused",
-            false => "no queue has jobs, letters or a worker",
-        };
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let table = table!(queue in &queues => {
-            Name "QUEUE" => queue.queue,
-            Word "STATE" => state(queue, &breakers),
-            Number "FOR" => or_dash(queue.pause.as_ref().map(|pause| ago(pause.paused_at))),
-            Number "ENDS IN" => or_dash(queue.pause.as_ref().map(ends_in)),
-            Number "READY" => grouped(queue.ready),
-            Number "DELAYED" => grouped(queue.delayed),
-            Number "LEASED" => grouped(queue.leased),
-            Number "LETTERS" => grouped(queue.open + queue.quarantined),
-            Text "BY" => or_dash(queue.pause.as_ref().and_then(|pause| pause.person.clone())),
-            Text "REASON" => or_dash(queue.pause.as_ref().and_then(|pause| pause.reason.clone())),
-        });
-        cx.list(none, &queues, |queue| queue_json(queue, &breakers), &table)
-    }
-}
-
-fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
-    object!(queue =>
-        queue, state = state(queue, breakers), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
-        leased, open, quarantined,
-    )
 }

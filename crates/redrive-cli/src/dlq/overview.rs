@@ -68,7 +68,7 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
             ("Held groups", "", held_groups(db)?),
             ("Redrive runs that halted", "", halted_runs),
             ("Redrive runs in progress", "dlq runs list", runs),
-            ("Paused queues", "queue list --paused", pauses(&queues)),
+            ("Paused queues", "stats", pauses(&queues)),
             ("Open breakers", "breaker list", breakers(db)?),
         ],
         queues,

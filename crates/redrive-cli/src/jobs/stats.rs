@@ -1,12 +1,12 @@
-//! `redrive stats`: job and letter counts per queue.
+//! `redrive stats`: job and letter counts and pauses per queue.
 
 use redrive::admin::{Breaker, QueueStats};
 
 use crate::dlq::none_in;
-use crate::pause::{pause_json, state};
+use crate::pause::{ends_in, pause_json, state};
 use crate::prelude::*;
 
-/// Show how many jobs and letters the queues hold, and the jobs by kind
+/// Show how many jobs and letters the queues hold, the jobs by kind, and who paused which queue
 ///
 /// This counts every row. For monitoring, use the exporter.
 #[derive(Args, Debug)]
@@ -37,24 +37,11 @@ impl Stats {
         if stats.is_empty() {
             writeln!(cx.out, "All queues are empty.")?;
         }
-        let kinds = stats
-            .iter()
-            .flat_map(|queue| queue.kinds.iter().map(move |kind| (queue, kind)));
-        if kinds.clone().next().is_some() {
-            writeln!(cx.out)?;
-            let table = table!((queue, kind) in kinds => {
-                Text "JOBS OF" => queue.queue,
-                Name "KIND" => kind.kind,
-                Number "READY" => grouped(kind.ready),
-                Number "DELAYED" => grouped(kind.delayed),
-                Number "LEASED" => grouped(kind.leased),
-                Text "" => if kind.is_handled { "" } else { "no worker" },
-            });
-            table.write(cx.out)?;
-        }
-        if stats.iter().any(has_letters) {
-            writeln!(cx.out)?;
-            letters(&stats).write(cx.out)?;
+        for table in [kinds(&stats), letters(&stats), pauses(&stats)] {
+            if !table.is_empty() {
+                writeln!(cx.out)?;
+                table.write(cx.out)?;
+            }
         }
         Ok(Ending::Done)
     }
@@ -73,18 +60,44 @@ fn jobs(stats: &[QueueStats], breakers: &[Breaker]) -> Table {
     })
 }
 
-fn has_letters(queue: &QueueStats) -> bool {
-    queue.open + queue.redriving + queue.recovered + queue.discarded + queue.quarantined > 0
+fn kinds(stats: &[QueueStats]) -> Table {
+    let kinds = stats
+        .iter()
+        .flat_map(|queue| queue.kinds.iter().map(move |kind| (queue, kind)));
+    table!((queue, kind) in kinds => {
+        Text "JOBS OF" => queue.queue,
+        Name "KIND" => kind.kind,
+        Number "READY" => grouped(kind.ready),
+        Number "DELAYED" => grouped(kind.delayed),
+        Number "LEASED" => grouped(kind.leased),
+        Text "" => if kind.is_handled { "" } else { "no worker" },
+    })
 }
 
 fn letters(stats: &[QueueStats]) -> Table {
-    table!(queue in stats.iter().filter(|queue| has_letters(queue)) => {
+    let has_letters = |queue: &&QueueStats| {
+        queue.open + queue.redriving + queue.recovered + queue.discarded + queue.quarantined > 0
+    };
+    table!(queue in stats.iter().filter(has_letters) => {
         Text "LETTERS OF" => queue.queue,
         Number "OPEN" => grouped(queue.open),
         Number "REDRIVING" => grouped(queue.redriving),
         Number "RECOVERED" => grouped(queue.recovered),
         Number "DISCARDED" => grouped(queue.discarded),
         Number "QUARANTINED" => grouped(queue.quarantined),
+    })
+}
+
+fn pauses(stats: &[QueueStats]) -> Table {
+    let paused = stats
+        .iter()
+        .filter_map(|queue| Some((queue, queue.pause.as_ref()?)));
+    table!((queue, pause) in paused => {
+        Text "PAUSED" => queue.queue,
+        Number "FOR" => ago(pause.paused_at),
+        Number "ENDS IN" => ends_in(pause),
+        Text "BY" => pause.person.as_deref().unwrap_or("-"),
+        Text "REASON" => pause.reason.as_deref().unwrap_or("-"),
     })
 }
 

@@ -103,6 +103,10 @@ impl Table {
             .push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Writes the table. Cells are cut only to fit a window.
     pub(crate) fn write(&self, out: &mut dyn Write) -> Result<()> {
         self.write_in(columns_of_stdout(), out)
