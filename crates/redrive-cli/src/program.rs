@@ -170,7 +170,7 @@ fn print(
             true => message.render().ansi().to_string(),
             false => message.render().to_string(),
         };
-        registry.named(&text).into_owned()
+        command::named(&text, &registry.name)
     };
     let written = if message.use_stderr() && is_json {
         let text = message.render().to_string();
