@@ -1,8 +1,9 @@
 //! The audit log as people read it: one line per operation or redrive run, and filters as conditions. Pure.
 
 use redrive::admin::AuditRecord;
-use serde_json::Value;
+use redrive::dlq::stored_conditions;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::time::rfc3339;
 
@@ -47,21 +48,18 @@ pub(super) fn lines(records: &[AuditRecord]) -> Vec<AuditLine> {
 
 impl AuditLine {
     fn of(record: &AuditRecord) -> AuditLine {
-        let mut about = record.about.as_deref().map(value);
-        let run = about.as_ref().and_then(|about| about["run"].as_i64());
-        let first = about
-            .as_mut()
-            .and_then(Value::as_object_mut)
-            .and_then(|about| about.remove("batch_of")?.as_i64());
+        let about = record.about.as_deref().map(RawValue::get);
+        let about = about.and_then(|about| serde_json::from_str(about).ok());
+        let mut about: Map<String, Value> = about.unwrap_or_default();
+        let run = about.get("run").and_then(Value::as_i64);
+        let first = about.remove("batch_of").and_then(|first| first.as_i64());
         let at = rfc3339(record.at);
-        let mut parts = Vec::new();
-        parts.extend(about.as_ref().map(conditions));
-        parts.extend(
-            record
-                .filter
-                .as_deref()
-                .map(|json| conditions(&value(json))),
-        );
+        let about = Value::Object(about).to_string();
+        let filter = record.filter.as_deref().map_or("{}", RawValue::get);
+        let mut parts = vec![
+            stored_conditions(&about).join(" "),
+            stored_conditions(filter).join(" "),
+        ];
         parts.extend(record.reason.clone());
         parts.retain(|part| !part.is_empty());
         AuditLine {
@@ -77,30 +75,5 @@ impl AuditLine {
                 Some(_) | None => Whole::Operation(first.unwrap_or(record.id)),
             },
         }
-    }
-}
-
-fn value(json: &RawValue) -> Value {
-    serde_json::from_str(json.get()).unwrap_or_else(|_| Value::String(json.get().to_owned()))
-}
-
-/// Returns the members of an object as conditions: `group=5 state=open,quarantined`.
-fn conditions(json: &Value) -> String {
-    match json {
-        Value::Object(members) => {
-            let condition = |(key, value)| format!("{key}={}", words(value));
-            members.iter().map(condition).collect::<Vec<_>>().join(" ")
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            words(json)
-        }
-    }
-}
-
-fn words(json: &Value) -> String {
-    match json {
-        Value::String(text) => text.clone(),
-        Value::Array(values) => values.iter().map(words).collect::<Vec<_>>().join(","),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => json.to_string(),
     }
 }
