@@ -50,18 +50,8 @@ pub(crate) struct Enqueue {
     /// the past is now.
     #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = time::moment)]
     at: Option<SystemTime>,
-    /// Priority from -1000 to 1000. Jobs with a higher priority run first.
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
-    priority: i16,
-    /// Attempts before the job becomes a dead letter; 1 to 1000.
-    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    max_attempts: u32,
-    /// Latest start from now: a job that starts later becomes a dead letter instead.
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
-    expires_in: Option<Duration>,
-    /// Header of the job, such as trace=4bf92f35; repeatable.
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
-    headers: Vec<(String, String)>,
+    #[command(flatten)]
+    job: JobArgs,
     /// Group of the job, such as customer:42 (1 to 200 bytes). The policy of the queue decides what
     /// it means.
     #[arg(long)]
@@ -85,8 +75,37 @@ pub(crate) struct Enqueue {
     skip_bad_lines: bool,
 }
 
+/// What a job has besides its kind, its payload and its time.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct JobArgs {
+    /// Priority from -1000 to 1000. Jobs with a higher priority run first.
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
+    priority: i16,
+    /// Attempts before a job becomes a dead letter; 1 to 1000.
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    max_attempts: u32,
+    /// Latest start, from now or from its tick: a job that starts later becomes a dead letter instead.
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    expires_in: Option<Duration>,
+    /// Header, such as trace=4bf92f35; repeatable.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+}
+
+impl JobArgs {
+    pub(crate) fn with_options(&self, job: NewJob) -> NewJob {
+        let job = job
+            .priority(self.priority)
+            .max_attempts(self.max_attempts)
+            .with(self.expires_in, NewJob::expires_in);
+        let headers = self.headers.iter();
+        headers.fold(job, |job, (name, value)| job.header(name, value))
+    }
+}
+
 /// Parses a header such as `trace=4bf92f35`.
-pub(crate) fn header(text: &str) -> Result<(String, String), String> {
+fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("expected NAME=VALUE".to_owned()),
@@ -150,18 +169,14 @@ impl Enqueue {
     }
 
     fn with_options(&self, job: NewJob, delay: Duration) -> NewJob {
-        let job = job
+        self.job
+            .with_options(job)
             .delay(delay)
-            .priority(self.priority)
-            .max_attempts(self.max_attempts)
             .with(self.group.as_ref(), NewJob::group)
-            .with(self.expires_in, NewJob::expires_in)
             .with(self.unique.as_ref(), NewJob::unique)
             .with_flag(self.until_started, NewJob::until_started)
             .with(self.replace, NewJob::replace)
-            .with(self.unique_window, NewJob::unique_window);
-        let headers = self.headers.iter();
-        headers.fold(job, |job, (name, value)| job.header(name, value))
+            .with(self.unique_window, NewJob::unique_window)
     }
 }
 

@@ -7,7 +7,7 @@ use redrive::NewJob;
 use redrive::schedule::{DEFAULT_MISSED_AGE, DEFAULT_MISSED_TICKS, Missed, Overlap, Schedule};
 use serde_json::Value;
 
-use crate::jobs::header;
+use crate::jobs::JobArgs;
 use crate::prelude::*;
 use crate::time::zoned;
 
@@ -66,18 +66,8 @@ pub(crate) struct SetSchedule {
         default_value = "allow"
     )]
     overlap: Overlap,
-    /// Priority of the jobs, from -1000 to 1000.
-    #[arg(long, help_heading = "Job", value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
-    priority: i16,
-    /// Attempts before a job becomes a dead letter; 1 to 1000.
-    #[arg(long, help_heading = "Job", value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    max_attempts: u32,
-    /// Latest start after a tick: a job that starts later becomes a dead letter instead.
-    #[arg(long, help_heading = "Job", value_name = "TIME", value_parser = time::parse)]
-    expires_in: Option<Duration>,
-    /// Header of the jobs, such as trace=4bf92f35; repeatable.
-    #[arg(long = "header", help_heading = "Job", value_name = "NAME=VALUE", value_parser = header)]
-    headers: Vec<(String, String)>,
+    #[command(flatten, next_help_heading = "Job")]
+    job: JobArgs,
     #[command(flatten)]
     action: SetArgs,
 }
@@ -169,16 +159,11 @@ impl SetSchedule {
                 "--missed-ticks and --missed-age limit the ticks of --missed all",
             ));
         }
-        let job = NewJob::raw(&self.kind, &self.payload)?
-            .priority(self.priority)
-            .max_attempts(self.max_attempts)
-            .with(self.expires_in, NewJob::expires_in);
-        let headers = self.headers.iter();
-        let job = headers.fold(job, |job, (name, value)| job.header(name, value));
+        let job = NewJob::raw(&self.kind, &self.payload)?;
         let schedule = self
             .rhythm
             .schedule(&self.name)?
-            .job(&*self.queue, job)
+            .job(&*self.queue, self.job.with_options(job))
             .missed(self.missed)
             .missed_bounds(
                 self.missed_ticks.unwrap_or(DEFAULT_MISSED_TICKS),
