@@ -7,7 +7,6 @@ mod optional;
 mod terminal;
 mod logging;
 mod global;
-mod pause;
 mod registry;
 mod context;
 mod subcommands;

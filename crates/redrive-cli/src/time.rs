@@ -126,6 +126,14 @@ pub(crate) fn until(at: SystemTime) -> Option<String> {
     at.duration_since(now()).ok().map(short)
 }
 
+/// The time until `at`, or `now` if it has come. Without a time: `never`.
+pub(crate) fn wait_for(at: Option<SystemTime>) -> String {
+    match at {
+        None => "never".to_owned(),
+        Some(at) => until(at).unwrap_or_else(|| "now".to_owned()),
+    }
+}
+
 /// A timestamp as RFC 3339 in UTC, with milliseconds.
 pub(crate) fn rfc3339(at: SystemTime) -> String {
     Timestamp::try_from(at).map_or_else(

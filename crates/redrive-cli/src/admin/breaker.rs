@@ -5,7 +5,6 @@ use std::time::Duration;
 use redrive::admin::{Breaker, BreakerState};
 
 use crate::dlq::missing_queue;
-use crate::pause::breaker_line;
 use crate::prelude::*;
 
 subcommands! {
@@ -143,7 +142,7 @@ impl ListBreakers {
             Number "OUTAGES" => grouped(breaker.outages),
             Text "MESSAGE" => breaker.message.as_deref().unwrap_or("-"),
         });
-        cx.list("no breaker is open", &breakers, breaker_line, &table)
+        cx.list("no breaker is open", &breakers, breaker_json, &table)
     }
 }
 
@@ -151,8 +150,14 @@ impl ListBreakers {
 fn probe_in(breaker: &Breaker) -> String {
     match (breaker.state, breaker.probe_at) {
         (BreakerState::HalfOpen, _) => "now".to_owned(),
-        (BreakerState::Open, None) => "never".to_owned(),
-        (BreakerState::Open, Some(at)) => time::until(at).unwrap_or_else(|| "now".to_owned()),
+        (BreakerState::Open, at) => time::wait_for(at),
         (BreakerState::Closed | _, _) => "-".to_owned(),
     }
+}
+
+fn breaker_json(breaker: &Breaker) -> impl Serialize {
+    object!(breaker =>
+        id = &breaker.name, state, cause, message, kinds, outages, openings, probes,
+        wait_ms = breaker.wait.json(), opened_at, probe_at, changed_at,
+    )
 }

@@ -1,9 +1,8 @@
 //! `redrive stats`: job and letter counts and pauses per queue.
 
-use redrive::admin::{Breaker, QueueStats};
+use redrive::admin::{Breaker, BreakerState, QueuePause, QueueStats};
 
 use crate::dlq::none_in;
-use crate::pause::{ends_in, pause_json, state};
 use crate::prelude::*;
 
 /// Show how many jobs and letters the queues hold, the jobs by kind, and who paused which queue
@@ -95,10 +94,38 @@ fn pauses(stats: &[QueueStats]) -> Table {
     table!((queue, pause) in paused => {
         Text "PAUSED" => queue.queue,
         Number "FOR" => ago(pause.paused_at),
-        Number "ENDS IN" => ends_in(pause),
+        Number "ENDS IN" => time::wait_for(pause.ends_at),
         Text "BY" => pause.person.as_deref().unwrap_or("-"),
         Text "REASON" => pause.reason.as_deref().unwrap_or("-"),
     })
+}
+
+/// Whether a queue runs its jobs or why not, in one word. A breaker counts if it holds every kind with
+/// ready jobs.
+fn state(queue: &QueueStats, breakers: &[Breaker]) -> &'static str {
+    let mut open = breakers
+        .iter()
+        .filter(|of| of.state != BreakerState::Closed);
+    let is_held = |kind: &str| {
+        open.clone()
+            .any(|of| of.kinds.iter().any(|held| held == kind))
+    };
+    let mut ready = queue.kinds.iter().filter(|kind| kind.ready > 0).peekable();
+    if queue.pause.is_some() {
+        "paused"
+    } else if queue.workers == 0 {
+        "unserved"
+    } else if ready.peek().is_some() && ready.all(|kind| is_held(&kind.kind))
+        || open.any(|of| of.name.strip_prefix("queue:") == Some(&queue.queue))
+    {
+        "breaker"
+    } else {
+        "running"
+    }
+}
+
+fn pause_json(pause: &QueuePause) -> impl Serialize {
+    object!(pause => paused_at, ends_at, person, reason)
 }
 
 fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {

@@ -8,7 +8,6 @@ use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{RedriveRun, RunState};
 
 use crate::dlq::run_report::outcomes;
-use crate::pause::ends_in;
 use crate::prelude::*;
 
 /// How many of the newest runs that have not ended are considered.
@@ -118,7 +117,7 @@ pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
                 queue.queue,
                 ago(pause.paused_at),
                 match pause.ends_at {
-                    Some(_) => format!("in {}", ends_in(pause)),
+                    Some(_) => format!("in {}", time::wait_for(pause.ends_at)),
                     None => "when resumed".to_owned(),
                 },
                 grouped(queue.ready),
