@@ -1,14 +1,12 @@
-//! `redrive audit`: the audit log, and the check of the counters.
+//! `redrive audit`: the audit log.
 
 mod lines;
 
 use std::time::Duration;
 
-use clap::Subcommand;
 use redrive::admin::{AuditFilter, AuditRecord};
 use redrive::dlq::runs::RunId;
 
-use super::findings::{Finding, report};
 use crate::prelude::*;
 use lines::{AuditLine, Whole, lines};
 
@@ -18,17 +16,12 @@ use lines::{AuditLine, Whole, lines};
 /// transaction of its operation. The batches of an operation share a line, and so do the records of a
 /// redrive run; --json shows each of them.
 #[derive(Args, Debug)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    before_help = "\
+#[command(before_help = "\
 Examples:
   redrive audit --since 1d
   redrive audit --verb discard --json | jq .filter
-"
-)]
+")]
 pub(crate) struct AuditCommand {
-    #[command(subcommand)]
-    subcommand: Option<AuditSubcommand>,
     /// Only records from the last 2h, 7d and so on.
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     since: Option<Duration>,
@@ -43,26 +36,8 @@ pub(crate) struct AuditCommand {
     before: Option<i64>,
 }
 
-#[derive(Debug, Subcommand)]
-enum AuditSubcommand {
-    /// Compare the published counters with the rows, and store the difference
-    ///
-    /// The comparison is exact and reads every job and letter, so run it when the server is not
-    /// busy. The exporter publishes the result as `redrive_audit_drift_jobs`.
-    #[command(
-        before_help = "Example:\n  redrive audit counters\n",
-        after_help = "\
-The exit code is 1 if a counter differs from the rows. The cause is a bug, or an
-older version of a program that did not count."
-    )]
-    Counters,
-}
-
 impl AuditCommand {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        if let Some(AuditSubcommand::Counters) = self.subcommand {
-            return check_counters(cx);
-        }
         let filter = AuditFilter::new()
             .limit(self.limit + 1)
             .with(self.since, AuditFilter::since)
@@ -124,24 +99,4 @@ fn record_json(record: &AuditRecord) -> impl Serialize {
         id, at, verb, role, person, reason, filter, changed = record.letters,
         about = about.and_then(serde_json::Result::ok),
     )
-}
-
-fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {
-    let audits = cx.unchecked_database()?.admin().audit_counters()?;
-    let wrong = audits.into_iter().filter(|audit| audit.drift != 0);
-    let findings = wrong.map(|audit| Finding {
-        fault: "counter".to_owned(),
-        places: audit.drift.unsigned_abs(),
-        what: format!(
-            "queue {}, {}: {} rows, {} counted",
-            one_line(&audit.queue),
-            audit.set,
-            audit.rows,
-            audit.total
-        ),
-        examples: Vec::new(),
-    });
-    let findings: Vec<Finding> = findings.collect();
-    let wrong = format!("{} counters differ from the rows", findings.len());
-    report(&findings, "the counters match the rows", &wrong, cx)
 }

@@ -1,4 +1,4 @@
-//! What a check found: one report of `audit counters`, `repair` and `migrate --check`.
+//! What a check found: one report of `repair` and `migrate --check`.
 
 use crate::prelude::*;
 
