@@ -195,6 +195,13 @@ fn a_job_can_start_at_a_time_and_a_byte_order_mark_is_no_part_of_a_payload() {
     let (db, queue) = TestDatabase::with_orders();
     db.run("enqueue orders k 1 --at 2001-02-03");
     assert_eq!(ready(&queue), 1, "in the past");
+    let asked =
+        "SELECT to_char((now() AT TIME ZONE 'UTC') + interval '2 hours', 'YYYY-MM-DD\"T\"HH24:MI')";
+    let soon: String = db.client().ask(asked, &[]);
+    db.run(format!("enqueue orders k 1 --at {soon}"));
+    let waits =
+        "jobs_delayed WHERE run_at BETWEEN now() + interval '1 h' AND now() + interval '2 h'";
+    assert_eq!(db.client().count(waits), 1);
     let output = enqueue_from_stdin(&db, "\u{feff}{\"a\": 1}\n".as_bytes());
     assert!(output.status.success(), "{output:?}");
     assert_eq!(ready(&queue), 2);

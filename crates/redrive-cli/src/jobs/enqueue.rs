@@ -192,32 +192,3 @@ fn read_payload() -> Result<String> {
     String::from_utf8(bytes)
         .map_err(|error| Error::caused_by("the payload on stdin is not UTF-8", error.utf8_error()))
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::FromArgMatches as _;
-
-    use super::*;
-    use crate::command::{Cli, Command, definition};
-    use crate::registry::Registry;
-
-    #[test]
-    fn a_start_is_a_time_of_the_database() {
-        let hour = Duration::from_hours(1);
-        let noon = time::moment("2027-03-01T12:00").expect("a time");
-        for (option, delay) in [
-            ("--at=2027-03-01T13:00", hour),
-            ("--at=2027-03-01T11:00", Duration::ZERO),
-            ("--delay=1h", hour),
-        ] {
-            let line = ["redrive", "enqueue", "q", "k", "1", option];
-            let definition = definition(&Registry::new("redrive".to_owned()));
-            let matches = definition.try_get_matches_from(line).expect(option);
-            let cli = Cli::from_arg_matches(&matches).expect(option);
-            let Command::Enqueue(enqueue) = cli.command else {
-                panic!("{option}")
-            };
-            assert_eq!(enqueue.start(|| Ok(noon)).expect(option), delay, "{option}");
-        }
-    }
-}
