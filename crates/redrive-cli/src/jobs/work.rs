@@ -18,7 +18,7 @@ use crate::prelude::*;
 use crate::registry::Registry;
 use crate::shell::Shell;
 use crate::stop;
-use left::{Left, Runs};
+use left::Left;
 use options::{backoff, flood_guard};
 
 /// The interval between two checks for signals and a failed worker.
@@ -231,8 +231,8 @@ impl Work {
     ) -> StopCause {
         let (mut checked, mut idle_since) = (Instant::now(), Instant::now());
         let mut said = String::new();
-        let mut left_before = None;
-        let mut runs = Runs::new(queues);
+        // What is left, and since when.
+        let mut left = (None, Instant::now());
         loop {
             shell.reap_orphans();
             if signals.pending().next().is_some() {
@@ -245,17 +245,16 @@ impl Work {
                 idle_since = Instant::now();
             }
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && workers.is_idle() {
-                let left = left::of_all(queues, |kind| self.handles(kind));
-                // A look at one queue sees all its jobs. A count, or a look at several, may have missed a
-                // job that moved meanwhile.
-                let is_sure = queues.len() == 1 && left.as_ref().is_some_and(Left::is_empty);
-                let before = std::mem::replace(&mut left_before, left.clone());
-                let left = left.filter(|left| is_sure || before.as_ref() == Some(left));
-                if let Some(left) = left.and_then(|left| runs.ended(&left)) {
-                    return StopCause::Drained(left);
+                let now = left::of_all(queues, |kind| self.handles(kind));
+                if now != left.0 {
+                    left = (now, Instant::now());
+                }
+                let is_settled = |of: &Left| left.1.elapsed() >= of.settles_in(queues);
+                if let Some(settled) = left.0.clone().filter(is_settled) {
+                    return StopCause::Drained(settled);
                 }
                 if idle_since.elapsed() >= SAY_WAITS_EVERY {
-                    let waits = left::waits(queues, &runs).unwrap_or_default();
+                    let waits = left::waits(queues, left.0.as_ref()).unwrap_or_default();
                     if !waits.is_empty() && waits != said {
                         cx.say(format!("waiting for {waits}"));
                         said = waits;

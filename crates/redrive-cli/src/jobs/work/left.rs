@@ -1,6 +1,6 @@
 //! What a drained queue still has, because nothing will run it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redrive::Queue;
 use redrive::admin::{BreakerState, KindStats, QueueStats};
@@ -12,6 +12,8 @@ use crate::terminal::{counted, grouped, one_line};
 
 /// How long a run may send nothing before the worker no longer waits for it.
 const RUN_PATIENCE: Duration = Duration::from_secs(15);
+/// How far two looks that see the same are apart at least.
+const ANOTHER_LOOK: Duration = Duration::from_millis(1);
 /// How many of the newest runs that have not ended are looked at.
 const RUNS: u32 = 100;
 
@@ -22,7 +24,7 @@ pub(super) struct Left {
     unhandled: u64,
     /// Jobs behind a letter that holds their group.
     held: u64,
-    /// Runs that send nothing, with the letters they still have.
+    /// Runs that send letters to the queues, with the letters they still have.
     runs: Vec<(RunId, u64)>,
 }
 
@@ -32,8 +34,15 @@ impl Left {
         self.unhandled + self.held
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.jobs() == 0
+    /// Returns how long this must be all that is left until the worker ends.
+    pub(super) fn settles_in(&self, queues: &[Queue]) -> Duration {
+        match (&*self.runs, queues) {
+            ([_, ..], _) => RUN_PATIENCE,
+            // A look at one queue sees all its jobs.
+            ([], [_]) if self.jobs() == 0 => Duration::ZERO,
+            // A count, or a look at several, may have missed a job that moved meanwhile.
+            ([], _) => ANOTHER_LOOK,
+        }
     }
 
     /// Returns each part with its reason.
@@ -72,35 +81,43 @@ impl Left {
                 true => return None,
             }
         }
-        (!left.is_empty()).then_some(left)
+        (left.jobs() > 0).then_some(left)
     }
 }
 
-/// Returns the jobs of queues that nothing will run; `None`: they have others.
+/// Returns what nothing will run or send; `None`: the queues have other jobs, or that is not known.
 pub(super) fn of_all(queues: &[Queue], is_own: impl Fn(&str) -> bool) -> Option<Left> {
+    look(queues, is_own).unwrap_or_else(|error| {
+        // The worker logs that the database is unavailable.
+        log::debug!("could not count what is left: {error}");
+        None
+    })
+}
+
+fn look(queues: &[Queue], is_own: impl Fn(&str) -> bool) -> redrive::Result<Option<Left>> {
     let mut all = Left::default();
+    // The chores of the worker send their letters. First, because a run that has just ended has sent its last letters to
+    // the queues.
+    if let Some(first) = queues.first() {
+        let runs = first.database().dlq().runs().unfinished(RUNS)?;
+        all.runs = runs.iter().filter_map(|run| unsent(run, queues)).collect();
+    }
     for queue in queues {
-        let left = of_queue(queue, &is_own).unwrap_or_else(|error| {
-            // The worker logs that the database is unavailable.
-            log::debug!("queue={}: could not count its jobs: {error}", queue.name());
-            None
-        })?;
+        if queue.is_drained()? {
+            continue;
+        }
+        let stats = queue.database().admin().stats(Some(queue.name()))?;
+        let Some(left) = stats.first().and_then(|stats| Left::of(stats, &is_own)) else {
+            return Ok(None);
+        };
         all.unhandled += left.unhandled;
         all.held += left.held;
     }
-    Some(all)
-}
-
-fn of_queue(queue: &Queue, is_own: impl Fn(&str) -> bool) -> redrive::Result<Option<Left>> {
-    if queue.is_drained()? {
-        return Ok(Some(Left::default()));
-    }
-    let stats = queue.database().admin().stats(Some(queue.name()))?;
-    Ok(stats.first().and_then(|stats| Left::of(stats, is_own)))
+    Ok(Some(all))
 }
 
 /// Says what the queues wait for. An error needs no words: the worker logs that the database is unavailable.
-pub(super) fn waits(queues: &[Queue], runs: &Runs<'_>) -> redrive::Result<String> {
+pub(super) fn waits(queues: &[Queue], left: Option<&Left>) -> redrive::Result<String> {
     let mut waits = Vec::new();
     for queue in queues {
         let admin = queue.database().admin();
@@ -124,54 +141,9 @@ pub(super) fn waits(queues: &[Queue], runs: &Runs<'_>) -> redrive::Result<String
             }
         }
     }
-    let runs = runs.unsent.iter();
+    let runs = left.into_iter().flat_map(|left| &left.runs);
     waits.extend(runs.map(|(run, _)| format!("redrive run {run}")));
     Ok(waits.join(", "))
-}
-
-/// The redrive runs that a drain waits for: the chores of the worker send their letters.
-pub(super) struct Runs<'a> {
-    queues: &'a [Queue],
-    /// The letters left to send when the number last changed.
-    unsent: Vec<(RunId, u64)>,
-    since: Instant,
-}
-
-impl Runs<'_> {
-    pub(super) fn new(queues: &[Queue]) -> Runs<'_> {
-        Runs {
-            queues,
-            unsent: Vec::new(),
-            since: Instant::now(),
-        }
-    }
-
-    /// Returns what is left once no run sends letters to the queues.
-    pub(super) fn ended(&mut self, left: &Left) -> Option<Left> {
-        let Some(first) = self.queues.first() else {
-            return Some(left.clone());
-        };
-        let runs = first.database().dlq().runs().unfinished(RUNS);
-        let unsent: Vec<(RunId, u64)> = match runs {
-            Ok(runs) => runs
-                .iter()
-                .filter_map(|run| unsent(run, self.queues))
-                .collect(),
-            Err(error) => {
-                log::debug!("could not list runs: {error}");
-                return None;
-            }
-        };
-        if unsent != self.unsent {
-            self.unsent = unsent;
-            self.since = Instant::now();
-        }
-        let is_over = self.unsent.is_empty() || self.since.elapsed() >= RUN_PATIENCE;
-        is_over.then(|| Left {
-            runs: self.unsent.clone(),
-            ..*left
-        })
-    }
 }
 
 /// Returns how many letters a run has still to try to send to the queues. After the last one, it may retry those that
@@ -195,13 +167,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drain_does_not_end_while_the_runs_are_unknown() {
+    fn a_drain_does_not_end_while_what_is_left_is_unknown() {
         let config = "host=127.0.0.1 port=1 user=me".parse().expect("an address");
         let manager = PostgresConnectionManager::new(config, NoTls);
         let pool = Pool::builder().min_idle(Some(0));
         let pool = pool.connection_timeout(Duration::from_millis(1));
         let db = Database::from_pool(pool.build_unchecked(manager));
         let queues = [Queue::new(&db, "orders").expect("a name")];
-        assert_eq!(Runs::new(&queues).ended(&Left::default()), None);
+        assert_eq!(of_all(&queues, |_| true), None);
     }
 }
