@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::stderr::Stderr;
 
@@ -53,8 +54,11 @@ pub(super) enum Ended {
 }
 
 /// A running command.
-#[derive(Clone, Debug)]
-pub(super) struct Process(Arc<Mutex<Child>>);
+pub(super) struct Process {
+    child: Child,
+    /// Its process group, which is its own id. No other one can have it before the child is waited for.
+    group: Pid,
+}
 
 pub(super) struct Output {
     /// `None`: the command has closed it.
@@ -91,7 +95,7 @@ impl Process {
             // Ctrl-C must reach only this process, which then decides how the command ends.
             .process_group(0);
         // Locked until the command is among them, or it could be taken for an orphan.
-        let mut processes = lock(&running.processes);
+        let mut commands = lock(&running.commands);
         let mut child = sh.stdin(file_of(input)?).spawn()?;
         let output = Output {
             stderr: child.stderr.take(),
@@ -100,16 +104,16 @@ impl Process {
             kept: Vec::new(),
             is_kept: stdout == Stdout::Keep,
         };
-        let process = Process(Arc::new(Mutex::new(child)));
-        processes.push(process.clone());
-        Ok((process, output))
+        let group = Pid::from_raw(child.id().cast_signed());
+        commands.push(group);
+        Ok((Process { child, group }, output))
     }
 
     /// Waits until the command ends. A cancelled command gets SIGTERM, and SIGKILL after the grace.
     ///
     /// A command that succeeds although it was cancelled counts as exited.
     pub(super) fn wait(
-        &self,
+        &mut self,
         output: &mut Output,
         is_cancelled: impl Fn() -> bool,
         running: &Running,
@@ -128,49 +132,32 @@ impl Process {
             }
             // A process of its group that ignores SIGTERM has the grace too, and must not outlive it.
             let waits_for_others = |at: Instant| output.stderr.is_some() && at.elapsed() <= grace;
-            if self.has_ended() && !terminated.is_some_and(waits_for_others) {
+            let is_alive = matches!(
+                waitid(Id::Pid(self.group), LOOK),
+                Ok(WaitStatus::StillAlive)
+            );
+            if !is_alive && !terminated.is_some_and(waits_for_others) {
                 let is_killed = terminated.is_some() || running.is_ending();
                 if is_killed {
-                    self.signal(Signal::KILL);
+                    signal(self.group, Signal::SIGKILL);
                 }
-                let status = lock(&self.0).wait()?;
-                return Ok(match is_killed && !status.success() {
-                    true => Ended::Killed,
-                    false => Ended::Exited(status),
-                });
+                return running.take(self, |status| is_killed && !status.success());
             }
             match terminated {
                 None if is_cancelled() || running.is_ending() => {
-                    self.signal(Signal::TERM);
+                    signal(self.group, Signal::SIGTERM);
                     terminated = Some(Instant::now());
                 }
-                Some(at) if at.elapsed() > grace => self.signal(Signal::KILL),
+                Some(at) if at.elapsed() > grace => signal(self.group, Signal::SIGKILL),
                 Some(_) | None => {}
             }
         }
     }
-
-    /// Whether the command has ended. It stays to be waited for.
-    fn has_ended(&self) -> bool {
-        !matches!(state(&lock(&self.0)), Ok(WaitStatus::StillAlive))
-    }
-
-    /// Signals the process group. The group id cannot be reused before the child is waited for.
-    fn signal(&self, signal: Signal) {
-        let child = lock(&self.0);
-        if state(&child).is_ok()
-            && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
-        {
-            // Fails if the group ended in the meantime.
-            _ = kill_process_group(group, signal);
-        }
-    }
 }
 
-/// Returns whether a child is alive or has ended. Fails if it was waited for.
-fn state(child: &Child) -> nix::Result<WaitStatus> {
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
-    waitid(Id::Pid(pid), LOOK)
+fn signal(group: Pid, signal: Signal) {
+    // Fails if the group ended in the meantime.
+    _ = killpg(group, signal);
 }
 
 impl Output {
@@ -268,20 +255,29 @@ fn file_of(content: &[u8]) -> io::Result<File> {
 /// The running commands of a shell.
 #[derive(Debug, Default)]
 pub(super) struct Running {
-    processes: Mutex<Vec<Process>>,
+    /// Their process groups.
+    commands: Mutex<Vec<Pid>>,
     pub(super) is_ending: Arc<AtomicBool>,
     /// How many of those that have ended were killed.
     pub(super) killed: AtomicUsize,
 }
 
 impl Running {
-    /// Forgets a command that has ended in this way.
-    pub(super) fn remove(&self, process: &Process, ended: &io::Result<Ended>) {
-        let mut processes = lock(&self.processes);
-        processes.retain(|other| !Arc::ptr_eq(&process.0, &other.0));
-        let is_killed = matches!(ended, Ok(Ended::Killed));
-        self.killed
-            .fetch_add(usize::from(is_killed), Ordering::Relaxed);
+    /// Takes leave of a command that has ended.
+    fn take(
+        &self,
+        process: &mut Process,
+        is_killed: impl FnOnce(ExitStatus) -> bool,
+    ) -> io::Result<Ended> {
+        // Locked until its group may be that of another process.
+        let mut commands = lock(&self.commands);
+        commands.retain(|group| *group != process.group);
+        let status = process.child.wait()?;
+        if !is_killed(status) {
+            return Ok(Ended::Exited(status));
+        }
+        self.killed.fetch_add(1, Ordering::Relaxed);
+        Ok(Ended::Killed)
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -291,27 +287,23 @@ impl Running {
     /// Kills every running command and its process group. Returns how many were killed, now or before.
     pub(super) fn kill_all(&self) -> usize {
         self.is_ending.store(true, Ordering::Relaxed);
-        let processes = lock(&self.processes);
-        for process in &*processes {
-            process.signal(Signal::KILL);
+        let commands = lock(&self.commands);
+        for group in &*commands {
+            signal(*group, Signal::SIGKILL);
         }
-        processes.len() + self.killed.load(Ordering::Relaxed)
+        commands.len() + self.killed.load(Ordering::Relaxed)
     }
 
     /// Takes leave of children that are no commands: processes that a command left behind, if this
     /// process is the first one of a container.
     pub(super) fn reap_orphans(&self) {
-        let processes = lock(&self.processes);
+        let commands = lock(&self.commands);
         // Fails without children.
         while let Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..)) =
             waitid(Id::All, LOOK)
         {
-            let is_command = |process: &Process| {
-                i32::try_from(lock(&process.0).id()).is_ok_and(|id| id == pid.as_raw())
-            };
             // The thread that waits for a command takes it within moments.
-            if processes.iter().any(is_command) || waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_err()
-            {
+            if commands.contains(&pid) || waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_err() {
                 return;
             }
         }
@@ -319,7 +311,7 @@ impl Running {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        lock(&self.processes).is_empty()
+        lock(&self.commands).is_empty()
     }
 }
 

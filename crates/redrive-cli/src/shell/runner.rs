@@ -117,10 +117,10 @@ impl Shell {
             (true, false) => format!("command -v -- {word} >/dev/null"),
             (false, _) => ":".to_owned(),
         };
-        let (process, mut output) = Process::start(&check, &[], b"", Stdout::Null, &self.running)
-            .map_err(|error| format!("could not start `sh`: {error}"))?;
+        let (mut process, mut output) =
+            Process::start(&check, &[], b"", Stdout::Null, &self.running)
+                .map_err(|error| format!("could not start `sh`: {error}"))?;
         let ended = process.wait(&mut output, || false, &self.running, self.term_grace);
-        self.running.remove(&process, &ended);
         match ended {
             Ok(Ended::Exited(status)) if status.success() => Ok(()),
             Ok(Ended::Exited(_)) if output.stderr().trim().is_empty() => Err(format!(
@@ -236,14 +236,13 @@ impl Shell {
         if self.running.is_ending() {
             return Err((task.on_kill)());
         }
-        let (process, mut output) = self.start(task)?;
+        let (mut process, mut output) = self.start(task)?;
         let ended = process.wait(
             &mut output,
             task.is_cancelled,
             &self.running,
             self.term_grace,
         );
-        self.running.remove(&process, &ended);
         let stderr = output.stderr();
         match ended {
             Ok(Ended::Exited(status)) if is_refused_fork(status, &stderr) => {
