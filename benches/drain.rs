@@ -8,24 +8,20 @@ pub(crate) const WHAT: &str = "Drain of 200,000 no-op jobs of ten typed kinds wi
 
 pub(crate) fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
-    let [mut one, mut two, mut redrive, mut start] = [(); 4].map(|()| Samples::default());
-    for round in 0..bench.sized(5, 1) {
-        let baseline = Baseline::new(bench)?;
-        let mut baselines = || -> Outcome {
-            one.push(baseline.delete(jobs, 1)?);
+    let baseline = Baseline::new(bench)?;
+    let (mut two, mut start) = (Samples::default(), Samples::default());
+    let (one, redrive) = bench.by_turns(
+        5,
+        || {
             two.push(baseline.delete(jobs, 2)?);
-            Ok(())
-        };
-        if round % 2 == 0 {
-            baselines()?;
-        }
-        let drained = once(bench, jobs)?;
-        redrive.push(drained.rate);
-        start.push(drained.started_in.as_secs_f64() * 1e3);
-        if round % 2 == 1 {
-            baselines()?;
-        }
-    }
+            baseline.delete(jobs, 1)
+        },
+        || {
+            let drained = once(bench, jobs)?;
+            start.push(drained.started_in.as_secs_f64() * 1e3);
+            Ok(drained.rate)
+        },
+    )?;
     let row = |name, baseline| Measurement::compared(name, "jobs/s", baseline, &redrive);
     let of_one = row("drain; the baseline uses one connection", &one);
     bench.report(of_one.target(Target::RatioAtLeast(0.8)))?;

@@ -92,21 +92,21 @@ struct LimitedJobs {
 }
 
 impl LimitedJobs {
-    fn limited(&self) -> RateLimited<'_> {
-        match (&self.kind, self.each_group) {
-            (Some(kind), _) => RateLimited::Kind(kind),
-            (None, true) => RateLimited::EachGroup,
-            (None, false) => RateLimited::Queue,
-        }
-    }
-
-    /// Returns a description for messages.
-    fn describe(&self, queue: &str) -> String {
+    /// What is limited, in words, and by which options.
+    fn limited(&self, queue: &str) -> (RateLimited<'_>, String, String) {
         let queue = one_line(queue);
         match (&self.kind, self.each_group) {
-            (Some(kind), _) => format!("kind {} in queue {queue}", one_line(kind)),
-            (None, true) => format!("each group of queue {queue}"),
-            (None, false) => format!("queue {queue}"),
+            (Some(kind), _) => (
+                RateLimited::Kind(kind),
+                format!("kind {} in queue {queue}", one_line(kind)),
+                format!(" --kind {}", quoted(kind)),
+            ),
+            (None, true) => (
+                RateLimited::EachGroup,
+                format!("each group of queue {queue}"),
+                " --each-group".to_owned(),
+            ),
+            (None, false) => (RateLimited::Queue, format!("queue {queue}"), String::new()),
         }
     }
 }
@@ -133,12 +133,8 @@ impl SetLimit {
         let queue = cx.queue(&self.queue)?;
         let limit = RateLimit::per(starts, period);
         let limit = burst.map_or(limit, |burst| limit.burst(burst));
-        queue.limit_rate(jobs.limited(), limit, &self.reason.operator())?;
-        let of = match (&jobs.kind, jobs.each_group) {
-            (Some(kind), _) => format!(" --kind {}", quoted(kind)),
-            (None, true) => " --each-group".to_owned(),
-            (None, false) => String::new(),
-        };
+        let (limited, shown, of) = jobs.limited(queue.name());
+        queue.limit_rate(limited, limit, &self.reason.operator())?;
         warn_if_unknown(&queue, |name| format!("unlimit {name}{of}"), cx)?;
         let burst = burst.unwrap_or(starts);
         cx.print(
@@ -151,8 +147,7 @@ impl SetLimit {
                 "burst": burst,
             }),
             format!(
-                "{} is limited to {} starts per {}, with a burst of {}",
-                jobs.describe(queue.name()),
+                "{shown} is limited to {} starts per {}, with a burst of {}",
                 grouped(u64::from(starts)),
                 exact(period),
                 grouped(u64::from(burst)),
@@ -164,8 +159,8 @@ impl SetLimit {
 impl RemoveLimit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (queue, jobs) = (cx.queue(&self.queue)?, &self.jobs);
-        let shown = jobs.describe(queue.name());
-        if !queue.unlimit_rate(jobs.limited(), &self.reason.operator())? {
+        let (limited, shown, _) = jobs.limited(queue.name());
+        if !queue.unlimit_rate(limited, &self.reason.operator())? {
             return cx.nothing(format!("{shown} has no rate limit: {Me} queue limits"));
         }
         cx.print(
