@@ -17,40 +17,36 @@ pub(crate) enum Error {
     BrokenPipe,
     /// A signal stopped a command that had changed nothing. The command exits with 1.
     Stopped,
-    /// A message that names the operation and its subject, and the source of the error.
-    Failed(String, Option<Box<dyn StdError + Send + Sync>>),
+    /// A message that names the operation, its subject and its cause, in one line.
+    Failed(String),
 }
 
 impl Error {
     /// An error without a source.
     pub(crate) fn new(message: impl Into<String>) -> Error {
-        Error::Failed(message.into(), None)
+        Error::Failed(message.into())
     }
 
     /// An error with a source.
     pub(crate) fn caused_by(
         message: impl Into<String>,
-        source: impl StdError + Send + Sync + 'static,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Error {
-        Error::Failed(message.into(), Some(Box::new(source)))
+        let source: Box<dyn StdError + Send + Sync> = source.into();
+        Error::Failed(chain(message.into(), Some(&*source)))
     }
 
-    /// The message and its sources in one line, joined by `: `.
+    /// The message and its sources in one line.
     pub(crate) fn one_line(&self) -> String {
         match self {
             Error::BrokenPipe => "the reader closed the output".to_owned(),
             Error::Stopped => "stopped by a signal; nothing was changed".to_owned(),
-            Error::Failed(message, source) => chain(
-                message.clone(),
-                source
-                    .as_deref()
-                    .map(|source| source as &(dyn StdError + 'static)),
-            ),
+            Error::Failed(message) => message.clone(),
         }
     }
 }
 
-/// Joins a message and its sources, without repetitions.
+/// Joins a message and its sources by `: `, without repetitions.
 fn chain(message: String, mut source: Option<&(dyn StdError + 'static)>) -> String {
     let mut line = message;
     while let Some(error) = source {
@@ -79,7 +75,7 @@ impl From<redrive::Error> for Error {
             let here = format!("`{Me} migrate`");
             return Error::new(error.to_string().replace("`redrive migrate`", &here));
         }
-        Error::Failed(chain(error.to_string(), error.source()), None)
+        Error::Failed(chain(error.to_string(), error.source()))
     }
 }
 
