@@ -74,13 +74,8 @@ impl Enqueue {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let took = begin.elapsed();
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "an approximate rate is enough"
-        )]
-        let rate = (jobs as f64 / took.as_secs_f64().max(0.001)) as u64;
+        let rate = u128::from(jobs) * 1000 / took.as_millis().max(1);
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
         cx.print(
             &json!({
                 "queue": self.queue, "kind": self.kind, "jobs": jobs, "bad_lines": bad_lines,

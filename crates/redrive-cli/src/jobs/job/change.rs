@@ -82,8 +82,6 @@ struct Act<'a> {
     takes: &'static [JobState],
     /// Why it leaves out other waiting jobs, in one word and as text.
     others: (&'static str, String),
-    /// Why it leaves out running jobs.
-    running: String,
     /// What becomes of a job.
     became: String,
 }
@@ -108,10 +106,8 @@ impl<'a> Act<'a> {
                 false => &JobState::ALL,
             },
             others: ("", String::new()),
-            running: format!("a worker runs them; `{Me} job cancel ID` asks a handler to stop"),
             became: "was cancelled; it is a dead letter".to_owned(),
         };
-        let running = "a worker runs them".to_owned();
         Ok(match change {
             JobChange::SetPriority(priority) => Act {
                 batches: Batches {
@@ -126,7 +122,6 @@ impl<'a> Act<'a> {
                     "unchanged",
                     format!("they have priority {priority} already"),
                 ),
-                running,
                 became: format!("now has priority {priority}"),
                 ..act
             },
@@ -140,7 +135,6 @@ impl<'a> Act<'a> {
                 },
                 takes: &[JobState::Delayed],
                 others: ("ready", "they are ready already".to_owned()),
-                running,
                 became: "is ready now".to_owned(),
                 ..act
             },
@@ -195,7 +189,8 @@ impl<'a> Act<'a> {
         };
         let (reason, because) = &self.others;
         let others = LeftOut::of(count.jobs() - leased - changeable, reason, because);
-        let leased = LeftOut::of(leased, "leased", &self.running);
+        let running = format!("a worker runs them; `{Me} job cancel ID` asks a handler to stop");
+        let leased = LeftOut::of(leased, "leased", &running);
         let affected = self.selection.limited(changeable);
         // Each job given by id has a line of its own.
         let is_told = self.selection.is_dry_run() || self.selection.ids().is_empty();
