@@ -24,7 +24,7 @@ use crate::dashboards::Checks;
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
 use crate::programs::{FAKETIME, NODE, NPM, PGBOUNCER, PROMTOOL, for_tests};
-use crate::tools::TYPOS;
+use crate::tools::typos;
 use crate::{alerts, chaos, dashboards, generate};
 
 /// How many schedules each light scenario of the models gets in the gate. Without this variable the
@@ -339,7 +339,7 @@ impl Runner<'_> {
             Step::Tools => self.install_tools()?,
             Step::Format => self.succeed(&mut cargo(["fmt", "--all", "--check"]))?,
             Step::Spelling => {
-                self.succeed(&mut Command::new(TYPOS.find(&self.root, self.interrupt)?))?;
+                self.succeed(&mut Command::new(typos(&self.root, self.interrupt)?))?;
             }
             Step::Lint => self.succeed(
                 cargo(["clippy", "--locked", "--workspace", "--all-targets"]).args([
@@ -384,7 +384,7 @@ impl Runner<'_> {
         let programs = [PROMTOOL, PGBOUNCER, FAKETIME, NODE, NPM];
         let found = programs.map(|program| program.find(self.interrupt).map(drop));
         let others = [
-            TYPOS.find(&self.root, self.interrupt).map(drop),
+            typos(&self.root, self.interrupt).map(drop),
             Checks::prepare(&self.root, self.interrupt).map(drop),
             require_nextest(self.interrupt),
         ];
