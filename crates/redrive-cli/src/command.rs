@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_a_command_has_a_summary_examples_conditions_and_then_the_options() {
+    fn the_help_of_a_command_has_a_summary_its_usage_examples_conditions_and_then_the_options() {
         let mut definition = definition(&Registry::new("redrive".to_owned()));
         // Passes the global options on.
         definition.build();
@@ -172,15 +172,7 @@ mod tests {
             let last = help.lines().rfind(is_option);
             let is_global = last.is_none_or(|line| line.contains("--verbose"));
             assert!(is_global, "{help}");
-        });
-        assert!(filtering >= 16, "{filtering}");
-    }
-
-    #[test]
-    fn the_usage_names_the_arguments_in_the_order_in_which_they_are_read() {
-        let mut definition = definition(&Registry::new("redrive".to_owned()));
-        definition.build();
-        for_each_leaf(&definition, &mut |command| {
+            // The usage names the arguments in the order in which they are read.
             let usage = command.clone().render_usage().to_string();
             let place = |argument: &clap::Arg| {
                 let name = &argument.get_value_names().expect("a name of the value")[0];
@@ -189,6 +181,7 @@ mod tests {
             };
             assert!(command.get_positionals().map(place).is_sorted(), "{usage}");
         });
+        assert!(filtering >= 16, "{filtering}");
     }
 
     #[test]
