@@ -3,7 +3,6 @@
 mod scripts;
 
 use self::scripts::ScriptArgs;
-use super::findings::{Finding, report};
 use crate::prelude::*;
 
 const UP_TO_DATE: &str = "the schema is up to date";
@@ -58,16 +57,10 @@ impl Migrate {
 }
 
 fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    let finding = |fault: &str, what: String| Finding {
-        fault: fault.to_owned(),
-        places: 1,
-        what,
-        examples: Vec::new(),
-    };
     let wrong = match db.check_schema() {
         Err(error) if error.is_migration_required() => {
-            let missing = finding("migration", error.to_string());
-            return report(&[missing], UP_TO_DATE, &format!("to act: {Me} migrate"), cx);
+            let to_act = format!("to act: {Me} migrate");
+            return report("migration", &[error.to_string()], &to_act, cx);
         }
         checked => checked.err(),
     };
@@ -78,13 +71,25 @@ fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         (_, Some(error)) | (Err(error), None) => return Err(error.into()),
     };
     warn_about_durability(db, cx);
-    let drifts = drifts.into_iter();
-    let findings: Vec<Finding> = drifts.map(|drift| finding("schema", drift)).collect();
-    let wrong = format!(
+    if drifts.is_empty() {
+        cx.say(UP_TO_DATE);
+        return Ok(Ending::Done);
+    }
+    let to_act = format!(
         "the migrations are applied, but the schema was changed afterwards; \
          `{Me} migrate --print` has the definitions"
     );
-    report(&findings, UP_TO_DATE, &wrong, cx)
+    report("schema", &drifts, &to_act, cx)
+}
+
+/// Prints what differs, and what to do about it.
+fn report(fault: &str, what: &[String], to_act: &str, cx: &mut Context<'_>) -> Result<Ending> {
+    let table = table!(what in what => {
+        Word "FAULT" => fault,
+        Text "WHAT" => what,
+    });
+    cx.items(what, |what| json!({ "fault": fault, "what": what }), &table)?;
+    cx.nothing(to_act)
 }
 
 /// Warns if the server may lose committed data. An error here does not affect the schema.

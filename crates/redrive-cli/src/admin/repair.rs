@@ -1,6 +1,7 @@
 //! `redrive repair`: finds and fixes what points at a job that is gone, and totals that differ.
 
-use super::findings::{Finding, report};
+use redrive::admin::Fault;
+
 use crate::prelude::*;
 
 /// Find and fix letters, keys, turns and runs whose jobs are gone, and totals that differ
@@ -37,23 +38,27 @@ impl Repair {
                 db.admin().faults()?
             }
         };
-        let findings = faults.into_iter().map(|fault| Finding {
-            what: what(&fault.kind).to_owned(),
-            fault: fault.kind,
-            places: fault.places,
-            examples: fault.examples,
+        let table = table!(fault in &faults => {
+            Word "FAULT" => fault.kind,
+            Number "PLACES" => grouped(fault.places),
+            Text "WHAT" => what(&fault.kind),
+            Text "FIRST ONES" => fault.examples.join(", "),
         });
-        let findings: Vec<Finding> = findings.collect();
-        let wrong = match self.confirm.yes {
-            true => "repaired".to_owned(),
-            false => format!("nothing was changed; to act, add {}", self.confirm.to_act()),
-        };
-        let ending = report(&findings, "there is nothing to repair", &wrong, cx)?;
-        Ok(match self.confirm.yes {
-            true => Ending::Done,
-            false => ending,
-        })
+        cx.items(&faults, fault_json, &table)?;
+        match (faults.is_empty(), self.confirm.yes) {
+            (true, _) => cx.say("there is nothing to repair"),
+            (false, true) => _ = cx.nothing("repaired")?,
+            (false, false) => {
+                let to_act = self.confirm.to_act();
+                return cx.nothing(format!("nothing was changed; to act, add {to_act}"));
+            }
+        }
+        Ok(Ending::Done)
     }
+}
+
+fn fault_json(fault: &Fault) -> impl Serialize {
+    object!(fault => fault = &fault.kind, places, what = what(&fault.kind), examples)
 }
 
 /// Describes a kind of fault.
