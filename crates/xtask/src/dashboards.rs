@@ -88,8 +88,8 @@ fn check_and_draw(
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot create {}", folder.display()))?;
     checks.prepare_drawing()?;
-    let environment = Environment::start(interrupt)?;
-    let recorded = environment.run_scenarios(pause)?;
+    let mut recorded = Environment::start(interrupt)?;
+    recorded.run_scenarios(pause)?;
     // Run all checks before failing: the scenarios take long.
     let results = [
         checks.check_metrics(&recorded),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::environment::Recorded;
+use super::environment::Environment;
 use super::{Drawing, files};
 use crate::alerts::rules::RULES;
 use crate::alerts::yaml;
@@ -85,7 +85,7 @@ impl<'a> Checks<'a> {
     }
 
     /// Checks that the scenarios changed every metric of the catalogue.
-    pub(crate) fn check_metrics(&self, recorded: &Recorded<'_>) -> Result<()> {
+    pub(crate) fn check_metrics(&self, recorded: &Environment<'_>) -> Result<()> {
         let mut check = self.node("check/moved.mjs");
         check.arg("--metrics").arg(&self.metrics_page);
         recorded.describe(&mut check);
@@ -93,14 +93,14 @@ impl<'a> Checks<'a> {
     }
 
     /// Checks that every query of every panel returns data.
-    pub(crate) fn check_queries(&self, recorded: &Recorded<'_>) -> Result<()> {
+    pub(crate) fn check_queries(&self, recorded: &Environment<'_>) -> Result<()> {
         let mut check = self.node("check/query.mjs");
         recorded.describe(&mut check);
         self.interrupt.succeed(check.args(&self.dashboards))
     }
 
     /// Draws every panel.
-    pub(crate) fn draw(&self, recorded: &Recorded<'_>, drawing: &Drawing<'_>) -> Result<()> {
+    pub(crate) fn draw(&self, recorded: &Environment<'_>, drawing: &Drawing<'_>) -> Result<()> {
         let mut draw = self.node("render/render.mjs");
         recorded.describe(&mut draw);
         draw.arg("--out").arg(&drawing.folder);
@@ -113,12 +113,11 @@ impl<'a> Checks<'a> {
     /// Draws the output of `redrive dlq` as a terminal shows it.
     pub(crate) fn draw_on_call_screen(
         &self,
-        recorded: &Recorded<'_>,
+        recorded: &Environment<'_>,
         drawing: &Drawing<'_>,
     ) -> Result<()> {
-        let environment = &recorded.environment;
-        let mut screen = Command::new(environment.programs.executable("redrive")?);
-        screen.arg("dlq").env("DATABASE_URL", &environment.url);
+        let mut screen = Command::new(recorded.programs.executable("redrive")?);
+        screen.arg("dlq").env("DATABASE_URL", &recorded.url);
         screen.env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR");
         let screen = self.interrupt.stdout(&mut screen, SCREEN)?;
         let text = self.copy.join("on-call.txt");

@@ -24,12 +24,14 @@ const INTERVALS: Intervals = Intervals {
 /// How long the exporter may take to stop.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// The running system.
+/// The running system, with the time span of its scenarios.
 #[derive(Debug)]
 pub(crate) struct Environment<'a> {
     interrupt: &'a Interrupt,
     pub(crate) programs: Artifacts,
     pub(crate) url: String,
+    from: u64,
+    to: u64,
     exporter_address: String,
     exporter: ChildGuard,
     prometheus_address: String,
@@ -37,14 +39,6 @@ pub(crate) struct Environment<'a> {
     _folder: TempDir,
     // Dropped last: the others have connections to it.
     _cluster: Cluster,
-}
-
-/// The system after the scenarios, still running, with the time span that they took.
-#[derive(Debug)]
-pub(crate) struct Recorded<'a> {
-    pub(crate) environment: Environment<'a>,
-    from: u64,
-    to: u64,
 }
 
 impl<'a> Environment<'a> {
@@ -70,6 +64,8 @@ impl<'a> Environment<'a> {
             interrupt,
             programs,
             url,
+            from: now(),
+            to: now(),
             exporter_address,
             exporter,
             prometheus_address,
@@ -80,8 +76,8 @@ impl<'a> Environment<'a> {
     }
 
     /// Runs all scenarios, with a pause after each.
-    pub(crate) fn run_scenarios(mut self, pause: Duration) -> Result<Recorded<'a>> {
-        let from = now();
+    pub(crate) fn run_scenarios(&mut self, pause: Duration) -> Result<()> {
+        self.from = now();
         let (url, programs) = (&self.url, &self.programs);
         scenarios::run_all(url, programs, self.interrupt, pause, &mut || {
             // A deployment replaces the exporter; its series must continue.
@@ -90,18 +86,13 @@ impl<'a> Environment<'a> {
             self.exporter = start_exporter(programs, url, address, self.interrupt)?;
             Ok(())
         })?;
-        Ok(Recorded {
-            environment: self,
-            from,
-            to: now(),
-        })
+        self.to = now();
+        Ok(())
     }
-}
 
-impl Recorded<'_> {
     /// Passes the address of Prometheus and the time span to a check.
     pub(crate) fn describe(&self, check: &mut Command) {
-        let url = format!("http://{}", self.environment.prometheus_address);
+        let url = format!("http://{}", self.prometheus_address);
         check.args(["--prometheus", &url]);
         check.args(["--from", &self.from.to_string()]);
         check.args(["--to", &self.to.to_string()]);
