@@ -5,9 +5,9 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -42,7 +42,7 @@ pub(crate) enum Stdout {
     Inherit,
     /// Discarded.
     Null,
-    /// Kept, for [`Output::stdout`].
+    /// Kept, for [`Process::stdout`].
     Keep,
 }
 
@@ -53,21 +53,22 @@ pub(super) enum Ended {
     Killed,
 }
 
-/// A running command.
+/// A running command, and what it has printed.
 pub(super) struct Process {
     child: Child,
     /// Its process group, which is its own id. No other one can have it before the child is waited for.
     group: Pid,
+    /// Those that it has not closed.
+    streams: Vec<(Stream, File)>,
+    errors: Stderr,
+    /// Its stdout, if that is kept.
+    kept: Option<Vec<u8>>,
 }
 
-pub(super) struct Output {
-    /// `None`: the command has closed it.
-    stderr: Option<ChildStderr>,
-    /// `None`: it is not kept, or the command has closed it.
-    stdout: Option<ChildStdout>,
-    errors: Stderr,
-    kept: Vec<u8>,
-    is_kept: bool,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Stdout,
+    Stderr,
 }
 
 impl Process {
@@ -81,7 +82,7 @@ impl Process {
         input: &[u8],
         stdout: Stdout,
         running: &Running,
-    ) -> io::Result<(Process, Output)> {
+    ) -> io::Result<Process> {
         let mut sh = Command::new("sh");
         sh.arg("-c")
             .arg(command)
@@ -97,16 +98,20 @@ impl Process {
         // Locked until the command is among them, or it could be taken for an orphan.
         let mut commands = lock(&running.commands);
         let mut child = sh.stdin(file_of(input)?).spawn()?;
-        let output = Output {
-            stderr: child.stderr.take(),
-            stdout: child.stdout.take(),
-            errors: Stderr::default(),
-            kept: Vec::new(),
-            is_kept: stdout == Stdout::Keep,
-        };
         let group = Pid::from_raw(child.id().cast_signed());
         commands.push(group);
-        Ok((Process { child, group }, output))
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let out = out.map(|stream| (Stream::Stdout, OwnedFd::from(stream)));
+        let err = err.map(|stream| (Stream::Stderr, OwnedFd::from(stream)));
+        let streams = out.into_iter().chain(err);
+        let streams = streams.map(|(of, stream)| (of, File::from(stream)));
+        Ok(Process {
+            child,
+            group,
+            streams: streams.collect(),
+            errors: Stderr::default(),
+            kept: (stdout == Stdout::Keep).then(Vec::new),
+        })
     }
 
     /// Waits until the command ends. A cancelled command gets SIGTERM, and SIGKILL after the grace.
@@ -114,7 +119,6 @@ impl Process {
     /// A command that succeeds although it was cancelled counts as exited.
     pub(super) fn wait(
         &mut self,
-        output: &mut Output,
         is_cancelled: impl Fn() -> bool,
         running: &Running,
         grace: Duration,
@@ -123,15 +127,16 @@ impl Process {
         let mut terminated: Option<Instant> = None;
         loop {
             // A closed stderr usually means that the command is about to end.
-            match output.stderr.is_some() {
-                true => output.read(CHECK_EVERY),
+            match self.has_open(Stream::Stderr) {
+                true => self.read(CHECK_EVERY),
                 false => {
-                    output.read(pause);
+                    self.read(pause);
                     pause = (pause * 2).min(CHECK_EVERY);
                 }
             }
             // A process of its group that ignores SIGTERM has the grace too, and must not outlive it.
-            let waits_for_others = |at: Instant| output.stderr.is_some() && at.elapsed() <= grace;
+            let waits_for_others =
+                |at: Instant| self.has_open(Stream::Stderr) && at.elapsed() <= grace;
             let is_alive = matches!(
                 waitid(Id::Pid(self.group), LOOK),
                 Ok(WaitStatus::StillAlive)
@@ -153,77 +158,71 @@ impl Process {
             }
         }
     }
-}
 
-fn signal(group: Pid, signal: Signal) {
-    // Fails if the group ended in the meantime.
-    _ = killpg(group, signal);
-}
-
-impl Output {
-    /// The command's stdout, up to [`MAX_STDOUT`] and one more byte. `None` if it was not kept, or if a
-    /// background process keeps it open.
+    /// Its stdout, up to [`MAX_STDOUT`] and one more byte. `None` if it was not kept, or if a background process keeps it
+    /// open.
     pub(super) fn stdout(mut self) -> Option<Vec<u8>> {
-        self.read_until(STDOUT_GRACE, |output| output.stdout.is_none());
-        (self.is_kept && self.stdout.is_none()).then_some(self.kept)
+        self.read_until_closed(Stream::Stdout, STDOUT_GRACE);
+        match self.has_open(Stream::Stdout) {
+            true => None,
+            false => self.kept,
+        }
     }
 
-    /// The command's stderr. Waits a short time for its end, because a background process may keep it
-    /// open.
+    /// Its stderr. Waits a short time for its end, because a background process may keep it open.
     pub(super) fn stderr(&mut self) -> String {
-        self.read_until(STDERR_GRACE, |output| output.stderr.is_none());
+        self.read_until_closed(Stream::Stderr, STDERR_GRACE);
         self.errors.text()
     }
 
-    fn read_until(&mut self, most: Duration, is_enough: impl Fn(&Output) -> bool) {
+    fn has_open(&self, stream: Stream) -> bool {
+        self.streams.iter().any(|(of, _)| *of == stream)
+    }
+
+    fn read_until_closed(&mut self, stream: Stream, most: Duration) {
         let begun = Instant::now();
-        while !is_enough(self) && begun.elapsed() < most {
+        while self.has_open(stream) && begun.elapsed() < most {
             self.read(most.saturating_sub(begun.elapsed()));
         }
     }
 
     /// Waits for output, and reads what there is. A stream that cannot be read counts as closed.
     fn read(&mut self, most: Duration) {
-        let streams = [
-            self.stderr.as_ref().map(ChildStderr::as_fd),
-            self.stdout.as_ref().map(ChildStdout::as_fd),
-        ];
-        let [has_stderr, has_stdout] = ready(streams, most);
-        let mut bytes = [0; 8192];
-        if has_stderr && let Some(stderr) = &mut self.stderr {
-            match read(stderr, &mut bytes) {
-                0 => self.stderr = None,
-                read => self.errors.push(&bytes[..read]),
-            }
+        let streams = self.streams.iter();
+        let polled = streams.map(|(_, stream)| PollFd::new(stream, PollFlags::IN));
+        let mut polled: Vec<PollFd<'_>> = polled.collect();
+        let timeout = Timespec::try_from(most).ok();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // The host has no memory for it at this moment.
+            Err(_) => thread::sleep(most),
         }
-        if has_stdout && let Some(stdout) = &mut self.stdout {
-            match read(stdout, &mut bytes) {
-                0 => self.stdout = None,
-                read => {
+        let ready = polled.iter().map(|polled| !polled.revents().is_empty());
+        let mut ready = ready.collect::<Vec<_>>().into_iter();
+        let (errors, kept) = (&mut self.errors, &mut self.kept);
+        self.streams.retain_mut(|(of, stream)| {
+            if ready.next() != Some(true) {
+                return true;
+            }
+            let mut bytes = [0; 8192];
+            let length = read(stream, &mut bytes);
+            match (*of, kept.as_mut()) {
+                (Stream::Stderr, _) => errors.push(&bytes[..length]),
+                (Stream::Stdout, Some(kept)) => {
                     // The rest is dropped, so that the command does not fail for writing too much.
-                    let room = (MAX_STDOUT + 1).saturating_sub(self.kept.len());
-                    self.kept.extend_from_slice(&bytes[..read.min(room)]);
+                    let room = (MAX_STDOUT + 1).saturating_sub(kept.len());
+                    kept.extend_from_slice(&bytes[..length.min(room)]);
                 }
+                (Stream::Stdout, None) => {}
             }
-        }
+            length > 0
+        });
     }
 }
 
-/// Returns which streams have output or are closed, after at most this time.
-fn ready(streams: [Option<BorrowedFd<'_>>; 2], most: Duration) -> [bool; 2] {
-    let mut polled: Vec<PollFd<'_>> = streams
-        .iter()
-        .flatten()
-        .map(|stream| PollFd::from_borrowed_fd(*stream, PollFlags::IN))
-        .collect();
-    let timeout = Timespec::try_from(most).ok();
-    match poll(&mut polled, timeout.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => {}
-        // The host has no memory for it at this moment.
-        Err(_) => thread::sleep(most),
-    }
-    let mut events = polled.iter().map(|polled| !polled.revents().is_empty());
-    streams.map(|stream| stream.is_some() && events.next() == Some(true))
+fn signal(group: Pid, signal: Signal) {
+    // Fails if the group ended in the meantime.
+    _ = killpg(group, signal);
 }
 
 /// Reads from a stream that is ready. 0: it is closed.

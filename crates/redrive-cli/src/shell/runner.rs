@@ -13,7 +13,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::exit::{is_refused_fork, outcome};
-use super::process::{Ended, MAX_STDOUT, Output, Process, Running, Stdout};
+use super::process::{Ended, MAX_STDOUT, Process, Running, Stdout};
 use crate::error::Error;
 use crate::ndjson::without_mark;
 use crate::stop;
@@ -117,16 +117,15 @@ impl Shell {
             (true, false) => format!("command -v -- {word} >/dev/null"),
             (false, _) => ":".to_owned(),
         };
-        let (mut process, mut output) =
-            Process::start(&check, &[], b"", Stdout::Null, &self.running)
-                .map_err(|error| format!("could not start `sh`: {error}"))?;
-        let ended = process.wait(&mut output, || false, &self.running, self.term_grace);
+        let mut process = Process::start(&check, &[], b"", Stdout::Null, &self.running)
+            .map_err(|error| format!("could not start `sh`: {error}"))?;
+        let ended = process.wait(|| false, &self.running, self.term_grace);
         match ended {
             Ok(Ended::Exited(status)) if status.success() => Ok(()),
-            Ok(Ended::Exited(_)) if output.stderr().trim().is_empty() => Err(format!(
+            Ok(Ended::Exited(_)) if process.stderr().trim().is_empty() => Err(format!(
                 "the command cannot run: `{word}` does not exist or is not executable"
             )),
-            Ok(Ended::Exited(_)) => Err(format!("`sh` cannot run: {}", output.stderr().trim())),
+            Ok(Ended::Exited(_)) => Err(format!("`sh` cannot run: {}", process.stderr().trim())),
             Ok(Ended::Killed) => Err("`sh` was killed".to_owned()),
             Err(error) => Err(format!("could not wait for `sh`: {error}")),
         }
@@ -236,14 +235,9 @@ impl Shell {
         if self.running.is_ending() {
             return Err((task.on_kill)());
         }
-        let (mut process, mut output) = self.start(task)?;
-        let ended = process.wait(
-            &mut output,
-            task.is_cancelled,
-            &self.running,
-            self.term_grace,
-        );
-        let stderr = output.stderr();
+        let mut process = self.start(task)?;
+        let ended = process.wait(task.is_cancelled, &self.running, self.term_grace);
+        let stderr = process.stderr();
         match ended {
             Ok(Ended::Exited(status)) if is_refused_fork(status, &stderr) => {
                 Err(self.refused(task, stderr.trim()))
@@ -252,7 +246,7 @@ impl Shell {
                 if self.is_refused.swap(false, Ordering::Relaxed) {
                     log::info!("commands run again");
                 }
-                outcome(status, stderr, &task.subject).map(|()| output.stdout())
+                outcome(status, stderr, &task.subject).map(|()| process.stdout())
             }
             Ok(Ended::Killed) => {
                 let failure = (task.on_kill)();
@@ -268,7 +262,7 @@ impl Shell {
     }
 
     /// Starts the command. Waits a while if the host has no process, descriptor or memory left.
-    fn start(&self, task: &Task<'_>) -> Result<(Process, Output), Failure> {
+    fn start(&self, task: &Task<'_>) -> Result<Process, Failure> {
         let begun = Instant::now();
         let mut pause = MIN_START_PAUSE;
         loop {
