@@ -24,52 +24,37 @@ pub(crate) struct ChaosOptions {
 }
 
 pub(crate) fn run(options: &ChaosOptions, interrupt: &Interrupt) -> Result<()> {
-    let chaos = Chaos::build(Binaries::find(interrupt)?, interrupt)?;
     let (command, options) = match &*options.options {
         [first, rest @ ..] if first == "--mutants" => ("mutants", rest),
         all => ("run", all),
     };
-    chaos.run(&[&[command.to_owned()], options].concat())
+    let arguments = [&[command.to_owned()], options].concat();
+    chaos(&Binaries::find(interrupt)?, &arguments, interrupt)
 }
 
 /// The step of `cargo xtask test`. In the gate, the seed chooses the scenarios.
 pub(crate) fn check(suite: Suite, seed: u64, interrupt: &Interrupt) -> Result<()> {
-    let chaos = Chaos::build(Binaries::find(interrupt)?, interrupt)?;
+    let mut arguments = vec!["suite".to_owned()];
     match suite {
-        Suite::Gate => chaos.run(&["suite".to_owned(), format!("--smoke={seed}")]),
-        Suite::Deep => chaos.run(&["suite"]),
+        Suite::Gate => arguments.push(format!("--smoke={seed}")),
+        Suite::Deep => {}
     }
+    chaos(&Binaries::find(interrupt)?, &arguments, interrupt)
 }
 
 /// Runs a minute of faults on another version of PostgreSQL.
-pub(crate) fn check_version(binaries: Binaries, interrupt: &Interrupt) -> Result<()> {
-    Chaos::build(binaries, interrupt)?.run(&["run"])
+pub(crate) fn check_version(binaries: &Binaries, interrupt: &Interrupt) -> Result<()> {
+    chaos(binaries, &["run".to_owned()], interrupt)
 }
 
-/// The program of `tests/chaos`.
-struct Chaos<'a> {
-    artifacts: Artifacts,
-    binaries: Binaries,
-    interrupt: &'a Interrupt,
-}
-
-impl Chaos<'_> {
-    fn build(binaries: Binaries, interrupt: &Interrupt) -> Result<Chaos<'_>> {
-        let artifacts = Artifacts::build(&["--bin", "chaos"], interrupt)?;
-        Ok(Chaos {
-            artifacts,
-            binaries,
-            interrupt,
-        })
-    }
-
-    fn run(&self, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<()> {
-        FAKETIME.find(self.interrupt)?;
-        let mut command = Command::new(self.artifacts.executable("chaos")?);
-        command
-            .args(arguments)
-            .env("REDRIVE_POSTGRES_BIN", self.binaries.folder())
-            .env(PGBOUNCER.variable, PGBOUNCER.find(self.interrupt)?);
-        self.interrupt.succeed(&mut command)
-    }
+/// Builds and runs the program of `tests/chaos`.
+fn chaos(binaries: &Binaries, arguments: &[String], interrupt: &Interrupt) -> Result<()> {
+    let artifacts = Artifacts::build(&["--bin", "chaos"], interrupt)?;
+    FAKETIME.find(interrupt)?;
+    let mut command = Command::new(artifacts.executable("chaos")?);
+    command
+        .args(arguments)
+        .env("REDRIVE_POSTGRES_BIN", binaries.folder())
+        .env(PGBOUNCER.variable, PGBOUNCER.find(interrupt)?);
+    interrupt.succeed(&mut command)
 }

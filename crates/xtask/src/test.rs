@@ -237,20 +237,13 @@ struct Runner<'a> {
     only_changed: bool,
     arguments: &'a [String],
     /// Started by the first command that needs it.
-    server: OnceLock<Result<Server>>,
+    server: OnceLock<Result<Cluster>>,
     /// The folder for reports and logs.
     evidence: PathBuf,
 }
 
-/// The PostgreSQL of the tests.
-#[derive(Debug)]
-struct Server {
-    cluster: Cluster,
-    /// For tests, which create their own databases.
-    superuser: String,
-    /// For documentation examples, which share one database.
-    examples: String,
-}
+/// The database that the examples in the documentation share.
+const EXAMPLES: &str = "doctest";
 
 impl Runner<'_> {
     /// Returns what to run, in this order.
@@ -502,7 +495,7 @@ impl Runner<'_> {
     /// of chaos.
     fn run_on(&self, major: u32) -> Result<String> {
         let binaries = Binaries::of_version(major, self.interrupt)?;
-        let server = Server::start(&binaries, self.interrupt)?;
+        let server = start_server(&binaries, self.interrupt)?;
         // Tests of the sources do not depend on the server.
         let mut tests = self.tests()?;
         tests.args(["--test", INTEGRATION]).args(self.arguments);
@@ -512,10 +505,10 @@ impl Runner<'_> {
         if !has_dump {
             tests.args(["--skip", "db::restore::"]);
         }
-        let remark = self.judge(server.serve(&mut tests))?;
+        let remark = self.judge(served_by(&server, &mut tests))?;
         drop(server);
         if self.arguments.is_empty() {
-            chaos::check_version(binaries.clone(), self.interrupt)?;
+            chaos::check_version(&binaries, self.interrupt)?;
         }
         let left_out = match has_dump {
             true => "",
@@ -568,9 +561,9 @@ impl Runner<'_> {
 
     /// Makes a command use the server of the tests.
     fn served<'c>(&self, command: &'c mut Command) -> Result<&'c mut Command> {
-        let start = || Server::start(&Binaries::find(self.interrupt)?, self.interrupt);
+        let start = || start_server(&Binaries::find(self.interrupt)?, self.interrupt);
         match self.server.get_or_init(start) {
-            Ok(server) => Ok(server.serve(command)),
+            Ok(server) => Ok(served_by(server, command)),
             Err(error) => bail!("{error:#}"),
         }
     }
@@ -579,7 +572,7 @@ impl Runner<'_> {
     fn keep_log(&self, has_failed: bool) -> PathBuf {
         if let (true, Some(Ok(server))) = (has_failed, self.server.get()) {
             let kept = self.evidence.join("postgresql.log");
-            if let Err(error) = fs::copy(server.cluster.log(), &kept) {
+            if let Err(error) = fs::copy(server.log(), &kept) {
                 println!("    cannot keep the server's log: {error}");
             }
         }
@@ -624,24 +617,20 @@ fn describe(failure: &Failure) -> String {
     )
 }
 
-impl Server {
-    fn start(binaries: &Binaries, interrupt: &Interrupt) -> Result<Server> {
-        let cluster = Cluster::start(binaries, Durability::Throwaway, interrupt)?;
-        let superuser = cluster.url("postgres");
-        println!("    PostgreSQL {} at {superuser}", binaries.version());
-        let examples = cluster.create_database("doctest")?;
-        Ok(Server {
-            cluster,
-            superuser,
-            examples,
-        })
-    }
+/// Starts the PostgreSQL of the tests.
+fn start_server(binaries: &Binaries, interrupt: &Interrupt) -> Result<Cluster> {
+    let cluster = Cluster::start(binaries, Durability::Throwaway, interrupt)?;
+    let superuser = cluster.url("postgres");
+    println!("    PostgreSQL {} at {superuser}", binaries.version());
+    cluster.create_database(EXAMPLES)?;
+    Ok(cluster)
+}
 
-    fn serve<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        command.env("REDRIVE_TEST_DATABASE_URL", &self.superuser);
-        // Overrides the caller's variable, so that no test touches the caller's database.
-        command.env("DATABASE_URL", &self.examples)
-    }
+/// Makes a command use a server. Tests create their own databases.
+fn served_by<'c>(server: &Cluster, command: &'c mut Command) -> &'c mut Command {
+    command.env("REDRIVE_TEST_DATABASE_URL", server.url("postgres"));
+    // Overrides the caller's variable, so that no test touches the caller's database.
+    command.env("DATABASE_URL", server.url(EXAMPLES))
 }
 
 /// `1.2 s` or `1 min 01 s`.
