@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::ArgGroup;
 use redrive::JobId;
-use redrive::admin::{JobFilter, JobState};
+use redrive::admin::{JobCount, JobFilter, JobState};
 
 use super::show::live;
 use crate::batches::{Batches, Undo, Watched};
@@ -65,17 +65,11 @@ impl EditJobs {
         let jobs = db.admin().jobs();
         jobs.preview_edit(&filter, &given.edit, |job| preview.add(job, cx))?;
         if !cx.global.json {
-            write_left_out("job", &self.left_out(&db)?, cx)?;
+            let count = jobs.count(&filter)?;
+            write_left_out("job", &left_out(count), cx)?;
         }
         let to_act = self.selection.to_act(false).unwrap_or_default();
         preview.end(NONE_WAITING, &to_act, cx)
-    }
-
-    /// Matching jobs that cannot be edited because they run.
-    fn left_out(&self, db: &Database) -> Result<Vec<LeftOut>> {
-        let count = db.admin().jobs().count(&self.selection.jobs()?)?;
-        let leased = LeftOut::of(count.leased, "leased", "a worker runs them");
-        Ok(leased.into_iter().collect())
     }
 
     /// Edits the jobs in batches, until a signal arrives.
@@ -87,7 +81,7 @@ impl EditJobs {
             affected: self.selection.limited(count.waiting()),
             // Each job given by id has a line of its own.
             left_out: match self.selection.ids().is_empty() {
-                true => self.left_out(db)?,
+                true => left_out(count),
                 false => Vec::new(),
             },
             ..Found::default()
@@ -120,16 +114,17 @@ impl EditJobs {
             if done.edited.contains(&id) {
                 continue;
             }
-            match live(id, filter, db) {
-                Err(why) => _ = whys.insert(id, why),
+            let why = match live(id, filter, db) {
+                Err(why) => why,
                 Ok(job) if job.state == JobState::Leased => {
-                    _ = whys.insert(id, ("leased", "a worker runs it".to_owned()));
+                    ("leased", "a worker runs it".to_owned())
                 }
-                Ok(_) if is_limited => _ = whys.insert(id, beyond_limit()),
+                Ok(_) if is_limited => beyond_limit(),
                 // It was running a moment ago.
-                Ok(_) if is_known => _ = whys.insert(id, changed()),
-                Ok(_) => {}
-            }
+                Ok(_) if is_known => changed(),
+                Ok(_) => continue,
+            };
+            whys.insert(id, why);
         }
         Ok(Changed {
             not_done: NotDone(whys.into_iter().collect()),
@@ -137,4 +132,10 @@ impl EditJobs {
             ..Changed::default()
         })
     }
+}
+
+/// Matching jobs that cannot be edited because they run.
+fn left_out(count: JobCount) -> Vec<LeftOut> {
+    let leased = LeftOut::of(count.leased, "leased", "a worker runs them");
+    leased.into_iter().collect()
 }
