@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::worker::StopReport;
-use redrive::{Backoff, Queue, Worker, WorkerBuilder, Workers};
+use redrive::{Backoff, Handlers, Job, Queue, Worker, WorkerBuilder, Workers};
+use serde_json::value::RawValue;
 use signal_hook::iterator::Signals;
 
 use crate::prelude::*;
@@ -179,45 +180,41 @@ impl Work {
         shell: &Arc<Shell>,
         registry: &Registry,
     ) -> Result<Worker> {
-        let worker = Workers::builder(db).pool(slots);
-        let worker = self.queues.iter().fold(worker, |worker, name| {
-            worker.share_with(name, 1, |builder| self.configured(builder, shell, registry))
+        let handlers = self.handlers(shell, registry);
+        let version = self.app_version.clone();
+        let version = version.unwrap_or_else(|| registry.attempt_version());
+        let configured = |builder: WorkerBuilder| {
+            builder
+                .handlers(&handlers)
+                .version(version.clone())
+                .with(self.backoff.clone(), WorkerBuilder::backoff)
+                .with(self.flood_guard, |builder, (letters, per)| {
+                    builder.flood_guard(letters, per)
+                })
+                .with(self.deadline, WorkerBuilder::deadline)
+                .with(self.keep_done, WorkerBuilder::keep_done)
+                .with(self.lease, WorkerBuilder::lease)
+        };
+        let workers = Workers::builder(db).pool(slots);
+        let names = self.queues.iter();
+        let workers = names.fold(workers, |workers, name| {
+            workers.share_with(name, 1, &configured)
         });
-        Ok(worker.start()?)
+        Ok(workers.start()?)
     }
 
-    fn configured(
-        &self,
-        builder: WorkerBuilder,
-        shell: &Arc<Shell>,
-        registry: &Registry,
-    ) -> WorkerBuilder {
-        let version = self.app_version.clone();
-        let mut builder = builder
-            .version(version.unwrap_or_else(|| registry.attempt_version()))
-            .with(self.backoff.clone(), WorkerBuilder::backoff)
-            .with(self.flood_guard, |builder, (letters, per)| {
-                builder.flood_guard(letters, per)
-            })
-            .with(self.deadline, WorkerBuilder::deadline)
-            .with(self.keep_done, WorkerBuilder::keep_done)
-            .with(self.lease, WorkerBuilder::lease);
-        if self.exec.is_none() {
-            let handlers = match self.kinds.is_empty() {
-                true => registry.handlers.clone(),
-                false => registry.handlers.clone().only(&self.kinds),
-            };
-            return builder.handlers(&handlers);
+    /// The command as the handler of the kinds, or the program's own handlers.
+    fn handlers(&self, shell: &Arc<Shell>, registry: &Registry) -> Handlers {
+        let shell = Arc::clone(shell);
+        let run = move |job: &Job<Box<RawValue>>| shell.run_job(job);
+        match (self.exec.is_some(), self.kinds.as_slice()) {
+            (true, []) => Handlers::new().handle_any(run),
+            (true, kinds) => kinds.iter().fold(Handlers::new(), |handlers, kind| {
+                handlers.handle_kind(kind, run.clone())
+            }),
+            (false, []) => registry.handlers.clone(),
+            (false, kinds) => registry.handlers.clone().only(kinds),
         }
-        for kind in &self.kinds {
-            let shell = Arc::clone(shell);
-            builder = builder.handle_kind(kind, move |job| shell.run_job(job));
-        }
-        if self.kinds.is_empty() {
-            let shell = Arc::clone(shell);
-            builder = builder.handle_any(move |job| shell.run_job(job));
-        }
-        builder
     }
 
     /// Waits until the worker must stop.
