@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::interrupt::Interrupt;
@@ -83,7 +83,10 @@ impl Artifacts {
             .current_dir(workspace()?);
         println!("    $ {}", typed(build));
         // Progress and diagnostics go to the terminal.
-        let messages = interrupt.stdout_only(build, BUILD)?;
+        let (status, messages) = interrupt
+            .ended(build, BUILD)?
+            .with_context(|| format!("the build did not end within {BUILD:?}"))?;
+        ensure!(status.success(), "the build ended with {status}");
         let messages = messages
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());

@@ -147,29 +147,14 @@ impl Interrupt {
     pub(crate) fn stdout(&self, command: &mut Command, limit: Duration) -> Result<String> {
         let errors = tempfile::tempfile()?;
         command.stderr(errors.try_clone()?);
-        self.stdout_or(command, limit, Some(errors))
-    }
-
-    /// Like [`stdout`](Interrupt::stdout), but leaves standard error as the command has it.
-    pub(crate) fn stdout_only(&self, command: &mut Command, limit: Duration) -> Result<String> {
-        self.stdout_or(command, limit, None)
-    }
-
-    fn stdout_or(
-        &self,
-        command: &mut Command,
-        limit: Duration,
-        errors: Option<File>,
-    ) -> Result<String> {
         let (status, output) = self
             .ended(command, limit)?
             .with_context(|| format!("`{}` did not end within {limit:?}", typed(command)))?;
-        let errors = errors.map(text).transpose()?.unwrap_or_default();
         ensure!(
             status.success(),
             "`{}` ended with {status}\n{output}{}",
             typed(command),
-            errors.trim_end()
+            text(errors)?.trim_end()
         );
         Ok(output)
     }
