@@ -58,11 +58,8 @@ struct Task<'a> {
     environment: Vec<(&'static str, String)>,
     input: Vec<u8>,
     stdout: Stdout,
-    is_cancelled: &'a dyn Fn() -> bool,
-    /// The failure of a command that was killed.
-    on_kill: &'a dyn Fn() -> Failure,
-    /// The failure of a command that the host did not let run.
-    on_refusal: fn(String) -> Failure,
+    /// The job, which the worker cancels at its deadline. Without one, the deadline is that of the shell.
+    job: Option<&'a Job<Box<RawValue>>>,
 }
 
 impl Shell {
@@ -131,7 +128,7 @@ impl Shell {
         }
     }
 
-    /// Runs the command for a job. A cancelled attempt does not count.
+    /// Runs the command for a job.
     pub(crate) fn run_job(&self, job: &Job<Box<RawValue>>) -> Result<(), Failure> {
         self.run(&Task {
             subject: format!("queue={} job={}", job.queue(), job.id()),
@@ -148,17 +145,13 @@ impl Shell {
             ],
             input: line_of(job.payload()),
             stdout: Stdout::Inherit,
-            is_cancelled: &|| job.is_cancelled(),
-            on_kill: &|| Failure::snooze(Duration::ZERO).class("cancelled"),
-            // Not an outage: that would open the breaker of the queue, also for workers of other hosts.
-            on_refusal: |_| Failure::snooze(HOST_PAUSE).class("host"),
+            job: Some(job),
         })
         .map(drop)
     }
 
     /// Runs the command for a letter, which fails when it exceeds the deadline.
     pub(crate) fn run_letter(&self, letter: &Letter, stdout: Stdout) -> Result<(), Failure> {
-        let begin = Instant::now();
         self.run(&Task {
             subject: format!("queue={} letter={}", letter.queue, letter.id),
             environment: letter_environment(letter),
@@ -168,24 +161,19 @@ impl Shell {
                 payload.map(line_of).unwrap_or_default()
             }),
             stdout,
-            is_cancelled: &|| begin.elapsed() > self.deadline,
-            on_kill: &|| self.stopped(),
-            on_refusal: |why| Failure::retry(why).class("host"),
+            job: None,
         })
         .map(drop)
     }
 
     /// Runs the command with a payload on stdin and returns its stdout.
     pub(crate) fn transform(&self, payload: &str) -> Result<String, Failure> {
-        let begin = Instant::now();
         let output = self.run(&Task {
             subject: "edit".to_owned(),
             environment: Vec::new(),
             input: format!("{payload}\n").into_bytes(),
             stdout: Stdout::Keep,
-            is_cancelled: &|| begin.elapsed() > self.deadline,
-            on_kill: &|| self.stopped(),
-            on_refusal: |why| Failure::retry(why).class("host"),
+            job: None,
         })?;
         let bytes = output.ok_or_else(|| Failure::retry("the command left its stdout open"))?;
         if bytes.len() > MAX_STDOUT {
@@ -223,20 +211,27 @@ impl Shell {
         }
     }
 
-    /// The failure of a command that was ended at its deadline or at a signal.
-    fn stopped(&self) -> Failure {
-        match self.running.is_ending() {
-            true => Failure::retry("a signal stopped the command").class("signal"),
-            false => Failure::retry("the command exceeded its deadline").class("timeout"),
+    /// The failure of a command that was ended at its deadline or at a signal. A cancelled attempt of a job does not
+    /// count.
+    fn stopped(&self, task: &Task<'_>) -> Failure {
+        match (task.job, self.running.is_ending()) {
+            (Some(_), _) => Failure::snooze(Duration::ZERO).class("cancelled"),
+            (None, true) => Failure::retry("a signal stopped the command").class("signal"),
+            (None, false) => Failure::retry("the command exceeded its deadline").class("timeout"),
         }
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Option<Vec<u8>>, Failure> {
         if self.running.is_ending() {
-            return Err((task.on_kill)());
+            return Err(self.stopped(task));
         }
-        let mut process = self.start(task)?;
-        let ended = process.wait(task.is_cancelled, &self.running, self.term_grace);
+        let begun = Instant::now();
+        let is_cancelled = || match task.job {
+            Some(job) => job.is_cancelled(),
+            None => begun.elapsed() > self.deadline,
+        };
+        let mut process = self.start(task, is_cancelled)?;
+        let ended = process.wait(is_cancelled, &self.running, self.term_grace);
         let stderr = process.stderr();
         match ended {
             Ok(Ended::Exited(status)) if is_refused_fork(status, &stderr) => {
@@ -249,7 +244,7 @@ impl Shell {
                 outcome(status, stderr, &task.subject).map(|()| process.stdout())
             }
             Ok(Ended::Killed) => {
-                let failure = (task.on_kill)();
+                let failure = self.stopped(task);
                 Err(match stderr.is_empty() {
                     true => failure,
                     false => failure.detail(stderr),
@@ -262,7 +257,7 @@ impl Shell {
     }
 
     /// Starts the command. Waits a while if the host has no process, descriptor or memory left.
-    fn start(&self, task: &Task<'_>) -> Result<Process, Failure> {
+    fn start(&self, task: &Task<'_>, is_cancelled: impl Fn() -> bool) -> Result<Process, Failure> {
         let begun = Instant::now();
         let mut pause = MIN_START_PAUSE;
         loop {
@@ -287,7 +282,7 @@ impl Shell {
             let is_over = begun.elapsed() >= self.start_wait
                 || self.is_stopping.load(Ordering::Relaxed)
                 || self.running.is_ending()
-                || (task.is_cancelled)();
+                || is_cancelled();
             if is_over {
                 return Err(refusal);
             }
@@ -302,7 +297,11 @@ impl Shell {
         if !self.is_refused.swap(true, Ordering::Relaxed) {
             log::warn!("{}: {why}; waiting", task.subject);
         }
-        (task.on_refusal)(why)
+        match task.job {
+            // Not an outage: that would open the breaker of the queue, also for workers of other hosts.
+            Some(_) => Failure::snooze(HOST_PAUSE).class("host"),
+            None => Failure::retry(why).class("host"),
+        }
     }
 }
 
