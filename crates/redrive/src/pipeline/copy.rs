@@ -17,6 +17,8 @@ use crate::job::new_job::{DEFAULT_ATTEMPTS, NewJob};
 /// How many bytes are encoded before they are sent.
 const CHUNK_BYTES: usize = 64 * 1024;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+/// A row of -1 columns ends the copy.
+const END: [u8; 2] = (-1_i16).to_be_bytes();
 /// The places of the attributes of `redrive.job_meta` that a new job may have here.
 const MAX_ATTEMPTS_PLACE: usize = 2;
 const PRIORITY_PLACE: usize = 4;
@@ -83,9 +85,11 @@ fn copy<'a>(
     // same transaction, so a pooler never sees it.
     let mut writer = client.copy_in(statement.text)?;
     let mut rows = Encoder(Vec::with_capacity(CHUNK_BYTES * 2));
-    rows.header();
+    rows.0.extend_from_slice(SIGNATURE);
+    // Flags, and no header extension.
+    rows.0.extend_from_slice(&[0; 8]);
     for (id, job) in jobs {
-        rows.begin(columns);
+        rows.0.extend_from_slice(&columns.to_be_bytes());
         rows.int8(id);
         after_id(&mut rows, job);
         rows.text(queue);
@@ -100,7 +104,7 @@ fn copy<'a>(
             rows.0.clear();
         }
     }
-    rows.trailer();
+    rows.0.extend_from_slice(&END);
     _ = writer.write_all(&rows.0);
     writer.finish()?;
     Ok(())
@@ -110,20 +114,6 @@ fn copy<'a>(
 struct Encoder(Vec<u8>);
 
 impl Encoder {
-    fn header(&mut self) {
-        self.0.extend_from_slice(SIGNATURE);
-        // Flags, and no header extension.
-        self.0.extend_from_slice(&[0; 8]);
-    }
-
-    fn begin(&mut self, columns: i16) {
-        self.0.extend_from_slice(&columns.to_be_bytes());
-    }
-
-    fn trailer(&mut self) {
-        self.0.extend_from_slice(&(-1_i16).to_be_bytes());
-    }
-
     fn field(&mut self, bytes: &[u8]) {
         // Names have at most 400 bytes, payloads at most 1 MiB.
         let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
@@ -147,7 +137,7 @@ impl Encoder {
         for (place, oid) in types.iter().enumerate() {
             meta.0.extend_from_slice(&oid.to_be_bytes());
             match place {
-                MAX_ATTEMPTS_PLACE => meta.int4(attempts),
+                MAX_ATTEMPTS_PLACE => meta.field(&attempts.to_be_bytes()),
                 PRIORITY_PLACE => meta.int2(job.priority),
                 _ => meta.null(),
             }
@@ -156,10 +146,6 @@ impl Encoder {
     }
 
     fn int2(&mut self, value: i16) {
-        self.field(&value.to_be_bytes());
-    }
-
-    fn int4(&mut self, value: i32) {
         self.field(&value.to_be_bytes());
     }
 
