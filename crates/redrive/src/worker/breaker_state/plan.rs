@@ -1,7 +1,6 @@
 //! Decides what the fetcher may claim.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use super::{LocalBreakers, LocalLimits};
 use crate::pipeline::breaker::BreakerCause;
@@ -31,7 +30,6 @@ pub(crate) struct DueProbe {
     pub(crate) cause: BreakerCause,
     /// The kinds that can serve as a probe. `None`: any that the worker handles.
     pub(crate) kinds: Option<Vec<String>>,
-    pub(crate) wait: Duration,
 }
 
 impl LocalBreakers {
@@ -91,7 +89,6 @@ impl LocalBreakers {
                         name: name.clone(),
                         cause: gate.cause,
                         kinds,
-                        wait: gate.wait,
                     });
                 }
                 Some(at) => plan.next = plan.next.into_iter().chain([at]).min(),

@@ -17,7 +17,7 @@ use crate::sync::Instant;
 use crate::worker::breaker_state::{ClaimPlan, DueProbe, LocalLimits};
 use crate::worker::source::Source;
 
-/// The longest wait before another attempt to take a probe that is due.
+/// The longest wait before another attempt to take a probe that is due. No breaker waits less for its probe.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Of how many breakers a worker remembers where their probes look.
@@ -44,7 +44,7 @@ impl Fetcher {
             Ok(None) if source.search().is_behind() => asked_at.elapsed(),
             Ok(_) | Err(_) => TRY_AGAIN,
         };
-        let again_at = Instant::now() + wait.min(due.wait).min(TRY_AGAIN);
+        let again_at = Instant::now() + wait.min(TRY_AGAIN);
         self.put_off.retain(|_, at| *at > asked_at);
         self.put_off.insert(due.name.clone(), again_at);
         found.map(Option::unwrap_or_default)
