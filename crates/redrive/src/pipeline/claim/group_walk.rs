@@ -370,18 +370,30 @@ mod tests {
         }
         assert_eq!(GroupWalk::default().look(1000, 1, Vec::new()).window, 500);
     }
+
     #[test]
-    fn a_side_walk_continues_while_it_finds_many_jobs_and_starts_anywhere_after_the_last_group() {
-        let now = Instant::now();
+    fn a_side_walk_continues_while_it_finds_many_jobs_and_rests_where_it_met_the_other_walk() {
+        let mut now = Instant::now();
         let mut walk = SideWalk::default();
-        for (jobs, walked_to, next) in [
-            (100, Some("m"), WalkStart::After("m".to_owned())),
-            (50, Some("t"), WalkStart::After("t".to_owned())),
-            (100, None, WalkStart::Anywhere),
+        let first = walk.look(now, 100, 10).expect("no rest");
+        assert_eq!(first.start, WalkStart::Anywhere);
+        let after = |group: &str| WalkStart::After(group.to_owned());
+        for (took, jobs, walked_to, rest, next) in [
+            (TOOK, 100, Some("m"), Duration::ZERO, after("m")),
+            (TOOK, 50, Some("t"), Duration::ZERO, after("t")),
+            // It passed the last group.
+            (TOOK, 100, None, Duration::ZERO, WalkStart::Anywhere),
+            // Most groups were taken.
+            (TOOK, 17, Some("m"), TOOK * REST, WalkStart::Anywhere),
+            // No rest is long.
+            (TOOK * 1000, 0, None, MAX_REST, WalkStart::Anywhere),
         ] {
             walk.look(now, 100, 10).expect("no rest");
-            walk.note(now, TOOK, jobs, place(walked_to));
-            let look = walk.look(now, 100, 10).expect("no rest");
+            walk.note(now, took, jobs, place(walked_to));
+            let rests = walk.look(now + rest / 2, 100, 10).is_none();
+            assert_eq!(rests, !rest.is_zero(), "{jobs}");
+            now += rest;
+            let look = walk.look(now, 100, 10).expect("the rest ended");
             assert_eq!((look.start, look.arrived), (next, None), "{jobs}");
         }
     }
@@ -399,27 +411,5 @@ mod tests {
         }
         let after = |group: &str| Some(WalkStart::After(group.to_owned()));
         assert_eq!(windows, [(58, after("b")), (116, after("d"))]);
-    }
-
-    #[test]
-    fn no_rest_of_a_side_walk_is_long() {
-        let now = Instant::now();
-        let mut walk = SideWalk::default();
-        walk.look(now, 100, 10).expect("no rest");
-        walk.note(now, Duration::from_secs(5), 0, place(None));
-        assert_eq!(walk.look(now + MAX_REST / 2, 100, 10), None);
-        assert!(walk.look(now + MAX_REST, 100, 10).is_some());
-    }
-
-    #[test]
-    fn a_side_walk_rests_and_starts_anywhere_after_a_claim_that_met_the_other_walk() {
-        let now = Instant::now();
-        let mut walk = SideWalk::default();
-        let first = walk.look(now, 100, 10).expect("no rest");
-        assert_eq!(first.start, WalkStart::Anywhere);
-        walk.note(now, TOOK, 17, place(Some("m")));
-        assert_eq!(walk.look(now + TOOK * 9, 100, 10), None);
-        let look = walk.look(now + TOOK * 10, 100, 10).expect("the rest ended");
-        assert_eq!(look.start, WalkStart::Anywhere);
     }
 }
