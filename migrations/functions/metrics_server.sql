@@ -1,4 +1,4 @@
--- Purpose: Gauges of the server, and the grant for the exporter.
+-- Purpose: Gauges of the server.
 
 -- Returns who holds the xmin horizon, replication slots, locks and connections. It runs with the privileges
 -- of its caller. Without pg_read_all_stats it would only see the transactions of the caller, and report zeros, so it fails.

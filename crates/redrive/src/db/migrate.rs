@@ -90,7 +90,6 @@ definitions! {
     "functions/compaction";
     "functions/counter_folding";
     "functions/counter_totals";
-    "functions/counters";
     "functions/dead_letters";
     "functions/death";
     "functions/drive_run";
