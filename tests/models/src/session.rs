@@ -79,18 +79,10 @@ impl Session {
     pub(crate) fn read_committed<T>(
         &mut self,
         _: &str,
-        work: impl FnOnce(&mut Session) -> Result<T>,
-    ) -> Result<T> {
-        work(self)
-    }
-
-    pub(crate) fn read_committed_with<T>(
-        &mut self,
-        doing: &str,
         _: &str,
         work: impl FnOnce(&mut Session) -> Result<T>,
     ) -> Result<T> {
-        self.read_committed(doing, work)
+        work(self)
     }
 }
 

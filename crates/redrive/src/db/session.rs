@@ -245,7 +245,7 @@ impl Session {
         for _ in 1..MAX_TRIES {
             match &answer {
                 Err(error) if scope == Scope::Statement && is_of_level(error) => {
-                    answer = self.read_committed(doing, |session| {
+                    answer = self.read_committed(doing, "", |session| {
                         session.query_once(doing, sql, parameters)
                     });
                 }
@@ -325,19 +325,10 @@ impl Session {
     }
 
     /// Runs statements in a READ COMMITTED transaction. The database refuses some at a stricter
-    /// level, which may be the default of a user's connection.
+    /// level, which may be the default of a user's connection. `also` are settings for the transaction.
     ///
     /// Repeats the transaction if a prepared statement was [stale](is_stale), which aborts it.
     pub(crate) fn read_committed<T>(
-        &mut self,
-        doing: &str,
-        work: impl FnMut(&mut Session) -> Result<T>,
-    ) -> Result<T> {
-        self.read_committed_with(doing, "", work)
-    }
-
-    /// Like [`read_committed`](Session::read_committed). `also` are settings for the transaction.
-    pub(crate) fn read_committed_with<T>(
         &mut self,
         doing: &str,
         also: &str,

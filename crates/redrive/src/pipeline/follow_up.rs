@@ -50,7 +50,7 @@ pub(crate) fn settle_and_store(
         true => "SET LOCAL lock_timeout = '100ms'",
         false => "",
     };
-    session.read_committed_with(DOING, also, |session| {
+    session.read_committed(DOING, also, |session| {
         settle_in(session, identity, settlements, repeat)
     })
 }

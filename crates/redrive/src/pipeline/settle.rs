@@ -56,7 +56,7 @@ pub(crate) fn settle_done(
     if done.iter().all(|done| done.kept.is_empty()) {
         return Ok(missing_of(&end_leases(session, queue, done, repeat)?));
     }
-    session.read_committed(DOING, |session| {
+    session.read_committed(DOING, "", |session| {
         let held = end_leases(session, queue, done, repeat)?;
         let ended = done.iter().filter(|done| held.contains(&done.lease.0));
         done_jobs::store(session, DOING, ended.flat_map(|done| &done.kept))?;

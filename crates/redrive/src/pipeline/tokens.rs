@@ -56,7 +56,7 @@ pub(crate) fn claim_with_tokens(
     groups: Option<&GroupLook>,
 ) -> Result<Result<TokenClaim, Duration>> {
     let doing = format!("claim jobs of queue `{}` under a rate limit", scope.queue);
-    session.read_committed(&doing, |session| {
+    session.read_committed(&doing, "", |session| {
         let mut request = request.clone();
         let tokens = match lock_tokens(session, scope)? {
             Ok(tokens) => tokens,
@@ -96,7 +96,7 @@ pub(crate) fn claim_with_tokens(
 /// Takes the token of one job that was claimed without regard to its limits, as a probe is. Returns whether
 /// there was one; without it, the job must not start.
 pub(crate) fn take_token(session: &mut Session, scope: &TokenScope) -> Result<bool> {
-    session.read_committed("take a token", |session| {
+    session.read_committed("take a token", "", |session| {
         match lock_tokens(session, scope)? {
             Ok(_) => charge_tokens(session, scope, 1).map(|()| true),
             Err(_) => Ok(false),
@@ -170,7 +170,7 @@ pub(crate) fn claim_with_group_tokens(
         "claim jobs of queue `{}` under a rate limit of each group",
         request.queue
     );
-    session.read_committed(&doing, |session| {
+    session.read_committed(&doing, "", |session| {
         claim_charged(session, request, each_group)
     })
 }
