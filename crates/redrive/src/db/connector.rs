@@ -4,7 +4,6 @@
 //! nothing ends the lookup of a name. Each attempt therefore runs on a thread that is abandoned at the
 //! deadline.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -178,15 +177,6 @@ impl r2d2::ManageConnection for Connector {
 
     fn has_broken(&self, connection: &mut OwnConnection) -> bool {
         connection.is_broken()
-    }
-}
-
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector")
-            .field("address", &self.address)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
     }
 }
 
