@@ -180,8 +180,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "cancel" "HAVING count(*) > 0" => "HAVING count(*) > 1";
     "redrive-keeps-the-letter-open" in Work breaks [RedriveOnce], Function
         "send_back" "SET state = 'redriving', changed_at" => "SET state = 'open', changed_at";
-    "redrive-without-locks" in Operators breaks [RedriveOnce], Function
-        "send_back" "FOR UPDATE SKIP LOCKED" => "";
     "prune-deletes-open-letters" in Keep breaks [Retention], Function
         "prune_letters" "(VALUES ('recovered'), ('discarded'))"
             => "(VALUES ('recovered'), ('discarded'), ('open'))";

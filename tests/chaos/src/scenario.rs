@@ -59,8 +59,6 @@ scenarios! {
     Carry leases::carry,
     /// A unique key is enqueued again while its job is live, and in each mode
     Unique jobs::unique,
-    /// Two operators redrive the same letter
-    Operators letters::operators,
     /// A dependency is down, under two workers
     Outage jobs::outage,
     /// Letters are pruned, archived, restored and redriven by a policy
@@ -99,9 +97,6 @@ impl Scenario {
             setup.lease = Duration::from_secs(40);
         }
         let mut env = Environment::start(programs, setup);
-        if self == Scenario::Operators {
-            env.patch_function(&letters::BARRIER);
-        }
         if kind == Some(Kind::Function) {
             for patch in changes {
                 env.patch_function(patch);
