@@ -190,10 +190,6 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "limit-is-one-more" in Groups breaks [GroupLimit], Statement
         "claim_groups" "FROM generate_series(1, p.job_limit)" => "FROM generate_series(1, p.job_limit + 1)"
         "claim_groups" "THEN p.job_limit - coalesce(" => "THEN p.job_limit + 1 - coalesce(";
-    "claim-skips-a-locked-head" in LockedHead breaks [GroupOrder], Statement
-        "claim_groups" "j.id\n                LIMIT 2 * $12::integer\n"
-            => "j.id\n                LIMIT 2 * $12::integer FOR UPDATE SKIP LOCKED\n"
-        "claim_groups" "LIMIT u.reach\n" => "LIMIT u.reach FOR UPDATE SKIP LOCKED\n";
     "backoff-frees-the-turn" in Groups breaks [GroupOrder], Function
         "free_slots" "IS DISTINCT FROM 'ordered'" => "IS NOT NULL";
     "success-keeps-the-turn" in Groups breaks [Leftover], Statement

@@ -67,8 +67,6 @@ scenarios! {
     Ring jobs::ring,
     /// Jobs of groups fail, die, and hold or divert those behind them
     Groups groups::groups,
-    /// The first job of a group is locked
-    LockedHead groups::locked_head,
     /// Fast jobs of groups follow each other in a lease; some fail, die or are slow.
     Followers groups::followers,
     /// Schedules tick, are paused over several ticks, and are triggered

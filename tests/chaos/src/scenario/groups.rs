@@ -52,25 +52,6 @@ pub(super) fn groups(env: &mut Environment) {
     env.wait_for_sql("the diverted letters recover", &letters_are(5, "recovered"));
 }
 
-/// Another session has locked the first job of a group while a worker claims jobs.
-pub(super) fn locked_head(env: &mut Environment) {
-    env.set_group_policies();
-    let mut client = Client::open_queue(env, "client", ORDERED);
-    let ids = client.enqueue_as(&[Plan::Done, Plan::Done], grouped("a"));
-    let mut locker = env.client();
-    let mut lock = locker.transaction().expect("begin");
-    let query = "SELECT FROM redrive.jobs_waiting WHERE id = $1 FOR UPDATE";
-    lock.execute(query, &[&ids[0]]).expect("lock a job");
-    env.pass(SEEN);
-    serve_all(env, 1);
-    for _ in 0..3 {
-        let after = client.enqueue_as(&[Plan::Done], grouped("b"));
-        env.wait_for_sql("a job of another group ends", &have_ended(&after));
-    }
-    lock.rollback().expect("unlock the job");
-    env.wait_for_sql("the jobs end", &have_ended(&ids));
-}
-
 /// A worker that has found its jobs to be fast claims them with their followers, some of which fail, die or wait.
 pub(super) fn followers(env: &mut Environment) {
     env.set_group_policies();
