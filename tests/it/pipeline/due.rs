@@ -58,6 +58,18 @@ fn a_mark_in_the_future_is_replaced() {
 }
 
 #[test]
+fn a_promoted_job_counts_as_ready_since_it_was_due() {
+    let (_test, mut client) = TestDatabase::with_client();
+    for by in ["-1 hour", "-1 second"] {
+        delay(&mut client, by);
+    }
+    Hand::of("orders").promotes(&mut client);
+    let apart = "SELECT extract(epoch FROM max((j.meta).ready_at) - min((j.meta).ready_at))::bigint FROM redrive.jobs j";
+    let apart = scalar(&mut client, apart);
+    assert!(apart >= 3599, "{apart} s");
+}
+
+#[test]
 fn a_worker_passes_dead_rows_and_finds_late_commits_below_its_mark() {
     let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder, mut caller) = (test.client(), test.client(), test.client());
