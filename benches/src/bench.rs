@@ -37,14 +37,9 @@ pub struct Child {
 pub struct Bench {
     db: Database,
     url: String,
-    scale: Scale,
+    /// Whether everything is small, to see whether it works.
+    is_quick: bool,
     rows: Option<File>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
-    Full,
-    Quick,
 }
 
 /// Runs the scenario in the arguments, `NAME [--quick]`, or lists all scenarios.
@@ -78,7 +73,7 @@ pub fn print_error(error: &(dyn std::error::Error + Send + Sync)) {
 
 #[expect(clippy::print_stdout, reason = "a command-line program")]
 fn run(scenarios: &[Scenario], children: &[Child], arguments: &[String]) -> Outcome {
-    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let is_quick = arguments.iter().any(|argument| argument == "--quick");
     let mut names = arguments.iter().filter(|word| !word.starts_with("--"));
     let Some(name) = names.next() else {
         for scenario in scenarios {
@@ -86,26 +81,22 @@ fn run(scenarios: &[Scenario], children: &[Child], arguments: &[String]) -> Outc
         }
         return Ok(());
     };
-    let scale = match quick {
-        true => Scale::Quick,
-        false => Scale::Full,
-    };
     if let Some(child) = children.iter().find(|child| child.name == name) {
         let others: Vec<String> = names.cloned().collect();
-        return (child.run)(&Bench::open(scale)?, &others);
+        return (child.run)(&Bench::open(is_quick)?, &others);
     }
     let scenario = scenarios
         .iter()
         .find(|scenario| scenario.name == name)
         .ok_or_else(|| format!("unknown scenario `{name}`; without a name, all are listed"))?;
-    let mut bench = Bench::open(scale)?;
+    let mut bench = Bench::open(is_quick)?;
     bench.db.migrate()?;
     println!("\n{}: {}\n{}", scenario.name, scenario.what, head());
     (scenario.run)(&mut bench)
 }
 
 impl Bench {
-    fn open(scale: Scale) -> Outcome<Bench> {
+    fn open(is_quick: bool) -> Outcome<Bench> {
         let url = std::env::var("DATABASE_URL").map_err(
             |_| "set DATABASE_URL to an empty database; the benchmark creates its tables there",
         )?;
@@ -115,7 +106,7 @@ impl Bench {
         Ok(Bench {
             db: redrive::connect(&url)?,
             url,
-            scale,
+            is_quick,
             rows,
         })
     }
@@ -165,9 +156,9 @@ impl Bench {
 
     /// Returns `full` for a measurement and `quick` for `--quick`.
     pub fn sized<T>(&self, full: T, quick: T) -> T {
-        match self.scale {
-            Scale::Full => full,
-            Scale::Quick => quick,
+        match self.is_quick {
+            true => quick,
+            false => full,
         }
     }
 
@@ -215,7 +206,7 @@ impl Bench {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(name);
         command.args(arguments.iter().map(ToString::to_string));
-        if self.scale == Scale::Quick {
+        if self.is_quick {
             command.arg("--quick");
         }
         command.env("DATABASE_URL", &self.url);
