@@ -119,7 +119,8 @@ pub fn shown_raw(test: &TestDatabase, letter: JobId) -> Vec<u8> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let url = test.url();
     let line = format!("redrive --database-url {url} dlq show {letter} --raw");
-    let code = redrive_cli::run(line.split(' ').map(OsString::from), &mut out, &mut err);
+    let words = line.split(' ').map(OsString::from);
+    let code = Program::new("redrive").run(words, &mut out, &mut err);
     assert_eq!(code, ExitCode::SUCCESS, "{}", String::from_utf8_lossy(&err));
     out
 }
