@@ -1,4 +1,4 @@
-//! Commands on jobs: enqueue, work, show, cancel and priority.
+//! Commands on jobs: enqueue and work. `live_jobs` has those on jobs that wait.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -88,15 +88,9 @@ fn a_command_that_exceeds_its_deadline_is_killed() {
 }
 
 #[test]
-fn jobs_show_cancel_and_priority_work_on_live_jobs() {
+fn a_list_of_an_unknown_queue_names_those_that_exist() {
     let db = TestDatabase::migrated();
-    let id = &db.run("enqueue q k [1] --delay 1h --json").json()["id"];
-    db.run(format!("job priority -7 {id}"));
-    db.run(format!("job show {id} --json"))
-        .holds(&json!({"state": "delayed", "priority": -7}));
-    db.run(format!("job cancel {id}"));
-    db.fails(1, format!("job cancel {id}")).tells("dlq show");
-    db.fails(1, "job show 424242");
+    db.run("enqueue q k [1]");
     for list in ["stats", "queue limits", "job list", "dlq groups"] {
         db.fails(1, format!("{list} nobody"))
             .tells("there is no queue `nobody`; there is `q`");

@@ -128,7 +128,7 @@ fn a_job_that_cannot_change_says_why() {
     ] {
         for (id, why) in [
             (done.to_string(), "is done already"),
-            (dead.to_string(), "has ended; its letter is open"),
+            (dead.to_string(), "its letter is open: redrive dlq show"),
             ("999999".to_owned(), "does not exist"),
             (format!("{live} kind=mail"), "does not match the conditions"),
         ] {
@@ -136,6 +136,7 @@ fn a_job_that_cannot_change_says_why() {
                 .tells(why);
         }
     }
+    db.fails(1, "job show 999999");
     let _holder = db.begins("SELECT FROM redrive.jobs FOR UPDATE");
     for command in ["priority 8", "edit --set 8"] {
         db.fails(1, format!("job {command} {live}"))
