@@ -75,7 +75,7 @@ export const exporterHealth = folded(
       about: 'Rows minus totals at the last audit of the counters, for live jobs and letters.',
       healthy: 'always 0.',
       otherwise: 'it is a bug in redrive. Please report it with the output of the command. Alert: RedriveCounterDrift.',
-      type: 'redrive repair',
+      type: 'redrive audit counters',
     },
   }),
   stat({
@@ -135,7 +135,7 @@ export const exporterHealth = folded(
       about: 'Counters that are lower in the database than before. The exporter keeps publishing the higher value, so that no rate jumps.',
       healthy: 'none.',
       otherwise: 'a failover lost commits, or a backup was restored. Check the jobs of that time.',
-      type: 'redrive repair',
+      type: 'redrive audit counters',
     },
   }),
 );

@@ -1,6 +1,7 @@
 //! Commands that set up and maintain the database: migrate, queue, breaker, prune, redact, erase,
 //! audit and repair.
 
+mod findings;
 mod migrate;
 mod rate_limit;
 mod group;

@@ -1,12 +1,14 @@
-//! `redrive audit`: the audit log.
+//! `redrive audit`: the audit log, and the check of the counters.
 
 mod lines;
 
 use std::time::Duration;
 
+use clap::Subcommand;
 use redrive::admin::{AuditFilter, AuditRecord};
 use redrive::dlq::runs::RunId;
 
+use super::findings::report;
 use crate::prelude::*;
 use lines::{AuditLine, Whole, lines};
 
@@ -16,12 +18,17 @@ use lines::{AuditLine, Whole, lines};
 /// transaction of its operation. The batches of an operation share a line, and so do the records of a
 /// redrive run; --json shows each of them.
 #[derive(Args, Debug)]
-#[command(before_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    before_help = "\
 Examples:
   redrive audit --since 1d
   redrive audit --verb discard --json | jq .filter
-")]
+"
+)]
 pub(crate) struct AuditCommand {
+    #[command(subcommand)]
+    subcommand: Option<AuditSubcommand>,
     /// Only records from the last 2h, 7d and so on.
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
     since: Option<Duration>,
@@ -36,8 +43,26 @@ pub(crate) struct AuditCommand {
     before: Option<i64>,
 }
 
+#[derive(Debug, Subcommand)]
+enum AuditSubcommand {
+    /// Compare the published counters with the rows, and store the difference
+    ///
+    /// The comparison is exact and reads every job and letter, so run it when the server is not
+    /// busy. The exporter publishes the result as `redrive_audit_drift_jobs`.
+    #[command(
+        before_help = "Example:\n  redrive audit counters\n",
+        after_help = "\
+The exit code is 1 if a counter differs from the rows. The cause is a bug, or an
+older version of a program that did not count."
+    )]
+    Counters,
+}
+
 impl AuditCommand {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        if let Some(AuditSubcommand::Counters) = self.subcommand {
+            return check_counters(cx);
+        }
         let filter = AuditFilter::new()
             .limit(self.limit + 1)
             .with(self.since, AuditFilter::since)
@@ -99,4 +124,25 @@ fn record_json(record: &AuditRecord) -> impl Serialize {
         id, at, verb, role, person, reason, filter, changed = record.letters,
         about = about.and_then(serde_json::Result::ok),
     )
+}
+
+fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {
+    let audits = cx.unchecked_database()?.admin().audit_counters()?;
+    let wrong = audits.into_iter().filter(|audit| audit.drift != 0);
+    let wrong = wrong.map(|audit| {
+        format!(
+            "queue {}, {}: {} rows, {} counted",
+            one_line(&audit.queue),
+            audit.set,
+            audit.rows,
+            audit.total
+        )
+    });
+    let wrong: Vec<String> = wrong.collect();
+    if wrong.is_empty() {
+        cx.say("the counters match the rows");
+        return Ok(Ending::Done);
+    }
+    let differ = format!("{} counters differ from the rows", wrong.len());
+    report("counter", &wrong, &differ, cx)
 }

@@ -3,6 +3,7 @@
 mod scripts;
 
 use self::scripts::ScriptArgs;
+use super::findings::report;
 use crate::prelude::*;
 
 const UP_TO_DATE: &str = "the schema is up to date";
@@ -80,16 +81,6 @@ fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
          `{Me} migrate --print` has the definitions"
     );
     report("schema", &drifts, &to_act, cx)
-}
-
-/// Prints what differs, and what to do about it.
-fn report(fault: &str, what: &[String], to_act: &str, cx: &mut Context<'_>) -> Result<Ending> {
-    let table = table!(what in what => {
-        Word "FAULT" => fault,
-        Text "WHAT" => what,
-    });
-    cx.items(what, |what| json!({ "fault": fault, "what": what }), &table)?;
-    cx.nothing(to_act)
 }
 
 /// Warns if the server may lose committed data. An error here does not affect the schema.

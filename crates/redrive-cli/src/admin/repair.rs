@@ -8,8 +8,7 @@ use crate::prelude::*;
 ///
 /// Without --yes this is a dry run. No operation of redrive leaves such faults, but a row deleted by
 /// hand, a restore that missed some, or a restore of data into a migrated schema do. It reads every
-/// job and letter, so run it when the server is not busy. The exporter publishes how far the counters
-/// differed as `redrive_audit_drift_jobs`.
+/// job and letter, so run it when the server is not busy.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\
@@ -32,11 +31,7 @@ impl Repair {
         let db = cx.unchecked_database()?;
         let faults = match self.confirm.yes {
             true => db.admin().repair(&self.confirm.reason.operator())?,
-            false => {
-                // Publishes how far the counters differ.
-                db.admin().audit_counters()?;
-                db.admin().faults()?
-            }
+            false => db.admin().faults()?,
         };
         let table = table!(fault in &faults => {
             Word "FAULT" => fault.kind,

@@ -312,7 +312,7 @@ impl Context<'_> {
             "UPDATE redrive.dead_letters SET changed_at = changed_at - interval '3 days' WHERE state IN ('recovered', 'discarded') AND id % 2 = 0",
         )?;
         self.redrive("prune --older-than 1d --yes")?;
-        self.redrive("repair")?;
+        self.redrive("audit counters")?;
         self.redrive("queue pause reports --reason=x")?;
         for statement in [
             "ANALYZE",
