@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::db::run::Run;
@@ -344,31 +344,17 @@ fn record(
     let meta = &settlement.meta;
     Json::of(
         "the history",
-        &HistoryRecord {
-            generation: meta.generation,
-            attempt: meta.attempt,
-            outcome,
-            run_ms: u64::try_from(settlement.run_time.as_millis()).unwrap_or(u64::MAX),
-            error_class: &report.class,
-            error_message: clip(report.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
-            worker: identity.id.0,
-            host: &identity.host,
-            version: &identity.version,
-            pid: std::process::id().cast_signed(),
-        },
+        &json!({
+            "generation": meta.generation,
+            "attempt": meta.attempt,
+            "outcome": outcome,
+            "run_ms": u64::try_from(settlement.run_time.as_millis()).unwrap_or(u64::MAX),
+            "error_class": report.class,
+            "error_message": clip(report.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
+            "worker": identity.id.0,
+            "host": &*identity.host,
+            "version": &*identity.version,
+            "pid": std::process::id().cast_signed(),
+        }),
     )
-}
-
-#[derive(Serialize)]
-struct HistoryRecord<'a> {
-    generation: u32,
-    attempt: u32,
-    outcome: &'static str,
-    run_ms: u64,
-    error_class: &'a str,
-    error_message: String,
-    worker: Uuid,
-    host: &'a str,
-    version: &'a str,
-    pid: i32,
 }
