@@ -56,6 +56,11 @@ impl Session {
         done
     }
 
+    /// No scenario has a breaker, whose probes alone are rolled back.
+    pub(crate) fn roll_back<T>(&mut self, doing: &str, _: Result<T>) -> Result<T> {
+        panic!("the model does not implement the end of `{doing}`")
+    }
+
     pub(crate) fn query(
         &mut self,
         doing: &str,

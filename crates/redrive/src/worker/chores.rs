@@ -218,7 +218,8 @@ impl<'a> Chores<'a> {
         let all = self.queues;
         let mut queues: Vec<_> = all.iter().enumerate().collect();
         // A chore that fails for one of them pauses for all, so each of them comes first at times.
-        queues.rotate_left(fastrand::usize(..queues.len()));
+        let first = fastrand::usize(..queues.len());
+        queues.rotate_left(first);
         for (queue, state) in queues {
             let warn_at = self.of_queues[queue].warn_at;
             let is_time = warn_at.is_none_or(|at| at <= Instant::now());

@@ -101,7 +101,8 @@ impl Fetcher {
         let targets = plan.limits.targets(handled.as_deref(), &plan.except);
         let mut limits: Vec<LimitStatus> = targets.cloned().collect();
         // None of several limits always comes first.
-        limits.rotate_left(fastrand::usize(..limits.len().max(1)));
+        let first = fastrand::usize(..limits.len().max(1));
+        limits.rotate_left(first);
         let mut claimed = Vec::new();
         for limit in limits {
             let room = room - claimed.len();
