@@ -3,7 +3,6 @@
 //! Behind a transaction-mode pooler it prepares nothing and keeps nothing between transactions:
 //! each statement carries the types of its parameters, and each transaction a worker's settings.
 
-use std::fmt;
 use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -381,11 +380,5 @@ impl Drop for Session {
         if self.is_left_changed() {
             self.connection.discard();
         }
-    }
-}
-
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").finish_non_exhaustive()
     }
 }
