@@ -96,6 +96,10 @@ const PLAIN: &[(&str, Call)] = &[
         let orders = Order::up_to(1500);
         scene.queue("orders").enqueue_many(&orders).map(drop)
     }),
+    ("enqueue chunks", |scene| {
+        let mut chunks = vec![vec![new_order(5)]];
+        scene.queue("orders").enqueue_chunks(|| Ok(chunks.pop()))
+    }),
     ("each letter", |scene| {
         let (dlq, see) = (scene.db.dlq(), |_: &Letter| Ok::<(), Error>(()));
         dlq.for_each(&of_orders(), see).map(drop)
