@@ -12,20 +12,6 @@ fn count(client: &mut Client, queue: &str, value: f64) {
 }
 
 #[test]
-fn a_setting_of_the_role_does_not_round_a_counter() {
-    let test = TestDatabase::migrated();
-    let mut client = with_own_totals(&test);
-    // With 15 digits, which 0 means, they differ in the last two.
-    client.sql("SET extra_float_digits = 0");
-    let mut reader = Reader::new("1");
-    for total in [9_007_199_254_740_990.0, 9_007_199_254_740_991.0] {
-        count(&mut client, "orders", total);
-        let reading = read(&mut reader, &mut client);
-        reads(&reading, ENQUEUED, &["orders"], total);
-    }
-}
-
-#[test]
 fn counters_continue_in_a_restored_database() {
     let (test, restored) = (TestDatabase::migrated(), TestDatabase::migrated());
     let mut reader = Reader::new("1");
