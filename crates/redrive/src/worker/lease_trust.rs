@@ -24,13 +24,9 @@ impl LeaseTrust {
     }
 
     pub(crate) fn renewed(&self, sent_at: Instant, lease: Duration) {
-        let until = self.since_origin(sent_at + lease * 9 / 10);
+        let until = (sent_at + lease * 9 / 10).saturating_duration_since(self.origin);
+        let until = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
         self.until_ms.store(until, Ordering::Relaxed);
-    }
-
-    fn since_origin(&self, at: Instant) -> u64 {
-        let time = at.saturating_duration_since(self.origin);
-        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn holds(&self, now: Instant) -> bool {

@@ -201,6 +201,7 @@ impl Settler<'_> {
         started.extend(self.write_all());
         self.write_reports();
         let released = self.release_all(&started);
+        self.state.forget_all();
         let transactions = running.iter().filter_map(|it| it.signal.transaction.get());
         self.kept.transactions.extend(transactions);
         self.end_transactions();

@@ -1,7 +1,5 @@
 //! Promotes delayed jobs, and sweeps those that lie below the mark.
 
-use std::time::Duration;
-
 use super::{Fetcher, PROMOTE_EVERY, PROMOTE_EVERY_BUSY};
 use crate::error::Result;
 use crate::pipeline::promote::{MAX_PROMOTED, promote, store_delayed_mark, sweep_delayed};
@@ -12,20 +10,17 @@ impl Fetcher {
     /// Promotes delayed jobs if one may be due.
     pub(super) fn promote_when_due(&mut self) -> Result<()> {
         let now = Instant::now();
+        let every = match self.policy.mode() {
+            WakeMode::Notified => PROMOTE_EVERY,
+            // No notification announces delayed jobs in these modes.
+            WakeMode::Busy | WakeMode::Polling => PROMOTE_EVERY_BUSY,
+        };
         if self.due_at.is_some_and(|due_at| due_at <= now)
-            || now.duration_since(self.promoted_at) >= self.promote_every()
+            || now.duration_since(self.promoted_at) >= every
         {
             self.promote()?;
         }
         self.sweep_delayed()
-    }
-
-    fn promote_every(&self) -> Duration {
-        match self.policy.mode() {
-            WakeMode::Notified => PROMOTE_EVERY,
-            // No notification announces delayed jobs in these modes.
-            WakeMode::Busy | WakeMode::Polling => PROMOTE_EVERY_BUSY,
-        }
     }
 
     pub(super) fn promote(&mut self) -> Result<()> {

@@ -55,12 +55,6 @@ impl Settler<'_> {
 
     /// Releases everything that is still held, and returns the jobs. Waits for other sessions that have locked some of it.
     pub(super) fn release_all(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
-        let released = self.release_held(started);
-        self.state.forget_all();
-        released
-    }
-
-    fn release_held(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
         // After a panic, nobody knows what the thread had started.
         let started = self.state.shared.failure.get().is_none().then_some(started);
         let mut released = self.release(&ReleaseScope::All, started)?;
