@@ -213,28 +213,24 @@ impl<'a> Chores<'a> {
         }
     }
 
-    /// Attempts the chores that some queues ask for.
+    /// Attempts the chores that some queues ask for, in each of them, because a failure in one must not keep the others from
+    /// their turn.
     fn attempt_of_queues(&mut self) {
-        let all = self.queues;
-        let mut queues: Vec<_> = all.iter().enumerate().collect();
-        // A chore that fails for one of them pauses for all, so each of them comes first at times.
-        let first = fastrand::usize(..queues.len());
-        queues.rotate_left(first);
-        for (queue, state) in queues {
-            let warn_at = self.of_queues[queue].warn_at;
-            let is_time = warn_at.is_none_or(|at| at <= Instant::now());
-            if let Some(own) = &state.config.handled
-                && (is_time || state.config.unhandled_after.is_some())
-            {
-                self.attempt(Chore::Unhandled, |chores| {
-                    chores.look_for_unhandled(queue, state, own)
-                });
-            }
-            if let Some((after, priority)) = state.config.age_priorities {
-                self.attempt(Chore::Age, |chores| {
-                    chores.age_priorities(queue, state, after, priority)
-                });
-            }
+        let (all, now) = (self.queues, Instant::now());
+        if all.iter().any(|state| self.wants_unhandled(state, now)) {
+            self.attempt(Chore::Unhandled, |chores| {
+                let looks = all.iter().map(|state| chores.look_for_unhandled(state));
+                looks.fold(Ok(()), Result::and)
+            });
+        }
+        if all
+            .iter()
+            .any(|state| state.config.age_priorities.is_some())
+        {
+            self.attempt(Chore::Age, |chores| {
+                let aged = all.iter().map(|state| chores.age_priorities(state));
+                aged.fold(Ok(()), Result::and)
+            });
         }
     }
 

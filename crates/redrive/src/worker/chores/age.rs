@@ -1,7 +1,5 @@
 //! Raises the priority of ready jobs that have waited for the configured time.
 
-use std::time::Duration;
-
 use super::{CHORE_BUDGET, Chores};
 use crate::db::sql;
 use crate::error::Result;
@@ -14,22 +12,22 @@ use crate::worker::state::State;
 const AGED: i32 = 500;
 
 impl Chores<'_> {
-    /// Raises jobs that have waited for `after` to `priority`, rank by rank in the order of claims. If
-    /// the time is used up, the next look continues with the next rank.
-    pub(super) fn age_priorities(
-        &mut self,
-        queue: usize,
-        state: &State,
-        after: Duration,
-        priority: i16,
-    ) -> Result<()> {
+    /// Raises jobs that have waited for the time of the queue, if it has one, rank by rank in the order of claims. If the
+    /// time of the chore is used up, the next look continues with the next rank.
+    pub(super) fn age_priorities(&mut self, state: &State) -> Result<()> {
         const DOING: &str = "age priorities";
+        let Some((after, priority)) = state.config.age_priorities else {
+            return Ok(());
+        };
         let begun = Instant::now();
         let most = i64::from(self.health(Chore::Age).bound(AGED));
         let (waited_ms, priority) = (milliseconds(after), i32::from(priority));
         let mut all = 0;
         while begun.elapsed() < CHORE_BUDGET {
-            let (name, rank) = (state.queue().to_owned(), self.of_queues[queue].aged_rank);
+            let (name, rank) = (
+                state.queue().to_owned(),
+                self.of_queues[state.place].aged_rank,
+            );
             let (aged, rank): (i64, Option<i32>) = self.call(DOING, move |session| {
                 let parameters: [sql::Parameter<'_>; 5] =
                     [&name, &waited_ms, &priority, &rank, &most];
@@ -39,7 +37,7 @@ impl Chores<'_> {
             all += aged;
             // After a full batch, the same rank may have more.
             if aged < most {
-                self.of_queues[queue].aged_rank = rank;
+                self.of_queues[state.place].aged_rank = rank;
             }
             if rank.is_none() {
                 break;

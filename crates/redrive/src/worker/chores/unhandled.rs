@@ -17,25 +17,31 @@ const WARN_EVERY: Duration = Duration::from_mins(1);
 const BURIED: i32 = 500;
 
 impl Chores<'_> {
+    /// Whether it is time to warn of jobs of a queue, or its jobs may die.
+    pub(super) fn wants_unhandled(&self, state: &State, now: Instant) -> bool {
+        let warn_at = self.of_queues[state.place].warn_at;
+        let is_time = warn_at.is_none_or(|at| at <= now);
+        state.config.handled.is_some() && (is_time || state.config.unhandled_after.is_some())
+    }
+
     /// Looks for kinds that no live worker handles, warns of them, and makes letters of the jobs of those that none has
     /// handled for the time of the queue, if it has one.
     ///
-    /// This worker handles its `own` kinds, even if the database has not heard from it for longer than its lease.
-    pub(super) fn look_for_unhandled(
-        &mut self,
-        queue: usize,
-        state: &State,
-        own: &[String],
-    ) -> Result<()> {
+    /// This worker handles its own kinds, even if the database has not heard from it for longer than its lease.
+    pub(super) fn look_for_unhandled(&mut self, state: &State) -> Result<()> {
         const LOOK: &str = "look for kinds without a worker";
         let begun = Instant::now();
+        let own = state.config.handled.as_deref();
+        let Some(own) = own.filter(|_| self.wants_unhandled(state, begun)) else {
+            return Ok(());
+        };
         let name = state.queue().to_owned();
         let mut kinds: Vec<String> = self.call(LOOK, move |session| {
             let rows = session.query(LOOK, &sql::UNHANDLED_KINDS, &[&name, &JOBS_READ])?;
             Ok(rows.iter().map(|row| row.get("kind")).collect())
         })?;
         kinds.retain(|kind| !own.contains(kind));
-        let of_queue = &mut self.of_queues[queue];
+        let of_queue = &mut self.of_queues[state.place];
         if of_queue.warn_at.is_none_or(|at| at <= begun) {
             of_queue.warn_at = Some(begun + WARN_EVERY);
             for kind in &kinds {
