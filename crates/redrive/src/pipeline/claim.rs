@@ -74,7 +74,7 @@ pub(crate) enum Parts {
 ///
 /// Suspects, which are jobs that lost a worker, have a lease each and run in parallel, because most of them are innocent. If
 /// one of them crashes the process, the others are blamed too. A job that would become a letter at its next crash is
-/// therefore the only suspect in its process.
+/// therefore the only suspect of the workers in its process that share a pool. Those of another pool know nothing of it.
 pub(crate) fn max_crashes_beside(crashes: u32) -> i32 {
     match crashes {
         0 => i32::MAX,

@@ -273,7 +273,7 @@ impl Fetcher {
         }
     }
 
-    /// Returns the suspects that may not run beside one that was claimed with them or by another worker of the process.
+    /// Returns the suspects that may not run beside one that was claimed with them or by another worker of the pool.
     fn return_suspects(&mut self, claimed: &mut Vec<ClaimedJob>) {
         let state = &self.state;
         let left_out = claimed.extract_if(.., |job| state.has_left_out(job));

@@ -13,7 +13,7 @@ use crate::worker::latch::lock;
 
 impl State {
     /// Records the leases of claimed jobs, before the next claim and before their verdicts. Leaves out suspects that may
-    /// not run beside one before them, or one that another worker of the process claimed meanwhile.
+    /// not run beside one before them, or one that another worker of the pool claimed meanwhile.
     pub(crate) fn hold(&self, claimed: &[ClaimedJob]) {
         let mut held = lock(&self.held);
         for jobs in claimed.chunk_by(|job, next| job.lease == next.lease) {
