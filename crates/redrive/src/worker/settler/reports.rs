@@ -15,12 +15,8 @@ impl Settler<'_> {
         for report in self.kept.reports.drain(..) {
             match report {
                 BreakerReport::BreakerTrip(news) => {
-                    log::warn!(
-                        "{state} breaker={}: opened ({}): {}",
-                        news.name,
-                        news.cause,
-                        Printable(&news.message)
-                    );
+                    let (name, why) = (&news.name, Printable(&news.message));
+                    log::warn!("{state} breaker={name}: opened ({}): {why}", news.cause);
                     let tripped = retry(state, until, || {
                         let news = news.clone();
                         db_caller.call("open a breaker", call_timeout(state), move |session| {
@@ -33,24 +29,20 @@ impl Settler<'_> {
                             state.note_stale_gates();
                         }
                         Err(error) => {
-                            log::error!(
-                                "{state} breaker={}: could not be opened: {error:#}",
-                                news.name
-                            );
-                            state.breakers.abandon(&news.name);
+                            log::error!("{state} breaker={name}: could not be opened: {error:#}");
+                            state.breakers.abandon(name);
                         }
                     }
                 }
                 BreakerReport::Probed(probe, ended) => {
+                    let name = &probe.name;
                     match ended {
-                        ProbeVerdict::Close => log::info!(
-                            "{state} breaker={}: closed after a successful probe",
-                            probe.name
-                        ),
-                        ProbeVerdict::Reopen => log::info!(
-                            "{state} breaker={}: still open after a failed probe",
-                            probe.name
-                        ),
+                        ProbeVerdict::Close => {
+                            log::info!("{state} breaker={name}: closed after a successful probe");
+                        }
+                        ProbeVerdict::Reopen => {
+                            log::info!("{state} breaker={name}: still open after a failed probe");
+                        }
                         ProbeVerdict::Release => {}
                     }
                     let recorded = retry(state, until, || {
@@ -62,10 +54,9 @@ impl Settler<'_> {
                     match recorded {
                         Ok(_) => state.note_stale_gates(),
                         // The right to the probe expires, and another worker tries.
-                        Err(error) => log::warn!(
-                            "{state} breaker={}: could not record the probe: {error:#}",
-                            probe.name
-                        ),
+                        Err(error) => {
+                            log::warn!("{state} breaker={name}: probe not recorded: {error:#}");
+                        }
                     }
                 }
             }
