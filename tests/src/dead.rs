@@ -5,9 +5,8 @@ use std::time::Duration;
 use redrive::admin::{AuditFilter, AuditRecord, Cancelled, LiveJob};
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunOptions};
 use redrive::dlq::{
-    CaptureOutcome, Changed, Edit, Edited, FailureGroup, ForeignFailure, GroupFilter, GroupId,
-    GroupState, Letter, LetterFilter, Redaction, RedactionId, RedriveOptions, Redriven,
-    RetentionRule, Skip,
+    CaptureOutcome, Edit, Edited, FailureGroup, ForeignFailure, GroupFilter, GroupId, GroupState,
+    Letter, LetterFilter, Redaction, RedactionId, RedriveOptions, Redriven, RetentionRule, Skip,
 };
 use redrive::{Database, JobId, Operator, Queue};
 

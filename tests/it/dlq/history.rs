@@ -31,7 +31,7 @@ fn a_truncated_history_is_read_back_as_written() {
             .map(|attempt| {
                 let mut record = json!({
                     "attempt": attempt, "generation": dice.u64(..kinds), "pid": dice.u64(..kinds),
-                    "outcome": ["failed", "timeout"][dice.usize(..2)], "run_ms": dice.u64(..1000),
+                    "outcome": (["failed", "timeout"][dice.usize(..2)]), "run_ms": dice.u64(..1000),
                     "ended_at": format!("2026-11-20T10:00:{:02}.123Z", dice.u64(..60)),
                 });
                 for key in ["error_class", "error_message", "worker", "host", "version"] {

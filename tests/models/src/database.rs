@@ -15,6 +15,15 @@ use crate::session::Session;
 /// The timeout of a call.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What an operation has done so far.
+pub(crate) struct SoFar;
+
+impl From<u64> for SoFar {
+    fn from(_: u64) -> SoFar {
+        SoFar
+    }
+}
+
 #[derive(Clone)]
 pub struct Database(Arc<Server>, PoolShares);
 
@@ -74,7 +83,7 @@ impl Database {
     }
 
     /// Nobody watches.
-    pub(crate) fn go_on(&self, _: u64) -> ControlFlow<()> {
+    pub(crate) fn go_on(&self, _: SoFar) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 

@@ -198,7 +198,7 @@ impl Work {
         let workers = Workers::builder(db).pool(slots);
         let names = self.queues.iter();
         let workers = names.fold(workers, |workers, name| {
-            workers.share_with(name, 1, &configured)
+            workers.share_with(name, 1, configured)
         });
         Ok(workers.start()?)
     }

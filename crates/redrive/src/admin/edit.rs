@@ -73,7 +73,7 @@ impl Jobs<'_> {
         mut visit: impl FnMut(Page<'_>) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
         let mut last: Option<Json> = None;
-        filter.in_batches(PAGE, |_: &mut (), filter, most| -> Taken<E> {
+        filter.in_batches(PAGE, |(): &mut (), filter, most| -> Taken<E> {
             let jobs: Vec<(JobId, Box<RawValue>, Json)> = self.db.ask_bulk().all(
                 "read jobs to edit",
                 &sql::PAGE_WAITING,

@@ -254,6 +254,9 @@ impl Context<'_> {
         run(&mut self.admin, unprotect)?;
         self.wait_for(20, "redrive.dead_letters WHERE state = 'recovered'")?;
         self.wait_for(1, "redrive.redrive_runs WHERE state = 'halted'")?;
+        // Their letters died again, of another cause.
+        let again = "redrive.dead_letters WHERE error_class = 'MailboxFull' AND state = 'open'";
+        self.wait_for(1, again)?;
         self.pause()
     }
 
@@ -287,7 +290,7 @@ impl Context<'_> {
         for (decision, class) in [
             ("ack", "UnknownCustomer"),
             ("resolve", "InvalidCurrency"),
-            ("ignore", "BadAddress"),
+            ("ignore", "MailboxFull"),
             ("resolve", "GatewayTrouble"),
         ] {
             self.redrive(&format!("dlq groups {decision} class={class} --yes"))?;

@@ -96,7 +96,7 @@ fn years_of_downtime_are_planned_without_counting_every_tick() {
         ticks: 3,
         ..policy(Missed::All)
     };
-    let planned = |rhythm, due, now| planned(rhythm, bounds, due, now);
+    let planned = |rhythm: &Rhythm, due: &str, now: &str| planned(rhythm, bounds, due, now);
     for seconds in [cron("* * * * * *"), every(1)] {
         let plan = planned(&seconds, "2020-01-01T00:00:00", "2026-01-05T08:00:00");
         let run = "run [05T07:59:58 05T07:59:59 05T08:00:00] missed ";
