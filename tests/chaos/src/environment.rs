@@ -38,6 +38,8 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) struct Setup {
     /// Whether a pooler in transaction mode is between the processes and the server.
     pub(crate) is_pooled: bool,
+    /// Whether the disk of the server can be filled.
+    pub(crate) has_small_disk: bool,
     pub(crate) seed: u64,
     pub(crate) lease: Duration,
     pub(crate) patches: Vec<Patch>,
@@ -46,10 +48,11 @@ pub(crate) struct Setup {
 }
 
 impl Default for Setup {
-    /// Without a pooler, and without waiting for states. The events that are rare are frequent.
+    /// Without a pooler or a small disk, and without waiting for states. The events that are rare are frequent.
     fn default() -> Setup {
         Setup {
             is_pooled: false,
+            has_small_disk: false,
             seed: 1,
             lease: LEASE,
             patches: SPEED_UP.to_vec(),
@@ -76,7 +79,7 @@ pub(crate) struct Environment {
 impl Environment {
     /// Starts a server with the schema and the trace, and no processes.
     pub(crate) fn start(programs: &Programs, setup: Setup) -> Environment {
-        let server = Server::start_new(&programs.postgres);
+        let server = Server::start_new(&programs.postgres, setup.has_small_disk);
         let db = redrive::connect(&server.url()).expect("connect to the new server");
         db.migrate().expect("migrate");
         db_trace::install(&mut server.client());

@@ -55,6 +55,8 @@ faults! {
     Lock: 300..4000, weight 2;
     /// Use up all connections of the server
     Connections: 500..3000, weight 2;
+    /// Fill the disk of the server
+    DiskFull: 500..3000, weight 2;
     /// Kill all processes and crash the server
     RestartAll: 100..2000, weight 2;
     /// Restart a worker with its clock a year ahead

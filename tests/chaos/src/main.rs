@@ -42,6 +42,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
+use redrive_servers::SmallDisk;
 
 use crate::fault::Fault;
 use crate::round::Round;
@@ -77,14 +78,20 @@ struct Programs {
     postgres: PathBuf,
 }
 
-/// Returns the faults that can be caused here: a clock can be faked where a library for this is installed.
+/// Returns the faults that can be caused here. Only root can mount a small disk.
 fn possible_faults() -> Vec<Fault> {
     let mut faults = Fault::value_variants().to_vec();
-    if processes::faketime().is_none() {
-        let fault = Fault::FakeClock;
-        println!("without the fault `{fault}`, which cannot be caused here");
-        faults.retain(|one| *one != fault);
-    }
+    faults.retain(|fault| {
+        let is_possible = match fault {
+            Fault::DiskFull => SmallDisk::mount().is_ok(),
+            Fault::FakeClock => processes::faketime().is_some(),
+            _ => true,
+        };
+        if !is_possible {
+            println!("without the fault `{fault}`, which cannot be caused here");
+        }
+        is_possible
+    });
     faults
 }
 

@@ -38,6 +38,7 @@ impl Round<'_> {
         let begin = Instant::now();
         let setup = Setup {
             is_pooled: self.is_pooled,
+            has_small_disk: self.faults.contains(&Fault::DiskFull),
             seed: self.seed,
             ..Setup::default()
         };

@@ -1,12 +1,13 @@
 //! A PostgreSQL server that the run creates, breaks and removes.
 
+use std::env;
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
-use redrive_servers::Server as Plain;
+use redrive_servers::{Server as Plain, SmallDisk};
 
 /// How long a recovery may take.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -21,13 +22,21 @@ const SETTINGS: &str = "fsync = on\nshared_buffers = '128MB'\nmax_connections = 
 
 /// A running server, stopped and removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Server(Plain);
+pub(crate) struct Server {
+    plain: Plain,
+    /// The disk of its folder, if that is small. It is dropped last.
+    disk: Option<SmallDisk>,
+}
 
 impl Server {
     /// Creates a server and starts it. `programs` is the folder of PostgreSQL's programs. A play whose server does not
     /// start, as when another process took its port, is played again.
-    pub(crate) fn start_new(programs: &Path) -> Server {
-        let server = Server(Plain::new(&place_of(programs)));
+    pub(crate) fn start_new(programs: &Path, has_small_disk: bool) -> Server {
+        let mounted = || SmallDisk::mount().expect("mount the small disk");
+        let (disk, large) = (has_small_disk.then(mounted), env::temp_dir());
+        let place = disk.as_ref().map_or(&*large, SmallDisk::place);
+        let plain = Plain::below(place, &place_of(programs));
+        let server = Server { plain, disk };
         let created = server.initialize(SETTINGS);
         created.expect("create a server");
         server.start();
@@ -58,6 +67,11 @@ impl Server {
         }
     }
 
+    /// Returns its disk, which is small.
+    pub(crate) fn disk(&self) -> &SmallDisk {
+        self.disk.as_ref().expect("a server on a small disk")
+    }
+
     /// Returns the errors of class 42 in its log: those of statements that are wrong themselves.
     pub(crate) fn wrong_statements(&self) -> Vec<String> {
         let log = fs::read_to_string(self.log()).expect("read the log of the server");
@@ -79,7 +93,7 @@ impl Deref for Server {
     type Target = Plain;
 
     fn deref(&self) -> &Plain {
-        &self.0
+        &self.plain
     }
 }
 

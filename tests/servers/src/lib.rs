@@ -1,4 +1,4 @@
-//! What tests break: a PostgreSQL server, a PgBouncer in front of one, and the connections to either.
+//! What tests break: a PostgreSQL server, its disk, a PgBouncer in front of one, and the connections to either.
 //!
 //! The integration tests, chaos and the SQL mutants use it. It knows nothing of redrive.
 
@@ -15,9 +15,11 @@ mod frozen;
 mod wire;
 mod proxy;
 mod server;
+mod disk;
 mod pooler;
 
 pub use account::Account;
+pub use disk::SmallDisk;
 pub use frozen::Frozen;
 pub use pooler::PgBouncer;
 pub use proxy::{Edit, Mode, Proxy};

@@ -169,7 +169,7 @@ impl Drop for Server {
 }
 
 /// Runs a command. Returns what it says if it fails.
-fn succeed(command: &mut Command) -> Result<(), String> {
+pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     let output = command.output();
     let output = output.map_err(|error| format!("{command:?}: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);

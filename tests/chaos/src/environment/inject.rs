@@ -69,6 +69,7 @@ impl Environment {
             }
             Fault::Lock => self.lock(duration, TABLES[target as usize % TABLES.len()]),
             Fault::Connections => self.take_connections(duration),
+            Fault::DiskFull => self.fill_disk(duration),
             Fault::RestartAll => {
                 for role in [Role::Worker, Role::Enqueuer, Role::Operator] {
                     for process in self.processes.with_role(role) {
@@ -166,5 +167,20 @@ impl Environment {
             self.pass(duration);
             drop(takers);
         });
+    }
+
+    /// Fills the disk, and writes to the write-ahead log until no segment is left. The server then shuts down.
+    fn fill_disk(&mut self, duration: Duration) {
+        let write = "SELECT pg_logical_emit_message(false, 'chaos', repeat('x', 1000000))
+                     FROM generate_series(1, 32)";
+        self.server.disk().fill();
+        self.supervise_until(4 * duration, |env| {
+            let client = Client::connect(&env.server.url(), NoTls);
+            client.is_ok_and(|mut client| client.batch_execute(write).is_err())
+        });
+        self.pass(duration);
+        self.server.disk().clear();
+        // It may be about to shut down.
+        self.crash(Duration::ZERO);
     }
 }
