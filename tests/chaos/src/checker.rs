@@ -18,6 +18,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
+use std::ops::RangeInclusive;
 
 use uuid::Uuid;
 
@@ -72,6 +73,8 @@ pub(crate) struct Terms {
     /// In microseconds.
     pub(crate) lease: i64,
     pub(crate) server_starts: Vec<i64>,
+    /// When clients and handlers may have seen commits that a failover lost.
+    pub(crate) lossy: Vec<RangeInclusive<i64>>,
     /// Whether no fault was injected and no deadline passed on a slow machine, so that neither excuses anything.
     pub(crate) is_calm: bool,
 }
@@ -91,6 +94,7 @@ pub(crate) struct Violation {
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
     pub(crate) counts: BTreeMap<String, i64>,
+    lossy: Vec<RangeInclusive<i64>>,
 }
 
 impl Findings {
@@ -102,6 +106,20 @@ impl Findings {
             at,
             what,
         });
+    }
+
+    /// Adds that the database lacks what a client or a handler saw at a time, unless a failover may have lost it.
+    fn add_lack(
+        &mut self,
+        rule: Rule,
+        job: impl Into<Option<i64>>,
+        at: i64,
+        what: impl Into<String>,
+    ) {
+        match self.lossy.iter().any(|times| times.contains(&at)) {
+            true => self.count("findings that a failover excuses"),
+            false => self.add(rule, job, at, what),
+        }
     }
 
     fn count(&mut self, what: impl Into<String>) {
@@ -174,7 +192,10 @@ struct Leased<'a> {
 
 /// Checks all rules.
 pub(crate) fn check(records: &Records) -> Findings {
-    let mut findings = Findings::default();
+    let mut findings = Findings {
+        lossy: records.terms.lossy.clone(),
+        ..Findings::default()
+    };
     if !records.terms.is_calm {
         findings.count("run with faults or late processes");
     }

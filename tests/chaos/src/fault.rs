@@ -57,6 +57,8 @@ faults! {
     Connections: 500..3000, weight 2;
     /// Fill the disk of the server
     DiskFull: 500..3000, weight 2;
+    /// Fail over to a standby that lags behind
+    Promote: 300..1500, weight 1;
     /// Kill all processes and crash the server
     RestartAll: 100..2000, weight 2;
     /// Restart a worker with its clock a year ahead

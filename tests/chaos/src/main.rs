@@ -78,12 +78,17 @@ struct Programs {
     postgres: PathBuf,
 }
 
-/// Returns the faults that can be caused here. Only root can mount a small disk.
-fn possible_faults() -> Vec<Fault> {
+/// Returns the faults that can be caused here. Only root can mount a small disk. The packages of npm lack the program
+/// that copies a server for a standby.
+fn possible_faults(programs: &Programs) -> Vec<Fault> {
     let mut faults = Fault::value_variants().to_vec();
     faults.retain(|fault| {
         let is_possible = match fault {
             Fault::DiskFull => SmallDisk::mount().is_ok(),
+            Fault::Promote => {
+                let programs = server::place_of(&programs.postgres);
+                programs.join("pg_basebackup").is_file()
+            }
             Fault::FakeClock => processes::faketime().is_some(),
             _ => true,
         };
@@ -159,7 +164,7 @@ fn main() -> ExitCode {
 
 fn run(options: &RunOptions) -> bool {
     let faults = options.faults.clone();
-    let faults = faults.unwrap_or_else(possible_faults);
+    let faults = faults.unwrap_or_else(|| possible_faults(&options.programs));
     // A finding can be reproduced within one round.
     let rounds = options.minutes.div_ceil(MAX_ROUND);
     let length = Duration::from_mins(options.minutes.div_ceil(rounds));

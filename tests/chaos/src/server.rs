@@ -98,7 +98,7 @@ impl Deref for Server {
 }
 
 /// Returns the folder that has all programs. The given one, from the PATH, may have links to only some.
-fn place_of(programs: &Path) -> PathBuf {
+pub(crate) fn place_of(programs: &Path) -> PathBuf {
     fs::canonicalize(programs.join("postgres"))
         .ok()
         .and_then(|postgres| postgres.parent().map(Path::to_owned))

@@ -35,7 +35,7 @@ pub(crate) fn run_deep(programs: &Programs) -> bool {
         programs,
         seed: 1,
         length: ROUND,
-        faults: possible_faults(),
+        faults: possible_faults(programs),
         rate: RATE,
         is_pooled: false,
     };

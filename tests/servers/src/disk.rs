@@ -14,7 +14,7 @@ use crate::server::succeed;
 pub struct SmallDisk(TempDir);
 
 impl SmallDisk {
-    /// Mounts one with room for a server. This takes root.
+    /// Mounts one with room for a server and a copy of its data. This takes root.
     pub fn mount() -> Result<SmallDisk, String> {
         let place = tempfile::tempdir().map_err(|error| error.to_string())?;
         let mut mount = Command::new("mount");

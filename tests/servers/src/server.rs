@@ -86,6 +86,31 @@ impl Server {
         _ = self.end("immediate");
     }
 
+    /// Copies the data of the running server, which `fail_over` needs.
+    pub fn copy(&self) -> Result<(), String> {
+        let (copy, source) = (self.copied(), self.url_of(""));
+        let place = copy.display().to_string();
+        // The last folder counts.
+        let options = ["--pgdata", &place, "--dbname", &source];
+        let quick = ["--checkpoint=fast", "--no-sync"];
+        self.run("pg_basebackup", &[&options[..], &quick].concat())?;
+        let signal = copy.join("standby.signal");
+        fs::write(&signal, "").expect("write the signal of a standby");
+        self.account.owns(&signal);
+        Ok(())
+    }
+
+    /// Crashes the server, and promotes a standby at its port that got nothing since the copy.
+    pub fn fail_over(&self) {
+        self.crash();
+        let data = self.data();
+        let moved = fs::remove_dir_all(&data).and_then(|()| fs::rename(self.copied(), &data));
+        moved.expect("replace the data of a server");
+        self.start();
+        self.run("pg_ctl", &["promote", "--wait", "--silent"])
+            .expect("promote a standby");
+    }
+
     fn end(&self, mode: &str) -> Result<(), String> {
         self.run("pg_ctl", &["stop", "--wait", "--silent", "--mode", mode])
     }
@@ -136,6 +161,10 @@ impl Server {
     /// Returns the path of its log.
     pub fn log(&self) -> PathBuf {
         self.folder().join("log")
+    }
+
+    fn copied(&self) -> PathBuf {
+        self.folder().join("copy")
     }
 
     fn postmaster(&self) -> Option<i32> {

@@ -34,7 +34,7 @@ pub(super) fn check<'a>(
         check_verdict(job, span, attempt, terms, findings);
     }
     check_overlaps(job, &attempts, terms, findings);
-    check_effects(job, events, records, findings);
+    check_effects(job, &attempts, records, findings);
     attempts
 }
 
@@ -42,7 +42,7 @@ pub(super) fn check<'a>(
 pub(super) fn check_unknown_jobs(events: &[HandlerEvent], findings: &mut Findings) {
     for event in events.iter().filter(|event| event.phase == Phase::Begin) {
         let text = format!("{} ran a job that never existed", event.process);
-        findings.add(Rule::NotInvented, event.job, event.at, text);
+        findings.add_lack(Rule::NotInvented, event.job, event.at, text);
     }
 }
 
@@ -54,11 +54,11 @@ fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, findings: &mut Findings)
             "{} ran attempt {} without a claim",
             attempt.begin.process, attempt.begin.attempt
         );
-        return findings.add(Rule::Attempts, job.job, at, text);
+        return findings.add_lack(Rule::Attempts, job.job, at, text);
     };
     if at > span.to && matches!(span.end, LeaseEnd::Charged { .. } | LeaseEnd::Refunded) {
         let text = format!("it began {} µs after its worker returned it", at - span.to);
-        findings.add(Rule::NoOverlap, job.job, at, text);
+        findings.add_lack(Rule::NoOverlap, job.job, at, text);
     }
 }
 
@@ -174,7 +174,7 @@ fn check_overlaps(
 /// Checks that a transactional handler's writes and the end of its job were one transaction.
 fn check_effects(
     job: &JobHistory,
-    events: &[HandlerEvent],
+    attempts: &[Attempt<'_>],
     records: &Records,
     findings: &mut Findings,
 ) {
@@ -191,7 +191,9 @@ fn check_effects(
             findings.add(Rule::OneTransaction, job.job, 0, text);
         }
     }
-    if events.iter().any(|event| event.is_transactional) {
+    // Without a lease it may be of another job, which had this id and was lost in a failover.
+    let mut leased = attempts.iter().filter(|attempt| attempt.lease.is_some());
+    if leased.any(|attempt| attempt.begin.is_transactional) {
         for (generation, _) in &job.done {
             if !records.effects.contains_key(&(job.job, *generation)) {
                 let text = format!("generation {generation} succeeded without an effect");

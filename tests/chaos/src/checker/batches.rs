@@ -40,7 +40,7 @@ fn check_job(job: &JobHistory, attempts: &[Attempt<'_>], terms: &Terms, findings
         let has_failed = previous.is_some_and(|previous| has_failed(job, previous, terms));
         if let Some(why) = must_run_alone(span, has_failed) {
             let text = format!("{why}, but it ran in a batch of {} jobs", batch.jobs);
-            findings.add(Rule::Batch, job.job, attempt.begin.at, text);
+            findings.add_lack(Rule::Batch, job.job, attempt.begin.at, text);
         }
     }
 }
@@ -87,6 +87,6 @@ fn check_members(members: &[Member<'_>], run: &Run<'_>, findings: &mut Findings)
         } else {
             continue;
         };
-        findings.add(Rule::Batch, member.begin.job, member.begin.at, what);
+        findings.add_lack(Rule::Batch, member.begin.job, member.begin.at, what);
     }
 }

@@ -11,7 +11,7 @@ pub(super) fn check(
     records: &Records,
     findings: &mut Findings,
 ) {
-    let mut broken = |at, text| findings.add(Rule::Checkpoint, job.job, at, text);
+    let mut broken = |at, text| findings.add_lack(Rule::Checkpoint, job.job, at, text);
     let all = &records.checkpoints;
     let written = &all[all.partition_point(|event| event.job < job.job)..];
     let written = &written[..written.partition_point(|event| event.job == job.job)];

@@ -179,7 +179,7 @@ fn check_enqueue(call: &Call<'_>, run: &Run<'_>, by_key: &ByKey<'_>, findings: &
                     }
                 } else if run.jobs.get(id).is_none_or(|job| job.key != Some(*key)) {
                     let text = format!("{process} got it acknowledged, but it was never stored");
-                    findings.add(Rule::Honest, *id, at, text);
+                    findings.add_lack(Rule::Honest, *id, at, text);
                 }
             }
         }
@@ -212,7 +212,7 @@ fn check_replaced(call: &Call<'_>, id: i64, at: i64, run: &Run<'_>, findings: &m
             "{} got it as replaced, but did not replace it",
             call.process
         );
-        findings.add(Rule::UniqueModes, id, at, text);
+        findings.add_lack(Rule::UniqueModes, id, at, text);
     }
 }
 
@@ -230,7 +230,7 @@ fn check_existing(id: i64, call: &Call<'_>, at: i64, run: &Run<'_>, findings: &m
             "{} got it as the holder of the key, but it was not live",
             call.process
         );
-        findings.add(Rule::OneOfAKey, id, at, text);
+        findings.add_lack(Rule::OneOfAKey, id, at, text);
     }
 }
 
@@ -245,10 +245,10 @@ fn check_cancel(call: &Call<'_>, run: &Run<'_>, findings: &mut Findings) {
         let mut leases = job.leases.iter();
         let cancelled = leases.rfind(|span| span.from <= at && span.to >= call.at);
         let generation = cancelled.map(|span| span.generation);
-        let is_later = |span: &&LeaseSpan| span.from > at && Some(span.generation) == generation;
-        if let Some(again) = job.leases.iter().find(is_later) {
+        let is_later = |span: &LeaseSpan| span.from > at && Some(span.generation) == generation;
+        if job.leases.iter().any(is_later) {
             let text = format!("{} cancelled it, but it was claimed again", call.process);
-            findings.add(Rule::Cancelled, job.job, again.from, text);
+            findings.add_lack(Rule::Cancelled, job.job, at, text);
         }
     }
 }

@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
         for (call, at, ids) in self.calls.answered(operation) {
             for id in ids {
                 if !has_effect(call, *id) {
-                    findings.add(rule, *id, at, format!("{} {what}", call.process));
+                    findings.add_lack(rule, *id, at, format!("{} {what}", call.process));
                 }
             }
         }

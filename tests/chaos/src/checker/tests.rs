@@ -244,6 +244,19 @@ fn a_verdict_that_a_fault_excuses_is_counted() {
 }
 
 #[test]
+fn a_failover_excuses_what_the_database_lost_in_its_time() {
+    let without_trace = |lossy| {
+        let mut records = succeeded();
+        records.trace.clear();
+        records.terms.lossy.push(lossy);
+        rules(&records)
+    };
+    assert!(without_trace(0..=15).is_empty());
+    assert_eq!(without_trace(1..=15), [Rule::Honest]);
+    assert_eq!(without_trace(0..=14), [Rule::NotInvented]);
+}
+
+#[test]
 fn every_rule_is_broken_by_some_history_or_mutant() {
     let by_mutants = MUTANTS.iter().flat_map(|mutant| mutant.rules);
     let by_histories = BROKEN.iter().map(|(.., rule)| rule);

@@ -44,7 +44,7 @@ fn check_stops(run: &Run<'_>, findings: &mut Findings) {
                 && span.to > at
             {
                 let text = format!("{} stopped cleanly, but held it", span.process);
-                findings.add(Rule::CleanStop, job.job, at, text);
+                findings.add_lack(Rule::CleanStop, job.job, at, text);
             }
         }
     }

@@ -8,12 +8,15 @@ use redrive_servers::{Mode, Server};
 use rustix::process::Signal;
 
 use super::{Environment, POLL};
+use crate::clock;
 use crate::db_trace::ask;
 use crate::fault::Fault;
 use crate::role::Role;
 
 /// How long a process that just ended may take until it runs again.
 const RESTART: Duration = Duration::from_secs(5);
+/// How long it may take until the server can be copied: it may still recover from an earlier fault.
+const COPY: Duration = Duration::from_mins(1);
 /// How many threads take connections, because the processes take those that become free, too.
 const TAKERS: usize = 8;
 /// The tables that are locked.
@@ -70,6 +73,7 @@ impl Environment {
             Fault::Lock => self.lock(duration, TABLES[target as usize % TABLES.len()]),
             Fault::Connections => self.take_connections(duration),
             Fault::DiskFull => self.fill_disk(duration),
+            Fault::Promote => self.promote(duration),
             Fault::RestartAll => {
                 for role in [Role::Worker, Role::Enqueuer, Role::Operator] {
                     for process in self.processes.with_role(role) {
@@ -182,5 +186,18 @@ impl Environment {
         self.server.disk().clear();
         // It may be about to shut down.
         self.crash(Duration::ZERO);
+    }
+
+    /// Fails over to a standby that lacks the last commits.
+    fn promote(&mut self, lag: Duration) {
+        let from = clock::now();
+        let is_copied = self.supervise_until(COPY, |env| env.server.copy().is_ok());
+        assert!(is_copied, "the server cannot be copied");
+        self.pass(lag);
+        self.server.fail_over();
+        self.record_server_start();
+        // A handler may begin under a lost claim until its worker misses the lease.
+        let until = clock::now() + 2 * self.terms.lease;
+        self.terms.lossy.push(from..=until);
     }
 }

@@ -55,8 +55,10 @@ pub(super) fn assign(
             by_lease[twin] = Some(earlier);
             attempts[earlier].lease = Some(twin);
         } else {
+            by_lease[lease] = Some(earlier);
+            attempts[at].lease = None;
             let text = "it ran twice under one lease".to_owned();
-            findings.add(Rule::NoOverlap, job.job, begin, text);
+            findings.add_lack(Rule::NoOverlap, job.job, begin, text);
         }
     }
     by_lease
