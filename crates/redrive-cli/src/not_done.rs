@@ -1,9 +1,9 @@
 //! Letters or jobs that a command did not change: a line for each, or for each cause if there are many.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use redrive::JobId;
-use redrive::dlq::{LetterFilter, LetterState};
+use redrive::dlq::{Letter, LetterFilter, LetterState};
 use serde_json::Value;
 
 use crate::prelude::*;
@@ -21,45 +21,35 @@ pub(crate) type Why = (&'static str, String);
 pub(crate) struct NotDone(pub(crate) Vec<(JobId, Why)>);
 
 impl NotDone {
-    /// Finds out why a command that takes letters in these states, and with these conditions, left some
-    /// unchanged. The limit allows `left` more.
+    /// Finds out why a command that takes letters in these states left these unchanged. `other` tells it of a letter
+    /// that has such a state.
     pub(crate) fn letters(
         ids: &[JobId],
         takes: &[LetterState],
-        filter: &LetterFilter,
-        left: u64,
+        other: impl Fn(&Letter) -> Why,
         db: &Database,
     ) -> NotDone {
-        let found = NotDone::find(ids, takes, filter, left, db);
-        found.unwrap_or_else(|error| {
-            let why = unknown(error);
-            NotDone(ids.iter().map(|id| (*id, why.clone())).collect())
-        })
-    }
-
-    fn find(
-        ids: &[JobId],
-        takes: &[LetterState],
-        filter: &LetterFilter,
-        left: u64,
-        db: &Database,
-    ) -> Result<NotDone> {
-        let states = states_of(&LetterFilter::new(), ids, db)?;
-        let mut matching = states_of(filter, ids, db)?;
-        matching.retain(|_, state| takes.contains(state));
-        let tried = matching.keys().zip(0..left).map(|(id, _)| *id);
-        let tried: BTreeSet<JobId> = tried.collect();
-        let why = |id: &JobId| match states.get(id) {
-            None => ("gone", "it does not exist".to_owned()),
-            Some(state) if !takes.contains(state) => (state.as_str(), format!("it is {state}")),
-            Some(_) if tried.contains(id) => locked(),
-            Some(_) if matching.contains_key(id) => beyond_limit(),
-            Some(state) => {
-                let cause = format!("it is {state} and does not match the conditions");
-                ("conditions", cause)
-            }
+        if ids.is_empty() {
+            return NotDone::default();
+        }
+        let these = LetterFilter::new().ids(ids.iter().copied());
+        let these = these.limit(ids.len() as u64);
+        let mut whys: BTreeMap<JobId, Why> = BTreeMap::new();
+        let read = db.dlq().for_each(&these, |letter| -> Result<()> {
+            let state = letter.state;
+            let why = match takes.contains(&state) {
+                true => other(letter),
+                false => (state.as_str(), format!("it is {state}")),
+            };
+            whys.insert(letter.id, why);
+            Ok(())
+        });
+        let unread = match read {
+            Ok(_) => ("gone", "it does not exist".to_owned()),
+            Err(error) => unknown(error),
         };
-        Ok(NotDone(ids.iter().map(|id| (*id, why(id))).collect()))
+        let why = |id: &JobId| whys.get(id).unwrap_or(&unread).clone();
+        NotDone(ids.iter().map(|id| (*id, why(id))).collect())
     }
 
     pub(crate) fn json(&self, names: &str) -> Vec<Value> {
@@ -107,7 +97,7 @@ impl NotDone {
     }
 }
 
-/// Why a letter did not change that has the right state and matches.
+/// Why a letter or job did not change that has the right state.
 pub(crate) fn locked() -> Why {
     (
         "locked",
@@ -115,36 +105,10 @@ pub(crate) fn locked() -> Why {
     )
 }
 
-/// Why a letter or job did not change although it has the right state and matches.
-pub(crate) fn beyond_limit() -> Why {
-    ("limit", "it is beyond --limit".to_owned())
-}
-
 /// Why a letter or job did not change, if that cannot be found out. What did change is reported all the same.
 pub(crate) fn unknown(error: impl Into<Error>) -> Why {
     let cause = format!("why is not known: {}", error.into().one_line());
     ("unknown", cause)
-}
-
-/// The states of letters, of those that exist and match.
-fn states_of(
-    filter: &LetterFilter,
-    ids: &[JobId],
-    db: &Database,
-) -> Result<BTreeMap<JobId, LetterState>> {
-    let mut states = BTreeMap::new();
-    if ids.is_empty() {
-        return Ok(states);
-    }
-    let some = filter
-        .clone()
-        .ids(ids.iter().copied())
-        .limit(ids.len() as u64);
-    db.dlq().for_each(&some, |letter| -> Result<()> {
-        states.insert(letter.id, letter.state);
-        Ok(())
-    })?;
-    Ok(states)
 }
 
 /// The letters or jobs with each reason or cause, in the order of the first of each.

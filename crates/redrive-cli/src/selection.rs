@@ -14,12 +14,15 @@ use crate::optional::Optional as _;
 
 /// The id of the argument that takes conditions.
 pub(crate) const WORDS: &str = "words";
+/// The error if something that could leave out some of the ids is given with them.
+const IDS_ALONE: &str =
+    "ids cannot have conditions or --limit beside them; use the condition id=42,43";
 
 /// Letters or jobs, of all that there are.
 #[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub(crate) struct Words {
-    /// Only these ids, or only this queue; conditions such as kind=invoice 'age>5m'; see below.
+    /// Only these ids; or only this queue, and conditions such as kind=invoice 'age>5m'; see below.
     #[arg(id = WORDS, value_name = "ID|QUEUE|CONDITION", help_heading = "Selection")]
     words: Vec<String>,
 }
@@ -100,19 +103,23 @@ impl Words {
         )
     }
 
-    /// Ids or a queue come first, and then conditions. A queue whose name is a number needs `queue=`.
+    /// Ids, which stand alone, or a queue and then conditions. A queue whose name is a number needs `queue=`.
     fn filter<F: Fields>(
         &self,
         of_ids: impl FnOnce(Vec<JobId>) -> Filter<F>,
         of_queue: impl FnOnce(&str) -> Filter<F>,
     ) -> Result<Filter<F>> {
         let ids = self.ids();
-        let (first, conditions) = match (self.queue(), &*self.words) {
+        if !ids.is_empty() {
+            return match self.typed_ids().count() == self.words.len() {
+                true => Ok(of_ids(ids)),
+                false => Err(Error::new(IDS_ALONE)),
+            };
+        }
+        let (mut filter, conditions) = match (self.queue(), &*self.words) {
             (Some(queue), [_, conditions @ ..]) => (of_queue(queue), conditions),
-            (_, words) if ids.is_empty() => (Filter::new(), words),
-            (_, words) => (of_ids(ids), &words[self.typed_ids().count()..]),
+            (_, words) => (Filter::new(), words),
         };
-        let mut filter = first;
         for condition in conditions {
             filter = filter.and(Filter::parse_condition(condition)?)?;
         }
@@ -152,10 +159,12 @@ impl Page {
 impl Selection {
     /// The letters in any state. Of letters given by id, each is taken once, even if it dies again at once.
     pub(crate) fn letters(&self) -> Result<LetterFilter> {
-        let letters = self.words.letters()?;
-        let ids = self.words.ids().len() as u64;
-        let limit = self.limit.or((ids > 0).then_some(ids));
-        Ok(letters.with(limit, LetterFilter::limit))
+        let limit = match (self.ids().len() as u64, self.limit) {
+            (0, limit) => limit,
+            (ids, None) => Some(ids),
+            (_, Some(_)) => return Err(Error::new(IDS_ALONE)),
+        };
+        Ok(self.words.letters()?.with(limit, LetterFilter::limit))
     }
 
     /// The ids on the command line.
@@ -166,12 +175,6 @@ impl Selection {
     /// The queue, if the first word is its name.
     pub(crate) fn queue(&self) -> Option<&str> {
         self.words.queue()
-    }
-
-    /// How many more than these the limit allows.
-    pub(crate) fn left(&self, done: u64) -> u64 {
-        let limit = self.limit.unwrap_or(u64::MAX);
-        limit.saturating_sub(done)
     }
 }
 
@@ -187,7 +190,10 @@ impl Deref for Bulk {
 impl Bulk {
     /// The jobs in any state, without the limit.
     pub(crate) fn jobs(&self) -> Result<JobFilter> {
-        self.selection.words.jobs()
+        match self.selection.limit.is_some() && !self.ids().is_empty() {
+            true => Err(Error::new(IDS_ALONE)),
+            false => self.selection.words.jobs(),
+        }
     }
 
     /// The jobs that the command may change.
@@ -261,10 +267,8 @@ mod tests {
             assert_eq!(words.jobs().expect(filter).to_string(), filter);
             assert_eq!(words.letters().expect(filter).to_string(), filter);
         }
-        let some = words(&["42", "43", "state=ready"]).jobs().expect("jobs");
-        assert_eq!(some.to_string(), "state=ready id=42,43");
-        let twice = words(&["42", "43", "042", "state=ready"]);
-        assert_eq!(twice.jobs().expect("jobs"), some);
+        let twice = words(&["42", "43", "042"]).jobs().expect("jobs");
+        assert_eq!(twice.to_string(), "id=42,43");
         for (typed, filter) in [
             ("class=exit 1", r#"class="exit 1""#),
             ("class=exit 1,Timeout", r#"class="exit 1",Timeout"#),
@@ -278,6 +282,7 @@ mod tests {
             ["orders", "42"],
             ["kind=a", "orders"],
             ["42", "orders"],
+            ["42", "state=ready"],
             ["kind=a", "kind=b"],
         ] {
             assert!(words(&typed).jobs().is_err(), "{typed:?}");

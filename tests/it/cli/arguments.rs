@@ -29,6 +29,12 @@ dlq groups ack 12 class=Timeout => use group=12
 dlq groups merge 1 =>
 dlq groups split 1 --by queue =>
 dlq discard 1 --reason ' ' =>
+dlq discard 1 kind=order.placed --reason x => use the condition id=42,43
+dlq discard 1 2 --limit 1 --reason x => use the condition id=42,43
+dlq list 1 state=any => use the condition id=42,43
+job cancel 1 kind=order.placed => use the condition id=42,43
+job edit 1 2 --set 7 --limit 1 => use the condition id=42,43
+job cancel 1 2 --limit 1 => use the condition id=42,43
 dlq redrive =>
 dlq redrive orders died>soon => not a time
 dlq redrive orders --force --yes => needs --reason TEXT

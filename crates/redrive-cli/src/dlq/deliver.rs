@@ -12,7 +12,7 @@ use super::none_matched::none_of;
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::left_out::{LeftOut, redacted_include};
-use crate::not_done::NotDone;
+use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 use crate::shell::{Shell, Stdout};
 
@@ -140,8 +140,6 @@ impl Deliver {
             true => db.dlq().deliver_forced(open, &sink, &operator),
             false => db.dlq().deliver(open, &sink, &operator),
         }?;
-        let tried = done.delivered.len() + done.failed.len() + done.redacted.len();
-        let left = self.selection.left(tried as u64);
         let failed = done.failed.into_iter().map(|failed| {
             let cause = format!("{}: {}", failed.error_class, failed.error_message);
             (failed.id, ("failed", cause))
@@ -153,7 +151,7 @@ impl Deliver {
             .redacted
             .into_iter()
             .map(|id| (id, ("redacted", redacted.clone())));
-        let skipped = NotDone::letters(&done.skipped, &STATES, open, left, db).0;
+        let skipped = NotDone::letters(&done.skipped, &STATES, |_| locked(), db).0;
         let not_done = failed.chain(redacted).chain(skipped);
         Ok(NotDone(not_done.collect()).into())
     }

@@ -120,11 +120,8 @@ impl Edit {
             given.end_at_signal()?;
             let operator = self.selection.operator();
             let done = db.dlq().edit(filter, &given.edit, &operator)?;
-            let refused: u64 = done.refused.iter().map(|error| error.letters).sum();
-            let tried = done.edited.len() as u64 + done.unchanged + refused;
-            let left = self.selection.left(tried);
             Ok(Changed {
-                not_done: NotDone::letters(&done.skipped, &EDITABLE, filter, left, db),
+                not_done: NotDone::letters(&done.skipped, &EDITABLE, |_| locked(), db),
                 edited: Some(done),
                 ..Changed::default()
             })
@@ -209,8 +206,7 @@ impl Edit {
         left.truncate(usize::try_from(missing).unwrap_or(usize::MAX));
         let mut rest = self.selection.ids();
         rest.retain(|id| !restored.contains(id) && left.iter().all(|(other, _)| other != id));
-        let room = self.selection.left(letters);
-        left.extend(NotDone::letters(&rest, &EDITABLE, filter, room, db).0);
+        left.extend(NotDone::letters(&rest, &EDITABLE, |_| locked(), db).0);
         Ok(NotDone(left).into())
     }
 }

@@ -17,7 +17,7 @@ use super::none_matched::none_of;
 use super::runs::show;
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
-use crate::not_done::{ID, NotDone};
+use crate::not_done::{ID, NotDone, locked};
 use crate::prelude::*;
 use crate::stop::StopSignal;
 use validated::{ValidateArgs, Validated};
@@ -210,18 +210,10 @@ impl Redrive {
     }
 
     fn redrive_ids(&self, validated: Option<&Validated>, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
         let ids = self.selection.ids();
-        let (mut letters, mut not_done) = (self.selection.letters()?, NotDone::default());
-        if let Some(validated) = validated {
-            let mut unchecked = ids.clone();
-            unchecked.retain(|id| !validated.checked.contains(id));
-            let left = self.selection.left(validated.checked.len() as u64);
-            not_done = NotDone::letters(&unchecked, &LetterState::ALL, &letters, left, db);
-            let passing = validated.passing.iter().copied();
-            letters = LetterFilter::new().ids(passing);
-            letters = letters.limit(validated.passing.len() as u64);
-        }
+        let mut valid = ids.clone();
+        valid.retain(|id| validated.is_none_or(|validated| !validated.rejected.contains(id)));
+        let letters = LetterFilter::new().limit(valid.len() as u64).ids(valid);
         let mut blocked = Blocked::default();
         let act = |db: &Watched| -> redrive::Result<Changed> {
             let operator = self.selection.operator();
@@ -231,10 +223,10 @@ impl Redrive {
             // All were tried, so a signal stops nothing.
             let unchanged = (ids.len() - done.redriven.len()) as u64;
             _ = db.go_on(SoFar::of(done.redriven.len(), None).and_unchanged(unchanged));
-            let mut others = Vec::new();
+            let (mut others, mut not_done) = (Vec::new(), NotDone::default());
             for (id, skip) in &done.skipped {
-                // Or they do not match, or exceed the limit.
-                if matches!(skip, Skip::NotOpen | Skip::Locked) {
+                // What they are is more than that they are not open.
+                if matches!(skip, Skip::Gone | Skip::NotOpen | Skip::Locked) {
                     others.push(*id);
                     continue;
                 }
@@ -245,8 +237,7 @@ impl Redrive {
                 };
                 not_done.0.push((*id, (skip.as_str(), cause)));
             }
-            let left = self.selection.left(done.redriven.len() as u64);
-            let others = NotDone::letters(&others, self.states(), &letters, left, db);
+            let others = NotDone::letters(&others, self.states(), |_| locked(), db);
             not_done.0.extend(others.0);
             blocked = done.blocked;
             Ok(not_done.into())

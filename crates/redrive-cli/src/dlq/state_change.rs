@@ -108,15 +108,15 @@ impl Move {
         // As many as match now, so that letters that die meanwhile cannot prolong the command.
         let some = taken.clone().limit(most);
         let changed = (self.change)(db.dlq(), &some, &operator)?;
-        let (done, mut rest) = (changed.letters.len() as u64, selection.ids());
+        let done = changed.letters.len() as u64;
         let missing = most.saturating_sub(done).min(MAX_SKIPPED);
         if missing > 0 && db.is_stopped() {
             return Ok(Changed::default());
         }
+        let mut rest = selection.ids();
         rest.retain(|id| !changed.letters.contains(id));
         if !rest.is_empty() {
-            let left = selection.left(done);
-            return Ok(NotDone::letters(&rest, self.takes, taken, left, db).into());
+            return Ok(NotDone::letters(&rest, self.takes, |_| locked(), db).into());
         }
         // A batch passes over letters that another session has locked.
         let passed = match missing {

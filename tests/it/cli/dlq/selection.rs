@@ -87,29 +87,6 @@ fn letters_given_by_id_are_named_with_their_state() {
 }
 
 #[test]
-fn a_letter_beyond_the_limit_says_so() {
-    let (db, _, ids) = with_letters(3);
-    let (first, second, third) = (ids[2], ids[1], ids[0]);
-    let both = format!("{first} {second}");
-    for (command, participle) in [
-        (format!("validate {both} --exec true"), "checked"),
-        (format!("edit {both} --set 1"), "edited"),
-        (format!("edit {both} --undo"), "restored"),
-        (format!("discard {both} --reason x"), "discarded"),
-        (format!("reopen {both}"), "reopened"),
-        (format!("deliver {both} --exec true"), "delivered"),
-        (format!("redrive {second} {third}"), "redriven"),
-    ] {
-        db.fails(1, format!("dlq {command} --limit 1"))
-            .tells(format!("was not {participle}: it is beyond --limit"));
-        if ["discarded", "reopened"].contains(&participle) {
-            // The rest, so that the next command finds both.
-            db.fails(1, format!("dlq {command}"));
-        }
-    }
-}
-
-#[test]
 fn a_preview_of_other_states_counts_them_and_offers_nothing() {
     let (db, queue, _) = with_letters(3);
     db.run("dlq discard orders --limit 2 --reason tests --yes");

@@ -38,10 +38,7 @@ fn the_command_shows_the_difference_before_it_acts() {
     let exact = r#"{"a":1e400,"b":12345678901234567890123}"#;
     test.run(format!("dlq edit {id} --set '{exact}' --dry-run --json"))
         .shows(format!("\"after\":{exact}"));
-    // Conditions hold for ids too, and an id that is given twice is not done and undone.
-    test.fails(1, format!("dlq edit {id} payload.number=9 --undo"))
-        .tells("does not match the conditions");
-    assert_eq!(payload(&queue, ids[0]), json!({ "number": 3 }));
+    // An id that is given twice is not done and undone.
     test.run(format!("dlq edit {id} {id} --undo"));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
     // Closed letters do not use up a limit.

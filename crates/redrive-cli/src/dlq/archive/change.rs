@@ -3,7 +3,7 @@
 use redrive::JobId;
 use redrive::dlq::{LetterFilter, NotRestored};
 
-use super::{not_taken, nothing_matched, table};
+use super::{not_archived, nothing_matched, table};
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found, SAMPLE};
 use crate::left_out::LeftOut;
@@ -90,7 +90,7 @@ impl RestoreArchived {
             }
             let left = done.left.iter();
             let left = left.map(|(id, why)| (*id, (why.as_str(), why.to_string())));
-            Ok(NotDone(left.chain(not_taken(&rest, db)).collect()).into())
+            Ok(NotDone(left.chain(not_archived(&rest)).collect()).into())
         };
         Change {
             batches: RESTORE,
@@ -129,7 +129,7 @@ impl DeleteArchived {
                 false => db.dlq().archived(filter)?,
             };
             rest.retain(|id| found.iter().all(|archived| archived.letter.id != *id));
-            let mut not_done: Vec<(JobId, Why)> = not_taken(&rest, db).collect();
+            let mut not_done: Vec<(JobId, Why)> = not_archived(&rest).collect();
             let deleted = db.dlq().delete_archived(filter, &selection.operator())?;
             if deleted < found.len() as u64 {
                 for archived in &found {

@@ -22,9 +22,10 @@ pub(super) struct ValidateArgs {
 }
 
 pub(super) struct Validated {
-    pub(super) checked: Vec<JobId>,
     /// The letters that pass.
     pub(super) passing: Vec<JobId>,
+    /// Those that do not, and those without a validator.
+    pub(super) rejected: Vec<JobId>,
     pub(super) validation: Validation,
     /// Heeds a signal that arrives before the run is followed.
     pub(super) stop: StopSignal,
@@ -42,20 +43,22 @@ impl ValidateArgs {
             return Ok(None);
         }
         let (validators, mut stop) = self.validators.validators(registry)?;
-        let (mut checked, mut passing) = (Vec::new(), Vec::new());
+        let (mut passing, mut rejected) = (Vec::new(), Vec::new());
         let validation =
             db.dlq()
                 .validate_each(letters, &validators, |letter, result| -> Result<()> {
                     stop.go_on()?;
-                    checked.push(letter.id);
-                    if *result == ValidationResult::Passed {
-                        passing.push(letter.id);
+                    match result {
+                        ValidationResult::Passed => passing.push(letter.id),
+                        ValidationResult::Failed(_) | ValidationResult::Unchecked | _ => {
+                            rejected.push(letter.id);
+                        }
                     }
                     Ok(())
                 })?;
         Ok(Some(Validated {
-            checked,
             passing,
+            rejected,
             validation,
             stop,
         }))

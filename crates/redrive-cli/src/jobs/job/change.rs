@@ -8,7 +8,7 @@ use super::show::{gone, live};
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found, SAMPLE};
 use crate::left_out::{LeftOut, matching};
-use crate::not_done::{Why, beyond_limit, locked, unknown};
+use crate::not_done::{Why, locked, unknown};
 use crate::prelude::*;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -150,7 +150,7 @@ impl<'a> Act<'a> {
             JobChange::SetPriority(priority) if job.priority == priority => Ok(self.became.clone()),
             // It was running a moment ago, or another session holds it.
             JobChange::SetPriority(_) | JobChange::RunNow if self.takes.contains(&state) => {
-                let this = self.filter.clone().ids([id]);
+                let this = JobFilter::new().ids([id]);
                 let again = jobs.change(&this, self.change, &operator);
                 match again.map_err(unknown)?.jobs.is_empty() {
                     true => Err(locked()),
@@ -216,7 +216,6 @@ impl<'a> Act<'a> {
         let some = self.filter.clone().limit(most);
         let jobs = watched.admin().jobs();
         let changed = jobs.change(&some, self.change, &operator)?;
-        let limit = self.selection.limited(u64::MAX);
         let (mut told, mut others) = (Changed::default(), 0);
         for id in self.selection.ids() {
             let taken = changed.jobs.len() + others;
@@ -230,10 +229,8 @@ impl<'a> Act<'a> {
             }
             let outcome = if changed.jobs.contains(&id) {
                 Ok(self.became.clone())
-            } else if taken as u64 >= limit {
-                Err(beyond_limit())
             } else {
-                let outcome = live(id, &self.filter, db).and_then(|job| self.unchanged(&job, db));
+                let outcome = live(id, db).and_then(|job| self.unchanged(&job, db));
                 others += usize::from(outcome.is_ok());
                 outcome
             };

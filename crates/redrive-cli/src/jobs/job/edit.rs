@@ -11,7 +11,7 @@ use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::dlq::{GivenEdit, PayloadEdit, Preview};
 use crate::left_out::{LeftOut, write_left_out};
-use crate::not_done::{NotDone, Why, beyond_limit};
+use crate::not_done::{NotDone, Why};
 use crate::prelude::*;
 
 /// Why an edit changed nothing.
@@ -109,17 +109,15 @@ impl EditJobs {
             done.skipped.iter().map(|id| (*id, changed())).collect();
         // Of jobs that did not change for another reason, only the number is known.
         let is_known = done.unchanged == 0 && done.refused.is_empty();
-        let is_limited = is_known && self.selection.left(done.edited.len() as u64) == 0;
         for id in self.selection.ids() {
             if done.edited.contains(&id) {
                 continue;
             }
-            let why = match live(id, filter, db) {
+            let why = match live(id, db) {
                 Err(why) => why,
                 Ok(job) if job.state == JobState::Leased => {
                     ("leased", "a worker runs it".to_owned())
                 }
-                Ok(_) if is_limited => beyond_limit(),
                 // It was running a moment ago.
                 Ok(_) if is_known => changed(),
                 Ok(_) => continue,
