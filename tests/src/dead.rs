@@ -183,7 +183,7 @@ pub trait Dead {
     fn restores(&self, filter: &LetterFilter, version: Option<u32>) -> Vec<JobId> {
         let dlq = self.letters_of().dlq();
         let restored = dlq.restore_versions(filter, version, &maria());
-        restored.expect("restore payloads").letters
+        restored.expect("restore payloads").edited
     }
 
     /// Deletes closed letters of this age, and returns their number.

@@ -1,10 +1,7 @@
 //! `redrive dlq edit`: changes payloads and keeps their versions.
 
-use std::collections::BTreeSet;
-
 use clap::ArgGroup;
-use redrive::JobId;
-use redrive::dlq::{LetterFilter, LetterState};
+use redrive::dlq::{Letter, LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
 use super::payload_edit::{GivenEdit, PayloadEdit};
@@ -84,11 +81,10 @@ struct EditArgs {
 
 impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let (edit, filter) = (self.change.change.read()?, self.selection.letters()?);
-        match &edit {
-            None => self.restore(&filter, cx),
-            Some(edit) if self.selection.is_dry_run() => self.preview(&filter, edit, cx),
-            Some(edit) => self.edit(&filter, edit, cx),
+        let (given, filter) = (self.change.change.read()?, self.selection.letters()?);
+        match &given {
+            Some(given) if self.selection.is_dry_run() => self.preview(&filter, given, cx),
+            given => self.change(&filter, given.as_ref(), cx),
         }
     }
 
@@ -107,54 +103,28 @@ impl Edit {
         preview.end(NONE_EDITABLE, &to_act, cx)
     }
 
-    /// Edits the letters in batches, until a signal arrives.
-    fn edit(
+    /// Edits the letters or, without an edit, restores their payloads, in batches, until a signal arrives.
+    fn change(
         &self,
         filter: &LetterFilter,
-        given: &GivenEdit,
+        given: Option<&GivenEdit>,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let db = &cx.database()?;
-        let letters = self.editable(filter, db)?;
-        let act = |db: &Watched| -> Result<Changed> {
-            given.end_at_signal()?;
-            let operator = self.selection.operator();
-            let done = db.dlq().edit(filter, &given.edit, &operator)?;
-            Ok(Changed {
-                not_done: NotDone::letters(&done.skipped, &EDITABLE, |_| locked(), db),
-                edited: Some(done),
-                ..Changed::default()
-            })
-        };
-        Change {
-            batches: EDIT,
-            to_act: None,
-            found: Found::all(letters, ""),
-            act,
-            none: |cx: &mut Context<'_>| cx.nothing(NONE_EDITABLE),
-        }
-        .run(cx)
-    }
-
-    /// Counts the letters that can be edited.
-    fn editable(&self, filter: &LetterFilter, db: &Database) -> Result<u64> {
-        let count = db.dlq().count(&filter.within(&EDITABLE))?;
-        Ok(self.selection.limited(count.letters))
-    }
-
-    /// Restores the payloads of matching letters.
-    fn restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let (selection, db) = (&self.selection, &cx.database()?);
         let would = match self.change.restore {
             Some(version) => format!("version {version} of their payload"),
             None => "their payload before the last edit".to_owned(),
         };
-        let letters = self.editable(filter, db)?;
+        let editable = db.dlq().count(&filter.within(&EDITABLE))?.letters;
+        let letters = selection.limited(editable);
         Change {
-            batches: RESTORE,
+            batches: match given {
+                Some(_) => EDIT,
+                None => RESTORE,
+            },
             to_act: selection.to_act(false),
             found: Found::all(letters, &format!("would get {would}, if they have one.")),
-            act: |db: &Watched| self.restore_all(filter, letters, db),
+            act: |db: &Watched| self.act(filter, given, db),
             none: |cx: &mut Context<'_>| {
                 let is_audited = |condition: &String| condition.starts_with("audit=");
                 let why = match filter.conditions().iter().any(is_audited) {
@@ -170,43 +140,34 @@ impl Edit {
         .run(cx)
     }
 
-    /// Restores the payloads of letters, of which so many match, and finds out why others did not change.
-    fn restore_all(
+    fn act(
         &self,
         filter: &LetterFilter,
-        letters: u64,
+        given: Option<&GivenEdit>,
         db: &Watched,
-    ) -> redrive::Result<Changed> {
-        let editable = filter.within(&EDITABLE);
-        let (version, operator) = (self.change.restore, self.selection.operator());
+    ) -> Result<Changed> {
+        if let Some(given) = given {
+            given.end_at_signal()?;
+        }
+        let (operator, version) = (self.selection.operator(), self.change.restore);
         let dlq = db.dlq();
-        let done = dlq.restore_versions(&editable, version, &operator)?;
-        let restored: BTreeSet<JobId> = done.letters.into_iter().collect();
-        let missing = letters.saturating_sub(restored.len() as u64);
-        if missing > 0 && db.is_stopped() {
-            return Ok(Changed::default());
-        }
-        let mut left = Vec::new();
-        if missing > 0 {
-            dlq.for_each(&editable.limit(letters), |letter| -> redrive::Result<()> {
-                let why = match version {
-                    None if letter.edits == 0 => {
-                        ("version", "it has no earlier payload".to_owned())
-                    }
-                    Some(version) if version >= letter.edits => {
-                        ("version", format!("it has no version {version}"))
-                    }
-                    None | Some(_) => locked(),
-                };
-                left.extend((!restored.contains(&letter.id)).then_some((letter.id, why)));
-                Ok(())
-            })?;
-        }
-        // Restored letters may no longer match, and then others follow within the limit.
-        left.truncate(usize::try_from(missing).unwrap_or(usize::MAX));
-        let mut rest = self.selection.ids();
-        rest.retain(|id| !restored.contains(id) && left.iter().all(|(other, _)| other != id));
-        left.extend(NotDone::letters(&rest, &EDITABLE, |_| locked(), db).0);
-        Ok(NotDone(left).into())
+        let done = match given {
+            Some(given) => dlq.edit(filter, &given.edit, &operator),
+            None => dlq.restore_versions(filter, version, &operator),
+        }?;
+        let why = |letter: &Letter| match version {
+            None if given.is_none() && letter.edits == 0 => {
+                ("version", "it has no earlier payload".to_owned())
+            }
+            Some(version) if version >= letter.edits => {
+                ("version", format!("it has no version {version}"))
+            }
+            None | Some(_) => locked(),
+        };
+        Ok(Changed {
+            not_done: NotDone::letters(&done.skipped, &EDITABLE, why, db),
+            edited: Some(done),
+            ..Changed::default()
+        })
     }
 }

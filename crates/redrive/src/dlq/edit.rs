@@ -22,7 +22,7 @@ const PAGE: u64 = 100;
 /// The attempts to edit a letter that other editors keep changing.
 const ROUNDS: usize = 10;
 
-/// The outcome of an edit of letters or of [waiting jobs](crate::admin::Jobs::edit).
+/// The outcome of an edit of letters or of [waiting jobs](crate::admin::Jobs::edit), or of a restore of versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Edited {
@@ -33,10 +33,11 @@ pub struct Edited {
     /// Errors of those that the edit cannot change, grouped by message.
     pub refused: Vec<ValidationError>,
     /// Letters that are neither open nor quarantined, that other editors kept changing, or that another
-    /// session had locked; jobs that a worker claimed or another operator changed meanwhile.
+    /// session had locked; jobs that a worker claimed or another operator changed meanwhile. A restore also skips
+    /// letters without the version.
     pub skipped: Vec<JobId>,
     /// Those of the skipped letters that another session, such as a consumer of `dlq_events`, had locked for over
-    /// 3 s.
+    /// 3 s. A restore does not tell them apart.
     pub locked: Vec<JobId>,
     /// The audit record of the edit, by which [`LetterFilter::audit`] selects the edited
     /// letters; `None`: no letter was edited.
@@ -46,7 +47,8 @@ pub struct Edited {
 impl Edited {
     /// Those that the edit refuses are grouped at its end.
     pub(crate) fn so_far(&self) -> SoFar {
-        SoFar::of(self.edited.len(), self.audit).and_unchanged(self.unchanged)
+        let others = self.unchanged + self.skipped.len() as u64;
+        SoFar::of(self.edited.len(), self.audit).and_unchanged(others)
     }
 }
 

@@ -4,8 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::value::RawValue;
 
-use crate::db::database::SoFar;
-use crate::dlq::discard::Changed;
+use crate::dlq::edit::Edited;
 use crate::dlq::prelude::*;
 
 /// The letters per page of a restore.
@@ -42,13 +41,13 @@ impl Dlq<'_> {
         self.db.ask_bulk().all(&doing, &sql::VERSIONS, &[&id])
     }
 
-    /// Restores the payloads before the last edits, or of the given version, in batches of 100.
+    /// Restores the payloads before the last edits, or of the given version, of open and quarantined letters, in
+    /// batches of 100.
     ///
     /// A restore is an edit: undoing it twice changes nothing.
     ///
     /// With the filter [`LetterFilter::audit`], this undoes an edit of many letters. Letters
-    /// without that version, and letters that are neither open nor quarantined, or locked by
-    /// another session, do not change.
+    /// without that version, or locked by another session, are skipped.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
@@ -57,19 +56,31 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         version: Option<u32>,
         operator: &Operator,
-    ) -> Result<Changed> {
-        self.in_pages(filter, PAGE, |done: &mut Changed, filter, page| -> Taken {
+    ) -> Result<Edited> {
+        let editable = filter.within(&[LetterState::Open, LetterState::Quarantined]);
+        let mut is_stopped = false;
+        let mut done = self.in_pages(&editable, PAGE, |done: &mut Edited, _, page| -> Taken {
             let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
                 "restore letters",
                 &sql::RESTORE_LETTERS,
-                &[&page, &version, operator, filter, &done.audit],
+                &[&page, &version, operator, &filter.parameter()?, &done.audit],
             )?;
             if let Some((_, _, first)) = restored.first() {
                 done.audit = *first;
             }
-            done.letters.extend(restored.iter().map(|(id, ..)| id));
-            let so_far = SoFar::of(done.letters.len(), done.audit);
-            Ok(then(self.db.go_on(so_far), page.len()))
-        })
+            let restored: Vec<JobId> = restored.into_iter().map(|(id, ..)| id).collect();
+            let left = page.iter().filter(|id| !restored.contains(id));
+            done.skipped.extend(left);
+            done.edited.extend(restored);
+            let course = self.db.go_on(done.so_far());
+            is_stopped = course.is_break();
+            Ok(then(course, page.len()))
+        })?;
+        if !is_stopped {
+            let mut left = filter.asked_ids();
+            left.retain(|id| !done.edited.contains(id) && !done.skipped.contains(id));
+            done.skipped.extend(left);
+        }
+        Ok(done)
     }
 }

@@ -108,7 +108,7 @@ operations! { db, operator:
     reopen(letters: &LetterFilter) Reopen => numbers(&db.dlq().reopen(letters, operator)?.letters);
     edit(letters: &LetterFilter, merge: &str) Edit =>
         numbers(&db.dlq().edit(letters, &Edit::merge(merge)?, operator)?.edited);
-    undo(letters: &LetterFilter) Undo => numbers(&db.dlq().restore_versions(letters, None, operator)?.letters);
+    undo(letters: &LetterFilter) Undo => numbers(&db.dlq().restore_versions(letters, None, operator)?.edited);
     run(letters: &LetterFilter) Run => drive(db, letters, operator)?;
     deliver(letters: &LetterFilter) Deliver => {
         db.dlq().deliver(letters, &Outside, operator)?;
