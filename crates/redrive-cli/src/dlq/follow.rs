@@ -125,23 +125,20 @@ pub(super) fn follow(
 }
 
 impl Followed<'_> {
-    /// Sends letters, or looks how far the run is. Returns the pause until the next step, and a number that grows with
-    /// each letter sent and each outcome; `None`: the run ended, and its outcomes are known or not awaited.
+    /// Sends letters if this process drives the run, and looks how far it is. Returns the pause until the next step, and
+    /// a number that grows with each letter sent and each outcome; `None`: the run ended, and its outcomes are known or
+    /// not awaited.
     fn step(&mut self, cx: &mut Context<'_>) -> redrive::Result<Option<(Duration, u64)>> {
+        let (id, mut pause) = (self.id, WATCH_EVERY);
         if let Some(driver) = &mut self.driver {
             let step = driver.step()?;
             match step.status {
                 DriveStatus::Lost => {
-                    let id = self.id;
                     self.driver = None;
                     self.say(format!("another process drives run {id}; watching it"), cx);
                 }
                 DriveStatus::Ended(_) => self.driver = None,
-                DriveStatus::Running | _ => {
-                    let done = step.tried + step.recovered + step.died;
-                    self.show(step.tried, step.recovered, step.died, cx)?;
-                    return Ok(Some((step.wait, done)));
-                }
+                DriveStatus::Running | _ => pause = step.wait,
             }
         }
         let is_awaited = |run: &RedriveRun| match run.state {
@@ -153,26 +150,20 @@ impl Followed<'_> {
             | RunState::Cancelled
             | _ => false,
         };
-        let run = self.db.dlq().runs().get(self.id)?;
+        let run = self.db.dlq().runs().get(id)?;
         let Some(run) = run.filter(is_awaited) else {
             return Ok(None);
         };
-        self.show(run.tried, run.recovered, run.died(), cx)?;
-        Ok(Some((WATCH_EVERY, run.tried + run.recovered + run.died())))
+        self.show(&run, cx)?;
+        Ok(Some((pause, run.tried + run.recovered + run.died())))
     }
 
     /// Shows the outcomes, or what blocks the jobs, beside the progress bar. Reports both every 10 seconds without a
     /// terminal, and if something new blocks the jobs.
-    fn show(
-        &mut self,
-        tried: u64,
-        recovered: u64,
-        died: u64,
-        cx: &mut Context<'_>,
-    ) -> redrive::Result<()> {
-        let (runs, (recovered, died)) = (self.db.dlq().runs(), (grouped(recovered), grouped(died)));
-        self.progress.at(tried);
+    fn show(&mut self, run: &RedriveRun, cx: &mut Context<'_>) -> redrive::Result<()> {
+        self.progress.at(run.tried);
         if self.blocked_by.is_empty() {
+            let (recovered, died) = (grouped(run.recovered), grouped(run.died()));
             let outcomes = format!("{recovered} recovered, {died} died again");
             self.progress.show(outcomes);
         }
@@ -180,11 +171,8 @@ impl Followed<'_> {
         if self.reported_at.is_some_and(is_early) {
             return Ok(());
         }
-        let Some(run) = runs.get(self.id)? else {
-            return Ok(());
-        };
-        let blocks = blocks(&runs.blocked(self.id)?);
-        let mut line = outcomes(&run);
+        let blocks = blocks(&self.db.dlq().runs().blocked(self.id)?);
+        let mut line = outcomes(run);
         for block in &blocks {
             line.extend(["; ", &*block.because]);
         }
