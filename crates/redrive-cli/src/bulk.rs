@@ -1,5 +1,7 @@
 //! A command that changes letters or jobs in bulk: a dry run, or the change in batches and its report.
 
+use std::io::Write;
+
 use redrive::JobId;
 use redrive::dlq::{Edited, ValidationError};
 use serde_json::Value;
@@ -22,6 +24,9 @@ pub(crate) struct Found {
     pub(crate) left_out: Vec<LeftOut>,
     /// What would happen, as a sentence.
     pub(crate) heading: String,
+    /// What a dry run shows of it above the sample, and what its JSON has besides the numbers.
+    pub(crate) details: Vec<u8>,
+    pub(crate) more: Vec<(&'static str, Value)>,
     /// Some of what would change, if a dry run shows any.
     pub(crate) sample: Option<Table>,
 }
@@ -72,7 +77,7 @@ where
             match cx.global.json {
                 true => json_line(cx.out, &found.json(&batches))?,
                 false if found.matching == 0 => {}
-                false => found.show(&batches, &to_act, |_| Ok(()), cx)?,
+                false => found.show(&batches, &to_act, cx)?,
             }
             return match found.matching {
                 0 => (self.none)(cx),
@@ -115,7 +120,7 @@ where
             }
             writeln!(cx.out, "{text}")?;
             write_left_out(noun, &found.left_out, cx)?;
-            print_errors(noun, refused, cx)?;
+            print_errors(noun, refused, cx.out)?;
         }
         not_done.say(noun, batches.participle, cx);
         let is_all = not_done.0.is_empty() && invalid == 0;
@@ -144,26 +149,24 @@ impl Found {
     }
 
     /// The numbers as one line of JSON.
-    pub(crate) fn json(&self, Batches { noun, action, .. }: &Batches) -> Value {
+    fn json(&self, Batches { noun, action, .. }: &Batches) -> Value {
         let names = format!("{noun}s");
         let skipped = left_out_json(&names, &self.left_out);
-        json!({
+        let mut line = json!({
             "dry_run": true, "action": action, names: self.affected, "matching": self.matching,
             "skipped": skipped,
-        })
+        });
+        for (name, value) in &self.more {
+            line[*name] = value.clone();
+        }
+        line
     }
 
     /// Prints the numbers, those left out, details, some of those that would change, and the words that act.
-    pub(crate) fn show(
-        &self,
-        batches: &Batches,
-        to_act: &[&str],
-        details: impl FnOnce(&mut Context<'_>) -> Result<()>,
-        cx: &mut Context<'_>,
-    ) -> Result<()> {
+    fn show(&self, batches: &Batches, to_act: &[&str], cx: &mut Context<'_>) -> Result<()> {
         writeln!(cx.out, "{}\n", self.heading)?;
         write_left_out(batches.noun, &self.left_out, cx)?;
-        details(cx)?;
+        cx.out.write_all(&self.details)?;
         if self.affected == 0 {
             let participle = batches.participle;
             let nothing = format!("Nothing was changed, and nothing would be {participle}.");
@@ -181,17 +184,17 @@ impl Found {
 pub(crate) fn print_errors(
     noun: &str,
     errors: &[ValidationError],
-    cx: &mut Context<'_>,
+    out: &mut dyn Write,
 ) -> Result<()> {
     for error in errors {
         let (letters, sample) = (grouped(error.letters), one_line(&error.sample));
-        writeln!(cx.out, "\n{letters:>9}  {sample}")?;
+        writeln!(out, "\n{letters:>9}  {sample}")?;
         let ids: Vec<String> = error.ids.iter().map(ToString::to_string).collect();
         let more = match error.letters > error.ids.len() as u64 {
             true => " ...",
             false => "",
         };
-        writeln!(cx.out, "{:>9}  {noun}s {}{more}", "", ids.join(" "))?;
+        writeln!(out, "{:>9}  {noun}s {}{more}", "", ids.join(" "))?;
     }
     Ok(())
 }

@@ -121,6 +121,7 @@ impl Deliver {
             left_out: left_out.into_iter().collect(),
             heading: format!("{} would be delivered.", counted(affected, "open letter")),
             sample: letter_sample(&self.selection, open, total, is_shown, db)?,
+            ..Found::default()
         })
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::ArgGroup;
 use redrive::SoFar;
 use redrive::dlq::runs::RunOptions;
-use redrive::dlq::{Blocked, LetterFilter, LetterState, RedriveOptions, Skip};
+use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Skip};
 
 use super::blocked::{warn_blocked, warn_overlapping};
 use super::follow::{MaxWait, follow};
@@ -143,10 +143,9 @@ impl Redrive {
         }
         let redrivable = self.redrivable()?;
         let validated = self.validation.validated(&redrivable, cx.registry, &db)?;
-        match (self.selection.is_dry_run(), self.selection.ids().is_empty()) {
-            (true, _) => self.preview(validated.as_ref(), cx),
-            (false, false) => self.redrive_ids(validated.as_ref(), cx),
-            (false, true) => self.start_run(validated, cx),
+        match self.selection.is_dry_run() || !self.selection.ids().is_empty() {
+            true => self.redrive(validated.as_ref(), cx),
+            false => self.start_run(validated, cx),
         }
     }
 
@@ -209,12 +208,22 @@ impl Redrive {
             .with_flag(self.run.no_halt, RunOptions::never_halt)
     }
 
-    fn redrive_ids(&self, validated: Option<&Validated>, cx: &mut Context<'_>) -> Result<Ending> {
-        let ids = self.selection.ids();
+    /// Shows which letters would be redriven, or redrives those that are given by id.
+    fn redrive(&self, validated: Option<&Validated>, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
+        let (ids, to_act) = (self.selection.ids(), self.selection.to_act(self.job.force));
+        let left_out = validated.map(Validated::left_out).unwrap_or_default();
+        let is_valid = to_act.is_some() || left_out.is_empty();
+        let (found, mut preview) = match to_act.is_some() {
+            true => self.find(validated, db)?,
+            false => {
+                let found = Found::all(ids.len() as u64, "");
+                (Found { left_out, ..found }, RedrivePreview::default())
+            }
+        };
         let mut valid = ids.clone();
         valid.retain(|id| validated.is_none_or(|validated| !validated.rejected.contains(id)));
         let letters = LetterFilter::new().limit(valid.len() as u64).ids(valid);
-        let mut blocked = Blocked::default();
         let act = |db: &Watched| -> redrive::Result<Changed> {
             let operator = self.selection.operator();
             let done = db
@@ -239,23 +248,19 @@ impl Redrive {
             }
             let others = NotDone::letters(&others, self.states(), |_| locked(), db);
             not_done.0.extend(others.0);
-            blocked = done.blocked;
+            preview.blocked = done.blocked;
             Ok(not_done.into())
         };
-        let left_out = validated.map(Validated::left_out).unwrap_or_default();
-        let is_valid = left_out.is_empty();
         let ending = Change {
             batches: REDRIVE,
-            to_act: None,
-            found: Found {
-                left_out,
-                ..Found::all(ids.len() as u64, "")
-            },
+            to_act,
+            found,
             act,
             none: |cx: &mut Context<'_>| self.nothing_matched(cx),
         }
         .run(cx)?;
-        warn_blocked(&blocked, cx);
+        warn_blocked(&preview.blocked, cx);
+        warn_overlapping(&preview.overlapping, cx);
         Ok(ending.and(Ending::of(is_valid)))
     }
 

@@ -122,7 +122,7 @@ fn report(validation: &Validation, cx: &mut Context<'_>) -> Result<()> {
     )?;
     match cx.global.json {
         true => Ok(()),
-        false => print_errors("letter", &validation.errors, cx),
+        false => print_errors("letter", &validation.errors, cx.out),
     }
 }
 

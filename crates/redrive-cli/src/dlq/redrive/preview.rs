@@ -1,11 +1,13 @@
 //! The dry run of `redrive dlq redrive`.
 
+use std::io::Write;
+
 use redrive::dlq::{LetterFilter, LetterState, RedrivePreview, Skip};
 
+use super::Redrive;
 use super::validated::Validated;
-use super::{REDRIVE, Redrive};
 use crate::bulk::{Found, error_json, print_errors};
-use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
+use crate::dlq::blocked::{gated_json, unserved_json};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::left_out::{LeftOut, matching, redacted_include};
@@ -15,13 +17,12 @@ use crate::prelude::*;
 const GROUPS: usize = 10;
 
 impl Redrive {
-    /// Shows the letters that would be redriven, those left out, and the command that acts.
-    pub(super) fn preview(
+    /// Finds out what would be redriven and what is left out, and why the jobs would wait.
+    pub(super) fn find(
         &self,
         validated: Option<&Validated>,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let db = &cx.database()?;
+        db: &Database,
+    ) -> Result<(Found, RedrivePreview)> {
         let (filter, options) = (self.selection.letters()?, self.options());
         let mut preview = db.dlq().preview_redrive(&filter, &options)?;
         let (mut not_valid, mut errors) = (Vec::new(), &[][..]);
@@ -45,6 +46,19 @@ impl Redrive {
                 db.dlq().list(&sample)?
             }
         };
+        let mut details = Vec::new();
+        if !errors.is_empty() {
+            writeln!(details, "Validation errors:")?;
+            print_errors("letter", errors, &mut details)?;
+            writeln!(details)?;
+        }
+        write_groups(&preview, &mut details)?;
+        let groups = preview.groups.iter();
+        let groups =
+            groups.map(|of| json!(object!(of => group, queue, kind, error_class, title, letters)));
+        let runs = preview.overlapping.iter();
+        let runs = runs.map(|of| json!(object!(of => run, letters)));
+        let blocked = &preview.blocked;
         let found = Found {
             matching: matches,
             affected: preview.letters(),
@@ -54,38 +68,20 @@ impl Redrive {
                 matching(matches, &format!("{states} letter")),
                 grouped(preview.letters())
             ),
+            details,
+            more: vec![
+                (
+                    "errors",
+                    errors.iter().map(|of| error_json("letter", of)).collect(),
+                ),
+                ("groups", groups.collect()),
+                ("unserved", json!(unserved_json(&blocked.unserved))),
+                ("gated", json!(gated_json(&blocked.gated))),
+                ("overlapping", runs.collect()),
+            ],
             sample: Some(letter_table(&sample)),
         };
-        if cx.global.json {
-            let groups = preview.groups.iter();
-            let groups = groups
-                .map(|of| json!(object!(of => group, queue, kind, error_class, title, letters)));
-            let runs = preview.overlapping.iter();
-            let mut line = found.json(&REDRIVE);
-            line["errors"] = errors.iter().map(|of| error_json("letter", of)).collect();
-            line["groups"] = groups.collect();
-            line["unserved"] = json!(unserved_json(&preview.blocked.unserved));
-            line["gated"] = json!(gated_json(&preview.blocked.gated));
-            line["overlapping"] = runs.map(|of| json!(object!(of => run, letters))).collect();
-            json_line(cx.out, &line)?;
-        } else if matches > 0 {
-            let details = |cx: &mut Context<'_>| {
-                if !errors.is_empty() {
-                    writeln!(cx.out, "Validation errors:")?;
-                    print_errors("letter", errors, cx)?;
-                    writeln!(cx.out)?;
-                }
-                write_groups(&preview, cx)
-            };
-            let to_act = self.selection.to_act(self.job.force);
-            found.show(&REDRIVE, &to_act.unwrap_or_default(), details, cx)?;
-        }
-        warn_blocked(&preview.blocked, cx);
-        warn_overlapping(&preview.overlapping, cx);
-        match matches {
-            0 => self.nothing_matched(cx),
-            _ => Ok(Ending::of(found.affected > 0)),
-        }
+        Ok((found, preview))
     }
 }
 
@@ -125,7 +121,7 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {
     lines.collect()
 }
 
-fn write_groups(preview: &RedrivePreview, cx: &mut Context<'_>) -> Result<()> {
+fn write_groups(preview: &RedrivePreview, out: &mut dyn Write) -> Result<()> {
     if preview.groups.is_empty() {
         return Ok(());
     }
@@ -136,11 +132,10 @@ fn write_groups(preview: &RedrivePreview, cx: &mut Context<'_>) -> Result<()> {
         Name "KIND" => group.kind,
         Text "ERROR" => format!("{}: {}", group.error_class, group.title),
     });
-    table.write(cx.out)?;
+    table.write(out)?;
     let more = preview.groups.len().saturating_sub(GROUPS) as u64;
     if more > 0 {
-        writeln!(cx.out, "and {} more", counted(more, "group"))?;
+        writeln!(out, "and {} more", counted(more, "group"))?;
     }
-    writeln!(cx.out)?;
-    Ok(())
+    Ok(writeln!(out)?)
 }

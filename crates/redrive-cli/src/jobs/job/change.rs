@@ -205,7 +205,7 @@ impl<'a> Act<'a> {
                 grouped(affected),
                 self.batches.participle
             ),
-            sample: None,
+            ..Found::default()
         })
     }
 
