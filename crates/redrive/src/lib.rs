@@ -24,12 +24,12 @@ pub use db::pooler::Pooler;
 pub use db::sql::{signatures, statements};
 pub use db::url::ConnectOptions;
 #[doc(hidden)]
-pub use dlq::filter::filter_keys;
+pub use dlq::filter::{filter_keys, parse_moment};
 pub use error::{Error, Result};
 pub use job::backoff::Backoff;
 pub use job::deciding_error::{JobCancelled, Outage, Rejection};
 #[doc(hidden)]
-pub use job::duration::parse_duration;
+pub use job::duration::{format_duration, parse_duration};
 pub use job::failure::Failure;
 pub use job::job::{Job, JobId};
 pub use job::new_job::{NewJob, Replace};

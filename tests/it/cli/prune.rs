@@ -17,7 +17,7 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
         ),
     ] {
         db.run(dry)
-            .shows("2 letters, recovered or discarded more than 0ms ago, would be deleted.")
+            .shows("2 letters, recovered or discarded more than 0s ago, would be deleted.")
             .shows(to_act);
         assert_eq!(discarded(), 2);
     }

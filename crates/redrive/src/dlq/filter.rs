@@ -21,6 +21,7 @@ use crate::job::payload::Json;
 pub use conditions::stored_conditions;
 pub(in crate::dlq) use fields::countable;
 pub use fields::filter_keys;
+pub use moment::parse_moment;
 pub use payload::Comparison;
 pub(in crate::dlq) use payload::PayloadPath;
 pub(in crate::dlq) use syntax::payload_path;

@@ -34,11 +34,11 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
     Ok(duration)
 }
 
-/// Writes a duration of at most [`MAX_DURATION`], to the millisecond, such as `1d12h`.
-pub(crate) fn format_duration(duration: Duration) -> String {
+/// Writes a duration of at most 100 years, to the millisecond, such as `1d12h`.
+pub fn format_duration(duration: Duration) -> String {
     let whole = Span::new().milliseconds(milliseconds(duration.min(MAX_DURATION)));
     let units = SpanRound::new()
-        .largest(Unit::Week)
+        .largest(Unit::Day)
         .smallest(Unit::Millisecond)
         .days_are_24_hours();
     // A span of at most 100 years always balances; milliseconds parse to the same duration.
@@ -58,7 +58,7 @@ mod tests {
             ("2h", 7_200_000),
             ("1h30m", 5_400_000),
             ("500ms", 500),
-            ("1w", 604_800_000),
+            ("7d", 604_800_000),
             ("1d1ms", 86_400_001),
             ("0s", 0),
         ] {

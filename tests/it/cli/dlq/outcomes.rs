@@ -67,7 +67,7 @@ fn a_redrive_without_a_worker_says_what_it_waits_for_and_stops_at_its_limit() {
         "dlq redrive orders --unthrottled --max-wait 0s --yes",
     )
     .tells(format!("3 still running; {no_worker}\n"))
-    .tells("stopped waiting: no new outcome for 0ms; the jobs wait in their queue")
+    .tells("stopped waiting: no new outcome for 0s; the jobs wait in their queue")
     .tells("redrive dlq runs watch 1")
     .shows("run 1: 3 sent, 0 recovered, 0 died again, 3 still running\n");
 

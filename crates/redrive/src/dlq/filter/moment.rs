@@ -6,9 +6,25 @@ use jiff::Timestamp;
 use jiff::civil::{DateTime, date};
 use jiff::tz::TimeZone;
 
+use crate::error::{Error, Result};
+
 /// Parses a timestamp: `2026-11-20`, `2026-11-20T10:00`, with or without seconds, with `Z` or an
-/// offset. Without either it is UTC. Returns it in UTC, or `None` if it does not parse.
+/// offset. Without either it is UTC.
+///
+/// # Errors
+/// *Invalid* if the text is no such timestamp.
+pub fn parse_moment(text: &str) -> Result<SystemTime> {
+    let expected = "expected a time such as 2026-12-01T06:00 or 2026-12-01T07:00+01:00";
+    let timestamp = timestamp(text).ok_or_else(|| Error::invalid(expected))?;
+    Ok(timestamp.into())
+}
+
+/// Returns a timestamp, as [`parse_moment`] reads it, in UTC; `None`: the text is none.
 pub(in crate::dlq) fn moment(text: &str) -> Option<String> {
+    timestamp(text).map(|timestamp| timestamp.to_string())
+}
+
+fn timestamp(text: &str) -> Option<Timestamp> {
     let timestamp = match text.parse::<Timestamp>() {
         Ok(timestamp) => timestamp,
         // A time zone in brackets would be ignored.
@@ -18,7 +34,7 @@ pub(in crate::dlq) fn moment(text: &str) -> Option<String> {
             civil.to_zoned(TimeZone::UTC).ok()?.timestamp()
         }
     };
-    (timestamp >= first()).then(|| timestamp.to_string())
+    (timestamp >= first()).then_some(timestamp)
 }
 
 /// Writes a time to the microsecond, limited to the years 1 to 9999.
