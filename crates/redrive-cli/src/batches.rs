@@ -90,9 +90,7 @@ pub(crate) struct Batches {
     pub(crate) noun: &'static str,
     /// The action in JSON: `delete`.
     pub(crate) action: &'static str,
-    /// The label of the progress bar: `deleting`.
-    pub(crate) progressive: &'static str,
-    /// The participle: `deleted`.
+    /// The participle, which is the label of the progress bar too: `deleted`.
     pub(crate) participle: &'static str,
     pub(crate) undo: Undo,
 }
@@ -106,6 +104,19 @@ pub(crate) struct Ended<T> {
 }
 
 impl Batches {
+    pub(crate) const fn of_letters(
+        action: &'static str,
+        participle: &'static str,
+        undo: Undo,
+    ) -> Batches {
+        Batches {
+            noun: "letter",
+            action,
+            participle,
+            undo,
+        }
+    }
+
     /// Changes rows, `total` at the most. If an error ends it, says how much was done. Listens for signals before
     /// `change` begins, so what else reacts to a signal has to start there: a signal between the two would be lost.
     pub(crate) fn run<T, E>(
@@ -118,7 +129,7 @@ impl Batches {
         Error: From<E>,
     {
         let (db, stop) = (cx.database()?, StopSignal::listen()?);
-        let watched = Watched::new(&db, stop, Progress::of(self.progressive, total));
+        let watched = Watched::new(&db, stop, Progress::of(self.participle, total));
         let changed = change(&watched);
         lock(&watched.seen).progress = None;
         let so_far = lock(&watched.seen).so_far;

@@ -7,7 +7,7 @@ use redrive::dlq::{Edited, ValidationError};
 use serde_json::Value;
 
 use crate::batches::{Batches, Watched};
-use crate::left_out::{LeftOut, left_out_json, write_left_out};
+use crate::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use crate::not_done::NotDone;
 use crate::prelude::*;
 
@@ -17,13 +17,15 @@ pub(crate) const SAMPLE: u8 = 5;
 /// What a command would change.
 #[derive(Default)]
 pub(crate) struct Found {
+    /// What matches: `open letter`.
+    pub(crate) noun: String,
     /// How many match.
     pub(crate) matching: u64,
     /// How many would change.
     pub(crate) affected: u64,
     pub(crate) left_out: Vec<LeftOut>,
-    /// What would happen, as a sentence.
-    pub(crate) heading: String,
+    /// What a dry run adds to the numbers.
+    pub(crate) note: String,
     /// What a dry run shows of it above the sample, and what its JSON has besides the numbers.
     pub(crate) details: Vec<u8>,
     pub(crate) more: Vec<(&'static str, Value)>,
@@ -138,12 +140,12 @@ where
 }
 
 impl Found {
-    /// Letters of which all would change, and what would happen to them.
-    pub(crate) fn all(letters: u64, would: &str) -> Found {
+    /// Letters or jobs of which all would change that the limit allows.
+    pub(crate) fn of(matching: u64, noun: impl Into<String>, selection: &Bulk) -> Found {
         Found {
-            matching: letters,
-            affected: letters,
-            heading: format!("{} {would}", counted(letters, "letter")),
+            noun: noun.into(),
+            matching,
+            affected: selection.limited(matching),
             ..Found::default()
         }
     }
@@ -164,7 +166,14 @@ impl Found {
 
     /// Prints the numbers, those left out, details, some of those that would change, and the words that act.
     fn show(&self, batches: &Batches, to_act: &[&str], cx: &mut Context<'_>) -> Result<()> {
-        writeln!(cx.out, "{}\n", self.heading)?;
+        writeln!(
+            cx.out,
+            "{}; {} would be {}{}.\n",
+            matching(self.matching, &self.noun),
+            grouped(self.affected),
+            batches.participle,
+            self.note
+        )?;
         write_left_out(batches.noun, &self.left_out, cx)?;
         cx.out.write_all(&self.details)?;
         if self.affected == 0 {

@@ -106,7 +106,7 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
     assert_eq!(client.count(edited), 200);
 
     let dry = restore.strip_suffix(" --yes").expect("a change");
-    test.run(dry).shows("200 letters would get");
+    test.run(dry).shows("; 200 would be restored");
     assert_eq!(client.count(edited), 200, "a dry run changes nothing");
     test.run(restore);
     assert_eq!(client.count(edited), 0);

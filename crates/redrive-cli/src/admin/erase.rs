@@ -67,7 +67,6 @@ impl Erase {
         let batches = Batches {
             noun: "row",
             action: "erase",
-            progressive: "erasing",
             participle: "erased",
             undo: Undo::Hint("repeat the command for the rest"),
         };

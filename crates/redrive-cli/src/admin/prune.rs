@@ -54,13 +54,11 @@ enum Scope {
 const LETTERS: Batches = Batches {
     noun: "letter",
     action: "prune",
-    progressive: "pruning letters",
     participle: "pruned",
     undo: Undo::Hint("deleted letters cannot be restored"),
 };
 const AUDIT: Batches = Batches {
     noun: "audit record",
-    progressive: "pruning the audit log",
     undo: Undo::Hint("repeat the command for the others"),
     ..LETTERS
 };

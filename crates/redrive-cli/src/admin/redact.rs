@@ -149,13 +149,11 @@ impl RemoveRedaction {
     }
 }
 
-const APPLY: Batches = Batches {
-    noun: "letter",
-    action: "redact",
-    progressive: "redacting",
-    participle: "redacted",
-    undo: Undo::Hint("repeat the command for the others; a redaction cannot be undone"),
-};
+const APPLY: Batches = Batches::of_letters(
+    "redact",
+    "redacted",
+    Undo::Hint("repeat the command for the others; a redaction cannot be undone"),
+);
 
 impl ApplyRedactions {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
@@ -164,7 +162,13 @@ impl ApplyRedactions {
         Change {
             batches: APPLY,
             to_act: (!confirm.yes).then(|| vec![confirm.to_act()]),
-            found: Found::all(letters, "would be redacted, which cannot be undone."),
+            found: Found {
+                noun: "letter".to_owned(),
+                matching: letters,
+                affected: letters,
+                note: ", which cannot be undone".to_owned(),
+                ..Found::default()
+            },
             act: |db: &Watched| -> redrive::Result<Changed> {
                 let operator = confirm.reason.operator();
                 db.dlq().redactions().apply(&filter, &operator)?;

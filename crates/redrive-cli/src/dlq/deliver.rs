@@ -19,13 +19,8 @@ use crate::shell::{Shell, Stdout};
 /// The states of the letters that are delivered.
 const STATES: [LetterState; 1] = [LetterState::Open];
 
-const DELIVER: Batches = Batches {
-    noun: "letter",
-    action: "deliver",
-    progressive: "delivering",
-    participle: "delivered",
-    undo: Undo::Hint("the others stay open"),
-};
+const DELIVER: Batches =
+    Batches::of_letters("deliver", "delivered", Undo::Hint("the others stay open"));
 
 /// Deliver open letters to a command or a sink, one at a time
 ///
@@ -113,15 +108,12 @@ impl Deliver {
         }
         let left_out = LeftOut::of(redacted, "redacted", "the payload was redacted");
         let left_out = left_out.map(|line| line.including(redacted_include()));
-        let affected = total - redacted;
         let is_shown = |letter: &Letter| self.force || letter.redacted.is_empty();
         Ok(Found {
-            matching: count.letters,
-            affected,
+            affected: total - redacted,
             left_out: left_out.into_iter().collect(),
-            heading: format!("{} would be delivered.", counted(affected, "open letter")),
             sample: letter_sample(&self.selection, open, total, is_shown, db)?,
-            ..Found::default()
+            ..Found::of(count.letters, "open letter", &self.selection)
         })
     }
 

@@ -16,17 +16,14 @@ const NONE_EDITABLE: &str = "no open or quarantined letter matches";
 /// The states of the letters that can be edited.
 const EDITABLE: [LetterState; 2] = [LetterState::Open, LetterState::Quarantined];
 
-const EDIT: Batches = Batches {
-    noun: "letter",
-    action: "edit",
-    progressive: "editing",
-    participle: "edited",
-    undo: Undo::OfAudit(|audit| format!("undo: {Me} dlq edit audit={audit} --undo --yes")),
-};
+const EDIT: Batches = Batches::of_letters(
+    "edit",
+    "edited",
+    Undo::OfAudit(|audit| format!("undo: {Me} dlq edit audit={audit} --undo --yes")),
+);
 /// Undoing a restore is a restore too.
 const RESTORE: Batches = Batches {
     action: "restore_payload",
-    progressive: "restoring",
     participle: "restored",
     ..EDIT
 };
@@ -111,19 +108,21 @@ impl Edit {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let (selection, db) = (&self.selection, &cx.database()?);
-        let would = match self.change.restore {
-            Some(version) => format!("version {version} of their payload"),
-            None => "their payload before the last edit".to_owned(),
+        let note = match self.change.restore {
+            Some(version) => format!(", if they have version {version}"),
+            None => ", if they have an earlier payload".to_owned(),
         };
         let editable = db.dlq().count(&filter.within(&EDITABLE))?.letters;
-        let letters = selection.limited(editable);
         Change {
             batches: match given {
                 Some(_) => EDIT,
                 None => RESTORE,
             },
             to_act: selection.to_act(false),
-            found: Found::all(letters, &format!("would get {would}, if they have one.")),
+            found: Found {
+                note,
+                ..Found::of(editable, "open or quarantined letter", selection)
+            },
             act: |db: &Watched| self.act(filter, given, db),
             none: |cx: &mut Context<'_>| {
                 let is_audited = |condition: &String| condition.starts_with("audit=");

@@ -22,13 +22,7 @@ use crate::prelude::*;
 use crate::stop::StopSignal;
 use validated::{ValidateArgs, Validated};
 
-const REDRIVE: Batches = Batches {
-    noun: "letter",
-    action: "redrive",
-    progressive: "redriving",
-    participle: "redriven",
-    undo: Undo::None,
-};
+const REDRIVE: Batches = Batches::of_letters("redrive", "redriven", Undo::None);
 
 /// Send dead letters back to their queue as jobs
 ///
@@ -217,7 +211,7 @@ impl Redrive {
         let (found, mut preview) = match to_act.is_some() {
             true => self.find(validated, db)?,
             false => {
-                let found = Found::all(ids.len() as u64, "");
+                let found = Found::of(ids.len() as u64, "letter", &self.selection);
                 (Found { left_out, ..found }, RedrivePreview::default())
             }
         };

@@ -7,7 +7,6 @@ use super::letter_table::letter_sample;
 use super::none_matched::{none_of, words};
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
-use crate::left_out::matching;
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 
@@ -34,28 +33,22 @@ pub(super) struct Move {
 }
 
 pub(super) const DISCARD: Move = Move {
-    batches: Batches {
-        noun: "letter",
-        action: "discard",
-        progressive: "discarding",
-        participle: "discarded",
-        undo: Undo::OfAudit(|audit| format!("undo: {Me} dlq reopen audit={audit} --yes")),
-    },
+    batches: Batches::of_letters(
+        "discard",
+        "discarded",
+        Undo::OfAudit(|audit| format!("undo: {Me} dlq reopen audit={audit} --yes")),
+    ),
     takes: &[LetterState::Open, LetterState::Quarantined],
     needs_reason: Some("discarding"),
     change: |dlq, filter, operator| dlq.discard(filter, operator),
 };
 
 pub(super) const REOPEN: Move = Move {
-    batches: Batches {
-        noun: "letter",
-        action: "reopen",
-        progressive: "reopening",
-        participle: "reopened",
-        undo: Undo::OfAudit(|audit| {
-            format!("undo: {Me} dlq discard audit={audit} --reason TEXT --yes")
-        }),
-    },
+    batches: Batches::of_letters(
+        "reopen",
+        "reopened",
+        Undo::OfAudit(|audit| format!("undo: {Me} dlq discard audit={audit} --reason TEXT --yes")),
+    ),
     takes: &[LetterState::Discarded],
     needs_reason: None,
     change: |dlq, filter, operator| dlq.reopen(filter, operator),
@@ -72,21 +65,14 @@ impl MoveLetters {
         let taken = &letters.within(by.takes);
         let states = words(&taken.named_states().unwrap_or_default());
         let matches = db.dlq().count(taken)?.letters;
-        let affected = selection.limited(matches);
+        let found = Found::of(matches, format!("{states} letter"), selection);
+        let affected = found.affected;
         Change {
             batches: by.batches,
             to_act: selection.to_act(by.needs_reason.is_some()),
             found: Found {
-                matching: matches,
-                affected,
-                heading: format!(
-                    "{}; {} would be {}.",
-                    matching(matches, &format!("{states} letter")),
-                    grouped(affected),
-                    by.batches.participle
-                ),
                 sample: letter_sample(selection, taken, affected, |_| true, db)?,
-                ..Found::default()
+                ..found
             },
             act: |db: &Watched| by.act(taken, affected, selection, db),
             none: |cx: &mut Context<'_>| none_of(by.takes, selection, &letters, None, cx),

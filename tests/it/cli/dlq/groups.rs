@@ -24,7 +24,7 @@ fn groups_can_be_listed_shown_and_annotated() {
         "dlq groups set {id} --note 'see the runbook' --owner payments"
     ));
     db.run(format!("dlq groups ack {id} --dry-run"))
-        .shows("1 group with 3 letters would be acknowledged.")
+        .shows("1 group matches; 1 would be acknowledged, with 3 letters.")
         .shows("To act, leave out --dry-run.\n");
     db.run(format!("dlq groups ack {id}"))
         .shows("is acknowledged, owned by payments");

@@ -41,7 +41,7 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
     let deliver = ["dlq", "deliver", "orders", "--exec", command];
     ran(&test, &deliver)
         .exits_with(0)
-        .shows("3 open letters would be delivered")
+        .shows("3 open letters match; 3 would be delivered")
         .shows("--yes");
     assert_eq!(in_state(&queue, LetterState::Open), 3);
     let failed = format!("letter {} was not delivered: exit:7: too many", ids[2]);
@@ -68,7 +68,7 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
     test.client().change(redact, &[&ids[0].get()]);
     let deliver = |more: &str| format!("dlq deliver orders --exec true{more}");
     test.run(deliver(""))
-        .shows("2 open letters would be delivered")
+        .shows("2 would be delivered")
         .shows("1 letter left out: the payload was redacted")
         .shows(ids[1].to_string());
     let skipped = json!([{"reason": "redacted", "letters": 1,
@@ -76,9 +76,9 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
     test.run(deliver(" --json"))
         .holds(&json!({"letters": 2, "matching": 3, "skipped": skipped}));
     test.run(deliver(" --force --reason x"))
-        .shows("3 open letters would be delivered");
+        .shows("3 would be delivered");
     test.fails(1, deliver(" --limit 1"))
-        .shows("0 open letters would be delivered")
+        .shows("0 would be delivered")
         .hides("--yes");
     test.fails(1, deliver(" --yes"))
         .prints("2 letters delivered\n");

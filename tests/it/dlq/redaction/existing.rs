@@ -25,7 +25,7 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     assert!(before > 3, "letters, a group and a detail: {before}");
 
     let dry = test.run("redact apply");
-    let would = "2 letters would be redacted";
+    let would = "2 would be redacted";
     dry.shows(would);
     assert_eq!(found(&mut client), before, "a dry run changes nothing");
     let act = "redact apply --reason 'card data' --yes";

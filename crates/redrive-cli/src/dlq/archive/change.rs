@@ -52,31 +52,28 @@ pub(crate) struct DeleteArchived {
     selection: Bulk,
 }
 
-const RESTORE: Batches = Batches {
-    noun: "letter",
-    action: "restore",
-    progressive: "restoring",
-    participle: "restored",
-    undo: Undo::OfAudit(|audit| {
-        format!("the restored letters: {Me} dlq list audit={audit} state=any")
-    }),
-};
+const RESTORE: Batches = Batches::of_letters(
+    "restore",
+    "restored",
+    Undo::OfAudit(|audit| format!("the restored letters: {Me} dlq list audit={audit} state=any")),
+);
 
-const DELETE: Batches = Batches {
-    noun: "letter",
-    action: "delete",
-    progressive: "deleting",
-    participle: "deleted",
-    undo: Undo::Hint("deleted letters cannot be restored"),
-};
+const DELETE: Batches = Batches::of_letters(
+    "delete",
+    "deleted",
+    Undo::Hint("deleted letters cannot be restored"),
+);
+
+/// What a dry run says of the letters.
+const ARCHIVED: &str = "archived letter";
 
 impl RestoreArchived {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (selection, db) = (&self.selection, &cx.database()?);
         let filter = &selection.letters()?;
         let found = match selection.is_dry_run() {
-            true => restorable(filter, db)?,
-            false => Found::all(selection.limited(db.dlq().count_archived(filter)?), ""),
+            true => self.restorable(filter, db)?,
+            false => Found::of(db.dlq().count_archived(filter)?, ARCHIVED, selection),
         };
         let most = found.affected;
         let act = |db: &Watched| -> redrive::Result<Changed> {
@@ -101,27 +98,30 @@ impl RestoreArchived {
         }
         .run(cx)
     }
-}
 
-fn restorable(filter: &LetterFilter, db: &Database) -> Result<Found> {
-    let preview = db.dlq().preview_restore(filter)?;
-    let (letters, left) = (preview.letters.len() as u64, &preview.left);
-    let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
-        let same = left.iter().filter(|(_, why)| *why == reason);
-        LeftOut::of(same.count() as u64, reason.as_str(), &reason.to_string())
-    });
-    Ok(Found {
-        matching: letters + left.len() as u64,
-        left_out: left_out.collect(),
-        ..Found::all(letters, "would be restored.")
-    })
+    fn restorable(&self, filter: &LetterFilter, db: &Database) -> Result<Found> {
+        let preview = db.dlq().preview_restore(filter)?;
+        let (letters, left) = (preview.letters.len() as u64, &preview.left);
+        let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
+            let same = left.iter().filter(|(_, why)| *why == reason);
+            LeftOut::of(same.count() as u64, reason.as_str(), &reason.to_string())
+        });
+        Ok(Found {
+            affected: letters,
+            left_out: left_out.collect(),
+            ..Found::of(letters + left.len() as u64, ARCHIVED, &self.selection)
+        })
+    }
 }
 
 impl DeleteArchived {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (selection, db) = (&self.selection, &cx.database()?);
         let filter = &selection.letters()?;
-        let letters = selection.limited(db.dlq().count_archived(filter)?);
+        let mut found = Found {
+            note: ", which cannot be undone".to_owned(),
+            ..Found::of(db.dlq().count_archived(filter)?, ARCHIVED, selection)
+        };
         let act = |db: &Watched| -> redrive::Result<Changed> {
             let mut rest = selection.ids();
             let found = match rest.is_empty() {
@@ -141,10 +141,8 @@ impl DeleteArchived {
             }
             Ok(NotDone(not_done).into())
         };
-        let would = "would be deleted from the archive, which cannot be undone.";
-        let mut found = Found::all(letters, would);
         if !selection.confirm.yes {
-            let some = filter.clone().limit(u64::from(SAMPLE).min(letters));
+            let some = filter.clone().limit(u64::from(SAMPLE).min(found.affected));
             found.sample = Some(table(&db.dlq().archived(&some)?));
         }
         Change {

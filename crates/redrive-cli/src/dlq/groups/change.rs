@@ -53,19 +53,15 @@ impl ChangeGroup {
             batches: Batches {
                 noun: "group",
                 action: state.as_str(),
-                progressive: "changing groups",
                 participle: state.as_str(),
                 undo: Undo::None,
             },
             to_act: is_dry_run.then(|| to_act.into_iter().collect()),
             found: Found {
+                noun: "group".to_owned(),
                 matching: count,
                 affected: count,
-                heading: format!(
-                    "{} with {} would be {state}.",
-                    counted(count, "group"),
-                    counted(letters, "letter")
-                ),
+                note: format!(", with {}", counted(letters, "letter")),
                 sample: Some(group_table(&groups[..groups.len().min(SHOWN)])),
                 ..Found::default()
             },

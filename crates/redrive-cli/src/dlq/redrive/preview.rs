@@ -10,7 +10,7 @@ use crate::bulk::{Found, error_json, print_errors};
 use crate::dlq::blocked::{gated_json, unserved_json};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
-use crate::left_out::{LeftOut, matching, redacted_include};
+use crate::left_out::{LeftOut, redacted_include};
 use crate::prelude::*;
 
 /// How many groups are shown.
@@ -60,14 +60,8 @@ impl Redrive {
         let runs = runs.map(|of| json!(object!(of => run, letters)));
         let blocked = &preview.blocked;
         let found = Found {
-            matching: matches,
             affected: preview.letters(),
             left_out: not_valid.into_iter().chain(left_out(&preview)).collect(),
-            heading: format!(
-                "{}; {} would be redriven.",
-                matching(matches, &format!("{states} letter")),
-                grouped(preview.letters())
-            ),
             details,
             more: vec![
                 (
@@ -80,6 +74,7 @@ impl Redrive {
                 ("overlapping", runs.collect()),
             ],
             sample: Some(letter_table(&sample)),
+            ..Found::of(matches, format!("{states} letter"), &self.selection)
         };
         Ok((found, preview))
     }

@@ -7,7 +7,7 @@ use super::list::job_table;
 use super::show::{gone, live};
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found, SAMPLE};
-use crate::left_out::{LeftOut, matching};
+use crate::left_out::LeftOut;
 use crate::not_done::{Why, locked, unknown};
 use crate::prelude::*;
 
@@ -92,7 +92,6 @@ impl<'a> Act<'a> {
         let cancel = Batches {
             noun: "job",
             action: "cancel",
-            progressive: "cancelling",
             participle: "cancelled",
             undo: Undo::OfAudit(|audit| format!("undo: {Me} dlq redrive audit={audit} --yes")),
         };
@@ -113,7 +112,6 @@ impl<'a> Act<'a> {
                 batches: Batches {
                     action: "priority",
                     participle: "given the priority",
-                    progressive: "setting the priority",
                     undo: Undo::None,
                     ..cancel
                 },
@@ -129,7 +127,6 @@ impl<'a> Act<'a> {
                 batches: Batches {
                     action: "run-now",
                     participle: "made ready",
-                    progressive: "making ready",
                     undo: Undo::None,
                     ..cancel
                 },
@@ -191,21 +188,13 @@ impl<'a> Act<'a> {
         let others = LeftOut::of(count.jobs() - leased - changeable, reason, because);
         let running = format!("a worker runs them; `{Me} job cancel ID` asks a handler to stop");
         let leased = LeftOut::of(leased, "leased", &running);
-        let affected = self.selection.limited(changeable);
         // Each job given by id has a line of its own.
         let is_told = self.selection.is_dry_run() || self.selection.ids().is_empty();
         let left_out = leased.into_iter().chain(others).filter(|_| is_told);
         Ok(Found {
-            matching: count.jobs(),
-            affected,
+            affected: self.selection.limited(changeable),
             left_out: left_out.collect(),
-            heading: format!(
-                "{}; {} would be {}.",
-                matching(count.jobs(), "live job"),
-                grouped(affected),
-                self.batches.participle
-            ),
-            ..Found::default()
+            ..Found::of(count.jobs(), "live job", self.selection)
         })
     }
 

@@ -20,7 +20,6 @@ const NONE_WAITING: &str = "no waiting job matches";
 const EDIT: Batches = Batches {
     noun: "job",
     action: "edit",
-    progressive: "editing",
     participle: "edited",
     undo: Undo::None,
 };
