@@ -28,9 +28,7 @@ pub(crate) fn print_letter(
     let style = Style::of_stdout();
     let heading = format!("letter {}: {}, {}", letter.id, letter.state, letter.cause);
     writeln!(out, "{}\n", style.heading(&heading))?;
-    print_details(out, letter)?;
-    print_held(out, held)?;
-    print_runs(out, runs)?;
+    details(letter, runs, held).write(11, out)?;
     print_content(out, letter)?;
     writeln!(
         out,
@@ -99,7 +97,8 @@ fn print_content(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     Ok(())
 }
 
-fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
+/// The details of a letter, and its outcome in each run, also in those that skipped it.
+fn details(letter: &Letter, runs: &[LetterRun], held: Option<&HeldGroup>) -> Details {
     let captured = letter.source.as_ref().map(|source| {
         let position = letter.position.as_deref().unwrap_or("?");
         match letter.seen {
@@ -117,8 +116,18 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
         pointer => pointer,
     });
     let redacted = redacted.collect::<Vec<_>>().join(" ");
+    let held = held.map(|held| {
+        format!(
+            "group {} for {}: {} behind it, {} diverted",
+            held.group,
+            ago(held.held_at),
+            counted(held.waiting, "waiting job"),
+            counted(held.diverted, "letter")
+        )
+    });
     let has_edits = letter.edits > 0;
-    Details::default()
+    let mut details = Details::default();
+    details
         .add("queue", &letter.queue)
         .add("kind", &letter.kind)
         .add("group", letter.group)
@@ -147,29 +156,12 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
             "redacted",
             (!redacted.is_empty()).then(|| format!("{redacted}; only --force sends it back")),
         )
-        .write(11, out)
-}
-
-/// Prints the group that the letter holds.
-fn print_held(out: &mut dyn Write, held: Option<&HeldGroup>) -> Result<()> {
-    let Some(held) = held else { return Ok(()) };
-    let line = format!(
-        "group {} for {}: {} behind it, {} diverted",
-        held.group,
-        ago(held.held_at),
-        counted(held.waiting, "waiting job"),
-        counted(held.diverted, "letter")
-    );
-    write_labelled(out, "  holds       ", &one_line(&line))
-}
-
-/// Prints the outcome in each run, one line each, also of the runs that skipped the letter.
-fn print_runs(out: &mut dyn Write, runs: &[LetterRun]) -> Result<()> {
+        .some("holds", held);
     for run in runs {
         let outcome = outcome_text(run.outcome, run.skip);
-        writeln!(out, "  {:<11} {outcome}", format!("run {}", run.run))?;
+        details.add(format!("run {}", run.run), outcome);
     }
-    Ok(())
+    details
 }
 
 /// The outcome of a letter in a run, and why it was skipped.

@@ -9,16 +9,21 @@ use crate::error::Result;
 
 /// Details of something that is shown.
 #[derive(Default)]
-pub(crate) struct Details(Vec<(&'static str, String)>);
+pub(crate) struct Details(Vec<(String, String)>);
 
 impl Details {
-    pub(crate) fn add(&mut self, name: &'static str, value: impl Display) -> &mut Details {
+    pub(crate) fn add(&mut self, name: impl Into<String>, value: impl Display) -> &mut Details {
         self.some(name, Some(value))
     }
 
     /// Adds a value if there is one.
-    pub(crate) fn some(&mut self, name: &'static str, value: Option<impl Display>) -> &mut Details {
-        self.0.extend(value.map(|value| (name, value.to_string())));
+    pub(crate) fn some(
+        &mut self,
+        name: impl Into<String>,
+        value: Option<impl Display>,
+    ) -> &mut Details {
+        self.0
+            .extend(value.map(|value| (name.into(), value.to_string())));
         self
     }
 
