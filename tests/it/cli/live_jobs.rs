@@ -58,7 +58,7 @@ fn bulk_commands_need_yes_to_change_what_matches() {
         }
     }
     db.run(r#"job edit orders --merge '{"currency": "EUR"}'"#)
-        .shows("5 jobs would be edited")
+        .shows("5 live jobs match; 5 would be edited")
         .shows("To act, add --yes.");
     let skipped = json!([{"include": null, "jobs": 3, "reason": "ready"}]);
     let counts = json!({"dry_run": true, "jobs": 2, "matching": 5, "skipped": skipped});

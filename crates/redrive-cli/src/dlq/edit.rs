@@ -10,10 +10,8 @@ use crate::bulk::{Change, Changed, Found};
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 
-/// Why an edit or a restore changed nothing.
-const NONE_EDITABLE: &str = "no open or quarantined letter matches";
-
-/// The states of the letters that can be edited.
+/// The letters that can be edited: their name and their states.
+const NOUN: &str = "open or quarantined letter";
 const EDITABLE: [LetterState; 2] = [LetterState::Open, LetterState::Quarantined];
 
 const EDIT: Batches = Batches::of_letters(
@@ -78,52 +76,26 @@ struct EditArgs {
 
 impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let (given, filter) = (self.change.change.read()?, self.selection.letters()?);
-        match &given {
-            Some(given) if self.selection.is_dry_run() => self.preview(&filter, given, cx),
-            given => self.change(&filter, given.as_ref(), cx),
-        }
-    }
-
-    /// Shows what the edit would change.
-    fn preview(
-        &self,
-        filter: &LetterFilter,
-        given: &GivenEdit,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+        let given = self.change.change.read()?;
+        let (selection, filter) = (&self.selection, &self.selection.letters()?);
         let db = &cx.database()?;
-        let mut preview = Preview::of("letter", given)?;
-        db.dlq()
-            .preview_edit(filter, &given.edit, |letter| preview.add(letter, cx))?;
-        let to_act = self.selection.to_act(false).unwrap_or_default();
-        preview.end(NONE_EDITABLE, &to_act, cx)
-    }
-
-    /// Edits the letters or, without an edit, restores their payloads, in batches, until a signal arrives.
-    fn change(
-        &self,
-        filter: &LetterFilter,
-        given: Option<&GivenEdit>,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let (selection, db) = (&self.selection, &cx.database()?);
-        let note = match self.change.restore {
-            Some(version) => format!(", if they have version {version}"),
-            None => ", if they have an earlier payload".to_owned(),
+        let (found, is_whole) = match &given {
+            Some(given) if selection.is_dry_run() => {
+                let mut preview = Preview::of("letter", given)?;
+                db.dlq()
+                    .preview_edit(filter, &given.edit, |letter| preview.add(letter, cx))?;
+                preview.found(NOUN, cx)?
+            }
+            Some(_) | None => (self.find(filter, db)?, Ending::Done),
         };
-        let editable = db.dlq().count(&filter.within(&EDITABLE))?.letters;
-        Change {
+        let ending = Change {
             batches: match given {
                 Some(_) => EDIT,
                 None => RESTORE,
             },
             to_act: selection.to_act(false),
-            found: Found {
-                note,
-                ..Found::of(editable, "open or quarantined letter", selection)
-            },
-            act: |db: &Watched| self.act(filter, given, db),
+            found,
+            act: |db: &Watched| self.act(filter, given.as_ref(), db),
             none: |cx: &mut Context<'_>| {
                 let is_audited = |condition: &String| condition.starts_with("audit=");
                 let why = match filter.conditions().iter().any(is_audited) {
@@ -133,12 +105,27 @@ impl Edit {
                     }
                     false => "",
                 };
-                cx.nothing(format!("{NONE_EDITABLE}{why}"))
+                cx.nothing(format!("no {NOUN} matches{why}"))
             },
         }
-        .run(cx)
+        .run(cx)?;
+        Ok(ending.and(is_whole))
     }
 
+    /// Counts the letters that can be edited, or whose payloads can be restored.
+    fn find(&self, filter: &LetterFilter, db: &Database) -> Result<Found> {
+        let editable = db.dlq().count(&filter.within(&EDITABLE))?.letters;
+        let note = match self.change.restore {
+            Some(version) => format!(", if they have version {version}"),
+            None => ", if they have an earlier payload".to_owned(),
+        };
+        Ok(Found {
+            note,
+            ..Found::of(editable, NOUN, &self.selection)
+        })
+    }
+
+    /// Edits the letters or, without an edit, restores their payloads, in batches, until a signal arrives.
     fn act(
         &self,
         filter: &LetterFilter,

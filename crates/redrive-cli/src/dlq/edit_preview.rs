@@ -3,6 +3,7 @@
 use redrive::dlq::{EditDiff, EditPreview};
 
 use super::payload_edit::GivenEdit;
+use crate::bulk::Found;
 use crate::prelude::*;
 use crate::stop::StopSignal;
 use crate::terminal::{Style, diff};
@@ -64,37 +65,25 @@ impl Preview {
         Ok(())
     }
 
-    /// Prints the counts. `none` says that nothing matches, and `to_act` has the words that make the command act.
-    pub(crate) fn end(&self, none: &str, to_act: &[&str], cx: &mut Context<'_>) -> Result<Ending> {
-        if self.changed + self.unchanged + self.invalid == 0 {
-            cx.no_change("edit", &format!("{}s", self.noun), true)?;
-            return cx.nothing(none);
+    /// What the edit would change of what matches, and whether it could change each.
+    pub(crate) fn found(self, noun: &str, cx: &mut Context<'_>) -> Result<(Found, Ending)> {
+        if !cx.global.json && self.changed > SHOWN {
+            writeln!(cx.out, "... and {} more.\n", grouped(self.changed - SHOWN))?;
         }
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({
-                    "dry_run": true, "action": "edit", format!("{}s", self.noun): self.changed,
-                    "unchanged": self.unchanged, "invalid": self.invalid,
-                }),
-            )?;
-        } else {
-            if self.changed > SHOWN {
-                writeln!(cx.out, "... and {} more.\n", grouped(self.changed - SHOWN))?;
-            }
-            writeln!(
-                cx.out,
-                "{} would be edited, {} would not change, {} cannot be edited.",
-                counted(self.changed, self.noun),
-                grouped(self.unchanged),
-                grouped(self.invalid),
-            )?;
-            match self.changed {
-                0 => writeln!(cx.out, "Nothing was changed.")?,
-                _ => _ = cx.propose(to_act)?,
-            }
-        }
-        Ok(Ending::of(self.invalid == 0))
+        let (unchanged, invalid) = (self.unchanged, self.invalid);
+        let found = Found {
+            noun: noun.to_owned(),
+            matching: self.changed + unchanged + invalid,
+            affected: self.changed,
+            note: format!(
+                ", {} would not change, {} cannot be edited",
+                grouped(unchanged),
+                grouped(invalid)
+            ),
+            more: vec![("unchanged", unchanged.into()), ("invalid", invalid.into())],
+            ..Found::default()
+        };
+        Ok((found, Ending::of(invalid == 0)))
     }
 }
 

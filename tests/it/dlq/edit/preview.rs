@@ -11,11 +11,11 @@ fn the_command_shows_the_difference_before_it_acts() {
     test.run(edit)
         .shows("  -   \"number\": 1\n  +   \"number\": 3\n")
         .shows("... and 244 more.")
-        .shows("249 letters would be edited, 1 would not change, 0 cannot be edited.");
+        .shows("250 open or quarantined letters match; 249 would be edited, 1 would not change, 0 cannot be edited.");
     let lines = test.run(format!("{edit} --json")).lines();
     assert_eq!(lines.len(), 250);
-    let total =
-        json!({"dry_run": true, "action": "edit", "letters": 249, "unchanged": 1, "invalid": 0});
+    let total = json!({"dry_run": true, "action": "edit", "letters": 249, "matching": 250, "skipped": [],
+        "unchanged": 1, "invalid": 0});
     let change = json!({"id": ids[0].get(), "before": {"number": 1}, "after": {"number": 3}});
     assert_eq!((&lines[0], &lines[249]), (&change, &total));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
@@ -58,7 +58,7 @@ fn a_command_edits_each_letter_by_its_payload() {
     ran(&test, &edit)
         .exits_with(1)
         .shows("  -   \"number\": 1\n  +   \"number\": 101\n")
-        .shows("2 letters would be edited, 0 would not change, 1 cannot be edited.")
+        .shows("2 would be edited, 0 would not change, 1 cannot be edited.")
         .tells("not this one");
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
     ran(&test, &[&edit[..], &["--yes"]].concat())

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use clap::ArgGroup;
 use redrive::JobId;
-use redrive::admin::{JobCount, JobFilter, JobState};
+use redrive::admin::{JobFilter, JobState};
 
 use super::show::live;
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::dlq::{GivenEdit, PayloadEdit, Preview};
-use crate::left_out::{LeftOut, write_left_out};
+use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, Why};
 use crate::prelude::*;
 
-/// Why an edit changed nothing.
-const NONE_WAITING: &str = "no waiting job matches";
+/// What can be edited, if no worker runs it.
+const NOUN: &str = "live job";
 
 const EDIT: Batches = Batches {
     noun: "job",
@@ -55,44 +55,34 @@ impl EditJobs {
                 "no edit given: use --merge, --patch, --set or --exec",
             ));
         };
-        let db = cx.database()?;
-        let filter = self.selection.limited_jobs()?;
-        if !self.selection.is_dry_run() {
-            return self.edit(&filter, &given, cx);
-        }
-        let mut preview = Preview::of("job", &given)?;
+        let (selection, db) = (&self.selection, &cx.database()?);
+        let (filter, is_dry_run) = (&selection.limited_jobs()?, selection.is_dry_run());
         let jobs = db.admin().jobs();
-        jobs.preview_edit(&filter, &given.edit, |job| preview.add(job, cx))?;
-        if !cx.global.json {
-            let count = jobs.count(&filter)?;
-            write_left_out("job", &left_out(count), cx)?;
-        }
-        let to_act = self.selection.to_act(false).unwrap_or_default();
-        preview.end(NONE_WAITING, &to_act, cx)
-    }
-
-    /// Edits the jobs in batches, until a signal arrives.
-    fn edit(&self, filter: &JobFilter, given: &GivenEdit, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let count = db.admin().jobs().count(filter)?;
-        let found = Found {
-            matching: count.jobs(),
-            affected: self.selection.limited(count.waiting()),
-            // Each job given by id has a line of its own.
-            left_out: match self.selection.ids().is_empty() {
-                true => left_out(count),
-                false => Vec::new(),
-            },
-            ..Found::default()
+        let count = jobs.count(filter)?;
+        let (found, is_whole) = match is_dry_run {
+            true => {
+                let mut preview = Preview::of("job", &given)?;
+                jobs.preview_edit(filter, &given.edit, |job| preview.add(job, cx))?;
+                preview.found(NOUN, cx)?
+            }
+            false => (Found::of(count.waiting(), NOUN, selection), Ending::Done),
         };
-        Change {
+        let left_out = LeftOut::of(count.leased, "leased", "a worker runs them").into_iter();
+        // Each job given by id has a line of its own.
+        let left_out = left_out.filter(|_| is_dry_run || selection.ids().is_empty());
+        let ending = Change {
             batches: EDIT,
-            to_act: None,
-            found,
-            act: |db: &Watched| self.act(filter, given, db),
-            none: |cx: &mut Context<'_>| cx.nothing(NONE_WAITING),
+            to_act: selection.to_act(false),
+            found: Found {
+                matching: found.matching + count.leased,
+                left_out: left_out.collect(),
+                ..found
+            },
+            act: |db: &Watched| self.act(filter, &given, db),
+            none: |cx: &mut Context<'_>| cx.nothing("no waiting job matches"),
         }
-        .run(cx)
+        .run(cx)?;
+        Ok(ending.and(is_whole))
     }
 
     /// Edits the jobs, and finds out why others did not change.
@@ -129,10 +119,4 @@ impl EditJobs {
             ..Changed::default()
         })
     }
-}
-
-/// Matching jobs that cannot be edited because they run.
-fn left_out(count: JobCount) -> Vec<LeftOut> {
-    let leased = LeftOut::of(count.leased, "leased", "a worker runs them");
-    leased.into_iter().collect()
 }
