@@ -16,7 +16,7 @@ use crate::optional::Optional as _;
 pub(crate) const WORDS: &str = "words";
 /// The error if something that could leave out some of the ids is given with them.
 const IDS_ALONE: &str =
-    "ids cannot have conditions or --limit beside them; use the condition id=42,43";
+    "ids cannot have conditions or --limit beside them; use the condition id=42,43 or group=12";
 
 /// Letters or jobs, of all that there are.
 #[derive(Args, Clone, Debug)]
@@ -239,7 +239,7 @@ impl Bulk {
 }
 
 /// Whether an argument is a condition and not the name of a queue.
-pub(crate) fn is_condition(argument: &str) -> bool {
+fn is_condition(argument: &str) -> bool {
     argument.contains(['=', '<', '>', '~'])
 }
 

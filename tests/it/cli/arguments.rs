@@ -24,8 +24,7 @@ work q aESCb --exec true --drain => queue
 job list class=Timeout => expected one of queue=
 dlq list colour=red => unknown field
 dlq list orders state=any state=open => repeats
-dlq groups ack x => neither the id
-dlq groups ack 12 class=Timeout => use group=12
+dlq groups ack 12 class=Timeout => or group=12
 dlq groups merge 1 =>
 dlq groups split 1 --by queue =>
 dlq discard 1 --reason ' ' =>

@@ -46,7 +46,6 @@ pub(super) struct Validate {
 
 impl Validate {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let (validators, mut stop) = self.validators.validators(cx.registry)?;
         let db = cx.database()?;
         let open = self.selection.letters()?.or_state(LetterState::Open);
         let is_listed = |result: &ValidationResult| match (self.failing, self.passing) {
@@ -58,17 +57,15 @@ impl Validate {
         let mut unseen = self.selection.ids();
         let is_json = cx.global.json;
         let out = &mut *cx.out;
-        let validation =
-            db.dlq()
-                .validate_each(&open, &validators, |letter, result| -> Result<()> {
-                    stop.go_on()?;
-                    unseen.retain(|id| *id != letter.id);
-                    if !is_listed(result) {
-                        return Ok(());
-                    }
-                    is_any_listed = true;
-                    write_result(letter.id, result, is_json, out)
-                })?;
+        let visit = |id: JobId, result: &ValidationResult| {
+            unseen.retain(|other| *other != id);
+            if !is_listed(result) {
+                return Ok(());
+            }
+            is_any_listed = true;
+            write_result(id, result, is_json, out)
+        };
+        let (validation, _) = self.validators.validate(&open, visit, cx.registry, &db)?;
         let states = open.named_states().unwrap_or_default();
         let checked = validation.passed + validation.failed + validation.unchecked;
         if checked == 0 {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::dlq::{Letter, Validators};
+use redrive::JobId;
+use redrive::dlq::{Letter, LetterFilter, Validation, ValidationResult, Validators};
 use serde_json::Value;
 
 use crate::ndjson::{read_text, shown};
@@ -30,8 +31,15 @@ pub(super) struct ValidatorArgs {
 }
 
 impl ValidatorArgs {
-    /// The validators, and the signal that stops the validation and ends its command.
-    pub(super) fn validators(&self, registry: &Registry) -> Result<(Validators, StopSignal)> {
+    /// Validates letters, and shows each result to `visit`. A signal ends its command and the validation. Returns what
+    /// heeds the next one, too.
+    pub(super) fn validate(
+        &self,
+        letters: &LetterFilter,
+        mut visit: impl FnMut(JobId, &ValidationResult) -> Result<()>,
+        registry: &Registry,
+        db: &Database,
+    ) -> Result<(Validation, StopSignal)> {
         let shell = Shell::given(self.exec.as_deref(), self.deadline)?;
         let validators = match (&shell, &self.schema) {
             (Some(shell), _) => {
@@ -50,11 +58,17 @@ impl ValidatorArgs {
             (None, None) => registry.validators.clone(),
         };
         // In this order: a signal that ends a command also stops the validation.
-        let stop = StopSignal::listen()?;
+        let mut stop = StopSignal::listen()?;
         if let Some(shell) = shell {
             shell.end_at_signal()?;
         }
-        Ok((validators, stop))
+        let dlq = db.dlq();
+        let validation =
+            dlq.validate_each(letters, &validators, |letter, result| -> Result<()> {
+                stop.go_on()?;
+                visit(letter.id, result)
+            })?;
+        Ok((validation, stop))
     }
 }
 

@@ -9,45 +9,53 @@ use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::dlq::group::{self, MatchingGroup, group_json, group_table, waiting};
 use crate::prelude::*;
-use crate::selection::is_condition;
+use crate::selection::WORDS;
 
 /// How many groups a dry run shows.
 const SHOWN: usize = 10;
 
+/// What the words of a command on groups are.
+const GROUPS: &str = "Only these groups; or a queue and conditions on their letters, such as class=Timeout; see \
+                      below. With conditions this is a dry run without --yes.";
+
 /// Groups, and the reason for a new state.
 #[derive(Args, Debug)]
+#[command(mut_arg(WORDS, |words| words.required(true).value_name("GROUP|QUEUE|CONDITION").help(GROUPS)))]
 #[group(skip)]
 pub(super) struct ChangeGroup {
-    /// The ids of the groups, or conditions on their letters, such as class=Timeout. With
-    /// conditions this is a dry run without --yes.
-    #[arg(value_name = "GROUP | CONDITION", required = true)]
-    groups: Vec<String>,
+    #[command(flatten)]
+    words: Words,
     #[command(flatten)]
     confirm: Confirm,
 }
 
 impl ChangeGroup {
     pub(super) fn run(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
-        let ids: Option<Vec<GroupId>> = self.groups.iter().map(|id| id.parse().ok()).collect();
+        let (letters, ids) = (self.words.letters()?, self.words.ids());
         let db = &cx.database()?;
-        let groups = match &ids {
-            Some(ids) => by_ids(ids, db)?,
-            None => self.matching(state, db)?,
+        let groups = match ids.is_empty() {
+            true => matching_others(state, letters, db)?,
+            false => {
+                let mut groups = Vec::new();
+                for id in ids.iter().map(|id| GroupId::new(id.get())) {
+                    let Some(group) = db.dlq().groups().get(id)? else {
+                        return not_found(id, cx);
+                    };
+                    groups.push(MatchingGroup::waiting(group));
+                }
+                groups
+            }
         };
-        let is_missing = |id: &&GroupId| groups.iter().all(|of| of.group.id != **id);
-        if let Some(missing) = ids.iter().flatten().find(is_missing) {
-            return not_found(*missing, cx);
-        }
         let count = groups.len() as u64;
-        if ids.is_none() && count >= MAX_GROUPS {
+        if ids.is_empty() && count >= MAX_GROUPS {
             let most = grouped(MAX_GROUPS);
             cx.say(format!(
                 "{most} groups at a time; repeat the command for the others"
             ));
         }
-        let is_dry_run = self.confirm.dry_run || !(self.confirm.yes || ids.is_some());
+        let is_dry_run = self.confirm.dry_run || (!self.confirm.yes && ids.is_empty());
         // Groups given by id are only shown with --dry-run.
-        let to_act = ids.is_none().then(|| self.confirm.to_act());
+        let to_act = ids.is_empty().then(|| self.confirm.to_act());
         let letters = groups.iter().map(|matching| matching.letters).sum();
         Change {
             batches: Batches {
@@ -94,38 +102,19 @@ impl ChangeGroup {
         }
         Ok(changed)
     }
-
-    /// The groups whose letters meet the conditions.
-    fn matching(&self, state: GroupState, db: &Database) -> Result<Vec<MatchingGroup>> {
-        if let Some(word) = self.groups.iter().find(|word| !is_condition(word)) {
-            return Err(Error::new(match word.parse::<GroupId>() {
-                Ok(id) => format!("an id cannot have conditions beside it; use group={id}"),
-                Err(_) => format!(
-                    "`{word}` is neither the id of a group nor a condition such as class=Timeout"
-                ),
-            }));
-        }
-        let mut letters = LetterFilter::new();
-        for condition in &self.groups {
-            letters = letters.and(LetterFilter::parse_condition(condition)?)?;
-        }
-        // A group is resolved when its letters no longer wait.
-        let is_worked_on = state == GroupState::Acknowledged;
-        let letters = letters.with_flag(is_worked_on, matching::waiting);
-        let others = GroupState::ALL.into_iter().filter(|other| *other != state);
-        matching(&letters, GroupFilter::new().states(others), db)
-    }
 }
 
-/// Those of the groups that exist, each once and in this order, with their waiting letters.
-fn by_ids(ids: &[GroupId], db: &Database) -> Result<Vec<MatchingGroup>> {
-    let mut groups: Vec<MatchingGroup> = Vec::new();
-    for id in ids {
-        if !groups.iter().any(|known| known.group.id == *id) {
-            groups.extend(db.dlq().groups().get(*id)?.map(MatchingGroup::waiting));
-        }
-    }
-    Ok(groups)
+/// The groups that have another state and whose letters meet the conditions.
+fn matching_others(
+    state: GroupState,
+    letters: LetterFilter,
+    db: &Database,
+) -> Result<Vec<MatchingGroup>> {
+    // A group is resolved when its letters no longer wait.
+    let is_worked_on = state == GroupState::Acknowledged;
+    let letters = letters.with_flag(is_worked_on, matching::waiting);
+    let others = GroupState::ALL.into_iter().filter(|other| *other != state);
+    matching(&letters, GroupFilter::new().states(others), db)
 }
 
 /// Set the note or the owner of a failure group

@@ -42,20 +42,15 @@ impl ValidateArgs {
         if !self.validate {
             return Ok(None);
         }
-        let (validators, mut stop) = self.validators.validators(registry)?;
         let (mut passing, mut rejected) = (Vec::new(), Vec::new());
-        let validation =
-            db.dlq()
-                .validate_each(letters, &validators, |letter, result| -> Result<()> {
-                    stop.go_on()?;
-                    match result {
-                        ValidationResult::Passed => passing.push(letter.id),
-                        ValidationResult::Failed(_) | ValidationResult::Unchecked | _ => {
-                            rejected.push(letter.id);
-                        }
-                    }
-                    Ok(())
-                })?;
+        let visit = |id: JobId, result: &ValidationResult| {
+            match result {
+                ValidationResult::Passed => passing.push(id),
+                ValidationResult::Failed(_) | ValidationResult::Unchecked | _ => rejected.push(id),
+            }
+            Ok(())
+        };
+        let (validation, stop) = self.validators.validate(letters, visit, registry, db)?;
         Ok(Some(Validated {
             passing,
             rejected,
