@@ -19,7 +19,7 @@ use crate::prelude::*;
 use crate::registry::Registry;
 use crate::shell::Shell;
 use crate::stop;
-use left::Left;
+use left::{Left, Said};
 use options::{backoff, flood_guard};
 
 /// The interval between two checks for signals and a failed worker.
@@ -227,7 +227,7 @@ impl Work {
         cx: &mut Context<'_>,
     ) -> StopCause {
         let (mut checked, mut idle_since) = (Instant::now(), Instant::now());
-        let mut said = String::new();
+        let mut said = Said::default();
         // What is left, and since when.
         let mut left = (None, Instant::now());
         loop {
@@ -240,6 +240,7 @@ impl Work {
             }
             if !workers.is_idle() {
                 idle_since = Instant::now();
+                said.forget();
             }
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && workers.is_idle() {
                 let now = left::of_all(queues, |kind| self.handles(kind));
@@ -251,10 +252,10 @@ impl Work {
                     return StopCause::Drained(settled);
                 }
                 if idle_since.elapsed() >= SAY_WAITS_EVERY {
-                    let waits = left::waits(queues, left.0.as_ref()).unwrap_or_default();
-                    if !waits.is_empty() && waits != said {
+                    if let Ok(waits) = left::waits(queues, left.0.as_ref())
+                        && let Some(waits) = said.news(waits)
+                    {
                         cx.say(format!("waiting for {waits}"));
-                        said = waits;
                     }
                     idle_since = Instant::now();
                 }
