@@ -216,25 +216,19 @@ impl Bulk {
         self.confirm.reason.operator()
     }
 
-    /// Fails if something needs a reason, has none, and is not a dry run.
-    pub(crate) fn check_reason(&self, why: &str) -> Result<()> {
-        match self.is_dry_run() || self.confirm.reason.text().is_some() {
-            true => Ok(()),
-            false => Err(Error::new(format!("{why} needs --reason TEXT"))),
-        }
-    }
-
-    /// The words that make the command of a dry run act; `None`: it acts.
-    pub(crate) fn to_act(&self, needs_reason: bool) -> Option<Vec<&'static str>> {
-        let lacks_reason = needs_reason && self.confirm.reason.text().is_none();
-        let to_act = match (lacks_reason, self.ids().is_empty()) {
-            (true, true) => vec!["--reason TEXT", self.confirm.to_act()],
-            (false, true) => vec![self.confirm.to_act()],
+    /// The words that make the command of a dry run act; `None`: it acts. If `why` needs a reason, only a dry run has
+    /// none.
+    pub(crate) fn to_act(&self, why: Option<&str>) -> Result<Option<Vec<&'static str>>> {
+        let why = why.filter(|_| self.confirm.reason.text().is_none());
+        Ok(match (self.is_dry_run(), why, self.ids().is_empty()) {
+            (false, Some(why), _) => return Err(Error::new(format!("{why} needs --reason TEXT"))),
+            (false, None, _) => None,
+            (true, Some(_), true) => Some(vec!["--reason TEXT", self.confirm.to_act()]),
+            (true, None, true) => Some(vec![self.confirm.to_act()]),
             // What is given by id is only shown with --dry-run.
-            (true, false) => vec!["--reason TEXT, without --dry-run"],
-            (false, false) => Vec::new(),
-        };
-        self.is_dry_run().then_some(to_act)
+            (true, Some(_), false) => Some(vec!["--reason TEXT, without --dry-run"]),
+            (true, None, false) => Some(Vec::new()),
+        })
     }
 }
 

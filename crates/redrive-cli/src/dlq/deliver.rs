@@ -72,15 +72,13 @@ impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (sink, shell) = self.sink(cx)?;
         let db = &cx.database()?;
-        if self.force {
-            self.selection.check_reason("--force")?;
-        }
+        let to_act = self.selection.to_act(self.force.then_some("--force"))?;
         let letters = self.selection.letters()?;
         let open = &letters.within(&STATES);
         let (selection, found) = (&self.selection, self.find(open, db)?);
         Change {
             batches: DELIVER,
-            to_act: selection.to_act(self.force),
+            to_act,
             found,
             act: |db: &Watched| -> Result<Changed> {
                 if let Some(shell) = &shell {

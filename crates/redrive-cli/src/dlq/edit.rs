@@ -93,7 +93,7 @@ impl Edit {
                 Some(_) => EDIT,
                 None => RESTORE,
             },
-            to_act: selection.to_act(false),
+            to_act: selection.to_act(None)?,
             found,
             act: |db: &Watched| self.act(filter, given.as_ref(), db),
             none: |cx: &mut Context<'_>| {

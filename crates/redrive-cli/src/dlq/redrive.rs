@@ -131,14 +131,12 @@ fn percent(text: &str) -> std::result::Result<u8, String> {
 impl Redrive {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         self.check_ids()?;
+        let to_act = self.selection.to_act(self.job.force.then_some("--force"))?;
         let db = cx.database()?;
-        if self.job.force {
-            self.selection.check_reason("--force")?;
-        }
         let redrivable = self.redrivable()?;
         let validated = self.validation.validated(&redrivable, cx.registry, &db)?;
-        match self.selection.is_dry_run() || !self.selection.ids().is_empty() {
-            true => self.redrive(validated.as_ref(), cx),
+        match to_act.is_some() || !self.selection.ids().is_empty() {
+            true => self.redrive(to_act, validated.as_ref(), cx),
             false => self.start_run(validated, cx),
         }
     }
@@ -203,9 +201,13 @@ impl Redrive {
     }
 
     /// Shows which letters would be redriven, or redrives those that are given by id.
-    fn redrive(&self, validated: Option<&Validated>, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let (ids, to_act) = (self.selection.ids(), self.selection.to_act(self.job.force));
+    fn redrive(
+        &self,
+        to_act: Option<Vec<&'static str>>,
+        validated: Option<&Validated>,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let (ids, db) = (self.selection.ids(), &cx.database()?);
         let left_out = validated.map(Validated::left_out).unwrap_or_default();
         let is_valid = to_act.is_some() || left_out.is_empty();
         let (found, mut preview) = match to_act.is_some() {

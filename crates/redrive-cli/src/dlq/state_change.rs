@@ -57,9 +57,7 @@ pub(super) const REOPEN: Move = Move {
 impl MoveLetters {
     pub(super) fn run(&self, by: &Move, cx: &mut Context<'_>) -> Result<Ending> {
         let selection = &self.selection;
-        if let Some(what) = by.needs_reason {
-            selection.check_reason(what)?;
-        }
+        let to_act = selection.to_act(by.needs_reason)?;
         let db = &cx.database()?;
         let letters = selection.letters()?;
         let taken = &letters.within(by.takes);
@@ -69,7 +67,7 @@ impl MoveLetters {
         let affected = found.affected;
         Change {
             batches: by.batches,
-            to_act: selection.to_act(by.needs_reason.is_some()),
+            to_act,
             found: Found {
                 sample: letter_sample(selection, taken, affected, |_| true, db)?,
                 ..found

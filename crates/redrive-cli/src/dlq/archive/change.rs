@@ -91,7 +91,7 @@ impl RestoreArchived {
         };
         Change {
             batches: RESTORE,
-            to_act: selection.to_act(false),
+            to_act: selection.to_act(None)?,
             found,
             act,
             none: |cx: &mut Context<'_>| nothing_matched(filter, cx),

@@ -57,7 +57,7 @@ impl ChangeJobs {
         }
         Change {
             batches: act.batches,
-            to_act: selection.to_act(false),
+            to_act: selection.to_act(None)?,
             found,
             act: |watched: &Watched| act.act(most, watched, db),
             none: |cx: &mut Context<'_>| cx.nothing(format!("no live job matches {}", act.filter)),

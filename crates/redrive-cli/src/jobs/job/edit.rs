@@ -72,7 +72,7 @@ impl EditJobs {
         let left_out = left_out.filter(|_| is_dry_run || selection.ids().is_empty());
         let ending = Change {
             batches: EDIT,
-            to_act: selection.to_act(false),
+            to_act: selection.to_act(None)?,
             found: Found {
                 matching: found.matching + count.leased,
                 left_out: left_out.collect(),
