@@ -26,6 +26,8 @@ pub(crate) use progress::Progress;
 pub(crate) use sparkline::sparkline;
 pub(crate) use style::Style;
 pub(crate) use table::{Column, Table, table};
-pub(crate) use width::{cut, width};
+pub(crate) use width::cut;
+#[cfg(test)]
+pub(crate) use width::width;
 pub(crate) use window::{SCREEN, columns_of_stdout};
 pub(crate) use wrap::{wrapped, write_labelled};

@@ -10,16 +10,15 @@ mod failures;
 use std::io::Write;
 
 use redrive::admin::QueueStats;
-use redrive::dlq::{FailureGroup, GroupFilter, GroupState};
+use redrive::dlq::{GroupFilter, GroupState};
 use serde_json::Value;
 
-use super::group::failure;
 use crate::prelude::*;
-use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, sparkline, width, wrapped};
+use crate::terminal::{SCREEN, Style, columns_of_stdout, cut, wrapped};
 use activity::{Activity, breakers, held_groups, oldest_letter, pauses, runs, unhandled};
 use failures::{Failure, failures};
 
-/// How many failures are shown, and how many entries of each other part that a command lists.
+/// How many entries are shown of each part that a command lists.
 const SHOWN: usize = 5;
 /// The most groups of which failures are made.
 const GROUPS: u64 = 1000;
@@ -36,8 +35,9 @@ struct Layout {
 
 struct Screen {
     queues: Vec<QueueStats>,
-    groups: Vec<FailureGroup>,
-    /// The other parts: their headings, the command that lists their entries, also as JSON, and what they show.
+    /// The failures that are shown.
+    failures: Vec<Value>,
+    /// The parts: their headings, the command that lists their entries, also as JSON, and what they show.
     /// Without a command, all is shown.
     sections: Vec<(&'static str, &'static str, Vec<Activity>)>,
     durability_warnings: Vec<String>,
@@ -56,9 +56,16 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
         .limit(GROUPS);
     let (halted_runs, runs) = runs(db)?;
     let queues = db.admin().stats(None)?;
+    let groups = db.dlq().groups().list(&filter)?;
+    let failures = failures(&groups);
     let screen = Screen {
-        groups: db.dlq().groups().list(&filter)?,
+        failures: failures.iter().take(SHOWN).map(Failure::json).collect(),
         sections: vec![
+            (
+                "Most frequent failures",
+                "dlq groups",
+                failures.iter().map(Failure::activity).collect(),
+            ),
             ("Oldest letter", "", oldest_letter(&queues)),
             (
                 "Ready jobs without a worker",
@@ -92,7 +99,9 @@ impl Screen {
             writeln!(out, "All queues are empty.")?;
         } else {
             self.depths().write_in(Some(layout.columns), out)?;
-            self.write_failures(out, layout)?;
+            if self.failures.is_empty() {
+                self.write_no_failures(out, layout)?;
+            }
         }
         for (heading, list, activities) in &self.sections {
             if !activities.is_empty() {
@@ -102,6 +111,11 @@ impl Screen {
             for activity in activities.iter().take(shown) {
                 let line = one_line(&activity.line);
                 writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
+                for detail in &activity.details {
+                    let regression = layout.style.error("REGRESSION");
+                    let detail = detail.replacen("REGRESSION", &regression, 1);
+                    layout.indented(INDENT, &detail, out)?;
+                }
                 writeln!(out, "{INDENT}{}", activity.next)?;
             }
             let more = activities.len().saturating_sub(shown);
@@ -125,34 +139,18 @@ impl Screen {
         })
     }
 
-    fn write_failures(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
-        if self.groups.is_empty() {
-            match self
-                .queues
-                .iter()
-                .map(|queue| queue.open + queue.quarantined)
-                .sum()
-            {
-                0 => writeln!(out, "\nNo letters are waiting.")?,
-                ignored => {
-                    let text = format!(
-                        "No letters are waiting, except {} of ignored groups:",
-                        counted(ignored, "letter")
-                    );
-                    writeln!(out, "\n{}", wrapped(&text, layout.columns))?;
-                    writeln!(out, "{INDENT}{Me} dlq groups --state ignored")?;
-                }
+    fn write_no_failures(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
+        let letters = self.queues.iter();
+        match letters.map(|queue| queue.open + queue.quarantined).sum() {
+            0 => writeln!(out, "\nNo letters are waiting.")?,
+            ignored => {
+                let text = format!(
+                    "No letters are waiting, except {} of ignored groups:",
+                    counted(ignored, "letter")
+                );
+                writeln!(out, "\n{}", wrapped(&text, layout.columns))?;
+                writeln!(out, "{INDENT}{Me} dlq groups --state ignored")?;
             }
-            return Ok(());
-        }
-        layout.heading("Most frequent failures", out)?;
-        let failures = failures(&self.groups);
-        for failure in failures.iter().take(SHOWN) {
-            write_failure(failure, out, layout)?;
-        }
-        let is_complete = (self.groups.len() as u64) < GROUPS;
-        if failures.len() > SHOWN || !is_complete {
-            writeln!(out, "  more:  {Me} dlq groups")?;
         }
         Ok(())
     }
@@ -169,10 +167,8 @@ impl Screen {
     }
 
     fn json(&self) -> Value {
-        let failures = failures(&self.groups);
-        let failures = failures.iter().take(SHOWN).map(Failure::json);
         json!({
-            "failures": failures.collect::<Vec<_>>(),
+            "failures": self.failures,
             "durability_warnings": self.durability_warnings,
         })
     }
@@ -190,60 +186,4 @@ impl Layout {
         }
         Ok(())
     }
-}
-
-/// Writes a failure. Its message has its own line if it would be cut to less than half of the window
-/// beside the queue and kind.
-fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
-    let newest = failure.newest;
-    let (id, kind) = match failure.only() {
-        Some(group) => (group.id.to_string(), group.kind.clone()),
-        None => ("-".to_owned(), format!("({} kinds)", failure.kinds.len())),
-    };
-    let id = format!("  {id:<6}");
-    let place = one_line(&format!("{} {kind}", newest.queue));
-    let message = one_line(&self::failure(newest));
-    // The count stays when a long message is cut.
-    let others = match failure.waiting.saturating_sub(1) {
-        0 => String::new(),
-        others => format!(" (+{} alike)", grouped(others)),
-    };
-    let room = layout.columns.saturating_sub(width(&id) + width(&others));
-    let line = format!("{place} {message}");
-    let beside = room.saturating_sub(width(&place) + 1);
-    if width(&line) > room && beside < layout.columns / 2 {
-        writeln!(out, "{id}{}{others}", cut(&place, room))?;
-        let message = cut(&message, layout.columns - INDENT.len());
-        writeln!(out, "{INDENT}{message}")?;
-    } else {
-        writeln!(out, "{id}{}{others}", cut(&line, room))?;
-    }
-    write_state(failure, out, layout)?;
-    let hours = failure.hours();
-    writeln!(out, "{INDENT}|{}| {} h", sparkline(&hours), hours.len())?;
-    Ok(writeln!(out, "{INDENT}{}", failure.next())?)
-}
-
-/// Writes the states, owner, letters and the last death of a failure.
-fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
-    let waiting = grouped(failure.waiting);
-    let kinds = match failure.kinds.len() {
-        1 => String::new(),
-        kinds => format!(" in {kinds} kinds"),
-    };
-    let quarantined = match failure.quarantined {
-        0 => String::new(),
-        quarantined => format!(" ({} quarantined)", grouped(quarantined)),
-    };
-    let owner = failure
-        .owner()
-        .map(|owner| format!(" ({})", cut(&one_line(owner), 20)));
-    let states = failure.states();
-    let text = format!(
-        "{states}{}, {waiting} waiting{kinds}{quarantined}, last {} ago",
-        owner.unwrap_or_default(),
-        ago(failure.newest.last_seen)
-    );
-    let regression = layout.style.error("REGRESSION");
-    layout.indented(INDENT, &text.replacen("REGRESSION", &regression, 1), out)
 }

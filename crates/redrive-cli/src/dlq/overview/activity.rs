@@ -1,4 +1,4 @@
-//! The entries of the screen below its failures, each with the command to type next.
+//! The entries of the screen, each with the command to type next.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -14,8 +14,11 @@ use crate::prelude::*;
 const RUNS: u32 = 100;
 
 /// One entry of the screen.
+#[derive(Default)]
 pub(super) struct Activity {
     pub(super) line: String,
+    /// What else there is to say.
+    pub(super) details: Vec<String>,
     /// The command to type next.
     pub(super) next: String,
 }
@@ -30,6 +33,7 @@ pub(super) fn oldest_letter(queues: &[QueueStats]) -> Vec<Activity> {
         Activity {
             line: format!("died {} ago in {queue}", ago(died_at)),
             next: format!("{Me} dlq list {} {}", quoted(&queue_is), quoted(&died)),
+            ..Activity::default()
         }
     });
     activity.into_iter().collect()
@@ -54,6 +58,7 @@ pub(super) fn unhandled(queue: &QueueStats) -> Option<Activity> {
     (!kinds.is_empty()).then(|| Activity {
         line,
         next: format!("{Me} stats {}", operand(name)),
+        ..Activity::default()
     })
 }
 
@@ -73,6 +78,7 @@ pub(super) fn held_groups(db: &Database) -> Result<Vec<Activity>> {
                 held.oldest_letter,
             ),
             next: format!("{Me} queue groups held {}", operand(&held.queue)),
+            ..Activity::default()
         })
         .collect())
 }
@@ -103,6 +109,7 @@ fn activity(run: &RedriveRun) -> Activity {
     Activity {
         line: outcomes(run),
         next: format!("{Me} dlq runs show {}", run.id),
+        ..Activity::default()
     }
 }
 
@@ -124,6 +131,7 @@ pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
                 pause.reason.as_deref().unwrap_or("no reason given")
             ),
             next: format!("{Me} queue resume {}", operand(&queue.queue)),
+            ..Activity::default()
         })
         .collect()
 }
@@ -145,6 +153,7 @@ pub(super) fn breakers(db: &Database) -> Result<Vec<Activity>> {
                 breaker.message.as_deref().unwrap_or_default()
             ),
             next: format!("{Me} breaker close {}", operand(&breaker.name)),
+            ..Activity::default()
         })
         .collect())
 }

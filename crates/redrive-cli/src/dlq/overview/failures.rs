@@ -6,19 +6,21 @@ use std::collections::BTreeSet;
 use redrive::dlq::{FailureGroup, LetterFilter};
 use serde_json::Value;
 
-use crate::dlq::group::{list_of, state, waiting};
+use super::activity::Activity;
+use crate::dlq::group::{failure, list_of, state, waiting};
 use crate::prelude::*;
+use crate::terminal::{cut, sparkline};
 
 /// A failure: one group, or the groups of several kinds.
 #[derive(Debug)]
 pub(super) struct Failure<'a> {
     /// The groups, the one with the newest death first.
     groups: Vec<&'a FailureGroup>,
-    pub(super) newest: &'a FailureGroup,
-    pub(super) kinds: BTreeSet<&'a str>,
+    newest: &'a FailureGroup,
+    kinds: BTreeSet<&'a str>,
     /// Open and quarantined letters.
-    pub(super) waiting: u64,
-    pub(super) quarantined: u64,
+    waiting: u64,
+    quarantined: u64,
     is_regression: bool,
 }
 
@@ -55,13 +57,45 @@ impl<'a> Failure<'a> {
         }
     }
 
+    /// The entry of the screen: the message, where it failed and in which state that is, and when.
+    pub(super) fn activity(&self) -> Activity {
+        let newest = self.newest;
+        let id = self.only().map(|group| group.id.to_string());
+        let (kind, kinds) = match self.kinds.len() {
+            1 => (format!(" {}", newest.kind), String::new()),
+            kinds => (String::new(), format!(" in {kinds} kinds")),
+        };
+        let quarantined = match self.quarantined {
+            0 => String::new(),
+            quarantined => format!(" ({} quarantined)", grouped(quarantined)),
+        };
+        let owner = self.owner().map(|owner| format!(" ({})", cut(owner, 20)));
+        let state = format!(
+            "{}{kind}: {}{}, {} waiting{kinds}{quarantined}, last {} ago",
+            newest.queue,
+            self.states(),
+            owner.unwrap_or_default(),
+            grouped(self.waiting),
+            ago(newest.last_seen)
+        );
+        let hours = self.hours();
+        Activity {
+            line: format!("{:<6}{}", id.as_deref().unwrap_or("-"), failure(newest)),
+            details: vec![
+                one_line(&state),
+                format!("|{}| {} h", sparkline(&hours), hours.len()),
+            ],
+            next: self.next(),
+        }
+    }
+
     /// The group, if there is only one.
-    pub(super) fn only(&self) -> Option<&'a FailureGroup> {
+    fn only(&self) -> Option<&'a FailureGroup> {
         (self.groups.len() == 1).then_some(self.newest)
     }
 
     /// The states of the groups, each once: `REGRESSION`, `open`, `acknowledged`, `resolved`.
-    pub(super) fn states(&self) -> String {
+    fn states(&self) -> String {
         let mut states: Vec<&str> = Vec::new();
         for group in &self.groups {
             if !states.contains(&state(group)) {
@@ -73,14 +107,14 @@ impl<'a> Failure<'a> {
     }
 
     /// The owner of all groups.
-    pub(super) fn owner(&self) -> Option<&'a str> {
+    fn owner(&self) -> Option<&'a str> {
         let owner = self.newest.owner.as_deref();
         let is_shared = |group: &&FailureGroup| group.owner.as_deref() == owner;
         owner.filter(|_| self.groups.iter().all(is_shared))
     }
 
     /// Deaths per hour over the last 24 hours, the current hour last.
-    pub(super) fn hours(&self) -> Vec<u64> {
+    fn hours(&self) -> Vec<u64> {
         let mut hours = vec![0; self.newest.hours.len()];
         for group in &self.groups {
             for (sum, deaths) in hours.iter_mut().zip(&group.hours) {
@@ -91,7 +125,7 @@ impl<'a> Failure<'a> {
     }
 
     /// The command to type next.
-    pub(super) fn next(&self) -> String {
+    fn next(&self) -> String {
         if let Some(group) = self.only() {
             return match group.is_regression() {
                 true => format!("{Me} dlq groups show {}", group.id),
