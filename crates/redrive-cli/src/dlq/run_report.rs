@@ -121,16 +121,12 @@ pub(super) fn print_outcomes(
     Ok(())
 }
 
-/// The queue that the filter of a run names, and its other conditions.
-pub(super) fn queue_and_conditions(run: &RedriveRun) -> (String, Option<String>) {
-    let filter: Value = serde_json::from_str(run.filter.get()).unwrap_or_default();
-    let queue = filter["queue"].as_str().unwrap_or("all").to_owned();
-    let mut conditions = stored_conditions(run.filter.get());
-    conditions.retain(|condition| !condition.starts_with("queue="));
-    (
-        queue,
-        (!conditions.is_empty()).then(|| conditions.join(" ")),
-    )
+/// The conditions of the letters of a run.
+pub(super) fn filter(run: &RedriveRun) -> String {
+    match &*stored_conditions(run.filter.get()) {
+        [] => "all letters".to_owned(),
+        conditions => conditions.join(" "),
+    }
 }
 
 /// Prints a run with its filter, pace, operator and driver.
@@ -140,7 +136,6 @@ pub(super) fn print_run(
     out: &mut dyn Write,
 ) -> Result<()> {
     print_outcomes(run, skips, out)?;
-    let (queue, conditions) = queue_and_conditions(run);
     let is_running = run.state == RunState::Running;
     let stage = run.stage_to.filter(|_| is_running).map(|to| {
         let (stage, to) = (run.stage + 1, grouped(to.min(run.total)));
@@ -162,12 +157,11 @@ pub(super) fn print_run(
     });
     writeln!(out)?;
     Details::default()
-        .add("queue", queue)
+        .add("filter", filter(run))
         .add("pace", pace(run))
         .add("tolerance", tolerance(run))
         .add("created", format!("{} ago", ago(run.created_at)))
         .some("deaths", deaths)
-        .some("filter", conditions)
         .some("by", run.person.as_ref())
         .some("reason", run.reason.as_ref())
         .some("approval", approval(run))

@@ -6,7 +6,7 @@ use redrive::Operator;
 use redrive::dlq::runs::{RedriveRun, RunChange, RunId, RunState, Runs};
 
 use super::follow::{MaxWait, follow};
-use super::run_report::{queue_and_conditions, run_line, skips};
+use super::run_report::{filter, run_line, skips};
 use crate::prelude::*;
 use crate::stop::StopSignal;
 
@@ -108,28 +108,27 @@ impl ListRuns {
                 true => skips(&run, &db)?,
                 false => Vec::new(),
             };
-            runs.push((queue_and_conditions(&run), skips, run));
+            runs.push((skips, run));
         }
-        let about = |conditions: &Option<String>, run: &RedriveRun| {
-            let about = conditions.iter().chain(&run.reason);
-            about.map(String::as_str).collect::<Vec<_>>().join(": ")
+        let about = |run: &RedriveRun| match &run.reason {
+            Some(reason) => format!("{}: {reason}", filter(run)),
+            None => filter(run),
         };
-        let table = table!(((queue, conditions), _, run) in &runs => {
+        let table = table!((_, run) in &runs => {
             Number "RUN" => run.id,
             Word "STATE" => run.state,
-            Text "QUEUE" => queue,
             Number "LETTERS" => grouped(run.total),
             Number "SENT" => grouped(run.sent),
             Number "RECOVERED" => grouped(run.recovered),
             Number "DIED" => grouped(run.died()),
             Number "AGE" => ago(run.created_at),
-            Text "FILTER AND REASON" => about(conditions, run),
+            Text "FILTER AND REASON" => about(run),
         });
         cx.list_some(
             &more,
             "there are no redrive runs",
             &runs,
-            |(_, skips, run)| run_line(run, skips, None),
+            |(skips, run)| run_line(run, skips, None),
             &table,
         )
     }

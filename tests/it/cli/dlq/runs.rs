@@ -21,15 +21,13 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
     let id = &run["id"];
     db.run("dlq runs list")
         .shows("running")
-        .shows("  orders  ")
-        .shows("cause=rejected: gateway fixed\n");
+        .shows("queue=orders cause=rejected: gateway fixed\n");
     db.run(format!("dlq runs pause {id}"));
     db.fails(1, format!("dlq runs pause {id}"))
         .tells("is paused");
     db.run(format!("dlq runs show {id}"))
         .shows("after a canary of 3")
-        .shows("queue            orders")
-        .shows("filter           cause=rejected");
+        .shows("filter           queue=orders cause=rejected");
     db.run(format!("dlq runs resume {id} --detach"));
     db.run(format!("dlq runs cancel {id} --reason tests"));
     db.fails(1, format!("dlq runs resume {id}"));
