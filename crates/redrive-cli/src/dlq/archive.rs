@@ -5,6 +5,7 @@ mod change;
 use redrive::JobId;
 use redrive::dlq::{ArchivedLetter, LetterFilter};
 
+use super::letter_table::letter_table;
 use crate::letter::{archived_line, print_letter};
 use crate::ndjson::CaptureLine;
 use crate::not_done::Why;
@@ -89,14 +90,7 @@ impl ListArchive {
 }
 
 fn table(letters: &[ArchivedLetter]) -> Table {
-    table!(ArchivedLetter { archived_at, letter, .. } in letters => {
-        Number "ID" => letter.id,
-        Text "QUEUE" => letter.queue,
-        Name "KIND" => letter.kind,
-        Word "STATE" => letter.state,
-        Number "ARCHIVED" => ago(*archived_at),
-        Text "ERROR" => format!("{}: {}", letter.error_class, letter.error_message),
-    })
+    letter_table(letters.iter().map(|archived| &archived.letter))
 }
 
 impl ShowArchived {

@@ -6,10 +6,9 @@ use crate::bulk::SAMPLE;
 use crate::prelude::*;
 
 /// A table of letters. It has a column for the state if a letter is not open.
-pub(super) fn letter_table(letters: &[Letter]) -> Table {
-    let has_states = letters
-        .iter()
-        .any(|letter| letter.state != LetterState::Open);
+pub(super) fn letter_table<'a>(letters: impl IntoIterator<Item = &'a Letter> + Clone) -> Table {
+    let mut all = letters.clone().into_iter();
+    let has_states = all.any(|letter| letter.state != LetterState::Open);
     let error = |letter: &Letter| match &*letter.error_message {
         "" => letter.error_class.clone(),
         message => format!("{}: {message}", letter.error_class),
