@@ -32,13 +32,10 @@ pub struct Edited {
     pub unchanged: u64,
     /// Errors of those that the edit cannot change, grouped by message.
     pub refused: Vec<ValidationError>,
-    /// Letters that are neither open nor quarantined, that other editors kept changing, or that another
-    /// session had locked; jobs that a worker claimed or another operator changed meanwhile. A restore also skips
-    /// letters without the version.
+    /// Letters that are neither open nor quarantined, that other editors kept changing, or that another session, such
+    /// as a consumer of `dlq_events`, had locked for over 3 s; jobs that a worker claimed or another operator changed
+    /// meanwhile. A restore also skips letters without the version.
     pub skipped: Vec<JobId>,
-    /// Those of the skipped letters that another session, such as a consumer of `dlq_events`, had locked for over
-    /// 3 s. A restore does not tell them apart.
-    pub locked: Vec<JobId>,
     /// The audit record of the edit, by which [`LetterFilter::audit`] selects the edited
     /// letters; `None`: no letter was edited.
     pub audit: Option<i64>,
@@ -232,10 +229,8 @@ impl Dlq<'_> {
             page = self.page_of_editable(&these, first, ids.len() as u64)?;
             // A letter that did not change was locked.
             let locked = page.extract_if(.., |it| lost.remove(&it.id) == Some(it.edits));
-            let locked: Vec<JobId> = locked.map(|letter| letter.id).collect();
-            done.skipped
-                .extend(lost.into_keys().chain(locked.iter().copied()));
-            done.locked.extend(locked);
+            done.skipped.extend(locked.map(|letter| letter.id));
+            done.skipped.extend(lost.into_keys());
         }
         done.skipped.extend(page.iter().map(|letter| letter.id));
         Ok(())
