@@ -54,7 +54,7 @@ DECLARE
     untried   CONSTANT bigint := greatest(0, least(run.stage_to, run.total) - run.cursor);
     is_over   boolean;
 BEGIN
-    IF run.state = 'running' AND run.sample IS NOT NULL THEN
+    IF run.state = 'running' THEN
         run.halted_because := CASE
             WHEN run.stage_to IS NULL AND recovered + died >= run.sample AND died * 100 > (recovered + died) * run.tolerated
                 THEN format('%s of the last %s letters died again', died, recovered + died)

@@ -2,9 +2,9 @@
 
 -- Creates a run over the letters that match a filter now, at most `max_letters` of them, and writes the audit.
 -- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker
--- may drive the run. `among` is a second filter, which narrows the first and is not kept. It halts if more than `tolerated` percent of at least `sample` outcomes are deaths; a
--- NULL `sample` never halts. If it has more letters of a queue than the queue's protection allows, the run is
--- `unapproved` until a second operator approves it.
+-- may drive the run. `among` is a second filter, which narrows the first and is not kept. It halts if more than
+-- `tolerated` percent of at least `sample` outcomes are deaths. If it has more letters of a queue than the queue's
+-- protection allows, the run is `unapproved` until a second operator approves it.
 CREATE OR REPLACE FUNCTION redrive.create_run(
     filter       jsonb,
     person       text    DEFAULT NULL,
@@ -83,7 +83,7 @@ BEGIN
             'max_attempts', create_run.max_attempts, 'delay_ms', nullif(create_run.delay_ms, 0),
             'rate', create_run.rate,
             'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
-            'needs_approval', nullif(coalesce(needs_approval, false), false), 'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(redrive.filter_values(among -> 'ids')), 'forced', nullif(force, false))));
+            'needs_approval', nullif(coalesce(needs_approval, false), false), 'only', cardinality(redrive.filter_values(among -> 'ids')), 'forced', nullif(force, false))));
 END
 $$;
 

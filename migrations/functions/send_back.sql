@@ -24,9 +24,7 @@ BEGIN
         WHEN tolerated BETWEEN 0 AND 100 IS NOT TRUE
             THEN format('the tolerated share is %s; it must be 0 to 100 percent', coalesce(tolerated::text, 'NULL'))
         WHEN sample NOT BETWEEN 1 AND 1000000
-            THEN format('the sample is %s; it must be between 1 and 1000000 outcomes, or NULL: the run never halts', sample)
-        WHEN canary > 0 AND sample IS NULL
-            THEN 'a run with a canary must be able to halt; give it a sample'
+            THEN format('the sample is %s; it must be between 1 and 1000000 outcomes', sample)
     END);
 END
 $$;

@@ -49,7 +49,7 @@ Examples:
 ",
     after_help = "\
 Halt: a run halts when more than a tenth of at least 20 outcomes are deaths
-(--tolerate, --sample, --no-halt). The remaining letters stay open.
+(--tolerate, --sample). The remaining letters stay open.
 
 Canary: --canary N redrives N letters first. If they recover, four times and
 sixteen times as many follow, then the rest."
@@ -109,15 +109,12 @@ struct RunArgs {
     #[arg(long, conflicts_with = "max_wait")]
     detach: bool,
     /// Halt the run, and exit with 1, if more than this share of the letters die again
-    /// [default: 10%].
+    /// [default: 10%]. With 100%, all letters are sent.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     tolerate: Option<u8>,
     /// Halt only after this many outcomes [default: 20]. A canary needs none but its own.
     #[arg(long, value_name = "N")]
     sample: Option<NonZeroU32>,
-    /// Send all letters, however many die again.
-    #[arg(long, conflicts_with_all = ["sample", "canary"])]
-    no_halt: bool,
 }
 
 fn percent(text: &str) -> std::result::Result<u8, String> {
@@ -197,7 +194,6 @@ impl Redrive {
             .with_flag(self.run.unthrottled, RunOptions::unthrottled)
             .with(self.run.tolerate, RunOptions::tolerate)
             .with(self.run.sample.map(NonZeroU32::get), RunOptions::sample)
-            .with_flag(self.run.no_halt, RunOptions::never_halt)
     }
 
     /// Shows which letters would be redriven, or redrives those that are given by id.

@@ -44,14 +44,11 @@ fn skips_json(skips: &[(Skip, u64)]) -> Vec<Value> {
 
 /// When the run halts.
 fn tolerance(run: &RedriveRun) -> String {
-    match run.sample {
-        Some(sample) => format!(
-            "halts if more than {} % of at least {} die again",
-            run.tolerated,
-            counted(sample.into(), "outcome")
-        ),
-        None => "never halts".to_owned(),
-    }
+    format!(
+        "halts if more than {} % of at least {} die again",
+        run.tolerated,
+        counted(run.sample.into(), "outcome")
+    )
 }
 
 fn pace(run: &RedriveRun) -> String {

@@ -290,7 +290,7 @@ impl Sink for Outside {
 
 /// Starts a redrive run of these letters and drives it to its end.
 fn drive(db: &Database, letters: &LetterFilter, operator: &Operator) -> Result<Vec<i64>> {
-    let options = RunOptions::new().unthrottled().never_halt();
+    let options = RunOptions::new().unthrottled().tolerate(100);
     let Some((_, mut driver)) = db.dlq().runs().start(letters, &options, operator)? else {
         return Ok(Vec::new());
     };

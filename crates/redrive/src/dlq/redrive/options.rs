@@ -28,7 +28,7 @@ pub(crate) struct RunLimits {
     pub(crate) canary: u32,
     /// The percentage of letters that may die again.
     pub(crate) tolerated: u8,
-    /// The outcomes needed before the run may halt; `None`: it never halts.
+    /// The outcomes needed before the run may halt.
     pub(crate) sample: Option<u32>,
 }
 

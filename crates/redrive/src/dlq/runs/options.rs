@@ -87,7 +87,7 @@ impl RunOptions {
         }
     }
 
-    /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10.
+    /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10. With 100, all letters are sent.
     ///
     /// The run halts when more of the latest outcomes are deaths: of all outcomes at first, later
     /// of the last 200.
@@ -101,12 +101,6 @@ impl RunOptions {
     /// A canary and its ramp halt without it, because their stages are samples themselves.
     pub fn sample(mut self, outcomes: u32) -> RunOptions {
         self.limits.sample = Some(outcomes);
-        self
-    }
-
-    /// Sends all letters, however many die again. Excludes a [canary](RunOptions::canary).
-    pub fn never_halt(mut self) -> RunOptions {
-        self.limits.sample = None;
         self
     }
 }

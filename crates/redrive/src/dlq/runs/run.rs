@@ -38,8 +38,8 @@ row! {
         pub canary: u64,
         /// The percentage of letters that may die again.
         pub tolerated: u8 = tolerated_of,
-        /// How many outcomes are needed before the run may halt; `None`: it never halts.
-        pub sample: Option<u32>,
+        /// How many outcomes are needed before the run may halt.
+        pub sample: u32,
         /// The current stage, from 0.
         pub stage: u32,
         /// The last letter of the stage; `None` is the end of the run.
@@ -119,8 +119,7 @@ impl Runs<'_> {
     /// of any queue drives it. Returns `None` if no letter matches.
     ///
     /// # Errors
-    /// *Invalid* if an option is out of range, if `force` has no reason, or if a run with a canary
-    /// is to never halt; otherwise if the database fails.
+    /// *Invalid* if an option is out of range or `force` has no reason; otherwise if the database fails.
     pub fn create(
         &self,
         filter: &LetterFilter,
