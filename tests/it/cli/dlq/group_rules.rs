@@ -20,7 +20,7 @@ fn groups_are_merged_and_the_rule_is_removed() {
         .shows("Nothing was changed.");
     db.fails(1, "dlq groups rules list");
     let told = format!("group {from} is merged into group {into}; 1 letter moved");
-    db.run(format!("dlq groups merge {from} --into {into} --yes"))
+    db.run(format!("dlq groups merge {from} {into} --yes"))
         .shows(told);
     db.run("dlq groups rules list")
         .shows(format!("merge into {into}"))

@@ -8,36 +8,28 @@ use crate::prelude::*;
 
 /// Merge failure groups: their letters and future failures go to one group
 ///
-/// Without --yes this is a dry run. The counts move with the letters. The rule stays until `groups
-/// rules remove` removes it.
+/// Without --yes this is a dry run. The last group is the target. The counts move with the letters. The
+/// rule stays until `groups rules remove` removes it.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
   redrive dlq groups merge 4 7
-  redrive dlq groups merge 4 5 --into 7 --reason 'one outage' --yes
+  redrive dlq groups merge 4 5 7 --reason 'one outage' --yes
 ")]
 pub(super) struct MergeGroups {
-    /// The groups to merge. Without --into, the last one is the target.
-    #[arg(required = true, value_name = "GROUP")]
+    /// The groups to merge, and the one to merge them into.
+    #[arg(required = true, num_args = 2.., value_name = "GROUP")]
     groups: Vec<GroupId>,
-    /// The group to merge into.
-    #[arg(long, value_name = "GROUP")]
-    into: Option<GroupId>,
     #[command(flatten)]
     confirm: Confirm,
 }
 
 impl MergeGroups {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let (groups, into) = match (self.into, &*self.groups) {
-            (Some(into), groups) => (groups, into),
-            (None, [groups @ .., into]) if !groups.is_empty() => (groups, *into),
-            (None, _) => {
-                return Err(Error::new(
-                    "a merge needs two groups; name the target with --into GROUP".to_owned(),
-                ));
-            }
+        let [groups @ .., into] = &*self.groups else {
+            return Err(Error::new("a merge needs two groups"));
         };
+        let into = *into;
         let db = cx.database()?;
         let Some(target) = db.dlq().groups().get(into)? else {
             return not_found(into, cx);
