@@ -58,8 +58,7 @@ pub use policy::{Policy, PolicyStatus};
 pub use protection::Protection;
 pub use redaction::Redaction;
 pub use redrive::{
-    Blocked, Gated, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview,
-    Redriven, Skip, Unserved,
+    Blocked, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip,
 };
 pub use retention::{RetentionAction, RetentionDue, RetentionRule};
 pub use state::LetterState;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use redrive::dlq::{Blocked, Gated, OverlappingRun, Unserved};
+use redrive::dlq::{Blocked, OverlappingRun};
 
 use crate::prelude::*;
 
@@ -34,9 +34,10 @@ impl Block {
 }
 
 /// Each pause and each breaker once, and then each queue that has no worker for some kinds.
-pub(super) fn blocks(blocked: &Blocked) -> Vec<Block> {
+pub(super) fn blocks(blocked: &[Blocked]) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
-    for gate in &blocked.gated {
+    for gate in blocked {
+        let Some(since) = gate.since else { continue };
         let (id, state, until, next) = match &gate.breaker {
             Some(breaker) => (
                 format!("breaker {breaker}"),
@@ -54,7 +55,7 @@ pub(super) fn blocks(blocked: &Blocked) -> Vec<Block> {
         match blocks.iter_mut().find(|known| known.id == id) {
             Some(known) => known.letters += gate.letters,
             None => blocks.push(Block {
-                because: format!("{id} is {state} for {}", ago(gate.since)),
+                because: format!("{id} is {state} for {}", ago(since)),
                 id,
                 until,
                 letters: gate.letters,
@@ -62,8 +63,8 @@ pub(super) fn blocks(blocked: &Blocked) -> Vec<Block> {
             }),
         }
     }
-    let mut queues: BTreeMap<&str, Vec<&Unserved>> = BTreeMap::new();
-    for kind in &blocked.unserved {
+    let mut queues: BTreeMap<&str, Vec<&Blocked>> = BTreeMap::new();
+    for kind in blocked.iter().filter(|kind| !kind.is_served) {
         queues.entry(&kind.queue).or_default().push(kind);
     }
     blocks.extend(queues.into_iter().map(|(queue, kinds)| {
@@ -84,7 +85,7 @@ pub(super) fn blocks(blocked: &Blocked) -> Vec<Block> {
 }
 
 /// Warns about what keeps the jobs of letters from starting.
-pub(super) fn warn_blocked(blocked: &Blocked, cx: &mut Context<'_>) {
+pub(super) fn warn_blocked(blocked: &[Blocked], cx: &mut Context<'_>) {
     for block in blocks(blocked) {
         let letters = counted(block.letters, "letter");
         let Block {
@@ -110,17 +111,10 @@ pub(super) fn warn_overlapping(runs: &[OverlappingRun], cx: &mut Context<'_>) {
     }
 }
 
-pub(super) fn unserved_json(unserved: &[Unserved]) -> Vec<impl Serialize> {
-    let lines = unserved.iter();
-    lines
-        .map(|waiting| object!(waiting => queue, kind, letters))
-        .collect()
-}
-
-pub(super) fn gated_json(gated: &[Gated]) -> Vec<impl Serialize> {
-    let lines = gated.iter().map(|waiting| object!(waiting =>
-        breaker, paused = waiting.breaker.is_none(), held_at = waiting.since.json(), queue, kind,
-        letters,
+pub(super) fn blocked_json(blocked: &[Blocked]) -> Vec<impl Serialize> {
+    let lines = blocked.iter().map(|of| object!(of =>
+        queue, kind, letters, is_served, breaker, paused = of.since.is_some() && of.breaker.is_none(),
+        held_at = of.since.json(),
     ));
     lines.collect()
 }

@@ -6,7 +6,7 @@ use redrive::dlq::runs::{RedriveRun, RunState};
 use redrive::dlq::{Blocked, Skip, stored_conditions};
 use serde_json::Value;
 
-use super::blocked::{gated_json, unserved_json};
+use super::blocked::blocked_json;
 use crate::prelude::*;
 use crate::terminal::write_labelled;
 
@@ -14,7 +14,7 @@ use crate::terminal::write_labelled;
 pub(super) fn run_line(
     run: &RedriveRun,
     skips: &[(Skip, u64)],
-    blocked: Option<&Blocked>,
+    blocked: Option<&[Blocked]>,
 ) -> impl Serialize {
     object!(run =>
         id, state, filter, person, reason, to_queue, priority, delay_ms = run.delay.json(),
@@ -22,8 +22,7 @@ pub(super) fn run_line(
         stage_to, is_driven, letters = run.total, tried, sent, skipped = skips_json(skips),
         recovered, died_alike, died_differently, still_running, halted_because, approved_by,
         approved_at, created_at, started_at, ended_at,
-        unserved = blocked.map(|blocked| unserved_json(&blocked.unserved)),
-        gated = blocked.map(|blocked| gated_json(&blocked.gated)),
+        blocked = blocked.map(blocked_json),
     )
 }
 

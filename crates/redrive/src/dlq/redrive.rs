@@ -17,7 +17,7 @@ use postgres::Row;
 
 use crate::dlq::prelude::*;
 
-pub use blocked::{Blocked, Gated, Unserved};
+pub use blocked::Blocked;
 pub use options::RedriveOptions;
 pub(crate) use options::RunLimits;
 pub use preview::{LeftOut, OverlappingRun, PreviewGroup, RedrivePreview};
@@ -33,8 +33,8 @@ pub struct Redriven {
     pub redriven: Vec<JobId>,
     /// Matching letters that were not redriven, and letters named by id that did not match, with the reason.
     pub skipped: Vec<(JobId, Skip)>,
-    /// Why the jobs of the letters wait.
-    pub blocked: Blocked,
+    /// The letters whose jobs wait, and why.
+    pub blocked: Vec<Blocked>,
 }
 
 words! {

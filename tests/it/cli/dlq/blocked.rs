@@ -16,7 +16,7 @@ fn a_redrive_into_a_closed_gate_warns_and_the_run_names_it() {
         .tells("warning: breaker queue:orders is open for")
         .tells(would("3 letters"));
     let gated = json!({"breaker": "queue:orders", "queue": "orders", "letters": 3});
-    holds(&preview.json()["gated"][0], &gated);
+    holds(&preview.json()["blocked"][0], &gated);
     db.run(format!("dlq redrive {}", ids[0]))
         .tells(would("1 letter"));
 
@@ -41,7 +41,7 @@ fn a_redrive_into_a_closed_gate_warns_and_the_run_names_it() {
     preview
         .tells("warning: queue `orders` is paused for")
         .tells("1 letter would wait until it is resumed: redrive queue resume orders");
-    let gated = &preview.json()["gated"];
+    let gated = &preview.json()["blocked"];
     assert_eq!(gated.as_array().map(Vec::len), Some(1));
     holds(&gated[0], &json!({"breaker": null, "paused": true}));
     show()
@@ -85,6 +85,6 @@ fn only_the_letters_that_a_redrive_would_send_are_counted() {
     for (limit, letters, words) in [("4", 3, "3 letters"), ("1", 1, "1 letter")] {
         let preview = db.run(format!("dlq redrive orders --limit {limit} --json"));
         preview.tells(warning(words));
-        assert_eq!(preview.json()["unserved"][0]["letters"], letters);
+        assert_eq!(preview.json()["blocked"][0]["letters"], letters);
     }
 }

@@ -64,7 +64,7 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
     let options = RedriveOptions::new().to_queue("slow");
     let options = options.priority(-7).max_attempts(2);
     let done = db.redrives_with(&only(id), &options);
-    assert_eq!((done.redriven, done.blocked.unserved), (vec![id], vec![]));
+    assert_eq!((done.redriven, done.blocked), (vec![id], vec![]));
     finish(&slow, worker);
     let letter = db.letter(id);
     let found = (&*letter.queue, letter.priority, letter.max_attempts);

@@ -20,14 +20,14 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     let waiting = run();
     assert_eq!((waiting.state, waiting.sent), (RunState::Running, 2));
     assert_eq!(waiting.died(), 0);
-    let gated = runs.blocked(created.id).unwrap().gated;
-    assert_eq!((gated.len(), gated[0].letters), (1, 2));
-    assert!(gated[0].breaker.is_none());
+    let blocked = runs.blocked(created.id).unwrap();
+    assert_eq!((blocked.len(), blocked[0].letters), (1, 2));
+    assert!(blocked[0].since.is_some() && blocked[0].breaker.is_none());
     resume(&queue);
     wait_until("the run to finish", SOON, || {
         driver.step().unwrap().status != DriveStatus::Running
     });
     finish(&queue, worker);
     wait_until("all outcomes to be counted", SOON, || run().recovered == 30);
-    assert!(runs.blocked(created.id).unwrap().gated.is_empty());
+    assert!(runs.blocked(created.id).unwrap().is_empty());
 }

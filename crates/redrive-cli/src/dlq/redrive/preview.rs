@@ -7,7 +7,7 @@ use redrive::dlq::{LetterFilter, LetterState, RedrivePreview, Skip};
 use super::Redrive;
 use super::validated::Validated;
 use crate::bulk::{Found, error_json, print_errors};
-use crate::dlq::blocked::{gated_json, unserved_json};
+use crate::dlq::blocked::blocked_json;
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::left_out::{LeftOut, redacted_include};
@@ -58,7 +58,6 @@ impl Redrive {
             groups.map(|of| json!(object!(of => group, queue, kind, error_class, title, letters)));
         let runs = preview.overlapping.iter();
         let runs = runs.map(|of| json!(object!(of => run, letters)));
-        let blocked = &preview.blocked;
         let found = Found {
             affected: preview.letters(),
             left_out: not_valid.into_iter().chain(left_out(&preview)).collect(),
@@ -69,8 +68,7 @@ impl Redrive {
                     errors.iter().map(|of| error_json("letter", of)).collect(),
                 ),
                 ("groups", groups.collect()),
-                ("unserved", json!(unserved_json(&blocked.unserved))),
-                ("gated", json!(gated_json(&blocked.gated))),
+                ("blocked", json!(blocked_json(&preview.blocked))),
                 ("overlapping", runs.collect()),
             ],
             sample: Some(letter_table(&sample)),

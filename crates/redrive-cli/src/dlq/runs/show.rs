@@ -1,7 +1,7 @@
 //! `redrive dlq runs show`: a run, and the outcome of each of its letters.
 
 use redrive::dlq::runs::{RunId, RunLetter};
-use redrive::dlq::{Blocked, LetterState, Skip};
+use redrive::dlq::{LetterState, Skip};
 
 use super::no_run;
 use crate::dlq::blocked::blocks;
@@ -78,12 +78,12 @@ pub(in crate::dlq) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
         return no_run(id, cx);
     };
     let blocked = match run.still_running {
-        0 => Blocked::default(),
+        0 => Vec::new(),
         _ => db.dlq().runs().blocked(id)?,
     };
     let skips = skips(&run, db)?;
     if cx.global.json {
-        json_line(cx.out, &run_line(&run, &skips, Some(&blocked)))?;
+        json_line(cx.out, &run_line(&run, &skips, Some(&blocked[..])))?;
     } else {
         print_run(&run, &skips, cx.out)?;
         for block in blocks(&blocked) {

@@ -6,43 +6,22 @@ use crate::dlq::prelude::*;
 use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
 
 row! {
-    /// Letters that no live worker would run: no worker serves the queue or handles the kind.
+    /// Letters of one queue and kind whose jobs wait: no live worker takes them, or a pause or a breaker holds them.
     #[derive(PartialEq, Eq)]
-    pub struct Unserved {
+    pub struct Blocked {
         /// The queue they go to.
         pub queue: String,
         /// The kind.
         pub kind: String,
         /// The number of letters.
         pub letters: u64,
-    }
-}
-
-row! {
-    /// Letters whose jobs wait until a breaker closes or a queue is resumed.
-    #[derive(PartialEq, Eq)]
-    pub struct Gated {
-        /// The breaker. `None`: the queue is paused.
+        /// Whether a live worker serves the queue and handles the kind.
+        pub is_served: bool,
+        /// When the pause or the breaker that holds them began; `None`: neither does.
+        pub since: Option<SystemTime>,
+        /// The breaker. `None`: the queue is paused, or no breaker holds them.
         pub breaker: Option<String>,
-        /// When the breaker opened or the pause began.
-        pub since: SystemTime,
-        /// The queue they go to.
-        pub queue: String,
-        /// The kind.
-        pub kind: String,
-        /// The number of letters.
-        pub letters: u64,
     }
-}
-
-/// Why the jobs of letters wait. Both lists are empty if nothing blocks them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Blocked {
-    /// Queues and kinds without a live worker.
-    pub unserved: Vec<Unserved>,
-    /// Queues and kinds in a paused queue or behind a breaker that is not closed.
-    pub gated: Vec<Gated>,
 }
 
 impl Dlq<'_> {
@@ -54,7 +33,7 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         run: RunLimits,
         operator: Option<&Operator>,
-    ) -> Result<Blocked> {
+    ) -> Result<Vec<Blocked>> {
         self.check_options(options, run, operator)?;
         let states: &[LetterState] = match options.force {
             true => &[LetterState::Open, LetterState::Quarantined],
@@ -95,21 +74,11 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         to_queue: Option<&str>,
         states: &[LetterState],
-    ) -> Result<Blocked> {
-        let rows = self.db.ask_bulk().rows(
+    ) -> Result<Vec<Blocked>> {
+        self.db.ask_bulk().all(
             "find breakers, pauses and queues without workers",
             &sql::BLOCKED_LETTERS,
             &[&filter.parameter()?, &to_queue, &states, &filter.limit],
-        )?;
-        let mut blocked = Blocked::default();
-        for row in &rows {
-            if !row.get::<_, bool>("is_served") {
-                blocked.unserved.push(Unserved::from_row(row)?);
-            }
-            if row.get::<_, Option<SystemTime>>("since").is_some() {
-                blocked.gated.push(Gated::from_row(row)?);
-            }
-        }
-        Ok(blocked)
+        )
     }
 }

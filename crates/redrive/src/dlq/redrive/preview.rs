@@ -18,8 +18,8 @@ pub struct RedrivePreview {
     pub left_out: Vec<LeftOut>,
     /// The oldest letters that would be redriven, at most five.
     pub sample: Vec<JobId>,
-    /// Why the jobs of the letters would wait.
-    pub blocked: Blocked,
+    /// The letters whose jobs would wait, and why.
+    pub blocked: Vec<Blocked>,
     /// Runs that have not ended and will send some of the letters too.
     pub overlapping: Vec<OverlappingRun>,
 }

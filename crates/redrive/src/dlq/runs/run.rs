@@ -97,8 +97,8 @@ pub struct CreatedRun {
     pub id: RunId,
     /// The number of letters.
     pub letters: u64,
-    /// Why the jobs of the letters wait.
-    pub blocked: Blocked,
+    /// The letters whose jobs wait, and why.
+    pub blocked: Vec<Blocked>,
     /// Runs that had not ended and will send some of the letters too.
     pub overlapping: Vec<OverlappingRun>,
 }
@@ -246,7 +246,7 @@ impl Runs<'_> {
     ///
     /// # Errors
     /// If the database fails.
-    pub fn blocked(&self, id: RunId) -> Result<Blocked> {
+    pub fn blocked(&self, id: RunId) -> Result<Vec<Blocked>> {
         let letters = LetterFilter::new().run(id);
         self.db
             .dlq()
