@@ -282,7 +282,7 @@ fn print(id: RunId, cx: &mut Context<'_>) -> Result<RedriveRun> {
     };
     let skips = skips(&run, db)?;
     if cx.global.json {
-        json_line(cx.out, &run_line(&run, &skips, None))?;
+        json_line(cx.out, &run_line(&run, Some(&skips[..]), None))?;
     } else {
         print_outcomes(&run, &skips, cx.out)?;
     }

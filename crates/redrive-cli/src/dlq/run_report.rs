@@ -10,16 +10,16 @@ use super::blocked::blocked_json;
 use crate::prelude::*;
 use crate::terminal::write_labelled;
 
-/// A run as one line of JSON, with what its jobs wait for if that is known.
+/// A run as one line of JSON, with the letters that it skipped and what its jobs wait for if these are known.
 pub(super) fn run_line(
     run: &RedriveRun,
-    skips: &[(Skip, u64)],
+    skips: Option<&[(Skip, u64)]>,
     blocked: Option<&[Blocked]>,
 ) -> impl Serialize {
     object!(run =>
         id, state, filter, person, reason, to_queue, priority, delay_ms = run.delay.json(),
         rate, canary, tolerated_percent = run.tolerated, sample, stage,
-        stage_to, is_driven, letters = run.total, tried, sent, skipped = skips_json(skips),
+        stage_to, is_driven, letters = run.total, tried, sent, skipped = skips.map(skips_json),
         recovered, died_alike, died_differently, still_running, halted_because, approved_by,
         approved_at, created_at, started_at, ended_at,
         blocked = blocked.map(blocked_json),

@@ -6,7 +6,7 @@ use redrive::Operator;
 use redrive::dlq::runs::{RedriveRun, RunChange, RunId, RunState, Runs};
 
 use super::follow::{MaxWait, follow};
-use super::run_report::{filter, run_line, skips};
+use super::run_report::{filter, run_line};
 use crate::prelude::*;
 use crate::stop::StopSignal;
 
@@ -99,22 +99,13 @@ impl ChangeRun {
 
 impl ListRuns {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        let mut found = db.dlq().runs().list(self.limit + 1)?;
-        let more = More::than(self.limit, MAX_RUNS, "runs", &mut found);
-        let mut runs = Vec::new();
-        for run in found {
-            let skips = match cx.global.json {
-                true => skips(&run, &db)?,
-                false => Vec::new(),
-            };
-            runs.push((skips, run));
-        }
+        let mut runs = cx.database()?.dlq().runs().list(self.limit + 1)?;
+        let more = More::than(self.limit, MAX_RUNS, "runs", &mut runs);
         let about = |run: &RedriveRun| match &run.reason {
             Some(reason) => format!("{}: {reason}", filter(run)),
             None => filter(run),
         };
-        let table = table!((_, run) in &runs => {
+        let table = table!(run in &runs => {
             Number "RUN" => run.id,
             Word "STATE" => run.state,
             Number "LETTERS" => grouped(run.total),
@@ -124,13 +115,8 @@ impl ListRuns {
             Number "AGE" => ago(run.created_at),
             Text "FILTER AND REASON" => about(run),
         });
-        cx.list_some(
-            &more,
-            "there are no redrive runs",
-            &runs,
-            |(skips, run)| run_line(run, skips, None),
-            &table,
-        )
+        let json = |run| run_line(run, None, None);
+        cx.list_some(&more, "there are no redrive runs", &runs, json, &table)
     }
 }
 

@@ -83,7 +83,10 @@ pub(in crate::dlq) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
     };
     let skips = skips(&run, db)?;
     if cx.global.json {
-        json_line(cx.out, &run_line(&run, &skips, Some(&blocked[..])))?;
+        json_line(
+            cx.out,
+            &run_line(&run, Some(&skips[..]), Some(&blocked[..])),
+        )?;
     } else {
         print_run(&run, &skips, cx.out)?;
         for block in blocks(&blocked) {
