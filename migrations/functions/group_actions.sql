@@ -44,6 +44,7 @@ DECLARE
         SELECT min(n.id) FROM unnest(ARRAY[group_id, into_id]) AS n (id)
         WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = n.id));
     added bigint;
+    known_into bigint;
 BEGIN
     PERFORM redrive.refuse(CASE
         WHEN action IN ('merge', 'error', 'class', 'kind', 'payload') IS NOT TRUE
@@ -71,13 +72,13 @@ BEGIN
     IF action = 'error' THEN
         PERFORM redrive.check_pattern(pattern);
     END IF;
-    IF EXISTS (
-        SELECT FROM redrive.group_rules r
-        WHERE r.group_id = add_group_rule.group_id AND r.action = add_group_rule.action
-            AND r.pattern IS NOT DISTINCT FROM add_group_rule.pattern)
-    THEN
-        RAISE EXCEPTION 'redrive: group % has this rule already', group_id
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups rules list';
+    SELECT r.id, r.into_id INTO added, known_into FROM redrive.group_rules r
+    WHERE r.group_id = add_group_rule.group_id AND r.action = add_group_rule.action
+        AND r.pattern IS NOT DISTINCT FROM add_group_rule.pattern;
+    IF added IS NOT NULL THEN
+        PERFORM redrive.refuse(CASE WHEN known_into IS DISTINCT FROM add_group_rule.into_id
+            THEN format('group %s is merged into group %s already', group_id, known_into) END);
+        RETURN added;
     END IF;
     INSERT INTO redrive.group_rules AS r (group_id, action, into_id, pattern, person, reason)
     VALUES (add_group_rule.group_id, add_group_rule.action, add_group_rule.into_id, add_group_rule.pattern,

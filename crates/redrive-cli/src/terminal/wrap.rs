@@ -47,10 +47,10 @@ mod tests {
     fn a_command_in_a_message_stays_whole() {
         assert_eq!(
             wrapped(
-                "to move the rest of them:\n  redrive dlq groups rules apply 3\n",
+                "to move the rest of them:\n  redrive dlq groups rules remove 3\n",
                 20
             ),
-            "to move the rest of\nthem:\n  redrive dlq groups rules apply 3\n"
+            "to move the rest of\nthem:\n  redrive dlq groups rules remove 3\n"
         );
     }
 }

@@ -126,8 +126,7 @@ pub struct Regrouped {
     pub rule: GroupRuleId,
     /// The letters that are now in other groups.
     pub moved: u64,
-    /// The letters that another operation had locked. They stay until the rule is
-    /// [applied](Groups::apply_rule) again or they die again.
+    /// The letters that another operation had locked. They stay until the call is repeated or they die again.
     pub locked: u64,
 }
 
@@ -146,7 +145,7 @@ impl Groups<'_> {
     /// Merges a group into another: its letters move there, and so will future failures.
     ///
     /// The letters move in batches of 1,000, each in one transaction. The counts move with them.
-    /// If the program dies in between, [`apply_rule`](Groups::apply_rule) moves the others.
+    /// If the program dies in between, the same call moves the others.
     ///
     /// # Errors
     /// If a group does not exist or the merge would be a circle; otherwise if the database fails.
@@ -162,8 +161,8 @@ impl Groups<'_> {
     /// The letters move as in [`merge`](Groups::merge).
     ///
     /// # Errors
-    /// If the group does not exist, has this rule, or the regular expression is invalid; otherwise
-    /// if the database fails.
+    /// If the group does not exist or the regular expression is invalid; otherwise if the database
+    /// fails.
     pub fn split(&self, group: GroupId, by: &SplitBy, operator: &Operator) -> Result<Regrouped> {
         let doing = format!("split failure group {group}");
         let (action, pattern) = by.parts();
@@ -204,10 +203,7 @@ impl Groups<'_> {
     }
 
     /// Moves the letters of a rule's group that are not where the rules put them.
-    ///
-    /// # Errors
-    /// If there is no such rule, or if the database fails.
-    pub fn apply_rule(&self, id: GroupRuleId) -> Result<Regrouped> {
+    fn apply_rule(self, id: GroupRuleId) -> Result<Regrouped> {
         let doing = format!("apply group rule {id}");
         let mut done = Regrouped {
             rule: id,

@@ -14,7 +14,8 @@ fn group(db: &TestDatabase, message: &str) -> String {
 #[test]
 fn groups_are_merged_and_the_rule_is_removed() {
     let db = TestDatabase::migrated();
-    let [from, into] = ["card declined", "no such customer"].map(|m| group(&db, m));
+    let messages = ["card declined", "no such customer", "gateway down"];
+    let [from, into, other] = messages.map(|message| group(&db, message));
     db.run(format!("dlq groups merge {from} {into} --dry-run"))
         .shows("1 letter would move")
         .shows("Nothing was changed.");
@@ -31,19 +32,19 @@ fn groups_are_merged_and_the_rule_is_removed() {
     assert_eq!(rule["group"].to_string(), from);
     assert_eq!(rule["into"].to_string(), into);
     let rule = &rule["id"];
-    db.run(format!("dlq groups rules apply {rule}"));
+    db.run(format!("dlq groups merge {from} {into} --yes"))
+        .shows("0 letters moved");
+    db.fails(2, format!("dlq groups merge {from} {other} --yes"))
+        .tells(format!("group {from} is merged into group {into} already"));
     db.run(format!("dlq groups rules remove {rule}"));
     db.fails(1, format!("dlq groups rules remove {rule}"));
-    db.fails(2, format!("dlq groups rules apply {rule}"))
-        .tells(format!("group rule {rule} does not exist"));
     db.fails(1, format!("dlq groups merge {from} 999"));
 
     assert_eq!(group(&db, "card declined"), from);
     let mut holder = db.begins("SELECT FROM redrive.dead_letters FOR UPDATE");
     db.fails(1, format!("dlq groups merge {from} {into} --yes"))
-        .tells("locked by another operation: 1 letter. To move the rest:\n  redrive dlq groups rules apply ");
+        .tells("locked by another operation: 1 letter; repeat the command for them");
     holder.sql("ROLLBACK");
-    let rule = &db.run("dlq groups rules list --json").json()["id"];
-    db.run(format!("dlq groups rules apply {rule} --json"))
+    db.run(format!("dlq groups merge {from} {into} --yes --json"))
         .holds(&json!({"letters": 1}));
 }

@@ -5,22 +5,13 @@ use redrive::dlq::{GroupRule, GroupRuleId, Regrouped};
 use crate::prelude::*;
 
 subcommands! {
-    /// List, apply and remove the rules that merge and split groups
+    /// List and remove the rules that merge and split groups
     pub(super) enum GroupRules {
         /// List the rules, in the order in which they apply
         #[command(before_help = "Example:\n  redrive dlq groups rules list\n")]
         List(Plain).run(list),
-        Apply(ApplyRule),
         Remove(RemoveRule),
     }
-}
-
-/// Move the letters that a merge or split left out because they were locked
-#[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive dlq groups rules apply 3\n")]
-pub(crate) struct ApplyRule {
-    /// The id of the rule.
-    rule: GroupRuleId,
 }
 
 /// Remove a rule; letters that it moved stay in their groups
@@ -31,18 +22,6 @@ pub(crate) struct RemoveRule {
     rule: GroupRuleId,
     #[command(flatten)]
     reason: Reason,
-}
-
-impl ApplyRule {
-    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let done = cx.database()?.dlq().groups().apply_rule(self.rule)?;
-        report(
-            "apply",
-            &done,
-            &format!("rule {} is applied", self.rule),
-            cx,
-        )
-    }
 }
 
 impl RemoveRule {
@@ -84,9 +63,8 @@ pub(super) fn report(
         return Ok(Ending::Done);
     }
     cx.nothing(format!(
-        "not moved, because locked by another operation: {}. To move the rest:\n  {Me} dlq groups rules apply {}",
-        counted(done.locked, "letter"),
-        done.rule
+        "not moved, because locked by another operation: {}; repeat the command for them",
+        counted(done.locked, "letter")
     ))
 }
 
