@@ -3,10 +3,8 @@
 use redrive::dlq::LetterState;
 
 use crate::ndjson::CaptureLine;
+use crate::not_done::NotDone;
 use crate::prelude::*;
-
-/// How many skipped letters have a line.
-const SHOWN: u64 = 20;
 
 /// Write open letters as NDJSON for `dlq capture --file` or `enqueue --file`
 ///
@@ -36,36 +34,31 @@ impl ExportLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let filter = self.selection.letters()?.or_state(LetterState::Open);
-        let mut skipped = 0;
+        let mut skipped = NotDone::default();
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {
                 let line = CaptureLine::of(letter, |id| db.dlq().captured_bytes(id))?;
                 return json_line(cx.out, &line);
             }
-            let why = match &letter.payload {
-                None => "the captured bytes are not JSON",
-                Some(_) if !letter.redacted.is_empty() => "the payload was redacted",
+            let (reason, why) = match &letter.payload {
+                None => ("no_json", "the captured bytes are not JSON"),
+                Some(_) if !letter.redacted.is_empty() => ("redacted", "the payload was redacted"),
                 Some(payload) => return json_line(cx.out, payload),
             };
-            skipped += 1;
-            if skipped <= SHOWN {
-                cx.say(format!("letter {} skipped: {why}", letter.id));
-            }
+            skipped.0.push((letter.id, (reason, why.to_owned())));
             Ok(())
         })?;
         cx.out.flush().map_err(Error::from)?;
         if visited == 0 {
             return cx.nothing("no letter matches");
         }
-        if skipped > SHOWN {
-            let more = counted(skipped - SHOWN, "more letter");
-            cx.say(format!("{more} skipped"));
-        }
+        skipped.say("letter", "exported", cx);
         let noun = match self.as_jobs {
             true => "job",
             false => "letter",
         };
-        cx.say(format!("{} exported", counted(visited - skipped, noun)));
-        Ok(Ending::of(skipped == 0))
+        let exported = visited - skipped.0.len() as u64;
+        cx.say(format!("{} exported", counted(exported, noun)));
+        Ok(Ending::of(skipped.0.is_empty()))
     }
 }

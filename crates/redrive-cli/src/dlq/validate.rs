@@ -1,7 +1,5 @@
 //! `redrive dlq validate`: checks payloads before they are redriven.
 
-use std::io::Write;
-
 use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
 
@@ -24,12 +22,12 @@ Examples:
   redrive dlq validate orders --schema order.schema.json
   redrive dlq validate orders kind=order.placed --exec 'jq -e .currency'
   redrive dlq validate 42 --schema order.schema.json
-  redrive dlq validate orders --schema order.schema.json --passing \\
-    | xargs -r redrive dlq redrive
+  redrive dlq validate orders --schema order.schema.json --failing \\
+    | xargs -r redrive dlq discard --reason 'cannot be repaired'
 ",
     after_help = "\
-The exit code is 1 if a letter fails or none matches; with --failing and
---passing, if no letter is listed. They print the counts to stderr."
+The exit code is 1 if a letter fails or none matches; with --failing, if no letter
+fails. It prints the counts to stderr. `dlq redrive --validate` sends those that pass."
 )]
 pub(super) struct Validate {
     #[command(flatten)]
@@ -37,33 +35,29 @@ pub(super) struct Validate {
     #[command(flatten)]
     validators: ValidatorArgs,
     /// List the ids of the letters that fail, one per line.
-    #[arg(long, help_heading = "Output", conflicts_with = "passing")]
-    failing: bool,
-    /// List the ids of the letters that pass, one per line.
     #[arg(long, help_heading = "Output")]
-    passing: bool,
+    failing: bool,
 }
 
 impl Validate {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let open = self.selection.letters()?.or_state(LetterState::Open);
-        let is_listed = |result: &ValidationResult| match (self.failing, self.passing) {
-            (true, _) => matches!(result, ValidationResult::Failed(_)),
-            (false, true) => *result == ValidationResult::Passed,
-            (false, false) => false,
-        };
-        let mut is_any_listed = false;
         let mut unseen = self.selection.ids();
         let is_json = cx.global.json;
         let out = &mut *cx.out;
-        let visit = |id: JobId, result: &ValidationResult| {
+        let visit = |id: JobId, result: &ValidationResult| -> Result<()> {
             unseen.retain(|other| *other != id);
-            if !is_listed(result) {
-                return Ok(());
+            match result {
+                ValidationResult::Failed(error) if self.failing && is_json => {
+                    json_line(out, &json!({"id": id.get(), "error": error}))
+                }
+                ValidationResult::Failed(_) if self.failing => Ok(writeln!(out, "{id}")?),
+                ValidationResult::Passed
+                | ValidationResult::Failed(_)
+                | ValidationResult::Unchecked
+                | _ => Ok(()),
             }
-            is_any_listed = true;
-            write_result(id, result, is_json, out)
         };
         let (validation, _) = self.validators.validate(&open, visit, cx.registry, &db)?;
         let states = open.named_states().unwrap_or_default();
@@ -73,34 +67,14 @@ impl Validate {
         }
         let unseen = NotDone::letters(&unseen, &states, |_| locked(), &db);
         unseen.say("letter", "checked", cx);
-        if self.failing || self.passing {
+        if self.failing {
             cx.out.flush()?;
             cx.say(counts(&validation));
-            return Ok(Ending::of(is_any_listed));
+            return Ok(Ending::of(validation.failed > 0));
         }
         report(&validation, cx)?;
         Ok(Ending::of(validation.failed == 0 && unseen.0.is_empty()))
     }
-}
-
-/// Writes the id of a letter, in JSON with its error.
-fn write_result(
-    id: JobId,
-    result: &ValidationResult,
-    is_json: bool,
-    out: &mut dyn Write,
-) -> Result<()> {
-    if !is_json {
-        return Ok(writeln!(out, "{id}")?);
-    }
-    let error = match result {
-        ValidationResult::Failed(error) => Some(error),
-        ValidationResult::Passed | ValidationResult::Unchecked | _ => None,
-    };
-    json_line(
-        out,
-        &json!({"id": id.get(), "passes": error.is_none(), "error": error}),
-    )
 }
 
 fn report(validation: &Validation, cx: &mut Context<'_>) -> Result<()> {
