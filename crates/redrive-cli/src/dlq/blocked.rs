@@ -9,8 +9,6 @@ use crate::prelude::*;
 
 /// Something that keeps jobs from starting.
 pub(super) struct Block {
-    /// Tells it from others, without numbers and times.
-    pub(super) id: String,
     /// Such as `breaker queue:orders is open for 5m`.
     pub(super) because: String,
     /// The end of it.
@@ -35,10 +33,10 @@ impl Block {
 
 /// Each pause and each breaker once, and then each queue that has no worker for some kinds.
 pub(super) fn blocks(blocked: &[Blocked]) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
+    let mut gates: Vec<(String, Block)> = Vec::new();
     for gate in blocked {
         let Some(since) = gate.since else { continue };
-        let (id, state, until, next) = match &gate.breaker {
+        let (name, state, until, next) = match &gate.breaker {
             Some(breaker) => (
                 format!("breaker {breaker}"),
                 "open",
@@ -52,36 +50,37 @@ pub(super) fn blocks(blocked: &[Blocked]) -> Vec<Block> {
                 format!("{Me} queue resume {}", operand(&gate.queue)),
             ),
         };
-        match blocks.iter_mut().find(|known| known.id == id) {
-            Some(known) => known.letters += gate.letters,
-            None => blocks.push(Block {
-                because: format!("{id} is {state} for {}", ago(since)),
-                id,
-                until,
-                letters: gate.letters,
-                next,
-            }),
+        if let Some((_, known)) = gates.iter_mut().find(|(known, _)| *known == name) {
+            known.letters += gate.letters;
+            continue;
         }
+        let block = Block {
+            because: format!("{name} is {state} for {}", ago(since)),
+            until,
+            letters: gate.letters,
+            next,
+        };
+        gates.push((name, block));
     }
     let mut queues: BTreeMap<&str, Vec<&Blocked>> = BTreeMap::new();
     for kind in blocked.iter().filter(|kind| !kind.is_served) {
         queues.entry(&kind.queue).or_default().push(kind);
     }
-    blocks.extend(queues.into_iter().map(|(queue, kinds)| {
+    let unserved = queues.into_iter().map(|(queue, kinds)| {
         let names: Vec<&str> = kinds.iter().map(|of| &*of.kind).collect();
         let handled = match *names {
             [kind] => format!("kind `{kind}`"),
             _ => format!("{} of its kinds", names.len()),
         };
         Block {
-            id: format!("{queue} {}", names.join(" ")),
             because: format!("no live worker of queue `{queue}` handles {handled}"),
             until: "one does",
             letters: kinds.iter().map(|of| of.letters).sum(),
             next: format!("{Me} stats {}", operand(queue)),
         }
-    }));
-    blocks
+    });
+    let gates = gates.into_iter().map(|(_, gate)| gate);
+    gates.chain(unserved).collect()
 }
 
 /// Warns about what keeps the jobs of letters from starting.

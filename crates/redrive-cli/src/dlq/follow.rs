@@ -55,8 +55,8 @@ struct Followed<'a> {
     patience: Option<Duration>,
     progress: Progress,
     reported_at: Option<Instant>,
-    /// The breakers and missing workers of the last report.
-    blocked_by: Vec<String>,
+    /// Whether something blocked the jobs at the last report.
+    is_blocked: bool,
 }
 
 /// Drives a run, or watches it if there is no driver, until its outcomes are known, the patience
@@ -77,7 +77,7 @@ pub(super) fn follow(
         patience,
         progress: Progress::of("redriving", total),
         reported_at: None,
-        blocked_by: Vec::new(),
+        is_blocked: false,
     };
     let mut is_outage_reported = false;
     // The letters sent and outcomes, and since when the number has not grown.
@@ -159,10 +159,10 @@ impl Followed<'_> {
     }
 
     /// Shows the outcomes, or what blocks the jobs, beside the progress bar. Reports both every 10 seconds without a
-    /// terminal, and if something new blocks the jobs.
+    /// terminal, and at the start if something blocks the jobs.
     fn show(&mut self, run: &RedriveRun, cx: &mut Context<'_>) -> redrive::Result<()> {
         self.progress.at(run.tried);
-        if self.blocked_by.is_empty() {
+        if !self.is_blocked {
             let (recovered, died) = (grouped(run.recovered), grouped(run.died()));
             let outcomes = format!("{recovered} recovered, {died} died again");
             self.progress.show(outcomes);
@@ -176,15 +176,16 @@ impl Followed<'_> {
         for block in &blocks {
             line.extend(["; ", &*block.because]);
         }
-        let by: Vec<String> = blocks.into_iter().map(|block| block.id).collect();
-        let is_newly_blocked = !by.is_empty() && by != self.blocked_by;
-        if !by.is_empty() {
+        self.is_blocked = !blocks.is_empty();
+        if self.is_blocked {
             self.progress.show(&*line);
         }
-        self.blocked_by = by;
         // Without a terminal there is no bar. The first report would only repeat the command.
-        let is_first = self.reported_at.replace(Instant::now()).is_none();
-        if is_newly_blocked || (!is_first && !self.progress.is_drawn()) {
+        let is_news = match self.reported_at.replace(Instant::now()) {
+            None => self.is_blocked,
+            Some(_) => !self.progress.is_drawn(),
+        };
+        if is_news {
             self.say(line, cx);
         }
         Ok(())
