@@ -130,7 +130,8 @@ impl Redrive {
         self.check_ids()?;
         let to_act = self.selection.to_act(self.job.force.then_some("--force"))?;
         let db = cx.database()?;
-        let redrivable = self.redrivable()?;
+        // Of letters in other states, the redrive says why it skips them.
+        let redrivable = self.selection.letters()?.within(self.states());
         let validated = self.validation.validated(&redrivable, cx.registry, &db)?;
         match to_act.is_some() || !self.selection.ids().is_empty() {
             true => self.redrive(to_act, validated.as_ref(), cx),
@@ -155,16 +156,6 @@ impl Redrive {
             true => &[LetterState::Open, LetterState::Quarantined],
             false => &[LetterState::Open],
         }
-    }
-
-    /// The selected letters in states from which they are redriven. Letters given by id may have any state: the redrive
-    /// says why it skips one.
-    fn redrivable(&self) -> Result<LetterFilter> {
-        let letters = self.selection.letters()?;
-        Ok(match self.selection.ids().is_empty() {
-            true => letters.within(self.states()),
-            false => letters,
-        })
     }
 
     /// Says that no letter can be redriven, and why.

@@ -93,4 +93,9 @@ fn letters_given_by_id_are_validated_before_they_are_redriven() {
     rest.tells("letter 999 was not redriven: it does not exist");
     let reasons = rest.json()["skipped"].as_array().map(Vec::len);
     assert_eq!(reasons, Some(2), "invalid and gone: {}", rest.out);
+    // Only letters that can be redriven are validated.
+    db.run(format!("dlq discard {} --reason tests", ids[0]));
+    let redrive = format!("dlq redrive {} --validate --exec 'grep -v 3'", ids[0]);
+    db.fails(1, redrive)
+        .tells("was not redriven: it is discarded");
 }

@@ -39,13 +39,8 @@ impl Redrive {
         }
         let matches = db.dlq().count(&filter.within(self.states()))?.letters;
         let states = words(self.states());
-        let sample = match preview.sample.is_empty() {
-            true => Vec::new(),
-            false => {
-                let sample = LetterFilter::new().ids(preview.sample.iter().copied());
-                db.dlq().list(&sample)?
-            }
-        };
+        let sample = LetterFilter::new().ids(preview.sample.iter().copied());
+        let sample = db.dlq().list(&sample)?;
         let mut details = Vec::new();
         if !errors.is_empty() {
             writeln!(details, "Validation errors:")?;
