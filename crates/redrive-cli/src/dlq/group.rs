@@ -1,9 +1,17 @@
-//! A failure group as text, in a table and as JSON.
+//! Failure groups: by conditions on their letters, and as text, in a table and as JSON.
 
-use redrive::dlq::{FailureGroup, GroupState};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use redrive::dlq::{
+    FailureGroup, GroupFilter, GroupId, GroupState, LetterFilter, LetterProperty, LetterState,
+};
 
 use crate::prelude::*;
 use crate::terminal::sparkline;
+
+/// The most groups that conditions select.
+pub(super) const MAX_GROUPS: u64 = 10_000;
 
 /// The state, with `REGRESSION` if the group died again after it was resolved.
 pub(super) fn state(group: &FailureGroup) -> &'static str {
@@ -60,6 +68,38 @@ impl MatchingGroup {
             group,
         }
     }
+}
+
+/// Those of the letters that wait, unless their conditions name a state.
+pub(super) fn of_waiting(letters: LetterFilter) -> LetterFilter {
+    match letters.named_states() {
+        Some(_) => letters,
+        None => letters.states([LetterState::Open, LetterState::Quarantined]),
+    }
+}
+
+/// Returns the groups that match `groups` and have letters that match `letters`, most letters
+/// first.
+pub(super) fn matching(
+    letters: &LetterFilter,
+    groups: GroupFilter,
+    db: &Database,
+) -> Result<Vec<MatchingGroup>> {
+    let counts = db.dlq().count_by(letters, &LetterProperty::GROUP)?;
+    let counts: BTreeMap<GroupId, u64> = counts
+        .iter()
+        .filter_map(|count| Some((count.value.as_ref()?.parse().ok()?, count.letters)))
+        .collect();
+    let groups = groups.ids(counts.keys().copied()).limit(MAX_GROUPS);
+    let groups = db.dlq().groups().list(&groups)?.into_iter();
+    let mut matching: Vec<MatchingGroup> = groups
+        .map(|group| MatchingGroup {
+            letters: counts.get(&group.id).copied().unwrap_or_default(),
+            group,
+        })
+        .collect();
+    matching.sort_by_key(|matching| Reverse(matching.letters));
+    Ok(matching)
 }
 
 /// A table of groups, each with a number of letters. It has a column for the kind if kinds differ.

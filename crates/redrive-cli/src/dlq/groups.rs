@@ -1,6 +1,5 @@
 //! `redrive dlq groups`: failure groups.
 
-mod matching;
 mod list;
 mod show;
 mod change;

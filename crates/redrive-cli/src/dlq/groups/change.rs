@@ -3,11 +3,12 @@
 use redrive::SoFar;
 use redrive::dlq::{FailureGroup, GroupFilter, GroupId, GroupState, LetterFilter};
 
-use super::matching::{self, MAX_GROUPS, matching};
 use super::show::not_found;
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
-use crate::dlq::group::{self, MatchingGroup, group_json, group_table, waiting};
+use crate::dlq::group::{
+    self, MAX_GROUPS, MatchingGroup, group_json, group_table, matching, of_waiting, waiting,
+};
 use crate::prelude::*;
 use crate::selection::WORDS;
 
@@ -112,7 +113,7 @@ fn matching_others(
 ) -> Result<Vec<MatchingGroup>> {
     // A group is resolved when its letters no longer wait.
     let is_worked_on = state == GroupState::Acknowledged;
-    let letters = letters.with_flag(is_worked_on, matching::waiting);
+    let letters = letters.with_flag(is_worked_on, of_waiting);
     let others = GroupState::ALL.into_iter().filter(|other| *other != state);
     matching(&letters, GroupFilter::new().states(others), db)
 }

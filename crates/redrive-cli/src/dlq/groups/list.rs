@@ -2,8 +2,7 @@
 
 use redrive::dlq::{GroupFilter, GroupState};
 
-use super::matching::{MAX_GROUPS, matching, waiting};
-use crate::dlq::group::{MatchingGroup, group_json, group_table};
+use crate::dlq::group::{MAX_GROUPS, MatchingGroup, group_json, group_table, matching, of_waiting};
 use crate::dlq::none_in;
 use crate::prelude::*;
 
@@ -59,7 +58,7 @@ impl ListGroups {
         let filter = filter.with(states, GroupFilter::states);
         if !self.words.is_queue() {
             let letters = self.words.letters()?;
-            let letters = letters.with_flag(!self.all, waiting);
+            let letters = letters.with_flag(!self.all, of_waiting);
             return matching(&letters, filter, db);
         }
         let filter = filter
