@@ -54,7 +54,6 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
             GroupState::Resolved,
         ])
         .limit(GROUPS);
-    let (halted_runs, runs) = runs(db)?;
     let queues = db.admin().stats(None)?;
     let groups = db.dlq().groups().list(&filter)?;
     let failures = failures(&groups);
@@ -73,8 +72,7 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
                 queues.iter().filter_map(unhandled).collect(),
             ),
             ("Held groups", "", held_groups(db)?),
-            ("Redrive runs that halted", "", halted_runs),
-            ("Redrive runs in progress", "dlq runs list", runs),
+            ("Redrive runs", "dlq runs list", runs(db)?),
             ("Paused queues", "stats", pauses(&queues)),
             ("Open breakers", "breaker list", breakers(db)?),
         ],

@@ -90,27 +90,16 @@ fn at_most_counted(count: u64, what: &str) -> String {
     }
 }
 
-/// The redrive runs that halted and await a decision, and those in progress or paused.
-pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
-    let (mut halted, mut in_progress) = (Vec::new(), Vec::new());
-    for run in &db.dlq().runs().unfinished(RUNS)? {
-        match run.state {
-            RunState::Halted => halted.push(activity(run)),
-            RunState::Unapproved | RunState::Running | RunState::Paused => {
-                in_progress.push(activity(run));
-            }
-            RunState::Cancelled | RunState::Finished | _ => {}
-        }
-    }
-    Ok((halted, in_progress))
-}
-
-fn activity(run: &RedriveRun) -> Activity {
-    Activity {
+/// The redrive runs that have not ended: first those that halted and await a decision.
+pub(super) fn runs(db: &Database) -> Result<Vec<Activity>> {
+    let mut runs = db.dlq().runs().unfinished(RUNS)?;
+    runs.sort_by_key(|run| run.state != RunState::Halted);
+    let activity = |run: &RedriveRun| Activity {
         line: outcomes(run),
         next: format!("{Me} dlq runs show {}", run.id),
         ..Activity::default()
-    }
+    };
+    Ok(runs.iter().map(activity).collect())
 }
 
 pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
