@@ -99,15 +99,11 @@ impl Move {
         }
         let mut rest = selection.ids();
         rest.retain(|id| !changed.letters.contains(id));
-        if !rest.is_empty() {
-            return Ok(NotDone::letters(&rest, self.takes, |_| locked(), db).into());
-        }
         // A batch passes over letters that another session has locked.
-        let passed = match missing {
-            0 => Vec::new(),
-            some => db.dlq().list(&taken.clone().limit(some))?,
-        };
-        let passed = passed.iter().map(|letter| (letter.id, locked()));
-        Ok(NotDone(passed.collect()).into())
+        if missing > 0 && selection.ids().is_empty() {
+            let passed = db.dlq().list(&taken.clone().limit(missing))?;
+            rest.extend(passed.iter().map(|letter| letter.id));
+        }
+        Ok(NotDone::letters(&rest, self.takes, |_| locked(), db).into())
     }
 }
