@@ -33,16 +33,6 @@ struct Layout {
     columns: usize,
 }
 
-struct Screen {
-    queues: Vec<QueueStats>,
-    /// The failures that are shown.
-    failures: Vec<Value>,
-    /// The parts: their headings, the command that lists their entries, also as JSON, and what they show.
-    /// Without a command, all is shown.
-    sections: Vec<(&'static str, &'static str, Vec<Activity>)>,
-    durability_warnings: Vec<String>,
-}
-
 /// Prints the on-call screen.
 pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     let db = &cx.database()?;
@@ -57,122 +47,113 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     let queues = db.admin().stats(None)?;
     let groups = db.dlq().groups().list(&filter)?;
     let failures = failures(&groups);
-    let screen = Screen {
-        failures: failures.iter().take(SHOWN).map(Failure::json).collect(),
-        sections: vec![
-            (
-                "Most frequent failures",
-                "dlq groups",
-                failures.iter().map(Failure::activity).collect(),
-            ),
-            ("Oldest letter", "", oldest_letter(&queues)),
-            (
-                "Ready jobs without a worker",
-                "stats",
-                queues.iter().filter_map(unhandled).collect(),
-            ),
-            ("Held groups", "", held_groups(db)?),
-            ("Redrive runs", "dlq runs list", runs(db)?),
-            ("Paused queues", "stats", pauses(&queues)),
-            ("Open breakers", "breaker list", breakers(db)?),
-        ],
-        queues,
-        // The screen is useful without the durability check, so its error is ignored.
-        durability_warnings: db.admin().durability_warnings().unwrap_or_default(),
-    };
+    // The screen is useful without the durability check, so its error is ignored.
+    let at_risk = db.admin().durability_warnings().unwrap_or_default();
     if cx.global.json {
-        return cx.json(&screen.json());
+        let failures = failures.iter().take(SHOWN).map(Failure::json);
+        let failures: Vec<Value> = failures.collect();
+        return cx.json(&json!({ "failures": failures, "durability_warnings": at_risk }));
     }
+    // The parts: their headings, the command that lists their entries, and what they show. Without a command, all is
+    // shown.
+    let parts: [(&str, &str, Vec<Activity>); 7] = [
+        (
+            "Most frequent failures",
+            "dlq groups",
+            failures.iter().map(Failure::activity).collect(),
+        ),
+        ("Oldest letter", "", oldest_letter(&queues)),
+        (
+            "Ready jobs without a worker",
+            "stats",
+            queues.iter().filter_map(unhandled).collect(),
+        ),
+        ("Held groups", "", held_groups(db)?),
+        ("Redrive runs", "dlq runs list", runs(db)?),
+        ("Paused queues", "stats", pauses(&queues)),
+        ("Open breakers", "breaker list", breakers(db)?),
+    ];
     let layout = Layout {
         style: Style::of_stdout(),
         columns: columns_of_stdout().unwrap_or(SCREEN),
     };
-    screen.write(cx.out, layout)?;
+    match queues.is_empty() {
+        true => writeln!(cx.out, "All queues are empty.")?,
+        false => depths(&queues).write_in(Some(layout.columns), cx.out)?,
+    }
+    if failures.is_empty() && !queues.is_empty() {
+        layout.no_failures(&queues, cx.out)?;
+    }
+    for (heading, list, activities) in &parts {
+        layout.part(heading, list, activities, cx.out)?;
+    }
+    if !at_risk.is_empty() {
+        layout.heading("Data at risk in a crash", cx.out)?;
+    }
+    for warning in &at_risk {
+        layout.indented("  ", &one_line(warning), cx.out)?;
+    }
     Ok(Ending::Done)
 }
 
-impl Screen {
-    fn write(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
-        if self.queues.is_empty() {
-            writeln!(out, "All queues are empty.")?;
-        } else {
-            self.depths().write_in(Some(layout.columns), out)?;
-            if self.failures.is_empty() {
-                self.write_no_failures(out, layout)?;
-            }
-        }
-        for (heading, list, activities) in &self.sections {
-            if !activities.is_empty() {
-                layout.heading(heading, out)?;
-            }
-            let shown = if list.is_empty() { usize::MAX } else { SHOWN };
-            for activity in activities.iter().take(shown) {
-                let line = one_line(&activity.line);
-                writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
-                for detail in &activity.details {
-                    let regression = layout.style.error("REGRESSION");
-                    let detail = detail.replacen("REGRESSION", &regression, 1);
-                    layout.indented(INDENT, &detail, out)?;
-                }
-                writeln!(out, "{INDENT}{}", activity.next)?;
-            }
-            let more = activities.len().saturating_sub(shown);
-            if more > 0 {
-                writeln!(out, "  and {more} more:  {Me} {list}")?;
-            }
-        }
-        self.write_durability_warnings(out, layout)
-    }
+fn depths(queues: &[QueueStats]) -> Table {
+    table!(queue in queues => {
+        Text "QUEUE" => queue.queue,
+        Number "READY" => grouped(queue.ready),
+        Number "WAIT" => queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
+        Number "DELAYED" => grouped(queue.delayed),
+        Number "LEASED" => grouped(queue.leased),
+        Number "WORKERS" => grouped(queue.workers),
+        Number "LETTERS" => grouped(queue.open + queue.quarantined),
+        Number "OLDEST" => queue.oldest_open.map_or_else(|| "-".to_owned(), ago),
+    })
+}
 
-    fn depths(&self) -> Table {
-        table!(queue in &self.queues => {
-            Text "QUEUE" => queue.queue,
-            Number "READY" => grouped(queue.ready),
-            Number "WAIT" => queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
-            Number "DELAYED" => grouped(queue.delayed),
-            Number "LEASED" => grouped(queue.leased),
-            Number "WORKERS" => grouped(queue.workers),
-            Number "LETTERS" => grouped(queue.open + queue.quarantined),
-            Number "OLDEST" => queue.oldest_open.map_or_else(|| "-".to_owned(), ago),
-        })
-    }
-
-    fn write_no_failures(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
-        let letters = self.queues.iter();
-        match letters.map(|queue| queue.open + queue.quarantined).sum() {
+impl Layout {
+    fn no_failures(self, queues: &[QueueStats], out: &mut dyn Write) -> Result<()> {
+        let letters = queues.iter().map(|queue| queue.open + queue.quarantined);
+        match letters.sum() {
             0 => writeln!(out, "\nNo letters are waiting.")?,
             ignored => {
                 let text = format!(
                     "No letters are waiting, except {} of ignored groups:",
                     counted(ignored, "letter")
                 );
-                writeln!(out, "\n{}", wrapped(&text, layout.columns))?;
+                writeln!(out, "\n{}", wrapped(&text, self.columns))?;
                 writeln!(out, "{INDENT}{Me} dlq groups --state ignored")?;
             }
         }
         Ok(())
     }
 
-    fn write_durability_warnings(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
-        if self.durability_warnings.is_empty() {
-            return Ok(());
+    fn part(
+        self,
+        heading: &str,
+        list: &str,
+        activities: &[Activity],
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        if !activities.is_empty() {
+            self.heading(heading, out)?;
         }
-        layout.heading("Data at risk in a crash", out)?;
-        for warning in &self.durability_warnings {
-            layout.indented("  ", &one_line(warning), out)?;
+        let shown = if list.is_empty() { usize::MAX } else { SHOWN };
+        for activity in activities.iter().take(shown) {
+            let line = one_line(&activity.line);
+            writeln!(out, "  {}", cut(&line, self.columns - 2))?;
+            for detail in &activity.details {
+                let regression = self.style.error("REGRESSION");
+                let detail = detail.replacen("REGRESSION", &regression, 1);
+                self.indented(INDENT, &detail, out)?;
+            }
+            writeln!(out, "{INDENT}{}", activity.next)?;
+        }
+        let more = activities.len().saturating_sub(shown);
+        if more > 0 {
+            writeln!(out, "  and {more} more:  {Me} {list}")?;
         }
         Ok(())
     }
 
-    fn json(&self) -> Value {
-        json!({
-            "failures": self.failures,
-            "durability_warnings": self.durability_warnings,
-        })
-    }
-}
-
-impl Layout {
     fn heading(self, text: &str, out: &mut dyn Write) -> Result<()> {
         Ok(writeln!(out, "\n{}", self.style.heading(text))?)
     }
