@@ -92,8 +92,8 @@ fn a_probe_that_may_not_run_beside_a_suspect_gives_its_right_back() {
     let (tally, gate) = (Tally::new(), Gate::new());
     let start = |queue: &Queue| worker(queue).runs(gate.counting(&tally, |_| Ok(())));
     let first = start(&orders);
-    // The second worker asks for the probe, and has to wait for this lock.
-    let mut locker = test.begins("SELECT FROM redrive.breakers FOR UPDATE");
+    // The second worker claims the job to probe, and has to wait for this lock with the right to it.
+    let mut locker = test.begins("LOCK TABLE redrive.breakers IN EXCLUSIVE MODE");
     let second = start(&mails);
     blocked(&mut test.client(), 1);
     // Meanwhile, the first one claims a suspect, which it finds as one.

@@ -76,8 +76,8 @@ fn the_on_call_screen_shows_the_newest_message_and_how_many_are_alike() {
                     ('orders', 'order', 'rejected', 'E', repeat('long ', 50), '{}', now())");
     let screen = db.run("dlq");
     screen
-        .shows("\n  1     E: order 2461: missing field `customer`\n        orders order: open, 400 waiting, last ")
-        .shows("\n  2     E: alone\n");
+        .shows("\n  1 E: order 2461: missing field `customer`\n        orders order: open, 400 waiting, last ")
+        .shows("\n  2 E: alone\n");
     let long = screen.out.lines().find(|line| line.contains("long"));
     let long = long.expect("a line");
     assert!(long.ends_with('…'), "{long}");
