@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::clock::{self, Effect, Instant};
+use super::clock::{self, Instant};
 
 pub(crate) use crate::select;
 pub(crate) use crossbeam_channel::{
@@ -46,10 +46,10 @@ impl<T> Sender<T> {
     pub(crate) fn send(&self, message: T) -> Result<(), SendError<T>> {
         let mut left = Some(message);
         clock::wait_and_change(None, || match self.push(left.take()?) {
-            Ok(()) => Some(((), Effect::Some)),
+            Ok(()) => Some(((), true)),
             Err(TrySendError::Disconnected(message)) => {
                 left = Some(message);
-                Some(((), Effect::None))
+                Some(((), false))
             }
             Err(TrySendError::Full(message)) => {
                 left = Some(message);
@@ -62,11 +62,8 @@ impl<T> Sender<T> {
     pub(crate) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         clock::change_perhaps(|| {
             let pushed = self.push(message);
-            let effect = match pushed {
-                Ok(()) => Effect::Some,
-                Err(_) => Effect::None,
-            };
-            (pushed, effect)
+            let changed = pushed.is_ok();
+            (pushed, changed)
         })
     }
 
@@ -92,8 +89,8 @@ impl<T> Receiver<T> {
 
     pub(crate) fn try_recv(&self) -> Result<T, TryRecvError> {
         let polled = clock::change_perhaps(|| match self.poll() {
-            Some((polled, effect)) => (Some(polled), effect),
-            None => (None, Effect::None),
+            Some((polled, changed)) => (Some(polled), changed),
+            None => (None, false),
         });
         match polled {
             Some(Ok(message)) => Ok(message),
@@ -130,14 +127,13 @@ impl<T> Receiver<T> {
         std::iter::from_fn(|| self.recv().ok())
     }
 
-    /// Returns a message, or the disconnection, if there is one now.
-    pub(crate) fn poll(&self) -> Option<(Result<T, RecvError>, Effect)> {
+    /// Returns a message, or the disconnection, if there is one now, and whether a sender may continue.
+    pub(crate) fn poll(&self) -> Option<(Result<T, RecvError>, bool)> {
         let mut channel = locked(&self.0);
         let was_full = channel.messages.len() >= channel.capacity;
         match channel.messages.pop_front() {
-            Some(message) if was_full => Some((Ok(message), Effect::Some)),
-            Some(message) => Some((Ok(message), Effect::None)),
-            None if channel.senders == 0 => Some((Err(RecvError), Effect::None)),
+            Some(message) => Some((Ok(message), was_full)),
+            None if channel.senders == 0 => Some((Err(RecvError), false)),
             None => None,
         }
     }
@@ -171,11 +167,7 @@ impl<T> Drop for Sender<T> {
         clock::change_perhaps(|| {
             let mut channel = locked(&self.0);
             channel.senders -= 1;
-            let effect = match channel.senders {
-                0 => Effect::Some,
-                _ => Effect::None,
-            };
-            ((), effect)
+            ((), channel.senders == 0)
         });
     }
 }
@@ -230,11 +222,9 @@ pub(crate) fn first<A, B, C>(
         let begin = crate::scenario::random(3);
         for turn in 0..3 {
             found = found.or_else(|| match (begin + turn) % 3 {
-                0 => one.poll().map(|(one, effect)| (First::Of1(one), effect)),
-                1 => two.poll().map(|(two, effect)| (First::Of2(two), effect)),
-                _ => three
-                    .poll()
-                    .map(|(three, effect)| (First::Of3(three), effect)),
+                0 => one.poll().map(|(one, more)| (First::Of1(one), more)),
+                1 => two.poll().map(|(two, more)| (First::Of2(two), more)),
+                _ => three.poll().map(|(three, more)| (First::Of3(three), more)),
             });
         }
         found

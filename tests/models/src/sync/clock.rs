@@ -27,6 +27,7 @@ struct Clock {
     threads: AtomicUsize,
 }
 
+#[derive(Default)]
 struct Times {
     /// Threads that wait for a change.
     waiting: usize,
@@ -37,10 +38,7 @@ struct Times {
 /// Runs a schedule with a new clock. The caller is its first thread.
 pub(crate) fn with_clock(scenario: impl FnOnce()) {
     let clock = Clock {
-        times: Mutex::new(Times {
-            waiting: 0,
-            timers: BTreeMap::new(),
-        }),
+        times: Mutex::default(),
         changed: Condvar::new(),
         now: std::sync::Mutex::new(BEGINNING),
         threads: AtomicUsize::new(1),
@@ -71,26 +69,19 @@ fn clock() -> Option<Arc<Clock>> {
 ///
 /// No other thread runs during `ready`, which must change nothing that others wait for.
 pub(crate) fn wait<T>(until: Option<Instant>, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
-    wait_and_change(until, || ready().map(|found| (found, Effect::None)))
+    wait_and_change(until, || ready().map(|found| (found, false)))
 }
 
-/// Whether a change may let other threads continue.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    None,
-    Some,
-}
-
-/// Like [`wait`], but `ready` may change what others wait for.
+/// Like [`wait`], but `ready` may change what others wait for, and says whether it did.
 pub(crate) fn wait_and_change<T>(
     until: Option<Instant>,
-    mut ready: impl FnMut() -> Option<(T, Effect)>,
+    mut ready: impl FnMut() -> Option<(T, bool)>,
 ) -> Option<T> {
     let clock = clock()?;
     let mut times = clock.times.lock().ok()?;
     loop {
-        if let Some((found, effect)) = ready() {
-            if effect == Effect::Some {
+        if let Some((found, changed)) = ready() {
+            if changed {
                 clock.wake(&mut times);
             }
             return Some(found);
@@ -108,19 +99,19 @@ pub(crate) fn wait_and_change<T>(
 
 /// Changes something that others may wait for.
 pub(crate) fn change<T>(change: impl FnOnce() -> T) -> T {
-    change_perhaps(|| (change(), Effect::Some))
+    change_perhaps(|| (change(), true))
 }
 
-/// Like [`change`], but the change may have no effect.
-pub(crate) fn change_perhaps<T>(change: impl FnOnce() -> (T, Effect)) -> T {
+/// Like [`change`], but `change` says whether others may continue.
+pub(crate) fn change_perhaps<T>(change: impl FnOnce() -> (T, bool)) -> T {
     let Some(clock) = clock() else {
         return change().0;
     };
     let Ok(mut times) = clock.times.lock() else {
         return change().0;
     };
-    let (answer, effect) = change();
-    if effect == Effect::Some {
+    let (answer, changed) = change();
+    if changed {
         clock.wake(&mut times);
     }
     answer
@@ -219,16 +210,12 @@ impl Instant {
     pub(crate) fn checked_add(self, time: Duration) -> Option<Instant> {
         self.0.checked_add(time).map(Instant)
     }
-
-    /// Returns the time since the start of the schedule.
-    pub(crate) fn since_the_beginning(self) -> Duration {
-        self.0.saturating_sub(BEGINNING)
-    }
 }
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.since_the_beginning())
+        // Since the start of the schedule.
+        write!(f, "{:?}", self.0.saturating_sub(BEGINNING))
     }
 }
 
