@@ -39,7 +39,7 @@ fn nothing_left(test: &TestDatabase) {
 /// Asserts that a job is ready, and that nothing was charged to it.
 #[track_caller]
 fn uncharged(queue: &Queue, id: JobId) {
-    let job = live_job(queue, id);
+    let job = queue.live(id);
     let found = (job.state, job.attempts, job.crashes);
     assert_eq!(found, (JobState::Ready, 0, 0));
 }

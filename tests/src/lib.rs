@@ -66,6 +66,6 @@ pub use texts::{has, holds, lacks, refusal};
 pub use wait::{DAY, HOUR, SOON, blocked, eventually, wait_until};
 pub use work::{
     Begin, counted, died, done, drained, finish, ids, in_state, informed, letters, letters_in,
-    live_job, lively, lost, new_order, put, retried, running, stats, stop, stop_all, told, willing,
-    work_off, worker,
+    lively, lost, new_order, put, retried, running, stats, stop, stop_all, told, willing, work_off,
+    worker,
 };

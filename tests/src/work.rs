@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::admin::{JobFilter, LiveJob, QueueStats};
+use redrive::admin::{JobFilter, QueueStats};
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::worker::{StopReport, WorkerStats};
 use redrive::{
@@ -78,13 +78,6 @@ impl Begin for WorkerBuilder {
     ) -> Worker {
         self.handle(handler).started()
     }
-}
-
-/// Returns a job that is live.
-#[track_caller]
-pub fn live_job(queue: &Queue, id: JobId) -> LiveJob {
-    let found = queue.database().admin().job(id).expect("ask for a job");
-    found.expect("a live job")
 }
 
 /// Waits until no job of the queue is live, and stops the worker.

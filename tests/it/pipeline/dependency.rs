@@ -40,7 +40,7 @@ fn after_a_day_an_outage_is_an_ordinary_failure() {
         assert_eq!((counts.retried, counts.dead), (0, 0));
         let since_the_first = hours_in_outage(&test, id);
         assert_eq!(since_the_first, Some(hours));
-        assert_eq!(live_job(&queue, id).attempts, 0);
+        assert_eq!(queue.live(id).attempts, 0);
     }
     later(&test, 2);
     // Both of its attempts are used up now, one after the other.

@@ -55,7 +55,7 @@ fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
     let later = new_order(43).delay(Duration::from_mins(1));
     let later = queue.enqueue_job_in(&mut tx, &later).unwrap().id();
     tx.commit().unwrap();
-    let jobs = [live_job(&queue, one), live_job(&queue, later)];
+    let jobs = [queue.live(one), queue.live(later)];
     let states = jobs.map(|job| job.state);
     assert_eq!(states, [JobState::Ready, JobState::Delayed]);
 }

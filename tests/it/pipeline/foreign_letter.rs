@@ -101,7 +101,7 @@ fn a_stop_releases_every_other_lease() {
     // A cancelled job dies at its release, and the database refuses this death.
     let error = worker.stop(Duration::ZERO).unwrap_err();
     has(format!("{error:?}"), "setval");
-    let states = ids.map(|id| live_job(&queue, id).state);
+    let states = ids.map(|id| queue.live(id).state);
     assert_eq!(states, [JobState::Leased, JobState::Ready, JobState::Ready]);
     assert_eq!(queue_of(&test, taken), "old");
     gate.open();

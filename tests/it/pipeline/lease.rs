@@ -26,7 +26,7 @@ fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
         let a = gated(&test, &runs_a, &gate_a, verdict);
         let id = queue.enqueue(&Order { number: 1 }).unwrap();
         let is = |state, crashes, attempts| {
-            let job = live_job(&queue, id);
+            let job = queue.live(id);
             let found = (job.state, job.crashes, job.attempts);
             assert_eq!(found, (state, crashes, attempts));
             job
@@ -103,7 +103,7 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
     let mut locker = test.begins("SELECT FROM redrive.workers FOR UPDATE");
     saw_loss.wait_for(1);
     let next = queue.enqueue(&Order { number: 1 }).unwrap();
-    let job = live_job(&queue, next);
+    let job = queue.live(next);
     assert_eq!(job.attempts, 0, "claimed without trust in a lease");
     assert_eq!(job.state, JobState::Ready);
     locker.sql("ROLLBACK");
@@ -137,6 +137,6 @@ fn a_lease_is_kept_if_the_database_lost_a_partial_settle() {
         counted(&worker, "the slow one to be settled", |counts| {
             counts.lost + counts.retried == 1
         });
-        assert_eq!(live_job(&queue, ids[1]).state, JobState::Leased);
+        assert_eq!(queue.live(ids[1]).state, JobState::Leased);
     }
 }

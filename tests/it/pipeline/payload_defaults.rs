@@ -73,7 +73,7 @@ fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
         mails.enqueue_many_in(&mut client, &many[2..]).unwrap()[0],
     ];
     for (id, order) in enqueued.into_iter().zip(1..) {
-        let job = live_job(&mails, id);
+        let job = mails.live(id);
         let found = (&*job.queue, job.max_attempts, job.priority);
         assert_eq!(found, ("mails", 7, 3));
         assert_eq!(job.unique_key, Some(format!("invoice {order}")));
@@ -84,7 +84,7 @@ fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
     let other = NewJob::new(&Invoice { order: 0 }).unwrap();
     let other = other.max_attempts(1).priority(-3).unique("mine");
     let other = mails.enqueue_job(other).unwrap();
-    let job = live_job(&mails, other.id());
+    let job = mails.live(other.id());
     assert_eq!((job.max_attempts, job.priority), (1, -3));
     assert_eq!(job.unique_key.as_deref(), Some("mine"));
     let groups =
@@ -143,7 +143,7 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
         let worker = handle(worker(&mails)).started();
         retried(&worker, 1);
         stop(worker);
-        let job = live_job(&mails, id);
+        let job = mails.live(id);
         assert_eq!(job.history.len(), 1);
         // The worker's own backoff is shorter.
         let waits = job.since.duration_since(job.enqueued_at).unwrap();

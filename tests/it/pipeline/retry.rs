@@ -29,7 +29,7 @@ fn a_retry_waits_for_the_backoff_of_its_kind_and_a_snooze_for_its_delay() {
         (of_the_failure, 1800, 1),
         (snoozed, 7200, 0),
     ] {
-        let job = live_job(&queue, id);
+        let job = queue.live(id);
         assert_eq!((job.state, job.attempts), (JobState::Delayed, attempts));
         assert_eq!(job.history.len(), attempts as usize);
         let wait = job.since.duration_since(job.enqueued_at).unwrap().as_secs();

@@ -106,7 +106,7 @@ fn fill(client: &mut Client, jobs: [i32; 7]) {
 fn only_without_a_clean_segment_the_fewest_jobs_move() {
     let (_test, queue, mut client) = TestDatabase::with_session();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let before = live_job(&queue, id);
+    let before = queue.live(id);
     fill(&mut client, [6, 1001, 8, 1001, 1001, 9, 1001]);
     assert_eq!(step(&mut client), "moved");
     let counts = "SELECT count(*), count(*) FILTER (WHERE segment = 0), count(*) FILTER (WHERE segment = 7) \
@@ -114,7 +114,7 @@ fn only_without_a_clean_segment_the_fewest_jobs_move() {
     let counts: (i64, i64, i64) = client.row(counts, &[]);
     assert_eq!(counts, (1 + 6 + 8 + 9 + 4 * 1001 + 500, 0, 507));
     let times = |job: LiveJob| (job.since, job.enqueued_at);
-    assert_eq!(times(live_job(&queue, id)), times(before));
+    assert_eq!(times(queue.live(id)), times(before));
     wait_until("the ring to turn", SOON, || {
         step(&mut client);
         current(&mut client) == 0

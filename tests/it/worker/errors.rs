@@ -52,7 +52,7 @@ fn rules_and_errors_decide_for_jobs_and_for_batches() {
             let error = (letter.error_class.as_str(), letter.error_message.as_str());
             assert_eq!(error, (class, message));
         }
-        assert_eq!(live_job(&queue, ids[1]).attempts, 0);
+        assert_eq!(queue.live(ids[1]).attempts, 0);
     }
 }
 
@@ -95,7 +95,7 @@ fn an_error_because_of_a_stop_is_not_charged() {
         }
         assert!(letter.is_none(), "{letter:?}");
         assert_eq!((stopped.released, stopped.stats.dead), (1, 0));
-        assert_eq!(live_job(&queue, id).attempts, 0);
+        assert_eq!(queue.live(id).attempts, 0);
         let counted = "SELECT (meta).refunds::bigint FROM redrive.jobs
             UNION ALL SELECT (meta).refunds FROM redrive.jobs_delayed";
         assert_eq!(scalar(&mut client, counted), 1);

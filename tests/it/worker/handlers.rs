@@ -31,7 +31,7 @@ fn a_delayed_job_runs_when_it_is_due_and_not_before() {
     let worker = worker(&queue).runs(tally.counting());
     let now = queue.enqueue(&Order { number: 2 }).unwrap();
     wait_until("the ready job to be done", SOON, || tally.of(now) == 1);
-    let job = live_job(&queue, later);
+    let job = queue.live(later);
     assert_eq!((job.state, tally.of(later)), (JobState::Delayed, 0));
     test.all_due();
     finish(&queue, worker);

@@ -152,7 +152,7 @@ fn an_outage_under_a_handler_is_not_charged_and_its_refund_is_counted() {
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.retried, counts.lost), (0, 0, 0));
     for id in &ids[..3] {
-        let job = live_job(&queue, *id);
+        let job = queue.live(*id);
         assert_eq!((job.state, job.attempts), (JobState::Delayed, 0));
     }
     let mut client = cluster.client();

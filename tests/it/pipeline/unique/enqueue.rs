@@ -11,7 +11,7 @@ fn a_second_job_with_a_key_returns_the_first() {
     let first = inserted(queue.enqueue_job(new_order(1).unique("a")).unwrap());
     let second = queue.enqueue_job(new_order(2).unique("a")).unwrap();
     assert_eq!(second, Enqueued::Existing(first));
-    let job = live_job(&queue, first);
+    let job = queue.live(first);
     assert_eq!(job.unique_key.as_deref(), Some("a"));
     inserted(queue.enqueue_job(new_order(4).unique("b")).unwrap());
     inserted(queue.enqueue_job(new_order(5)).unwrap());
