@@ -173,6 +173,17 @@ impl TestDatabase {
         self.client().sql(statements);
     }
 
+    /// Runs statements of PL/pgSQL before each such change of a row, such as `INSERT ON redrive.jobs`.
+    #[track_caller]
+    pub fn before(&self, change: &str, statements: &str) {
+        self.sql(&format!(
+            "CREATE OR REPLACE FUNCTION public.for_test() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN {statements}; RETURN NEW; END $$;
+             CREATE OR REPLACE TRIGGER for_test BEFORE {change}
+                 FOR EACH ROW EXECUTE FUNCTION public.for_test()"
+        ));
+    }
+
     /// Sets a parameter for later sessions of the database.
     #[track_caller]
     pub fn sets(&self, parameter: &str) {

@@ -7,37 +7,21 @@ use redrive_tests::prelude::*;
 
 use super::{bury, program};
 
-/// The advisory lock that holds the second batch.
-const HELD: i64 = 15_092_026;
-/// Whether a session waits for it.
-const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
-     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+const UPDATE: &str = "UPDATE ON redrive.dead_letters";
 
-/// Starts a command as a process, lets it finish its first batch, sends it a signal within the second
-/// one, and returns what it printed.
+/// Starts a command as a process, sends it a signal while it changes a row whose kind is `held`, or one without a kind,
+/// and returns what it printed.
 fn interrupted(test: &TestDatabase, change: &str, signal: &str, line: &str) -> Ran {
+    let hold = "IF coalesce(to_jsonb(NEW) ->> 'kind', 'held') = 'held' THEN \
+                PERFORM pg_advisory_xact_lock(1); END IF";
+    test.before(change, hold);
     let mut holder = test.client();
-    let row = if change == "INSERT" { "NEW" } else { "OLD" };
-    let gate = format!(
-        "CREATE SCHEMA IF NOT EXISTS gate;
-         CREATE OR REPLACE FUNCTION gate.hold() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN
-             PERFORM pg_advisory_xact_lock({HELD});
-             RETURN CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
-         END $$;
-         CREATE TRIGGER gate BEFORE {change} ON redrive.dead_letters
-             FOR EACH ROW WHEN ({row}.kind = 'held') EXECUTE FUNCTION gate.hold()"
-    );
-    holder.sql(&gate);
-    holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
+    holder.sql("SELECT pg_advisory_lock(1)");
     let process = Process::start(program(test).args(words(line)));
-    let mut client = test.client();
-    wait_until("the second batch", SOON, || client.ask(WAITS, &[]));
+    blocked(&mut holder, 1);
     process.signal(signal);
-    holder.change("SELECT pg_advisory_unlock($1)", &[&HELD]);
-    let ran = process.exits_with(1);
-    holder.sql("DROP TRIGGER gate ON redrive.dead_letters");
-    ran
+    holder.sql("SELECT pg_advisory_unlock(1)");
+    process.exits_with(1)
 }
 
 /// Marks the letter at this place, in the order of ids, as the one that waits at the gate.
@@ -72,12 +56,12 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     bury(&test, 1200);
     hold_at(&mut client, 700);
     let discard = "dlq discard orders --reason 'test data' --yes";
-    let output = interrupted(&test, "UPDATE", "INT", discard);
+    let output = interrupted(&test, UPDATE, "INT", discard);
     let reopen = undo(&output, "1,000 of 1,200 letters discarded", "reopen");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 1000);
 
     hold_at(&mut client, 200);
-    let output = interrupted(&test, "UPDATE", "TERM", &reopen);
+    let output = interrupted(&test, UPDATE, "TERM", &reopen);
     let again = undo(&output, "500 of 1,000 letters reopened", "discard");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
     test.run(again);
@@ -88,7 +72,7 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
     // Letters that it had no time for are not explained one by one.
     let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
     let discard = format!("dlq discard {} --reason test", listed(&ids));
-    let output = interrupted(&test, "UPDATE", "INT", &discard);
+    let output = interrupted(&test, UPDATE, "INT", &discard);
     undo(&output, "500 of 1,200 letters discarded", "reopen");
     lacks(output.err, "not discarded");
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
@@ -101,7 +85,7 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
     hold_at(&mut client, 150);
     let edited = "dead_letters WHERE payload::jsonb ? 'currency'";
     let edit = r#"dlq edit orders --merge '{"currency": "EUR"}' --yes"#;
-    let output = interrupted(&test, "UPDATE", "INT", edit);
+    let output = interrupted(&test, UPDATE, "INT", edit);
     let restore = undo(&output, "200 of 250 letters edited", "edit");
     assert_eq!(client.count(edited), 200);
 
@@ -118,7 +102,7 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
     // So is one of letters that are given by id.
     let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
     let restore = format!("dlq edit {} --undo", listed(&ids));
-    let output = interrupted(&test, "UPDATE", "TERM", &restore);
+    let output = interrupted(&test, UPDATE, "TERM", &restore);
     undo(&output, "200 of 250 letters restored", "edit");
 }
 
@@ -147,23 +131,11 @@ fn an_interrupted_delivery_ends_its_command_and_says_how_far_it_came() {
 
 #[test]
 fn a_signal_between_the_checks_of_a_redrive_and_its_run_pauses_the_run() {
-    let (test, mut client) = TestDatabase::with_client();
+    let test = TestDatabase::migrated();
     bury(&test, 1);
-    let gate = format!(
-        "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$
-         BEGIN PERFORM pg_advisory_xact_lock({HELD}); RETURN NEW; END $$;
-         CREATE TRIGGER gate BEFORE INSERT ON redrive.redrive_runs
-             FOR EACH ROW EXECUTE FUNCTION public.hold()"
-    );
-    client.sql(&gate);
-    let mut holder = test.client();
-    holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
     let line = "dlq redrive orders --validate --exec true --yes";
-    let process = Process::start(program(&test).args(words(line)));
-    wait_until("the run", SOON, || client.ask(WAITS, &[]));
-    process.signal("INT");
-    holder.change("SELECT pg_advisory_unlock($1)", &[&HELD]);
-    process.exits_with(1).tells("run 1 is paused");
+    let output = interrupted(&test, "INSERT ON redrive.redrive_runs", "INT", line);
+    output.tells("run 1 is paused");
     assert_eq!(letters_in(&test.open(), "orders", LetterState::Open), 1);
 }
 
@@ -240,7 +212,7 @@ fn an_interrupted_cancellation_of_jobs_names_the_letters_to_send_back() {
             true => format!("job cancel {}", listed(&ids)),
             false => "job cancel orders --yes".to_owned(),
         };
-        let output = interrupted(&test, "INSERT", "INT", &cancel);
+        let output = interrupted(&test, "INSERT ON redrive.dead_letters", "INT", &cancel);
         let undo = undo(&output, "1,000 of 1,200 jobs cancelled", "redrive");
         assert_eq!(in_state(&queue, LetterState::Open), 1000);
         test.run(format!("{undo} --no-wait"));

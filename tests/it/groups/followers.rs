@@ -239,12 +239,8 @@ fn groups_whose_jobs_are_diverted_or_under_a_rate_limit_have_no_followers() {
 #[test]
 fn fast_jobs_keep_their_order_through_failures_and_deaths() {
     let (test, queue) = with_policy(CONTINUE);
-    test.sql(
-        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql \
-         AS $$ BEGIN RAISE EXCEPTION 'no more of them'; END $$; \
-         CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs \
-         FOR EACH ROW WHEN (NEW.kind = 'refused') EXECUTE FUNCTION public.refuse()",
-    );
+    let refuse = "IF NEW.kind = 'refused' THEN RAISE EXCEPTION 'no more of them'; END IF";
+    test.before("INSERT ON redrive.jobs", refuse);
     let (finished, tally) = (kept::<Finished>(), Tally::new());
     let handler = finished.noting_unless(move |job| {
         match (tally.count(job.id()), job.payload().number % 50) {

@@ -4,8 +4,6 @@ use super::divert::Diverted;
 use super::*;
 
 const DIVERTED: &str = "dead_letters WHERE cause = 'diverted' AND group_key = 'a'";
-/// The advisory lock that holds a redrive after it has chosen where its jobs go.
-const GATE: i64 = 20_261_125;
 
 /// Two orders of the group `a`, of which the first is a letter and the second diverted, without a worker.
 fn stopped() -> (TestDatabase, Queue, &'static Finished, Vec<JobId>) {
@@ -19,25 +17,13 @@ fn stopped() -> (TestDatabase, Queue, &'static Finished, Vec<JobId>) {
     )
 }
 
-/// Lets inserts of jobs wait until the returned session unlocks the gate.
+/// Lets a redrive wait after it has chosen where its jobs go, until the returned session unlocks the gate.
 fn close_gate(test: &TestDatabase) -> Client {
+    let pass = "IF (NEW.meta).generation > 0 THEN PERFORM pg_advisory_xact_lock_shared(1); END IF";
+    test.before("INSERT ON redrive.jobs", pass);
     let mut holder = test.client();
-    holder.sql(&format!(
-        "CREATE SCHEMA gate;
-             CREATE FUNCTION gate.pass() RETURNS trigger LANGUAGE plpgsql AS $$
-             BEGIN
-                 PERFORM pg_advisory_xact_lock_shared({GATE});
-                 RETURN NEW;
-             END $$;
-             CREATE TRIGGER gate BEFORE INSERT ON redrive.jobs
-                 FOR EACH ROW WHEN ((NEW.meta).generation > 0) EXECUTE FUNCTION gate.pass();
-             SELECT pg_advisory_lock({GATE})"
-    ));
+    holder.sql("SELECT pg_advisory_lock(1)");
     holder
-}
-
-fn open_gate(holder: &mut Client) {
-    holder.change("SELECT pg_advisory_unlock($1)", &[&GATE]);
 }
 
 /// Whether a session waits for the gate, or for a row or transaction of another one.
@@ -70,7 +56,7 @@ fn during_a_redrive<T: Send>(
         wait_until("the other call to end or to wait", SOON, || {
             other.is_finished() || is_waiting(&mut observer, "row")
         });
-        open_gate(&mut holder);
+        holder.sql("SELECT pg_advisory_unlock(1)");
         assert_eq!(redrive.join().unwrap().redriven, [letter]);
         other.join().unwrap()
     });

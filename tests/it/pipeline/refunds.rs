@@ -91,13 +91,9 @@ fn a_job_that_never_started_costs_no_refund_and_stays_a_suspect() {
 #[test]
 fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
     let (test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ \
-         BEGIN RAISE EXCEPTION 'no letters today'; END $$; \
-         CREATE TRIGGER refuse BEFORE INSERT ON redrive.dead_letters \
-                 FOR EACH ROW EXECUTE FUNCTION public.refuse(); \
-         CREATE SEQUENCE public.runs",
-    );
+    client.sql("CREATE SEQUENCE public.runs");
+    let refuse = "RAISE EXCEPTION 'no letters today'";
+    test.before("INSERT ON redrive.dead_letters", refuse);
     let queue = test.queue("orders");
     let url = test.url().to_owned();
     let worker = worker(&queue).runs(move |_: &Job<Order>| {
@@ -117,12 +113,8 @@ fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
 #[test]
 fn a_failure_whose_error_is_rejected_is_charged() {
     let (test, mut client) = TestDatabase::with_client();
-    client
-        .sql("CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-                 IF (NEW.meta).history::text LIKE '%unspeakable%' THEN RAISE EXCEPTION 'no such words'; END IF; \
-                 RETURN NEW; END $$; \
-             CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs_delayed \
-                 FOR EACH ROW EXECUTE FUNCTION public.refuse()");
+    let refuse = "IF (NEW.meta).history::text LIKE '%unspeakable%' THEN RAISE EXCEPTION 'no such words'; END IF";
+    test.before("INSERT ON redrive.jobs_delayed", refuse);
     let queue = test.queue("orders");
     let worker = worker(&queue).backoff(Backoff::fixed(HOUR));
     let worker = worker.runs(|_: &Job<Order>| Err(Failure::retry("unspeakable")));

@@ -23,7 +23,7 @@ fn a_worker_is_notified_of_a_new_schedule() {
 
 #[test]
 fn a_schedule_that_fails_stops_no_other() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
     let policy = Policy::new(LetterFilter::new());
     let redriving = Schedule::every("e", HOUR).unwrap().redrive(policy);
@@ -36,11 +36,9 @@ fn a_schedule_that_fails_stops_no_other() {
              -- This line has no tick in the last half hour, at any time of day.
              UPDATE redrive.schedules SET cron = '0 0 29 2 *', zone = 'Europe/Atlantis', every = NULL WHERE name = 'b';
              UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"died_from\": \"nonsense\"}')
-             WHERE name = 'e';
-             CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
-                 'BEGIN RAISE EXCEPTION ''refused for a test''; END';
-             CREATE TRIGGER refuse BEFORE INSERT ON redrive.schedule_ticks FOR EACH ROW
-                 WHEN (NEW.schedule = 'c') EXECUTE FUNCTION public.refuse()");
+             WHERE name = 'e'");
+    let refuse = "IF NEW.schedule = 'c' THEN RAISE EXCEPTION 'refused for a test'; END IF";
+    test.before("INSERT ON redrive.schedule_ticks", refuse);
     let worker = ticking(&queue);
     wait_until("the last schedule", SOON, || history(db, "d").len() == 1);
     let trouble = |name| status(db, name).last_trouble.unwrap_or_default();
@@ -57,7 +55,7 @@ fn a_schedule_that_fails_stops_no_other() {
     let soon = "schedules WHERE retry_at <= clock_timestamp() + interval '1 minute'";
     assert_eq!(client.count(soon), 4, "they are tried again");
     client.sql(
-        "DROP TRIGGER refuse ON redrive.schedule_ticks;
+        "DROP TRIGGER for_test ON redrive.schedule_ticks;
              UPDATE redrive.schedules SET retry_at = clock_timestamp();
              UPDATE redrive.schedules SET zone = 'Europe/Berlin' WHERE name = 'b'",
     );

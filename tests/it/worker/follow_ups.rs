@@ -20,13 +20,9 @@ fn stored(db: &Database) -> Vec<LiveJob> {
 
 /// Makes the database refuse jobs of the kind `finish` with this statement.
 fn on_finish(test: &TestDatabase, statement: &str) {
-    test.sql(&format!(
-        "CREATE SEQUENCE public.tries; \
-             CREATE FUNCTION public.on_finish() RETURNS trigger LANGUAGE plpgsql AS $$ \
-             BEGIN {statement}; RETURN NEW; END $$; \
-             CREATE TRIGGER on_finish BEFORE INSERT ON redrive.jobs \
-             FOR EACH ROW WHEN (NEW.kind = 'finish') EXECUTE FUNCTION public.on_finish()"
-    ));
+    test.sql("CREATE SEQUENCE public.tries");
+    let of_finish = format!("IF NEW.kind = 'finish' THEN {statement}; END IF");
+    test.before("INSERT ON redrive.jobs", &of_finish);
 }
 
 #[test]

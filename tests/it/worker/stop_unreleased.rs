@@ -52,15 +52,10 @@ fn a_stop_reports_a_claim_that_the_database_does_not_answer() {
     // The second grace is longer than the claim may take.
     for grace in [Duration::ZERO, HOUR] {
         let (test, mut client) = TestDatabase::with_client();
-        client.sql("CREATE FUNCTION public.wait_at_the_gate() RETURNS trigger LANGUAGE plpgsql AS $$
-                 BEGIN
-                     WHILE NOT pg_try_advisory_xact_lock_shared(1) LOOP PERFORM pg_sleep(0.01); END LOOP;
-                     RETURN NEW;
-                 END
-                 $$;
-                 CREATE TRIGGER gate BEFORE INSERT ON redrive.leases
-                     FOR EACH ROW EXECUTE FUNCTION public.wait_at_the_gate();
-                 SELECT pg_advisory_lock(1)");
+        let wait =
+            "WHILE NOT pg_try_advisory_xact_lock_shared(1) LOOP PERFORM pg_sleep(0.01); END LOOP";
+        test.before("INSERT ON redrive.leases", wait);
+        client.sql("SELECT pg_advisory_lock(1)");
         let db = Database::builder(test.url()).call_timeout(CALL_TIMEOUT);
         let queue = Queue::new(&db.open().unwrap(), "orders").unwrap();
         let id = queue.enqueue(&Order { number: 1 }).unwrap();

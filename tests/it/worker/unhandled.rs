@@ -47,12 +47,8 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     // As if each renewal came after the end of the lease.
-    test.sql(
-        "CREATE FUNCTION public.late() RETURNS trigger LANGUAGE plpgsql AS
-                 'BEGIN NEW.expires_at := statement_timestamp(); RETURN NEW; END';
-             CREATE TRIGGER late BEFORE INSERT OR UPDATE ON redrive.workers
-                 FOR EACH ROW EXECUTE FUNCTION public.late()",
-    );
+    let late = "NEW.expires_at := statement_timestamp()";
+    test.before("INSERT OR UPDATE ON redrive.workers", late);
     let gate = Gate::new();
     let worker = lively(&queue)
         .slots(1)
@@ -74,12 +70,8 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
 fn a_queue_whose_jobs_cannot_die_keeps_those_of_no_other_queue() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    test.sql(
-        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
-                 'BEGIN RAISE EXCEPTION ''no''; END';
-             CREATE TRIGGER refuse BEFORE INSERT ON redrive.dead_letters
-                 FOR EACH ROW WHEN (NEW.queue = 'orders') EXECUTE FUNCTION public.refuse()",
-    );
+    let refuse = "IF NEW.queue = 'orders' THEN RAISE EXCEPTION 'no'; END IF";
+    test.before("INSERT ON redrive.dead_letters", refuse);
     for queue in [&queue, &test.queue("mails")] {
         put(queue, NewJob::raw("retired", "{}").unwrap());
     }

@@ -277,12 +277,10 @@ fn a_failure_waits_for_no_session_that_changes_its_erased_group() {
 
 /// Makes the first change of a letter fail as a deadlock victim; later ones succeed.
 fn make_a_victim(test: &TestDatabase) {
-    test.sql("CREATE SEQUENCE public.victims; \
-             CREATE FUNCTION public.fall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-                 IF nextval('public.victims') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40P01'; END IF; \
-                 RETURN NEW; END $$; \
-             CREATE TRIGGER fall BEFORE INSERT OR UPDATE ON redrive.dead_letters \
-                 FOR EACH ROW EXECUTE FUNCTION public.fall()");
+    test.sql("CREATE SEQUENCE public.victims");
+    let fall =
+        "IF nextval('public.victims') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40P01'; END IF";
+    test.before("INSERT OR UPDATE ON redrive.dead_letters", fall);
 }
 
 /// Returns the number of changes of letters since.
