@@ -1,6 +1,7 @@
 //! The command line, driven in this process.
 
 use std::ffi::OsString;
+use std::iter;
 use std::process::ExitCode;
 
 use redrive::JobId;
@@ -107,9 +108,7 @@ impl TestDatabase {
     /// Runs a command line of `redrive`, which must exit with this code.
     #[track_caller]
     pub fn fails(&self, code: u8, line: impl AsRef<str>) -> Ran {
-        let words = words(line.as_ref());
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        ran(self, &words).exits_with(code)
+        ran(self, &words(line.as_ref())).exits_with(code)
     }
 }
 
@@ -141,33 +140,35 @@ pub fn words(command: &str) -> Vec<String> {
 }
 
 /// Runs `redrive` on a database.
-pub fn ran(db: &TestDatabase, arguments: &[&str]) -> Ran {
+pub fn ran(db: &TestDatabase, arguments: &[impl AsRef<str>]) -> Ran {
     ran_by(&Program::new("redrive"), db, arguments)
 }
 
 /// Runs `redrive` on the database of a URL.
-pub fn ran_at(url: &str, arguments: &[&str]) -> Ran {
+pub fn ran_at(url: &str, arguments: &[impl AsRef<str>]) -> Ran {
     run(&Program::new("redrive"), &on(url, arguments))
 }
 
 /// Runs a program with its handlers.
-pub fn ran_by(program: &Program, db: &TestDatabase, arguments: &[&str]) -> Ran {
+pub fn ran_by(program: &Program, db: &TestDatabase, arguments: &[impl AsRef<str>]) -> Ran {
     run(program, &on(db.url(), arguments))
 }
 
 /// Runs `redrive` with these arguments and no others.
-pub fn ran_alone(arguments: &[&str]) -> Ran {
+pub fn ran_alone(arguments: &[impl AsRef<str>]) -> Ran {
     run(&Program::new("redrive"), arguments)
 }
 
-fn on<'a>(url: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
-    [&["--database-url", url, "--no-wait"], arguments].concat()
+fn on<'a>(url: &'a str, arguments: &'a [impl AsRef<str>]) -> Vec<&'a str> {
+    let globals = ["--database-url", url, "--no-wait"].into_iter();
+    globals.chain(arguments.iter().map(AsRef::as_ref)).collect()
 }
 
-fn run(program: &Program, arguments: &[&str]) -> Ran {
+fn run(program: &Program, arguments: &[impl AsRef<str>]) -> Ran {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let arguments = ["program"].iter().chain(arguments).map(OsString::from);
-    let code = program.run(arguments, &mut out, &mut err);
+    let arguments = arguments.iter().map(AsRef::as_ref);
+    let words = iter::once("program").chain(arguments).map(OsString::from);
+    let code = program.run(words, &mut out, &mut err);
     for printed in [&out, &err] {
         let ends_a_line = printed.last().is_none_or(|byte| *byte == b'\n');
         assert!(ends_a_line, "output must end with a newline");

@@ -9,9 +9,7 @@ mod own_verbs;
 /// Runs a command line of a program.
 #[track_caller]
 fn types(program: &Program, test: &TestDatabase, code: u8, line: &str) -> Ran {
-    let words = words(line);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    ran_by(program, test, &words).exits_with(code)
+    ran_by(program, test, &words(line)).exits_with(code)
 }
 
 #[test]

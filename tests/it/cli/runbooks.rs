@@ -38,7 +38,6 @@ fn every_command_in_the_runbooks_exists() {
             false => word.clone(),
         };
         let arguments: Vec<String> = arguments.iter().map(typed).collect();
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let ran = ran(&test, &arguments);
         if ran.code == ExitCode::from(2) {
             wrong.push(format!("`{text}`: {}", ran.err));

@@ -7,9 +7,8 @@ use super::super::with_letters;
 /// Runs a command without `--no-wait`.
 #[track_caller]
 fn waiting(db: &TestDatabase, code: u8, line: &str) -> Ran {
-    let words = words(line);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    ran_alone(&[&["--database-url", db.url()], &words[..]].concat()).exits_with(code)
+    let line = format!("--database-url {} {line}", db.url());
+    ran_alone(&words(&line)).exits_with(code)
 }
 
 fn newest(db: &TestDatabase) -> Option<RedriveRun> {

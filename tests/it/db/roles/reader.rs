@@ -20,7 +20,6 @@ fn every_command_works_in_its_role_and_says_how_another_gets_it() {
     let mut printed = Printed::default();
     for example in examples() {
         let arguments = stage.arguments(&example);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let role = &*example.role;
         let runs = match role {
             "owner" => None,
