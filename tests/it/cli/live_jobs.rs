@@ -140,36 +140,9 @@ fn a_job_that_cannot_change_says_why() {
 }
 
 #[test]
-fn a_running_job_shows_its_progress_and_its_checkpoint() {
-    let db = TestDatabase::migrated();
-    let (queue, gate) = (db.queue("orders"), Gate::new());
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>| {
-                job.progress(0.4, "resizing images");
-                job.checkpoint(&17).unwrap();
-                gate.pass();
-                Ok(())
-            }
-        })
-        .started();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap().to_string();
-    gate.wait_for(1);
-    let mut shown = String::new();
-    wait_until("a renewal to store both", SOON, || {
-        shown = db.run(format!("job show {id}")).out;
-        shown.contains("checkpoint")
-    });
-    let line = |name: &str| {
-        let mut lines = shown.lines();
-        lines
-            .find(|line| line.trim_start().starts_with(name))
-            .expect(&shown)
-    };
-    has(line("progress"), "resizing images");
-    assert!(line("checkpoint").ends_with(" 17"), "{shown}");
+fn a_running_job_can_be_cancelled_and_not_edited() {
+    let (db, queue) = TestDatabase::with_orders();
+    let (gate, worker, id) = running(&queue);
     let other = db.run("enqueue mails mail {}").out;
     // A dry run counts what the act would do with it.
     db.run(format!("job cancel {id} --dry-run"))
@@ -207,11 +180,8 @@ fn a_job_that_was_running_a_moment_ago_is_changed() {
 fn a_signal_ends_the_cancellation_of_running_jobs() {
     let (db, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(2)
-        .handle(gate.passing::<Order>())
-        .started();
-    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+    let worker = worker(&queue).slots(2).runs(gate.handler());
+    let ids = queue.enqueue_many(&[Hold {}; 2]).unwrap();
     gate.wait_for(2);
     // A cancellation waits for whoever ends the lease.
     let mut holder = db.begins("SELECT FROM redrive.leases FOR UPDATE");

@@ -2,20 +2,14 @@
 
 use redrive_tests::prelude::*;
 
-/// Cancels a job, which must lead to this.
-#[track_caller]
-fn cancels(queue: &Queue, id: JobId, outcome: Cancelled) {
-    assert_eq!(queue.cancels(id), outcome);
-}
-
 #[test]
 fn cancelling_a_waiting_job_dead_letters_it_at_once() {
     let (_test, queue) = TestDatabase::with_orders();
     let ready = queue.enqueue(&Order { number: 1 }).unwrap();
     let delayed = put(&queue, new_order(2).delay(HOUR).priority(3));
     for id in [ready, delayed] {
-        cancels(&queue, id, Cancelled::Dead);
-        cancels(&queue, id, Cancelled::NotLive);
+        assert_eq!(queue.cancels(id), Cancelled::Dead);
+        assert_eq!(queue.cancels(id), Cancelled::NotLive);
         assert!(queue.database().admin().job(id).unwrap().is_none());
         let letter = queue.letter(id);
         assert_eq!(letter.cause, DeathCause::Manual);
@@ -42,7 +36,7 @@ fn cancel_a_running_job(answer: Answer) -> (TestDatabase, JobId) {
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     for _ in 0..2 {
-        cancels(&queue, id, Cancelled::Asked);
+        assert_eq!(queue.cancels(id), Cancelled::Asked);
         let noted = "leases WHERE cardinality(cancelled) = 1";
         assert_eq!(test.count(noted), 1);
     }
