@@ -24,12 +24,12 @@ fn with_policy(policy: GroupPolicy) -> (TestDatabase, Queue) {
     (test, queue)
 }
 
-fn order(group: &str, number: i64) -> NewJob {
+pub(crate) fn order(group: &str, number: i64) -> NewJob {
     new_order(number).group(group)
 }
 
 /// Enqueues orders 1 to `count` of each group, one round of all groups after the other.
-fn enqueue_rounds(queue: &Queue, groups: &[&str], count: i64) -> Vec<JobId> {
+pub(crate) fn enqueue_rounds(queue: &Queue, groups: &[&str], count: i64) -> Vec<JobId> {
     let rounds = (1..=count).flat_map(|number| groups.iter().map(move |group| (*group, number)));
     let jobs: Vec<NewJob> = rounds.map(|(group, number)| order(group, number)).collect();
     ids(&queue.enqueue_jobs(&jobs).unwrap())
@@ -39,18 +39,21 @@ fn enqueue(queue: &Queue, group: &str, number: i64) -> JobId {
     put(queue, order(group, number))
 }
 
-/// The finished orders, in their order, with their groups.
+/// The finished orders, in their order, with their groups and times.
 #[derive(Default)]
-struct Finished(Mutex<Vec<(String, i64)>>);
+pub(crate) struct Finished(Mutex<Vec<(String, i64, Instant)>>);
 
 impl Finished {
-    fn note(&self, job: &Job<Order>) {
+    pub(crate) fn note(&self, job: &Job<Order>) {
         let group = job.group().unwrap_or_default().to_owned();
-        self.0.lock().unwrap().push((group, job.payload().number));
+        let finished = (group, job.payload().number, Instant::now());
+        self.0.lock().unwrap().push(finished);
     }
 
     /// A handler that finishes its orders.
-    fn noting(&'static self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync {
+    pub(crate) fn noting(
+        &'static self,
+    ) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync {
         self.noting_unless(|_| Ok(()))
     }
 
@@ -66,15 +69,19 @@ impl Finished {
         }
     }
 
-    fn all(&self) -> Vec<(String, i64)> {
-        self.0.lock().unwrap().clone()
+    /// The numbers of one group and their times, in the order in which they ended.
+    pub(crate) fn timed(&self, group: &str) -> (Vec<i64>, Vec<Instant>) {
+        let all = self.0.lock().unwrap();
+        let of_group = all.iter().filter(|(of, ..)| of == group);
+        of_group.map(|(_, number, time)| (*number, *time)).unzip()
     }
 
-    /// The numbers of one group, in the order in which they ended.
-    fn of(&self, group: &str) -> Vec<i64> {
-        let all = self.0.lock().unwrap();
-        let of_group = all.iter().filter(|(of, _)| of == group);
-        of_group.map(|(_, number)| *number).collect()
+    pub(crate) fn of(&self, group: &str) -> Vec<i64> {
+        self.timed(group).0
+    }
+
+    pub(crate) fn count(&self, group: &str) -> usize {
+        self.of(group).len()
     }
 }
 

@@ -1,58 +1,18 @@
 //! Limits of each group: windows, other groups, order, retries, and jobs that lose their worker.
 
 use super::*;
+use crate::groups::{Finished, enqueue_rounds};
 
 const ORDERED: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
 
-fn order(group: &str, number: i64) -> NewJob {
-    new_order(number).group(group)
-}
-
-fn enqueue(queue: &Queue, groups: &[&str], count: i64) {
-    let rounds =
-        (1..=count).flat_map(|number| groups.iter().map(move |group| order(group, number)));
-    queue.enqueue_jobs(&rounds.collect::<Vec<_>>()).unwrap();
-}
-
-/// Which jobs started: their groups, when, and their numbers.
-#[derive(Default)]
-struct GroupStarts(Mutex<Vec<(String, Instant, i64)>>);
-
-impl GroupStarts {
-    fn record(&self, job: &Job<Order>) {
-        let group = job.group().unwrap_or("none").to_owned();
-        let start = (group, Instant::now(), job.payload().number);
-        self.0.lock().unwrap().push(start);
-    }
-
-    fn numbers(&self, group: &str) -> Vec<i64> {
-        let all = self.0.lock().unwrap();
-        let of_group = all.iter().filter(|start| start.0 == group);
-        of_group.map(|start| start.2).collect()
-    }
-
-    fn count(&self, group: &str) -> usize {
-        self.numbers(group).len()
-    }
-
-    fn of(&self, group: &str) -> Starts {
-        let all = self.0.lock().unwrap();
-        let of_group = all.iter().filter(|start| start.0 == group);
-        Starts(Mutex::new(of_group.map(|start| start.1).collect()))
-    }
-}
-
 /// Starts a worker that notes its starts.
-fn noting(queue: &Queue) -> (Worker, &'static GroupStarts) {
-    let starts = kept::<GroupStarts>();
+fn noting(queue: &Queue) -> (Worker, &'static Finished) {
+    let starts = kept::<Finished>();
     (noting_in(queue, starts), starts)
 }
 
-fn noting_in(queue: &Queue, starts: &'static GroupStarts) -> Worker {
-    worker(queue).slots(4).runs(move |job: &Job<Order>| {
-        starts.record(job);
-        Ok(())
-    })
+fn noting_in(queue: &Queue, starts: &'static Finished) -> Worker {
+    worker(queue).slots(4).runs(starts.noting())
 }
 
 fn waiting(test: &TestDatabase) -> i64 {
@@ -76,16 +36,15 @@ fn no_group_starts_more_than_its_limit_allows() {
         let before = Instant::now();
         limit(&queue, RateLimited::EachGroup, allowed);
         let groups = ["a", "b", "c"];
-        enqueue(&queue, &groups, jobs);
-        let starts = kept::<GroupStarts>();
+        enqueue_rounds(&queue, &groups, jobs);
+        let starts = kept::<Finished>();
         let workers = [(); 3].map(|()| noting_in(&test.queue("orders"), starts));
         drained(&queue);
         assert_eq!(stop_all(workers), 3 * jobs.unsigned_abs());
         for group in groups {
-            let numbers = starts.numbers(group);
+            let (numbers, times) = starts.timed(group);
             assert_eq!(numbers.len() as u64, jobs.unsigned_abs(), "{policy:?}");
-            let starts = starts.of(group);
-            starts.obeys(before, f64::from(rate), burst as usize);
+            Starts(Mutex::new(times)).obeys(before, f64::from(rate), burst as usize);
             assert!(policy != ORDERED || numbers.is_sorted(), "{numbers:?}");
         }
     }
@@ -95,13 +54,13 @@ fn no_group_starts_more_than_its_limit_allows() {
 fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, once());
-    enqueue(&queue, &["a"], 300);
+    enqueue_rounds(&queue, &["a"], 300);
     let (worker, starts) = noting(&queue);
     wait_until("a job of the first group", SOON, || starts.count("a") == 1);
-    enqueue(&queue, &["b", "c"], 3);
+    enqueue_rounds(&queue, &["b", "c"], 3);
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     wait_until("the other jobs", SOON, || {
-        starts.count("none") == 50 && starts.count("b") == 1 && starts.count("c") == 1
+        starts.count("") == 50 && starts.count("b") == 1 && starts.count("c") == 1
     });
     informed(&test, &[&worker]);
     assert_eq!(starts.count("a"), 1);
@@ -118,7 +77,7 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
         limit(&queue, RateLimited::EachGroup, once());
         let three = RateLimit::per(3, DAY).burst(3);
         limit(&queue, shared, three);
-        enqueue(&queue, &["a", "b"], 5);
+        enqueue_rounds(&queue, &["a", "b"], 5);
         let (worker, starts) = noting(&queue);
         wait_until("a job of each group", SOON, || {
             starts.count("a") == 1 && starts.count("b") == 1
@@ -126,7 +85,7 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
         informed(&test, &[&worker]);
         assert_eq!((starts.count("a"), starts.count("b")), (1, 1));
         // Two of the tokens are used: the third is for the first of two other groups.
-        enqueue(&queue, &["c", "d"], 1);
+        enqueue_rounds(&queue, &["c", "d"], 1);
         wait_until("a job of a third group", SOON, || {
             starts.count("c") + starts.count("d") == 1
         });
@@ -143,10 +102,10 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
     let (test, queue) = TestDatabase::with_orders();
     queue.set_group_policy(ORDERED, &maria()).unwrap();
     limit(&queue, RateLimited::EachGroup, once());
-    enqueue(&queue, &["a"], 3);
-    let starts = kept::<GroupStarts>();
+    enqueue_rounds(&queue, &["a"], 3);
+    let starts = kept::<Finished>();
     let worker = worker(&queue).runs(move |job: &Job<Order>| {
-        starts.record(job);
+        starts.note(job);
         match starts.count("a") {
             1 => Err(Failure::retry("once").after(Duration::ZERO)),
             _ => Ok(()),
@@ -157,12 +116,12 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
     test.reaches(put_off, 1);
     test.all_due();
     test.reaches(put_off, 1);
-    assert_eq!((starts.numbers("a"), waiting(&test)), (vec![1], 2));
+    assert_eq!((starts.of("a"), waiting(&test)), (vec![1], 2));
     unlimit(&queue, RateLimited::EachGroup);
     informed(&test, &[&worker]);
     test.all_due();
     drained(&queue);
-    assert_eq!(starts.numbers("a"), [1, 1, 2, 3]);
+    assert_eq!(starts.of("a"), [1, 1, 2, 3]);
     assert_eq!(stop(worker).stats.done, 3);
 }
 
@@ -172,7 +131,7 @@ fn the_job_of_a_lost_worker_needs_another_token() {
         let (test, queue) = TestDatabase::with_orders();
         queue.set_group_policy(policy, &maria()).unwrap();
         limit(&queue, RateLimited::EachGroup, once());
-        enqueue(&queue, &["a"], 2);
+        enqueue_rounds(&queue, &["a"], 2);
         let gate = Gate::new();
         let lost = worker(&queue).runs(gate.passing::<Order>());
         gate.wait_for(1);
@@ -196,7 +155,7 @@ fn the_job_of_a_lost_worker_needs_another_token() {
 #[test]
 fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
     let (test, queue) = TestDatabase::with_orders();
-    enqueue(&queue, &["a", "b"], 20);
+    enqueue_rounds(&queue, &["a", "b"], 20);
     assert_eq!(waiting(&test), 0);
     limit(&queue, RateLimited::EachGroup, once());
     let (worker, starts) = noting(&queue);
@@ -216,12 +175,12 @@ fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
 fn a_probe_of_a_group_takes_its_token() {
     let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, once());
-    enqueue(&queue, &["a"], 1);
+    enqueue_rounds(&queue, &["a"], 1);
     test.sql(OPEN);
     let (worker, starts) = noting(&queue);
     drained(&queue);
     // The probe closed the breaker, and its group has no second token.
-    enqueue(&queue, &["a"], 1);
+    enqueue_rounds(&queue, &["a"], 1);
     informed(&test, &[&worker]);
     assert_eq!((starts.count("a"), waiting(&test)), (1, 1));
     stop(worker);

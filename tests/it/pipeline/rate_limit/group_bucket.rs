@@ -1,10 +1,7 @@
 //! The buckets of groups: races, sessions that hold one, many groups, and rows that vanish.
 
 use super::*;
-
-fn order(group: &str) -> NewJob {
-    new_order(1).group(group)
-}
+use crate::groups::order;
 
 /// Takes up to `wanted` tokens of one group. Returns how many there were.
 fn take(client: &mut Client, group: &str, wanted: usize) -> i64 {
@@ -68,7 +65,7 @@ fn a_locked_bucket_is_skipped_with_its_group() {
     limit(&queue, RateLimited::EachGroup, RateLimit::per(10, SECOND));
     assert_eq!(take(&mut test.client(), "a", 1), 1);
     let mut holder = test.begins("SELECT FROM redrive.group_buckets FOR UPDATE");
-    queue.enqueue_jobs(&[order("a"), order("b")]).unwrap();
+    queue.enqueue_jobs(&[order("a", 1), order("b", 1)]).unwrap();
     let starts = kept::<Starts>();
     let worker = worker(&queue).runs(starts.recorder::<Order>());
     wait_until("the job of the other group", SOON, || starts.count() == 1);
@@ -99,7 +96,7 @@ fn full_buckets_vanish_and_others_stay() {
         .sql("INSERT INTO redrive.group_buckets (queue, group_key, full_at) \
              SELECT 'orders', 'g' || n, CASE n WHEN 7 THEN now() + interval '1 hour' ELSE now() END \
              FROM generate_series(1, 50000) n");
-    let jobs: Vec<NewJob> = (0..500).map(|n| order(&format!("n{n}"))).collect();
+    let jobs: Vec<NewJob> = (0..500).map(|n| order(&format!("n{n}"), 1)).collect();
     queue.enqueue_jobs(&jobs).unwrap();
     let starts = kept::<Starts>();
     let worker = lively(&queue).runs(starts.recorder::<Order>());
