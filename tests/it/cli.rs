@@ -43,17 +43,11 @@ pub(crate) fn payloads(count: usize, bad: Option<(usize, &str)>) -> TempFile {
 
 /// Makes letters with a command that rejects its jobs. Returns their ids, the newest job first.
 pub(crate) fn letters(db: &TestDatabase, queue: &Queue, count: usize) -> Vec<JobId> {
-    let file = payloads(count, None);
-    db.run(format!(
-        "enqueue {} order.placed --file {file}",
-        queue.name()
-    ));
-    db.run(format!(
-        "work {} --exec 'echo broken >&2; exit 65' --drain",
-        queue.name()
-    ))
-    .tells(format!("dead {count}"));
-    let open = queue.listed(&LetterFilter::new().queue(queue.name()).limit(1000));
+    let (file, name) = (payloads(count, None), queue.name());
+    db.run(format!("enqueue {name} order.placed --file {file}"));
+    let work = format!("work {name} --exec 'echo broken >&2; exit 65' --drain");
+    db.run(work).tells(format!("dead {count}"));
+    let open = queue.listed(&LetterFilter::new().queue(name).limit(1000));
     let mut ids: Vec<JobId> = open.iter().map(|letter| letter.id).collect();
     // The list is ordered by death, and jobs that run in parallel die in any order.
     ids.sort_unstable_by_key(|id| Reverse(*id));

@@ -17,19 +17,15 @@ fn printed(arguments: &[&str]) -> (Option<i32>, String) {
     let command = command.args(arguments).env_remove("DATABASE_URL");
     let output = command.output().unwrap();
     let all = [output.stdout, output.stderr].concat();
-    (
-        output.status.code(),
-        String::from_utf8_lossy(&all).into_owned(),
-    )
+    let said = String::from_utf8_lossy(&all).into_owned();
+    (output.status.code(), said)
 }
 
 /// Returns the backends of exporters in the database of a connection.
 pub(crate) fn backends(client: &mut Client) -> Vec<i32> {
-    client.column(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
-             AND application_name = 'redrive_exporter' ORDER BY backend_start",
-        &[],
-    )
+    let pids = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
+                AND application_name = 'redrive_exporter' ORDER BY backend_start";
+    client.column(pids, &[])
 }
 
 /// Starts an exporter of a database, and waits until it serves.

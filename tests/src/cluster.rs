@@ -45,10 +45,9 @@ impl Cluster {
     pub fn certify(&self, certificate: &str, key: &str) {
         let certificate = self.keep("server.pem", certificate);
         let key = self.keep("server.key", key);
+        let (certificate, key) = (certificate.display(), key.display());
         self.set(&format!(
-            "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'\n",
-            certificate.display(),
-            key.display()
+            "ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n"
         ));
     }
 
@@ -56,11 +55,8 @@ impl Cluster {
     pub fn demand_certificates(&self, roots: &str) {
         let roots = self.keep("clients.pem", roots);
         self.set(&format!("ssl_ca_file = '{}'\n", roots.display()));
-        let allowed = fs::write(
-            self.data().join("pg_hba.conf"),
-            "hostssl all all all cert\n",
-        );
-        allowed.expect("write who may connect");
+        let file = self.data().join("pg_hba.conf");
+        fs::write(file, "hostssl all all all cert\n").expect("write who may connect");
     }
 
     /// Returns the URL of the database.

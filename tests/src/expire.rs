@@ -81,11 +81,9 @@ pub fn reap_within(
         &lease_ms, &leases, &crashes, &delay, &manual, &jobs, &bytes, &workers,
     ];
     let rows = client.query(statement("reap"), &values).expect("reap");
-    let lost = rows.iter().map(
-        |row| match (row.get("is_dead"), JobId::new(row.get("id"))) {
-            (true, id) => Lost::Dead(id),
-            (false, id) => Lost::Back(id),
-        },
-    );
+    let lost = rows.iter().map(|row| match row.get("is_dead") {
+        true => Lost::Dead(JobId::new(row.get("id"))),
+        false => Lost::Back(JobId::new(row.get("id"))),
+    });
     lost.collect()
 }

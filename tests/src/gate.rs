@@ -1,6 +1,6 @@
 //! A gate, at which a handler waits until the test opens it.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use redrive::{Failure, Job};
 
@@ -26,17 +26,18 @@ impl Gate {
         Gate::default()
     }
 
+    fn locked(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.0.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Blocks the caller until the gate is open. For handlers.
     pub fn pass(&self) {
-        let (state, changed) = &*self.shared;
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = &self.shared.1;
+        let mut state = self.locked();
         state.arrived += 1;
         changed.notify_all();
-        drop(
-            changed
-                .wait_while(state, |state| !state.open)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        drop(changed.wait_while(state, |state| !state.open));
     }
 
     /// Returns a handler whose jobs wait at the gate and then succeed.
@@ -89,27 +90,21 @@ impl Gate {
 
     /// Opens the gate permanently.
     pub fn open(&self) {
-        let (state, changed) = &*self.shared;
-        state.lock().unwrap_or_else(PoisonError::into_inner).open = true;
-        changed.notify_all();
+        self.locked().open = true;
+        self.shared.1.notify_all();
     }
 
     /// Returns the number of callers that reached the gate.
     pub fn arrived(&self) -> usize {
-        self.shared
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .arrived
+        self.locked().arrived
     }
 
     /// Waits until this many callers reached the gate.
     #[track_caller]
     pub fn wait_for(&self, callers: usize) {
-        let (state, changed) = &*self.shared;
-        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = &self.shared.1;
         let (state, timeout) = changed
-            .wait_timeout_while(state, SOON, |state| state.arrived < callers)
+            .wait_timeout_while(self.locked(), SOON, |state| state.arrived < callers)
             .unwrap_or_else(PoisonError::into_inner);
         let (is_late, came) = (timeout.timed_out(), state.arrived);
         assert!(!is_late, "{came} of {callers} came to the gate");

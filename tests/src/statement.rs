@@ -83,10 +83,8 @@ pub trait Sql: GenericClient {
         };
         let code = error.code().map_or("?", SqlState::code);
         let answer = format!("{code} {}", refusal(&error));
-        assert!(
-            answer.contains(says),
-            "`{says}` is not in `{answer}`: {statement}"
-        );
+        let is_said = answer.contains(says);
+        assert!(is_said, "`{says}` is not in `{answer}`: {statement}");
     }
 
     /// Runs statements that must fail: each line of the table is put in the place of `@`, and names after ` -- ` what

@@ -124,10 +124,8 @@ fn errors_and_further_items_are_objects() {
     let error = told(&db.fails(2, "dlq list colour=red --json"));
     has(error["error"].as_str().expect("a text"), "unknown field");
     let error = told(&db.fails(2, "dlq list --limitt 2 --json"));
-    assert_eq!(
-        error["error"].as_str(),
-        Some("unexpected argument '--limitt' found")
-    );
+    let unexpected = "unexpected argument '--limitt' found";
+    assert_eq!(error["error"].as_str(), Some(unexpected));
     for line in ["dlq show 1 --raw", "migrate --print"] {
         let error = told(&db.fails(2, format!("{line} --json")));
         let text = error["error"].as_str().expect("a text");

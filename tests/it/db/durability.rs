@@ -59,10 +59,8 @@ fn each_durability_warning_is_one_line_and_a_durable_server_has_none() {
     client.sql("ALTER TABLE redrive.jobs_1 SET UNLOGGED; ALTER TABLE redrive.leases SET UNLOGGED");
     let found = warnings();
     assert_eq!(found.len(), 1, "{found:?}");
-    has(
-        &found[0],
-        "`UNLOGGED`; a server crash leaves them empty: `jobs_1`, `leases`",
-    );
+    let unlogged = "`UNLOGGED`; a server crash leaves them empty: `jobs_1`, `leases`";
+    has(&found[0], unlogged);
     let said = said_by_a_worker(&connect(), &logged);
     let end = format!(": {}", found[0]);
     assert!(said.len() == 1 && said[0].ends_with(&end), "{said:?}");

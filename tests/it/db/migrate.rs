@@ -240,10 +240,9 @@ fn what_another_role_migrates_belongs_to_the_owner() {
         let mut client = test.client();
         let owner = test.role("owner");
         let name = owner.name();
-        client.sql(&format!(
-            "GRANT CREATE ON DATABASE {} TO {name}; CREATE SCHEMA redrive AUTHORIZATION {name}",
-            test.name()
-        ));
+        let database = test.name();
+        client.sql(&format!("GRANT CREATE ON DATABASE {database} TO {name}"));
+        client.sql(&format!("CREATE SCHEMA redrive AUTHORIZATION {name}"));
         let scripts = all();
         for script in &scripts[..done] {
             owner.client().sql(&script.sql);
@@ -268,11 +267,9 @@ fn a_role_that_is_no_member_of_the_owner_migrates_nothing() {
     let test = TestDatabase::empty();
     let mut client = test.client();
     let (owner, other) = (test.role("owner"), test.role("other"));
-    client.sql(&format!(
-        "CREATE SCHEMA redrive AUTHORIZATION {}; GRANT ALL ON SCHEMA redrive TO {}",
-        owner.name(),
-        other.name()
-    ));
+    let (to, role) = (owner.name(), other.name());
+    client.sql(&format!("CREATE SCHEMA redrive AUTHORIZATION {to}"));
+    client.sql(&format!("GRANT ALL ON SCHEMA redrive TO {role}"));
     let refused = || {
         let error = other.open().migrate().expect_err("the schema of another");
         has(format!("{error:#}"), "belongs to the role owner_");

@@ -146,10 +146,8 @@ fn wrong(client: &mut Client, hot: &Hot, planned: &str) -> String {
     if scanned.is_empty() && pages <= hot.pages && steps <= STEPS {
         return String::new();
     }
-    format!(
-        "{}, planned {planned}: {pages} pages, {steps} steps, sequential scans {scanned:?}\n{plan:#}\n",
-        hot.name
-    )
+    let counts = format!("{pages} pages, {steps} steps, sequential scans {scanned:?}");
+    format!("{}, planned {planned}: {counts}\n{plan:#}\n", hot.name)
 }
 
 #[test]

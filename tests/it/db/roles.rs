@@ -46,11 +46,9 @@ impl Cast {
     fn new() -> Cast {
         let test = TestDatabase::empty();
         let schema_owner = test.role("owner");
-        test.sql(&format!(
-            "CREATE SCHEMA redrive AUTHORIZATION {}; ALTER DATABASE {} SET search_path = ''",
-            schema_owner.name(),
-            test.name()
-        ));
+        test.sets("search_path = ''");
+        let name = schema_owner.name();
+        test.sql(&format!("CREATE SCHEMA redrive AUTHORIZATION {name}"));
         schema_owner.open().migrate().expect("migrate");
         let mut owner = test.client();
         let extensions: Vec<String> = owner.column("SELECT extname::text FROM pg_extension", &[]);
@@ -176,10 +174,7 @@ fn no_function_is_public_and_each_has_a_fixed_search_path() {
                     WHERE p.pronamespace = 'redrive'::regnamespace AND p.prosqlbody IS NULL \
                         AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)";
     let careless: Vec<String> = client.ask(careless, &[]);
-    assert!(
-        careless.is_empty(),
-        "the caller names what {careless:?} uses"
-    );
+    assert_eq!(careless, [""; 0], "the caller names what they use");
     let open = "SELECT coalesce(array_agg(c.relname::text), '{}') FROM pg_class c \
                 CROSS JOIN LATERAL aclexplode(c.relacl) a \
                 WHERE c.relnamespace = 'redrive'::regnamespace AND a.grantee = 0";

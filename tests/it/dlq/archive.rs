@@ -119,10 +119,8 @@ fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
     let (test, queue, made) = TestDatabase::with_letters(3);
     let db = queue.database();
     let mut client = test.client();
-    client.change(
-        "UPDATE redrive.dead_letters SET state = 'quarantined' WHERE id <> $1",
-        &[&made[0].get()],
-    );
+    let quarantine = "UPDATE redrive.dead_letters SET state = 'quarantined' WHERE id <> $1";
+    client.change(quarantine, &[&made[0].get()]);
     db.dlq().discard(&ids(&made[..2]), &maria()).unwrap();
     archive_all(db);
     let restored = db.dlq().restore(&LetterFilter::new(), &maria());

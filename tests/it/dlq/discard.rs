@@ -56,11 +56,9 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
     // Old letters: one discarded, one recovered, one open, one redriving.
     db.redrives(&only(ids[6]));
     let old = [ids[0], ids[2], ids[5], ids[6]].map(JobId::get);
-    test.client().change(
-        "UPDATE redrive.dead_letters SET died_at = died_at - interval '90 days', \
-             changed_at = changed_at - interval '90 days' WHERE id = ANY ($1)",
-        &[&old.as_slice()],
-    );
+    let age = "UPDATE redrive.dead_letters SET died_at = died_at - interval '90 days', \
+               changed_at = changed_at - interval '90 days' WHERE id = ANY ($1)";
+    test.client().change(age, &[&old.as_slice()]);
     let days = |days: u64| Duration::from_hours(24 * days);
     let prune = |age| {
         let counted = db.dlq().count_prunable(age).unwrap();

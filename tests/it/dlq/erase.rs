@@ -195,11 +195,8 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
         assert!(dlq.erasable(&tenant(42)).unwrap().is_empty(), "{moving}");
         no_drift(queue.database());
         let records = queue.database().audit(&AuditFilter::new().verb("erase"));
-        assert_eq!(
-            records.len(),
-            1,
-            "{moving}: only that of the batch that erased"
-        );
+        // Only that of the batch that erased.
+        assert_eq!(records.len(), 1, "{moving}");
     }
 }
 

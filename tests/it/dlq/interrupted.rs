@@ -167,10 +167,8 @@ fn an_interrupted_change_of_groups_says_how_far_it_came() {
              (queue, kind, cause, error_class, error_message, payload, enqueued_at)
          SELECT 'orders', 'order', 'rejected', class, '', '{}', now() FROM unnest('{A,B,C}'::text[]) class");
     let groups: Vec<i64> = client.column("SELECT id FROM redrive.groups ORDER BY id", &[]);
-    let hold = format!(
-        "SELECT FROM redrive.groups WHERE id = {} FOR UPDATE",
-        groups[1]
-    );
+    let second = groups[1];
+    let hold = format!("SELECT FROM redrive.groups WHERE id = {second} FOR UPDATE");
     let mut holder = test.begins(&hold);
     let line = format!("dlq groups ack {}", listed(&groups));
     let process = Process::start(program(&test).args(words(&line)));

@@ -72,11 +72,8 @@ fn silent_sessions_over_a_unix_socket_are_at_most_two() {
     let cluster = Cluster::with("unix_socket_directories = '..'");
     cluster.start();
     cluster.migrate();
-    let address = format!(
-        "host={} port={} user=postgres dbname=postgres",
-        cluster.folder().display(),
-        cluster.port()
-    );
+    let (folder, port) = (cluster.folder().display(), cluster.port());
+    let address = format!("host={folder} port={port} user=postgres dbname=postgres");
     let exporter = Exporter::start(PROGRAM, &address);
     let mut client = cluster.client();
     // Nothing ends the first one, so another one takes its place.

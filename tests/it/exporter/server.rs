@@ -14,10 +14,8 @@ fn every_page_of_the_exporter_responds() {
     assert_eq!(metrics.status, 200);
     has(&metrics.head, "Content-Type: text/plain; version=0.0.4");
     has(&metrics.text, "# TYPE redrive_up gauge\n");
-    let build = format!(
-        "redrive_exporter_build_info{{version=\"{}\"}}",
-        env!("CARGO_PKG_VERSION")
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    let build = format!("redrive_exporter_build_info{{version=\"{version}\"}}");
     assert_eq!(metrics.value(&build), Some(1.0));
 
     let landing = exporter.get("/");

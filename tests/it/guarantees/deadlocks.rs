@@ -21,10 +21,8 @@ fn deadlocks(test: &TestDatabase) -> i64 {
     wait_until("the other sessions to end", SOON, || {
         client.ask::<i64>(others, &[]) == 0
     });
-    client.ask(
-        "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
-        &[],
-    )
+    let counted = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    client.ask(counted, &[])
 }
 
 /// Runs the jobs of a queue, each to its given end, when the gate is open.
@@ -53,10 +51,9 @@ const LETTERS: i64 = 160;
 fn foreign(number: i64) -> ForeignFailure {
     let position = format!("0/{:03}", (number * 37) % LETTERS);
     let payload = format!(r#"{{"number": {number}}}"#);
-    ForeignFailure::new("kafka:orders", position, "orders", "order", payload).error(
-        format!("Class{}", number % 3),
-        format!("failure of kind {}", char_of(number)),
-    )
+    let failure = ForeignFailure::new("kafka:orders", position, "orders", "order", payload);
+    let message = format!("failure of kind {}", char_of(number));
+    failure.error(format!("Class{}", number % 3), message)
 }
 
 /// Returns a letter of the alphabet, which normalisation keeps.

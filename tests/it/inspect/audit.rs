@@ -97,10 +97,8 @@ fn audit_rows_cannot_be_changed_or_deleted() {
 
 /// Inserts a record that is this many days old.
 fn aged(client: &mut Client, verb: &str, days: i32) {
-    client.change(
-        "INSERT INTO redrive.audit (verb, at) VALUES ($1, now() - $2 * interval '1 day')",
-        &[&verb, &f64::from(days)],
-    );
+    let insert = "INSERT INTO redrive.audit (verb, at) VALUES ($1, now() - $2 * interval '1 day')";
+    client.change(insert, &[&verb, &f64::from(days)]);
 }
 
 #[test]

@@ -128,10 +128,8 @@ fn grant_lists_the_grants_it_may_not_make() {
     ));
     let grant = "SELECT redrive.grant_role($1, 'exporter')";
     let left: String = owner.ask(grant, &[&role.name()]);
-    assert_eq!(
-        left,
-        format!("as a superuser: GRANT pg_monitor TO {}", role.name())
-    );
+    let expected = format!("as a superuser: GRANT pg_monitor TO {}", role.name());
+    assert_eq!(left, expected);
     owner.refuses(grant, &[&"no_such_role"], "42704");
     owner.sql(&format!(
         "RESET ROLE; DROP OWNED BY {keeper} CASCADE; DROP ROLE {keeper}"

@@ -129,12 +129,9 @@ impl Life {
     fn claim_one(&mut self) {
         self.lease = Uuid::new_v4();
         let segment: i16 = self.client.ask("SELECT segment FROM redrive.ring", &[]);
-        let (worker, lease) = (self.worker, self.lease);
-        let none = None::<Vec<String>>;
-        self.run(
-            "claim_one",
-            &[&"orders", &none, &none, &segment, &lease, &worker],
-        );
+        let (worker, lease, none) = (self.worker, self.lease, None::<Vec<String>>);
+        let values: [&(dyn ToSql + Sync); 6] = [&"orders", &none, &none, &segment, &lease, &worker];
+        self.run("claim_one", &values);
     }
 
     fn release(&mut self, started: &[i64]) {

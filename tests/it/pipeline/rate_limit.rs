@@ -63,10 +63,7 @@ impl Starts {
             let allowed = burst as f64 + rate * window;
             // The clock of the process and that of the server may differ in speed by a little.
             let is_right = f64::from(started) <= allowed + 0.01;
-            assert!(
-                is_right,
-                "{started} starts within {window:.4} s, not {allowed:.2}"
-            );
+            assert!(is_right, "{started} within {window:.4} s, not {allowed:.2}");
         }
     }
 }

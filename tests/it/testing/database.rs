@@ -93,10 +93,8 @@ fn the_server_ends_with_a_process_that_panics_or_returns() {
 fn a_machine_without_a_server_is_told_what_to_do() {
     let output = command("/nowhere").stderr(Stdio::piped()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    has(
-        &said,
-        "no server is installed in the folder REDRIVE_POSTGRES_BIN",
-    );
+    let expected = "no server is installed in the folder REDRIVE_POSTGRES_BIN";
+    has(said, expected);
 }
 
 #[test]

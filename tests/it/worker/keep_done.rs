@@ -113,12 +113,9 @@ fn rows_are_hidden_at_the_end_of_their_time_and_their_slot_is_truncated() {
 fn a_slot_is_not_used_again_before_its_rows_have_expired() {
     let (test, _db) = TestDatabase::opened();
     // At any time, the slots of new rows and those that are truncated differ.
-    let both = scalar(
-        &mut test.client(),
-        "SELECT count(*) FROM generate_series(0, 400) AS hours (passed) \
+    let both = "SELECT count(*) FROM generate_series(0, 400) AS hours (passed) \
          CROSS JOIN LATERAL (SELECT now() + hours.passed * interval '1 hour' AS now) t \
          WHERE EXISTS (SELECT redrive.done_slot(t.now + kept * interval '1 hour') FROM generate_series(0, 720) kept \
-                       INTERSECT SELECT redrive.done_slot(t.now - ago * interval '2 days') FROM generate_series(1, 3) ago)",
-    );
-    assert_eq!(both, 0);
+                       INTERSECT SELECT redrive.done_slot(t.now - ago * interval '2 days') FROM generate_series(1, 3) ago)";
+    assert_eq!(scalar(&mut test.client(), both), 0);
 }

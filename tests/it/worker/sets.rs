@@ -131,10 +131,9 @@ fn when_one_fails_all_stop_claiming() {
     let job = fine.enqueue(&Finish {}).unwrap();
     gate.open();
     let error = workers.stop(SOON).expect_err("one had failed");
-    has(
-        error,
-        "the worker of queue `overdue` had stopped: 2 handlers exceeded their deadlines and do not end (slots: 1)",
-    );
+    let told = "the worker of queue `overdue` had stopped: 2 handlers exceeded their deadlines \
+                and do not end (slots: 1)";
+    has(error, told);
     let job = db.admin().job(job).unwrap().expect("nobody has run it");
     assert_eq!(job.attempts, 0);
 }

@@ -69,15 +69,12 @@ impl Environment {
     pub(crate) fn make_suspects(&self, ids: impl IntoIterator<Item = i64>, crashes: i16) {
         let mut tables = self.server.tables();
         for id in ids {
-            let attempt = 0;
-            tables.ready.insert(
+            let suspect = Stored {
                 id,
-                Stored {
-                    id,
-                    attempt,
-                    crashes,
-                },
-            );
+                attempt: 0,
+                crashes,
+            };
+            tables.ready.insert(id, suspect);
         }
     }
 
@@ -130,17 +127,11 @@ impl Environment {
         let mut tables = self.server.tables();
         tables.note(|| format!("job {id} begins in lease {lease}"));
         let held = tables.leases.get(&lease).map(|lease| {
-            let until = tables
-                .workers
-                .get(&lease.worker)
-                .map(|worker| worker.expires_at);
+            let worker = tables.workers.get(&lease.worker);
+            let until = worker.map(|worker| worker.expires_at);
             let its_job = lease.jobs.iter().find(|job| job.id == id);
-            (
-                lease.worker,
-                until,
-                its_job.map(|job| job.crashes),
-                lease.done.contains(&id),
-            )
+            let crashes = its_job.map(|job| job.crashes);
+            (lease.worker, until, crashes, lease.done.contains(&id))
         });
         let mut attempts = self.attempts();
         attempts.begun.entry(id).or_default().push(now);
@@ -166,9 +157,8 @@ impl Environment {
             )),
         }
         if !attempts.in_leases.insert((lease, id)) {
-            attempts
-                .broken
-                .push(format!("job {id} begins twice in lease {lease}"));
+            let twice = format!("job {id} begins twice in lease {lease}");
+            attempts.broken.push(twice);
         }
         suspect_of
     }
@@ -190,10 +180,8 @@ impl Environment {
         self.server
             .tables()
             .note(|| format!("stopped after {took:?}: {stopped:?}"));
-        assert!(
-            took <= grace + Duration::from_secs(3),
-            "the stop took {took:?}"
-        );
+        let limit = grace + Duration::from_secs(3);
+        assert!(took <= limit, "the stop took {took:?}");
         stopped
     }
 
@@ -233,24 +221,13 @@ impl Environment {
         assert!(attempts.broken.is_empty(), "{}", attempts.broken.join("\n"));
         let once = tables.enqueued.iter().map(|id| (*id, 1)).collect();
         assert_eq!(tables.job_places(), once, "the places of each job");
-        for id in &tables.done {
-            assert!(
-                attempts.succeeded.contains(id),
-                "job {id} is done, but its handler never succeeded"
-            );
-        }
-        for job in tables
-            .ready
-            .values()
-            .chain(tables.delayed.values().map(|(_, job)| job))
-        {
+        let of_none: Vec<_> = tables.done.difference(&attempts.succeeded).collect();
+        assert!(of_none.is_empty(), "done without a success: {of_none:?}");
+        let delayed = tables.delayed.values().map(|(_, job)| job);
+        for job in tables.ready.values().chain(delayed) {
             let begun = attempts.begun.get(&job.id).map_or(0, Vec::len);
             let charged = usize::try_from(job.attempt).expect("not negative");
-            assert!(
-                charged <= begun,
-                "job {} is charged {charged} attempts for {begun}",
-                job.id
-            );
+            assert!(charged <= begun, "{begun} attempts began: {job:?}");
         }
     }
 

@@ -45,10 +45,8 @@ impl Row {
         let column = index.find(&self.0);
         let read = match column {
             Some(column) => {
-                assert!(
-                    T::accepts(&column.ty),
-                    "{column:?} is read as a different type"
-                );
+                let is_right = T::accepts(&column.ty);
+                assert!(is_right, "{column:?} is read as a different type");
                 T::from_sql_nullable(&column.ty, column.value.as_deref())
             }
             None => T::from_sql_null(&Type::UNKNOWN),

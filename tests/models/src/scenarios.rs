@@ -86,10 +86,8 @@ pub fn woken() {
         // Twice the duration of the enqueue, and some claims.
         let limit = 2 * (committed - began) + 100 * MS;
         let waited = env.began(id).map(|at| at - committed);
-        assert!(
-            waited.is_some_and(|waited| waited <= limit),
-            "job {id} waited {waited:?}"
-        );
+        let is_soon = waited.is_some_and(|waited| waited <= limit);
+        assert!(is_soon, "job {id} waited {waited:?}");
     }
 }
 
@@ -171,10 +169,9 @@ pub fn outage() {
         // Its jobs may be on their way back.
         // A claim of the outage may end without an answer during the stop.
         if let Err(error) = worker.stop(SECOND) {
-            assert_eq!(
-                error.to_string(),
-                "could not release the jobs of a claim that the database has not answered"
-            );
+            let released =
+                "could not release the jobs of a claim that the database has not answered";
+            assert_eq!(error.to_string(), released);
         }
     }
     env.check();

@@ -104,10 +104,8 @@ impl Client {
         if sql == "NOTIFY redrive_cancel" {
             return Ok(());
         }
-        assert!(
-            sql.starts_with("LISTEN"),
-            "the model does not implement `{sql}`"
-        );
+        let is_known = sql.starts_with("LISTEN");
+        assert!(is_known, "the model does not implement `{sql}`");
         self.received = Some(self.server.notifications());
         Ok(())
     }

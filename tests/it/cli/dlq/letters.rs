@@ -92,10 +92,8 @@ fn a_letter_is_shown_as_one_timeline_across_its_generations() {
     assert_eq!(json["deaths"], 2);
     assert!(json["history"][1]["pid"].is_number());
     let events = json["events"].as_array().expect("events");
-    assert!(
-        events.iter().any(|event| event["event"] == "discarded"),
-        "{events:?}"
-    );
+    let is_told = events.iter().any(|event| event["event"] == "discarded");
+    assert!(is_told, "{events:?}");
 }
 
 #[test]

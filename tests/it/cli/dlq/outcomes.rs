@@ -60,15 +60,12 @@ fn a_drain_waits_until_a_run_that_skips_its_last_letters_has_ended() {
 fn a_redrive_without_a_worker_says_what_it_waits_for_and_stops_at_its_limit() {
     let (db, ..) = with_letters(3);
     let no_worker = "no live worker of queue `orders` handles kind `order.placed`";
-    waiting(
-        &db,
-        1,
-        "dlq redrive orders --unthrottled --max-wait 0s --yes",
-    )
-    .tells(format!("3 still running; {no_worker}\n"))
-    .tells("stopped waiting: no new outcome for 0s; the jobs wait in their queue")
-    .tells("redrive dlq runs watch 1")
-    .shows("run 1: 3 sent, 0 recovered, 0 died again, 3 still running\n");
+    let redrive = "dlq redrive orders --unthrottled --max-wait 0s --yes";
+    waiting(&db, 1, redrive)
+        .tells(format!("3 still running; {no_worker}\n"))
+        .tells("stopped waiting: no new outcome for 0s; the jobs wait in their queue")
+        .tells("redrive dlq runs watch 1")
+        .shows("run 1: 3 sent, 0 recovered, 0 died again, 3 still running\n");
 
     db.run("breaker open queue:orders");
     waiting(&db, 1, "dlq runs watch 1 --max-wait 0s")

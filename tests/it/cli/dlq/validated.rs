@@ -41,10 +41,8 @@ fn validate_lists_the_ids_that_fail() {
     from_stdin.args(["dlq", "validate", "orders", "--schema", "-"]);
     let file = fs::File::open(schema.to_string()).expect("the schema");
     let output = from_stdin.stdin(file).output().expect("the command");
-    has(
-        String::from_utf8_lossy(&output.stdout),
-        "2 would pass, 3 fail",
-    );
+    let out = String::from_utf8_lossy(&output.stdout);
+    has(out, "2 would pass, 3 fail");
 }
 
 #[test]
@@ -83,13 +81,8 @@ fn letters_given_by_id_are_validated_before_they_are_redriven() {
         .shows("1 letter redriven")
         .shows("1 letter left out: failed validation");
     assert_eq!(ready(&queue), 1);
-    let rest = db.fails(
-        1,
-        format!(
-            "dlq redrive 999 {} --validate --exec 'grep -v 3' --json",
-            ids[0]
-        ),
-    );
+    let gone = format!("dlq redrive 999 {}", ids[0]);
+    let rest = db.fails(1, format!("{gone} --validate --exec 'grep -v 3' --json"));
     rest.tells("letter 999 was not redriven: it does not exist");
     let reasons = rest.json()["skipped"].as_array().map(Vec::len);
     assert_eq!(reasons, Some(2), "invalid and gone: {}", rest.out);

@@ -240,11 +240,8 @@ fn a_stored_filter_that_is_none_redrives_nothing_and_says_why() {
         "SELECT redrive.set_policy('p', '{}', '1 hour');
              UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"ids\": null}')",
     );
-    client.refuses(
-        "SELECT redrive.trigger_schedule('p')",
-        &[],
-        "filter key ids is null",
-    );
+    let trigger = "SELECT redrive.trigger_schedule('p')";
+    client.refuses(trigger, &[], "filter key ids is null");
     assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
 }
 
@@ -261,17 +258,10 @@ fn a_wrong_argument_is_named_in_every_operation() {
         client.refuses(&call, &[], "22023 redrive: ");
         client.refuses(&call, &[], says.trim());
     }
-    client.refuses(
-        "SELECT redrive.capture_letters(ARRAY['{\"source\": \"s\", \"position\": \"1\"}'::jsonb], '{NULL}')",
-        &[],
-        "the raw bytes",
-    );
+    let null = r#"SELECT redrive.capture_letters(ARRAY['{"source": "s", "position": "1"}'::jsonb], '{NULL}')"#;
+    client.refuses(null, &[], "the raw bytes");
     assert_eq!(client.count("dead_letters WHERE edits = 0"), 3);
     assert_eq!(client.count("jobs"), 3);
     // As long as the name of a kind may be.
-    let limit = format!(
-        "SELECT redrive.set_rate_limit('q', 1, kind => '{}')",
-        "k".repeat(255)
-    );
-    client.sql(&limit);
+    client.sql("SELECT redrive.set_rate_limit('q', 1, kind => repeat('k', 255))");
 }

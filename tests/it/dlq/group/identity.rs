@@ -91,11 +91,8 @@ fn a_key_of_the_handler_replaces_the_message() {
         })
     });
     let groups = queue.groups(&GroupFilter::new());
-    let found = groups.iter().map(|group| (&*group.title, group.open));
-    assert!(
-        found.eq([("carrier closed", 3), ("strike", 1)]),
-        "{groups:?}"
-    );
+    let found: Vec<_> = groups.iter().map(|it| (&*it.title, it.open)).collect();
+    assert_eq!(found, [("carrier closed", 3), ("strike", 1)]);
     // The next death decides again.
     queue.redrives(&LetterFilter::new());
     work_off(&queue, |_: &Job<Order>| Err(Failure::reject("lost")));

@@ -116,10 +116,8 @@ fn only_the_listed_roles_may_redrive_a_protected_queue() {
     let (test, queue, _) = TestDatabase::with_letters(2);
     letters(&test.queue("mails"), 1);
     let [oncall_role, trainee_role] = roles(&test);
-    protect(
-        queue.database(),
-        &Protection::new("orders").role(oncall_role.name()),
-    );
+    let protection = Protection::new("orders").role(oncall_role.name());
+    protect(queue.database(), &protection);
     oncall_role.client().sql(
         "SELECT redrive.set_policy('paused', '{\"queue\": \"orders\"}', '1 hour'); SELECT redrive.pause_schedule('paused')",
     );

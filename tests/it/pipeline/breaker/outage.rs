@@ -160,13 +160,13 @@ fn kinds_that_run_one_job_at_a_time_count_the_outages_of_their_dependency_togeth
         .breaker_threshold(2)
         .handle(|_: &Job<Order>| Err(Failure::outage("down")))
         .options(one())
-        .handle(
-            move |_: &Job<Finish>| match has_met_one.swap(true, Ordering::SeqCst) {
-                false => Err(Failure::outage("down")),
-                // Its own outages are too few.
-                true => Err(Failure::snooze(Duration::from_hours(1))),
-            },
-        )
+        // Its own outages are too few.
+        .handle(move |_: &Job<Finish>| {
+            Err(match has_met_one.swap(true, Ordering::SeqCst) {
+                false => Failure::outage("down"),
+                true => Failure::snooze(HOUR),
+            })
+        })
         .options(one())
         .started();
     queue.enqueue(&Order { number: 1 }).unwrap();

@@ -65,11 +65,8 @@ pub(super) fn settle(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
                     tables.delayed.insert(job.id, (due, job.clone()));
                 }
             }
-            rows.push(Row::default().with("lease_id", Type::UUID, lease_id).with(
-                "id",
-                Type::INT8,
-                &job.id,
-            ));
+            let row = Row::default().with("lease_id", Type::UUID, lease_id);
+            rows.push(row.with("id", Type::INT8, &job.id));
         }
     }
     rows
