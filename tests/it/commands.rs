@@ -106,12 +106,8 @@ impl Stage {
             "FILE" => self.file.to_string(),
             word => word.to_owned(),
         };
-        example
-            .line
-            .split(' ')
-            .chain(["--json"])
-            .map(word)
-            .collect()
+        let words = example.line.split(' ').chain(["--json"]);
+        words.map(word).collect()
     }
 }
 

@@ -13,10 +13,8 @@ use std::path::{Path, PathBuf};
 /// Returns the root of the repository.
 fn root() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    tests
-        .parent()
-        .expect("the root of the repository")
-        .to_owned()
+    let root = tests.parent().expect("the root of the repository");
+    root.to_owned()
 }
 
 /// Returns the files below a folder with one of these extensions, sorted.
@@ -73,10 +71,8 @@ fn assert_each(files: &[PathBuf], offence: &str, is_right: impl Fn(&Path) -> boo
 ///
 /// Each word has a `+` in it, so that this file does not contain it.
 fn lines_with(files: &[PathBuf], words: &str) -> Vec<String> {
-    let words: Vec<String> = words
-        .split('|')
-        .map(|word| word.replacen('+', "", 1))
-        .collect();
+    let words = words.split('|').map(|word| word.replacen('+', "", 1));
+    let words: Vec<String> = words.collect();
     let mut offences = Vec::new();
     for path in files {
         for (number, line) in (1..).zip(read(path).lines()) {

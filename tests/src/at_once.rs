@@ -40,8 +40,7 @@ pub fn at_once<P: Send, T: Send>(
         };
         let running: Vec<_> = prepared.into_iter().map(begin).collect();
         let running = running.into_iter();
-        running
-            .map(|thread| thread.join().expect("a thread"))
-            .collect()
+        let ended = running.map(|thread| thread.join().expect("a thread"));
+        ended.collect()
     })
 }

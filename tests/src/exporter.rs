@@ -75,15 +75,13 @@ impl Exporter {
         BufReader::new(child.stdout.take().expect("piped"))
             .read_line(&mut line)
             .expect("it says where it listens");
-        let address = line
-            .trim()
-            .strip_prefix("listening on http://")
-            .and_then(|rest| rest.split('/').next())
-            .unwrap_or_else(|| panic!("{line:?}: {}", log.lock().expect("the log")))
-            .to_owned();
+        let address = line.trim().strip_prefix("listening on http://");
+        let address = address.and_then(|rest| rest.split('/').next());
+        let address =
+            address.unwrap_or_else(|| panic!("{line:?}: {}", log.lock().expect("the log")));
         Exporter {
             process,
-            address,
+            address: address.to_owned(),
             log,
         }
     }

@@ -32,22 +32,20 @@ impl Hand<'_> {
             queue, &all, &none, &1000_i64, &bytes, &most, &lease, id, &ranks, &after, &to, &all,
             &most,
         ];
-        let leases = client
-            .query(statement("claim"), &values)
-            .expect("claim jobs");
-        let ids = leases
-            .iter()
-            .flat_map(|lease| lease.get::<_, Vec<i64>>("ids"));
-        ids.collect()
+        let leases = client.query(statement("claim"), &values);
+        let mut ids = Vec::new();
+        for lease in leases.expect("claim jobs") {
+            ids.extend(lease.get::<_, Vec<i64>>("ids"));
+        }
+        ids
     }
 
     /// Makes delayed jobs that are due ready.
     pub fn promotes(&self, client: &mut impl GenericClient) {
         let values: [&(dyn ToSql + Sync); 5] =
             [&self.queue, &1000_i64, &0_i64, &0_i64, &10_000_i64];
-        client
-            .query(statement("promote"), &values)
-            .expect("promote jobs");
+        let promoted = client.query(statement("promote"), &values);
+        promoted.expect("promote jobs");
     }
 
     /// Releases leases, or all of the worker, and returns the number of their jobs. `started` are those whose handlers
@@ -61,10 +59,8 @@ impl Hand<'_> {
         let (id, none) = (&self.id, Vec::<Uuid>::new());
         let values: [&(dyn ToSql + Sync); 7] =
             [id, &leases, &none, &0_i32, &started, &10_i32, &"manual"];
-        client
-            .query(statement("release"), &values)
-            .expect("release jobs")
-            .len()
+        let released = client.query(statement("release"), &values);
+        released.expect("release jobs").len()
     }
 
     /// Ends a lease whose last jobs are done, this many, and returns whether the worker still held it.

@@ -51,10 +51,8 @@ pub fn published(client: &mut Client) -> Published {
 pub fn changed(before: &Published, after: &Published) -> Published {
     let names = before.keys().chain(after.keys());
     let value = |of: &Published, name: &str| of.get(name).copied().unwrap_or_default();
-    names
-        .map(|name| (name.clone(), value(after, name) - value(before, name)))
-        .filter(|(_, change)| *change != 0)
-        .collect()
+    let change = |name: &String| (name.clone(), value(after, name) - value(before, name));
+    names.map(change).filter(|(_, by)| *by != 0).collect()
 }
 
 /// Checks that the counters match the rows.

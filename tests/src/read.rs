@@ -30,10 +30,8 @@ pub fn scalar(client: &mut impl GenericClient, query: &str) -> i64 {
 pub fn series(reading: &Reading, name: &str) -> Option<f64> {
     let (name, labels) = name.split_once('{').unwrap_or((name, "}"));
     let labels = labels.trim_end_matches('}');
-    let labels: Vec<&str> = labels
-        .split(',')
-        .filter(|label| !label.is_empty())
-        .collect();
+    let labels = labels.split(',').filter(|label| !label.is_empty());
+    let labels: Vec<&str> = labels.collect();
     number(&reading.families, &format!("redrive_{name}"), &labels)
 }
 

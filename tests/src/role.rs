@@ -72,9 +72,9 @@ impl Debug for Role {
 
 impl Drop for Role {
     fn drop(&mut self) {
+        let name = &self.name;
         let gone = self.owner.batch_execute(&format!(
-            "REASSIGN OWNED BY {0} TO CURRENT_USER; DROP OWNED BY {0}; DROP ROLE {0}",
-            self.name
+            "REASSIGN OWNED BY {name} TO CURRENT_USER; DROP OWNED BY {name}; DROP ROLE {name}"
         ));
         if !std::thread::panicking() {
             gone.expect("remove the role");

@@ -11,9 +11,8 @@ use crate::wait::{SOON, wait_until};
 /// Returns the text of a statement.
 pub fn statement(name: &str) -> &'static str {
     let found = redrive::statements().find(|(known, _)| *known == name);
-    found
-        .unwrap_or_else(|| panic!("no statement is called `{name}`"))
-        .1
+    let found = found.unwrap_or_else(|| panic!("no statement is called `{name}`"));
+    found.1
 }
 
 /// Running statements that must succeed.

@@ -60,12 +60,9 @@ impl Tally {
 
     /// The jobs that ran more than once.
     pub fn repeated(&self) -> Vec<JobId> {
-        self.runs()
-            .by_job
-            .iter()
-            .filter(|(_, runs)| **runs > 1)
-            .map(|(id, _)| *id)
-            .collect()
+        let runs = self.runs();
+        let repeated = runs.by_job.iter().filter(|(_, runs)| **runs > 1);
+        repeated.map(|(id, _)| *id).collect()
     }
 
     fn runs(&self) -> MutexGuard<'_, Runs> {

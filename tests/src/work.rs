@@ -17,10 +17,9 @@ use crate::wait::{SOON, comes_true, wait_until};
 
 /// Returns the builder of a worker that polls often, retries at once, and runs one job at a time.
 pub fn worker(queue: &Queue) -> WorkerBuilder {
-    Worker::builder(queue)
-        .slots(1)
-        .poll_interval(Duration::from_millis(20))
-        .backoff(Backoff::fixed(Duration::ZERO))
+    let worker = Worker::builder(queue).slots(1);
+    let worker = worker.poll_interval(Duration::from_millis(20));
+    worker.backoff(Backoff::fixed(Duration::ZERO))
 }
 
 /// Returns the builder of such a worker that renews its lease and does its chores often.

@@ -25,13 +25,11 @@ impl Host {
     /// A shell line in which `"$@"` is `redrive work w` with this command and these options.
     fn line(&self, line: &str, exec: &str, options: &str) -> Command {
         let mut command = Command::new("sh");
-        command
-            .args(["-c", line, "sh", env!("CARGO_BIN_EXE_test_cli")])
-            .args(["work", "w", "--exec", exec])
-            .args(options.split_whitespace())
-            .env("DATABASE_URL", self.db.url())
-            .current_dir(&self.folder)
-            .stdin(Stdio::null());
+        command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_test_cli")]);
+        command.args(["work", "w", "--exec", exec]);
+        command.args(options.split_whitespace());
+        command.env("DATABASE_URL", self.db.url());
+        command.current_dir(&self.folder).stdin(Stdio::null());
         command
     }
 

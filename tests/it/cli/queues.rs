@@ -69,11 +69,9 @@ fn the_state_of_a_queue_names_what_keeps_its_jobs_waiting() {
     put(&queue, job.clone().delay(MAX_DELAY));
     assert_eq!(state(), "unserved");
     let options = HandlerOptions::new().dependency("gateway");
-    let worker = worker(&queue)
-        .handle_kind("order", |_| Err(Failure::outage("down")))
-        .options(options)
-        .handle_kind("mail", |_| Ok(()))
-        .started();
+    let worker = worker(&queue).handle_kind("order", |_| Err(Failure::outage("down")));
+    let worker = worker.options(options).handle_kind("mail", |_| Ok(()));
+    let worker = worker.started();
     assert_eq!(state(), "running");
     // The outages open the breaker, which learns the kinds that it holds.
     queue.enqueue_jobs(&vec![job; 5]).unwrap();

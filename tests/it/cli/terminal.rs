@@ -106,12 +106,9 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
     for (line, table) in reads.chain(lists) {
         let arguments = words(line).into_iter();
         let arguments = arguments.map(|word| if word == "NAME" { name.clone() } else { word });
-        let ran = in_a_window(table.unwrap_or(80))
-            .arg("--no-wait")
-            .args(arguments)
-            .env("DATABASE_URL", test.url())
-            .output()
-            .unwrap();
+        let mut command = in_a_window(table.unwrap_or(80));
+        let command = command.arg("--no-wait").args(arguments);
+        let ran = command.env("DATABASE_URL", test.url()).output().unwrap();
         let [out, err] = [ran.stdout, ran.stderr].map(|text| String::from_utf8(text).unwrap());
         assert_ne!(ran.status.code(), Some(2), "{line}: {err}");
         let is_empty = out.lines().count() <= 1;
@@ -131,10 +128,8 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
 /// The program in a window of this width.
 fn in_a_window(columns: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
-    command
-        .env_remove("DATABASE_URL")
-        .envs([("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8")])
-        .env("COLUMNS", columns.to_string())
-        .stdin(Stdio::null());
+    command.env_remove("DATABASE_URL").stdin(Stdio::null());
+    command.env("COLUMNS", columns.to_string());
+    command.envs([("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8")]);
     command
 }

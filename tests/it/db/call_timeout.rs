@@ -74,11 +74,8 @@ impl Scene {
 }
 
 fn try_open(url: &str) -> Result<Database> {
-    Database::builder(url)
-        .connect_timeout(CONNECT)
-        .call_timeout(USUAL)
-        .bulk_timeout(BULK)
-        .open()
+    let db = Database::builder(url).connect_timeout(CONNECT);
+    db.call_timeout(USUAL).bulk_timeout(BULK).open()
 }
 
 type Call = fn(&Scene) -> Result<()>;
@@ -228,9 +225,8 @@ fn a_call_of_each_kind_returns_within_its_deadline_when_the_server_is_silent() {
     let whens = [When::Unconnected, When::Connected, midway[0], midway[1]];
     let plain = PLAIN.iter().map(|call| (*call, false));
     let all = plain.chain(STAGED.iter().map(|call| (*call, true)));
-    let all: Vec<_> = all
-        .flat_map(|call| whens.map(|when| (call, when)))
-        .collect();
+    let all = all.flat_map(|call| whens.map(|when| (call, when)));
+    let all: Vec<_> = all.collect();
     all_at_once(&all, |((call, is_staged), when)| {
         play(test.url(), when, is_staged, call)
     });

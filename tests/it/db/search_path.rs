@@ -45,11 +45,9 @@ fn busy(queue: &Queue) -> Worker {
         (2, _) => Err(Failure::reject("no such order").detail("x".repeat(5000))),
         _ => Ok(()),
     };
-    lively(queue)
-        .slots(2)
-        .handle(order)
-        .handle(|_: &Job<Finish>, _: &mut Transaction<'_>| Ok(()))
-        .started()
+    let worker = lively(queue).slots(2).handle(order);
+    let worker = worker.handle(|_: &Job<Finish>, _: &mut Transaction<'_>| Ok(()));
+    worker.started()
 }
 
 #[test]

@@ -35,21 +35,12 @@ fn the_manifests_are_valid_yaml_and_match_the_program() {
     let text = read("kubernetes.yaml");
     let documents = Yaml::load_from_str(&text).unwrap();
     let container = &documents[0]["spec"]["template"]["spec"]["containers"][0];
-    let arguments: Vec<&str> = container["args"]
-        .as_vec()
-        .unwrap()
-        .iter()
-        .map(|argument| argument.as_str().unwrap())
-        .collect();
+    let arguments = container["args"].as_vec().unwrap().iter();
+    let arguments: Vec<&str> = arguments.map(|it| it.as_str().unwrap()).collect();
     takes(&arguments);
-    let probed = |probe: &str| {
-        container[probe]["httpGet"]["path"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    };
-    assert_eq!(probed("livenessProbe"), "/-/healthy");
-    assert_eq!(probed("readinessProbe"), "/-/ready");
+    let probed = |probe: &str| container[probe]["httpGet"]["path"].as_str();
+    assert_eq!(probed("livenessProbe"), Some("/-/healthy"));
+    assert_eq!(probed("readinessProbe"), Some("/-/ready"));
     let image = format!("redrive-exporter:{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(container["image"].as_str(), Some(&*image));
     // The file of the argument is in the folder that the Secret is mounted at.
@@ -71,12 +62,11 @@ fn the_unit_matches_the_program() {
     let words = line("ExecStart=").split(' ');
     takes(&words.skip(1).collect::<Vec<_>>());
     let help = help();
-    for variable in unit
+    let set = unit
         .lines()
-        .filter_map(|line| line.strip_prefix("Environment="))
-    {
-        let (name, _) = variable.split_once('=').unwrap();
-        has(&help, name);
+        .filter_map(|line| line.strip_prefix("Environment="));
+    for variable in set {
+        has(&help, variable.split_once('=').unwrap().0);
     }
     assert_eq!(line("Restart="), "always");
 }
@@ -85,15 +75,14 @@ fn the_unit_matches_the_program() {
 fn the_container_sets_only_variables_that_the_program_reads() {
     let text = read("Containerfile");
     let help = help();
-    let variables: Vec<&str> = text
+    let words = text
         .split_whitespace()
-        .filter(|word| word.starts_with("REDRIVE_EXPORTER_"))
-        .map(|word| word.split('=').next().unwrap())
-        .collect();
-    assert_eq!(variables.len(), 2, "{variables:?}");
-    for name in variables {
-        has(&help, name);
-    }
+        .filter_map(|word| word.split_once('='));
+    let names = words
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("REDRIVE_EXPORTER_"));
+    let names: Vec<&str> = names.inspect(|name| has(&help, name)).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
     takes(&[]);
     assert!(text.contains(r#"CMD ["redrive-exporter", "--check"]"#));
     let user = text.lines().find_map(|line| line.strip_prefix("USER "));

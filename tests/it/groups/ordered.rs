@@ -26,13 +26,10 @@ fn a_turn_passes_at_once_to_a_kind_with_a_limit_of_its_own() {
         put(&queue, new_order(1).group("a"));
         put(&queue, NewJob::new(&Finish {}).unwrap().group("a"));
     }
-    let worker = worker(&queue)
-        .slots(2)
-        .poll_interval(Duration::from_mins(1))
-        .handle(|_: &Job<Order>| Ok(()))
-        .options(HandlerOptions::new().concurrency(1))
-        .handle(|_: &Job<Finish>| Ok(()))
-        .started();
+    let worker = worker(&queue).slots(2).handle(|_: &Job<Order>| Ok(()));
+    let worker = worker.options(HandlerOptions::new().concurrency(1));
+    let worker = worker.poll_interval(Duration::from_mins(1));
+    let worker = worker.runs(|_: &Job<Finish>| Ok(()));
     assert!(worker.drain(SOON).unwrap(), "no turn waits for a poll");
     stop(worker);
 }

@@ -121,9 +121,8 @@ fn old_audit_records_are_pruned_with_a_record() {
     assert_eq!(record.reason.as_deref(), Some("policy 9"));
     has(record.about.as_ref().unwrap().get(), r#""records": 2"#);
     // The path is closed again.
-    client
-        .execute("DELETE FROM redrive.audit", &[])
-        .expect_err("append-only");
+    let deleted = client.execute("DELETE FROM redrive.audit", &[]);
+    deleted.expect_err("append-only");
 }
 
 #[test]

@@ -38,10 +38,8 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_process() {
         vec![vec!["orders"], vec!["mails"]],
     ] {
         let test = TestDatabase::migrated();
-        let db = Database::builder(test.url())
-            .connections(16)
-            .open()
-            .unwrap();
+        let db = Database::builder(test.url()).connections(16);
+        let db = db.open().unwrap();
         let queues = ["orders", "mails"].map(|name| Queue::new(&db, name).unwrap());
         let suspects = queues.each_ref().map(|queue| put(queue, new_order(1)));
         test.sql("UPDATE redrive.jobs SET meta.crashes = 2");
@@ -76,10 +74,8 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_process() {
 #[test]
 fn a_probe_that_may_not_run_beside_a_suspect_gives_its_right_back() {
     let test = TestDatabase::migrated();
-    let db = Database::builder(test.url())
-        .connections(16)
-        .open()
-        .unwrap();
+    let db = Database::builder(test.url()).connections(16);
+    let db = db.open().unwrap();
     let [orders, mails] = ["orders", "mails"].map(|name| Queue::new(&db, name).unwrap());
     let admin = db.admin();
     let opened = admin.open_breaker("queue:mails", Some(HOUR), &maria());

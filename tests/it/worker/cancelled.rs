@@ -98,13 +98,9 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
 fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .lease(LEASE)
-        .hold_for(HOUR)
-        .handle(gate.handler())
-        .handle(wait_for_cancel)
-        .handle_any(|_| Ok(()))
-        .started();
+    let worker = worker(&queue).lease(LEASE).hold_for(HOUR);
+    let worker = worker.handle(gate.handler()).handle(wait_for_cancel);
+    let worker = worker.handle_any(|_| Ok(())).started();
     // After many quick jobs, the worker claims in batches.
     let quick = NewJob::raw("quick", "{}").unwrap();
     queue.enqueue_jobs(&vec![quick; 150]).unwrap();

@@ -4,9 +4,8 @@ use redrive_tests::prelude::*;
 
 /// A worker that polls once a minute: a job that runs earlier was notified or found at once.
 fn rarely_looking(queue: &Queue) -> Worker {
-    lively(queue)
-        .poll_interval(Duration::from_mins(1))
-        .runs(|_: &Job<Order>| Ok(()))
+    let worker = lively(queue).poll_interval(Duration::from_mins(1));
+    worker.runs(|_: &Job<Order>| Ok(()))
 }
 
 #[test]

@@ -66,11 +66,9 @@ fn jobs_of_every_kind_of_handler_are_kept_with_their_facts_and_without_payload()
 fn only_kinds_that_ask_for_it_are_kept_and_a_finished_job_is_not_live() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .options(HandlerOptions::new().keep_done(DAY))
-        .handle(|_: &Job<Finish>| Ok(()))
-        .started();
+    let worker = worker(&queue).handle(|_: &Job<Order>| Ok(()));
+    let worker = worker.options(HandlerOptions::new().keep_done(DAY));
+    let worker = worker.runs(|_: &Job<Finish>| Ok(()));
     let order = put(&queue, new(&Order { number: 1 }));
     let other = put(&queue, new(&Finish {}));
     finish(&queue, worker);

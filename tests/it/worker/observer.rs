@@ -82,10 +82,8 @@ fn a_hook_that_panics_harms_nothing() {
     let orders = [6, 2].map(|number| Order { number });
     queue.enqueue_many(&orders).unwrap();
     queue.enqueue(&Hold {}).unwrap();
-    let worker = handlers(worker(&queue))
-        .on_attempt(|_| panic!("in a hook"))
-        .redact(|_| panic!("in a hook"))
-        .started();
+    let worker = handlers(worker(&queue)).on_attempt(|_| panic!("in a hook"));
+    let worker = worker.redact(|_| panic!("in a hook")).started();
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead), (2, 1));
 }

@@ -42,12 +42,9 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
 fn a_handler_runs_at_most_as_many_jobs_as_it_allows() {
     let (_test, queue) = TestDatabase::with_orders();
     let (few, many) = (Gate::new(), Gate::new());
-    let worker = worker(&queue)
-        .slots(4)
-        .handle(few.handler())
-        .options(HandlerOptions::new().concurrency(2))
-        .handle(many.passing::<Finish>())
-        .started();
+    let worker = worker(&queue).slots(4).handle(few.handler());
+    let worker = worker.options(HandlerOptions::new().concurrency(2));
+    let worker = worker.runs(many.passing::<Finish>());
     queue.enqueue_many(&[Hold {}; 5]).unwrap();
     few.wait_for(2);
     queue.enqueue_many(&[Finish {}; 2]).unwrap();

@@ -89,9 +89,8 @@ fn a_setting_decides_about_a_payload_of_another_type() {
         let (_test, queue) = TestDatabase::with_orders();
         let other = worker(&queue).version(if is_deploying { "2" } else { "1" });
         let other = other.runs(|_: &Job<Hold>| Ok(()));
-        let worker = rarely(&queue)
-            .version("1")
-            .handle(|_: &Job<OldPrice>| Ok(()));
+        let worker = rarely(&queue).version("1");
+        let worker = worker.handle(|_: &Job<OldPrice>| Ok(()));
         let options = HandlerOptions::new().undecodable(undecodable);
         let worker = worker.options(options).started();
         put(&queue, NewJob::raw("price", r#"{"pounds": 1}"#).unwrap());

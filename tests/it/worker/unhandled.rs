@@ -19,9 +19,8 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
                         (gen_random_uuid(), 'orders', 'web-3', 7, '1', 1, '{retired}', now() - interval '1 second')";
     test.sql(other);
 
-    let worker = lively(&queue)
-        .unhandled_after(Duration::from_secs(1))
-        .runs(|_: &Job<Order>| Ok(()));
+    let worker = lively(&queue).unhandled_after(Duration::from_secs(1));
+    let worker = worker.runs(|_: &Job<Order>| Ok(()));
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);
     wait_until("the retired jobs to die", SOON, || {
         db.dlq().count(&letters).unwrap().letters == 701
@@ -50,10 +49,8 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
     let late = "NEW.expires_at := statement_timestamp()";
     test.before("INSERT OR UPDATE ON redrive.workers", late);
     let gate = Gate::new();
-    let worker = lively(&queue)
-        .slots(1)
-        .unhandled_after(Duration::from_secs(1))
-        .runs(gate.passing::<Order>());
+    let worker = lively(&queue).unhandled_after(Duration::from_secs(1));
+    let worker = worker.runs(gate.passing::<Order>());
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     put(&queue, NewJob::raw("retired", "{}").unwrap());
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);

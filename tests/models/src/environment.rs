@@ -177,9 +177,8 @@ impl Environment {
         let begin = Instant::now();
         let stopped = worker.stop(grace).expect("the server is healthy");
         let took = begin.elapsed();
-        self.server
-            .tables()
-            .note(|| format!("stopped after {took:?}: {stopped:?}"));
+        let mut tables = self.server.tables();
+        tables.note(|| format!("stopped after {took:?}: {stopped:?}"));
         let limit = grace + Duration::from_secs(3);
         assert!(took <= limit, "the stop took {took:?}");
         stopped
@@ -197,10 +196,8 @@ impl Environment {
 
     /// Returns when the first attempt at a job began.
     pub(crate) fn began(&self, id: i64) -> Option<Instant> {
-        self.attempts()
-            .begun
-            .get(&id)
-            .and_then(|begun| begun.first().copied())
+        let attempts = self.attempts();
+        attempts.begun.get(&id)?.first().copied()
     }
 
     /// Stops a worker, and checks everything.

@@ -37,11 +37,9 @@ pub fn run(scenario: fn(), schedules: u64, seed: u64) {
     for seed in seed..seed + schedules {
         let failed = catch_unwind(AssertUnwindSafe(|| run_schedule(scenario, seed))).err();
         let Some(failed) = failed else { continue };
-        let message = failed
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| failed.downcast_ref::<&str>().copied())
-            .unwrap_or("a panic without a message");
+        let text = failed.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| failed.downcast_ref::<&str>().copied());
+        let message = text.unwrap_or("a panic without a message");
         let log = LAST.with(|last| {
             let last = last.lock().unwrap_or_else(PoisonError::into_inner);
             last.as_ref()

@@ -64,11 +64,8 @@ pub fn stopped() {
 /// Enqueues start and commit at any moment, for an idle worker that polls once a minute.
 pub fn woken() {
     let env = Environment::new(0, 4 * MS);
-    let worker = env
-        .worker(at_once)
-        .poll_interval(60 * SECOND)
-        .start()
-        .expect("a worker");
+    let worker = env.worker(at_once).poll_interval(60 * SECOND);
+    let worker = worker.start().expect("a worker");
     let mut committed = Vec::new();
     let jobs = 1 + i64::try_from(random(2)).unwrap_or(0);
     for id in 1..=jobs {
@@ -124,14 +121,10 @@ pub fn consecutive_suspects() {
 pub fn blocked_slot() {
     let env = Environment::new(12, 4 * MS);
     let slow = 1 + i64::try_from(random(12)).unwrap_or(0);
-    let worker = env
-        .worker(move |id| match id == slow {
-            true => (3 * SECOND, End::Done),
-            false => (Duration::ZERO, End::Done),
-        })
-        .hold_for(60 * SECOND)
-        .start()
-        .expect("a worker");
+    let times = move |id| [Duration::ZERO, 3 * SECOND][usize::from(id == slow)];
+    let worker = env.worker(move |id| (times(id), End::Done));
+    let worker = worker.hold_for(60 * SECOND).start();
+    let worker = worker.expect("a worker");
     thread::sleep(SECOND);
     let done = env.server.tables().done.len();
     assert_eq!(done, 11, "all but the slow job");
@@ -181,14 +174,12 @@ pub fn outage() {
 /// A large claim waits behind two slow jobs while the server is silent for longer than a lease.
 pub fn lost_trust() {
     let env = Environment::new(24, 2 * MS);
-    let worker = env
-        .worker(|id| match id {
-            11 | 12 => (4 * SECOND, End::Done),
-            _ => (Duration::ZERO, End::Done),
-        })
-        .hold_for(60 * SECOND)
-        .start()
-        .expect("a worker");
+    let worker = env.worker(|id| match id {
+        11 | 12 => (4 * SECOND, End::Done),
+        _ => (Duration::ZERO, End::Done),
+    });
+    let worker = worker.hold_for(60 * SECOND).start();
+    let worker = worker.expect("a worker");
     thread::sleep(random_time(30 * MS));
     fail(&env);
     env.wait_until_drained();

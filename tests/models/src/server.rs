@@ -78,12 +78,9 @@ impl Tables {
             lease.jobs.iter().filter(undone).map(|job| job.id)
         });
         let mut jobs = BTreeMap::new();
-        for id in leased
-            .chain(self.ready.keys().copied())
-            .chain(self.delayed.keys().copied())
-            .chain(self.done.iter().copied())
-            .chain(self.dead.iter().copied())
-        {
+        let live = self.ready.keys().chain(self.delayed.keys());
+        let ended = self.done.iter().chain(&self.dead);
+        for id in leased.chain(live.chain(ended).copied()) {
             *jobs.entry(id).or_default() += 1;
         }
         jobs

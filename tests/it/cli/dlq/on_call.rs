@@ -10,14 +10,12 @@ fn types(test: &TestDatabase, command: &str) -> String {
     // A function, so that the shell splits the arguments.
     let program = env!("CARGO_BIN_EXE_test_cli");
     let script = format!("redrive() {{ '{program}' \"$@\"; }}\n{command}");
-    let done = Command::new("sh")
-        .args(["-c", &script])
-        .env("DATABASE_URL", test.url())
-        .env("COLUMNS", COLUMNS.to_string())
-        .env("LC_ALL", "C.UTF-8")
-        .env_remove("CLICOLOR_FORCE")
-        .output()
-        .expect("a shell");
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &script]).env("LC_ALL", "C.UTF-8");
+    shell.env("DATABASE_URL", test.url());
+    shell.env_remove("CLICOLOR_FORCE");
+    let done = shell.env("COLUMNS", COLUMNS.to_string()).output();
+    let done = done.expect("a shell");
     let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
     assert!(done.status.success(), "{command}: {out}{err}");
     let is_wide = |line: &&str| line.chars().count() > COLUMNS;

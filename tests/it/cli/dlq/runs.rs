@@ -57,10 +57,8 @@ fn the_audit_shows_a_run_on_one_line() {
     db.client().sql(records);
     let shown = db.run("audit").out;
     let words = |line: &str| {
-        line.split_whitespace()
-            .skip(2)
-            .collect::<Vec<_>>()
-            .join(" ")
+        let words: Vec<&str> = line.split_whitespace().skip(2).collect();
+        words.join(" ")
     };
     let lines: Vec<String> = shown.lines().skip(1).map(words).collect();
     let expected = [

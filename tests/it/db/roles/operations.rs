@@ -107,9 +107,8 @@ pub(super) const VERBS: &[Verb] = &[
 
     // Jobs run.
     verb("work", &[Worker], |on| {
-        let working = worker(&on.queue())
-            .handle(|_: &Job<Finish>| Ok(()))
-            .start()?;
+        let working = worker(&on.queue()).handle(|_: &Job<Finish>| Ok(()));
+        let working = working.start()?;
         working.stop(SOON)?;
         Ok(())
     }),

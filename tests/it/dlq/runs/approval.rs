@@ -5,9 +5,8 @@ use redrive_tests::prelude::*;
 use super::{change, drive, run, start, unthrottled};
 
 fn protect(db: &Database, protection: &Protection) {
-    db.dlq()
-        .protect(protection, &Operator::new("owner"))
-        .unwrap();
+    let protected = db.dlq().protect(protection, &Operator::new("owner"));
+    protected.unwrap();
 }
 
 fn approve(test: &TestDatabase, id: RunId, name: &str) -> redrive::Result<Option<RunChange>> {

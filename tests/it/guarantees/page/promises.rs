@@ -9,12 +9,9 @@ const EVIDENCE: &str = "tests/it/guarantees/evidence.md";
 
 /// Returns what the promises name in the lines that begin like this.
 fn named(kind: &str) -> BTreeSet<String> {
-    read(EVIDENCE)
-        .lines()
-        .filter(|line| line.starts_with(kind))
-        .flat_map(quoted)
-        .map(str::to_owned)
-        .collect()
+    let evidence = read(EVIDENCE);
+    let lines = evidence.lines().filter(|line| line.starts_with(kind));
+    lines.flat_map(quoted).map(str::to_owned).collect()
 }
 
 #[test]
@@ -48,12 +45,11 @@ fn the_promises_name_exactly_the_rules_faults_and_mutants() {
     let faults = read("tests/chaos/src/fault.rs");
     let (_, faults) = faults.split_once("\nfaults! {").expect("the faults");
     let (faults, _) = faults.split_once("\n}").expect("their end");
-    let faults: BTreeSet<String> = faults
+    let faults = faults
         .lines()
-        .filter_map(|line| Some(line.trim().split_once(": ")?.0))
-        .filter(|name| !name.starts_with("//"))
-        .map(kebab)
-        .collect();
+        .filter_map(|line| line.trim().split_once(": "));
+    let faults = faults.filter(|(name, _)| !name.starts_with("//"));
+    let faults: BTreeSet<String> = faults.map(|(name, _)| kebab(name)).collect();
     assert!(faults.len() > 10, "{faults:?}");
     assert_eq!(named("- faults: "), faults);
 

@@ -82,9 +82,8 @@ fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
     let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours',
                meta.ready_at = enqueued_at - interval '1 hour'";
     client.sql(age);
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>, _: &mut Transaction<'_>| Ok(()))
-        .started();
+    let worker = worker(&queue).handle(|_: &Job<Order>, _: &mut Transaction<'_>| Ok(()));
+    let worker = worker.started();
     finish(&queue, worker);
     let hours = "SELECT floor(sum / 3600)::bigint FROM redrive.metric_totals() WHERE metric = $1";
     let hours = |of: &str| -> i64 { client.ask(hours, &[&format!("redrive_job_{of}_seconds")]) };

@@ -116,17 +116,14 @@ fn a_collector_returns_its_last_values_while_the_database_rejects_connections() 
     let test = TestDatabase::migrated();
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
     let db = eventually("a connection", || {
-        Database::builder(test.url())
-            .connections(1)
-            .connect_timeout(Duration::from_millis(200))
-            .open()
+        let db = Database::builder(test.url()).connections(1);
+        db.connect_timeout(Duration::from_millis(200)).open()
     });
     let collector = MetricsCollector::new(&db).deadline(Duration::from_secs(20));
     let ready = r#"redrive_queue_jobs{queue="orders",state="ready"} 1"#;
     let exposition = |collector: &MetricsCollector| {
-        TextEncoder::new()
-            .encode_to_string(&collector.collect())
-            .unwrap()
+        let text = TextEncoder::new().encode_to_string(&collector.collect());
+        text.unwrap()
     };
     assert!(exposition(&collector).contains(ready));
     // The database rejects new connections.

@@ -111,11 +111,9 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     let (gateway, mut client) = (Gateway::down(), test.client());
     let start = |queue: &Queue| {
         let needs = HandlerOptions::new().dependency("payments-api");
-        worker(queue)
-            .redact(|text| text.replace("gateway", "****"))
-            .handle(gateway.handler())
-            .options(needs)
-            .runs(|_: &Job<Finish>| Ok(()))
+        let worker = worker(queue).redact(|text| text.replace("gateway", "****"));
+        let worker = worker.handle(gateway.handler()).options(needs);
+        worker.runs(|_: &Job<Finish>| Ok(()))
     };
     let first = start(&queue);
     queue.enqueue_many(&Order::up_to(50)).unwrap();

@@ -144,10 +144,9 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
         gate.pass();
         Ok(())
     };
-    let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(3).linger(LONG), handler)
-        .options(HandlerOptions::new().deadline(Duration::from_millis(10)))
-        .started();
+    let soon = HandlerOptions::new().deadline(Duration::from_millis(10));
+    let worker = worker(&queue).handle_batch(BatchOptions::new(3).linger(LONG), handler);
+    let worker = worker.options(soon).started();
     let ids = ids(&queue.enqueue_jobs(&once(1..=3)).unwrap());
     gate.wait_for(1);
     ended(&worker, 1, 2);

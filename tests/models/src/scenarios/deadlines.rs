@@ -11,14 +11,12 @@ use crate::sync::thread;
 /// A handler exceeds its deadline, and the stop does not wait for it.
 pub fn overrun() {
     let env = Environment::new(4, 4 * MS);
-    let worker = env
-        .worker(|id| match id {
-            2 => (3 * SECOND, End::Done),
-            _ => (random_time(10 * MS), End::Done),
-        })
-        .deadline(200 * MS)
-        .start()
-        .expect("a worker");
+    let worker = env.worker(|id| match id {
+        2 => (3 * SECOND, End::Done),
+        _ => (random_time(10 * MS), End::Done),
+    });
+    let worker = worker.deadline(200 * MS).start();
+    let worker = worker.expect("a worker");
     thread::sleep(random_time(800 * MS));
     env.end(worker, random_time(100 * MS));
 }
@@ -26,12 +24,9 @@ pub fn overrun() {
 /// A handler exceeds its deadline after the worker was idle, and its watchdog perhaps rested.
 pub fn overrun_after_rest() {
     let env = Environment::new(0, 4 * MS);
-    let worker = env
-        .worker(|_| (3 * SECOND, End::Done))
-        .deadline(200 * MS)
-        .backoff(Backoff::fixed(60 * SECOND))
-        .start()
-        .expect("a worker");
+    let (worker, later) = (env.worker(|_| (3 * SECOND, End::Done)), 60 * SECOND);
+    let worker = worker.deadline(200 * MS).backoff(Backoff::fixed(later));
+    let worker = worker.start().expect("a worker");
     thread::sleep(random_time(4 * SECOND));
     env.server.enqueue(&[1], env.server.has_waiting_worker());
     thread::sleep(SECOND);

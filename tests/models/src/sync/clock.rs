@@ -59,10 +59,8 @@ fn clock() -> Option<Arc<Clock>> {
     if std::thread::panicking() {
         return None;
     }
-    CLOCK
-        .try_with(|clock| clock.borrow().clone())
-        .ok()
-        .flatten()
+    let clock = CLOCK.try_with(|clock| clock.borrow().clone());
+    clock.ok().flatten()
 }
 
 /// Waits until `ready` returns a value. Returns `None` at the deadline.

@@ -40,10 +40,8 @@ impl<T> Taker<T> {
     }
 
     pub(crate) fn try_take(&self) -> Option<T> {
-        self.returned
-            .try_recv()
-            .or_else(|_| self.given.try_recv())
-            .ok()
+        let returned = self.returned.try_recv();
+        returned.or_else(|_| self.given.try_recv()).ok()
     }
 
     pub(crate) fn give_back(&self, one: T) {
