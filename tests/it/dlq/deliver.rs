@@ -26,8 +26,7 @@ fn letters_a_sink_accepts_recover_and_the_others_stay_open_with_the_error() {
     let [away, panicked] = &done.failed[..] else {
         panic!("two failed: {:?}", done.failed)
     };
-    assert_eq!(away.id, ids[1]);
-    assert_eq!(&*away.error_class, "BrokerError");
+    assert_eq!((away.id, &*away.error_class), (ids[1], "BrokerError"));
     assert_eq!(&*away.error_message, "the broker is away");
     assert!(panicked.id == ids[2] && panicked.error_message.contains("cannot do that"));
 

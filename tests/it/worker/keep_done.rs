@@ -47,8 +47,7 @@ fn jobs_of_every_kind_of_handler_are_kept_with_their_facts_and_without_payload()
     assert_eq!(done[3].generation, 1);
     assert_eq!(done[5].kind, "step", "a follow-up is kept as well");
     for job in &done {
-        assert_eq!(job.state, JobState::Done);
-        assert_eq!(job.payload.get(), "null");
+        assert_eq!((job.state, job.payload.get()), (JobState::Done, "null"));
         assert!(job.enqueued_at <= job.since);
         assert_eq!(db.admin().job(job.id).unwrap().expect("kept").id, job.id);
     }

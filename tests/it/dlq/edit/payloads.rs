@@ -21,8 +21,7 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
     let again = edit();
     assert_eq!((again.edited.len(), again.unchanged), (0, 2));
     let versions = db.dlq().versions(ids[0]).unwrap();
-    assert_eq!(versions.len(), 1);
-    assert_eq!(versions[0].version, 0);
+    assert_eq!((versions.len(), versions[0].version), (1, 0));
     let before = versions[0].payload.as_ref().expect("JSON");
     assert_eq!(before.get(), r#"{"number":1}"#);
     assert_eq!(versions[0].person.as_deref(), Some("maria@ops-1"));

@@ -16,8 +16,7 @@ fn a_redriven_job_keeps_its_id_and_history_and_gets_fresh_attempts() {
     let redriven = queue.redrives(&only(id));
     assert_eq!((redriven.redriven, redriven.skipped), (vec![id], vec![]));
     let job = queue.live(id);
-    assert_eq!(job.state, JobState::Ready);
-    assert_eq!(job.priority, 4);
+    assert_eq!((job.state, job.priority), (JobState::Ready, 4));
     assert_eq!(job.max_attempts, 2);
     assert_eq!((job.attempts, job.generation, job.history.len()), (0, 1, 2));
     assert_eq!(job.payload.get(), letter.payload.expect("JSON").get());
