@@ -5,6 +5,13 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
+/// Returns the text of a file of the repository, by its path there.
+#[track_caller]
+pub fn committed(path: &str) -> String {
+    let file = format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
 /// A file, removed at the end of the test. It displays as its path.
 #[derive(Debug)]
 pub struct TempFile(PathBuf);

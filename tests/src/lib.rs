@@ -44,7 +44,7 @@ pub use database::{TestDatabase, server_url};
 pub use dead::{Dead, content, maria, of_orders, only, outcomes};
 pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_within};
 pub use exporter::{Asked, Exporter};
-pub use file::TempFile;
+pub use file::{TempFile, committed};
 pub use gate::Gate;
 pub use hand::Hand;
 pub use kept::kept;

@@ -2,11 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-/// Returns the runbooks.
-fn runbooks() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../alerts/runbooks.md");
-    fs::read_to_string(path).expect("the runbooks")
-}
+const RUNBOOKS: &str = "alerts/runbooks.md";
 
 /// A database in which the run 1, the failure group 1 and the policy `redrive-orders` exist, and in whose
 /// queue `orders` nothing waits, so that no command has long to run.
@@ -24,7 +20,7 @@ fn every_command_in_the_runbooks_exists() {
     let test = furnished();
     let mut commands = 0;
     let mut wrong = Vec::new();
-    for text in code(&runbooks()) {
+    for text in code(&committed(RUNBOOKS)) {
         let Some(arguments) = text.strip_prefix("redrive ") else {
             continue;
         };
@@ -52,7 +48,7 @@ fn every_command_in_the_runbooks_exists() {
 fn every_statement_in_the_runbooks_runs() {
     let (_test, mut client) = TestDatabase::with_client();
     let mut blocks = 0;
-    for block in runbooks().split("```sql\n").skip(1) {
+    for block in committed(RUNBOOKS).split("```sql\n").skip(1) {
         let statements = block.split("```").next().unwrap_or_default();
         client.sql(statements);
         blocks += 1;
@@ -103,8 +99,7 @@ fn what_panels_suggest_to_type_is_valid() {
 fn suggested() -> BTreeSet<String> {
     let mut typed = BTreeSet::new();
     for name in ["overview", "queue", "dead-letters", "postgres"] {
-        let path = format!("{}/../grafana/{name}.json", env!("CARGO_MANIFEST_DIR"));
-        let text = fs::read_to_string(path).expect("a dashboard");
+        let text = committed(&format!("grafana/{name}.json"));
         let dashboard: Value = serde_json::from_str(&text).expect("JSON");
         let panels = dashboard["panels"].as_array().expect("panels");
         let nested = panels

@@ -1,21 +1,13 @@
 //! The deployment of the exporter: the unit, the container, the manifests, the role.
 
 use redrive_tests::prelude::*;
-use std::path::{Path, PathBuf};
-
 use saphyr::{LoadableYamlNode as _, Yaml};
 
 use super::printed;
 
 /// Returns a file of the deployment.
-fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../crates/redrive-exporter/deploy")
-        .join(name)
-}
-
 fn read(name: &str) -> String {
-    fs::read_to_string(file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    committed(&format!("crates/redrive-exporter/deploy/{name}"))
 }
 
 /// Checks that the program accepts these arguments: it fails only to connect.

@@ -15,14 +15,6 @@ fn backlog(client: &mut Client, kind: &str) -> i64 {
     client.ask(last, &[])
 }
 
-/// Waits until a worker has stored a mark at this id or a later one.
-fn marked(client: &mut Client, id: i64) {
-    let found = "SELECT EXISTS (SELECT FROM redrive.claim_marks WHERE queue = 'orders' AND rank = 0 AND id >= $1)";
-    wait_until("a worker to store its marks", SOON, || {
-        client.ask(found, &[&id])
-    });
-}
-
 #[test]
 fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
     let (test, queue, mut client) = TestDatabase::with_session();
@@ -41,7 +33,10 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
     let worker = builder.runs(tally.counting());
     done(&worker, 1);
     assert_eq!(tally.order(), [order]);
-    marked(&mut client, last - AHEAD / 2);
+    let marked = "SELECT EXISTS (SELECT FROM redrive.claim_marks WHERE queue = 'orders' AND rank = 0 AND id >= $1)";
+    wait_until("a worker to store its marks", SOON, || {
+        client.ask(marked, &[&(last - AHEAD / 2)])
+    });
     admin.admin().close_breaker("gateway", &maria()).unwrap();
     wait_until("a job that was held back", SOON, || tally.of(held) == 1);
     stop(worker);

@@ -18,10 +18,6 @@ fn claim_all(client: &mut Client) {
     assert_eq!(Hand::of("orders").claims(client).len(), 500);
 }
 
-fn size_of_0(client: &mut Client) -> i64 {
-    client.ask("SELECT pg_relation_size('redrive.jobs_0')", &[])
-}
-
 /// Returns how often in a row segment 0 could not be truncated.
 fn refusals(client: &mut Client) -> i16 {
     let refusals = "SELECT refusals FROM redrive.ring_segments WHERE segment = 0";
@@ -38,16 +34,8 @@ fn retry_now(client: &mut Client) {
 fn truncated(client: &mut Client) {
     wait_until("the truncation", SOON, || {
         step(client);
-        size_of_0(client) == 0
+        scalar(client, "SELECT pg_relation_size('redrive.jobs_0')") == 0
     });
-}
-
-/// Begins a transaction that has read `jobs`. It holds a lock, and no snapshot: a portal of the
-/// extended protocol would hold one.
-fn reading(client: &mut Client) -> Transaction<'_> {
-    let mut open = client.transaction().unwrap();
-    open.sql("SELECT count(*) FROM redrive.jobs");
-    open
 }
 
 #[test]
@@ -55,8 +43,8 @@ fn no_claim_waits_for_a_truncation_behind_a_reader() {
     let (test, mut client) = TestDatabase::with_client();
     fill(&test);
     claim_all(&mut client);
-    let mut reader = test.client();
-    let open = reading(&mut reader);
+    // It holds a lock, and no snapshot: a portal of the extended protocol would hold one.
+    let mut reader = test.begins("SELECT count(*) FROM redrive.jobs");
     assert_eq!(step(&mut client), "drained");
 
     let mut observer = test.client();
@@ -74,7 +62,7 @@ fn no_claim_waits_for_a_truncation_behind_a_reader() {
         assert_eq!(turn.join().expect("a step"), "nothing");
         assert_eq!(refusals(&mut client), attempt);
     }
-    drop(open);
+    reader.sql("ROLLBACK");
     retry_now(&mut client);
     truncated(&mut client);
     assert_eq!(refusals(&mut client), 0);

@@ -22,11 +22,6 @@ fn break_fold(client: &mut Client, body: &str) {
     ));
 }
 
-fn failures(client: &mut Client) -> i64 {
-    let series = "redrive_chore_failures_total{orders,fold_letters}";
-    published(client).get(series).copied().unwrap_or(0)
-}
-
 #[test]
 fn a_chore_that_always_fails_stops_no_other() {
     let (test, mut client) = TestDatabase::with_client();
@@ -45,8 +40,9 @@ fn a_chore_that_always_fails_stops_no_other() {
     let folded =
         "SELECT coalesce(sum(value), 0)::bigint FROM redrive.metric_values WHERE key = 'succeeded'";
     wait_until("the folds", SOON, || scalar(&mut client, folded) == 2);
+    let failures = "redrive_chore_failures_total{orders,fold_letters}";
     wait_until("the failure to be counted", SOON, || {
-        failures(&mut client) > 0
+        published(&mut client).get(failures) > Some(&0)
     });
     assert!(client.count("letter_deltas") > 0, "it did nothing");
     assert_eq!(worker.failure(), None);

@@ -4,24 +4,14 @@
 use redrive::Rejection;
 use redrive_tests::prelude::*;
 
-fn parsed() -> std::num::ParseIntError {
-    "x".parse::<i32>().expect_err("no number")
-}
-
 /// Fails in a way that the number of the order decides, three layers down.
 fn charge(number: i64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     match number {
-        1 => Err(parsed().into()),
+        1 => Err("x".parse::<i32>().expect_err("no number").into()),
         2 => Err(std::io::Error::other("refused").into()),
         3 => Err(Rejection::new("no such currency").into()),
         _ => Ok(()),
     }
-}
-
-fn rules() -> HandlerOptions {
-    HandlerOptions::new()
-        .reject_on::<std::num::ParseIntError>()
-        .outage_on::<std::io::Error>("gateway")
 }
 
 #[test]
@@ -37,7 +27,9 @@ fn rules_and_errors_decide_for_jobs_and_for_batches() {
     for handler in [plain, whole] {
         let (_test, queue) = TestDatabase::with_orders();
         let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
-        let worker = handler(worker(&queue)).options(rules()).started();
+        let rules = HandlerOptions::new().reject_on::<std::num::ParseIntError>();
+        let rules = rules.outage_on::<std::io::Error>("gateway");
+        let worker = handler(worker(&queue)).options(rules).started();
         counted(&worker, "every job to be judged", |counts| {
             (counts.done, counts.dead) == (1, 2) && counts.outages >= 1
         });

@@ -23,12 +23,6 @@ fn is_known(db: &Database, failure: &ForeignFailure, id: JobId) {
     assert_eq!(outcome, CaptureOutcome::Known(id));
 }
 
-fn recover(queue: &Queue, id: JobId) {
-    assert_eq!(queue.redrives(&only(id)).redriven, [id]);
-    work_off(queue, |_: &Job<Order>| Ok(()));
-    assert_eq!(queue.letter(id).state, LetterState::Recovered);
-}
-
 fn groups(db: &Database) -> Vec<FailureGroup> {
     let mut groups = db.groups(&GroupFilter::new());
     groups.sort_by_key(|group| group.id);
@@ -40,7 +34,9 @@ fn a_recovered_letter_reopens_with_the_new_failure_and_its_history() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = db.captures_new(&failure("Timeout", "no answer in 5 s"));
-    recover(&queue, id);
+    queue.redrives(&only(id));
+    work_off(&queue, |_: &Job<Order>| Ok(()));
+    assert_eq!(queue.letter(id).state, LetterState::Recovered);
 
     let again = captured("1", br#"{"number": 7}"#).detail("at line 1");
     let again = again.error("SchemaMismatch", "missing field `currency`");

@@ -22,11 +22,6 @@ fn split(db: &Database, group: i64, by: &SplitBy) -> u64 {
     split.unwrap().moved
 }
 
-/// Makes a group of one letter, and another one, whose ids it returns.
-fn two(client: &mut Client) -> [i64; 2] {
-    ["card declined", "no such customer"].map(|message| die(client, "E", message))
-}
-
 /// Inserts a letter of one group whose payload names a tenant, and returns its group.
 fn die_for(client: &mut Client, message: &str, payload: &str) -> i64 {
     client.ask("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
@@ -121,7 +116,8 @@ fn a_group_is_split_by_a_payload_value() {
 #[test]
 fn letters_in_every_state_move_in_batches() {
     let (_test, db, mut client) = TestDatabase::with_handle();
-    let [from, into] = two(&mut client);
+    let messages = ["card declined", "no such customer"];
+    let [from, into] = messages.map(|message| die(&mut client, "E", message));
     client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
              SELECT 'orders', 'order', 'exhausted', 'E', 'card declined', '{}', now(), now() - n % 50 * interval '1 hour'
              FROM generate_series(1, 3200) n;

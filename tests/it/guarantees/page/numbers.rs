@@ -2,8 +2,6 @@
 
 use redrive_tests::prelude::*;
 
-use super::read;
-
 const LIMITS: &str = "worker/limits.rs";
 const REAP: &str = "pipeline/reap.rs";
 const DATABASE: &str = "db/database.rs";
@@ -91,7 +89,7 @@ struct Stated {
 
 /// Returns the names in italics, and what else the text says.
 fn stated() -> (Vec<Stated>, String) {
-    let page = read("GUARANTEES.md");
+    let page = committed("GUARANTEES.md");
     let (mut names, mut prose) = (Vec::new(), String::new());
     for line in page.lines() {
         let plain: String = line.split('`').step_by(2).collect();
@@ -147,7 +145,7 @@ fn amount(text: &str) -> Amount {
 
 /// Returns the value of a constant in the source of the library.
 fn constant(file: &str, name: &str) -> Amount {
-    let source = read(&format!("crates/redrive/src/{file}"));
+    let source = committed(&format!("crates/redrive/src/{file}"));
     if name.ends_with("_timeout") {
         // A setting of the sessions of a worker.
         let setting = format!("(\"{name}\", \"'");

@@ -3,21 +3,21 @@
 
 use redrive_tests::prelude::*;
 
-use super::{quoted, read};
+use super::quoted;
 
 const EVIDENCE: &str = "tests/it/guarantees/evidence.md";
 
 /// Returns what the promises name in the lines that begin like this.
 fn named(kind: &str) -> BTreeSet<String> {
-    let evidence = read(EVIDENCE);
+    let evidence = committed(EVIDENCE);
     let lines = evidence.lines().filter(|line| line.starts_with(kind));
     lines.flat_map(quoted).map(str::to_owned).collect()
 }
 
 #[test]
 fn every_promise_has_tests() {
-    let page = read("GUARANTEES.md");
-    let evidence = read(EVIDENCE);
+    let page = committed("GUARANTEES.md");
+    let evidence = committed(EVIDENCE);
     let promises = page.lines().filter_map(|line| line.strip_prefix("### "));
     let promises: Vec<&str> = promises.collect();
     assert!(promises.len() >= 18, "{}", promises.len());
@@ -33,7 +33,7 @@ fn every_promise_has_tests() {
 
 #[test]
 fn the_promises_name_exactly_the_rules_faults_and_mutants() {
-    let rules = read("tests/chaos/src/checker/rule.rs");
+    let rules = committed("tests/chaos/src/checker/rule.rs");
     let number = |text: &&str| text.strip_prefix('C').and_then(|n| n.parse::<u8>().ok());
     let rules = rules.split('"').filter(|text| number(text).is_some());
     let rules: Vec<String> = rules.map(str::to_owned).collect();
@@ -42,7 +42,7 @@ fn the_promises_name_exactly_the_rules_faults_and_mutants() {
     assert_eq!(numbers.len(), rules.len(), "two rules have one number");
     assert_eq!(named("- rules: "), numbers);
 
-    let faults = read("tests/chaos/src/fault.rs");
+    let faults = committed("tests/chaos/src/fault.rs");
     let (_, faults) = faults.split_once("\nfaults! {").expect("the faults");
     let (faults, _) = faults.split_once("\n}").expect("their end");
     let faults = faults
@@ -54,7 +54,7 @@ fn the_promises_name_exactly_the_rules_faults_and_mutants() {
     assert_eq!(named("- faults: "), faults);
 
     // A mutant begins with its name and its scenario.
-    let mutants: BTreeSet<String> = read("tests/chaos/src/mutant.rs")
+    let mutants: BTreeSet<String> = committed("tests/chaos/src/mutant.rs")
         .lines()
         .filter(|line| line.contains("\" in ") && line.contains(" breaks ["))
         .filter_map(|line| Some(line.split('"').nth(1)?.to_owned()))
