@@ -13,12 +13,12 @@ mod races;
 
 use redrive_tests::prelude::*;
 
-const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
+pub(crate) const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
 const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
 const HOLD: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Hold);
 
 /// A migrated database with a queue that has this policy.
-fn with_policy(policy: GroupPolicy) -> (TestDatabase, Queue) {
+pub(crate) fn with_policy(policy: GroupPolicy) -> (TestDatabase, Queue) {
     let (test, queue) = TestDatabase::with_orders();
     queue.set_group_policy(policy, &maria()).unwrap();
     (test, queue)

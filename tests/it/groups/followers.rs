@@ -225,11 +225,9 @@ fn limited_groups_use_no_more_slots_than_there_are_rows_of_jobs() {
 fn groups_whose_jobs_are_diverted_or_under_a_rate_limit_have_no_followers() {
     for is_limited in [false, true] {
         let policy = if is_limited { CONTINUE } else { DIVERT };
-        let (test, queue, ids) = with_jobs(policy, 3);
+        let (test, _queue, ids) = with_jobs(policy, 3);
         if is_limited {
-            let many = RateLimit::per(1000, Duration::from_secs(1));
-            let limited = queue.limit_rate(RateLimited::EachGroup, many, &maria());
-            limited.unwrap();
+            test.sql("SELECT redrive.set_rate_limit('orders', 1000, each_group => true)");
         }
         let mut client = test.client();
         assert_eq!(claim_in_a_row(&mut client, 10), ids[..1], "{policy:?}");

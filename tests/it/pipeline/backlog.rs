@@ -17,13 +17,11 @@ fn backlog(client: &mut Client, kind: &str) -> i64 {
 
 #[test]
 fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
-    let (test, queue, mut client) = TestDatabase::with_session();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let held = queue.enqueue(&Hold {}).unwrap();
     let last = backlog(&mut client, "hold");
     let order = queue.enqueue(&Order { number: 1 }).unwrap();
-    let admin = test.open();
-    let opened = admin.admin().open_breaker("gateway", None, &maria());
-    opened.unwrap();
+    client.sql("SELECT redrive.open_breaker('gateway')");
     let tally = kept::<Tally>();
     let builder = worker(&queue).handle(move |job: &Job<Hold>| {
         tally.count(job.id());
@@ -37,7 +35,7 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
     wait_until("a worker to store its marks", SOON, || {
         client.ask(marked, &[&(last - AHEAD / 2)])
     });
-    admin.admin().close_breaker("gateway", &maria()).unwrap();
+    client.sql("SELECT redrive.close_breaker('gateway')");
     wait_until("a job that was held back", SOON, || tally.of(held) == 1);
     stop(worker);
 }
@@ -51,8 +49,7 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
     queue.enqueue(&Order { number: 1 }).unwrap();
     let lock = format!("SELECT FROM redrive.jobs WHERE id = {locked} FOR UPDATE");
     let mut lock = test.begins(&lock);
-    let (db, soon) = (test.open(), Some(Duration::from_millis(1)));
-    db.admin().open_breaker("gateway", soon, &maria()).unwrap();
+    client.sql("SELECT redrive.open_breaker('gateway', '1 ms')");
     let (probes, probed) = mpsc::channel();
     let builder = worker(&queue).handle(move |job: &Job<Hold>| {
         probes.send(job.id()).unwrap();

@@ -77,9 +77,7 @@ fn a_probe_that_may_not_run_beside_a_suspect_gives_its_right_back() {
     let db = Database::builder(test.url()).connections(16);
     let db = db.open().unwrap();
     let [orders, mails] = ["orders", "mails"].map(|name| Queue::new(&db, name).unwrap());
-    let admin = db.admin();
-    let opened = admin.open_breaker("queue:mails", Some(HOUR), &maria());
-    opened.unwrap();
+    test.sql("SELECT redrive.open_breaker('queue:mails', '1 hour')");
     let probed = put(&mails, new_order(1));
     test.sql(
         "UPDATE redrive.jobs SET meta.crashes = 2;
@@ -117,12 +115,9 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_groups() {
     let of = |group: &str| new_order(1).group(group);
     // Under a rate limit, one claim looks for jobs with and without a group.
     for (first, is_limited) in [(new_order(1), true), (of("b"), true), (of("b"), false)] {
-        let (test, queue) = TestDatabase::with_orders();
-        queue.set_group_policy(GroupPolicy::Fair, &maria()).unwrap();
+        let (test, queue) = crate::groups::with_policy(GroupPolicy::Fair);
         if is_limited {
-            let limit = RateLimit::per(1000, Duration::from_secs(1));
-            let limited = queue.limit_rate(RateLimited::Queue, limit, &maria());
-            limited.unwrap();
+            test.sql("SELECT redrive.set_rate_limit('orders', 1000)");
         }
         let suspects = [first, of("a")].map(|job| put(&queue, job));
         test.sql("UPDATE redrive.jobs SET meta.crashes = 2");

@@ -38,13 +38,10 @@ fn a_worker_without_jobs_free_groups_or_tokens_does_not_look_all_the_time() {
     for lacking in ["jobs", "groups", "tokens"] {
         let (test, queue, mut client) = TestDatabase::with_session();
         if lacking == "groups" {
-            let limited = queue.set_group_policy(GroupPolicy::Limit(1), &maria());
-            limited.unwrap();
+            client.sql("SELECT redrive.set_group_policy('orders', 'limit', 1)");
         }
         if lacking == "tokens" {
-            let daily = RateLimit::per(1, DAY).burst(1);
-            let limited = queue.limit_rate(RateLimited::Queue, daily, &maria());
-            limited.unwrap();
+            client.sql("SELECT redrive.set_rate_limit('orders', 1, '1 day', 1)");
             queue.enqueue(&Order { number: 1 }).unwrap();
             // It takes the only token of the day.
             finish(&queue, rarely_looking(&queue));

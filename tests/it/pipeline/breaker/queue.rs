@@ -42,9 +42,7 @@ fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
     for (what, job) in [("expired", expired), ("undecodable", undecodable)] {
         let (_test, queue, mut client) = TestDatabase::with_session();
         let (gateway, db) = (kept::<Gateway>(), queue.database());
-        let admin = db.admin();
-        let opened = admin.open_breaker("queue:orders", Some(HOUR), &maria());
-        opened.unwrap();
+        client.sql("SELECT redrive.open_breaker('queue:orders', '1 hour')");
         queue.enqueue_job(job).unwrap();
         client.sql("UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'");
         let worker = worker(&queue).runs(gateway.handler());

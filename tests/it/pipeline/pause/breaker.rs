@@ -24,10 +24,8 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
     let resumes: &dyn Fn(&Queue) = &resumes;
     for (first, second) in [(resumes, &close as &dyn Fn(&Queue)), (&close, &resume)] {
         let (test, queue) = TestDatabase::with_orders();
-        let db = queue.database();
         pause(&queue, PauseEnd::Resumed);
-        let opened = db.admin().open_breaker("queue:orders", None, &maria());
-        opened.unwrap();
+        test.sql("SELECT redrive.open_breaker('queue:orders')");
         let worker = willing(&queue);
         queue.enqueue_many(&Order::up_to(5)).unwrap();
         first(&queue);
@@ -44,9 +42,7 @@ fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     // A breaker with a probe that is due.
-    let admin = db.admin();
-    let opened = admin.open_breaker("queue:orders", Some(HOUR), &maria());
-    opened.unwrap();
+    test.sql("SELECT redrive.open_breaker('queue:orders', '1 hour')");
     pause(&queue, PauseEnd::Resumed);
     test.sql("UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 minute'");
     let before = breaker(db);

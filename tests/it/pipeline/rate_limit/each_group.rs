@@ -1,9 +1,7 @@
 //! Limits of each group: windows, other groups, order, retries, and jobs that lose their worker.
 
 use super::*;
-use crate::groups::{Finished, enqueue_rounds};
-
-const ORDERED: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
+use crate::groups::{CONTINUE, Finished, enqueue_rounds, with_policy};
 
 /// Starts a worker that notes its starts.
 fn noting(queue: &Queue) -> (Worker, &'static Finished) {
@@ -25,13 +23,10 @@ fn no_group_starts_more_than_its_limit_allows() {
         (GroupPolicy::None, 300, 60, 100),
         (GroupPolicy::Fair, 1000, 2, 20),
         (GroupPolicy::Limit(2), 300, 60, 100),
-        (ORDERED, 300, 60, 80),
-        (ORDERED, 100, 1, 8),
+        (CONTINUE, 300, 60, 80),
+        (CONTINUE, 100, 1, 8),
     ] {
-        let (test, queue) = TestDatabase::with_orders();
-        if policy != GroupPolicy::None {
-            queue.set_group_policy(policy, &maria()).unwrap();
-        }
+        let (test, queue) = with_policy(policy);
         let allowed = RateLimit::per(rate, SECOND).burst(burst);
         let before = Instant::now();
         limit(&queue, RateLimited::EachGroup, allowed);
@@ -45,7 +40,7 @@ fn no_group_starts_more_than_its_limit_allows() {
             let (numbers, times) = starts.timed(group);
             assert_eq!(numbers.len() as u64, jobs.unsigned_abs(), "{policy:?}");
             Starts(Mutex::new(times)).obeys(before, f64::from(rate), burst as usize);
-            assert!(policy != ORDERED || numbers.is_sorted(), "{numbers:?}");
+            assert!(policy != CONTINUE || numbers.is_sorted(), "{numbers:?}");
         }
     }
 }
@@ -99,8 +94,7 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
 
 #[test]
 fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
-    let (test, queue) = TestDatabase::with_orders();
-    queue.set_group_policy(ORDERED, &maria()).unwrap();
+    let (test, queue) = with_policy(CONTINUE);
     limit(&queue, RateLimited::EachGroup, once());
     enqueue_rounds(&queue, &["a"], 3);
     let starts = kept::<Finished>();
@@ -127,9 +121,8 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
 
 #[test]
 fn the_job_of_a_lost_worker_needs_another_token() {
-    for policy in [GroupPolicy::Fair, ORDERED] {
-        let (test, queue) = TestDatabase::with_orders();
-        queue.set_group_policy(policy, &maria()).unwrap();
+    for policy in [GroupPolicy::Fair, CONTINUE] {
+        let (test, queue) = with_policy(policy);
         limit(&queue, RateLimited::EachGroup, once());
         enqueue_rounds(&queue, &["a"], 2);
         let gate = Gate::new();
