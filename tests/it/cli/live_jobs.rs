@@ -162,16 +162,15 @@ fn a_job_that_was_running_a_moment_ago_is_changed() {
     let db = TestDatabase::migrated();
     let first = six(&db);
     // Only the second look finds it.
-    db.client().sql(
-        "CREATE SEQUENCE public.looks;
-         ALTER FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RENAME TO take_waiting_jobs;
-         CREATE FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RETURNS SETOF redrive.job
-         LANGUAGE plpgsql AS $$ BEGIN
-             IF nextval('public.looks') > 1 THEN
-                 RETURN QUERY SELECT t.* FROM redrive.take_waiting_jobs($1, $2, $3, $4) t;
-             END IF;
-         END $$",
-    );
+    let create = "CREATE SEQUENCE public.looks;
+                  ALTER FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RENAME TO take_waiting_jobs;
+                  CREATE FUNCTION redrive.take_waiting(jsonb, jsonb, jsonb, bigint) RETURNS SETOF redrive.job
+                  LANGUAGE plpgsql AS $$ BEGIN
+                      IF nextval('public.looks') > 1 THEN
+                          RETURN QUERY SELECT t.* FROM redrive.take_waiting_jobs($1, $2, $3, $4) t;
+                      END IF;
+                  END $$";
+    db.client().sql(create);
     db.run(format!("job priority 7 {first}"))
         .prints(format!("job {first} now has priority 7\n"));
 }

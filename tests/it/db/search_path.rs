@@ -60,13 +60,12 @@ fn a_worker_calls_no_function_of_another_role() {
     let queue = test.queue("orders");
     let worker = busy(&queue);
     let before = calls(&mut client);
-    client.sql(
-        "SET search_path = pg_catalog;
-             SELECT redrive.enqueue('orders', 'order', jsonb_build_object('number', n))
-             FROM generate_series(1, 5) n;
-             SELECT redrive.enqueue('orders', 'order', '{\"number\": 9}', unique_key => 'nine');
-             SELECT redrive.enqueue('orders', 'finish', '{}')",
-    );
+    let script = "SET search_path = pg_catalog;
+                  SELECT redrive.enqueue('orders', 'order', jsonb_build_object('number', n))
+                  FROM generate_series(1, 5) n;
+                  SELECT redrive.enqueue('orders', 'order', '{\"number\": 9}', unique_key => 'nine');
+                  SELECT redrive.enqueue('orders', 'finish', '{}')";
+    client.sql(script);
     client.reaches("live_jobs", 0);
     client.reaches("letter_deltas", 0);
     stop(worker);

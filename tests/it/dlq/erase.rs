@@ -101,13 +101,12 @@ fn an_erased_tenant_leaves_only_a_record_that_it_happened() {
     let test = TestDatabase::migrated();
     let db = stage(&test);
     // Windows of unique keys and buckets of groups, which outlive their jobs.
-    test.sql(
-        "INSERT INTO redrive.group_buckets VALUES ('orders', 'card-of-42', now() + interval '1 year');
+    let insert = "INSERT INTO redrive.group_buckets VALUES ('orders', 'card-of-42', now() + interval '1 year');
          INSERT INTO redrive.unique_windows (queue, key, job_id, ends_at)
          SELECT 'orders', concat('card-of-', l.tenant, ' ', l.id), l.id, now() + interval '1 year'
          FROM (SELECT id, payload ->> 'tenant' AS tenant FROM redrive.dead_letters
-               UNION ALL SELECT id, (letter ->> 'payload')::json ->> 'tenant' FROM redrive.archived_letters) l",
-    );
+               UNION ALL SELECT id, (letter ->> 'payload')::json ->> 'tenant' FROM redrive.archived_letters) l";
+    test.sql(insert);
     let left = traces(&test, "card-of-7");
     let found = db.dlq().erasable(&tenant(42)).unwrap();
     assert_eq!((found.jobs, found.leased, found.letters), (3, 0, 3));
@@ -295,12 +294,11 @@ fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
     let hers = only(ids[0]);
     db.redrives(&hers);
     finish(&queue, dying);
-    test.sql(
-        "SELECT redrive.add_group_rule(o.group_id, 'merge', n.group_id, NULL) \
-         FROM redrive.dead_letters o, redrive.dead_letters n \
-         WHERE o.payload ->> 'tenant' = '42' AND n.payload ->> 'tenant' = '7'; \
-         SELECT redrive.regroup_letters(r.id, 100, NULL) FROM redrive.group_rules r",
-    );
+    let call = "SELECT redrive.add_group_rule(o.group_id, 'merge', n.group_id, NULL) \
+                FROM redrive.dead_letters o, redrive.dead_letters n \
+                WHERE o.payload ->> 'tenant' = '42' AND n.payload ->> 'tenant' = '7'; \
+                SELECT redrive.regroup_letters(r.id, 100, NULL) FROM redrive.group_rules r";
+    test.sql(call);
     let groups = "SELECT count(DISTINCT group_id) FROM redrive.dead_letters";
     assert_eq!(test.client().ask::<i64>(groups, &[]), 1);
     let hers = traces(&test, "Maria");

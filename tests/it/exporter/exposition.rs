@@ -16,11 +16,10 @@ fn page() -> String {
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     work_off(&queue, |_: &Job<Order>| Ok(()));
     let mut client = test.client();
-    client.sql(
-        "SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \
-             SELECT redrive.set_rate_limit('orders', 1000); \
-             SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')",
-    );
+    let call = "SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \
+                SELECT redrive.set_rate_limit('orders', 1000); \
+                SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')";
+    client.sql(call);
     let exporter = Exporter::start(PROGRAM, test.url());
     up(&exporter);
     exporter.get("/metrics").text

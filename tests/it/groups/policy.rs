@@ -10,12 +10,11 @@ fn a_policy_that_lets_groups_continue_waits_for_a_death_and_frees_its_group() {
     let (mut client, mut worker) = (test.client(), test.client());
     assert_eq!(claim(&mut client, 1, &mut Place::default()).len(), 1);
     let mut death = worker.transaction().unwrap();
-    death.sql(
-        "WITH gone AS (DELETE FROM redrive.leases l RETURNING l AS lease) \
+    let statement = "WITH gone AS (DELETE FROM redrive.leases l RETURNING l AS lease) \
          SELECT redrive.bury(array_agg(j), array_agg(ROW('rejected', 'C', 'm', NULL, NULL, NULL, NULL, NULL, \
                                                          NULL, NULL)::redrive.death)) \
-         FROM gone g, redrive.jobs_of(g.lease) j",
-    );
+         FROM gone g, redrive.jobs_of(g.lease) j";
+    death.sql(statement);
     let change = || queue.set_group_policy(CONTINUE, &maria()).unwrap();
     held_up(&test, change, || death.commit().unwrap());
     assert_eq!(slots(&mut client), 0);

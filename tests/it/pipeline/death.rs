@@ -5,10 +5,10 @@ use redrive_tests::prelude::*;
 #[test]
 fn a_generation_that_a_job_claims_does_not_keep_its_letter_from_a_redrive() {
     let (test, queue) = TestDatabase::with_orders();
-    test.sql(
+    let insert =
         "INSERT INTO redrive.jobs (id, segment, rank, queue, kind, payload, meta.generation)
-         VALUES (1, 0, 1, 'orders', 'order', '{\"number\": 1}', 2147483647)",
-    );
+                  VALUES (1, 0, 1, 'orders', 'order', '{\"number\": 1}', 2147483647)";
+    test.sql(insert);
     work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
     let id = JobId::new(1);
     assert_eq!(queue.letter(id).generation, 0);
@@ -18,10 +18,9 @@ fn a_generation_that_a_job_claims_does_not_keep_its_letter_from_a_redrive() {
 #[test]
 fn a_name_that_no_letter_may_have_does_not_keep_its_job_from_dying() {
     let (test, queue) = TestDatabase::with_orders();
-    test.sql(
-        "INSERT INTO redrive.jobs (id, segment, queue, kind, payload)
-         VALUES (1, 0, 'orders', E'or\\nder ', '{}'), (2, 0, E' or\\tders', ' ', '{}')",
-    );
+    let insert = "INSERT INTO redrive.jobs (id, segment, queue, kind, payload)
+                  VALUES (1, 0, 'orders', E'or\\nder ', '{}'), (2, 0, E' or\\tders', ' ', '{}')";
+    test.sql(insert);
     for (id, name, kind) in [(1, "orders", "or der"), (2, "or ders", "?")] {
         queue.cancels(JobId::new(id));
         let letter = queue.letter(JobId::new(id));

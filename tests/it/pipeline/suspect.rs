@@ -79,10 +79,9 @@ fn a_probe_that_may_not_run_beside_a_suspect_gives_its_right_back() {
     let [orders, mails] = ["orders", "mails"].map(|name| Queue::new(&db, name).unwrap());
     test.sql("SELECT redrive.open_breaker('queue:mails', '1 hour')");
     let probed = put(&mails, new_order(1));
-    test.sql(
-        "UPDATE redrive.jobs SET meta.crashes = 2;
-         UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 second', delay_ms = 1000",
-    );
+    let update = "UPDATE redrive.jobs SET meta.crashes = 2;
+                  UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 second', delay_ms = 1000";
+    test.sql(update);
     let (tally, gate) = (Tally::new(), Gate::new());
     let start = |queue: &Queue| worker(queue).runs(gate.counting(&tally, |_| Ok(())));
     let first = start(&orders);
@@ -91,10 +90,9 @@ fn a_probe_that_may_not_run_beside_a_suspect_gives_its_right_back() {
     let second = start(&mails);
     blocked(&mut test.client(), 1);
     // Meanwhile, the first one claims a suspect, which it finds as one.
-    test.sql(
-        "SELECT redrive.enqueue('orders', 'order', '{\"number\": 2}');
-         UPDATE redrive.jobs SET meta.crashes = 2 WHERE queue = 'orders'",
-    );
+    let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 2}');
+                UPDATE redrive.jobs SET meta.crashes = 2 WHERE queue = 'orders'";
+    test.sql(call);
     gate.wait_for(1);
     let looks = second.stats().looks;
     locker.sql("ROLLBACK");

@@ -54,11 +54,10 @@ fn a_schedule_that_fails_stops_no_other() {
     assert_eq!(client.count("schedule_ticks"), 1);
     let soon = "schedules WHERE retry_at <= clock_timestamp() + interval '1 minute'";
     assert_eq!(client.count(soon), 4, "they are tried again");
-    client.sql(
-        "DROP TRIGGER for_test ON redrive.schedule_ticks;
-             UPDATE redrive.schedules SET retry_at = clock_timestamp();
-             UPDATE redrive.schedules SET zone = 'Europe/Berlin' WHERE name = 'b'",
-    );
+    let script = "DROP TRIGGER for_test ON redrive.schedule_ticks;
+                  UPDATE redrive.schedules SET retry_at = clock_timestamp();
+                  UPDATE redrive.schedules SET zone = 'Europe/Berlin' WHERE name = 'b'";
+    client.sql(script);
     wait_until("the schedules to recover", SOON, || {
         ["b", "c"].iter().all(|name| history(db, name).len() == 1)
     });

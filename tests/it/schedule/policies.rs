@@ -123,10 +123,9 @@ fn a_policy_waits_for_the_breaker_of_its_queue_and_keeps_its_tick() {
     let db = orders_queue.database();
     letters(&orders_queue, 2);
     letters(&mails, 3);
-    client.sql(
-        "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at) \
-         VALUES ('queue:orders', 'open', 'operator', 1000, clock_timestamp() + interval '1 hour')",
-    );
+    let insert = "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at) \
+                  VALUES ('queue:orders', 'open', 'operator', 1000, clock_timestamp() + interval '1 hour')";
+    client.sql(insert);
     set(db, &hourly("of-all", Policy::new(LetterFilter::new())));
     set(db, &hourly("of-orders", Policy::new(of_orders())));
     for name in ["of-all", "of-orders"] {

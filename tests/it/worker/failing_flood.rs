@@ -37,14 +37,13 @@ fn a_settle_whose_answer_is_lost_is_not_counted_as_lost() {
     let db = cluster.migrate();
     let mut client = cluster.client();
     client.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-    client.sql(
-        "CREATE TABLE public.effects (number bigint); \
-         CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-                 PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$; \
-         CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
-                 FOR EACH ROW EXECUTE FUNCTION public.wait(); \
-         SELECT pg_reload_conf()",
-    );
+    let create = "CREATE TABLE public.effects (number bigint); \
+                  CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                          PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$; \
+                  CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
+                          FOR EACH ROW EXECUTE FUNCTION public.wait(); \
+                  SELECT pg_reload_conf()";
+    client.sql(create);
     let succeeds: fn(WorkerBuilder) -> WorkerBuilder =
         |builder| builder.handle(|_: &Job<Order>| Ok(()));
     let fails: fn(WorkerBuilder) -> WorkerBuilder =

@@ -87,13 +87,12 @@ fn only_kinds_that_ask_for_it_are_kept_and_a_finished_job_is_not_live() {
 #[test]
 fn rows_are_hidden_at_the_end_of_their_time_and_their_slot_is_truncated() {
     let (_test, queue, mut client) = TestDatabase::with_session();
-    client.sql(
-        "INSERT INTO redrive.done_jobs (slot, id, queue, kind, priority, attempt, max_attempts, generation, \
+    let insert = "INSERT INTO redrive.done_jobs (slot, id, queue, kind, priority, attempt, max_attempts, generation, \
          enqueued_at, started_at, done_at, keep_until) \
          SELECT redrive.done_slot(t.keep_until), t.id, 'orders', 'order', 0, 1, 5, 0, now(), now(), now(), t.keep_until \
          FROM (VALUES (1, now() + interval '30 days'), (2, now() + interval '1 hour'), (3, now() - interval '1 second'), \
-                      (4, now() - interval '3 days'), (5, now() - interval '5 days')) t (id, keep_until)",
-    );
+                      (4, now() - interval '3 days'), (5, now() - interval '5 days')) t (id, keep_until)";
+    client.sql(insert);
     let kept = kept(queue.database(), "");
     let ids: Vec<i64> = kept.iter().map(|job| job.id.get()).collect();
     assert_eq!(ids, [1, 2]);

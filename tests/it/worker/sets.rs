@@ -58,8 +58,7 @@ fn a_job_that_hops_between_the_queues_keeps_them_undrained() {
     let later = NewJob::new(&Finish {}).unwrap().delay(HOUR);
     queue(&db, "b").enqueue_job(later).unwrap();
     // After each look, the job is in the other queue. A renamed function would not know its own parameter.
-    test.sql(
-        "DO $$ BEGIN
+    let script = "DO $$ BEGIN
              EXECUTE replace(pg_get_functiondef('redrive.is_drained'::regproc), 'is_drained', 'were_drained');
          END $$;
          CREATE OR REPLACE FUNCTION redrive.is_drained(queues text[]) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -67,8 +66,8 @@ fn a_job_that_hops_between_the_queues_keeps_them_undrained() {
          BEGIN
              UPDATE redrive.jobs_delayed d SET queue = CASE d.queue WHEN 'a' THEN 'b' ELSE 'a' END;
              RETURN answer;
-         END $$",
-    );
+         END $$";
+    test.sql(script);
     // The two kinds have claims of their own.
     let one = HandlerOptions::new().concurrency(1);
     let handlers = finishing().options(one).handle(|_: &Job<Order>| Ok(()));

@@ -33,10 +33,9 @@ fn the_outcome_of_each_letter_stays_visible_after_later_runs() {
     let work = |handler: &str| db.run(format!("work orders --exec '{handler}' --drain"));
     work("echo broken >&2; exit 65");
     all_are(&db, 2, "died_alike", "open");
-    db.client().sql(
-        "UPDATE redrive.dead_letters SET unique_key = id::text;
-         INSERT INTO redrive.unique_keys (queue, key, job_id) SELECT 'orders', id::text, 1000000 + id FROM redrive.dead_letters",
-    );
+    let update = "UPDATE redrive.dead_letters SET unique_key = id::text;
+         INSERT INTO redrive.unique_keys (queue, key, job_id) SELECT 'orders', id::text, 1000000 + id FROM redrive.dead_letters";
+    db.client().sql(update);
     db.fails(1, all);
     db.client().sql("DELETE FROM redrive.unique_keys");
     db.run(all);

@@ -112,12 +112,11 @@ fn a_letter_is_shown_with_what_is_stored() {
     let show = format!("dlq show {}", ids[0]);
     db.run(&show).hides("claimed");
     // Control characters are as they were in JSON: only a terminal needs them escaped.
-    db.client().sql(
-        "UPDATE redrive.dlq_events SET status = 'PENDING';
-         UPDATE redrive.dlq_events SET status = 'PROCESSING';
-         UPDATE redrive.dead_letters SET headers = '{\"trace\": \"4bf9\"}', group_key = 'customer-17',
-             unique_key = 'order-1', crashes = 2, error_message = E'\x1b[2J\u{202e}evil'",
-    );
+    let update = "UPDATE redrive.dlq_events SET status = 'PENDING';
+                  UPDATE redrive.dlq_events SET status = 'PROCESSING';
+                  UPDATE redrive.dead_letters SET headers = '{\"trace\": \"4bf9\"}', group_key = 'customer-17',
+                      unique_key = 'order-1', crashes = 2, error_message = E'\x1b[2J\u{202e}evil'";
+    db.client().sql(update);
     db.run(&show).shows("by a consumer until 2");
     let line = db.run(format!("{show} --json")).json();
     let stored = json!({"headers": {"trace": "4bf9"}, "group_key": "customer-17", "unique_key": "order-1",

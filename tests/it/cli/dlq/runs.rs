@@ -109,12 +109,11 @@ fn the_screen_shows_halted_runs_before_those_in_progress() {
     let detached = "dlq redrive orders --detach --yes";
     db.run(detached);
     db.run(detached);
-    db.client().sql(
-        "UPDATE redrive.redrive_runs SET state = 'halted', halted_because = 'a test' WHERE id = 1;
+    let update = "UPDATE redrive.redrive_runs SET state = 'halted', halted_because = 'a test' WHERE id = 1;
          INSERT INTO redrive.redrive_runs OVERRIDING SYSTEM VALUE
          SELECT (jsonb_populate_record(r, jsonb_build_object('id', r.id + n, 'state', 'cancelled', 'ended_at', now()))).*
-         FROM redrive.redrive_runs r, generate_series(1, 100) n WHERE r.id = 2",
-    );
+         FROM redrive.redrive_runs r, generate_series(1, 100) n WHERE r.id = 2";
+    db.client().sql(update);
     db.run("dlq runs list --limit 1")
         .tells("for more runs, add --limit 10");
     db.run("dlq runs list --limit 102").warns_not();

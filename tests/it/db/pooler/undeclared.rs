@@ -73,10 +73,9 @@ fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
     done(&worker, 1);
     // Another program uses the same connection with the same statement names.
     let mut other = pooled.client();
-    other.sql(
-        "DO $$ BEGIN DEALLOCATE ALL; FOR n IN 0..2000 LOOP \
-                 EXECUTE format('PREPARE s%s AS SELECT 1', n); END LOOP; END $$",
-    );
+    let script = "DO $$ BEGIN DEALLOCATE ALL; FOR n IN 0..2000 LOOP \
+                  EXECUTE format('PREPARE s%s AS SELECT 1', n); END LOOP; END $$";
+    other.sql(script);
     wait_until("the worker to stop", SOON, || worker.failure().is_some());
     let why = worker.failure().expect("trouble").to_owned();
     has(&why, "Pooler::Transaction");

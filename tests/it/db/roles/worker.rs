@@ -35,10 +35,9 @@ fn a_worker_needs_only_the_worker_role() {
     db.discards(&LetterFilter::new().queue("old"));
     let rule = RetentionRule::archive(LetterState::Discarded, DAY);
     db.retains(&rule);
-    cast.owner.sql(
-        "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 days', \
-                 changed_at = changed_at - interval '2 days'",
-    );
+    let update = "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 days', \
+                  changed_at = changed_at - interval '2 days'";
+    cast.owner.sql(update);
     // A lease of a lost worker.
     let lost = Queue::new(&db, "lost").unwrap();
     lost.enqueue(&Order { number: 1 }).unwrap();

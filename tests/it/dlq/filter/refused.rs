@@ -236,10 +236,9 @@ fn an_empty_list_selects_nothing_in_every_operation() {
 #[test]
 fn a_stored_filter_that_is_none_redrives_nothing_and_says_why() {
     let (_test, mut client) = setup();
-    client.sql(
-        "SELECT redrive.set_policy('p', '{}', '1 hour');
-             UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"ids\": null}')",
-    );
+    let call = "SELECT redrive.set_policy('p', '{}', '1 hour');
+                UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"ids\": null}')";
+    client.sql(call);
     let trigger = "SELECT redrive.trigger_schedule('p')";
     client.refuses(trigger, &[], "filter key ids is null");
     assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
@@ -248,10 +247,9 @@ fn a_stored_filter_that_is_none_redrives_nothing_and_says_why() {
 #[test]
 fn a_wrong_argument_is_named_in_every_operation() {
     let (_test, mut client) = setup();
-    client.sql(
-        "SELECT redrive.set_retention('q', 'open', '0', 'archive');
-                SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')",
-    );
+    let script = "SELECT redrive.set_retention('q', 'open', '0', 'archive');
+                  SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')";
+    client.sql(script);
     for line in WRONG.lines().filter(|line| !line.is_empty()) {
         let (call, says) = line.split_once(" -- ").expect("what it says");
         let call = format!("SELECT redrive.{}", call.trim());

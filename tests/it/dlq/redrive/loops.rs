@@ -52,10 +52,9 @@ fn a_diversion_between_two_deaths_neither_counts_nor_ends_the_count() {
     let id = letters(&queue, 1)[0];
     for alike in [1, 2] {
         queue.redrives(&only(id));
-        test.sql(
-            "SELECT redrive.bury_waiting(ARRAY(SELECT t FROM redrive.take_waiting('{}', NULL, NULL, 1) t),
-                                         'diverted', 'diverted', 'behind another letter')",
-        );
+        let call = "SELECT redrive.bury_waiting(ARRAY(SELECT t FROM redrive.take_waiting('{}', NULL, NULL, 1) t),
+                    'diverted', 'diverted', 'behind another letter')";
+        test.sql(call);
         assert_eq!(queue.letter(id).alike, alike - 1);
         queue.redrives(&only(id));
         die(&queue, id, "broken");

@@ -103,10 +103,9 @@ fn letters_are_locked_in_the_order_of_their_ids() {
                 let ids = letters(&queue, 2);
                 queue.redrives(&only(ids[1]));
                 let mut client = test.client();
-                client.sql(
-                    "DELETE FROM redrive.jobs; \
-                     UPDATE redrive.dead_letters SET group_id = 0 WHERE state = 'open'",
-                );
+                let delete = "DELETE FROM redrive.jobs; \
+                              UPDATE redrive.dead_letters SET group_id = 0 WHERE state = 'open'";
+                client.sql(delete);
                 let repair = move || {
                     assert_eq!(client.ask::<i64>(REPAIR, &[]), 2);
                     assert_eq!(in_state(&queue, LetterState::Open), 2);
@@ -241,10 +240,9 @@ fn what_changes_failure_groups_waits_for_a_fold_before_it_locks_one() {
         let queue = test.queue("orders");
         letters(&queue, 1);
         // Its group is gone, too.
-        test.sql(
-            "SELECT redrive.remove_locked(ARRAY(SELECT id FROM redrive.dead_letters), 'archive'); \
-             DELETE FROM redrive.groups",
-        );
+        let call = "SELECT redrive.remove_locked(ARRAY(SELECT id FROM redrive.dead_letters), 'archive'); \
+                    DELETE FROM redrive.groups";
+        test.sql(call);
         letters(&queue, 1);
         let (mut changing, mut watching) = (test.client(), test.client());
         let lock = "SELECT FROM redrive.exclusive_tasks WHERE task = 'fold_letters' FOR UPDATE";

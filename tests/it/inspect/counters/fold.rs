@@ -30,12 +30,11 @@ fn uncommitted_counts_are_folded_later() {
 #[test]
 fn a_fold_waits_for_no_session_that_keeps_a_drained_table() {
     let (test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
+    let insert = "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
          SELECT m.segment, 'orders', '{enqueued}', '{1}' FROM redrive.metric_ring m; \
          SELECT setval('redrive.metric_ring_position', (last_value + 1) % 3) FROM redrive.metric_ring_position; \
-         ALTER FUNCTION redrive.fold_metrics SET lock_timeout = 0; SET statement_timeout = '60s'",
-    );
+         ALTER FUNCTION redrive.fold_metrics SET lock_timeout = 0; SET statement_timeout = '60s'";
+    client.sql(insert);
     let _dump = test.begins("LOCK TABLE redrive.metric_deltas IN ACCESS SHARE MODE");
     // Without a timeout, a lock that it asks for would wait until the statement ends.
     let folded = scalar(&mut client, "SELECT redrive.fold_metrics()::bigint");

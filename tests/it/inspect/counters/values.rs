@@ -14,12 +14,11 @@ fn counts(client: &mut Client, metric: &str, labels: &[&str]) -> Vec<i64> {
 fn a_value_equal_to_a_bucket_bound_is_in_that_bucket() {
     let (_test, mut client) = TestDatabase::with_client();
     // The triggers copy the bounds: attempts at each bound and one more.
-    client.sql(
-        "INSERT INTO redrive.dead_letters
-                 (queue, kind, cause, error_class, error_message, payload, attempts, enqueued_at)
-             SELECT 'orders', 'order', 'exhausted', 'C', 'm', '{}', n, now()
-             FROM unnest('{0,1,2,3,25,26,1000}'::integer[]) n",
-    );
+    let insert = "INSERT INTO redrive.dead_letters
+                      (queue, kind, cause, error_class, error_message, payload, attempts, enqueued_at)
+                  SELECT 'orders', 'order', 'exhausted', 'C', 'm', '{}', n, now()
+                  FROM unnest('{0,1,2,3,25,26,1000}'::integer[]) n";
+    client.sql(insert);
     let at_death = "redrive_job_attempts_at_dead_letter";
     let at_death = counts(&mut client, at_death, &["orders"]);
     assert_eq!(at_death, [2, 1, 1, 0, 0, 0, 0, 0, 0, 1, 2]);
@@ -39,15 +38,14 @@ fn a_value_equal_to_a_bucket_bound_is_in_that_bucket() {
 fn a_clock_that_went_back_lowers_no_sum() {
     let (_test, mut client) = TestDatabase::with_client();
     // Both ways to count: all letters get one state, and each gets another.
-    client.sql(
-        "INSERT INTO redrive.dead_letters \
+    let insert = "INSERT INTO redrive.dead_letters \
          (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at) \
          SELECT 'orders', 'order', 'rejected', 'C', 'm', '{}', now(), now() + interval '1 hour' FROM generate_series(1, 4); \
          UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x' WHERE id % 2 = 0; \
          UPDATE redrive.dead_letters SET state = CASE id % 4 WHEN 1 THEN 'discarded' ELSE 'recovered' END, \
          discard_reason = CASE id % 4 WHEN 1 THEN 'x' END \
-         WHERE id % 2 = 1",
-    );
+         WHERE id % 2 = 1";
+    client.sql(insert);
     let sum =
         "SELECT sum FROM redrive.metric_totals() WHERE metric = 'redrive_dlq_residence_seconds'";
     let sum: f64 = client.ask(sum, &[]);
@@ -133,10 +131,9 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
 #[test]
 fn queues_beyond_the_limit_are_combined_and_checked_together() {
     let (test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "SELECT redrive.enqueue('queue-' || lpad(n::text, 3, '0'), 'order', '{}')
-             FROM generate_series(1, 130) n",
-    );
+    let call = "SELECT redrive.enqueue('queue-' || lpad(n::text, 3, '0'), 'order', '{}')
+                FROM generate_series(1, 130) n";
+    client.sql(call);
     for folded in [false, true] {
         if folded {
             fold(&mut client);

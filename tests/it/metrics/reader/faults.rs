@@ -28,12 +28,11 @@ impl CustomizeConnection<Client, Error> for Late {
 #[test]
 fn the_wait_for_a_connection_is_part_of_the_budget() {
     let test = TestDatabase::migrated();
-    test.sql(
-        "CREATE OR REPLACE FUNCTION redrive.metric_totals()
-            RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[],
-                sum double precision)
-            LANGUAGE plpgsql STABLE AS 'BEGIN PERFORM pg_sleep(0.05); END'",
-    );
+    let create = "CREATE OR REPLACE FUNCTION redrive.metric_totals()
+                  RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[],
+                      sum double precision)
+                  LANGUAGE plpgsql STABLE AS 'BEGIN PERFORM pg_sleep(0.05); END'";
+    test.sql(create);
     let manager = PostgresConnectionManager::new(test.url().parse().unwrap(), NoTls);
     let pool = Pool::<PostgresConnectionManager<NoTls>>::builder().max_size(1);
     let pool = pool.min_idle(Some(0)).connection_customizer(Box::new(Late));

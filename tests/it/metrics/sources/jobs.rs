@@ -49,10 +49,9 @@ fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
         reads(&found, UNHANDLED, &[queue], jobs);
     }
     // They stay behind while others come and go, so they are found before a backlog.
-    client.sql(
-        "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-             SELECT 0, 'one', 'a', '{}' FROM generate_series(1, 20000)",
-    );
+    let insert = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+                  SELECT 0, 'one', 'a', '{}' FROM generate_series(1, 20000)";
+    client.sql(insert);
     reads(&reading(&mut client), UNHANDLED, &["one"], 10.0);
 }
 
@@ -213,10 +212,9 @@ fn counts_over_the_cap_are_marked() {
 #[test]
 fn a_breaker_without_workers_is_published() {
     let (_test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) \
-             VALUES ('gateway', 'open', 'outage', '{order}', 1000, now())",
-    );
+    let insert = "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) \
+                  VALUES ('gateway', 'open', 'outage', '{order}', 1000, now())";
+    client.sql(insert);
     says(&reading(&mut client), "breakers{__other__,open}", 1.0);
 }
 

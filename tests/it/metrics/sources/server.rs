@@ -93,12 +93,11 @@ fn the_autovacuum_threshold_prefers_the_setting_of_the_table() {
 #[test]
 fn bloat_is_estimated() {
     let (test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "ALTER TABLE redrive.jobs_delayed SET (autovacuum_enabled = off); \
-             INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
-             SELECT now(), 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, 20000) n; \
-             ANALYZE redrive.jobs_delayed",
-    );
+    let change = "ALTER TABLE redrive.jobs_delayed SET (autovacuum_enabled = off); \
+                  INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
+                  SELECT now(), 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, 20000) n; \
+                  ANALYZE redrive.jobs_delayed";
+    client.sql(change);
     // The server publishes the statistics of a session at its end, or a second later.
     let mut in_range = |what: &str, range: std::ops::Range<f64>| {
         wait_until(what, SOON, || {

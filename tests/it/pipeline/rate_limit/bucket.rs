@@ -15,13 +15,12 @@ fn many() -> RateLimit {
 #[test]
 fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
     let (_test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "INSERT INTO redrive.rate_limits (queue, kind, starts, period, burst) \
-         SELECT 'q', concat_ws(' ', s, p, b), s, p, b \
-         FROM unnest(ARRAY[1, 2, 3, 10, 999, 1000000]) s, \
-              unnest('{1 millisecond, 1 second, 1 minute, 31 days}'::interval[]) p, \
-              unnest(ARRAY[1, 2, 3, 100, 1000000]) b",
-    );
+    let insert = "INSERT INTO redrive.rate_limits (queue, kind, starts, period, burst) \
+                  SELECT 'q', concat_ws(' ', s, p, b), s, p, b \
+                  FROM unnest(ARRAY[1, 2, 3, 10, 999, 1000000]) s, \
+                       unnest('{1 millisecond, 1 second, 1 minute, 31 days}'::interval[]) p, \
+                       unnest(ARRAY[1, 2, 3, 100, 1000000]) b";
+    client.sql(insert);
     let numbers = "SELECT kind, rate, burst::float8, redrive.token_hold(l), redrive.token_refill(l), \
                           redrive.token_capacity(l) \
                    FROM redrive.rate_limits l";
