@@ -9,9 +9,8 @@ use redrive_tests::prelude::*;
 
 #[test]
 fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
-    let (test, db) = TestDatabase::opened();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let queue = Queue::new(&db, "orders").unwrap();
-    let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
     let second = new_order(2).delay(HOUR).priority(7);

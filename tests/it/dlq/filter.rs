@@ -140,11 +140,10 @@ fn every_condition_selects_the_matching_letters() {
 
 #[test]
 fn the_pages_of_a_class_continue_where_the_last_one_ended() {
-    let test = TestDatabase::migrated();
+    let (test, db) = TestDatabase::opened();
     test.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
              SELECT 'orders', 'order', 'exhausted', 'E', 'at ' || chr(97 + n % 3), '{}', now(), now() - n * interval '1 minute'
              FROM generate_series(1, 25) n");
-    let db = test.open();
     let filter = LetterFilter::new().error_class("E");
     let filter = filter.state(LetterState::Open).limit(10);
     let mut seen = Vec::new();

@@ -12,10 +12,9 @@ const OF_SLOTS: &str = "redrive_pg_replication_slot_";
 
 /// Returns the page of an exporter whose database has rows of every kind.
 fn page() -> String {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, mut client) = TestDatabase::with_session();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     work_off(&queue, |_: &Job<Order>| Ok(()));
-    let mut client = test.client();
     let call = "SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \
                 SELECT redrive.set_rate_limit('orders', 1000); \
                 SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')";

@@ -4,10 +4,9 @@ use redrive_tests::prelude::*;
 
 #[test]
 fn a_job_whose_claim_reply_was_lost_returns_without_a_charge() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
     // The remains of such a claim: a lease that the worker does not know.
-    let mut client = test.client();
     client.sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
              SELECT gen_random_uuid(), w.worker_id, w.queue, \
                     '{7}', '{other}', ARRAY['{}'::json], ARRAY[now()], \

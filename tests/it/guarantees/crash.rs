@@ -12,8 +12,7 @@ fn noted(test: &TestDatabase, table: &str) -> (i64, i64) {
 
 #[test]
 fn a_job_that_kills_its_process_is_dead_lettered_alone() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut all = vec![NewJob::new(&Finish {}).unwrap(); 30];
     all.insert(10, NewJob::new(&Abort {}).unwrap());
     let ids = ids(&queue.enqueue_jobs(&all).unwrap());

@@ -33,10 +33,8 @@ fn the_jobs_of_a_lost_worker_are_claimed_by_another() {
 
 #[test]
 fn a_worker_survives_schema_changes_under_its_plans() {
-    let test = TestDatabase::migrated();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let worker = builder(test.url()).started();
-    let queue = test.queue("orders");
-    let mut client = test.client();
     // So many are copied, and with all that is beyond a plain job.
     let labelled = vec![new_order(1).priority(3); 1001];
     for change in [

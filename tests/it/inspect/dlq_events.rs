@@ -101,10 +101,9 @@ fn one_death(test: &TestDatabase, failure: fn() -> Failure) -> i64 {
 
 #[test]
 fn a_letter_is_pending_while_its_policy_will_redrive_it_again() {
-    let test = TestDatabase::migrated();
+    let (test, mut client) = TestDatabase::with_client();
     let id = one_death(&test, || Failure::retry("down"));
     assert_eq!(event(&test, id), ("FAILED_PERMANENTLY".to_owned(), 3));
-    let mut client = test.client();
     let tick = "SELECT letters FROM redrive.trigger_schedule('s')";
     client.sql("SELECT redrive.set_policy('s', '{\"queue\": \"orders\"}', '6 hours', options => '{\"generations\": 2}')");
     // The retries of all generations count.

@@ -27,9 +27,8 @@ fn delete(client: &mut Client, id: JobId) {
 
 #[test]
 fn a_settled_death_keeps_the_letter_of_another_job_and_is_repeated() {
-    let test = TestDatabase::migrated();
+    let (test, queue) = TestDatabase::with_orders();
     let logged = Logged::start(LevelFilter::Error);
-    let queue = test.queue("orders");
     let taken = lagging(&test);
     let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
     assert_eq!(ids[0], taken);

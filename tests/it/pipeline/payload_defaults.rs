@@ -59,10 +59,9 @@ fn the_macro_accepts_the_names_of_its_user() {
 
 #[test]
 fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
-    let (test, db) = TestDatabase::opened();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let mails = Queue::of::<Invoice>(&db).unwrap();
     assert_eq!(mails.name(), "mails");
-    let mut client = test.client();
     let many = [4, 5, 6].map(|order| Invoice { order });
     let enqueued = [
         db.enqueue(&Invoice { order: 1 }).unwrap(),

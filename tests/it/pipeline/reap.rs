@@ -4,9 +4,8 @@ use redrive_tests::prelude::*;
 
 #[test]
 fn the_leases_of_a_worker_that_renews_are_left_alone() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let (gate, worker, _) = running(&queue);
-    let mut client = test.client();
     client.sql("UPDATE redrive.leases SET claimed_at = now() - interval '1 day'");
     assert_eq!(reap(&mut client), [], "its age does not matter");
     gate.open();

@@ -90,11 +90,10 @@ fn a_job_that_never_started_costs_no_refund_and_stays_a_suspect() {
 /// A stop gives up verdicts that the database rejects, and releases their jobs, whose handlers have run.
 #[test]
 fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
-    let (test, mut client) = TestDatabase::with_client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     client.sql("CREATE SEQUENCE public.runs");
     let refuse = "RAISE EXCEPTION 'no letters today'";
     test.before("INSERT ON redrive.dead_letters", refuse);
-    let queue = test.queue("orders");
     let url = test.url().to_owned();
     let worker = worker(&queue).runs(move |_: &Job<Order>| {
         let mut client = Client::connect(&url, NoTls)?;
@@ -112,10 +111,9 @@ fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
 /// The database rejects the texts of an error: the attempt counts all the same.
 #[test]
 fn a_failure_whose_error_is_rejected_is_charged() {
-    let (test, mut client) = TestDatabase::with_client();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let refuse = "IF (NEW.meta).history::text LIKE '%unspeakable%' THEN RAISE EXCEPTION 'no such words'; END IF";
     test.before("INSERT ON redrive.jobs_delayed", refuse);
-    let queue = test.queue("orders");
     let worker = worker(&queue).backoff(Backoff::fixed(HOUR));
     let worker = worker.runs(|_: &Job<Order>| Err(Failure::retry("unspeakable")));
     queue.enqueue(&Order { number: 1 }).unwrap();

@@ -61,12 +61,11 @@ fn segments_rotate_under_load_and_lose_no_job() {
 
 #[test]
 fn a_paused_backlog_stays_in_place_and_the_ring_turns_past_it() {
-    let test = TestDatabase::migrated();
+    let (test, mut client) = TestDatabase::with_client();
     let (paused, busy) = (test.queue("paused"), test.queue("busy"));
     // More than a step of the ring would move.
     let ids = paused.enqueue_many(&Order::up_to(1001)).unwrap();
     let worker = counting(&busy, 2, &Tally::new());
-    let mut client = test.client();
     let mut visited = vec![current(&mut client)];
     while visited.len() < 16 {
         let here = current(&mut client);

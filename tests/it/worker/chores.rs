@@ -24,9 +24,8 @@ fn break_fold(client: &mut Client, body: &str) {
 
 #[test]
 fn a_chore_that_always_fails_stops_no_other() {
-    let (test, mut client) = TestDatabase::with_client();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     break_fold(&mut client, "RAISE EXCEPTION 'broken for a test'");
-    let queue = test.queue("orders");
     // An expired lease of a lost worker, a dead letter to retain, and a letter to count.
     client.sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, enqueued_at)
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - interval '1 hour',

@@ -70,11 +70,10 @@ fn an_error_because_of_a_stop_is_not_charged() {
     // A job has ten refunds.
     let cases = [plain, own, batch].into_iter();
     for (handler, refunds) in cases.flat_map(|it| [(it, 0), (it, 10)]) {
-        let (test, queue) = TestDatabase::with_orders();
+        let (_test, queue, mut client) = TestDatabase::with_session();
         let gate = Gate::new();
         gate.open();
         let id = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
-        let mut client = test.client();
         client.sql(&format!("UPDATE redrive.jobs SET meta.refunds = {refunds}"));
         let worker: Worker = handler(worker(&queue), gate.clone()).started();
         gate.wait_for(1);

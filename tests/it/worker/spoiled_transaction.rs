@@ -83,9 +83,8 @@ const TABLES: &str = "
 
 #[test]
 fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
-    let test = TestDatabase::migrated();
+    let (test, queue) = TestDatabase::with_orders();
     test.sql(TABLES);
-    let queue = test.queue("orders");
     let url = test.url().to_owned();
     let handler = move |job: &Job<Order>, tx: &mut Transaction<'_>| -> Result<(), Failure> {
         let number = usize::try_from(job.payload().number).expect("a number");

@@ -94,10 +94,9 @@ fn twenty_starts_and_stops_leave_no_connection_behind() {
 
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, mut client) = TestDatabase::with_session();
     queue.enqueue(&Hold {}).unwrap();
     let mut process = WorkerProcess::start_with(&test, &queue, &["hour"]);
-    let mut client = test.client();
     wait_until("the job to begin", SOON, || {
         client.count("jobs") == 0 && client.count("leases") == 1
     });

@@ -47,9 +47,8 @@ const LETTERS: &str = "INSERT INTO redrive.dead_letters
 
 #[test]
 fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
-    let test = TestDatabase::migrated();
+    let (test, queue) = TestDatabase::with_orders();
     test.sql(LETTERS);
-    let queue = test.queue("orders");
     let worker = worker(&queue).handle_any(|_| Ok(())).started();
     let types = |command: &str| types(&test, command);
 

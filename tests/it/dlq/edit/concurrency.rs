@@ -26,9 +26,8 @@ fn an_edit_applies_to_what_another_editor_stored_and_to_no_redriven_letter() {
 
 #[test]
 fn an_edit_that_expects_another_version_is_rejected_in_sql() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let id = letters(&queue, 1)[0].get();
-    let mut client = test.client();
     let edit = "SELECT redrive.edit_letter($1, '{\"number\": 5}', 'a typo', 'maria', 0)";
     assert_eq!(client.ask::<i32>(edit, &[&id]), 1);
     client.refuses_each(

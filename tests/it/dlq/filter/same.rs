@@ -95,8 +95,7 @@ fn ids(transaction: &mut Transaction<'_>, operation: &str, filter: &Value) -> BT
 
 #[test]
 fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let all = || db.listed(&LetterFilter::new().limit(1000));
     let tenant = SplitBy::Payload("tenant".to_owned());
     for by in [SplitBy::Class, SplitBy::Kind, tenant] {

@@ -36,9 +36,8 @@ fn alternating_errors_are_quarantined_at_the_tenth_failed_redrive() {
 
 #[test]
 fn redrives_by_a_policy_do_not_count() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let id = letters(&queue, 1)[0];
-    let mut client = test.client();
     client.sql("UPDATE redrive.dead_letters SET failed_redrives = 9");
     queue.redrives(&only(id));
     client.sql("UPDATE redrive.dead_letters SET policy_id = 1");

@@ -51,10 +51,9 @@ fn the_rule_of_a_queue_takes_precedence_over_the_default() {
 
 #[test]
 fn a_letter_that_a_consumer_has_claimed_stays() {
-    let (test, db) = TestDatabase::opened();
+    let (_test, db, mut client) = TestDatabase::with_handle();
     let failure = ForeignFailure::new("kafka", "1", "orders", "order", *b"{}");
     db.captures(&failure);
-    let mut client = test.client();
     client.sql("UPDATE redrive.dlq_events SET status = 'PROCESSING'");
     db.retains(&RetentionRule::archive(LetterState::Open, Duration::ZERO));
     let due = || -> u64 {

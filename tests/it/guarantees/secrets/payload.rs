@@ -90,10 +90,9 @@ fn trace_logging_contains_no_payload() {
 #[test]
 fn errors_do_not_repeat_rejected_values() {
     let logged = Logged::start(LevelFilter::Debug);
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, mut client) = TestDatabase::with_session();
     // Rejected with the whole row in the details: by INSERT, by COPY, in the caller's transaction.
     test.sql("ALTER TABLE redrive.jobs ADD CONSTRAINT no_cards CHECK (payload ->> 'card' IS NULL)");
-    let mut client = test.client();
     let payload = format!("{{\"card\": \"{CARD}\"}}");
     let insert = "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'q', 'k', $1::text::json)";
     let raw = client.execute(insert, &[&payload]).expect_err("refused");

@@ -74,9 +74,8 @@ fn histograms_of_a_worker_have_sums() {
 
 #[test]
 fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    let mut client = test.client();
     let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours',
                meta.ready_at = enqueued_at - interval '1 hour'";
     client.sql(age);

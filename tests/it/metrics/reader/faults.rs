@@ -46,9 +46,8 @@ fn the_wait_for_a_connection_is_part_of_the_budget() {
 
 #[test]
 fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, mut client) = TestDatabase::with_session();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    let mut client = test.client();
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);
     says(&reading, "queue_jobs{orders,ready}", 1.0);

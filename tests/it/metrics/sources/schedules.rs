@@ -29,9 +29,8 @@ fn the_lag_of_a_schedule_counts_from_its_next_tick_unless_it_is_paused() {
 
 #[test]
 fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
-    let mut client = test.client();
     let (schedules, operator) = (db.schedules(), Operator::default());
     let hourly = Schedule::every("hourly", Duration::from_hours(1)).unwrap();
     let hourly = hourly.job("orders", new_order(1));

@@ -78,9 +78,8 @@ fn a_locked_bucket_is_skipped_with_its_group() {
 
 #[test]
 fn a_clock_that_was_set_back_adds_no_token() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     limit(&queue, RateLimited::EachGroup, RateLimit::per(10, SECOND));
-    let mut client = test.client();
     client
         .sql("INSERT INTO redrive.group_buckets VALUES ('orders', 'a', now() + interval '1 hour')");
     assert_eq!(take(&mut client, "a", 5), 0);
@@ -89,9 +88,8 @@ fn a_clock_that_was_set_back_adds_no_token() {
 
 #[test]
 fn full_buckets_vanish_and_others_stay() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     limit(&queue, RateLimited::EachGroup, RateLimit::per(1000, SECOND));
-    let mut client = test.client();
     client
         .sql("INSERT INTO redrive.group_buckets (queue, group_key, full_at) \
              SELECT 'orders', 'g' || n, CASE n WHEN 7 THEN now() + interval '1 hour' ELSE now() END \
@@ -120,9 +118,8 @@ fn without_tokens(client: &mut Client) {
 
 #[test]
 fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     limit(&queue, RateLimited::EachGroup, once());
-    let mut client = test.client();
     without_tokens(&mut client);
     let starts = kept::<Starts>();
     let worker = worker(&queue).runs(starts.recorder::<Order>());

@@ -37,11 +37,10 @@ fn a_changed_limit_grants_no_additional_burst() {
 
 #[test]
 fn invalid_limits_are_rejected_and_store_nothing() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let none = RateLimit::per(0, SECOND);
     let error = queue.limit_rate(RateLimited::Queue, none, &maria());
     assert!(error.expect_err("no start").is_invalid());
-    let mut client = test.client();
     client.refuses_each(
         "SELECT redrive.@",
         "set_rate_limit('orders', NULL)         -- NULL starts

@@ -111,10 +111,9 @@ fn an_enqueue_that_waited_for_another_session_finds_its_window() {
 
 #[test]
 fn new_windows_delete_the_expired_ones() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (_test, queue, mut client) = TestDatabase::with_session();
     let expired = "INSERT INTO redrive.unique_windows (queue, key, job_id, ends_at) \
         SELECT 'bills', 'old ' || n, n, clock_timestamp() - interval '1 s' FROM generate_series(1, 5000) n";
-    let mut client = test.client();
     client.sql(expired);
     let left = "unique_windows WHERE queue = 'bills'";
     let pages =
