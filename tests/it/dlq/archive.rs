@@ -95,21 +95,20 @@ fn a_restored_letter_is_open_with_its_whole_story() {
 #[test]
 fn a_letter_with_the_id_of_an_archived_one_keeps_its_own_versions() {
     let (test, queue, made) = TestDatabase::with_letters(1);
-    let db = queue.database();
     let edit = |number: u32| {
         let set = Edit::set(&format!(r#"{{"number": {number}}}"#)).unwrap();
-        db.edits(&ids(&made), &set);
+        queue.edits(&ids(&made), &set);
     };
     edit(2);
-    assert_eq!(archive_all(db), 1);
+    assert_eq!(archive_all(queue.database()), 1);
     let mut client = test.client();
     let lag = "SELECT setval('redrive.job_id', $1, false)";
     client.change(lag, &[&made[0].get()]);
     let event = |body: &str| ForeignFailure::new("kafka", "1", "orders", "order", body);
-    assert_eq!(db.captures(&event(r#"{"number": 3}"#)), made[0]);
+    assert_eq!(queue.captures(&event(r#"{"number": 3}"#)), made[0]);
     edit(4);
-    db.discards(&ids(&made));
-    assert_eq!(db.captures(&event(r#"{"number": 5}"#)), made[0]);
+    queue.discards(&ids(&made));
+    assert_eq!(queue.captures(&event(r#"{"number": 5}"#)), made[0]);
     let kept = "SELECT payload ->> 'number' FROM redrive.letter_versions ORDER BY version";
     assert_eq!(client.column::<String>(kept, &[]), ["1", "3", "4"]);
 }

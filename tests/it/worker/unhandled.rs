@@ -44,7 +44,6 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
 #[test]
 fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
     let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     // As if each renewal came after the end of the lease.
     let late = "NEW.expires_at := statement_timestamp()";
     test.before("INSERT OR UPDATE ON redrive.workers", late);
@@ -55,9 +54,9 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
     put(&queue, NewJob::raw("retired", "{}").unwrap());
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);
     wait_until("the retired job to die", SOON, || {
-        db.dlq().count(&letters).unwrap().letters > 0
+        queue.database().dlq().count(&letters).unwrap().letters > 0
     });
-    let died = db.listed(&letters);
+    let died = queue.listed(&letters);
     assert!(died.iter().map(|letter| &*letter.kind).eq(["retired"]));
     gate.open();
     stop(worker);

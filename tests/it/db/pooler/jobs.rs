@@ -82,11 +82,10 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
 fn a_worker_notices_breakers_and_pauses_without_a_notification() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
-    let db = queue.database();
     let builder = worker(&queue).lease(Duration::from_secs(3));
     let worker = builder.runs(|_: &Job<Order>| Ok(()));
     let operator = Operator::default().reason("a test");
-    let admin = db.admin();
+    let admin = queue.database().admin();
     for by_breaker in [true, false] {
         match by_breaker {
             true => admin.open_breaker("queue:orders", None, &operator).unwrap(),

@@ -8,15 +8,14 @@ const RAW: &[u8] = br#"{"number":1,  "b":1.00,"a":1,"a":2}"#;
 #[test]
 fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
     let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let long = "p".repeat(600);
     let event = |position: &str| {
         ForeignFailure::new("kafka:orders", position, "orders", "order", RAW).header("trace", "abc")
     };
-    let short = db.captures(&event("3/17"));
-    db.captures(&event(&long));
+    let short = queue.captures(&event("3/17"));
+    queue.captures(&event(&long));
     let (tell, seen) = mpsc::channel();
-    let (own, client) = (db.clone(), Mutex::new(test.client()));
+    let (own, client) = (queue.database().clone(), Mutex::new(test.client()));
     let working = worker(&queue).runs(move |job: &Job<Order>| {
         let ask = "SELECT headers ->> 'trace', headers ->> 'redrive-source', headers ->> 'redrive-position' \
                    FROM redrive.live_jobs WHERE id = $1";
@@ -27,7 +26,7 @@ fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
     });
     // The second life of a letter carries the same.
     for _ in 0..2 {
-        db.redrives(&LetterFilter::new());
+        queue.redrives(&LetterFilter::new());
         drained(&queue);
     }
     stop(working);

@@ -12,9 +12,8 @@ fn in_an_hour(test: &TestDatabase) -> i64 {
 #[test]
 fn redriven_letters_become_ready_after_the_delay() {
     let (test, queue, ids) = TestDatabase::with_letters(6);
-    let db = queue.database();
     let later = RedriveOptions::new().delay(HOUR);
-    db.redrives_with(&only(ids[0]), &later);
+    queue.redrives_with(&only(ids[0]), &later);
     assert_eq!(in_an_hour(&test), 1);
     test.sql("SELECT redrive.redrive('{}', max_letters => 1, delay => '1 hour')");
     assert_eq!(in_an_hour(&test), 2);
@@ -22,12 +21,12 @@ fn redriven_letters_become_ready_after_the_delay() {
     assert_eq!(in_an_hour(&test), 3);
     test.run("dlq runs show 1").shows("delay            1h");
     let options = RunOptions::new().letters(later);
-    let run = db.drives(&LetterFilter::new(), &options);
+    let run = queue.drives(&LetterFilter::new(), &options);
     assert_eq!((run.delay, run.still_running), (Some(HOUR), 3));
     assert_eq!(in_an_hour(&test), 6);
 
     let due = "UPDATE redrive.jobs_delayed SET run_at = now() - interval '1 second'";
     test.sql(due);
     finish(&queue, willing(&queue));
-    assert_eq!(letters_in(db, "orders", LetterState::Recovered), 6);
+    assert_eq!(in_state(&queue, LetterState::Recovered), 6);
 }

@@ -30,8 +30,7 @@ fn the_lag_of_a_schedule_counts_from_its_next_tick_unless_it_is_paused() {
 #[test]
 fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
     let (test, queue, mut client) = TestDatabase::with_session();
-    let db = queue.database();
-    let (schedules, operator) = (db.schedules(), Operator::default());
+    let (schedules, operator) = (queue.database().schedules(), Operator::default());
     let hourly = Schedule::every("hourly", Duration::from_hours(1)).unwrap();
     let hourly = hourly.job("orders", new_order(1));
     schedules.set(&hourly, &operator).unwrap();
@@ -57,6 +56,6 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
     // So is the job of a redriven letter; the letter before it still counts.
     let latest = "SELECT max(id) FROM redrive.dead_letters";
     let latest = scalar(&mut test.client(), latest);
-    db.redrives(&only(JobId::new(latest)));
+    queue.redrives(&only(JobId::new(latest)));
     deaths(1.0);
 }

@@ -5,11 +5,10 @@ use super::*;
 #[test]
 fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     let (test, queue, _) = TestDatabase::with_letters(30);
-    let db = queue.database();
     pause(&queue, PauseEnd::Resumed);
     let worker = willing(&queue);
     let options = RunOptions::new().unthrottled().canary(2);
-    let runs = db.dlq().runs();
+    let runs = queue.database().dlq().runs();
     let started = runs.start(&of_orders(), &options, &maria()).unwrap();
     let (created, mut driver) = started.expect("letters");
     let run = || runs.get(created.id).unwrap().expect("the run");

@@ -33,7 +33,6 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
 #[test]
 fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let rejecting = worker(&queue).runs(|_: &Job<Order>| Err(Failure::reject("broken")));
     let mut dead = Vec::new();
     for number in 1..=3 {
@@ -47,7 +46,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
 
     let alive = inserted(queue.enqueue_job(new_order(6).unique("b")).unwrap());
     // Of three letters with one key the oldest goes back; the one whose key is in use stays.
-    let mut redriven = db.redrives(&LetterFilter::new().ids(dead.clone()));
+    let mut redriven = queue.redrives(&LetterFilter::new().ids(dead.clone()));
     assert_eq!(redriven.redriven, [dead[0], dead[4]]);
     redriven.skipped.sort_by_key(|(id, _)| *id);
     let skipped = [1, 2, 3].map(|at| (dead[at], Skip::Conflict));
@@ -61,7 +60,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     for left in [3, 1, 0] {
         drained(&queue);
         assert_eq!(in_state(&queue, LetterState::Open), left);
-        db.redrives(&LetterFilter::new().queue("orders"));
+        queue.redrives(&LetterFilter::new().queue("orders"));
     }
     finish(&queue, healed);
     assert_eq!(in_state(&queue, LetterState::Recovered), 5);

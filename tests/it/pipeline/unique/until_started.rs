@@ -35,7 +35,6 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
 #[test]
 fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
     let failing = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
         1 => Err(Failure::retry("once more").after(HOUR)),
         _ => Err(Failure::reject("broken")),
@@ -43,13 +42,13 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     let retried = inserted(queue.enqueue_job(until_started(1)).unwrap());
     counted(&failing, "a retry", |counts| counts.retried == 1);
     assert_eq!(held(&test), [], "a retry");
-    assert_eq!(db.admin().faults().unwrap(), []);
+    assert_eq!(queue.database().admin().faults().unwrap(), []);
     let dead = inserted(queue.enqueue_job(until_started(2)).unwrap());
     died(&failing, 1);
     stop(failing);
     assert_eq!(held(&test), []);
 
-    assert_eq!(db.redrives(&of_orders()).redriven, [dead]);
+    assert_eq!(queue.redrives(&of_orders()).redriven, [dead]);
     let existing = put(&queue, until_started(3));
     assert_eq!(existing, dead, "the redriven job waits");
     let gate = Gate::new();
@@ -60,7 +59,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     done(&worker, 1);
     stop(worker);
     assert_eq!(in_state(&queue, LetterState::Open), 0);
-    db.cancels(retried);
+    queue.cancels(retried);
     assert_eq!(held(&test), []);
 }
 
