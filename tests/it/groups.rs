@@ -101,7 +101,7 @@ fn all_end(
 ) {
     finish(queue, worker);
     assert_eq!(finished.of("a"), ran);
-    no_slot_left(test);
+    assert_eq!(test.count("group_slots"), 0);
 }
 
 /// Runs all jobs, and checks which orders of the group `a` ran.
@@ -109,21 +109,6 @@ fn all_end(
 fn run_all(test: &TestDatabase, queue: &Queue, ran: &[i64]) {
     let finished = kept::<Finished>();
     all_end(test, queue, finishing(queue, finished), finished, ran);
-}
-
-/// Asserts that no group has a turn, after all jobs have ended.
-#[track_caller]
-fn no_slot_left(test: &TestDatabase) {
-    assert_eq!(slots(&mut test.client()), 0);
-}
-
-fn slots(client: &mut Client) -> i64 {
-    client.count("group_slots")
-}
-
-/// The number of jobs that wait for their group.
-fn waiting(client: &mut Client) -> i64 {
-    client.count("jobs_waiting")
 }
 
 /// Waits until this many letters hold a group.

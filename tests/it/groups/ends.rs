@@ -38,7 +38,7 @@ fn a_job_that_is_cancelled_while_it_has_the_turn_does_not_hold_its_group() {
             tx.commit().unwrap();
             // It waits for its retry, or after a redrive.
             queue.redrives(&only(ids[0]));
-            assert_eq!(slots(&mut client), 1);
+            assert_eq!(client.count("group_slots"), 1);
             if in_bulk {
                 change(&queue, ids[0], JobChange::Cancel);
             } else {
@@ -58,12 +58,14 @@ fn a_change_of_a_waiting_job_keeps_it_waiting() {
     assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[0].get()]);
     change(&queue, ids[1], JobChange::SetPriority(9));
     change(&queue, ids[2], JobChange::SetPriority(9));
-    assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
+    assert_eq!(client.count("jobs_waiting"), 2);
+    assert_eq!(client.count("group_slots"), 1);
     // Released jobs keep their turn, and a change does not move them back.
     expire_leases(&mut client);
     client.sql("UPDATE redrive.jobs SET meta.crashes = 0 WHERE segment < 8");
     change(&queue, ids[0], JobChange::SetPriority(9));
-    assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
+    assert_eq!(client.count("jobs_waiting"), 2);
+    assert_eq!(client.count("group_slots"), 1);
     run_all(&test, &queue, &[1, 2, 3]);
 }
 
@@ -79,7 +81,7 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
     change(&queue, ids[1], JobChange::SetPriority(9));
     change(&queue, late, JobChange::RunNow);
     change(&queue, ids[2], JobChange::SetPriority(9));
-    assert_eq!(waiting(&mut client), 3);
+    assert_eq!(client.count("jobs_waiting"), 3);
     assert_eq!(claim(&mut client, 1, &mut Place::default()), [0; 0]);
 }
 
@@ -110,11 +112,11 @@ fn a_job_that_is_erased_or_loses_its_workers_too_often_passes_its_turn_on() {
         }
         expire_leases(&mut client);
         if is_erased {
-            assert_eq!(slots(&mut client), 1);
+            assert_eq!(client.count("group_slots"), 1);
             let first = only(ids[0]);
             queue.database().dlq().erase(&first, &maria()).unwrap();
         }
-        assert_eq!(slots(&mut client), 0, "erased: {is_erased}");
+        assert_eq!(client.count("group_slots"), 0, "erased: {is_erased}");
         assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
     }
 }
@@ -133,7 +135,7 @@ fn a_settle_passes_on_the_turns_of_its_leases_and_of_no_other() {
     let mut settle = |lease, jobs| Hand::of("orders").ends(&mut settler, lease, jobs);
     assert!(!settle(Uuid::new_v4(), 2), "the lease is lost");
     assert!(!settle(first, 1), "the lease has another job");
-    assert_eq!(slots(&mut client), 3);
+    assert_eq!(client.count("group_slots"), 3);
     // The job of group a has been settled before, and backs off with its turn.
     let settled = "UPDATE redrive.leases SET done = ARRAY[$2::bigint] WHERE lease_id = $1";
     client.change(settled, &[&first, &ids[0].get()]);
@@ -156,11 +158,11 @@ fn the_slot_of_a_running_job_does_not_expire() {
     client.sql(update);
     assert_eq!(reap(&mut client), [], "its worker renews");
     assert_eq!(claim(&mut client, 10, &mut Place::default()), [0; 0]);
-    assert_eq!((gate.arrived(), slots(&mut client)), (1, 1));
+    assert_eq!((gate.arrived(), client.count("group_slots")), (1, 1));
     gate.open();
     finish(&queue, worker);
     assert_eq!(gate.arrived(), 2);
-    no_slot_left(&test);
+    assert_eq!(test.count("group_slots"), 0);
 }
 
 #[test]
@@ -185,7 +187,7 @@ fn a_cancelled_follower_stays_in_its_lease_when_the_others_return() {
     assert_eq!(give_back(&followers[1..2]), [0; 0], "it is cancelled");
     assert_eq!(give_back(&followers), [followers[0], followers[2]]);
     assert_eq!(give_back(&followers), [0; 0], "they have returned");
-    assert_eq!(waiting(&mut client), 2);
+    assert_eq!(client.count("jobs_waiting"), 2);
     let held = "SELECT (job_count - cardinality(done))::bigint FROM redrive.leases";
     assert_eq!(scalar(&mut client, held), 2);
 }

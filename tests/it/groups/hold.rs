@@ -151,5 +151,5 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     assert_eq!(places, [("letter", 1), ("counter", 1)]);
     assert_eq!(queue.letter(letter).state, LetterState::Redriving);
     held(&test, 1);
-    assert_eq!(slots(&mut client), 2);
+    assert_eq!(client.count("group_slots"), 2);
 }

@@ -46,6 +46,6 @@ fn a_replaced_job_keeps_its_place_in_its_group() {
     enqueue(&queue, "a", 2);
     let again = queue.enqueue_job(keyed(3)).unwrap();
     assert_eq!(again, Enqueued::Replaced(first.id()));
-    assert_eq!(waiting(&mut test.client()), 2);
+    assert_eq!(test.count("jobs_waiting"), 2);
     run_all(&test, &queue, &[3, 2]);
 }

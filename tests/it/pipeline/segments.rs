@@ -3,7 +3,7 @@
 use redrive_tests::prelude::*;
 
 /// Runs one rotation step, with segments of one page.
-fn step(client: &mut Client) -> String {
+pub(super) fn step(client: &mut Client) -> String {
     client.ask("SELECT redrive.turn_ring(8192, 1000)", &[])
 }
 

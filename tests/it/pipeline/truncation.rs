@@ -2,10 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-/// Runs one step of the ring, with segments of one page.
-fn step(client: &mut Client) -> String {
-    client.ask("SELECT redrive.turn_ring(8192, 1000)", &[])
-}
+use super::segments::step;
 
 fn fill(test: &TestDatabase) {
     let orders = Order::up_to(500);

@@ -13,10 +13,6 @@ fn noting_in(queue: &Queue, starts: &'static Finished) -> Worker {
     worker(queue).slots(4).runs(starts.noting())
 }
 
-fn waiting(test: &TestDatabase) -> i64 {
-    test.count("jobs_waiting")
-}
-
 #[test]
 fn no_group_starts_more_than_its_limit_allows() {
     for (policy, rate, burst, jobs) in [
@@ -59,7 +55,7 @@ fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
     });
     informed(&test, &[&worker]);
     assert_eq!(starts.count("a"), 1);
-    assert_eq!((test.untouched(), waiting(&test)), (303, 303));
+    assert_eq!((test.untouched(), test.count("jobs_waiting")), (303, 303));
     unlimit(&queue, RateLimited::EachGroup);
     assert_eq!(finish(&queue, worker).stats.done, 356);
     assert_eq!(test.count("group_buckets"), 0);
@@ -85,7 +81,7 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
             starts.count("c") + starts.count("d") == 1
         });
         informed(&test, &[&worker]);
-        assert_eq!(waiting(&test), 9);
+        assert_eq!(test.count("jobs_waiting"), 9);
         unlimit(&queue, shared);
         unlimit(&queue, RateLimited::EachGroup);
         assert_eq!(finish(&queue, worker).stats.done, 12);
@@ -110,7 +106,7 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
     test.reaches(put_off, 1);
     test.all_due();
     test.reaches(put_off, 1);
-    assert_eq!((starts.of("a"), waiting(&test)), (vec![1], 2));
+    assert_eq!((starts.of("a"), test.count("jobs_waiting")), (vec![1], 2));
     unlimit(&queue, RateLimited::EachGroup);
     informed(&test, &[&worker]);
     test.all_due();
@@ -149,7 +145,7 @@ fn the_job_of_a_lost_worker_needs_another_token() {
 fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
     let (test, queue) = TestDatabase::with_orders();
     enqueue_rounds(&queue, &["a", "b"], 20);
-    assert_eq!(waiting(&test), 0);
+    assert_eq!(test.count("jobs_waiting"), 0);
     limit(&queue, RateLimited::EachGroup, once());
     let (worker, starts) = noting(&queue);
     wait_until("a job of each group", SOON, || {
@@ -175,6 +171,6 @@ fn a_probe_of_a_group_takes_its_token() {
     // The probe closed the breaker, and its group has no second token.
     enqueue_rounds(&queue, &["a"], 1);
     informed(&test, &[&worker]);
-    assert_eq!((starts.count("a"), waiting(&test)), (1, 1));
+    assert_eq!((starts.count("a"), test.count("jobs_waiting")), (1, 1));
     stop(worker);
 }
