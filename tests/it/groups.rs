@@ -110,9 +110,3 @@ fn run_all(test: &TestDatabase, queue: &Queue, ran: &[i64]) {
     let finished = kept::<Finished>();
     all_end(test, queue, finishing(queue, finished), finished, ran);
 }
-
-/// Waits until this many letters hold a group.
-#[track_caller]
-fn held(test: &TestDatabase, letters: i64) {
-    test.reaches("held_groups", letters);
-}

@@ -18,7 +18,7 @@ fn with_letter() -> (TestDatabase, Queue, Worker, &'static Finished, JobId) {
     let ids = enqueue_rounds(&queue, &["a"], 4);
     let finished = kept::<Finished>();
     let worker = rejecting(&queue, finished);
-    held(&test, 1);
+    test.reaches("held_groups", 1);
     // Other groups continue meanwhile.
     enqueue(&queue, "b", 2);
     wait_until("the other group to finish", SOON, || {
@@ -52,7 +52,7 @@ fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
         let letter = put(&queue, keyed(1));
         let finished = kept::<Finished>();
         let worker = rejecting(&queue, finished);
-        held(&test, 1);
+        test.reaches("held_groups", 1);
         let next = put(&queue, keyed(2).delay(delay));
         assert_ne!(next, letter);
         let dlq = queue.database().dlq();
@@ -81,7 +81,7 @@ fn a_letter_that_dies_again_holds_its_group_again() {
     };
     let worker = redrive_tests::worker(&queue).runs(finished.noting_unless(rejected));
     queue.redrives(&only(letter));
-    held(&test, 1);
+    test.reaches("held_groups", 1);
     assert!(finished.of("a").is_empty());
     queue.redrives(&only(letter));
     all_end(&test, &queue, worker, finished, &[1, 2, 3, 4]);
@@ -136,7 +136,7 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     let (test, queue) = with_policy(HOLD);
     let ids = enqueue_rounds(&queue, &["a", "b"], 1);
     let worker = rejecting(&queue, kept::<Finished>());
-    held(&test, 2);
+    test.reaches("held_groups", 2);
     stop(worker);
     let (letter, lost) = (ids[0], ids[1]);
     queue.redrives(&only(lost));
@@ -150,6 +150,6 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     let places: Vec<_> = found.iter().map(|one| (&*one.kind, one.places)).collect();
     assert_eq!(places, [("letter", 1), ("counter", 1)]);
     assert_eq!(queue.letter(letter).state, LetterState::Redriving);
-    held(&test, 1);
+    test.reaches("held_groups", 1);
     assert_eq!(client.count("group_slots"), 2);
 }

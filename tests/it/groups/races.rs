@@ -66,7 +66,7 @@ fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
     let (test, queue) = with_policy(HOLD);
     let ids = enqueue_rounds(&queue, &["a"], 2);
     let worker = worker(&queue).runs(|_: &Job<Order>| Err(Failure::reject("broken")));
-    held(&test, 1);
+    test.reaches("held_groups", 1);
     stop(worker);
     during_a_redrive(&test, &queue, ids[0], || {
         queue.release_group("a", &maria()).unwrap()

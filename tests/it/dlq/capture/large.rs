@@ -29,8 +29,3 @@ fn is_whole(db: &Database, id: JobId, body: &[u8]) {
     let found = db.dlq().captured_bytes(id).unwrap();
     assert!(found.as_deref() == Some(body), "other bytes");
 }
-
-/// The number of pieces in the database.
-fn pieces(test: &TestDatabase) -> i64 {
-    test.client().count("captured_pieces")
-}

@@ -3,7 +3,7 @@
 use redrive_tests::prelude::*;
 
 use super::super::super::archive::archive_all;
-use super::{body, captured, pieces};
+use super::{body, captured};
 
 /// Something that removes a letter.
 type Remove = fn(&Database, JobId);
@@ -46,10 +46,10 @@ fn every_removal_of_a_letter_removes_the_bytes() {
     let body = body("1234");
     for (name, remove) in REMOVALS {
         let id = db.captures(&captured(name, &body));
-        assert_eq!(pieces(&test), 18, "{name}");
+        assert_eq!(test.count("captured_pieces"), 18, "{name}");
         remove(&db, id);
         assert!(db.dlq().get(id).unwrap().is_none(), "{name}");
-        assert_eq!(pieces(&test), 0, "{name}");
+        assert_eq!(test.count("captured_pieces"), 0, "{name}");
     }
 }
 
@@ -60,7 +60,7 @@ fn is_redacted(test: &TestDatabase, db: &Database, id: JobId) {
     assert_eq!(letter.raw.as_deref(), Some(&b"[redacted]"[..]));
     assert_eq!(letter.redacted, vec![String::new()]);
     assert_eq!(letter.raw_size, None);
-    assert_eq!(pieces(test), 0);
+    assert_eq!(test.count("captured_pieces"), 0);
 }
 
 #[test]
@@ -103,14 +103,14 @@ fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
     let rule = RetentionRule::archive(LetterState::Discarded, Duration::ZERO);
     db.retains(&rule);
     db.tidies_up();
-    assert_eq!(pieces(&test), 36);
+    assert_eq!(test.count("captured_pieces"), 36);
 
     db.redacts(&Redaction::new().pattern("4111"));
     let redactions = db.dlq().redactions();
     redactions.apply(&LetterFilter::new(), &maria()).unwrap();
     let versions = db.dlq().versions(edited).unwrap();
     assert_eq!(versions[0].raw.as_deref(), Some(&b"[redacted]"[..]));
-    assert_eq!(pieces(&test), 18, "those of the archive");
+    assert_eq!(test.count("captured_pieces"), 18, "those of the archive");
     db.dlq().restore(&only(archived), &maria()).unwrap();
     is_redacted(&test, &db, archived);
 }
@@ -126,7 +126,7 @@ fn a_rule_applies_to_both_bodies_of_a_letter_that_is_captured_again() {
     let second = body("5678");
     db.captures(&captured("1", &second));
     super::is_whole(&db, id, &second);
-    assert_eq!(pieces(&test), 18);
+    assert_eq!(test.count("captured_pieces"), 18);
     let versions = db.dlq().versions(id).unwrap();
     assert_eq!(versions[0].raw.as_deref(), Some(&b"[redacted]"[..]));
 }
