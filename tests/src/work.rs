@@ -113,33 +113,25 @@ pub fn counted(worker: &Worker, what: &str, enough: impl Fn(&WorkerStats) -> boo
 /// Waits until the worker has ended this many jobs as done.
 #[track_caller]
 pub fn done(worker: &Worker, jobs: u64) {
-    counted(worker, &format!("{jobs} done"), |counts| {
-        counts.done == jobs
-    });
+    counted(worker, &format!("{jobs} done"), |it| it.done == jobs);
 }
 
 /// Waits until the worker has dead-lettered this many jobs.
 #[track_caller]
 pub fn died(worker: &Worker, jobs: u64) {
-    counted(worker, &format!("{jobs} dead"), |counts| {
-        counts.dead == jobs
-    });
+    counted(worker, &format!("{jobs} dead"), |it| it.dead == jobs);
 }
 
 /// Waits until the worker has retried this many jobs.
 #[track_caller]
 pub fn retried(worker: &Worker, jobs: u64) {
-    counted(worker, &format!("{jobs} jobs: retried"), |counts| {
-        counts.retried == jobs
-    });
+    counted(worker, &format!("{jobs} retried"), |it| it.retried == jobs);
 }
 
 /// Waits until the worker has lost this many results with their leases.
 #[track_caller]
 pub fn lost(worker: &Worker, jobs: u64) {
-    counted(worker, &format!("{jobs} lost"), |counts| {
-        counts.lost == jobs
-    });
+    counted(worker, &format!("{jobs} lost"), |it| it.lost == jobs);
 }
 
 /// Waits until the workers act on the breakers, pauses and limits as they are now: each has read them, and
@@ -150,9 +142,7 @@ pub fn informed(test: &TestDatabase, workers: &[&Worker]) {
         told(test, worker);
         // The first look may have begun before.
         let looks = worker.stats().looks + 2;
-        counted(worker, "its earlier claims to end", |counts| {
-            counts.looks >= looks
-        });
+        counted(worker, "its earlier claims to end", |it| it.looks >= looks);
     }
 }
 

@@ -161,8 +161,6 @@ fn a_thousand_faults_leak_no_threads_or_connections() {
     }
     let done = worker.stats().done;
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "the worker to continue", |counts| {
-        counts.done > done
-    });
+    counted(&worker, "the worker to continue", |it| it.done > done);
     stop(worker);
 }

@@ -94,9 +94,7 @@ fn a_setting_decides_about_a_payload_of_another_type() {
         let options = HandlerOptions::new().undecodable(undecodable);
         let worker = worker.options(options).started();
         put(&queue, NewJob::raw("price", r#"{"pounds": 1}"#).unwrap());
-        counted(&worker, "the verdict", |counts| {
-            counts.retried + counts.dead == 1
-        });
+        counted(&worker, "the verdict", |it| it.retried + it.dead == 1);
         let stats = stop(worker).stats;
         assert_eq!(stats.retried == 1, is_retried, "{undecodable:?}");
         stop(other);

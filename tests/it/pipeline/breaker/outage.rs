@@ -92,9 +92,7 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
 
     // The result of the first prober comes too late and is an ordinary outage.
     gate.open();
-    counted(&first, "the late end of the probe", |counts| {
-        counts.outages >= 2
-    });
+    counted(&first, "the late end of the probe", |it| it.outages >= 2);
     stop(first);
     let after = breaker(db, "queue:orders").expect("the breaker");
     assert_eq!(after.outages, held.outages, "a late probe does not count");
