@@ -52,8 +52,11 @@ fn foreign(number: i64) -> ForeignFailure {
     let position = format!("0/{:03}", (number * 37) % LETTERS);
     let payload = format!(r#"{{"number": {number}}}"#);
     let failure = ForeignFailure::new("kafka:orders", position, "orders", "order", payload);
-    // Normalisation keeps a letter of the alphabet.
-    let kind = char::from(b'a' + u8::try_from(number.rem_euclid(7)).expect("small"));
-    let message = format!("failure of kind {kind}");
+    let message = format!("failure of kind {}", char_of(number));
     failure.error(format!("Class{}", number % 3), message)
+}
+
+/// Returns a letter of the alphabet, which normalisation keeps.
+fn char_of(number: i64) -> char {
+    char::from(b'a' + u8::try_from(number.rem_euclid(7)).expect("small"))
 }
