@@ -42,6 +42,9 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
 
 type Opens = fn(&Queue, &mut Transaction<'_>);
 
+/// Locks the failure group of `C: m`.
+const CAPTURE: &str = "SELECT redrive.capture('kafka', '1', 'orders', 'order', '1', error_class => 'C', error_message => 'm')";
+
 #[test]
 fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
     let keyed = || new_order(100).unique("K");
@@ -49,11 +52,7 @@ fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
         let keyed = new_order(100).unique("K");
         queue.enqueue_job_in(transaction, keyed).unwrap();
     };
-    let failure_group: Opens = |_, transaction| {
-        transaction.sql(
-            "SELECT redrive.capture('kafka', '1', 'orders', 'order', '1', error_class => 'C', error_message => 'm')",
-        );
-    };
+    let failure_group: Opens = |_, transaction| transaction.sql(CAPTURE);
     // What the transaction holds, and what is done and dead before its end.
     for (opens, before) in [(key, (7, 2)), (failure_group, (9, 1))] {
         let (_test, queue, mut client) = TestDatabase::with_session();
@@ -79,6 +78,26 @@ fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
         assert_eq!((counts.lost, counts.released), (0, 0));
         assert_eq!(tally.repeated(), []);
     }
+}
+
+#[test]
+fn verdicts_that_wait_for_a_lock_do_not_keep_back_those_behind_them() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    let mut transaction = client.transaction().unwrap();
+    transaction.sql(CAPTURE);
+    queue.enqueue_many(&Order::up_to(4)).unwrap();
+    let handler = |batch: &Batch<Order>| -> Result<(), Failure> {
+        for job in batch.jobs() {
+            let message = if job.payload().number < 4 { "m" } else { "n" };
+            job.fail(Failure::reject(message).class("C"));
+        }
+        Ok(())
+    };
+    let options = BatchOptions::new(4).linger(SOON);
+    let worker = worker(&queue).handle_batch(options, handler).started();
+    counted(&worker, "the last of the lease", |counts| counts.dead == 1);
+    transaction.rollback().unwrap();
+    assert_eq!(finish(&queue, worker).stats.dead, 4);
 }
 
 #[test]

@@ -106,7 +106,8 @@ impl Settler<'_> {
         let (own, others): (Vec<_>, Vec<_>) = all.partition(needs_own);
         let own = own.into_iter().map(|one| Arc::<[Settlement]>::from([one]));
         let others: Arc<[Settlement]> = others.into();
-        let (mut cause, mut waits, mut unwritten) = (error, 0, Vec::new());
+        let (mut cause, mut waits) = (error, 0);
+        let (mut unwritten, mut tried) = (Vec::new(), Vec::new());
         for part in [others].into_iter().chain(own) {
             if waits == MAX_WAITS || part.is_empty() {
                 unwritten.extend_from_slice(&part);
@@ -115,9 +116,11 @@ impl Settler<'_> {
             if let Err(error) = self.settle_acceptable(&part, &mut answers) {
                 waits += usize::from(error.is_unavailable());
                 cause = error;
-                unwritten.extend_from_slice(&part);
+                tried.extend_from_slice(&part);
             }
         }
+        // The next pass begins with those that this one has not tried.
+        unwritten.append(&mut tried);
         if unwritten.is_empty() {
             self.end(&leases);
             return Ok(());
