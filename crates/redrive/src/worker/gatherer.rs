@@ -24,7 +24,7 @@ pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &G
         let claimed = match received {
             Ok(claimed) => claimed,
             Err(RecvTimeoutError::Timeout) => Vec::new(),
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => break,
         };
         let now = Instant::now();
         for claimed in claimed {
@@ -34,6 +34,10 @@ pub(crate) fn work(state: &State, claimed: &Receiver<Vec<ClaimedJob>>, slots: &G
             slots.give((state.place, Chunk::Together(batch)));
         }
         state.set_missing(gathering.missing());
+    }
+    // The worker stops, so the slots hand them back.
+    for batch in gathering.take_all() {
+        slots.give((state.place, Chunk::Together(batch)));
     }
 }
 

@@ -90,6 +90,12 @@ impl<T> Gathering<T> {
         due.map(|(_, batch)| batch.jobs).collect()
     }
 
+    /// Takes all batches, because the worker stops.
+    pub(crate) fn take_all(&mut self) -> Vec<Vec<T>> {
+        let all = self.open.drain();
+        all.map(|(_, batch)| batch.jobs).collect()
+    }
+
     /// Returns how many jobs would fill all open batches.
     pub(crate) fn missing(&self) -> usize {
         let batches = self.open.values();
@@ -124,7 +130,7 @@ mod tests {
         assert_eq!(add(3), (true, Some(vec![1, 2, 3])));
         assert_eq!(add(4), (false, None));
         assert_eq!(gathering.missing(), 2);
-        assert_eq!(gathering.take_due(now + SECOND), [[4]]);
+        assert_eq!(gathering.take_all(), [[4]]);
         assert_eq!((gathering.missing(), gathering.next_due()), (0, None));
     }
 
