@@ -141,10 +141,7 @@ impl Watched {
         let (pool, threads) = (&self.pool, self.pool.slots.all());
         let (slots, is_overdue) = (pool.slots.count, |it: &&Arc<SlotState>| it.is_replaced());
         let overdue = threads.iter().filter(is_overdue).count();
-        self.crowded_checks = match overdue > slots {
-            true => self.crowded_checks + 1,
-            false => 0,
-        };
+        self.crowded_checks = crowded(self.crowded_checks, slots, overdue);
         // No job starts after a stop, and it waits for no overdue handler.
         if pool.state().shared.stopping.is_set() {
             return;
@@ -162,6 +159,14 @@ impl Watched {
 /// replaced, but there are never more threads than twice the slots. Pure.
 fn missing(slots: usize, threads: usize, overdue: usize) -> usize {
     (slots + overdue.min(slots)).saturating_sub(threads)
+}
+
+/// Returns the checks in a row with more overdue handlers than slots, after `before` and one more check. Pure.
+fn crowded(before: u32, slots: usize, overdue: usize) -> u32 {
+    match overdue > slots {
+        true => before + 1,
+        false => 0,
+    }
 }
 
 /// Starts a slot that replaces another one.
@@ -254,5 +259,14 @@ mod tests {
             let started = missing(3, threads, overdue);
             assert_eq!(started, expected, "{threads} threads, {overdue} overdue");
         }
+    }
+
+    #[test]
+    fn a_stall_that_ends_leaves_the_worker_running() {
+        let after = |overdue: &[usize]| overdue.iter().fold(0, |n, it| crowded(n, 2, *it));
+        assert_eq!(after(&[2; 20]), 0, "as many as slots may wait");
+        assert_eq!(after(&[4; 9]), CHECKS_BEFORE_STUCK - 1);
+        assert_eq!(after(&[4, 4, 4, 2, 3]), 1, "the count starts again");
+        assert_eq!(after(&[3; 10]), CHECKS_BEFORE_STUCK);
     }
 }
