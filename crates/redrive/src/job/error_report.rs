@@ -100,11 +100,34 @@ impl ErrorReport {
         }
         let backtrace = Backtrace::capture();
         if backtrace.status() == BacktraceStatus::Captured {
-            _ = write!(detail, "{backtrace}");
+            detail.push_str(from_program(&backtrace.to_string()));
         }
         let detail = (!detail.is_empty()).then_some(detail);
         ErrorReport::new(class, message, detail)
     }
+}
+
+/// Returns a backtrace from the first frame on that is of the program: those above took the trace. Letters of a failure group
+/// whose details begin alike share one, so they would show each other's frames.
+fn from_program(backtrace: &str) -> &str {
+    let is_ours = |name: &str| {
+        let name = name.trim_start_matches('<');
+        ["std::", "core::", "redrive::", "T as core::"]
+            .iter()
+            .any(|of| name.starts_with(of))
+    };
+    let mut start = 0;
+    for line in backtrace.split_inclusive('\n') {
+        // Between frames there are lines with their places.
+        if let Some((number, name)) = line.split_once(": ")
+            && number.trim().parse::<u32>().is_ok()
+            && !is_ours(name)
+        {
+            return &backtrace[start..];
+        }
+        start += line.len();
+    }
+    backtrace
 }
 
 /// The errors of a chain, from the outermost to its first cause. A chain in a circle ends, and so does
@@ -172,5 +195,28 @@ pub(crate) fn without_nul(text: String) -> String {
         text.replace('\0', "\u{fffd}")
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backtrace_begins_with_the_program() {
+        let above = "   0: std::backtrace_rs::backtrace::trace
+             at /rustc/a/b.rs:1:2
+   1: redrive::job::error_report::ErrorReport::of
+   2: <redrive::job::failure::Failure as core::convert::From<E>>::from
+   3: <T as core::convert::Into<U>>::into
+";
+        let program = "   4: redrive_shop::charge
+             at ./src/main.rs:7:5
+   5: core::ops::f
+";
+        assert_eq!(from_program(&format!("{above}{program}")), program);
+        for whole in [above, program, "", "no frames"] {
+            assert_eq!(from_program(whole), whole);
+        }
     }
 }
