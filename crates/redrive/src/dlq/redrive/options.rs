@@ -20,8 +20,8 @@ pub struct RedriveOptions {
     pub(crate) force: bool,
 }
 
-/// What only a run has. The default limits nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What only a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunLimits {
     /// The letters per second; `None`: unthrottled.
     pub(crate) rate: Option<u32>,
@@ -29,7 +29,7 @@ pub(crate) struct RunLimits {
     /// The percentage of letters that may die again.
     pub(crate) tolerated: u8,
     /// The outcomes needed before the run may halt.
-    pub(crate) sample: Option<u32>,
+    pub(crate) sample: u32,
 }
 
 impl RedriveOptions {

@@ -19,6 +19,17 @@ pub struct RunOptions {
     pub(super) limits: RunLimits,
 }
 
+impl Default for RunLimits {
+    fn default() -> RunLimits {
+        RunLimits {
+            rate: Some(DEFAULT_RATE),
+            canary: 0,
+            tolerated: DEFAULT_TOLERATED,
+            sample: DEFAULT_SAMPLE,
+        }
+    }
+}
+
 impl Default for RunOptions {
     fn default() -> RunOptions {
         RunOptions::new()
@@ -32,12 +43,7 @@ impl RunOptions {
         RunOptions {
             letters: RedriveOptions::new(),
             only: None,
-            limits: RunLimits {
-                rate: Some(DEFAULT_RATE),
-                canary: 0,
-                tolerated: DEFAULT_TOLERATED,
-                sample: Some(DEFAULT_SAMPLE),
-            },
+            limits: RunLimits::default(),
         }
     }
 
@@ -100,7 +106,7 @@ impl RunOptions {
     ///
     /// A canary and its ramp halt without it, because their stages are samples themselves.
     pub fn sample(mut self, outcomes: u32) -> RunOptions {
-        self.limits.sample = Some(outcomes);
+        self.limits.sample = outcomes;
         self
     }
 }
