@@ -98,13 +98,17 @@ impl ErrorReport {
         if let Some(refusal) = refusal {
             _ = writeln!(detail, "{refusal}");
         }
-        let backtrace = Backtrace::capture();
-        if backtrace.status() == BacktraceStatus::Captured {
-            detail.push_str(from_program(&backtrace.to_string()));
-        }
+        detail.push_str(&backtrace().unwrap_or_default());
         let detail = (!detail.is_empty()).then_some(detail);
         ErrorReport::new(class, message, detail)
     }
+}
+
+/// Returns a backtrace, if `RUST_BACKTRACE` asks for one.
+pub(crate) fn backtrace() -> Option<String> {
+    let taken = Backtrace::capture();
+    let is_captured = taken.status() == BacktraceStatus::Captured;
+    is_captured.then(|| from_program(&taken.to_string()).to_owned())
 }
 
 /// Returns a backtrace from the first frame on that is of the program: those above took the trace. Letters of a failure group
@@ -112,7 +116,17 @@ impl ErrorReport {
 fn from_program(backtrace: &str) -> &str {
     let is_ours = |name: &str| {
         let name = name.trim_start_matches('<');
-        ["std::", "core::", "redrive::", "T as core::"]
+        // Of a type parameter or a primitive type.
+        let implemented = name.split_once(" as core::");
+        implemented.is_some_and(|(of, _)| !of.contains("::"))
+            || [
+                "std::",
+                "core::",
+                "alloc::",
+                "redrive::",
+                "__rustc::",
+                "rust_begin_unwind",
+            ]
             .iter()
             .any(|of| name.starts_with(of))
     };
@@ -204,18 +218,26 @@ mod tests {
 
     #[test]
     fn a_backtrace_begins_with_the_program() {
-        let above = "   0: std::backtrace_rs::backtrace::trace
+        let error = "   0: std::backtrace_rs::backtrace::trace
              at /rustc/a/b.rs:1:2
    1: redrive::job::error_report::ErrorReport::of
    2: <redrive::job::failure::Failure as core::convert::From<E>>::from
    3: <T as core::convert::Into<U>>::into
 ";
-        let program = "   4: redrive_shop::charge
+        let panic = "   0: redrive::pipeline::attempt::install_hook::{{closure}}
+   1: <alloc::boxed::Box<F,A> as core::ops::function::Fn<Args>>::call
+   2: __rustc::rust_begin_unwind
+   3: <usize as core::slice::index::SliceIndex<[T]>>::index
+";
+        let program = "   4: <redrive_shop::Card as core::ops::Drop>::drop
              at ./src/main.rs:7:5
    5: core::ops::f
 ";
-        assert_eq!(from_program(&format!("{above}{program}")), program);
-        for whole in [above, program, "", "no frames"] {
+        for above in [error, panic] {
+            assert_eq!(from_program(&format!("{above}{program}")), program);
+            assert_eq!(from_program(above), above);
+        }
+        for whole in [program, "", "no frames"] {
             assert_eq!(from_program(whole), whole);
         }
     }

@@ -1,12 +1,11 @@
 //! Runs a handler so that it cannot end its thread.
 
-use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 
 use crate::job::caught::caught;
-use crate::job::error_report::ErrorReport;
+use crate::job::error_report::{ErrorReport, backtrace};
 use crate::job::failure::Failure;
 use crate::pipeline::outcome::{FailedBy, Outcome};
 
@@ -55,11 +54,7 @@ fn install_hook() {
                     && let Some(place) = place.as_mut()
                 {
                     place.location = info.location().map(ToString::to_string);
-                    let backtrace = Backtrace::capture();
-                    // Captured only with RUST_BACKTRACE.
-                    if backtrace.status() == BacktraceStatus::Captured {
-                        place.backtrace = Some(backtrace.to_string());
-                    }
+                    place.backtrace = backtrace();
                 }
             });
             previous(info);
