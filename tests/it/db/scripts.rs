@@ -32,7 +32,7 @@ impl Tool {
     }
 }
 
-/// Checks that the schema is the one that `migrate` makes, with the same ledgers.
+/// Checks that the schema is the one that `migrate` makes, with the same ledger.
 fn is_whole(test: &TestDatabase) {
     is_current(test);
     assert!(test.open().migrate().unwrap().is_empty());
