@@ -43,10 +43,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let (generics, arguments, conditions) = input.generics.split_for_impl();
     // A generic type waits for its first use.
     let checked = input.generics.params.is_empty().then(|| {
-        quote_spanned! {name.span()=>
-            #[allow(unused_qualifications)]
-            const _: () = #redrive::NewJob::check_type::<#name>();
-        }
+        quote! {const _: () = #redrive::NewJob::check_type::<#name>();}
     });
     Ok(quote! {
         #checked

@@ -25,7 +25,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::retention::{RETAIN_BATCH, retain_a_batch};
 use crate::dlq::runs::{DriveStatus, Steps, find_run};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::sync::Instant;
@@ -213,14 +213,12 @@ impl<'a> Chores<'a> {
         }
     }
 
-    /// Attempts the chores that some queues ask for, in each of them, because a failure in one must not keep the others from
-    /// their turn.
+    /// Attempts the chores that some queues ask for.
     fn attempt_of_queues(&mut self) {
         let (all, now) = (self.queues, Instant::now());
         if all.iter().any(|state| self.wants_unhandled(state, now)) {
             self.attempt(Chore::Unhandled, |chores| {
-                let looks = all.iter().map(|state| chores.look_for_unhandled(state));
-                looks.fold(Ok(()), Result::and)
+                chores.in_each_queue(Self::look_for_unhandled)
             });
         }
         if all
@@ -228,10 +226,23 @@ impl<'a> Chores<'a> {
             .any(|state| state.config.age_priorities.is_some())
         {
             self.attempt(Chore::Age, |chores| {
-                let aged = all.iter().map(|state| chores.age_priorities(state));
-                aged.fold(Ok(()), Result::and)
+                chores.in_each_queue(Self::age_priorities)
             });
         }
+    }
+
+    /// A failure in one queue must not keep the others from their turn. But a database that does not answer would hold
+    /// each of them for a timeout.
+    fn in_each_queue(&mut self, work: fn(&mut Self, &State) -> Result<()>) -> Result<()> {
+        let mut done = Ok(());
+        for state in self.queues.iter() {
+            let result = work(self, state);
+            if result.as_ref().is_err_and(Error::is_unavailable) {
+                return result;
+            }
+            done = done.and(result);
+        }
+        done
     }
 
     fn health(&mut self, chore: Chore) -> &mut ChoreHealth {

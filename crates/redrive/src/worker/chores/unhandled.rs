@@ -13,6 +13,8 @@ use crate::worker::state::State;
 const JOBS_READ: i64 = 10_000;
 /// How often to warn.
 const WARN_EVERY: Duration = Duration::from_mins(1);
+/// How many kinds are named at a time.
+const WARNED: usize = 20;
 /// The maximum number of jobs per statement.
 const BURIED: i32 = 500;
 
@@ -44,8 +46,12 @@ impl Chores<'_> {
         let of_queue = &mut self.of_queues[state.place];
         if of_queue.warn_at.is_none_or(|at| at <= begun) {
             of_queue.warn_at = Some(begun + WARN_EVERY);
-            for kind in &kinds {
+            for kind in kinds.iter().take(WARNED) {
                 log::warn!("{state} kind={kind}: no live worker handles this kind of ready jobs");
+            }
+            if kinds.len() > WARNED {
+                let others = kinds.len() - WARNED;
+                log::warn!("{state}: no live worker handles {others} more kinds of ready jobs");
             }
         }
         let Some(limit) = state.config.unhandled_after else {
