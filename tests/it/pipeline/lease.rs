@@ -15,16 +15,18 @@ const REJECT: Verdict = |_| Err(Failure::reject("a stale result"));
 const RETRY: Verdict = |_| Err(Failure::retry("a stale result"));
 const SNOOZE: Verdict = |_| Err(Failure::snooze(Duration::ZERO));
 
-/// The result of a stale worker has no effect, whether the worker that holds the job now has completed it or not.
+/// The result of a stale worker has no effect on a redriven job or its letter, whether the worker that holds the job now
+/// has completed it or not.
 #[test]
 fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
     let verdicts = [SUCCEED, REJECT, RETRY, SNOOZE].into_iter();
     for (verdict, is_done) in verdicts.flat_map(|it| [(it, false), (it, true)]) {
-        let (test, queue) = TestDatabase::with_orders();
+        let (test, queue, ids) = TestDatabase::with_letters(1);
+        let id = ids[0];
         let (runs_a, runs_b) = (Tally::new(), Tally::new());
         let (gate_a, gate_b) = (Gate::new(), Gate::new());
         let a = gated(&test, &runs_a, &gate_a, verdict);
-        let id = queue.enqueue(&Order { number: 1 }).unwrap();
+        queue.redrives(&only(id));
         let is = |state, crashes, attempts| {
             let job = queue.live(id);
             let found = (job.state, job.crashes, job.attempts);
@@ -37,7 +39,7 @@ fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
         // The reaper refunds what the claim charged.
         assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
         let job = is(JobState::Ready, 1, 0);
-        assert_eq!(job.history[0].outcome, "worker_lost");
+        assert_eq!(job.history[1].outcome, "worker_lost");
 
         let b = gated(&test, &runs_b, &gate_b, SUCCEED);
         gate_b.wait_for(1);
@@ -49,6 +51,7 @@ fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
         lost(&a, 1);
         if !is_done {
             is(JobState::Leased, 1, 1);
+            assert_eq!(queue.letter(id).state, LetterState::Redriving);
             gate_b.open();
             done(&b, 1);
         }
@@ -57,8 +60,8 @@ fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
         assert_eq!((counts.snoozed, counts.lost), (0, 1));
         assert_eq!(stop(b).stats.lost, 0);
         assert_eq!((runs_a.of(id), runs_b.of(id)), (1, 1));
-        assert!(queue.database().dlq().get(id).unwrap().is_none());
-        assert!(queue.is_drained().unwrap(), "it was not opened again");
+        assert_eq!(queue.letter(id).state, LetterState::Recovered);
+        assert!(queue.is_drained().unwrap());
     }
 }
 
