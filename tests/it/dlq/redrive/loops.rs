@@ -27,6 +27,9 @@ fn alternating_errors_are_quarantined_at_the_tenth_failed_redrive() {
         let letter = queue.letter(id);
         assert_eq!((letter.alike, letter.failed_redrives), (0, failed));
     }
+    // The letter remembers the attempts of all generations, in order.
+    let all: Vec<(u32, &str)> = (0..=10).map(|redriven| (redriven, "rejected")).collect();
+    assert_eq!(outcomes(&queue.letter(id)), all);
     assert_eq!(redrive().skipped, [(id, Skip::Quarantined)]);
     // Force gives it one more attempt.
     let forced = queue.redrives_with(&only, &RedriveOptions::new().force());
