@@ -62,11 +62,15 @@ fn a_worker_stores_no_redacted_value() {
     let (test, queue) = TestDatabase::with_orders();
     let (db, mut client) = (queue.database(), test.client());
     cards(db);
-    let id = put(&queue, NewJob::new(&charge()).unwrap().max_attempts(3));
+    let job = NewJob::new(&charge()).unwrap().max_attempts(3);
+    // A checkpoint is a header, too.
+    let id = put(&queue, job.header("last", format!("card {SECRET}")));
     die(&queue, declined);
     is_redacted(db, id);
     let letter = db.letter(id);
     assert_eq!(letter.error_message, "card [redacted] was declined");
+    let headers = letter.headers.expect("headers");
+    assert_eq!(headers.get(), r#"{"last": "card [redacted]"}"#);
     let detail = letter.error_detail.unwrap();
     has(detail, "caused by: card [redacted]: no funds");
     assert_eq!(letter.history.len(), 3);
