@@ -55,6 +55,35 @@ fn every_batch_is_audited_with_operator_and_reason() {
 }
 
 #[test]
+fn the_sql_functions_act_in_the_callers_transaction_and_record_who_and_why() {
+    let (test, _, _) = TestDatabase::with_letters(5);
+    let mut client = test.client();
+    let acts = [
+        "SELECT redrive.redrive('{}', 'fixed', 'maria', max_letters => 3)",
+        "SELECT redrive.discard('{}', 'sold out', 'maria')",
+        "SELECT redrive.reopen_discarded('{}', 'in stock', 'maria')",
+    ];
+    let mut transaction = client.transaction().unwrap();
+    for act in acts {
+        transaction.sql(act);
+    }
+    transaction.rollback().unwrap();
+    assert_eq!((test.count("live_jobs"), test.count("audit")), (0, 0));
+    for act in acts {
+        client.sql(act);
+    }
+    let audit =
+        "SELECT concat_ws(' ', verb, letters, person, reason) FROM redrive.audit ORDER BY id";
+    let expected = [
+        "redrive 3 maria fixed",
+        "discard 2 maria sold out",
+        "reopen 2 maria in stock",
+    ];
+    assert_eq!(client.column::<String>(audit, &[]), expected);
+    assert_eq!(test.count("live_jobs"), 3);
+}
+
+#[test]
 fn letters_can_be_redriven_to_another_queue_with_other_options() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
