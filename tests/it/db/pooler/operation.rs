@@ -46,13 +46,19 @@ fn the_command_line_works_through_a_pooler() {
     };
     ours("migrate");
     ours(&format!("enqueue orders order --file {file}"));
-    ours("enqueue orders order '{\"n\": 2}'");
-    has(ours("stats"), "2,501");
+    for _ in 0..2 {
+        ours("enqueue orders order '{\"n\": 2}'");
+    }
+    has(ours("stats"), "2,502");
     let many = "DELETE FROM redrive.jobs WHERE payload ->> 'n' = '1'";
     shared.test.sql(many);
     ours("work orders --exec 'exit 65' --drain --slots 2");
     has(ours("dlq list orders"), "order");
     ours("dlq");
+    ours("dlq edit orders --merge '{\"n\": 3}' --yes");
+    ours("dlq discard orders --reason wrong --yes");
+    ours("dlq reopen orders --yes");
+    ours("dlq deliver orders --limit 1 --exec true --yes");
     ours("dlq redrive orders --yes --no-wait --reason fixed");
     ours("work orders --exec cat --drain --slots 2");
     ours("audit");
