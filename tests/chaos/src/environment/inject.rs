@@ -190,8 +190,11 @@ impl Environment {
 
     /// Fails over to a standby that lacks the last commits.
     fn promote(&mut self, lag: Duration) {
-        let from = clock::now();
-        let is_copied = self.supervise_until(COPY, |env| env.server.copy().is_ok());
+        let mut from = 0;
+        let is_copied = self.supervise_until(COPY, |env| {
+            from = clock::now();
+            env.server.copy().is_ok()
+        });
         assert!(is_copied, "the server cannot be copied");
         self.pass(lag);
         self.server.fail_over();
