@@ -59,3 +59,26 @@ fn a_tick_that_was_planned_for_another_state_has_no_effect() {
     assert_eq!(tick(&mut client, "hourly", version, due_at), None);
     assert_eq!(client.count("jobs"), 1);
 }
+
+#[test]
+fn a_job_knows_its_tick_before_and_after_a_redrive() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    set(queue.database(), &every("hourly", HOUR));
+    due_since(&mut client, "hourly", HOUR / 2);
+    let (_, due_at) = read(&mut client, "hourly");
+    let (tells, told) = mpsc::channel();
+    let worker = lively(&queue).runs(move |job: &Job<Order>| {
+        let schedule = job.schedule().map(str::to_owned);
+        tells.send((job.scheduled_for(), schedule)).unwrap();
+        match job.generation() {
+            0 => Err(Failure::reject("broken")),
+            _ => Ok(()),
+        }
+    });
+    died(&worker, 1);
+    queue.redrives(&of_orders());
+    done(&worker, 1);
+    stop(worker);
+    let tick = (Some(due_at), Some("hourly".to_owned()));
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [tick.clone(), tick]);
+}
