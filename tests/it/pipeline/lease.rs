@@ -15,8 +15,8 @@ const REJECT: Verdict = |_| Err(Failure::reject("a stale result"));
 const RETRY: Verdict = |_| Err(Failure::retry("a stale result"));
 const SNOOZE: Verdict = |_| Err(Failure::snooze(Duration::ZERO));
 
-/// The result of a stale worker has no effect on a redriven job or its letter, whether the worker that holds the job now
-/// has completed it or not.
+/// The result of a stale worker has no effect on a redriven job or its letter, whether the present worker has completed
+/// it or not.
 #[test]
 fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
     let verdicts = [SUCCEED, REJECT, RETRY, SNOOZE].into_iter();
