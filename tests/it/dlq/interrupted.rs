@@ -130,6 +130,24 @@ fn an_interrupted_delivery_ends_its_command_and_says_how_far_it_came() {
 }
 
 #[test]
+fn an_interrupted_edit_ends_its_command() {
+    let (test, mut client) = TestDatabase::with_client();
+    bury(&test, 3);
+    let (first, second) = (TempFile::of(""), TempFile::of(""));
+    let exec = format!(
+        "test -s {first} && {{ echo begun > {second}; sleep 600; }}; echo 1 > {first}; echo '[1]'"
+    );
+    let line = ["dlq", "edit", "orders", "--yes", "--deadline", "1h"];
+    let process = Process::start(program(&test).args(line).args(["--exec", &exec]));
+    wait_until("the second command to begin", SOON, || {
+        !second.bytes().is_empty()
+    });
+    process.signal("TERM");
+    process.exits_with(1).shows("1 letter edited");
+    assert_eq!(client.count("dead_letters WHERE edits > 0"), 1);
+}
+
+#[test]
 fn a_signal_between_the_checks_of_a_redrive_and_its_run_pauses_the_run() {
     let test = TestDatabase::migrated();
     bury(&test, 1);
