@@ -148,7 +148,7 @@ BEGIN
          ORDER BY l.died_at, l.id LIMIT max_letters)
         ORDER BY 2, 3, 1 LIMIT max_letters
     ) p;
-    is_last := cardinality(page) < max_letters;
+    is_last := cardinality(page) < greatest(max_letters, 1);
     held := ARRAY(
         SELECT l.id FROM redrive.dead_letters l
         WHERE l.id = ANY (page) AND l.group_id = source.group_id

@@ -127,6 +127,9 @@ fn letters_in_every_state_move_in_batches() {
              WHERE id > 100");
     let done = merge(&db, from, into);
     assert_eq!((done.moved, done.locked), (3201, 0));
+    let none = "SELECT is_last AND moved = 0 FROM redrive.regroup_letters($1, 0, NULL)";
+    let is_over: bool = client.ask(none, &[&done.rule.get()]);
+    assert!(is_over, "a loop over batches of no letters ends");
     let merged = group(&db, into);
     assert_eq!(merged.deaths, 3202);
     let ended = merged.recovered + merged.discarded;
