@@ -73,6 +73,20 @@ fn pooled_connections_have_their_original_settings_after_a_worker() {
 }
 
 #[test]
+fn a_pool_gets_no_connection_back_in_a_failed_transaction() {
+    let test = TestDatabase::migrated();
+    test.sets("default_transaction_read_only = on");
+    let users = pool(&test, Box::new(NopConnectionCustomizer));
+    let mut orders = Some(vec![new_order(1)]);
+    let enqueued = queue(&users).enqueue_chunks(|| Ok::<_, redrive::Error>(orders.take()));
+    enqueued.expect_err("a read-only transaction");
+    let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
+    for connection in &mut connections {
+        connection.sql("SELECT 1");
+    }
+}
+
+#[test]
 fn a_connection_whose_statements_were_deallocated_prepares_them_again() {
     let test = TestDatabase::migrated();
     let users = pool(&test, Box::new(NopConnectionCustomizer));

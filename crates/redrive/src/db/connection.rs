@@ -113,9 +113,10 @@ where
         None
     }
 
-    /// Only the server can close a connection of the user's pool.
+    /// Only the server can close a connection of the user's pool, and in a transaction that failed it does nothing else.
     fn discard(&mut self) {
-        const END: &str = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())";
+        const END: &str =
+            "ROLLBACK; SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())";
         // The server's last word is an error. The driver may panic again.
         _ = catch_unwind(AssertUnwindSafe(|| self.client().batch_execute(END)));
     }
