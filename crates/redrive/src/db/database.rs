@@ -132,8 +132,8 @@ impl Database {
     }
 
     /// Declares the [pooler](Pooler) in front of an existing pool. Without a declaration, redrive
-    /// assumes [`Pooler::Transaction`], which is always correct. With [`Pooler::Session`], a worker that stops
-    /// closes the connections that it has used.
+    /// assumes [`Pooler::Transaction`], which is always correct. With [`Pooler::Session`], workers and deliveries
+    /// close the connections that they have used.
     ///
     /// For a new pool, use [`DatabaseBuilder::pooler`].
     ///
@@ -157,7 +157,10 @@ impl Database {
             timeouts,
             ..
         } = &*self.shared;
-        Database::over(source, pooler, *connections, *timeouts)
+        Database {
+            watch: self.watch.clone(),
+            ..Database::over(source, pooler, *connections, *timeouts)
+        }
     }
 
     fn over(
@@ -314,7 +317,18 @@ impl fmt::Debug for Database {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
+
+    #[test]
+    fn another_pooler_keeps_the_function_of_each_batch() {
+        let silent = SessionSource::new(Deadlines::ByThread, |_| Err(Error::unavailable("none")));
+        let db = Database::over(&silent, Pooler::Transaction, 2, DEFAULT_TIMEOUTS);
+        let stopped = db.each_batch(|_| ControlFlow::Break(()));
+        let stopped = stopped.pooler(Pooler::Session);
+        assert!(stopped.go_on(SoFar::default()).is_break());
+    }
 
     #[test]
     fn no_more_callers_are_kept_than_can_work() {
