@@ -148,7 +148,7 @@ impl DbCaller {
         Ok(())
     }
 
-    /// Returns the connection to the pool. The next call takes another one.
+    /// Gives the connection up. The next call takes another one.
     pub(crate) fn rest(&mut self) {
         self.here = CallSession::new(self.here.source.clone(), self.here.between);
         self.calls = None;

@@ -46,8 +46,8 @@ impl From<u64> for SoFar {
 }
 
 impl Database {
-    /// Returns this database with a function that its operations on many rows call after each batch. An operation stops
-    /// when the function breaks, and returns what it has done.
+    /// Returns this database with a function that its operations on many rows call after each batch, and deliveries after
+    /// each letter. An operation stops when the function breaks, and returns what it has done.
     ///
     /// It watches changes of jobs; edits, discards, reopenings, restores, deliveries and redactions of letters; prunes,
     /// retention, the archive and erasures. A redrive that can be stopped is a [run](crate::dlq::runs).
