@@ -1,5 +1,6 @@
 //! The earlier payloads of an edited letter.
 
+use std::collections::HashSet;
 use std::time::SystemTime;
 
 use serde_json::value::RawValue;
@@ -58,8 +59,9 @@ impl Dlq<'_> {
         operator: &Operator,
     ) -> Result<Edited> {
         let editable = filter.within(&[LetterState::Open, LetterState::Quarantined]);
-        let mut is_stopped = false;
+        let (mut is_stopped, mut handled) = (false, HashSet::new());
         let mut done = self.in_pages(&editable, PAGE, |done: &mut Edited, _, page| -> Taken {
+            handled.extend(page.iter().copied());
             let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
                 "restore letters",
                 &sql::RESTORE_LETTERS,
@@ -77,9 +79,9 @@ impl Dlq<'_> {
             Ok(then(course, page.len()))
         })?;
         if !is_stopped {
-            let mut left = filter.asked_ids();
-            left.retain(|id| !done.edited.contains(id) && !done.skipped.contains(id));
-            done.skipped.extend(left);
+            let asked = filter.asked_ids().into_iter();
+            done.skipped
+                .extend(asked.filter(|id| !handled.contains(id)));
         }
         Ok(done)
     }
