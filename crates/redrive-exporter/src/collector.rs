@@ -24,7 +24,7 @@ pub(crate) use self::exposition::CONTENT_TYPE;
 const READY_FOR: Duration = Duration::from_secs(30);
 /// A readiness check reads the database if the last answer is older than this.
 const RECHECK_AFTER: Duration = Duration::from_secs(10);
-/// How long a readiness check waits for that.
+/// The time limit of a readiness check.
 const RECHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Reads the database for scrapes.
@@ -56,12 +56,6 @@ impl Collector {
 
     /// Returns fresh metrics, or after `timeout` the last good ones with `redrive_up` 0.
     pub(crate) fn scrape(&self, timeout: Duration) -> Arc<Vec<u8>> {
-        self.shared.state().limit = timeout;
-        self.read(timeout)
-    }
-
-    /// Waits for a reading, but no longer than this.
-    fn read(&self, timeout: Duration) -> Arc<Vec<u8>> {
         let end = Instant::now() + timeout;
         let left = || end.saturating_duration_since(Instant::now());
         let mut state = self.shared.state();
@@ -69,7 +63,7 @@ impl Collector {
             return state.exposition.clone();
         }
         state.waiting += 1;
-        let wanted = state.ask();
+        let wanted = state.ask(timeout);
         self.shared.changed.notify_all();
         while state.completed < wanted && !left().is_zero() {
             state = self.shared.wait(state, left());
@@ -85,7 +79,7 @@ impl Collector {
     pub(crate) fn trouble(&self) -> Option<&'static str> {
         let age = self.shared.state().answered_at.map(|at| at.elapsed());
         if age.is_none_or(|age| age >= RECHECK_AFTER) {
-            self.read(RECHECK_TIMEOUT);
+            self.scrape(RECHECK_TIMEOUT);
         }
         let state = self.shared.state();
         let age = state.answered_at.map(|at| at.elapsed());
@@ -122,12 +116,15 @@ impl Shared {
     fn read(&self, mut read: impl FnMut(&Reader, Duration) -> (Reader, Reading)) {
         loop {
             let mut state = self.state();
-            while !state.is_asked {
+            let limit = loop {
+                if let Some(limit) = state.asked.take() {
+                    break limit;
+                }
                 let changed = self.changed.wait(state);
                 state = changed.unwrap_or_else(PoisonError::into_inner);
-            }
-            (state.is_asked, state.is_reading) = (false, true);
-            let (reader, limit) = (Arc::clone(&state.reader), state.limit);
+            };
+            state.reading = Some(limit);
+            let reader = Arc::clone(&state.reader);
             drop(state);
             let read = || {
                 let (reader, reading) = read(&reader, limit);
@@ -163,12 +160,10 @@ impl Shared {
 
 /// What scrapes and the reader share.
 struct State {
-    /// Whether somebody wants another reading.
-    is_asked: bool,
-    /// The time that the latest scrape leaves for a reading.
-    limit: Duration,
-    /// Whether a reading is in progress.
-    is_reading: bool,
+    /// The most time that a scrape leaves for the next reading, if one wants it.
+    asked: Option<Duration>,
+    /// The time of the reading in progress.
+    reading: Option<Duration>,
     /// How many readings were completed.
     completed: u64,
     /// The number of scrapes that wait for a reading.
@@ -191,9 +186,8 @@ impl State {
     fn new(version: &str) -> State {
         let mut reader = Reader::new(version);
         State {
-            is_asked: true,
-            limit: scrape_timeout(None),
-            is_reading: false,
+            asked: Some(scrape_timeout(None)),
+            reading: None,
             completed: 0,
             waiting: 0,
             exposition: render(reader.unreachable().families),
@@ -204,15 +198,18 @@ impl State {
         }
     }
 
-    /// Asks for a reading, unless there is one to share. Returns its number.
-    fn ask(&mut self) -> u64 {
-        self.is_asked |= !self.is_reading;
-        self.completed + 1
+    /// Asks for a reading of at least this time, unless there is one to share. Returns its number.
+    fn ask(&mut self, limit: Duration) -> u64 {
+        let is_shared = self.reading.is_some_and(|reading| reading >= limit);
+        if !is_shared {
+            self.asked = self.asked.max(Some(limit));
+        }
+        self.completed + 1 + u64::from(self.reading.is_some() && !is_shared)
     }
 
     /// Ends the reading in progress.
     fn end(&mut self) {
-        self.is_reading = false;
+        self.reading = None;
         self.stale = None;
         self.completed += 1;
     }
@@ -252,18 +249,29 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_scrapes_share_a_reading() {
+    fn overlapping_scrapes_share_a_reading_that_has_enough_time() {
+        let mut state = State::new("1");
+        let [short, long] = [1, 9].map(Duration::from_secs);
+        assert_eq!((state.ask(long), state.ask(short)), (1, 1));
+        assert_eq!(state.asked.take(), Some(long));
+        state.reading = Some(short);
+        assert_eq!((state.ask(short), state.asked), (1, None));
+        assert_eq!((state.ask(long), state.asked), (2, Some(long)));
+    }
+
+    #[test]
+    fn a_scrape_outlasts_a_reading_that_has_less_time() {
         let collector = failing(|shared, number| {
-            // The first one, which is for nobody, ends once the scrape shares it.
+            // The first one, which is for nobody, ends once the scrape waits.
             while number == 1 && shared.state().waiting == 0 {
                 thread::yield_now();
             }
         });
-        while !collector.shared.state().is_reading {
+        while collector.shared.state().reading.is_none() {
             thread::yield_now();
         }
         collector.scrape(Duration::from_mins(1));
-        assert_eq!(collector.shared.state().completed, 1);
+        assert_eq!(collector.shared.state().completed, 2);
     }
 
     #[test]
