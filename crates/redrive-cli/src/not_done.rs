@@ -10,6 +10,8 @@ use crate::prelude::*;
 
 /// How many letters have one line each, and how many are named in the line of a cause.
 const NAMED: usize = 5;
+/// How many letters a filter names, which has at most 1 MiB.
+const READ: usize = 10_000;
 /// How many causes have a line: error messages may all differ.
 const CAUSES: usize = 20;
 
@@ -29,25 +31,25 @@ impl NotDone {
         other: impl Fn(&Letter) -> Why,
         db: &Database,
     ) -> NotDone {
-        if ids.is_empty() {
-            return NotDone::default();
-        }
-        let these = LetterFilter::new().ids(ids.iter().copied());
-        let these = these.limit(ids.len() as u64);
         let mut whys: BTreeMap<JobId, Why> = BTreeMap::new();
-        let read = db.dlq().for_each(&these, |letter| -> Result<()> {
-            let state = letter.state;
-            let why = match takes.contains(&state) {
-                true => other(letter),
-                false => (state.as_str(), format!("it is {state}")),
-            };
-            whys.insert(letter.id, why);
-            Ok(())
-        });
-        let unread = match read {
-            Ok(_) => ("gone", "it does not exist".to_owned()),
-            Err(error) => unknown(error),
-        };
+        let mut unread = ("gone", "it does not exist".to_owned());
+        for some in ids.chunks(READ) {
+            let these = LetterFilter::new().ids(some.iter().copied());
+            let these = these.limit(some.len() as u64);
+            let read = db.dlq().for_each(&these, |letter| -> Result<()> {
+                let state = letter.state;
+                let why = match takes.contains(&state) {
+                    true => other(letter),
+                    false => (state.as_str(), format!("it is {state}")),
+                };
+                whys.insert(letter.id, why);
+                Ok(())
+            });
+            if let Err(error) = read {
+                unread = unknown(error);
+                break;
+            }
+        }
         let why = |id: &JobId| whys.get(id).unwrap_or(&unread).clone();
         NotDone(ids.iter().map(|id| (*id, why(id))).collect())
     }

@@ -49,6 +49,19 @@ fn the_command_shows_the_difference_before_it_acts() {
 }
 
 #[test]
+fn an_undo_says_why_more_letters_than_a_filter_can_name_did_not_change() {
+    let test = TestDatabase::migrated();
+    test.sql(
+        "INSERT INTO redrive.dead_letters (id, queue, kind, cause, error_class, error_message, payload, enqueued_at)
+         SELECT 1000000000000000000 + n, 'orders', 'order', 'exhausted', 'E', 'x', '{}', now()
+         FROM generate_series(1, 53000) n",
+    );
+    test.fails(1, "dlq edit orders --undo --yes")
+        .prints("0 letters restored\n")
+        .tells("53,000 letters were not restored: it has no earlier payload");
+}
+
+#[test]
 fn a_command_edits_each_letter_by_its_payload() {
     let (test, queue, ids) = TestDatabase::with_letters(3);
     let command = "read payload
