@@ -35,7 +35,7 @@ DECLARE
 BEGIN
     PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts, force, create_run.reason,
                                   create_run.delay_ms, create_run.rate, create_run.canary, create_run.tolerated,
-                                  redrive.limit_of('sample', create_run.sample)::integer);
+                                  create_run.sample);
     create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
     EXECUTE
         'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'

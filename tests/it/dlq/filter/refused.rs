@@ -55,7 +55,6 @@ const WRONG: &str = r#"
     redrive('{}', max_letters => (SELECT 5 WHERE false)) -- is null
     reopen_discarded('{}', max_letters => NULL) -- is null
     create_run('{}', max_letters => NULL) -- is null
-    create_run('{}', sample => NULL) -- is null
     prune_letters('0', max_letters => NULL) -- is null
     apply_retention(max_letters => NULL) -- is null
     prune_audit('30 days', max_records => NULL) -- is null
