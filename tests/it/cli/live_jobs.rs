@@ -57,8 +57,8 @@ fn bulk_commands_need_yes_to_change_what_matches() {
             dry.shows("Nothing was changed. To act, add --yes.\n");
         }
     }
-    db.run(r#"job edit orders --merge '{"currency": "EUR"}'"#)
-        .shows("5 live jobs match; 5 would be edited")
+    db.run(r#"job edit orders --limit 2 --merge '{"currency": "EUR"}'"#)
+        .shows("5 live jobs match; 2 would be edited")
         .shows("To act, add --yes.");
     let skipped = json!([{"include": null, "jobs": 3, "reason": "ready"}]);
     let counts = json!({"dry_run": true, "jobs": 2, "matching": 5, "skipped": skipped});

@@ -79,14 +79,15 @@ impl Edit {
         let given = self.change.change.read()?;
         let (selection, filter) = (&self.selection, &self.selection.letters()?);
         let db = &cx.database()?;
+        let all = self.find(filter, db)?;
         let (found, is_whole) = match &given {
             Some(given) if selection.is_dry_run() => {
                 let mut preview = Preview::of("letter", given)?;
                 db.dlq()
                     .preview_edit(filter, &given.edit, |letter| preview.add(letter, cx))?;
-                preview.found(NOUN, cx)?
+                preview.found(all, cx)?
             }
-            Some(_) | None => (self.find(filter, db)?, Ending::Done),
+            Some(_) | None => (all, Ending::Done),
         };
         let ending = Change {
             batches: match given {

@@ -65,15 +65,13 @@ impl Preview {
         Ok(())
     }
 
-    /// What the edit would change of what matches, and whether it could change each.
-    pub(crate) fn found(self, noun: &str, cx: &mut Context<'_>) -> Result<(Found, Ending)> {
+    /// What the edit would change of all that matches, and whether it could change each that the limit allows.
+    pub(crate) fn found(self, all: Found, cx: &mut Context<'_>) -> Result<(Found, Ending)> {
         if !cx.global.json && self.changed > SHOWN {
             writeln!(cx.out, "... and {} more.\n", grouped(self.changed - SHOWN))?;
         }
         let (unchanged, invalid) = (self.unchanged, self.invalid);
         let found = Found {
-            noun: noun.to_owned(),
-            matching: self.changed + unchanged + invalid,
             affected: self.changed,
             note: format!(
                 ", {} would not change, {} cannot be edited",
@@ -81,7 +79,7 @@ impl Preview {
                 grouped(invalid)
             ),
             more: vec![("unchanged", unchanged.into()), ("invalid", invalid.into())],
-            ..Found::default()
+            ..all
         };
         Ok((found, Ending::of(invalid == 0)))
     }

@@ -59,25 +59,26 @@ impl EditJobs {
         let (filter, is_dry_run) = (&selection.limited_jobs()?, selection.is_dry_run());
         let jobs = db.admin().jobs();
         let count = jobs.count(filter)?;
+        let left_out = LeftOut::of(count.leased, "leased", "a worker runs them").into_iter();
+        // Each job given by id has a line of its own.
+        let left_out = left_out.filter(|_| is_dry_run || selection.ids().is_empty());
+        let all = Found {
+            matching: count.jobs(),
+            left_out: left_out.collect(),
+            ..Found::of(count.waiting(), NOUN, selection)
+        };
         let (found, is_whole) = match is_dry_run {
             true => {
                 let mut preview = Preview::of("job", &given)?;
                 jobs.preview_edit(filter, &given.edit, |job| preview.add(job, cx))?;
-                preview.found(NOUN, cx)?
+                preview.found(all, cx)?
             }
-            false => (Found::of(count.waiting(), NOUN, selection), Ending::Done),
+            false => (all, Ending::Done),
         };
-        let left_out = LeftOut::of(count.leased, "leased", "a worker runs them").into_iter();
-        // Each job given by id has a line of its own.
-        let left_out = left_out.filter(|_| is_dry_run || selection.ids().is_empty());
         let ending = Change {
             batches: EDIT,
             to_act: selection.to_act(None)?,
-            found: Found {
-                matching: found.matching + count.leased,
-                left_out: left_out.collect(),
-                ..found
-            },
+            found,
             act: |db: &Watched| self.act(filter, &given, db),
             none: |cx: &mut Context<'_>| cx.nothing("no waiting job matches"),
         }
