@@ -43,11 +43,13 @@ fn skips_json(skips: &[(Skip, u64)]) -> Vec<Value> {
 
 /// When the run halts.
 fn tolerance(run: &RedriveRun) -> String {
-    format!(
-        "halts if more than {} % of at least {} die again",
-        run.tolerated,
-        counted(run.sample.into(), "outcome")
-    )
+    match run.tolerated {
+        100 => "never halts".to_owned(),
+        share => format!(
+            "halts if more than {share} % of at least {} die again",
+            counted(run.sample.into(), "outcome")
+        ),
+    }
 }
 
 fn pace(run: &RedriveRun) -> String {

@@ -40,6 +40,7 @@ fn a_redrive_waits_for_the_outcomes_and_fails_if_too_many_letters_die() {
     // The same outcome is tolerated on request.
     redriven(&db, 0, "--unthrottled --tolerate 100% --json", broken)
         .holds(&json!({"died_alike": 12, "tolerated_percent": 100, "still_running": 0}));
+    db.run("dlq runs show 2").shows("never halts");
     redriven(&db, 0, "--force --reason fixed", "true")
         .shows("run 3: 12 sent, 12 recovered, 0 died again\n");
 }
