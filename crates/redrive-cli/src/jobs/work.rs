@@ -244,10 +244,12 @@ impl Work {
             }
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && workers.is_idle() {
                 let now = left::of_all(queues, |kind| self.handles(kind));
+                // Not the time of the comparison: a thread that waits for a processor would make one look two.
+                let looked = Instant::now();
                 if now != left.0 {
-                    left = (now, Instant::now());
+                    left = (now, looked);
                 }
-                let is_settled = |of: &Left| left.1.elapsed() >= of.settles_in(queues);
+                let is_settled = |of: &Left| looked - left.1 >= of.settles_in(queues);
                 if let Some(settled) = left.0.clone().filter(is_settled) {
                     return StopCause::Drained(settled);
                 }
