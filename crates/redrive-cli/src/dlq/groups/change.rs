@@ -17,7 +17,7 @@ const SHOWN: usize = 10;
 
 /// What the words of a command on groups are.
 const GROUPS: &str = "Only these groups; or a queue and conditions on their letters, such as class=Timeout; see \
-                      below. With conditions this is a dry run without --yes.";
+                      below. With conditions this is a dry run without --yes";
 
 /// Groups, and the reason for a new state.
 #[derive(Args, Debug)]
