@@ -50,7 +50,7 @@ fn the_audit_shows_a_run_on_one_line() {
     let records = r#"
         INSERT INTO redrive.audit (verb, person, reason, filter, letters, about) VALUES
             ('redrive', 'maria', 'INC-42', '{"group": [5]}', 100, '{"run": 4}'),
-            ('discard', 'maria', 'old', '{"queue": "orders", "state": ["open"]}', 7, NULL),
+            ('discard', 'maria', 'old', '{"queue": "orders", "state": ["open"]}', 7, '{"sink": "kafka", "until": null}'),
             ('redrive', 'maria', 'INC-42', '{"group": [5]}', 1000, '{"run": 4}'),
             ('redrive', 'maria', 'INC-43', '{"group": [6, 7]}', 1, '{"run": 5}'),
             ('halt_run', 'maria', 'too many deaths', '{"group": [5]}', 0, '{"run": 4}')"#;
@@ -65,7 +65,7 @@ fn the_audit_shows_a_run_on_one_line() {
         "halt_run 0 maria run=4 group=5 too many deaths",
         "redrive 1 maria run=5 group=6,7 INC-43",
         "redrive 1,100 maria run=4 group=5 INC-42",
-        "discard 7 maria queue=orders state=open old",
+        "discard 7 maria sink=kafka queue=orders state=open old",
     ];
     assert_eq!(lines, expected, "{shown}");
     assert_eq!(db.run("audit --json").lines().len(), 5);

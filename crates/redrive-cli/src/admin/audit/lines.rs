@@ -54,12 +54,15 @@ impl AuditLine {
         let run = about.get("run").and_then(Value::as_i64);
         let first = about.remove("batch_of").and_then(|first| first.as_i64());
         let at = rfc3339(record.at);
-        let about = Value::Object(about).to_string();
+        // What is known of an operation is no filter: its members have no operators and need no quotes.
+        let about = about.iter().filter(|(_, value)| !value.is_null());
+        let about = about.map(|(key, value)| match value.as_str() {
+            Some(text) => format!("{key}={text}"),
+            None => format!("{key}={value}"),
+        });
+        let about: Vec<String> = about.collect();
         let filter = record.filter.as_deref().map_or("{}", RawValue::get);
-        let mut parts = vec![
-            stored_conditions(&about).join(" "),
-            stored_conditions(filter).join(" "),
-        ];
+        let mut parts = vec![about.join(" "), stored_conditions(filter).join(" ")];
         parts.extend(record.reason.clone());
         parts.retain(|part| !part.is_empty());
         AuditLine {
