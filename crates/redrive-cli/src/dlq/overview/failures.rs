@@ -80,7 +80,7 @@ impl<'a> Failure<'a> {
         );
         let hours = self.hours();
         Activity {
-            line: format!("{:<6}{}", id.as_deref().unwrap_or("-"), failure(newest)),
+            line: format!("{} {}", id.as_deref().unwrap_or("-"), failure(newest)),
             details: vec![
                 one_line(&state),
                 format!("|{}| {} h", sparkline(&hours), hours.len()),
