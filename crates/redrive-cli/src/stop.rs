@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
 use nix::sys::signal::SigSet;
@@ -20,33 +20,42 @@ const HARMLESS: [c_int; 4] = [SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ];
 
 /// The signals that ask a command to stop. The first one lets it stop between two batches, and the
 /// second one ends the process.
-pub(crate) struct StopSignal(Signals);
+#[derive(Clone, Copy)]
+pub(crate) struct StopSignal(());
 
 impl StopSignal {
-    /// Starts to listen. The signals no longer end the process.
+    /// Starts to listen, if this process does not yet. The signals no longer end it at once.
     pub(crate) fn listen() -> Result<StopSignal> {
-        let is_stopping = Arc::new(AtomicBool::new(false));
-        // In this order: the first signal sets the flag after it was looked at.
-        end_at_signal(&is_stopping)?;
-        set_at_signal(&is_stopping)?;
-        listen().map(StopSignal)
+        static IS_LISTENING: AtomicBool = AtomicBool::new(false);
+        if !IS_LISTENING.swap(true, Ordering::SeqCst) {
+            // In this order: the first signal sets the flag after it was looked at.
+            end_at_signal(is_stopping())?;
+            set_at_signal(is_stopping())?;
+        }
+        Ok(StopSignal(()))
     }
 
     /// Breaks if a signal has arrived.
-    pub(crate) fn check(&mut self) -> ControlFlow<()> {
-        match self.0.pending().next() {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
+    pub(crate) fn check(self) -> ControlFlow<()> {
+        match is_stopping().load(Ordering::SeqCst) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     }
 
     /// Fails if a signal has arrived. For a command that has changed nothing.
-    pub(crate) fn go_on(&mut self) -> Result<()> {
+    pub(crate) fn go_on(self) -> Result<()> {
         match self.check() {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Error::Stopped),
         }
     }
+}
+
+/// Whether a signal has arrived since this process listens. The commands that it runs for letters and payloads end then.
+pub(crate) fn is_stopping() -> &'static Arc<AtomicBool> {
+    static IS_STOPPING: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    IS_STOPPING.get_or_init(Arc::default)
 }
 
 /// Listens for the signals that ask a command to stop.

@@ -70,7 +70,7 @@ pub(super) struct Deliver {
 
 impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let (sink, shell) = self.sink(cx)?;
+        let sink = self.sink(cx)?;
         let db = &cx.database()?;
         let to_act = self.selection.to_act(self.force.then_some("--force"))?;
         let letters = self.selection.letters()?;
@@ -80,12 +80,7 @@ impl Deliver {
             batches: DELIVER,
             to_act,
             found,
-            act: |db: &Watched| -> Result<Changed> {
-                if let Some(shell) = &shell {
-                    shell.end_at_signal()?;
-                }
-                Ok(self.act(open, &*sink, db)?)
-            },
+            act: |db: &Watched| self.act(open, &*sink, db),
             none: |cx: &mut Context<'_>| none_of(&STATES, selection, &letters, None, cx),
         }
         .run(cx)
@@ -147,21 +142,20 @@ impl Deliver {
         Ok(NotDone(not_done.collect()).into())
     }
 
-    /// The sink, and the shell if the sink is a command.
-    fn sink(&self, cx: &Context<'_>) -> Result<(SharedSink, Option<Arc<Shell>>)> {
+    fn sink(&self, cx: &Context<'_>) -> Result<SharedSink> {
         if let Some(shell) = Shell::given(self.exec.as_deref(), self.deadline)? {
-            let running = Arc::clone(&shell);
             let stdout = match cx.global.json {
                 true => Stdout::Null,
                 false => Stdout::Inherit,
             };
-            let send = move |letter: &Letter| running.run_letter(letter, stdout);
-            return Ok((Arc::new(send), Some(shell)));
+            return Ok(Arc::new(move |letter: &Letter| {
+                shell.run_letter(letter, stdout)
+            }));
         }
         let (sinks, name) = (&cx.registry.sinks, self.sink.as_deref().unwrap_or_default());
         let names: Vec<&str> = sinks.keys().map(String::as_str).collect();
         match (sinks.get(name), &*names) {
-            (Some(sink), _) => Ok((Arc::clone(sink), None)),
+            (Some(sink), _) => Ok(Arc::clone(sink)),
             (None, []) => Err(Error::new("this program has no sinks; use --exec COMMAND")),
             (None, names) => Err(Error::new(format!(
                 "sink `{name}` does not exist; expected one of {}",

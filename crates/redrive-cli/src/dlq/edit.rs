@@ -4,7 +4,7 @@ use clap::ArgGroup;
 use redrive::dlq::{Letter, LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
-use super::payload_edit::{GivenEdit, PayloadEdit};
+use super::payload_edit::PayloadEdit;
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
 use crate::not_done::{NotDone, locked};
@@ -82,9 +82,9 @@ impl Edit {
         let all = self.find(filter, db)?;
         let (found, is_whole) = match &given {
             Some(given) if selection.is_dry_run() => {
-                let mut preview = Preview::of("letter", given)?;
+                let mut preview = Preview::of("letter")?;
                 db.dlq()
-                    .preview_edit(filter, &given.edit, |letter| preview.add(letter, cx))?;
+                    .preview_edit(filter, given, |letter| preview.add(letter, cx))?;
                 preview.found(all, cx)?
             }
             Some(_) | None => (all, Ending::Done),
@@ -130,16 +130,13 @@ impl Edit {
     fn act(
         &self,
         filter: &LetterFilter,
-        given: Option<&GivenEdit>,
+        given: Option<&redrive::dlq::Edit>,
         db: &Watched,
     ) -> Result<Changed> {
-        if let Some(given) = given {
-            given.end_at_signal()?;
-        }
         let (operator, version) = (self.selection.operator(), self.change.restore);
         let dlq = db.dlq();
         let done = match given {
-            Some(given) => dlq.edit(filter, &given.edit, &operator),
+            Some(given) => dlq.edit(filter, given, &operator),
             None => dlq.restore_versions(filter, version, &operator),
         }?;
         let why = |letter: &Letter| match version {

@@ -2,7 +2,6 @@
 
 use redrive::dlq::{EditDiff, EditPreview};
 
-use super::payload_edit::GivenEdit;
 use crate::bulk::Found;
 use crate::prelude::*;
 use crate::stop::StopSignal;
@@ -24,12 +23,10 @@ pub(crate) struct Preview {
 }
 
 impl Preview {
-    pub(crate) fn of(noun: &'static str, given: &GivenEdit) -> Result<Preview> {
-        let stop = StopSignal::listen()?;
-        given.end_at_signal()?;
+    pub(crate) fn of(noun: &'static str) -> Result<Preview> {
         Ok(Preview {
             noun,
-            stop,
+            stop: StopSignal::listen()?,
             changed: 0,
             unchanged: 0,
             invalid: 0,

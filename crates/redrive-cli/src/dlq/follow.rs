@@ -65,7 +65,7 @@ pub(super) fn follow(
     id: RunId,
     driver: Option<RunDriver>,
     patience: Option<Duration>,
-    mut stop: StopSignal,
+    stop: StopSignal,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
     let db = &cx.database()?;
@@ -84,7 +84,7 @@ pub(super) fn follow(
     let mut latest = (u64::MAX, Instant::now());
     let mut pause = Duration::ZERO;
     loop {
-        if is_signaled(&mut stop, pause) {
+        if is_signaled(stop, pause) {
             let Followed {
                 driver, progress, ..
             } = followed;
@@ -197,7 +197,7 @@ impl Followed<'_> {
 }
 
 /// Pauses, and returns early with `true` if a signal arrives.
-fn is_signaled(stop: &mut StopSignal, pause: Duration) -> bool {
+fn is_signaled(stop: StopSignal, pause: Duration) -> bool {
     let until = Instant::now() + pause;
     loop {
         if stop.check().is_break() {

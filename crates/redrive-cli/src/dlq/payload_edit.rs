@@ -1,7 +1,6 @@
 //! An edit of payloads, as options.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::dlq::Edit;
@@ -33,41 +32,20 @@ pub(crate) struct PayloadEdit {
     deadline: Option<Duration>,
 }
 
-/// An edit, with the shell if it is a command.
-pub(crate) struct GivenEdit {
-    pub(crate) edit: Edit,
-    shell: Option<Arc<Shell>>,
-}
-
 impl PayloadEdit {
     /// The edit; `None` if there is none.
-    pub(crate) fn read(&self) -> Result<Option<GivenEdit>> {
-        if let Some(shell) = Shell::given(self.exec.as_deref(), self.deadline)? {
-            let running = Arc::clone(&shell);
-            let edit = Edit::transform(move |payload| {
-                let edited = running.transform(payload);
+    pub(crate) fn read(&self) -> Result<Option<Edit>> {
+        let shell = Shell::given(self.exec.as_deref(), self.deadline)?;
+        Ok(Some(match (shell, &self.patch, &self.merge, &self.set) {
+            (Some(shell), ..) => Edit::transform(move |payload| {
+                let edited = shell.transform(payload);
                 edited.map_err(|failure| failure.message().to_owned())
-            });
-            let shell = Some(shell);
-            return Ok(Some(GivenEdit { edit, shell }));
-        }
-        let edit = match (&self.patch, &self.merge, &self.set) {
-            (Some(patch), ..) => Edit::patch(&text(patch)?)?,
-            (_, Some(merge), _) => Edit::merge(&text(merge)?)?,
+            }),
+            (_, Some(patch), ..) => Edit::patch(&text(patch)?)?,
+            (_, _, Some(merge), _) => Edit::merge(&text(merge)?)?,
             (.., Some(set)) => Edit::set(text(set)?.trim())?,
-            (None, None, None) => return Ok(None),
-        };
-        Ok(Some(GivenEdit { edit, shell: None }))
-    }
-}
-
-impl GivenEdit {
-    /// Ends the command at a signal from now on. The process ends after its batch.
-    pub(crate) fn end_at_signal(&self) -> Result<()> {
-        match &self.shell {
-            Some(shell) => shell.end_at_signal(),
-            None => Ok(()),
-        }
+            (None, None, None, None) => return Ok(None),
+        }))
     }
 }
 

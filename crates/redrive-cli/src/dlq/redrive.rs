@@ -252,18 +252,15 @@ impl Redrive {
         let operator = self.selection.operator();
         let filter = self.selection.letters()?;
         let mut options = self.run_options();
-        let stop = match validated {
-            None => StopSignal::listen()?,
-            Some(validated) => {
-                validated.say_left_out(cx);
-                if validated.passing.is_empty() && !validated.left_out().is_empty() {
-                    cx.no_change("redrive", "letters", false)?;
-                    return cx.nothing("no letter passes validation; nothing was redriven");
-                }
-                options = options.only(validated.passing);
-                validated.stop
+        let stop = StopSignal::listen()?;
+        if let Some(validated) = validated {
+            validated.say_left_out(cx);
+            if validated.passing.is_empty() && !validated.left_out().is_empty() {
+                cx.no_change("redrive", "letters", false)?;
+                return cx.nothing("no letter passes validation; nothing was redriven");
             }
-        };
+            options = options.only(validated.passing);
+        }
         let runs = db.dlq().runs();
         let created = match self.run.detach {
             true => runs

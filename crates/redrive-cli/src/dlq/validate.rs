@@ -59,7 +59,7 @@ impl Validate {
                 | _ => Ok(()),
             }
         };
-        let (validation, _) = self.validators.validate(&open, visit, cx.registry, &db)?;
+        let validation = self.validators.validate(&open, visit, cx.registry, &db)?;
         let states = open.named_states().unwrap_or_default();
         let checked = validation.passed + validation.failed + validation.unchecked;
         if checked == 0 {

@@ -1,7 +1,6 @@
 //! The validators that a command takes: a JSON Schema, a shell command, or those of the program.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::JobId;
@@ -31,24 +30,20 @@ pub(super) struct ValidatorArgs {
 }
 
 impl ValidatorArgs {
-    /// Validates letters, and shows each result to `visit`. A signal ends its command and the validation. Returns what
-    /// heeds the next one, too.
+    /// Validates letters, and shows each result to `visit`. A signal ends its command and the validation.
     pub(super) fn validate(
         &self,
         letters: &LetterFilter,
         mut visit: impl FnMut(JobId, &ValidationResult) -> Result<()>,
         registry: &Registry,
         db: &Database,
-    ) -> Result<(Validation, StopSignal)> {
+    ) -> Result<Validation> {
         let shell = Shell::given(self.exec.as_deref(), self.deadline)?;
-        let validators = match (&shell, &self.schema) {
-            (Some(shell), _) => {
-                let shell = Arc::clone(shell);
-                Validators::new().any(move |letter: &Letter| {
-                    let checked = shell.run_letter(letter, Stdout::Null);
-                    checked.map_err(|failure| failure.message().to_owned())
-                })
-            }
+        let validators = match (shell, &self.schema) {
+            (Some(shell), _) => Validators::new().any(move |letter: &Letter| {
+                let checked = shell.run_letter(letter, Stdout::Null);
+                checked.map_err(|failure| failure.message().to_owned())
+            }),
             (None, Some(file)) => Validators::new().any(schema_check(file)?),
             (None, None) if registry.validators.is_empty() => {
                 return Err(Error::new(
@@ -57,18 +52,12 @@ impl ValidatorArgs {
             }
             (None, None) => registry.validators.clone(),
         };
-        // In this order: a signal that ends a command also stops the validation.
-        let mut stop = StopSignal::listen()?;
-        if let Some(shell) = shell {
-            shell.end_at_signal()?;
-        }
+        let stop = StopSignal::listen()?;
         let dlq = db.dlq();
-        let validation =
-            dlq.validate_each(letters, &validators, |letter, result| -> Result<()> {
-                stop.go_on()?;
-                visit(letter.id, result)
-            })?;
-        Ok((validation, stop))
+        dlq.validate_each(letters, &validators, |letter, result| -> Result<()> {
+            stop.go_on()?;
+            visit(letter.id, result)
+        })
     }
 }
 

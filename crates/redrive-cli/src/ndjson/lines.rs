@@ -11,7 +11,6 @@ pub(crate) struct Lines<'a> {
     reader: Box<dyn BufRead + 'a>,
     /// Ends the lines when a signal arrives.
     stop: Option<StopSignal>,
-    is_stopped: bool,
     /// The file, for messages.
     path: PathBuf,
     /// What has come of the next line.
@@ -43,7 +42,6 @@ impl<'a> Lines<'a> {
         Lines {
             reader: Box::new(reader),
             stop: None,
-            is_stopped: false,
             path: PathBuf::new(),
             line: Vec::new(),
             number: 0,
@@ -58,10 +56,8 @@ impl<'a> Lines<'a> {
     }
 
     /// Whether a signal has arrived.
-    pub(crate) fn is_stopped(&mut self) -> bool {
-        let stop = self.stop.as_mut();
-        self.is_stopped |= stop.is_some_and(|stop| stop.check().is_break());
-        self.is_stopped
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.check().is_break())
     }
 
     /// Parses the next lines, at most so many and of about so many bytes; `None` at the end of the file. If the

@@ -82,11 +82,12 @@ impl Shell {
         }
     }
 
-    /// The shell of `--exec`, with the time limit of `--deadline`; `None`: there is none.
+    /// The shell of `--exec`, with the time limit of `--deadline`; `None`: there is none. Its commands end when a signal
+    /// asks this process to stop.
     pub(crate) fn given(
         exec: Option<&str>,
         deadline: Option<Duration>,
-    ) -> crate::error::Result<Option<Arc<Shell>>> {
+    ) -> crate::error::Result<Option<Shell>> {
         let Some(command) = exec else {
             return match deadline {
                 Some(_) => Err(Error::new(
@@ -95,7 +96,8 @@ impl Shell {
                 None => Ok(None),
             };
         };
-        let shell = Arc::new(Shell::new(command, deadline.or(Some(DEADLINE))));
+        let mut shell = Shell::new(command, deadline.or(Some(DEADLINE)));
+        shell.running.is_ending = Arc::clone(stop::is_stopping());
         shell.check().map_err(Error::new)?;
         Ok(Some(shell))
     }

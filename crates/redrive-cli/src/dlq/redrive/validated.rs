@@ -7,7 +7,6 @@ use crate::dlq::validators::ValidatorArgs;
 use crate::left_out::LeftOut;
 use crate::prelude::*;
 use crate::registry::Registry;
-use crate::stop::StopSignal;
 
 /// Whether letters are validated before they are redriven, and how.
 #[derive(Args, Debug)]
@@ -27,8 +26,6 @@ pub(super) struct Validated {
     /// Those that do not, and those without a validator.
     pub(super) rejected: Vec<JobId>,
     pub(super) validation: Validation,
-    /// Heeds a signal that arrives before the run is followed.
-    pub(super) stop: StopSignal,
 }
 
 impl ValidateArgs {
@@ -50,12 +47,11 @@ impl ValidateArgs {
             }
             Ok(())
         };
-        let (validation, stop) = self.validators.validate(letters, visit, registry, db)?;
+        let validation = self.validators.validate(letters, visit, registry, db)?;
         Ok(Some(Validated {
             passing,
             rejected,
             validation,
-            stop,
         }))
     }
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use clap::ArgGroup;
 use redrive::JobId;
 use redrive::admin::{JobFilter, JobState};
+use redrive::dlq::Edit;
 
 use super::show::live;
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Change, Changed, Found};
-use crate::dlq::{GivenEdit, PayloadEdit, Preview};
+use crate::dlq::{PayloadEdit, Preview};
 use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, Why};
 use crate::prelude::*;
@@ -69,8 +70,8 @@ impl EditJobs {
         };
         let (found, is_whole) = match is_dry_run {
             true => {
-                let mut preview = Preview::of("job", &given)?;
-                jobs.preview_edit(filter, &given.edit, |job| preview.add(job, cx))?;
+                let mut preview = Preview::of("job")?;
+                jobs.preview_edit(filter, &given, |job| preview.add(job, cx))?;
                 preview.found(all, cx)?
             }
             false => (all, Ending::Done),
@@ -87,10 +88,9 @@ impl EditJobs {
     }
 
     /// Edits the jobs, and finds out why others did not change.
-    fn act(&self, filter: &JobFilter, given: &GivenEdit, db: &Watched) -> Result<Changed> {
-        given.end_at_signal()?;
+    fn act(&self, filter: &JobFilter, given: &Edit, db: &Watched) -> Result<Changed> {
         let (jobs, operator) = (db.admin().jobs(), self.selection.operator());
-        let done = jobs.edit(filter, &given.edit, &operator)?;
+        let done = jobs.edit(filter, given, &operator)?;
         let changed = || {
             let cause = "a worker claimed it or another operator changed it";
             ("changed", cause.to_owned())
