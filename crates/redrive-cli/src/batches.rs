@@ -14,39 +14,25 @@ use crate::terminal::{Progress, counted, grouped};
 /// The database of a change in batches. It shows the progress of the change, and stops it after a signal.
 pub(crate) struct Watched {
     db: Database,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Seen>,
 }
 
 /// What a change has done so far.
 struct Seen {
     stop: StopSignal,
-    /// Until the change has ended.
-    progress: Option<Progress>,
-    so_far: SoFar,
-    course: ControlFlow<()>,
+    progress: Progress,
+    so_far: Mutex<SoFar>,
 }
 
 impl Watched {
-    fn new(db: &Database, stop: StopSignal, progress: Progress) -> Watched {
-        let seen = Arc::new(Mutex::new(Seen {
-            stop,
-            progress: Some(progress),
-            so_far: SoFar::default(),
-            course: ControlFlow::Continue(()),
-        }));
-        let after = Arc::clone(&seen);
-        let db = db.each_batch(move |so_far| lock(&after).go_on(so_far));
-        Watched { db, seen }
-    }
-
     /// Tells how much is done, between the batches of the database. Breaks after a signal.
     pub(crate) fn go_on(&self, so_far: SoFar) -> ControlFlow<()> {
-        lock(&self.seen).go_on(so_far)
+        self.seen.go_on(so_far)
     }
 
     /// Whether a signal stopped the change.
     pub(crate) fn is_stopped(&self) -> bool {
-        lock(&self.seen).course.is_break()
+        self.seen.stop.check().is_break()
     }
 }
 
@@ -59,18 +45,15 @@ impl Deref for Watched {
 }
 
 impl Seen {
-    fn go_on(&mut self, so_far: SoFar) -> ControlFlow<()> {
-        self.so_far = so_far;
-        if let Some(progress) = &self.progress {
-            progress.at(so_far.tried);
-        }
-        self.course = self.stop.check();
-        self.course
+    fn go_on(&self, so_far: SoFar) -> ControlFlow<()> {
+        self.progress.at(so_far.tried);
+        *self.so_far() = so_far;
+        self.stop.check()
     }
-}
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn so_far(&self) -> MutexGuard<'_, SoFar> {
+        self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// How to undo a change.
@@ -117,8 +100,7 @@ impl Batches {
         }
     }
 
-    /// Changes rows, `total` at the most. If an error ends it, says how much was done. Listens for signals before
-    /// `change` begins, so what else reacts to a signal has to start there: a signal between the two would be lost.
+    /// Changes rows, `total` at the most. If an error ends it, says how much was done.
     pub(crate) fn run<T, E>(
         &self,
         total: u64,
@@ -128,16 +110,24 @@ impl Batches {
     where
         Error: From<E>,
     {
-        let (db, stop) = (cx.database()?, StopSignal::listen()?);
-        let watched = Watched::new(&db, stop, Progress::of(self.participle, total));
+        let db = cx.database()?;
+        let seen = Arc::new(Seen {
+            stop: StopSignal::listen()?,
+            progress: Progress::of(self.participle, total),
+            so_far: Mutex::default(),
+        });
+        let after = Arc::clone(&seen);
+        let db = db.each_batch(move |so_far| after.go_on(so_far));
+        let watched = Watched { db, seen };
         let changed = change(&watched);
-        lock(&watched.seen).progress = None;
-        let so_far = lock(&watched.seen).so_far;
+        let so_far = *watched.seen.so_far();
+        let is_stopped = watched.is_stopped() && so_far.tried < total;
+        // What follows is written without the bar.
+        drop(watched);
         let message = self.stopped(so_far, total);
         if changed.is_err() && so_far.done > 0 {
             cx.say(&message);
         }
-        let is_stopped = watched.is_stopped() && so_far.tried < total;
         Ok(Ended {
             so_far,
             result: changed?,

@@ -33,7 +33,7 @@ impl Block {
 
 /// Each pause and each breaker once, and then each queue that has no worker for some kinds.
 pub(super) fn blocks(blocked: &[Blocked]) -> Vec<Block> {
-    let mut gates: Vec<(String, Block)> = Vec::new();
+    let mut blocks: Vec<Block> = Vec::new();
     for gate in blocked {
         let Some(since) = gate.since else { continue };
         let (name, state, until, next) = match &gate.breaker {
@@ -50,23 +50,21 @@ pub(super) fn blocks(blocked: &[Blocked]) -> Vec<Block> {
                 format!("{Me} queue resume {}", operand(&gate.queue)),
             ),
         };
-        if let Some((_, known)) = gates.iter_mut().find(|(known, _)| *known == name) {
-            known.letters += gate.letters;
-            continue;
+        match blocks.iter_mut().find(|known| known.next == next) {
+            Some(known) => known.letters += gate.letters,
+            None => blocks.push(Block {
+                because: format!("{name} is {state} for {}", ago(since)),
+                until,
+                letters: gate.letters,
+                next,
+            }),
         }
-        let block = Block {
-            because: format!("{name} is {state} for {}", ago(since)),
-            until,
-            letters: gate.letters,
-            next,
-        };
-        gates.push((name, block));
     }
     let mut queues: BTreeMap<&str, Vec<&Blocked>> = BTreeMap::new();
     for kind in blocked.iter().filter(|kind| !kind.is_served) {
         queues.entry(&kind.queue).or_default().push(kind);
     }
-    let unserved = queues.into_iter().map(|(queue, kinds)| {
+    blocks.extend(queues.into_iter().map(|(queue, kinds)| {
         let names: Vec<&str> = kinds.iter().map(|of| &*of.kind).collect();
         let handled = match *names {
             [kind] => format!("kind `{kind}`"),
@@ -78,23 +76,19 @@ pub(super) fn blocks(blocked: &[Blocked]) -> Vec<Block> {
             letters: kinds.iter().map(|of| of.letters).sum(),
             next: format!("{Me} stats {}", operand(queue)),
         }
-    });
-    let gates = gates.into_iter().map(|(_, gate)| gate);
-    gates.chain(unserved).collect()
+    }));
+    blocks
 }
 
 /// Warns about what keeps the jobs of letters from starting.
 pub(super) fn warn_blocked(blocked: &[Blocked], cx: &mut Context<'_>) {
     for block in blocks(blocked) {
-        let letters = counted(block.letters, "letter");
-        let Block {
-            because,
-            until,
-            next,
-            ..
-        } = block;
         cx.say(format!(
-            "warning: {because}: {letters} would wait until {until}: {next}"
+            "warning: {}: {} would wait until {}: {}",
+            block.because,
+            counted(block.letters, "letter"),
+            block.until,
+            block.next
         ));
     }
 }

@@ -158,12 +158,13 @@ impl CaptureFailures {
 }
 
 /// The lines of a file by result.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 struct CaptureCounts {
     new: u64,
     reopened: u64,
     known: u64,
     /// Known positions with other bytes.
+    #[serde(skip)]
     different: u64,
     bad_lines: u64,
 }
@@ -178,7 +179,8 @@ fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> 
     let mut lines = Lines::of(file, MAX_LINE_BYTES)?;
     let db = cx.database()?;
     db.check_schema()?;
-    lines.until(StopSignal::listen()?);
+    let stop = StopSignal::listen()?;
+    lines.stop = Some(stop);
     let progress = Progress::unknown("capturing");
     let mut counts = CaptureCounts::default();
     let mut bad_lines = 0;
@@ -197,7 +199,17 @@ fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> 
             if let Some(pace) = &mut pace {
                 thread::sleep(pace.wait(&chunk));
             }
-            capture_chunk(&db, &chunk, &mut counts)?;
+            for captured in db.dlq().capture_many(&chunk)? {
+                match captured {
+                    CaptureOutcome::New(_) => counts.new += 1,
+                    CaptureOutcome::Reopened(_) => counts.reopened += 1,
+                    CaptureOutcome::Known(_) => counts.known += 1,
+                    CaptureOutcome::Different(_) => {
+                        counts.known += 1;
+                        counts.different += 1;
+                    }
+                }
+            }
             progress.show(counted(counts.done(), "failure"));
         }
         Ok(())
@@ -210,29 +222,10 @@ fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> 
         false => report(&counts, cx),
     };
     captured?;
-    match lines.is_stopped() {
+    match stop.check().is_break() {
         true => cx.nothing("stopped by a signal; repeat the command for the lines that follow"),
         false => reported,
     }
-}
-
-fn capture_chunk(
-    db: &Database,
-    chunk: &[ForeignFailure],
-    counts: &mut CaptureCounts,
-) -> Result<()> {
-    for captured in db.dlq().capture_many(chunk)? {
-        match captured {
-            CaptureOutcome::New(_) => counts.new += 1,
-            CaptureOutcome::Reopened(_) => counts.reopened += 1,
-            CaptureOutcome::Known(_) => counts.known += 1,
-            CaptureOutcome::Different(_) => {
-                counts.known += 1;
-                counts.different += 1;
-            }
-        }
-    }
-    Ok(())
 }
 
 fn report(counts: &CaptureCounts, cx: &mut Context<'_>) -> Result<Ending> {
@@ -240,13 +233,9 @@ fn report(counts: &CaptureCounts, cx: &mut Context<'_>) -> Result<Ending> {
         0 => String::new(),
         reopened => format!("{} reopened, ", counted(reopened, "letter")),
     };
-    let json = json!({
-        "new": counts.new, "reopened": counts.reopened, "known": counts.known,
-        "bad_lines": counts.bad_lines,
-    });
     let (new, known) = (counted(counts.new, "failure"), grouped(counts.known));
     cx.print(
-        &json,
+        counts,
         format!("{new} captured, {reopened}{known} already known"),
     )?;
     if counts.different > 0 {

@@ -65,10 +65,9 @@ pub(super) fn follow(
     id: RunId,
     driver: Option<RunDriver>,
     patience: Option<Duration>,
-    stop: StopSignal,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    let db = &cx.database()?;
+    let (db, stop) = (&cx.database()?, StopSignal::listen()?);
     let total = db.dlq().runs().get(id)?.map_or(0, |run| run.total);
     let mut followed = Followed {
         id,

@@ -252,7 +252,8 @@ impl Redrive {
         let operator = self.selection.operator();
         let filter = self.selection.letters()?;
         let mut options = self.run_options();
-        let stop = StopSignal::listen()?;
+        // A signal that arrives from now on pauses the run.
+        StopSignal::listen()?;
         if let Some(validated) = validated {
             validated.say_left_out(cx);
             if validated.passing.is_empty() && !validated.left_out().is_empty() {
@@ -281,7 +282,7 @@ impl Redrive {
             Some(_) => {
                 let patience = self.wait.patience(self.job.delay);
                 let patience = (!cx.global.no_wait).then_some(patience);
-                follow(run.id, driver, patience, stop, cx)
+                follow(run.id, driver, patience, cx)
             }
             None => show(run.id, cx),
         }

@@ -8,7 +8,6 @@ use redrive::dlq::runs::{RedriveRun, RunChange, RunId, RunState, Runs};
 use super::follow::{MaxWait, follow};
 use super::run_report::{filter, run_line};
 use crate::prelude::*;
-use crate::stop::StopSignal;
 
 pub(super) use show::show;
 
@@ -131,7 +130,7 @@ impl ResumeRun {
             }
             let delay = db.dlq().runs().get(id)?.and_then(|run| run.delay);
             let patience = (!cx.global.no_wait).then(|| self.wait.patience(delay));
-            return follow(id, driver, patience, StopSignal::listen()?, cx);
+            return follow(id, driver, patience, cx);
         }
         match change {
             // Resuming a running run hands it to the workers.
@@ -147,7 +146,7 @@ impl WatchRun {
         match db.dlq().runs().get(self.id)? {
             Some(run) => {
                 let patience = Some(self.wait.patience(run.delay));
-                follow(self.id, None, patience, StopSignal::listen()?, cx)
+                follow(self.id, None, patience, cx)
             }
             None => no_run(self.id, cx),
         }

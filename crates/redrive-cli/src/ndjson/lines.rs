@@ -9,8 +9,8 @@ use crate::stop::StopSignal;
 /// The lines of a file. Blank lines are skipped but counted.
 pub(crate) struct Lines<'a> {
     reader: Box<dyn BufRead + 'a>,
-    /// Ends the lines when a signal arrives.
-    stop: Option<StopSignal>,
+    /// Ends them when a signal arrives, after those that have come.
+    pub(crate) stop: Option<StopSignal>,
     /// The file, for messages.
     path: PathBuf,
     /// What has come of the next line.
@@ -50,16 +50,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Ends after the lines that have come when a signal arrives.
-    pub(crate) fn until(&mut self, stop: StopSignal) {
-        self.stop = Some(stop);
-    }
-
-    /// Whether a signal has arrived.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.check().is_break())
-    }
-
     /// Parses the next lines, at most so many and of about so many bytes; `None` at the end of the file. If the
     /// input pauses, returns those that have come. Bad lines go to `reject`, which may end it all.
     pub(crate) fn next_chunk<T>(
@@ -70,7 +60,8 @@ impl<'a> Lines<'a> {
     ) -> crate::error::Result<Option<Vec<T>>> {
         let (start, mut chunk) = (self.bytes, Vec::new());
         while chunk.len() < max_lines && self.bytes - start <= max_bytes {
-            if chunk.is_empty() && self.is_stopped() {
+            let is_stopped = self.stop.is_some_and(|stop| stop.check().is_break());
+            if chunk.is_empty() && is_stopped {
                 return Ok(None);
             }
             match self.next_as(&parse) {
