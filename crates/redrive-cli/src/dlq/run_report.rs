@@ -71,11 +71,8 @@ fn approval(run: &RedriveRun) -> Option<String> {
             run.id
         ));
     }
-    let approved_by = run.approved_by.clone()?;
-    Some(match run.approved_at {
-        Some(at) => format!("by {approved_by}, {} ago", ago(at)),
-        None => format!("by {approved_by}"),
-    })
+    let (by, at) = (run.approved_by.as_ref()?, run.approved_at?);
+    Some(format!("by {by}, {} ago", ago(at)))
 }
 
 /// The outcomes of a run so far, in one line.

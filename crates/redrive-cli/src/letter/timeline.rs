@@ -2,33 +2,31 @@
 
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent, LetterState};
 use serde_json::Value;
 
 use super::outcome_text;
-use crate::time::{rfc3339, short, stored};
+use crate::time::{short, stored};
 
 /// One line of the timeline.
 #[derive(Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) at: String,
     pub(super) text: String,
-    moment: Option<jiff::Timestamp>,
+    moment: Option<Timestamp>,
 }
 
 impl Entry {
     fn new(at: SystemTime, text: String) -> Entry {
-        Entry {
-            at: rfc3339(at),
-            text,
-            moment: jiff::Timestamp::try_from(at).ok(),
-        }
+        let at = Timestamp::try_from(at).map(|at| at.to_string());
+        Entry::stored(at.ok().as_deref(), text)
     }
 
     /// An entry at a stored timestamp, which is shown unchanged if it cannot be parsed.
     fn stored(at: Option<&str>, text: String) -> Entry {
-        let moment: Option<jiff::Timestamp> = at.and_then(|at| at.parse().ok());
+        let moment: Option<Timestamp> = at.and_then(|at| at.parse().ok());
         let at = at.map_or_else(|| "at an unknown time".to_owned(), stored);
         Entry { at, text, moment }
     }
@@ -79,36 +77,25 @@ pub(super) fn attempt(record: &AttemptRecord) -> Entry {
 
 /// An event: its name, operator, other members and reason. The event of a run has its outcome.
 fn event(event: &LetterEvent, runs: &[LetterRun]) -> Entry {
-    let about = &event.about;
-    let word = |key: &str| about.get(key).map(plain);
+    let mut about = event.about.clone();
+    about.retain(|_, value| !value.is_null());
+    let mut take = |key: &str| about.remove(key).as_ref().map(plain);
     let mut text = match &*event.event {
-        "died" => death(word),
+        "died" => death(&mut take),
         "" => "unknown event".to_owned(),
         other => other.to_owned(),
     };
-    if let Some(by) = word("by") {
+    let (by, reason) = (take("by"), take("reason"));
+    if let Some(by) = by {
         text = format!("{text} by {by}");
     }
-    let shown: &[&str] = match &*event.event {
-        "died" => &[
-            "by",
-            "reason",
-            "generation",
-            "cause",
-            "error_class",
-            "group",
-        ],
-        _ => &["by", "reason"],
-    };
-    let more: Vec<String> = about
-        .iter()
-        .filter(|(key, value)| !shown.contains(&key.as_str()) && !value.is_null())
-        .map(|(key, value)| format!("{key} {}", plain(value)))
-        .collect();
+    let more = about.iter();
+    let more = more.map(|(key, value)| format!("{key} {}", plain(value)));
+    let more: Vec<String> = more.collect();
     if !more.is_empty() {
         text = format!("{text} ({})", more.join(", "));
     }
-    if let Some(reason) = word("reason") {
+    if let Some(reason) = reason {
         text = format!("{text}: {reason}");
     }
     let run = about.get("run").and_then(Value::as_i64);
@@ -131,7 +118,7 @@ fn last_death(letter: &Letter) -> String {
 }
 
 /// A death, of which `word` tells the generation, the cause, the error class and the group.
-fn death(word: impl Fn(&str) -> Option<String>) -> String {
+fn death(mut word: impl FnMut(&str) -> Option<String>) -> String {
     let generation = match word("generation").as_deref() {
         None | Some("0") => String::new(),
         Some(generation) => format!(" in generation {generation}"),
@@ -164,14 +151,8 @@ fn state(letter: &Letter) -> Option<String> {
 
 /// A JSON value as text; strings without quotes.
 fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other @ (Value::Null
-        | Value::Bool(_)
-        | Value::Number(_)
-        | Value::Array(_)
-        | Value::Object(_)) => other.to_string(),
-    }
+    let text = value.as_str().map(str::to_owned);
+    text.unwrap_or_else(|| value.to_string())
 }
 
 #[cfg(test)]
@@ -179,15 +160,7 @@ mod tests {
     use super::*;
 
     fn an_event(json: Value) -> String {
-        let Value::Object(mut about) = json else {
-            panic!("an object")
-        };
-        let mut recorded = LetterEvent::default();
-        recorded.event = about
-            .remove("event")
-            .and_then(|word| word.as_str().map(str::to_owned))
-            .unwrap_or_default();
-        recorded.about = about;
+        let recorded: LetterEvent = serde_json::from_value(json).expect("an event");
         event(&recorded, &[]).text
     }
 

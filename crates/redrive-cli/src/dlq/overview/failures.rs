@@ -96,13 +96,10 @@ impl<'a> Failure<'a> {
 
     /// The states of the groups, each once: `REGRESSION`, `open`, `acknowledged`, `resolved`.
     fn states(&self) -> String {
-        let mut states: Vec<&str> = Vec::new();
-        for group in &self.groups {
-            if !states.contains(&state(group)) {
-                states.push(state(group));
-            }
-        }
-        states.sort_unstable_by_key(|state| !state.contains("REGRESSION"));
+        let states = self.groups.iter().map(|group| state(group));
+        let mut states: Vec<&str> = states.collect();
+        states.sort_by_key(|state| (!state.contains("REGRESSION"), *state));
+        states.dedup();
         states.join(", ")
     }
 
