@@ -145,43 +145,36 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &[u8]) -> Vec<Result<(), BadLine>> {
-        let mut lines = Lines::new(text, MAX_PAYLOAD_BYTES);
-        let job = |text: &str| {
-            NewJob::raw("k", text)
-                .map(drop)
-                .map_err(|why| why.to_string())
-        };
-        std::iter::from_fn(|| lines.next_as(job).expect("memory can be read")).collect()
-    }
-
-    fn bad(number: u64, message: &str, found: &Result<(), BadLine>) {
-        let line = found.as_ref().expect_err("a bad line");
-        assert!(
-            line.number == number && line.error.contains(message),
-            "{line:?}"
-        );
-    }
-
     #[test]
-    fn blank_lines_are_skipped_but_counted() {
-        let found = read(b"\xef\xbb\xbf{\"a\":1}\r\n\n  \n[2]\nbroken\n7");
-        assert_eq!(found.len(), 4);
-        assert!(found[0].is_ok() && found[1].is_ok() && found[3].is_ok());
-        bad(5, "not JSON", &found[2]);
-    }
-
-    #[test]
-    fn a_bad_line_is_reported_with_its_number_and_error() {
-        let mut text = b"\"\\u0000\"\n\"\xff\"\n".to_vec();
-        text.extend(std::iter::repeat_n(b'1', 3 * MAX_PAYLOAD_BYTES));
-        text.extend(b"\n1\n1 2\n");
-        let found = read(&text);
-        bad(1, "NUL", &found[0]);
-        bad(2, "not UTF-8", &found[1]);
-        bad(3, "exceeds", &found[2]);
-        assert_eq!(found[3], Ok(()));
-        bad(5, "not JSON", &found[4]);
+    fn a_line_is_read_or_named_by_its_number_and_error() {
+        let string = |length: usize| format!("\"{}\"", "x".repeat(length - 2)).into_bytes();
+        let most = MAX_PAYLOAD_BYTES;
+        let [long, at_limit, above] = [3 * most, most, most + 1].map(string);
+        let rows: [(&[u8], &str); 11] = [
+            (b"\xef\xbb\xbf{\"a\":1}\r", ""),
+            (b"", ""),
+            (b"  ", ""),
+            (b"[2]", ""),
+            (b"broken", "not JSON"),
+            (b"\"\\u0000\"", "NUL"),
+            (b"\"\xff\"", "not UTF-8"),
+            (&long, "exceeds"),
+            (&at_limit, ""),
+            (&above, "limit"),
+            (b"1 2", "not JSON"),
+        ];
+        let file = rows.map(|(line, _)| line).join(&b'\n');
+        let mut lines = Lines::new(&*file, most);
+        let job = |text: &str| NewJob::raw("k", text).map_err(|why| why.to_string());
+        let read = std::iter::from_fn(|| lines.next_as(job).expect("memory can be read"));
+        let read: Vec<Result<NewJob, BadLine>> = read.collect();
+        assert_eq!(read.len(), rows.len() - 2, "blank lines are skipped");
+        let bad: Vec<BadLine> = read.into_iter().filter_map(Result::err).collect();
+        let expected = rows.iter().zip(1..).filter(|((_, why), _)| !why.is_empty());
+        assert_eq!(bad.len(), expected.clone().count(), "{bad:?}");
+        for (bad, ((_, why), number)) in bad.iter().zip(expected) {
+            assert!(bad.number == number && bad.error.contains(why), "{bad:?}");
+        }
     }
 
     /// Pieces of an input, which pauses at an empty one.
@@ -244,13 +237,5 @@ mod tests {
         }
         assert_eq!(chunks, [vec![1, 22], vec![33], vec![44], vec![55]]);
         assert_eq!((bad, lines.bytes()), (vec![4], 21));
-    }
-
-    #[test]
-    fn a_payload_at_the_limit_is_accepted() {
-        let text = format!("\"{}\"\n1", "x".repeat(MAX_PAYLOAD_BYTES - 2));
-        assert_eq!(read(text.as_bytes()), [Ok(()), Ok(())]);
-        let over = format!("\"{}\"\n1", "x".repeat(MAX_PAYLOAD_BYTES - 1));
-        bad(1, "limit", &read(over.as_bytes())[0]);
     }
 }
