@@ -52,41 +52,32 @@ impl From<NotDone> for Changed {
     }
 }
 
-/// A change of letters or jobs: what it finds, how it changes that, and what it says if there is nothing.
-pub(crate) struct Change<Act, Nothing> {
-    pub(crate) batches: Batches,
-    /// The words that make a dry run act; `None`: it acts.
-    pub(crate) to_act: Option<Vec<&'static str>>,
-    pub(crate) found: Found,
-    /// Changes what was found, in batches.
-    pub(crate) act: Act,
-    pub(crate) none: Nothing,
-}
-
-impl<Act, Nothing> Change<Act, Nothing>
-where
-    Nothing: FnOnce(&mut Context<'_>) -> Result<Ending>,
-{
-    /// Shows what would change, or changes it until a signal arrives. The exit code is 1 if something was not changed,
-    /// or if nothing was.
-    pub(crate) fn run<E>(self, cx: &mut Context<'_>) -> Result<Ending>
+impl Found {
+    /// Shows what would change, or changes it in batches until a signal arrives. Without words that make a dry run act, it
+    /// acts. `none` says that nothing was found. The exit code is 1 if something was not changed, or if nothing was.
+    pub(crate) fn change<E>(
+        self,
+        batches: Batches,
+        to_act: Option<Vec<&'static str>>,
+        cx: &mut Context<'_>,
+        act: impl FnOnce(&Watched) -> Result<Changed, E>,
+        none: impl FnOnce(&mut Context<'_>) -> Result<Ending>,
+    ) -> Result<Ending>
     where
-        Act: FnOnce(&Watched) -> Result<Changed, E>,
         Error: From<E>,
     {
-        let (found, batches) = (self.found, self.batches);
-        if let Some(to_act) = self.to_act {
+        if let Some(to_act) = to_act {
             match cx.global.json {
-                true => json_line(cx.out, &found.json(&batches))?,
-                false if found.matching == 0 => {}
-                false => found.show(&batches, &to_act, cx)?,
+                true => json_line(cx.out, &self.json(&batches))?,
+                false if self.matching == 0 => {}
+                false => self.show(&batches, &to_act, cx)?,
             }
-            return match found.matching {
-                0 => (self.none)(cx),
-                _ => Ok(Ending::of(found.affected > 0)),
+            return match self.matching {
+                0 => none(cx),
+                _ => Ok(Ending::of(self.affected > 0)),
             };
         }
-        let ended = batches.run(found.affected, cx, self.act)?;
+        let ended = batches.run(self.affected, cx, act)?;
         let Changed {
             lines,
             not_done,
@@ -101,7 +92,7 @@ where
         let invalid: u64 = refused.iter().map(|error| error.letters).sum();
         let (noun, names) = (batches.noun, format!("{}s", batches.noun));
         if cx.global.json {
-            let mut skipped = left_out_json(&names, &found.left_out);
+            let mut skipped = left_out_json(&names, &self.left_out);
             skipped.extend(not_done.json(&names));
             let mut line = batches.line(done, skipped, ended.so_far.audit);
             if edited.is_some() {
@@ -110,7 +101,7 @@ where
                 line["errors"] = refused.iter().map(|of| error_json(noun, of)).collect();
             }
             json_line(cx.out, &line)?;
-        } else if found.matching > 0 || !not_done.0.is_empty() {
+        } else if self.matching > 0 || !not_done.0.is_empty() {
             let mut text = match lines.is_empty() {
                 true => batches.text(done),
                 false => lines.join("\n"),
@@ -121,15 +112,15 @@ where
                 }
             }
             writeln!(cx.out, "{text}")?;
-            write_left_out(noun, &found.left_out, cx)?;
+            write_left_out(noun, &self.left_out, cx)?;
             print_errors(noun, refused, cx.out)?;
         }
         not_done.say(noun, batches.participle, cx);
         let is_all = not_done.0.is_empty() && invalid == 0;
         let ending = ended.or_stopped(Ending::of(is_all), cx)?;
-        match (ending, done + unchanged, found.matching) {
-            (Ending::Done, 0, 0) => (self.none)(cx),
-            (Ending::Done, 0, _) if found.left_out.is_empty() => cx.nothing(format!(
+        match (ending, done + unchanged, self.matching) {
+            (Ending::Done, 0, 0) => none(cx),
+            (Ending::Done, 0, _) if self.left_out.is_empty() => cx.nothing(format!(
                 "no {noun} was {}: those that matched have changed or are locked",
                 batches.participle
             )),
@@ -137,9 +128,7 @@ where
             (ending, ..) => Ok(ending),
         }
     }
-}
 
-impl Found {
     /// Letters or jobs of which all would change that the limit allows.
     pub(crate) fn of(matching: u64, noun: impl Into<String>, selection: &Bulk) -> Found {
         Found {

@@ -3,8 +3,8 @@
 use clap::ArgGroup;
 use redrive::dlq::{Redaction, RedactionId};
 
-use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found};
+use crate::batches::{Batches, Undo};
+use crate::bulk::{Changed, Found};
 use crate::prelude::*;
 
 subcommands! {
@@ -159,27 +159,27 @@ impl ApplyRedactions {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (filter, confirm, db) = (self.words.letters()?, &self.confirm, &cx.database()?);
         let letters = db.dlq().redactions().preview(&filter)?;
-        Change {
-            batches: APPLY,
-            to_act: (!confirm.yes).then(|| vec![confirm.to_act()]),
-            found: Found {
-                noun: "letter".to_owned(),
-                matching: letters,
-                affected: letters,
-                note: ", which cannot be undone".to_owned(),
-                ..Found::default()
-            },
-            act: |db: &Watched| -> redrive::Result<Changed> {
+        let found = Found {
+            noun: "letter".to_owned(),
+            matching: letters,
+            affected: letters,
+            note: ", which cannot be undone".to_owned(),
+            ..Found::default()
+        };
+        found.change(
+            APPLY,
+            (!confirm.yes).then(|| vec![confirm.to_act()]),
+            cx,
+            |db| -> redrive::Result<Changed> {
                 let operator = confirm.reason.operator();
                 db.dlq().redactions().apply(&filter, &operator)?;
                 Ok(Changed::default())
             },
-            none: |cx: &mut Context<'_>| {
+            |cx| {
                 cx.nothing(
                     "no letter would change: its redactions apply already, or there are none",
                 )
             },
-        }
-        .run(cx)
+        )
     }
 }

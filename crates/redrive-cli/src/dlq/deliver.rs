@@ -10,7 +10,7 @@ use redrive::dlq::{Letter, LetterFilter, LetterState, Sink};
 use super::letter_table::letter_sample;
 use super::none_matched::none_of;
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found};
+use crate::bulk::{Changed, Found};
 use crate::left_out::{LeftOut, redacted_include};
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
@@ -76,14 +76,13 @@ impl Deliver {
         let letters = self.selection.letters()?;
         let open = &letters.within(&STATES);
         let (selection, found) = (&self.selection, self.find(open, db)?);
-        Change {
-            batches: DELIVER,
+        found.change(
+            DELIVER,
             to_act,
-            found,
-            act: |db: &Watched| self.act(open, &*sink, db),
-            none: |cx: &mut Context<'_>| none_of(&STATES, selection, &letters, None, cx),
-        }
-        .run(cx)
+            cx,
+            |db| self.act(open, &*sink, db),
+            |cx| none_of(&STATES, selection, &letters, None, cx),
+        )
     }
 
     /// Counts the letters that would be delivered, and in a dry run those that were redacted.

@@ -6,7 +6,7 @@ use redrive::dlq::{Letter, LetterFilter, LetterState};
 use super::edit_preview::Preview;
 use super::payload_edit::PayloadEdit;
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found};
+use crate::bulk::{Changed, Found};
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 
@@ -89,15 +89,15 @@ impl Edit {
             }
             Some(_) | None => (all, Ending::Done),
         };
-        let ending = Change {
-            batches: match given {
+        let ending = found.change(
+            match given {
                 Some(_) => EDIT,
                 None => RESTORE,
             },
-            to_act: selection.to_act(None)?,
-            found,
-            act: |db: &Watched| self.act(filter, given.as_ref(), db),
-            none: |cx: &mut Context<'_>| {
+            selection.to_act(None)?,
+            cx,
+            |db| self.act(filter, given.as_ref(), db),
+            |cx| {
                 let is_audited = |condition: &String| condition.starts_with("audit=");
                 let why = match filter.conditions().iter().any(is_audited) {
                     true => {
@@ -108,8 +108,7 @@ impl Edit {
                 };
                 cx.nothing(format!("no {NOUN} matches{why}"))
             },
-        }
-        .run(cx)?;
+        )?;
         Ok(ending.and(is_whole))
     }
 

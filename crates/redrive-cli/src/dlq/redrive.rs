@@ -16,7 +16,7 @@ use super::follow::{MaxWait, follow};
 use super::none_matched::none_of;
 use super::runs::show;
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found};
+use crate::bulk::{Changed, Found};
 use crate::not_done::{ID, NotDone, locked};
 use crate::prelude::*;
 use crate::stop::StopSignal;
@@ -234,14 +234,7 @@ impl Redrive {
             preview.blocked = done.blocked;
             Ok(not_done.into())
         };
-        let ending = Change {
-            batches: REDRIVE,
-            to_act,
-            found,
-            act,
-            none: |cx: &mut Context<'_>| self.nothing_matched(cx),
-        }
-        .run(cx)?;
+        let ending = found.change(REDRIVE, to_act, cx, act, |cx| self.nothing_matched(cx))?;
         warn_blocked(&preview.blocked, cx);
         warn_overlapping(&preview.overlapping, cx);
         Ok(ending.and(Ending::of(is_valid)))

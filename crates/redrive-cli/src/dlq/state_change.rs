@@ -6,7 +6,7 @@ use redrive::dlq::{Changed as ChangedLetters, Dlq, LetterFilter, LetterState};
 use super::letter_table::letter_sample;
 use super::none_matched::{none_of, words};
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found};
+use crate::bulk::{Changed, Found};
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 
@@ -65,17 +65,17 @@ impl MoveLetters {
         let matches = db.dlq().count(taken)?.letters;
         let found = Found::of(matches, format!("{states} letter"), selection);
         let affected = found.affected;
-        Change {
-            batches: by.batches,
+        let found = Found {
+            sample: letter_sample(selection, taken, affected, |_| true, db)?,
+            ..found
+        };
+        found.change(
+            by.batches,
             to_act,
-            found: Found {
-                sample: letter_sample(selection, taken, affected, |_| true, db)?,
-                ..found
-            },
-            act: |db: &Watched| by.act(taken, affected, selection, db),
-            none: |cx: &mut Context<'_>| none_of(by.takes, selection, &letters, None, cx),
-        }
-        .run(cx)
+            cx,
+            |db| by.act(taken, affected, selection, db),
+            |cx| none_of(by.takes, selection, &letters, None, cx),
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use redrive::dlq::{LetterFilter, NotRestored};
 
 use super::{not_archived, nothing_matched, table};
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found, SAMPLE};
+use crate::bulk::{Changed, Found, SAMPLE};
 use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, Why};
 use crate::prelude::*;
@@ -89,14 +89,9 @@ impl RestoreArchived {
             let left = left.map(|(id, why)| (*id, (why.as_str(), why.to_string())));
             Ok(NotDone(left.chain(not_archived(&rest)).collect()).into())
         };
-        Change {
-            batches: RESTORE,
-            to_act: selection.to_act(None)?,
-            found,
-            act,
-            none: |cx: &mut Context<'_>| nothing_matched(filter, cx),
-        }
-        .run(cx)
+        found.change(RESTORE, selection.to_act(None)?, cx, act, |cx| {
+            nothing_matched(filter, cx)
+        })
     }
 
     fn restorable(&self, filter: &LetterFilter, db: &Database) -> Result<Found> {
@@ -145,13 +140,12 @@ impl DeleteArchived {
             let some = filter.clone().limit(u64::from(SAMPLE).min(found.affected));
             found.sample = Some(table(&db.dlq().archived(&some)?));
         }
-        Change {
-            batches: DELETE,
-            to_act: (!selection.confirm.yes).then(|| vec![selection.confirm.to_act()]),
-            found,
+        found.change(
+            DELETE,
+            (!selection.confirm.yes).then(|| vec![selection.confirm.to_act()]),
+            cx,
             act,
-            none: |cx: &mut Context<'_>| nothing_matched(filter, cx),
-        }
-        .run(cx)
+            |cx| nothing_matched(filter, cx),
+        )
     }
 }

@@ -5,7 +5,7 @@ use redrive::dlq::{FailureGroup, GroupFilter, GroupId, GroupState, LetterFilter}
 
 use super::show::not_found;
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found};
+use crate::bulk::{Changed, Found};
 use crate::dlq::group::{
     self, MAX_GROUPS, MatchingGroup, group_json, group_table, matching, of_waiting, waiting,
 };
@@ -58,30 +58,30 @@ impl ChangeGroup {
         // Groups given by id are only shown with --dry-run.
         let to_act = ids.is_empty().then(|| self.confirm.to_act());
         let letters = groups.iter().map(|matching| matching.letters).sum();
-        Change {
-            batches: Batches {
+        let found = Found {
+            noun: "group".to_owned(),
+            matching: count,
+            affected: count,
+            note: format!(", with {}", counted(letters, "letter")),
+            sample: Some(group_table(&groups[..groups.len().min(SHOWN)])),
+            ..Found::default()
+        };
+        found.change(
+            Batches {
                 noun: "group",
                 action: state.as_str(),
                 participle: state.as_str(),
                 undo: Undo::None,
             },
-            to_act: is_dry_run.then(|| to_act.into_iter().collect()),
-            found: Found {
-                noun: "group".to_owned(),
-                matching: count,
-                affected: count,
-                note: format!(", with {}", counted(letters, "letter")),
-                sample: Some(group_table(&groups[..groups.len().min(SHOWN)])),
-                ..Found::default()
-            },
-            act: |db: &Watched| self.act(state, &groups, db),
-            none: |cx: &mut Context<'_>| {
+            is_dry_run.then(|| to_act.into_iter().collect()),
+            cx,
+            |db| self.act(state, &groups, db),
+            |cx| {
                 cx.nothing(format!(
                     "no group that is not {state} has letters that match"
                 ))
             },
-        }
-        .run(cx)
+        )
     }
 
     fn act(

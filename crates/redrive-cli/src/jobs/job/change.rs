@@ -6,7 +6,7 @@ use redrive::admin::{Cancelled, JobChange, JobFilter, JobState, LiveJob};
 use super::list::job_table;
 use super::show::{gone, live};
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found, SAMPLE};
+use crate::bulk::{Changed, Found, SAMPLE};
 use crate::left_out::LeftOut;
 use crate::not_done::{Why, locked, unknown};
 use crate::prelude::*;
@@ -55,14 +55,13 @@ impl ChangeJobs {
             jobs.truncate(SAMPLE.into());
             found.sample = Some(job_table(&jobs));
         }
-        Change {
-            batches: act.batches,
-            to_act: selection.to_act(None)?,
-            found,
-            act: |watched: &Watched| act.act(most, watched, db),
-            none: |cx: &mut Context<'_>| cx.nothing(format!("no live job matches {}", act.filter)),
-        }
-        .run(cx)
+        found.change(
+            act.batches,
+            selection.to_act(None)?,
+            cx,
+            |watched| act.act(most, watched, db),
+            |cx| cx.nothing(format!("no live job matches {}", act.filter)),
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use redrive::dlq::Edit;
 
 use super::show::live;
 use crate::batches::{Batches, Undo, Watched};
-use crate::bulk::{Change, Changed, Found};
+use crate::bulk::{Changed, Found};
 use crate::dlq::{PayloadEdit, Preview};
 use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, Why};
@@ -76,14 +76,13 @@ impl EditJobs {
             }
             false => (all, Ending::Done),
         };
-        let ending = Change {
-            batches: EDIT,
-            to_act: selection.to_act(None)?,
-            found,
-            act: |db: &Watched| self.act(filter, &given, db),
-            none: |cx: &mut Context<'_>| cx.nothing("no waiting job matches"),
-        }
-        .run(cx)?;
+        let ending = found.change(
+            EDIT,
+            selection.to_act(None)?,
+            cx,
+            |db| self.act(filter, &given, db),
+            |cx| cx.nothing("no waiting job matches"),
+        )?;
         Ok(ending.and(is_whole))
     }
 
