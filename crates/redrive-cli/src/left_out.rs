@@ -45,17 +45,10 @@ impl LeftOut {
 
 /// Prints one line per reason, and an empty one after them.
 pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], cx: &mut Context<'_>) -> Result<()> {
-    for LeftOut {
-        count,
-        because,
-        include,
-        ..
-    } in lines
-    {
-        let left_out = counted(*count, noun);
-        let include = include.as_ref().map(|include| format!("; {include}"));
-        let include = include.unwrap_or_default();
-        writeln!(cx.out, "  {left_out} left out: {because}{include}")?;
+    for line in lines {
+        let include = line.include.as_ref().map(|include| format!("; {include}"));
+        let (count, include) = (counted(line.count, noun), include.unwrap_or_default());
+        writeln!(cx.out, "  {count} left out: {}{include}", line.because)?;
     }
     if !lines.is_empty() {
         writeln!(cx.out)?;

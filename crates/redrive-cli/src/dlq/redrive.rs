@@ -248,8 +248,12 @@ impl Redrive {
         // A signal that arrives from now on pauses the run.
         StopSignal::listen()?;
         if let Some(validated) = validated {
-            validated.say_left_out(cx);
-            if validated.passing.is_empty() && !validated.left_out().is_empty() {
+            let left_out = validated.left_out();
+            for line in &left_out {
+                let letters = counted(line.count, "letter");
+                cx.say(format!("{letters} left out: {}", line.because));
+            }
+            if validated.passing.is_empty() && !left_out.is_empty() {
                 cx.no_change("redrive", "letters", false)?;
                 return cx.nothing("no letter passes validation; nothing was redriven");
             }

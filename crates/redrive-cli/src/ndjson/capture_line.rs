@@ -153,37 +153,3 @@ fn headers_of(headers: &RawValue) -> BTreeMap<String, String> {
         .map(|(name, value)| (name.clone(), text(value)))
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_has_its_bytes_once_and_no_unknown_members() {
-        let line =
-            |more: &str| format!(r#"{{"source":"s","position":"p","queue":"q","kind":"k"{more}}}"#);
-        for good in [
-            r#","payload":{"a":1}"#,
-            r#","payload":null"#,
-            r#","raw":"\u0000\ud83d\ude00","headers":{"a":"b"}"#,
-            r#","raw_base64":"/w==","error_class":"E","error_message":"m","error_detail":"d""#,
-        ] {
-            let read = CaptureLine::read(&line(good));
-            assert!(read.is_ok(), "{good}: {read:?}");
-        }
-        for (bad, message) in [
-            ("", "one of"),
-            (r#","payload":1,"raw":"x""#, "one of"),
-            (r#","raw_base64":"?""#, "not valid"),
-            (r#","payload":1,"color":"red""#, "unknown field"),
-            (r#","payload":{"#, "EOF"),
-            (r#","payload":1,"headers":{"a":1}"#, "string"),
-        ] {
-            let error = CaptureLine::read(&line(bad)).expect_err(bad);
-            assert!(error.contains(message), "{bad}: {error}");
-        }
-        let read =
-            CaptureLine::read(r#"{"source":"s","position":"p","queue":"","kind":"k","raw":""}"#);
-        assert!(read.is_err_and(|error| error.contains("queue")));
-    }
-}

@@ -1,7 +1,7 @@
 //! A file that a command reads, or stdin if its name is `-`.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
@@ -13,38 +13,24 @@ use crate::error::{Error, Result};
 /// How long a read waits. A program that writes all the time needs less.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A file that is read line by line. While it pauses, a read fails with `WouldBlock`.
-pub(super) struct Input(BufReader<File>);
+/// A file. While it pauses, a read fails with `WouldBlock`.
+pub(super) struct Input(File);
 
 impl Input {
     pub(super) fn open(path: &Path) -> Result<Input> {
-        Ok(Input(BufReader::with_capacity(1 << 16, open(path)?)))
+        Ok(Input(open(path)?))
     }
 }
 
 impl Read for Input {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.fill_buf()?.read(bytes)?;
-        self.consume(read);
-        Ok(read)
-    }
-}
-
-impl BufRead for Input {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let most = Timespec::try_from(PAUSE).ok();
-        let mut polled = [PollFd::new(self.0.get_ref(), PollFlags::IN)];
+        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
         // There is more, or the end.
-        let is_ready = !self.0.buffer().is_empty()
-            || poll(&mut polled, most.as_ref()).is_ok_and(|ready| ready > 0);
-        match is_ready {
-            true => self.0.fill_buf(),
+        match poll(&mut polled, most.as_ref()).is_ok_and(|ready| ready > 0) {
+            true => self.0.read(bytes),
             false => Err(ErrorKind::WouldBlock.into()),
         }
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.0.consume(bytes);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads NDJSON with bounded memory and names bad lines by their number.
 
-use std::io::{self, BufRead, ErrorKind, Read as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::input::{Input, unreadable};
@@ -8,7 +8,7 @@ use crate::stop::StopSignal;
 
 /// The lines of a file. Blank lines are skipped but counted.
 pub(crate) struct Lines<'a> {
-    reader: Box<dyn BufRead + 'a>,
+    reader: BufReader<Box<dyn Read + 'a>>,
     /// Ends them when a signal arrives, after those that have come.
     pub(crate) stop: Option<StopSignal>,
     /// The file, for messages.
@@ -38,9 +38,9 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads lines of at most `max_bytes`. A read that fails with `WouldBlock` is a pause.
-    pub(crate) fn new(reader: impl BufRead + 'a, max_bytes: usize) -> Lines<'a> {
+    pub(crate) fn new(reader: impl Read + 'a, max_bytes: usize) -> Lines<'a> {
         Lines {
-            reader: Box::new(reader),
+            reader: BufReader::with_capacity(1 << 16, Box::new(reader)),
             stop: None,
             path: PathBuf::new(),
             line: Vec::new(),
@@ -138,7 +138,6 @@ impl<'a> Lines<'a> {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::io::Read;
 
     use redrive::NewJob;
     use redrive::limits::MAX_PAYLOAD_BYTES;
@@ -181,29 +180,14 @@ mod tests {
     struct Pieces(VecDeque<&'static [u8]>);
 
     impl Read for Pieces {
-        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            unreachable!("lines are read from the buffer")
-        }
-    }
-
-    impl BufRead for Pieces {
-        fn fill_buf(&mut self) -> io::Result<&[u8]> {
-            match self.0.front() {
-                Some([]) => {
-                    self.0.pop_front();
-                    Err(ErrorKind::WouldBlock.into())
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            match self.0.pop_front() {
+                Some([]) => Err(ErrorKind::WouldBlock.into()),
+                Some(piece) => {
+                    bytes[..piece.len()].copy_from_slice(piece);
+                    Ok(piece.len())
                 }
-                piece => Ok(piece.copied().unwrap_or_default()),
-            }
-        }
-
-        fn consume(&mut self, bytes: usize) {
-            let Some(piece) = self.0.front_mut().filter(|_| bytes > 0) else {
-                return;
-            };
-            *piece = &piece[bytes..];
-            if piece.is_empty() {
-                self.0.pop_front();
+                None => Ok(0),
             }
         }
     }

@@ -70,6 +70,10 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
         String::new(),
         line(5, r#""raw":"","colour":"red""#),
         line(1, r#""payload":{"number":1}"#),
+        line(6, r#""error_class":"E""#),
+        line(7, r#""payload":1,"raw":"x""#),
+        line(8, r#""payload":1,"headers":{"a":1}"#),
+        line(9, r#""payload":1"#).replace("orders", ""),
     ];
     let file = TempFile::of(lines.join("\n"));
     test.fails(1, format!("dlq capture --file {file}"))
@@ -77,8 +81,12 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
         .tells("line 2: ")
         .tells("line 5: raw_base64")
         .tells("line 7: unknown field")
-        .tells("3 bad lines");
-    let counts = json!({ "new": 0, "reopened": 0, "known": 4, "bad_lines": 3 });
+        .tells("line 9: expected exactly one of")
+        .tells("line 10: expected exactly one of")
+        .tells("line 11: invalid type")
+        .tells("line 12: ")
+        .tells("7 bad lines");
+    let counts = json!({ "new": 0, "reopened": 0, "known": 4, "bad_lines": 7 });
     let again = test.fails(1, format!("dlq capture --file {file} --json"));
     assert_eq!(again.lines(), [counts]);
     let mut found = test.open().listed(&of_orders());

@@ -67,12 +67,4 @@ impl Validated {
         let unchecked = LeftOut::of(unchecked, "unchecked", "no validator for the kind");
         failed.into_iter().chain(unchecked).collect()
     }
-
-    /// Says how many letters are left out, and why.
-    pub(super) fn say_left_out(&self, cx: &mut Context<'_>) {
-        for line in self.left_out() {
-            let letters = counted(line.count, "letter");
-            cx.say(format!("{letters} left out: {}", line.because));
-        }
-    }
 }
