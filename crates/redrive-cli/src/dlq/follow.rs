@@ -55,8 +55,8 @@ struct Followed<'a> {
     patience: Option<Duration>,
     progress: Progress,
     reported_at: Option<Instant>,
-    /// Whether something blocked the jobs at the last report.
-    is_blocked: bool,
+    /// What blocked the jobs at the last report.
+    blocked: String,
 }
 
 /// Drives a run, or watches it if there is no driver, until its outcomes are known, the patience
@@ -76,7 +76,7 @@ pub(super) fn follow(
         patience,
         progress: Progress::of("redriving", total),
         reported_at: None,
-        is_blocked: false,
+        blocked: String::new(),
     };
     let mut is_outage_reported = false;
     // The letters sent and outcomes, and since when the number has not grown.
@@ -161,27 +161,19 @@ impl Followed<'_> {
     /// terminal, and at the start if something blocks the jobs.
     fn show(&mut self, run: &RedriveRun, cx: &mut Context<'_>) -> redrive::Result<()> {
         self.progress.at(run.tried);
-        if !self.is_blocked {
-            let (recovered, died) = (grouped(run.recovered), grouped(run.died()));
-            let outcomes = format!("{recovered} recovered, {died} died again");
-            self.progress.show(outcomes);
-        }
         let is_early = |at: Instant| at.elapsed() < REPORT_EVERY;
         if self.reported_at.is_some_and(is_early) {
+            self.progress.show(outcomes(run) + &self.blocked);
             return Ok(());
         }
         let blocks = blocks(&self.db.dlq().runs().blocked(self.id)?);
-        let mut line = outcomes(run);
-        for block in &blocks {
-            line.extend(["; ", &*block.because]);
-        }
-        self.is_blocked = !blocks.is_empty();
-        if self.is_blocked {
-            self.progress.show(&*line);
-        }
+        let blocks = blocks.iter().map(|block| format!("; {}", block.because));
+        self.blocked = blocks.collect();
+        let line = outcomes(run) + &self.blocked;
+        self.progress.show(&*line);
         // Without a terminal there is no bar. The first report would only repeat the command.
         let is_news = match self.reported_at.replace(Instant::now()) {
-            None => self.is_blocked,
+            None => !self.blocked.is_empty(),
             Some(_) => !self.progress.is_drawn(),
         };
         if is_news {

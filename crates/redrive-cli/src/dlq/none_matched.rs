@@ -25,18 +25,15 @@ pub(super) fn none_matched(
     let mut counts: Vec<String> = takes.iter().map(|state| format!("0 {state}")).collect();
     let mut hint = String::new();
     for state in LetterState::ALL {
-        if takes.contains(&state) {
-            continue;
-        }
-        let letters = db.dlq().count(&filter.clone().state(state))?.letters;
-        if letters == 0 {
-            continue;
-        }
-        counts.push(format!("{} {state}", grouped(letters)));
-        if state == LetterState::Quarantined
-            && let Some(way) = way
-        {
-            hint = format!("; {way}");
+        let of_state = filter.clone().state(state);
+        let letters = match takes.contains(&state) {
+            true => 0,
+            false => db.dlq().count(&of_state)?.letters,
+        };
+        if letters > 0 {
+            counts.push(format!("{} {state}", grouped(letters)));
+            let way = way.filter(|_| state == LetterState::Quarantined);
+            hint.extend(way.map(|way| format!("; {way}")));
         }
     }
     match counts.len() > takes.len() {

@@ -1,7 +1,7 @@
 //! The most frequent failures: groups that differ only in their kind are one failure. Pure.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive::dlq::{FailureGroup, LetterFilter};
 use serde_json::Value;
@@ -26,19 +26,12 @@ pub(super) struct Failure<'a> {
 
 /// Returns the failures, regressions first, then those with the most waiting letters.
 pub(super) fn failures(groups: &[FailureGroup]) -> Vec<Failure<'_>> {
-    let mut alike: Vec<Vec<&FailureGroup>> = Vec::new();
+    let mut alike: BTreeMap<_, Vec<&FailureGroup>> = BTreeMap::new();
     for group in groups {
-        let same = |known: &&mut Vec<&FailureGroup>| {
-            known[0].queue == group.queue
-                && known[0].error_class == group.error_class
-                && known[0].title == group.title
-        };
-        match alike.iter_mut().find(same) {
-            Some(known) => known.push(group),
-            None => alike.push(vec![group]),
-        }
+        let failure = (&group.queue, &group.error_class, &group.title);
+        alike.entry(failure).or_default().push(group);
     }
-    let mut failures: Vec<Failure<'_>> = alike.into_iter().map(Failure::of).collect();
+    let mut failures: Vec<Failure<'_>> = alike.into_values().map(Failure::of).collect();
     failures.sort_by_key(|failure| (!failure.is_regression, Reverse(failure.waiting)));
     failures
 }
@@ -112,13 +105,11 @@ impl<'a> Failure<'a> {
 
     /// Deaths per hour over the last 24 hours, the current hour last.
     fn hours(&self) -> Vec<u64> {
-        let mut hours = vec![0; self.newest.hours.len()];
-        for group in &self.groups {
-            for (sum, deaths) in hours.iter_mut().zip(&group.hours) {
-                *sum += deaths;
-            }
-        }
-        hours
+        let deaths = |hour: usize| -> u64 {
+            let groups = self.groups.iter();
+            groups.filter_map(|group| group.hours.get(hour)).sum()
+        };
+        (0..self.newest.hours.len()).map(deaths).collect()
     }
 
     /// The command to type next.
