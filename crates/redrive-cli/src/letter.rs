@@ -29,13 +29,19 @@ pub(crate) fn print_letter(
     let heading = format!("letter {}: {}, {}", letter.id, letter.state, letter.cause);
     writeln!(out, "{}\n", style.heading(&heading))?;
     details(letter, runs, held).write(11, out)?;
-    print_content(out, letter)?;
-    writeln!(
-        out,
-        "\n{}\n  {}",
-        style.heading("Error:"),
-        one_line(&letter.error_class)
-    )?;
+    if let Some(payload) = &letter.payload {
+        writeln!(out, "\n{}", style.heading("Payload:"))?;
+        writeln!(out, "{}", clean(&pretty(payload.get())))?;
+    }
+    if let Some(raw) = &letter.raw {
+        let content_type = letter.content_type.as_deref().unwrap_or("unknown type");
+        let size = letter.raw_size.unwrap_or(raw.len() as u64);
+        let heading = format!("Captured, {size} bytes of {}:", one_line(content_type));
+        writeln!(out, "\n{}", style.heading(&heading))?;
+        writeln!(out, "{}", escaped(raw, size))?;
+    }
+    writeln!(out, "\n{}", style.heading("Error:"))?;
+    writeln!(out, "  {}", one_line(&letter.error_class))?;
     print_indented(out, &letter.error_message)?;
     if let Some(detail) = &letter.error_detail {
         let heading = match letter.detail_is_shared {
@@ -73,26 +79,6 @@ pub(crate) fn print_next(letter: &Letter, cx: &mut Context<'_>) -> Result<()> {
     writeln!(cx.out, "\n{}", Style::of_stdout().heading("Next:"))?;
     for command in commands {
         cx.print_command(&command)?;
-    }
-    Ok(())
-}
-
-/// Prints the payload and the captured bytes.
-fn print_content(out: &mut dyn Write, letter: &Letter) -> Result<()> {
-    let style = Style::of_stdout();
-    if let Some(payload) = &letter.payload {
-        writeln!(out, "\n{}", style.heading("Payload:"))?;
-        writeln!(out, "{}", clean(&pretty(payload.get())))?;
-    }
-    if let Some(raw) = &letter.raw {
-        let content_type = letter.content_type.as_deref().map(one_line);
-        let size = letter.raw_size.unwrap_or(raw.len() as u64);
-        let heading = format!(
-            "Captured, {size} bytes of {}:",
-            content_type.as_deref().unwrap_or("unknown type")
-        );
-        writeln!(out, "\n{}", style.heading(&heading))?;
-        writeln!(out, "{}", escaped(raw, size))?;
     }
     Ok(())
 }

@@ -81,16 +81,12 @@ pub(crate) fn ago(at: SystemTime) -> String {
     }
 }
 
-/// The time until `at`; `None`: it has come.
-pub(crate) fn until(at: SystemTime) -> Option<String> {
-    at.duration_since(now()).ok().map(short)
-}
-
 /// The time until `at`, or `now` if it has come. Without a time: `never`.
 pub(crate) fn wait_for(at: Option<SystemTime>) -> String {
-    match at {
+    match at.map(|at| at.duration_since(now())) {
         None => "never".to_owned(),
-        Some(at) => until(at).unwrap_or_else(|| "now".to_owned()),
+        Some(Ok(left)) => short(left),
+        Some(Err(_)) => "now".to_owned(),
     }
 }
 
@@ -179,9 +175,9 @@ mod tests {
         Clock::Known(moment, Instant::now()).set();
         assert_eq!(ago(moment - hours(3)), "3h");
         assert_eq!(ago(moment + hours(1)), "0s");
-        let left = until(moment + hours(2)).expect("a time");
+        let left = wait_for(Some(moment + hours(2)));
         assert!(left.starts_with("1h59m") || left == "2h", "{left}");
-        assert_eq!(until(moment - hours(1)), None);
+        assert_eq!(wait_for(Some(moment - hours(1))), "now");
         Clock::Own.set();
         assert_ne!(ago(moment), "0s");
     }

@@ -1,7 +1,7 @@
 //! Changes to failure groups: their state, note and owner.
 
 use redrive::SoFar;
-use redrive::dlq::{FailureGroup, GroupFilter, GroupId, GroupState, LetterFilter};
+use redrive::dlq::{FailureGroup, GroupFilter, GroupId, GroupState};
 
 use super::show::not_found;
 use crate::batches::{Batches, Undo, Watched};
@@ -35,7 +35,13 @@ impl ChangeGroup {
         let (letters, ids) = (self.words.letters()?, self.words.ids());
         let db = &cx.database()?;
         let groups = match ids.is_empty() {
-            true => matching_others(state, letters, db)?,
+            true => {
+                // A group is resolved when its letters no longer wait.
+                let is_worked_on = state == GroupState::Acknowledged;
+                let letters = letters.with_flag(is_worked_on, of_waiting);
+                let others = GroupState::ALL.into_iter().filter(|other| *other != state);
+                matching(&letters, GroupFilter::new().states(others), db)?
+            }
             false => {
                 let mut groups = Vec::new();
                 for id in ids.iter().map(|id| GroupId::new(id.get())) {
@@ -103,19 +109,6 @@ impl ChangeGroup {
         }
         Ok(changed)
     }
-}
-
-/// The groups that have another state and whose letters meet the conditions.
-fn matching_others(
-    state: GroupState,
-    letters: LetterFilter,
-    db: &Database,
-) -> Result<Vec<MatchingGroup>> {
-    // A group is resolved when its letters no longer wait.
-    let is_worked_on = state == GroupState::Acknowledged;
-    let letters = letters.with_flag(is_worked_on, of_waiting);
-    let others = GroupState::ALL.into_iter().filter(|other| *other != state);
-    matching(&letters, GroupFilter::new().states(others), db)
 }
 
 /// Set the note or the owner of a failure group

@@ -1,9 +1,9 @@
 //! `redrive dlq groups show`.
 
-use redrive::dlq::{FailureGroup, GroupId, LetterFilter, LetterProperty, LetterState};
+use redrive::dlq::{FailureGroup, GroupId, LetterFilter, LetterProperty};
 
 use crate::dlq::counts::counts;
-use crate::dlq::group::{group_json, list_of, state, waiting};
+use crate::dlq::group::{group_json, list_of, of_waiting, state, waiting};
 use crate::letter::print_indented;
 use crate::prelude::*;
 use crate::terminal::{Style, sparkline};
@@ -38,7 +38,12 @@ impl ShowGroup {
             return not_found(self.group, cx);
         };
         if let Some(property) = &self.by {
-            return self.count_by(property, cx);
+            let letters = of_waiting(LetterFilter::new().group(self.group));
+            let limit = self.limit.unwrap_or(VALUES).into();
+            return match counts(&letters, property, limit, cx)? {
+                Some(ending) => Ok(ending),
+                None => cx.nothing(format!("no letter of group {} is waiting", self.group)),
+            };
         }
         if cx.global.json {
             return cx.json(&group_json(&group, waiting(&group)));
@@ -60,35 +65,15 @@ impl ShowGroup {
             print_indented(cx.out, text)?;
         }
         writeln!(cx.out, "\n{}", style.heading("Next:"))?;
-        for command in next(&group) {
-            cx.print_command(&command)?;
+        cx.print_command(&list_of(&group))?;
+        if waiting(&group) > 0 {
+            cx.print_command(&format!("{Me} dlq groups show {} --by version", group.id))?;
+        }
+        if group.open > 0 {
+            cx.print_command(&format!("{Me} dlq redrive group={}", group.id))?;
         }
         Ok(Ending::Done)
     }
-
-    /// Counts the waiting letters of the group by a property.
-    fn count_by(&self, property: &LetterProperty, cx: &mut Context<'_>) -> Result<Ending> {
-        let letters = LetterFilter::new()
-            .group(self.group)
-            .states([LetterState::Open, LetterState::Quarantined]);
-        let limit = self.limit.unwrap_or(VALUES).into();
-        match counts(&letters, property, limit, cx)? {
-            Some(ending) => Ok(ending),
-            None => cx.nothing(format!("no letter of group {} is waiting", self.group)),
-        }
-    }
-}
-
-/// The commands to type next.
-fn next(group: &FailureGroup) -> Vec<String> {
-    let mut commands = vec![list_of(group)];
-    if waiting(group) > 0 {
-        commands.push(format!("{Me} dlq groups show {} --by version", group.id));
-    }
-    if group.open > 0 {
-        commands.push(format!("{Me} dlq redrive group={}", group.id));
-    }
-    commands
 }
 
 /// Reports that a group does not exist.
