@@ -7,7 +7,7 @@ use redrive::dlq::{Edited, ValidationError};
 use serde_json::Value;
 
 use crate::batches::{Batches, Watched};
-use crate::left_out::{LeftOut, left_out_json, matching, write_left_out};
+use crate::left_out::{LeftOut, left_out_json, write_left_out};
 use crate::not_done::NotDone;
 use crate::prelude::*;
 
@@ -155,10 +155,15 @@ impl Found {
 
     /// Prints the numbers, those left out, details, some of those that would change, and the words that act.
     fn show(&self, batches: &Batches, to_act: &[&str], cx: &mut Context<'_>) -> Result<()> {
+        let verb = if self.matching == 1 {
+            "matches"
+        } else {
+            "match"
+        };
         writeln!(
             cx.out,
-            "{}; {} would be {}{}.\n",
-            matching(self.matching, &self.noun),
+            "{} {verb}; {} would be {}{}.\n",
+            counted(self.matching, &self.noun),
             grouped(self.affected),
             batches.participle,
             self.note

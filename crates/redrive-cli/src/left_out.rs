@@ -65,9 +65,3 @@ pub(crate) fn left_out_json(name: &str, lines: &[LeftOut]) -> Vec<Value> {
     };
     lines.iter().map(line).collect()
 }
-
-/// How many match, in words: `12 open letters match`.
-pub(crate) fn matching(count: u64, noun: &str) -> String {
-    let verb = if count == 1 { "matches" } else { "match" };
-    format!("{} {verb}", counted(count, noun))
-}

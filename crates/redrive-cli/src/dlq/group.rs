@@ -55,20 +55,8 @@ pub(super) fn group_json(group: &FailureGroup, letters: u64) -> impl Serialize {
     )
 }
 
-/// A group, and how many of its letters match.
-pub(super) struct MatchingGroup {
-    pub(super) group: FailureGroup,
-    pub(super) letters: u64,
-}
-
-impl MatchingGroup {
-    pub(super) fn waiting(group: FailureGroup) -> MatchingGroup {
-        MatchingGroup {
-            letters: waiting(&group),
-            group,
-        }
-    }
-}
+/// How many letters of a group match, and the group.
+pub(super) type MatchingGroup = (u64, FailureGroup);
 
 /// Those of the letters that wait, unless their conditions name a state.
 pub(super) fn of_waiting(letters: LetterFilter) -> LetterFilter {
@@ -93,23 +81,18 @@ pub(super) fn matching(
     let groups = groups.ids(counts.keys().copied()).limit(MAX_GROUPS);
     let groups = db.dlq().groups().list(&groups)?.into_iter();
     let mut matching: Vec<MatchingGroup> = groups
-        .map(|group| MatchingGroup {
-            letters: counts.get(&group.id).copied().unwrap_or_default(),
-            group,
-        })
+        .map(|group| (counts.get(&group.id).copied().unwrap_or_default(), group))
         .collect();
-    matching.sort_by_key(|matching| Reverse(matching.letters));
+    matching.sort_by_key(|(letters, _)| Reverse(*letters));
     Ok(matching)
 }
 
 /// A table of groups, each with a number of letters. It has a column for the kind if kinds differ.
 pub(super) fn group_table(groups: &[MatchingGroup]) -> Table {
-    let has_kinds = groups
-        .windows(2)
-        .any(|two| two[0].group.kind != two[1].group.kind);
+    let has_kinds = groups.windows(2).any(|two| two[0].1.kind != two[1].1.kind);
     // A table joins spaces, so an hour without a death needs a visible character.
     let hours = |group: &FailureGroup| sparkline(&group.hours).replace(' ', "\u{b7}");
-    table!(MatchingGroup { group, letters } in groups => {
+    table!((letters, group) in groups => {
         Number "GROUP" => group.id,
         Text "QUEUE" => group.queue,
         Name "KIND" if has_kinds => group.kind,

@@ -82,7 +82,15 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
         false => depths(&queues).write_in(Some(layout.columns), cx.out)?,
     }
     if failures.is_empty() && !queues.is_empty() {
-        layout.no_failures(&queues, cx.out)?;
+        let letters = queues.iter().map(|queue| queue.open + queue.quarantined);
+        let text = match letters.sum() {
+            0 => "No letters are waiting.".to_owned(),
+            ignored => format!(
+                "No letters are waiting, except {} of ignored groups:\n{INDENT}{Me} dlq groups --state ignored",
+                counted(ignored, "letter")
+            ),
+        };
+        writeln!(cx.out, "\n{}", wrapped(&text, layout.columns))?;
     }
     for (heading, list, activities) in &parts {
         layout.part(heading, list, activities, cx.out)?;
@@ -110,22 +118,6 @@ fn depths(queues: &[QueueStats]) -> Table {
 }
 
 impl Layout {
-    fn no_failures(self, queues: &[QueueStats], out: &mut dyn Write) -> Result<()> {
-        let letters = queues.iter().map(|queue| queue.open + queue.quarantined);
-        match letters.sum() {
-            0 => writeln!(out, "\nNo letters are waiting.")?,
-            ignored => {
-                let text = format!(
-                    "No letters are waiting, except {} of ignored groups:",
-                    counted(ignored, "letter")
-                );
-                writeln!(out, "\n{}", wrapped(&text, self.columns))?;
-                writeln!(out, "{INDENT}{Me} dlq groups --state ignored")?;
-            }
-        }
-        Ok(())
-    }
-
     fn part(
         self,
         heading: &str,

@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::input::{Input, unreadable};
+use super::without_mark;
 use crate::stop::StopSignal;
 
 /// The lines of a file. Blank lines are skipped but counted.
@@ -115,13 +116,12 @@ impl<'a> Lines<'a> {
             if too_long {
                 return bad(format!("the line exceeds {} bytes", self.max_bytes));
             }
-            // Some programs write a byte order mark.
-            let line = line
-                .strip_prefix(b"\xef\xbb\xbf")
-                .filter(|_| self.number == 1)
-                .unwrap_or(&line);
-            let Ok(text) = std::str::from_utf8(line) else {
+            let Ok(text) = std::str::from_utf8(&line) else {
                 return bad("the line is not UTF-8".to_owned());
+            };
+            let text = match self.number {
+                1 => without_mark(text),
+                _ => text,
             };
             let text = text.trim_matches([' ', '\t', '\r', '\n']);
             if text.is_empty() {

@@ -48,7 +48,7 @@ impl ChangeGroup {
                     let Some(group) = db.dlq().groups().get(id)? else {
                         return not_found(id, cx);
                     };
-                    groups.push(MatchingGroup::waiting(group));
+                    groups.push((waiting(&group), group));
                 }
                 groups
             }
@@ -63,7 +63,7 @@ impl ChangeGroup {
         let is_dry_run = self.confirm.dry_run || (!self.confirm.yes && ids.is_empty());
         // Groups given by id are only shown with --dry-run.
         let to_act = ids.is_empty().then(|| self.confirm.to_act());
-        let letters = groups.iter().map(|matching| matching.letters).sum();
+        let letters = groups.iter().map(|(letters, _)| letters).sum();
         let found = Found {
             noun: "group".to_owned(),
             matching: count,
@@ -98,7 +98,7 @@ impl ChangeGroup {
     ) -> redrive::Result<Changed> {
         let (operator, of_db) = (self.confirm.reason.operator(), db.dlq().groups());
         let mut changed = Changed::default();
-        for (place, MatchingGroup { group, .. }) in groups.iter().enumerate() {
+        for (place, (_, group)) in groups.iter().enumerate() {
             of_db.set_state(group.id, state, &operator)?;
             changed
                 .lines

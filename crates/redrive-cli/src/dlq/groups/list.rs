@@ -2,7 +2,9 @@
 
 use redrive::dlq::{GroupFilter, GroupState};
 
-use crate::dlq::group::{MAX_GROUPS, MatchingGroup, group_json, group_table, matching, of_waiting};
+use crate::dlq::group::{
+    MAX_GROUPS, MatchingGroup, group_json, group_table, matching, of_waiting, waiting,
+};
 use crate::dlq::none_in;
 use crate::prelude::*;
 
@@ -46,7 +48,7 @@ impl ListGroups {
             &more,
             "",
             &groups,
-            |of| group_json(&of.group, of.letters),
+            |(letters, group)| group_json(group, *letters),
             &table,
         )
     }
@@ -65,6 +67,6 @@ impl ListGroups {
             .with(self.words.queue(), GroupFilter::queue)
             .with_flag(!self.all, GroupFilter::waiting);
         let groups = db.dlq().groups().list(&filter)?.into_iter();
-        Ok(groups.map(MatchingGroup::waiting).collect())
+        Ok(groups.map(|group| (waiting(&group), group)).collect())
     }
 }
