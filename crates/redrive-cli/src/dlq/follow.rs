@@ -45,6 +45,16 @@ impl MaxWait {
     }
 }
 
+/// Why a command no longer follows a run.
+#[derive(Clone, Copy)]
+enum Left {
+    /// The run ended, and its outcomes are known or not awaited.
+    Ended,
+    Signal,
+    /// None came for so long.
+    NoOutcome(Duration),
+}
+
 /// A run that a command follows.
 struct Followed<'a> {
     id: RunId,
@@ -60,7 +70,7 @@ struct Followed<'a> {
 }
 
 /// Drives a run, or watches it if there is no driver, until its outcomes are known, the patience
-/// ends or a signal arrives. Then prints its outcomes.
+/// ends or a signal arrives, which pauses a run that this process drives. Then prints its outcomes.
 pub(super) fn follow(
     id: RunId,
     driver: Option<RunDriver>,
@@ -82,23 +92,18 @@ pub(super) fn follow(
     // The letters sent and outcomes, and since when the number has not grown.
     let mut latest = (u64::MAX, Instant::now());
     let mut pause = Duration::ZERO;
-    loop {
+    let left = loop {
         if is_signaled(stop, pause) {
-            let Followed {
-                driver, progress, ..
-            } = followed;
-            drop(progress);
-            return interrupted(id, driver.as_ref(), cx);
+            break Left::Signal;
         }
         pause = match followed.step(cx) {
-            Ok(None) => break,
+            Ok(None) => break Left::Ended,
             Ok(Some((pause, done))) => {
                 is_outage_reported = false;
-                if done != latest.0 {
-                    latest = (done, Instant::now());
-                } else if patience.is_some_and(|most| latest.1.elapsed() >= most) {
-                    drop(followed);
-                    return gave_up(id, patience, cx);
+                match patience {
+                    _ if done != latest.0 => latest = (done, Instant::now()),
+                    Some(most) if latest.1.elapsed() >= most => break Left::NoOutcome(most),
+                    Some(_) | None => {}
                 }
                 pause
             }
@@ -118,9 +123,22 @@ pub(super) fn follow(
                 return Err(error.into());
             }
         };
-    }
+    };
+    let driver = followed.driver.take();
     drop(followed);
-    report(id, patience, cx)
+    if let (Left::Signal, Some(_)) = (left, &driver) {
+        let operator = operator::current(Some("interrupted at the terminal"));
+        db.dlq().runs().pause(id, &operator)?;
+    }
+    let run = print(id, cx)?;
+    if let Some(next) = next(&run, left) {
+        cx.say(next);
+    }
+    let is_tolerated = patience.is_none() || !run.has_too_many_deaths();
+    let is_whole = run.state == RunState::Finished && run.sent > 0 && run.skipped == 0;
+    Ok(Ending::of(
+        matches!(left, Left::Ended) && is_whole && is_tolerated,
+    ))
 }
 
 impl Followed<'_> {
@@ -202,68 +220,44 @@ fn is_signaled(stop: StopSignal, pause: Duration) -> bool {
     }
 }
 
-/// Pauses the run if this process drives it; otherwise leaves it to its driver and its jobs.
-fn interrupted(id: RunId, driver: Option<&RunDriver>, cx: &mut Context<'_>) -> Result<Ending> {
-    let db = &cx.database()?;
-    if driver.is_some() {
-        db.dlq()
-            .runs()
-            .pause(id, &operator::current(Some("interrupted at the terminal")))?;
-    }
-    let run = print(id, cx)?;
-    cx.say(match run.state {
-        RunState::Running => format!(
+/// What to type next, if there is anything to do about the run.
+fn next(run: &RedriveRun, left: Left) -> Option<String> {
+    let id = run.id;
+    Some(match (left, run.state) {
+        (Left::Signal, RunState::Running) => format!(
             "run {id} continues in another process. To watch or pause it:\n  {Me} dlq runs watch {id}\n  {Me} dlq runs pause {id}"
         ),
-        RunState::Paused => format!(
+        (Left::Signal, RunState::Paused) => format!(
             "run {id} is paused. To continue or cancel it:\n  {Me} dlq runs resume {id}\n  {Me} dlq runs cancel {id}"
         ),
-        RunState::Halted | RunState::Cancelled | RunState::Finished | _ => format!(
-            "run {id} is {}; its jobs continue. To wait for their outcomes:\n  {Me} dlq runs watch {id}",
-            run.state
+        (Left::Signal, state) => format!(
+            "run {id} is {state}; its jobs continue. To wait for their outcomes:\n  {Me} dlq runs watch {id}"
         ),
-    });
-    Ok(Ending::NothingMatched)
-}
-
-/// Says that no outcome came for too long, and how to continue.
-fn gave_up(id: RunId, patience: Option<Duration>, cx: &mut Context<'_>) -> Result<Ending> {
-    let run = print(id, cx)?;
-    let continues = match run.state == RunState::Running {
-        true => "workers continue the run",
-        false => "the jobs wait in their queue",
-    };
-    let time = short(patience.unwrap_or_default());
-    cx.nothing(format!(
-        "stopped waiting: no new outcome for {time}; {continues}. To see why, or to wait again:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
-    ))
-}
-
-/// Prints the outcomes of a run that ended.
-fn report(id: RunId, patience: Option<Duration>, cx: &mut Context<'_>) -> Result<Ending> {
-    let run = print(id, cx)?;
-    let next = match run.state {
-        RunState::Unapproved => Some(format!(
+        (Left::NoOutcome(patience), state) => {
+            let time = short(patience);
+            let continues = match state == RunState::Running {
+                true => "workers continue the run",
+                false => "the jobs wait in their queue",
+            };
+            format!(
+                "stopped waiting: no new outcome for {time}; {continues}. To see why, or to wait again:\n  {Me} dlq runs show {id}\n  {Me} dlq runs watch {id}"
+            )
+        }
+        (Left::Ended, RunState::Unapproved) => format!(
             "a second operator must approve the run; workers then drive it:\n  {Me} dlq runs approve {id}"
-        )),
-        RunState::Halted => Some(format!(
+        ),
+        (Left::Ended, RunState::Halted) => format!(
             "the other letters stay open. Once the cause is fixed:\n  {Me} dlq runs resume {id}"
-        )),
-        RunState::Finished if run.still_running > 0 => Some(format!(
-            "for the outcomes of the running jobs:\n  {Me} dlq runs watch {id}"
-        )),
-        RunState::Finished if run.has_too_many_deaths() => Some(format!(
+        ),
+        (Left::Ended, RunState::Finished) if run.still_running > 0 => {
+            format!("for the outcomes of the running jobs:\n  {Me} dlq runs watch {id}")
+        }
+        (Left::Ended, RunState::Finished) if run.has_too_many_deaths() => format!(
             "more than the tolerated {} % died again. To see why:\n  {Me} dlq list run={id}",
             run.tolerated
-        )),
-        RunState::Running | RunState::Paused | RunState::Cancelled | RunState::Finished | _ => None,
-    };
-    if let Some(next) = next {
-        cx.say(next);
-    }
-    let is_tolerated = patience.is_none() || !run.has_too_many_deaths();
-    let is_whole = run.state == RunState::Finished && run.sent > 0 && run.skipped == 0;
-    Ok(Ending::of(is_whole && is_tolerated))
+        ),
+        (Left::Ended, _) => return None,
+    })
 }
 
 /// Prints the outcomes so far.
