@@ -127,7 +127,13 @@ fn percent(text: &str) -> std::result::Result<u8, String> {
 
 impl Redrive {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        self.check_ids()?;
+        let is_run = self.run != RunArgs::default() || self.wait.is_given();
+        if is_run && !self.selection.ids().is_empty() {
+            return Err(Error::new(
+                "the options of a run, such as --rate and --max-wait, cannot be used with ids: these letters are \
+                 redriven at once, without a run",
+            ));
+        }
         let to_act = self.selection.to_act(self.job.force.then_some("--force"))?;
         let db = cx.database()?;
         // Of letters in other states, the redrive says why it skips them.
@@ -136,18 +142,6 @@ impl Redrive {
         match to_act.is_some() || !self.selection.ids().is_empty() {
             true => self.redrive(to_act, validated.as_ref(), cx),
             false => self.start_run(validated, cx),
-        }
-    }
-
-    /// Fails if letters given by id, which are redriven at once, have an option of a run.
-    fn check_ids(&self) -> Result<()> {
-        let is_run = self.run != RunArgs::default() || self.wait.is_given();
-        match is_run && !self.selection.ids().is_empty() {
-            true => Err(Error::new(
-                "the options of a run, such as --rate and --max-wait, cannot be used with ids: these letters are \
-                 redriven at once, without a run",
-            )),
-            false => Ok(()),
         }
     }
 
@@ -175,16 +169,6 @@ impl Redrive {
             .with(self.job.max_attempts, RedriveOptions::max_attempts)
             .with(self.job.delay, RedriveOptions::delay)
             .with_flag(self.job.force, RedriveOptions::force)
-    }
-
-    fn run_options(&self) -> RunOptions {
-        RunOptions::new()
-            .letters(self.options())
-            .with(self.run.canary.map(NonZeroU32::get), RunOptions::canary)
-            .with(self.run.rate.map(NonZeroU32::get), RunOptions::rate)
-            .with_flag(self.run.unthrottled, RunOptions::unthrottled)
-            .with(self.run.tolerate, RunOptions::tolerate)
-            .with(self.run.sample.map(NonZeroU32::get), RunOptions::sample)
     }
 
     /// Shows which letters would be redriven, or redrives those that are given by id.
@@ -244,7 +228,13 @@ impl Redrive {
         let db = &cx.database()?;
         let operator = self.selection.operator();
         let filter = self.selection.letters()?;
-        let mut options = self.run_options();
+        let mut options = RunOptions::new()
+            .letters(self.options())
+            .with(self.run.canary.map(NonZeroU32::get), RunOptions::canary)
+            .with(self.run.rate.map(NonZeroU32::get), RunOptions::rate)
+            .with_flag(self.run.unthrottled, RunOptions::unthrottled)
+            .with(self.run.tolerate, RunOptions::tolerate)
+            .with(self.run.sample.map(NonZeroU32::get), RunOptions::sample);
         // A signal that arrives from now on pauses the run.
         StopSignal::listen()?;
         if let Some(validated) = validated {

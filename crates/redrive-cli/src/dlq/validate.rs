@@ -2,6 +2,7 @@
 
 use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
+use serde_json::Value;
 
 use super::none_matched::none_of;
 use super::validators::ValidatorArgs;
@@ -72,37 +73,22 @@ impl Validate {
             cx.say(counts(&validation));
             return Ok(Ending::of(validation.failed > 0));
         }
-        report(&validation, cx)?;
+        let errors = validation.errors.iter();
+        let errors: Vec<Value> = errors.map(|error| error_json("letter", error)).collect();
+        let line = object!(validation => passed, failed, unchecked, errors = errors);
+        cx.print(&line, counts(&validation))?;
+        if !cx.global.json {
+            print_errors("letter", &validation.errors, cx.out)?;
+        }
         Ok(Ending::of(validation.failed == 0 && unseen.0.is_empty()))
-    }
-}
-
-fn report(validation: &Validation, cx: &mut Context<'_>) -> Result<()> {
-    let errors = validation
-        .errors
-        .iter()
-        .map(|error| error_json("letter", error));
-    cx.print(
-        &json!({
-            "passed": validation.passed,
-            "failed": validation.failed,
-            "unchecked": validation.unchecked,
-            "errors": errors.collect::<Vec<_>>(),
-        }),
-        counts(validation),
-    )?;
-    match cx.global.json {
-        true => Ok(()),
-        false => print_errors("letter", &validation.errors, cx.out),
     }
 }
 
 /// How many letters pass, fail and have no validator.
 fn counts(validation: &Validation) -> String {
-    let verb = if validation.failed == 1 {
-        "fails"
-    } else {
-        "fail"
+    let verb = match validation.failed {
+        1 => "fails",
+        _ => "fail",
     };
     let mut counts = vec![
         format!("{} would pass", grouped(validation.passed)),

@@ -1,6 +1,8 @@
 //! `redrive dlq groups merge`.
 
-use redrive::dlq::{GroupId, GroupRule};
+use std::iter;
+
+use redrive::dlq::GroupId;
 
 use super::rules::report;
 use super::show::not_found;
@@ -42,7 +44,18 @@ impl MergeGroups {
             }
         }
         if !self.confirm.yes {
-            check(groups, into, &db.dlq().groups().rules()?)?;
+            let rules = db.dlq().groups().rules()?;
+            let merged_into = |id: &GroupId| {
+                let mut of_group = rules.iter().filter(|rule| rule.group == *id);
+                of_group.find_map(|rule| rule.into)
+            };
+            // The database refuses a rule that would close a circle.
+            let mut targets = iter::successors(Some(into), merged_into);
+            if let Some(id) = targets.find(|id| groups.contains(id)) {
+                return Err(Error::new(format!(
+                    "group {id} cannot be merged into group {into}, which is the same group or is merged into it"
+                )));
+            }
             for group in &sources {
                 let letters = group.open
                     + group.quarantined
@@ -78,20 +91,4 @@ impl MergeGroups {
         }
         Ok(ending)
     }
-}
-
-/// Fails as the merge would: if the target is one of the groups, or if rules merge it into one.
-fn check(groups: &[GroupId], into: GroupId, rules: &[GroupRule]) -> Result<()> {
-    let mut target = Some(into);
-    // The database refuses a rule that would close a circle.
-    while let Some(id) = target {
-        if groups.contains(&id) {
-            return Err(Error::new(format!(
-                "group {id} cannot be merged into group {into}, which is the same group or is merged into it"
-            )));
-        }
-        let mut of_group = rules.iter().filter(|rule| rule.group == id);
-        target = of_group.find_map(|rule| rule.into);
-    }
-    Ok(())
 }

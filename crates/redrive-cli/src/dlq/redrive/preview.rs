@@ -47,7 +47,21 @@ impl Redrive {
             print_errors("letter", errors, &mut details)?;
             writeln!(details)?;
         }
-        write_groups(&preview, &mut details)?;
+        if !preview.groups.is_empty() {
+            let table = table!(group in preview.groups.iter().take(GROUPS) => {
+                Number "GROUP" => group.group,
+                Number "LETTERS" => grouped(group.letters),
+                Text "QUEUE" => group.queue,
+                Name "KIND" => group.kind,
+                Text "ERROR" => format!("{}: {}", group.error_class, group.title),
+            });
+            table.write(&mut details)?;
+            let more = preview.groups.len().saturating_sub(GROUPS) as u64;
+            if more > 0 {
+                writeln!(details, "and {} more", counted(more, "group"))?;
+            }
+            writeln!(details)?;
+        }
         let groups = preview.groups.iter();
         let groups =
             groups.map(|of| json!(object!(of => group, queue, kind, error_class, title, letters)));
@@ -107,23 +121,4 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {
         }
     });
     lines.collect()
-}
-
-fn write_groups(preview: &RedrivePreview, out: &mut dyn Write) -> Result<()> {
-    if preview.groups.is_empty() {
-        return Ok(());
-    }
-    let table = table!(group in preview.groups.iter().take(GROUPS) => {
-        Number "GROUP" => group.group,
-        Number "LETTERS" => grouped(group.letters),
-        Text "QUEUE" => group.queue,
-        Name "KIND" => group.kind,
-        Text "ERROR" => format!("{}: {}", group.error_class, group.title),
-    });
-    table.write(out)?;
-    let more = preview.groups.len().saturating_sub(GROUPS) as u64;
-    if more > 0 {
-        writeln!(out, "and {} more", counted(more, "group"))?;
-    }
-    Ok(writeln!(out)?)
 }
