@@ -33,14 +33,6 @@ impl LeftOut {
             include: None,
         })
     }
-
-    /// Letters or jobs that an option or a condition includes.
-    pub(crate) fn including(self, include: String) -> LeftOut {
-        LeftOut {
-            include: Some(include),
-            ..self
-        }
-    }
 }
 
 /// Prints one line per reason, and an empty one after them.

@@ -99,7 +99,8 @@ impl Deliver {
             })?;
         }
         let left_out = LeftOut::of(redacted, "redacted", "the payload was redacted");
-        let left_out = left_out.map(|line| line.including(redacted_include()));
+        let include = Some(redacted_include());
+        let left_out = left_out.map(|line| LeftOut { include, ..line });
         let is_shown = |letter: &Letter| self.force || letter.redacted.is_empty();
         Ok(Found {
             affected: total - redacted,

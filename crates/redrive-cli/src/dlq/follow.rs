@@ -130,7 +130,15 @@ pub(super) fn follow(
         let operator = operator::current(Some("interrupted at the terminal"));
         db.dlq().runs().pause(id, &operator)?;
     }
-    let run = print(id, cx)?;
+    let Some(run) = db.dlq().runs().get(id)? else {
+        return Err(Error::new(format!("run {id} no longer exists")));
+    };
+    let skips = skips(&run, db)?;
+    match cx.global.json {
+        true => json_line(cx.out, &run_line(&run, Some(&skips[..]), None))?,
+        false => print_outcomes(&run, &skips, cx.out)?,
+    }
+    cx.out.flush()?;
     if let Some(next) = next(&run, left) {
         cx.say(next);
     }
@@ -258,20 +266,4 @@ fn next(run: &RedriveRun, left: Left) -> Option<String> {
         ),
         (Left::Ended, _) => return None,
     })
-}
-
-/// Prints the outcomes so far.
-fn print(id: RunId, cx: &mut Context<'_>) -> Result<RedriveRun> {
-    let db = &cx.database()?;
-    let Some(run) = db.dlq().runs().get(id)? else {
-        return Err(Error::new(format!("run {id} no longer exists")));
-    };
-    let skips = skips(&run, db)?;
-    if cx.global.json {
-        json_line(cx.out, &run_line(&run, Some(&skips[..]), None))?;
-    } else {
-        print_outcomes(&run, &skips, cx.out)?;
-    }
-    cx.out.flush()?;
-    Ok(run)
 }

@@ -57,10 +57,7 @@ impl ShowLetter {
             });
         };
         let runs = db.dlq().runs().of_letter(self.id, RUNS)?;
-        let held = match letter.group_key {
-            Some(_) => db.dlq().held_group(self.id)?,
-            None => None,
-        };
+        let held = db.dlq().held_group(self.id)?;
         if cx.global.json {
             json_line(cx.out, &whole_letter_line(&letter, &runs, held.as_ref()))?;
         } else {

@@ -1,7 +1,7 @@
 //! `redrive dlq archive restore` and `redrive dlq archive delete`.
 
 use redrive::JobId;
-use redrive::dlq::{LetterFilter, NotRestored};
+use redrive::dlq::NotRestored;
 
 use super::{not_archived, nothing_matched, table};
 use crate::batches::{Batches, Undo, Watched};
@@ -72,7 +72,19 @@ impl RestoreArchived {
         let (selection, db) = (&self.selection, &cx.database()?);
         let filter = &selection.letters()?;
         let found = match selection.is_dry_run() {
-            true => self.restorable(filter, db)?,
+            true => {
+                let preview = db.dlq().preview_restore(filter)?;
+                let (letters, left) = (preview.letters.len() as u64, &preview.left);
+                let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
+                    let same = left.iter().filter(|(_, why)| *why == reason);
+                    LeftOut::of(same.count() as u64, reason.as_str(), &reason.to_string())
+                });
+                Found {
+                    affected: letters,
+                    left_out: left_out.collect(),
+                    ..Found::of(letters + left.len() as u64, ARCHIVED, selection)
+                }
+            }
             false => Found::of(db.dlq().count_archived(filter)?, ARCHIVED, selection),
         };
         let most = found.affected;
@@ -91,20 +103,6 @@ impl RestoreArchived {
         };
         found.change(RESTORE, selection.to_act(None)?, cx, act, |cx| {
             nothing_matched(filter, cx)
-        })
-    }
-
-    fn restorable(&self, filter: &LetterFilter, db: &Database) -> Result<Found> {
-        let preview = db.dlq().preview_restore(filter)?;
-        let (letters, left) = (preview.letters.len() as u64, &preview.left);
-        let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
-            let same = left.iter().filter(|(_, why)| *why == reason);
-            LeftOut::of(same.count() as u64, reason.as_str(), &reason.to_string())
-        });
-        Ok(Found {
-            affected: letters,
-            left_out: left_out.collect(),
-            ..Found::of(letters + left.len() as u64, ARCHIVED, &self.selection)
         })
     }
 }

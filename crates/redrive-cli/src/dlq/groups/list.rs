@@ -2,9 +2,7 @@
 
 use redrive::dlq::{GroupFilter, GroupState};
 
-use crate::dlq::group::{
-    MAX_GROUPS, MatchingGroup, group_json, group_table, matching, of_waiting, waiting,
-};
+use crate::dlq::group::{MAX_GROUPS, group_json, group_table, matching, of_waiting, waiting};
 use crate::dlq::none_in;
 use crate::prelude::*;
 
@@ -38,7 +36,19 @@ pub(super) struct ListGroups {
 impl ListGroups {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        let mut groups = self.groups(&db)?;
+        let states = (!self.state.is_empty()).then(|| self.state.iter().copied());
+        let filter = GroupFilter::new().limit(self.limit + 1);
+        let filter = filter.with(states, GroupFilter::states);
+        let mut groups: Vec<_> = if self.words.is_queue() {
+            let filter = filter
+                .with(self.words.queue(), GroupFilter::queue)
+                .with_flag(!self.all, GroupFilter::waiting);
+            let groups = db.dlq().groups().list(&filter)?.into_iter();
+            groups.map(|group| (waiting(&group), group)).collect()
+        } else {
+            let letters = self.words.letters()?;
+            matching(&letters.with_flag(!self.all, of_waiting), filter, &db)?
+        };
         let more = More::than(self.limit, MAX_GROUPS, "groups", &mut groups);
         if groups.is_empty() {
             return none_in(self.words.queue(), "no failure group matches", cx);
@@ -51,22 +61,5 @@ impl ListGroups {
             |(letters, group)| group_json(group, *letters),
             &table,
         )
-    }
-
-    /// The groups, one more than the limit if there are more.
-    fn groups(&self, db: &Database) -> Result<Vec<MatchingGroup>> {
-        let states = (!self.state.is_empty()).then(|| self.state.iter().copied());
-        let filter = GroupFilter::new().limit(self.limit + 1);
-        let filter = filter.with(states, GroupFilter::states);
-        if !self.words.is_queue() {
-            let letters = self.words.letters()?;
-            let letters = letters.with_flag(!self.all, of_waiting);
-            return matching(&letters, filter, db);
-        }
-        let filter = filter
-            .with(self.words.queue(), GroupFilter::queue)
-            .with_flag(!self.all, GroupFilter::waiting);
-        let groups = db.dlq().groups().list(&filter)?.into_iter();
-        Ok(groups.map(|group| (waiting(&group), group)).collect())
     }
 }

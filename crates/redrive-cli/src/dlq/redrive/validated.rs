@@ -63,7 +63,8 @@ impl Validated {
             failed, unchecked, ..
         } = self.validation;
         let failed = LeftOut::of(failed, "invalid", "failed validation");
-        let failed = failed.map(|line| line.including(format!("`{Me} dlq edit` repairs them")));
+        let include = Some(format!("`{Me} dlq edit` repairs them"));
+        let failed = failed.map(|line| LeftOut { include, ..line });
         let unchecked = LeftOut::of(unchecked, "unchecked", "no validator for the kind");
         failed.into_iter().chain(unchecked).collect()
     }
