@@ -155,10 +155,9 @@ impl Found {
 
     /// Prints the numbers, those left out, details, some of those that would change, and the words that act.
     fn show(&self, batches: &Batches, to_act: &[&str], cx: &mut Context<'_>) -> Result<()> {
-        let verb = if self.matching == 1 {
-            "matches"
-        } else {
-            "match"
+        let verb = match self.matching {
+            1 => "matches",
+            _ => "match",
         };
         writeln!(
             cx.out,

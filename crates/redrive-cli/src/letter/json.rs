@@ -63,17 +63,13 @@ pub(crate) fn attempt_lines(history: &[AttemptRecord]) -> Vec<impl Serialize> {
 }
 
 fn event_line(event: &LetterEvent) -> impl Serialize {
-    let mut line = serde_json::Map::new();
+    let mut line = event.about.clone();
+    for (name, shown) in [("by", "person"), ("version", "payload_version")] {
+        let value = line.remove(name);
+        line.extend(value.map(|value| (shown.to_owned(), value)));
+    }
     line.insert("at".to_owned(), event.at.clone().into());
     line.insert("event".to_owned(), event.event.clone().into());
-    for (name, value) in event.about.clone() {
-        let name = match &*name {
-            "by" => "person",
-            "version" => "payload_version",
-            other => other,
-        };
-        line.insert(name.to_owned(), value);
-    }
     with_stored_times(&mut line);
     line
 }
