@@ -112,6 +112,17 @@ impl Edit {
         Ok(ending.and(is_whole))
     }
 
+    /// Counts the letters that can be edited, or whose payloads can be restored.
+    fn find(&self, filter: &LetterFilter, db: &Database) -> Result<Found> {
+        let editable = db.dlq().count(&filter.within(&EDITABLE))?.letters;
+        let note = match self.change.restore {
+            Some(version) => format!(", if they have version {version}"),
+            None => ", if they have an earlier payload".to_owned(),
+        };
+        let found = Found::of(editable, NOUN, &self.selection);
+        Ok(Found { note, ..found })
+    }
+
     /// Edits the letters or, without an edit, restores their payloads, in batches, until a signal arrives.
     fn act(
         &self,
