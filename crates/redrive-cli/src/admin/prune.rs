@@ -118,7 +118,7 @@ impl Prune {
         if cx.global.json {
             let mut line = batches.json(total);
             line["dry_run"] = true.into();
-            line["older_than_ms"] = age.json().into();
+            line["older_than_ms"] = json!(age.json());
             return cx.json(&line);
         }
         writeln!(cx.out, "{rows}, {text}, would be deleted.")?;

@@ -15,78 +15,39 @@ use crate::time::rfc3339;
 
 /// A value as JSON. Times are RFC 3339, durations milliseconds, ids numbers and states words.
 pub(crate) trait Json {
-    type As<'a>: Serialize
-    where
-        Self: 'a;
-
-    fn json(&self) -> Self::As<'_>;
+    fn json(&self) -> impl Serialize;
 }
 
 macro_rules! as_json {
-    ($($of:ty as $to:ty: |$value:ident| $json:expr;)*) => {$(
+    ($($($of:ty),+: |$value:ident| $json:expr;)*) => {$($(
         impl Json for $of {
-            type As<'a> = $to;
-
-            fn json(&self) -> $to {
+            #[allow(clippy::let_and_return, reason = "some values are JSON already")]
+            fn json(&self) -> impl Serialize {
                 let $value = self;
                 $json
             }
         }
-    )*};
-    ($to:ty, $method:ident: $($of:ty)*) => {
-        as_json! { $($of as $to: |value| value.$method();)* }
-    };
-    ($($of:ty)*) => {
-        as_json! { $($of as $of: |value| *value;)* }
-    };
+    )+)*};
 }
 
-as_json!(bool u8 i16 u32 u64 i64 f64);
-as_json!(i64, get: JobId GroupId RunId);
-as_json!(&'static str, as_str: BreakerCause BreakerState DeathCause GroupState JobState LetterState
-    Missed Overlap RunState TickOutcome);
 as_json! {
-    SystemTime as String: |at| rfc3339(*at);
-    Duration as u64: |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-}
-
-macro_rules! borrowed_json {
-    ($($of:ty as $to:ty;)*) => {$(
-        impl Json for $of {
-            type As<'a> = &'a $to;
-
-            fn json(&self) -> &$to {
-                self
-            }
-        }
-    )*};
-}
-
-borrowed_json! {
-    String as str;
-    Box<RawValue> as RawValue;
-    BTreeMap<String, String> as BTreeMap<String, String>;
+    bool, u8, i16, u32, u64, i64, f64, String, Box<RawValue>, BTreeMap<String, String>: |value| value;
+    JobId, GroupId, RunId: |id| id.get();
+    BreakerCause, BreakerState, DeathCause, GroupState, JobState, LetterState, Missed, Overlap, RunState,
+    TickOutcome: |word| word.as_str();
+    SystemTime: |at| rfc3339(*at);
+    Duration: |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
 }
 
 impl<T: Json> Json for Option<T> {
-    type As<'a>
-        = Option<T::As<'a>>
-    where
-        T: 'a;
-
-    fn json(&self) -> Self::As<'_> {
-        self.as_ref().map(Json::json)
+    fn json(&self) -> impl Serialize {
+        self.as_ref().map(T::json)
     }
 }
 
 impl<T: Json> Json for Vec<T> {
-    type As<'a>
-        = Vec<T::As<'a>>
-    where
-        T: 'a;
-
-    fn json(&self) -> Self::As<'_> {
-        self.iter().map(Json::json).collect()
+    fn json(&self) -> impl Serialize {
+        self.iter().map(T::json).collect::<Vec<_>>()
     }
 }
 

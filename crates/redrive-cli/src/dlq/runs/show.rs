@@ -66,7 +66,7 @@ impl ShowRun {
 
 fn letter_json(run: RunId, letter: &RunLetter) -> impl Serialize {
     object!(letter =>
-        run = run.json(), place, id = letter.letter.json(), state, outcome = letter.outcome.as_str(),
+        run = run.get(), place, id = letter.letter.json(), state, outcome = letter.outcome.as_str(),
         reason = letter.skip.map(Skip::as_str),
     )
 }
