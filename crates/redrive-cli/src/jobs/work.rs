@@ -19,7 +19,7 @@ use crate::prelude::*;
 use crate::registry::Registry;
 use crate::shell::Shell;
 use crate::stop;
-use left::{Left, Said};
+use left::Left;
 use options::{backoff, flood_guard};
 
 /// The interval between two checks for signals and a failed worker.
@@ -111,15 +111,6 @@ pub(crate) struct Work {
     kinds: Vec<String>,
 }
 
-/// Why the worker stops.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum StopCause {
-    /// The queue is empty, apart from these jobs.
-    Drained(Left),
-    Signal,
-    WorkerFailed,
-}
-
 impl Work {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         if self.exec.is_none() && cx.registry.handlers.is_empty() {
@@ -146,13 +137,7 @@ impl Work {
         let queues = queues.collect::<redrive::Result<Vec<Queue>>>()?;
         let workers = self.start(&db, slots, &shell, cx.registry)?;
         ends_at_signal.store(false, Ordering::SeqCst);
-        let cause = self.watch(&workers, &queues, &shell, &mut signals, cx);
-        if cause == StopCause::Signal {
-            cx.say(format!(
-                "stopping; running commands have {} to finish, and a second signal kills them",
-                short(self.grace)
-            ));
-        }
+        let left = self.watch(&workers, &queues, &shell, &mut signals, cx);
         shell.stop();
         // The next signal ends the commands, and the one after it this process. Handlers of the program cannot be ended.
         ends_at_signal.store(self.exec.is_none(), Ordering::SeqCst);
@@ -165,10 +150,6 @@ impl Work {
         let stopped = workers.stop(self.grace);
         // A command that outlived the grace no longer owns its job: another worker may have it.
         let killed = shell.kill_all();
-        let left = match cause {
-            StopCause::Drained(left) => left,
-            StopCause::Signal | StopCause::WorkerFailed => Left::default(),
-        };
         report(&stopped?, killed, &left, cx)?;
         Ok(Ending::Done)
     }
@@ -217,7 +198,7 @@ impl Work {
         }
     }
 
-    /// Waits until the worker must stop.
+    /// Waits until the worker must stop. Returns what a drain leaves.
     fn watch(
         &self,
         workers: &Worker,
@@ -225,22 +206,27 @@ impl Work {
         shell: &Shell,
         signals: &mut Signals,
         cx: &mut Context<'_>,
-    ) -> StopCause {
+    ) -> Left {
         let (mut checked, mut idle_since) = (Instant::now(), Instant::now());
-        let mut said = Said::default();
+        // What it has said that it waits for in this idle time.
+        let mut said = String::new();
         // What is left, and since when.
         let mut left = (None, Instant::now());
         loop {
             shell.reap_orphans();
             if signals.pending().next().is_some() {
-                return StopCause::Signal;
+                cx.say(format!(
+                    "stopping; running commands have {} to finish, and a second signal kills them",
+                    short(self.grace)
+                ));
+                return Left::default();
             }
             if workers.failure().is_some() {
-                return StopCause::WorkerFailed;
+                return Left::default();
             }
             if !workers.is_idle() {
                 idle_since = Instant::now();
-                said.forget();
+                said.clear();
             }
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && workers.is_idle() {
                 let now = left::of_all(queues, |kind| self.handles(kind));
@@ -251,14 +237,16 @@ impl Work {
                 }
                 let is_settled = |of: &Left| looked - left.1 >= of.settles_in(queues);
                 if let Some(settled) = left.0.clone().filter(is_settled) {
-                    return StopCause::Drained(settled);
+                    return settled;
                 }
                 if idle_since.elapsed() >= SAY_WAITS_EVERY {
-                    if let Ok(waits) = left::waits(queues, left.0.as_ref())
-                        && let Some(waits) = said.news(waits)
-                    {
+                    // An error needs no words: the worker logs that the database is unavailable.
+                    let waits =
+                        left::waits(queues, left.0.as_ref()).unwrap_or_else(|_| said.clone());
+                    if waits != said && !waits.is_empty() {
                         cx.say(format!("waiting for {waits}"));
                     }
+                    said = waits;
                     idle_since = Instant::now();
                 }
                 checked = Instant::now();

@@ -116,7 +116,7 @@ fn look(queues: &[Queue], is_own: impl Fn(&str) -> bool) -> redrive::Result<Opti
     Ok(Some(all))
 }
 
-/// Says what the queues wait for. An error needs no words: the worker logs that the database is unavailable.
+/// Says what the queues wait for.
 pub(super) fn waits(queues: &[Queue], left: Option<&Left>) -> redrive::Result<String> {
     let mut waits = Vec::new();
     for queue in queues {
@@ -146,26 +146,6 @@ pub(super) fn waits(queues: &[Queue], left: Option<&Left>) -> redrive::Result<St
     Ok(waits.join(", "))
 }
 
-/// What a drain has said that it waits for.
-#[derive(Debug, Default)]
-pub(super) struct Said(String);
-
-impl Said {
-    /// Forgets it, because a job runs.
-    pub(super) fn forget(&mut self) {
-        self.0.clear();
-    }
-
-    /// Returns what the queues wait for, unless that was said or is nothing.
-    pub(super) fn news(&mut self, waits: String) -> Option<&str> {
-        if waits == self.0 {
-            return None;
-        }
-        self.0 = waits;
-        Some(&*self.0).filter(|waits| !waits.is_empty())
-    }
-}
-
 /// Returns how many letters a run has still to try to send to the queues. After the last one, it may retry those that
 /// were locked.
 fn unsent(run: &RedriveRun, queues: &[Queue]) -> Option<(RunId, u64)> {
@@ -185,21 +165,6 @@ mod tests {
     use redrive::r2d2_postgres::PostgresConnectionManager;
 
     use super::*;
-
-    #[test]
-    fn a_drain_says_what_it_waits_for_in_each_idle_time() {
-        let mut said = Said::default();
-        for (waits, news) in [
-            ("a pause", Some("a pause")),
-            ("a pause", None),
-            ("", None),
-            ("a pause", Some("a pause")),
-        ] {
-            assert_eq!(said.news(waits.to_owned()), news);
-        }
-        said.forget();
-        assert_eq!(said.news("a pause".to_owned()), Some("a pause"));
-    }
 
     #[test]
     fn a_drain_does_not_end_while_what_is_left_is_unknown() {
