@@ -3,7 +3,7 @@
 //! A command gets the payload on stdin and the job or letter in its environment. Its exit status
 //! is the outcome.
 
-mod stderr;
+mod kept;
 mod exit;
 mod process;
 mod runner;

@@ -5,6 +5,8 @@ use std::process::ExitStatus;
 
 use redrive::Failure;
 
+use crate::optional::Optional as _;
+
 /// The exit status of a permanent failure: `EX_DATAERR` of sysexits.h.
 const REJECTED: i32 = 65;
 /// The exit status of an outage of a dependency: `EX_UNAVAILABLE` of sysexits.h.
@@ -68,12 +70,14 @@ pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Resu
         Some(OUTAGE) => Failure::outage(message),
         _ => Failure::retry(message),
     };
-    let failure = match told(FAILURE_KEY) {
-        Some(key) => failure.class(class).failure_key(key),
-        None => failure.class(class),
-    };
-    Err(match stderr.is_empty() {
-        true => failure,
-        false => failure.detail(stderr),
-    })
+    let failure = failure
+        .class(class)
+        .with(told(FAILURE_KEY), Failure::failure_key);
+    Err(with_detail(failure, stderr))
+}
+
+/// Adds what the command wrote.
+pub(super) fn with_detail(failure: Failure, stderr: String) -> Failure {
+    let detail = Some(stderr).filter(|stderr| !stderr.is_empty());
+    failure.with(detail, Failure::detail)
 }

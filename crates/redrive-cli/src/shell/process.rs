@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
-use super::stderr::Stderr;
+use super::kept::Kept;
 
 /// The interval between two checks of a running command: the delay of a cancellation.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ const LOOK: WaitPidFlag = WaitPidFlag::WEXITED
     .union(WaitPidFlag::WNOWAIT);
 
 /// The destination of a command's stdout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Stdout {
     /// The stdout of this process.
     Inherit,
@@ -58,17 +58,33 @@ pub(super) struct Process {
     child: Child,
     /// Its process group, which is its own id. No other one can have it before the child is waited for.
     group: Pid,
-    /// Those that it has not closed.
-    streams: Vec<(Stream, File)>,
-    errors: Stderr,
-    /// Its stdout, if that is kept.
-    kept: Option<Vec<u8>>,
+    stdout: Stream,
+    stderr: Stream,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stream {
-    Stdout,
-    Stderr,
+/// A stream of a command, as far as it was read.
+struct Stream {
+    /// `None`: it is closed, or goes elsewhere.
+    open: Option<File>,
+    kept: Kept,
+}
+
+impl Stream {
+    fn of(source: Option<impl Into<OwnedFd>>, kept: Kept) -> Stream {
+        let open = source.map(|source| File::from(source.into()));
+        Stream { open, kept }
+    }
+
+    /// Reads what there is. A stream that cannot be read counts as closed.
+    fn receive(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let mut bytes = [0; 8192];
+        match open.read(&mut bytes) {
+            Ok(length @ 1..) => self.kept.push(&bytes[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => self.open = None,
+        }
+    }
 }
 
 impl Process {
@@ -100,17 +116,14 @@ impl Process {
         let mut child = sh.stdin(file_of(input)?).spawn()?;
         let group = Pid::from_raw(child.id().cast_signed());
         commands.push(group);
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let out = out.map(|stream| (Stream::Stdout, OwnedFd::from(stream)));
-        let err = err.map(|stream| (Stream::Stderr, OwnedFd::from(stream)));
-        let streams = out.into_iter().chain(err);
-        let streams = streams.map(|(of, stream)| (of, File::from(stream)));
+        // The rest is dropped, so that the command does not fail for writing too much.
+        let stdout = Stream::of(child.stdout.take(), Kept::head(MAX_STDOUT + 1));
+        let stderr = Stream::of(child.stderr.take(), Kept::ends());
         Ok(Process {
             child,
             group,
-            streams: streams.collect(),
-            errors: Stderr::default(),
-            kept: (stdout == Stdout::Keep).then(Vec::new),
+            stdout,
+            stderr,
         })
     }
 
@@ -127,16 +140,15 @@ impl Process {
         let mut terminated: Option<Instant> = None;
         loop {
             // A closed stderr usually means that the command is about to end.
-            match self.has_open(Stream::Stderr) {
-                true => self.read(CHECK_EVERY),
-                false => {
-                    self.read(pause);
-                    pause = (pause * 2).min(CHECK_EVERY);
-                }
+            if self.stderr.open.is_some() {
+                self.read(CHECK_EVERY);
+            } else {
+                self.read(pause);
+                pause = (pause * 2).min(CHECK_EVERY);
             }
             // A process of its group that ignores SIGTERM has the grace too, and must not outlive it.
             let waits_for_others =
-                |at: Instant| self.has_open(Stream::Stderr) && at.elapsed() <= grace;
+                |at: Instant| self.stderr.open.is_some() && at.elapsed() <= grace;
             let is_alive = matches!(
                 waitid(Id::Pid(self.group), LOOK),
                 Ok(WaitStatus::StillAlive)
@@ -159,37 +171,34 @@ impl Process {
         }
     }
 
-    /// Its stdout, up to [`MAX_STDOUT`] and one more byte. `None` if it was not kept, or if a background process keeps it
-    /// open.
+    /// Its stdout, up to [`MAX_STDOUT`] and one more byte, if it is kept. `None` if a background process keeps it open.
     pub(super) fn stdout(mut self) -> Option<Vec<u8>> {
-        self.read_until_closed(Stream::Stdout, STDOUT_GRACE);
-        match self.has_open(Stream::Stdout) {
-            true => None,
-            false => self.kept,
+        self.read_until_closed(|of| &of.stdout, STDOUT_GRACE);
+        match self.stdout.open {
+            Some(_) => None,
+            None => Some(self.stdout.kept.bytes),
         }
     }
 
     /// Its stderr. Waits a short time for its end, because a background process may keep it open.
     pub(super) fn stderr(&mut self) -> String {
-        self.read_until_closed(Stream::Stderr, STDERR_GRACE);
-        self.errors.text()
+        self.read_until_closed(|of| &of.stderr, STDERR_GRACE);
+        self.stderr.kept.text()
     }
 
-    fn has_open(&self, stream: Stream) -> bool {
-        self.streams.iter().any(|(of, _)| *of == stream)
-    }
-
-    fn read_until_closed(&mut self, stream: Stream, most: Duration) {
+    fn read_until_closed(&mut self, stream: fn(&Process) -> &Stream, most: Duration) {
         let begun = Instant::now();
-        while self.has_open(stream) && begun.elapsed() < most {
+        while stream(self).open.is_some() && begun.elapsed() < most {
             self.read(most.saturating_sub(begun.elapsed()));
         }
     }
 
-    /// Waits for output, and reads what there is. A stream that cannot be read counts as closed.
+    /// Waits for output, and reads what there is.
     fn read(&mut self, most: Duration) {
-        let streams = self.streams.iter();
-        let polled = streams.map(|(_, stream)| PollFd::new(stream, PollFlags::IN));
+        let streams = [&mut self.stdout, &mut self.stderr].into_iter();
+        let mut streams: Vec<&mut Stream> = streams.filter(|of| of.open.is_some()).collect();
+        let open = streams.iter().filter_map(|stream| stream.open.as_ref());
+        let polled = open.map(|open| PollFd::new(open, PollFlags::IN));
         let mut polled: Vec<PollFd<'_>> = polled.collect();
         let timeout = Timespec::try_from(most).ok();
         match poll(&mut polled, timeout.as_ref()) {
@@ -198,42 +207,17 @@ impl Process {
             Err(_) => thread::sleep(most),
         }
         let ready = polled.iter().map(|polled| !polled.revents().is_empty());
-        let mut ready = ready.collect::<Vec<_>>().into_iter();
-        let (errors, kept) = (&mut self.errors, &mut self.kept);
-        self.streams.retain_mut(|(of, stream)| {
-            if ready.next() != Some(true) {
-                return true;
-            }
-            let mut bytes = [0; 8192];
-            let length = read(stream, &mut bytes);
-            match (*of, kept.as_mut()) {
-                (Stream::Stderr, _) => errors.push(&bytes[..length]),
-                (Stream::Stdout, Some(kept)) => {
-                    // The rest is dropped, so that the command does not fail for writing too much.
-                    let room = (MAX_STDOUT + 1).saturating_sub(kept.len());
-                    kept.extend_from_slice(&bytes[..length.min(room)]);
-                }
-                (Stream::Stdout, None) => {}
-            }
-            length > 0
-        });
+        let ready: Vec<bool> = ready.collect();
+        let ready = streams.iter_mut().zip(ready).filter(|(_, ready)| *ready);
+        for (stream, _) in ready {
+            stream.receive();
+        }
     }
 }
 
 fn signal(group: Pid, signal: Signal) {
     // Fails if the group ended in the meantime.
     _ = killpg(group, signal);
-}
-
-/// Reads from a stream that is ready. 0: it is closed.
-fn read(stream: &mut impl Read, bytes: &mut [u8]) -> usize {
-    loop {
-        match stream.read(bytes) {
-            Ok(read) => return read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return 0,
-        }
-    }
 }
 
 /// Returns a file in memory with this content. A pipe would need a thread that writes to it, and would
@@ -306,11 +290,6 @@ impl Running {
                 return;
             }
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        lock(&self.commands).is_empty()
     }
 }
 

@@ -12,7 +12,7 @@ use redrive::{Failure, Job};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::exit::{is_refused_fork, outcome};
+use super::exit::{is_refused_fork, outcome, with_detail};
 use super::process::{Ended, MAX_STDOUT, Process, Running, Stdout};
 use crate::error::Error;
 use crate::ndjson::without_mark;
@@ -245,13 +245,7 @@ impl Shell {
                 }
                 outcome(status, stderr, &task.subject).map(|()| process.stdout())
             }
-            Ok(Ended::Killed) => {
-                let failure = self.stopped(task);
-                Err(match stderr.is_empty() {
-                    true => failure,
-                    false => failure.detail(stderr),
-                })
-            }
+            Ok(Ended::Killed) => Err(with_detail(self.stopped(task), stderr)),
             Err(error) => Err(
                 Failure::retry(format!("could not wait for the command: {error}")).class("wait"),
             ),
@@ -413,26 +407,5 @@ mod tests {
         let pid: String = pid.chars().take_while(char::is_ascii_digit).collect();
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
-    }
-
-    #[test]
-    fn kill_all_ends_the_process_group_and_the_attempt_does_not_count() {
-        let shell = Arc::new(Shell::new("sleep 30; true", None));
-        let handler = thread::spawn({
-            let shell = Arc::clone(&shell);
-            move || shell.run_job(&Job::sample(RawValue::NULL.to_owned()))
-        });
-        let begin = Instant::now();
-        while shell.running.is_empty() && begin.elapsed() < Duration::from_secs(10) {
-            thread::sleep(Duration::from_millis(5));
-        }
-        shell.kill_all();
-        let failure = handler.join().expect("no panic").expect_err("killed");
-        assert!(format!("{failure:?}").contains("Snooze"), "{failure:?}");
-        assert!(begin.elapsed() < Duration::from_secs(10));
-        // No other one starts.
-        let later = shell.transform("{}").expect_err("a signal");
-        assert_eq!(later.message(), "a signal stopped the command");
-        assert_eq!(shell.kill_all(), 1, "one was killed, and none runs");
     }
 }
