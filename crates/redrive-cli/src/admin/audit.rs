@@ -10,7 +10,7 @@ use redrive::dlq::runs::RunId;
 
 use super::findings::report;
 use crate::prelude::*;
-use lines::{AuditLine, Whole, lines};
+use lines::{AuditLine, Whole, about, details, lines};
 
 /// Show the audit log: operations on letters and jobs with their operator and reason, newest first
 ///
@@ -78,12 +78,13 @@ impl AuditCommand {
             false => whole(lines(&records), &db)?,
         };
         let table = table!(line in lines => {
-            Number "ID" => line.id,
-            Text "AT" => line.at,
-            Word "VERB" => line.verb,
+            Number "ID" => line.record.id,
+            // Up to seconds.
+            Text "AT" => rfc3339(line.record.at).chars().take(19).collect::<String>(),
+            Word "VERB" => line.record.verb,
             Number "CHANGED" => grouped(line.letters),
-            Text "OPERATOR" => line.operator,
-            Text "DETAILS AND REASON" => line.details,
+            Text "OPERATOR" => line.record.person.as_ref().unwrap_or(&line.record.role),
+            Text "DETAILS AND REASON" => details(line.record),
         });
         cx.list_some(
             &more,
@@ -96,7 +97,7 @@ impl AuditCommand {
 }
 
 /// Adds what the records that are not on this page changed.
-fn whole(mut lines: Vec<AuditLine>, db: &Database) -> Result<Vec<AuditLine>> {
+fn whole<'r>(mut lines: Vec<AuditLine<'r>>, db: &Database) -> Result<Vec<AuditLine<'r>>> {
     let operations = lines.iter().filter_map(|line| match line.whole {
         Whole::Operation(first) => Some(first),
         Whole::Run(_) => None,
@@ -113,17 +114,9 @@ fn whole(mut lines: Vec<AuditLine>, db: &Database) -> Result<Vec<AuditLine>> {
 }
 
 fn record_json(record: &AuditRecord) -> impl Serialize {
-    let about = record.about.as_ref();
-    let about = about.map(|about| {
-        serde_json::from_str(about.get()).map(|mut members| {
-            with_stored_times(&mut members);
-            members
-        })
-    });
-    object!(record =>
-        id, at, verb, role, person, reason, filter, changed = record.letters,
-        about = about.and_then(serde_json::Result::ok),
-    )
+    let mut about = about(record);
+    about.iter_mut().for_each(with_stored_times);
+    object!(record => id, at, verb, role, person, reason, filter, changed = record.letters, about = about)
 }
 
 fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {
