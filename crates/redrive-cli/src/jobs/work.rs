@@ -126,7 +126,8 @@ impl Work {
         room::raise(slots);
         // Without --exec the shell never runs a command.
         let command = self.exec.as_deref().unwrap_or_default();
-        let shell = Arc::new(Shell::new(command, self.deadline));
+        let deadline = self.deadline.unwrap_or(Duration::MAX);
+        let shell = Arc::new(Shell::new(command, deadline));
         if self.exec.is_some() {
             std::env::current_dir()
                 .map_err(|error| Error::caused_by("the working directory is gone", error))?;

@@ -64,18 +64,14 @@ struct Task<'a> {
 
 impl Shell {
     /// A shell whose commands may run as long as the deadline.
-    pub(crate) fn new(command: &str, deadline: Option<Duration>) -> Shell {
+    pub(crate) fn new(command: &str, deadline: Duration) -> Shell {
         stop::pass_on_defaults();
-        // A command that overran its deadline is killed before the next one can overrun its own.
-        let term_grace =
-            deadline.map_or(MAX_TERM_GRACE, |deadline| MAX_TERM_GRACE.min(deadline / 4));
         Shell {
             command: command.to_owned(),
-            deadline: deadline.unwrap_or(DEADLINE),
-            term_grace,
-            start_wait: deadline.map_or(MAX_START_WAIT, |deadline| {
-                MAX_START_WAIT.min(deadline / START_SHARE)
-            }),
+            deadline,
+            // A command that overran its deadline is killed before the next one can overrun its own.
+            term_grace: MAX_TERM_GRACE.min(deadline / 4),
+            start_wait: MAX_START_WAIT.min(deadline / START_SHARE),
             running: Running::default(),
             is_stopping: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
@@ -96,7 +92,7 @@ impl Shell {
                 None => Ok(None),
             };
         };
-        let mut shell = Shell::new(command, deadline.or(Some(DEADLINE)));
+        let mut shell = Shell::new(command, deadline.unwrap_or(DEADLINE));
         shell.running.is_ending = Arc::clone(stop::is_stopping());
         shell.check().map_err(Error::new)?;
         Ok(Some(shell))
@@ -339,7 +335,7 @@ mod tests {
 
     fn run(command: &str, payload: &str) -> Result<(), Failure> {
         let payload = RawValue::from_string(payload.to_owned()).expect("JSON");
-        Shell::new(command, None).run_job(&Job::sample(payload))
+        Shell::new(command, DEADLINE).run_job(&Job::sample(payload))
     }
 
     fn failure(command: &str) -> String {
@@ -399,7 +395,7 @@ mod tests {
     #[test]
     fn a_process_that_ignores_a_signal_does_not_outlive_its_shell() {
         let command = r#"sh -c 'trap "" TERM; echo pid=$$ >&2; sleep 30'; true"#;
-        let shell = Shell::new(command, Some(Duration::from_millis(400)));
+        let shell = Shell::new(command, Duration::from_millis(400));
         let killed = shell.transform("{}").expect_err("killed");
         let killed = format!("{killed:?}");
         assert!(killed.contains("deadline"), "{killed}");

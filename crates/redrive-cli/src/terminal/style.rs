@@ -30,11 +30,6 @@ impl Style {
         Style { has_colors: false }
     }
 
-    #[cfg(test)]
-    pub(crate) fn colored() -> Style {
-        Style { has_colors: true }
-    }
-
     pub(crate) fn has_colors(self) -> bool {
         self.has_colors
     }

@@ -28,19 +28,3 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     cut.push('…');
     cut
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_cut_by_columns() {
-        assert_eq!(cut("größer", 6), "größer");
-        assert_eq!(cut("größer", 4), "grö…");
-        assert_eq!(cut("日本語", 6), "日本語");
-        assert_eq!(cut("日本語", 5), "日本…");
-        assert_eq!(cut("日本語", 4), "日…");
-        assert_eq!(cut("😀😀", 3), "😀…");
-        assert_eq!(cut("abc", 0), "…");
-    }
-}
