@@ -16,56 +16,46 @@ const MIN_NAME: usize = 12;
 /// The smallest width of bars. If that is too much, their column is left out.
 const MIN_BARS: usize = 8;
 
-/// The heading of a column, and how its cells are aligned and cut.
+/// How the cells of a column are aligned and cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
     /// Aligned to the left. Cut if the window is too narrow.
-    Text(&'static str),
+    Text,
     /// A name, aligned to the left. Its start is cut, because similar names differ at the end.
-    Name(&'static str),
+    Name,
     /// One of a few words, aligned to the left and never cut.
-    Word(&'static str),
+    Word,
     /// Aligned to the right and never cut.
-    Number(&'static str),
+    Number,
     /// Bars, the newest on the right. The oldest are left out if the window is too narrow.
-    Bars(&'static str),
+    Bars,
 }
 
 impl Column {
-    fn heading(self) -> &'static str {
-        match self {
-            Column::Text(heading)
-            | Column::Name(heading)
-            | Column::Word(heading)
-            | Column::Number(heading)
-            | Column::Bars(heading) => heading,
-        }
-    }
-
     /// The width to which it may shrink, 0: it is left out; `None`: it is never cut.
     fn least(self) -> Option<usize> {
         match self {
-            Column::Text(_) => Some(MIN_TEXT),
-            Column::Name(_) => Some(MIN_NAME),
-            Column::Bars(_) => Some(0),
-            Column::Word(_) | Column::Number(_) => None,
+            Column::Text => Some(MIN_TEXT),
+            Column::Name => Some(MIN_NAME),
+            Column::Bars => Some(0),
+            Column::Word | Column::Number => None,
         }
     }
 
     /// A cell that takes exactly this many columns.
     fn cell(self, text: &str, columns: usize) -> String {
         let text = match self {
-            Column::Bars(_) => cut_start(text, columns).unwrap_or_else(|| text.to_owned()),
-            Column::Name(_) => match cut_start(text, columns.saturating_sub(1)) {
+            Column::Bars => cut_start(text, columns).unwrap_or_else(|| text.to_owned()),
+            Column::Name => match cut_start(text, columns.saturating_sub(1)) {
                 Some(end) if width(text) > columns => format!("…{end}"),
                 _ => text.to_owned(),
             },
-            Column::Text(_) | Column::Word(_) | Column::Number(_) => cut(text, columns),
+            Column::Text | Column::Word | Column::Number => cut(text, columns),
         };
         let padding = " ".repeat(columns.saturating_sub(width(&text)));
         match self {
-            Column::Text(_) | Column::Name(_) | Column::Word(_) => text + &padding,
-            Column::Number(_) | Column::Bars(_) => padding + &text,
+            Column::Text | Column::Name | Column::Word => text + &padding,
+            Column::Number | Column::Bars => padding + &text,
         }
     }
 }
@@ -83,18 +73,17 @@ fn cut_start(text: &str, columns: usize) -> Option<String> {
 }
 
 /// A table. Its cells are escaped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Table {
     columns: Vec<Column>,
+    headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Table {
-        Table {
-            columns: columns.into(),
-            rows: Vec::new(),
-        }
+    pub(crate) fn column(&mut self, column: Column, heading: &'static str) {
+        self.columns.push(column);
+        self.headings.push(heading);
     }
 
     /// Adds a row with one cell per column.
@@ -119,7 +108,7 @@ impl Table {
 
     fn render(&self, style: Style, window: Option<usize>) -> String {
         let widths = fitted(&self.columns, self.natural_widths(), window);
-        let headings = self.columns.iter().map(|column| column.heading());
+        let headings = self.headings.iter().copied();
         let mut text = style.heading(&self.line(&widths, headings)) + "\n";
         for row in &self.rows {
             let cells = row.iter().map(String::as_str);
@@ -138,11 +127,8 @@ impl Table {
 
     /// The widths of the headings and of the widest cells.
     fn natural_widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = self
-            .columns
-            .iter()
-            .map(|column| width(column.heading()))
-            .collect();
+        let headings = self.headings.iter();
+        let mut widths: Vec<usize> = headings.map(|heading| width(heading)).collect();
         for row in &self.rows {
             for (columns, cell) in widths.iter_mut().zip(row) {
                 *columns = (*columns).max(width(cell));
@@ -171,15 +157,13 @@ fn fitted(columns: &[Column], mut widths: Vec<usize>, window: Option<usize>) -> 
         };
         let order = |place: &usize| match columns[*place] {
             _ if *place == last && widths[last] > window / 2 => (3, 0),
-            Column::Bars(_) => (2, 0),
+            Column::Bars => (2, 0),
             _ if *place == last => (0, 0),
-            Column::Text(_) | Column::Name(_) | Column::Word(_) | Column::Number(_) => {
-                (1, widths[*place])
-            }
+            Column::Text | Column::Name | Column::Word | Column::Number => (1, widths[*place]),
         };
         let next = (0..=last).filter(can_shrink).max_by_key(order);
         let Some(next) = next else { break };
-        let is_least = matches!(columns[next], Column::Bars(_)) && widths[next] <= MIN_BARS;
+        let is_least = matches!(columns[next], Column::Bars) && widths[next] <= MIN_BARS;
         widths[next] = if is_least { 0 } else { widths[next] - 1 };
     }
     // What the bars leave.
@@ -195,9 +179,8 @@ macro_rules! table {
         $($column:ident $heading:tt $(if $shown:expr)? => $cell:expr,)*
     }) => {{
         use $crate::terminal::{Column, Table};
-        let mut columns = Vec::new();
-        $($(if $shown)? { columns.push(Column::$column($heading)); })*
-        let mut table = Table::new(columns);
+        let mut table = Table::default();
+        $($(if $shown)? { table.column(Column::$column, $heading); })*
         for $item in $items {
             let mut cells: Vec<String> = Vec::new();
             $($(if $shown)? { cells.push(ToString::to_string(&$cell)); })*
@@ -212,24 +195,16 @@ pub(crate) use table;
 mod tests {
     use super::*;
 
-    fn table(columns: &[Column], rows: &[&[&str]]) -> Table {
-        let mut table = Table::new(columns);
-        for row in rows {
-            table.row(row.iter().map(ToString::to_string));
-        }
-        table
-    }
-
     #[test]
     fn columns_are_aligned_and_cells_are_escaped() {
-        let columns = [
-            Column::Number("ID"),
-            Column::Text("QUEUE"),
-            Column::Text("ERROR"),
-        ];
         let long = "x".repeat(200);
         let odd = "line one\nline \u{1b}[31mtwo";
-        let table = table(&columns, &[&["7", "orders", odd], &["1234", "q", &long]]);
+        let rows = [("7", "orders", odd), ("1234", "q", &*long)];
+        let table = super::table!((id, queue, error) in rows => {
+            Number "ID" => id,
+            Text "QUEUE" => queue,
+            Text "ERROR" => error,
+        });
         let text = table.render(Style::plain(), Some(80));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "  ID  QUEUE   ERROR");
@@ -243,14 +218,14 @@ mod tests {
     #[test]
     fn a_cell_takes_its_columns_and_names_and_bars_are_cut_at_their_start() {
         for (column, text, columns, cell) in [
-            (Column::Name("KIND"), "shop.step_07", 12, "shop.step_07"),
-            (Column::Name("KIND"), "shop.step_07", 6, "…ep_07"),
-            (Column::Name("KIND"), "step", 6, "step  "),
-            (Column::Name("KIND"), "注文処理", 6, "…処理 "),
-            (Column::Text("QUEUE"), "😀 ok", 8, "😀 ok   "),
-            (Column::Text("QUEUE"), "語語語語", 6, "語語… "),
-            (Column::Number("N"), "注文", 6, "  注文"),
-            (Column::Bars("BY HOUR"), "····789", 5, "··789"),
+            (Column::Name, "shop.step_07", 12, "shop.step_07"),
+            (Column::Name, "shop.step_07", 6, "…ep_07"),
+            (Column::Name, "step", 6, "step  "),
+            (Column::Name, "注文処理", 6, "…処理 "),
+            (Column::Text, "😀 ok", 8, "😀 ok   "),
+            (Column::Text, "語語語語", 6, "語語… "),
+            (Column::Number, "注文", 6, "  注文"),
+            (Column::Bars, "····789", 5, "··789"),
         ] {
             assert_eq!(column.cell(text, columns), cell, "{text}");
         }
@@ -259,11 +234,11 @@ mod tests {
     #[test]
     fn the_message_gets_half_of_the_window_and_bars_shrink_first() {
         let columns = [
-            Column::Number("GROUP"),
-            Column::Text("QUEUE"),
-            Column::Word("STATE"),
-            Column::Bars("BY HOUR"),
-            Column::Text("FAILURE"),
+            Column::Number,
+            Column::Text,
+            Column::Word,
+            Column::Bars,
+            Column::Text,
         ];
         for (natural, window, widths) in [
             // A pipe, and a table that fits.
