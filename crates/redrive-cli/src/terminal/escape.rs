@@ -1,22 +1,21 @@
 //! Escapes text of unknown origin, so that it cannot control the terminal.
 
-use std::borrow::Cow;
-
 /// Escapes every character that could move the cursor, change colors or reverse the direction of
 /// writing. Line breaks and tabs stay.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_dangerous) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len() + 16);
+pub(crate) fn clean(text: &str) -> String {
+    escaped(text, |character| character.escape_unicode().to_string())
+}
+
+/// Writes dangerous characters in another way.
+pub(super) fn escaped(text: &str, escape: impl Fn(char) -> String) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if is_dangerous(character) {
-            escaped.extend(character.escape_unicode());
-        } else {
-            escaped.push(character);
+        match is_dangerous(character) {
+            true => escaped.push_str(&escape(character)),
+            false => escaped.push(character),
         }
     }
-    Cow::Owned(escaped)
+    escaped
 }
 
 /// Escapes text and joins its lines and words with single spaces.
@@ -25,7 +24,7 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// Control characters except line breaks and tabs, and marks that reorder or hide text.
-pub(super) fn is_dangerous(character: char) -> bool {
+fn is_dangerous(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
         '\u{061c}'

@@ -1,6 +1,6 @@
 //! JSON for programs, one object per line, and for people, indented.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Write};
 use std::iter;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::escape::is_dangerous;
+use super::escape;
 use crate::error::Result;
 
 /// The levels that are indented. A value that is nested deeper stays as it is written.
@@ -95,20 +95,12 @@ impl<'de> Visitor<'de> for Members {
 
 /// Escapes dangerous characters, which are in strings if this is JSON.
 fn escaped(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        match is_dangerous(character) {
-            // JSON escapes are UTF-16: a character may need two.
-            true => {
-                for unit in character.encode_utf16(&mut [0; 2]) {
-                    // Writing to a String cannot fail.
-                    _ = write!(text, "\\u{unit:04x}");
-                }
-            }
-            false => text.push(character),
-        }
-    }
-    text
+    escape::escaped(json, |character| {
+        let mut units = [0; 2];
+        // JSON escapes are UTF-16: a character may need two.
+        let units = character.encode_utf16(&mut units).iter();
+        units.fold(String::new(), |text, unit| text + &format!("\\u{unit:04x}"))
+    })
 }
 
 #[cfg(test)]

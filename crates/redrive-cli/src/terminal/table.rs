@@ -200,7 +200,7 @@ mod tests {
         let long = "x".repeat(200);
         let odd = "line one\nline \u{1b}[31mtwo";
         let rows = [("7", "orders", odd), ("1234", "q", &*long)];
-        let table = super::table!((id, queue, error) in rows => {
+        let table = table!((id, queue, error) in rows => {
             Number "ID" => id,
             Text "QUEUE" => queue,
             Text "ERROR" => error,
