@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redrive::Operator;
 use redrive::dlq::RetentionDue;
 
 use crate::batches::{Batches, Undo};
@@ -41,16 +42,6 @@ pub(crate) struct Prune {
     confirm: Confirm,
 }
 
-/// What a prune removes.
-enum Scope {
-    /// Audit records of this age.
-    Audit(Duration),
-    /// Closed letters of this age.
-    OlderThan(Duration),
-    /// The letters that are due according to the retention rules.
-    Rules(Vec<RetentionDue>),
-}
-
 const LETTERS: Batches = Batches {
     noun: "letter",
     action: "prune",
@@ -73,91 +64,88 @@ const BY_RULES: Batches = Batches {
 impl Prune {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
-        let scope = match self.older_than {
-            Some(age) if self.audit => Scope::Audit(age),
-            Some(age) => Scope::OlderThan(age),
-            None if db.dlq().retention().list()?.is_empty() => Scope::OlderThan(DEFAULT_AGE),
-            None => Scope::Rules(db.dlq().retention().due()?),
-        };
-        let (batches, total) = match &scope {
-            Scope::Audit(age) => (AUDIT, db.admin().count_prunable_audit(*age)?),
-            Scope::OlderThan(age) => (LETTERS, db.dlq().count_prunable(*age)?),
-            Scope::Rules(due) => (BY_RULES, due.iter().map(|due| due.letters).sum()),
-        };
-        if !self.confirm.yes {
-            return self.show(&scope, &batches, total, cx);
+        if self.older_than.is_none() && !db.dlq().retention().list()?.is_empty() {
+            return self.by_rules(db, cx);
         }
-        let operator = self.confirm.reason.operator();
-        let ended = batches.run(total, cx, |db| match scope {
-            Scope::Audit(age) => db.admin().prune_audit(age, &operator),
-            Scope::OlderThan(age) => db.dlq().prune(age, &operator),
-            Scope::Rules(_) => db.dlq().retention().apply(&operator),
-        })?;
-        let done = ended.so_far.done;
-        let ending = cx.print(&batches.json(done), batches.text(done))?;
-        ended.or_stopped(ending, cx)
-    }
-
-    /// Shows what would be removed.
-    fn show(
-        &self,
-        scope: &Scope,
-        batches: &Batches,
-        total: u64,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let (rows, to_act) = (counted(total, batches.noun), self.confirm.to_act());
-        let (age, text) = match scope {
-            Scope::Audit(age) => (*age, format!("older than {}", short(*age))),
-            Scope::OlderThan(age) => (
-                *age,
-                format!("recovered or discarded more than {} ago", short(*age)),
-            ),
-            Scope::Rules(due) => return show_due(due, &rows, to_act, cx),
+        let age = self.older_than.unwrap_or(DEFAULT_AGE);
+        let (batches, total) = match self.audit {
+            true => (AUDIT, db.admin().count_prunable_audit(age)?),
+            false => (LETTERS, db.dlq().count_prunable(age)?),
         };
+        if self.confirm.yes {
+            return self.act(&batches, total, cx, |db, operator| match self.audit {
+                true => db.admin().prune_audit(age, operator),
+                false => db.dlq().prune(age, operator),
+            });
+        }
         if cx.global.json {
             let mut line = batches.json(total);
             line["dry_run"] = true.into();
             line["older_than_ms"] = json!(age.json());
             return cx.json(&line);
         }
-        writeln!(cx.out, "{rows}, {text}, would be deleted.")?;
+        let old = match self.audit {
+            true => format!("older than {}", short(age)),
+            false => format!("recovered or discarded more than {} ago", short(age)),
+        };
+        let rows = counted(total, batches.noun);
+        writeln!(cx.out, "{rows}, {old}, would be deleted.")?;
         match self.older_than {
-            Some(_) => cx.propose(&[to_act]),
+            Some(_) => cx.propose(&[self.confirm.to_act()]),
             // Rules may be set before the act.
-            None => cx.propose(&[&format!("--older-than {}", exact(age)), to_act]),
+            None => cx.propose(&[
+                &format!("--older-than {}", exact(age)),
+                self.confirm.to_act(),
+            ]),
         }
     }
-}
 
-/// Shows the letters that are due according to each rule.
-fn show_due(
-    due: &[RetentionDue],
-    rows: &str,
-    to_act: &str,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
-    let json = |due: &RetentionDue| {
-        let mut line = json!(rule_json(&due.rule));
-        line["action"] = "prune".into();
-        line["dry_run"] = true.into();
-        line["letters"] = due.letters.into();
-        line
-    };
-    let table = table!(due in due => {
-        Text "QUEUE" => due.rule.queue.as_deref().unwrap_or(EVERY_QUEUE),
-        Word "STATE" => due.rule.state,
-        Number "KEEP" => short(due.rule.keep),
-        Word "THEN" => due.rule.action,
-        Number "LETTERS NOW" => grouped(due.letters),
-    });
-    if due.is_empty() {
-        cx.no_change("prune", "letters", true)?;
+    /// Prunes the letters that are due according to each rule, or shows how many they are.
+    fn by_rules(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let due = db.dlq().retention().due()?;
+        let total = due.iter().map(|due| due.letters).sum();
+        if self.confirm.yes {
+            return self.act(&BY_RULES, total, cx, |db, operator| {
+                db.dlq().retention().apply(operator)
+            });
+        }
+        let json = |due: &RetentionDue| {
+            let mut line = json!(rule_json(&due.rule));
+            line["action"] = "prune".into();
+            line["dry_run"] = true.into();
+            line["letters"] = due.letters.into();
+            line
+        };
+        let table = table!(due in &due => {
+            Text "QUEUE" => due.rule.queue.as_deref().unwrap_or(EVERY_QUEUE),
+            Word "STATE" => due.rule.state,
+            Number "KEEP" => short(due.rule.keep),
+            Word "THEN" => due.rule.action,
+            Number "LETTERS NOW" => grouped(due.letters),
+        });
+        if due.is_empty() {
+            cx.no_change("prune", "letters", true)?;
+        }
+        cx.items(&due, json, &table)?;
+        if cx.global.json {
+            return Ok(Ending::Done);
+        }
+        let rows = counted(total, BY_RULES.noun);
+        writeln!(cx.out, "\n{rows} would be deleted or archived.")?;
+        cx.propose(&[self.confirm.to_act()])
     }
-    cx.items(due, json, &table)?;
-    if cx.global.json {
-        return Ok(Ending::Done);
+
+    fn act(
+        &self,
+        batches: &Batches,
+        total: u64,
+        cx: &mut Context<'_>,
+        prune: impl FnOnce(&Database, &Operator) -> redrive::Result<u64>,
+    ) -> Result<Ending> {
+        let operator = self.confirm.reason.operator();
+        let ended = batches.run(total, cx, |db| prune(db, &operator))?;
+        let done = ended.so_far.done;
+        let ending = cx.print(&batches.json(done), batches.text(done))?;
+        ended.or_stopped(ending, cx)
     }
-    writeln!(cx.out, "\n{rows} would be deleted or archived.")?;
-    cx.propose(&[to_act])
 }
