@@ -1,7 +1,6 @@
 //! `redrive erase`: erases everything about a person or tenant.
 
 use redrive::dlq::{Erasure, LetterFilter};
-use serde_json::Value;
 
 use crate::batches::{Batches, Undo};
 use crate::prelude::*;
@@ -46,14 +45,12 @@ impl Erase {
         if self.confirm.yes {
             return self.erase(&filter, &found, cx);
         }
-        let mut line = erasure_json(&found);
-        line["dry_run"] = true.into();
-        line["group_samples"] = Value::Null;
-        if show(&found, &line, "WOULD ERASE", cx)? == Ending::Done && !cx.global.json {
+        let ending = show(&found, None, cx)?;
+        if ending == Ending::Done && !cx.global.json {
             writeln!(cx.out, "\nThis cannot be undone.")?;
             cx.propose(&[self.confirm.to_act()])?;
         }
-        Ok(Ending::of(!found.is_empty() || found.leased > 0))
+        Ok(ending)
     }
 
     /// Erases in batches, until a signal arrives.
@@ -75,63 +72,57 @@ impl Erase {
         let left = cx.database()?.dlq().erasable(filter);
         let mut erased = ended.result;
         erased.leased = left.as_ref().map_or(erased.leased, |left| left.leased);
-        let shown = show(&erased, &erasure_json(&erased), "ERASED", cx)?;
+        let shown = show(&erased, Some(erased.groups), cx)?;
         ended.or_stopped(shown.and(Ending::of(left?.leased == 0)), cx)
     }
 }
 
-/// Prints what an erasure covers, or that it covers nothing.
-fn show(
-    erasure: &Erasure,
-    line: &Value,
-    heading: &'static str,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
+/// Prints what an erasure covers, or that it covers nothing. A dry run does not count the samples of groups.
+fn show(erasure: &Erasure, samples: Option<u64>, cx: &mut Context<'_>) -> Result<Ending> {
+    let is_empty = erasure.is_empty() && erasure.leased == 0;
     if cx.global.json {
-        json_line(cx.out, line)?;
+        let skipped = match erasure.leased {
+            0 => json!([]),
+            jobs => json!([{ "reason": "leased", "jobs": jobs }]),
+        };
+        let line = json!(object!(erasure =>
+            action = "erase", dry_run = samples.is_none(), jobs, letters, versions, archived,
+            group_samples = samples, audit_records = erasure.audit, runs, skipped = skipped,
+        ));
+        json_line(cx.out, &line)?;
+    } else if !is_empty {
+        erasure_table(erasure, samples).write(cx.out)?;
     }
-    if erasure.is_empty() && erasure.leased == 0 {
+    if is_empty {
         return cx.nothing("nothing matches");
     }
-    if !cx.global.json {
-        erasure_table(erasure, heading).write(cx.out)?;
-        if erasure.leased > 0 {
-            let jobs = counted(erasure.leased, "running job");
-            writeln!(
-                cx.out,
-                "\n{jobs} not erased: repeat the command once they have ended, or cancel them"
-            )?;
-        }
+    if erasure.leased > 0 && !cx.global.json {
+        let jobs = counted(erasure.leased, "running job");
+        writeln!(
+            cx.out,
+            "\n{jobs} not erased: repeat the command once they have ended, or cancel them"
+        )?;
     }
     Ok(Ending::Done)
 }
 
-fn erasure_table(erasure: &Erasure, heading: &'static str) -> Table {
-    let entries = [
-        ("waiting jobs", erasure.jobs),
-        ("letters", erasure.letters),
-        ("earlier payloads of other letters", erasure.versions),
-        ("archived letters", erasure.archived),
-        ("samples of failure groups", erasure.groups),
-        ("conditions in the audit log", erasure.audit),
-        ("conditions of ended runs", erasure.runs),
-    ];
-    // A dry run does not count the samples.
-    let is_counted =
-        |(place, entries): &&(&str, u64)| *entries > 0 || *place != "samples of failure groups";
-    table!((place, entries) in entries.iter().filter(is_counted) => {
-        Word "PLACE" => place,
-        Number heading => grouped(*entries),
-    })
-}
-
-fn erasure_json(erasure: &Erasure) -> Value {
-    let skipped = match erasure.leased {
-        0 => json!([]),
-        jobs => json!([{ "reason": "leased", "jobs": jobs }]),
+fn erasure_table(erasure: &Erasure, samples: Option<u64>) -> Table {
+    let heading = match samples {
+        None => "WOULD ERASE",
+        Some(_) => "ERASED",
     };
-    json!(object!(erasure =>
-        action = "erase", dry_run = false, jobs, letters, versions, archived, group_samples = erasure.groups, audit_records = erasure.audit,
-        runs, skipped = skipped,
-    ))
+    let samples = samples.filter(|samples| *samples > 0);
+    let entries = [
+        Some(("waiting jobs", erasure.jobs)),
+        Some(("letters", erasure.letters)),
+        Some(("earlier payloads of other letters", erasure.versions)),
+        Some(("archived letters", erasure.archived)),
+        samples.map(|samples| ("samples of failure groups", samples)),
+        Some(("conditions in the audit log", erasure.audit)),
+        Some(("conditions of ended runs", erasure.runs)),
+    ];
+    table!((place, entries) in entries.into_iter().flatten() => {
+        Word "PLACE" => place,
+        Number heading => grouped(entries),
+    })
 }

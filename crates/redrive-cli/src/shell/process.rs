@@ -46,13 +46,6 @@ pub(crate) enum Stdout {
     Keep,
 }
 
-/// How a command ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Ended {
-    Exited(ExitStatus),
-    Killed,
-}
-
 /// A running command, and what it has printed.
 pub(super) struct Process {
     child: Child,
@@ -127,7 +120,8 @@ impl Process {
         })
     }
 
-    /// Waits until the command ends. A cancelled command gets SIGTERM, and SIGKILL after the grace.
+    /// Waits until the command ends; `None`: it was killed. A cancelled command gets SIGTERM, and SIGKILL after the
+    /// grace.
     ///
     /// A command that succeeds although it was cancelled counts as exited.
     pub(super) fn wait(
@@ -135,7 +129,7 @@ impl Process {
         is_cancelled: impl Fn() -> bool,
         running: &Running,
         grace: Duration,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<Option<ExitStatus>> {
         let mut pause = Duration::from_millis(1);
         let mut terminated: Option<Instant> = None;
         loop {
@@ -158,7 +152,15 @@ impl Process {
                 if is_killed {
                     signal(self.group, Signal::SIGKILL);
                 }
-                return running.take(self, |status| is_killed && !status.success());
+                // Locked until its group may be that of another process.
+                let mut commands = lock(&running.commands);
+                commands.retain(|group| *group != self.group);
+                let status = self.child.wait()?;
+                if !is_killed || status.success() {
+                    return Ok(Some(status));
+                }
+                running.killed.fetch_add(1, Ordering::Relaxed);
+                return Ok(None);
             }
             match terminated {
                 None if is_cancelled() || running.is_ending() => {
@@ -246,23 +248,6 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Takes leave of a command that has ended.
-    fn take(
-        &self,
-        process: &mut Process,
-        is_killed: impl FnOnce(ExitStatus) -> bool,
-    ) -> io::Result<Ended> {
-        // Locked until its group may be that of another process.
-        let mut commands = lock(&self.commands);
-        commands.retain(|group| *group != process.group);
-        let status = process.child.wait()?;
-        if !is_killed(status) {
-            return Ok(Ended::Exited(status));
-        }
-        self.killed.fetch_add(1, Ordering::Relaxed);
-        Ok(Ended::Killed)
-    }
-
     pub(super) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }

@@ -13,7 +13,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::exit::{is_refused_fork, outcome, with_detail};
-use super::process::{Ended, MAX_STDOUT, Process, Running, Stdout};
+use super::process::{MAX_STDOUT, Process, Running, Stdout};
 use crate::error::Error;
 use crate::ndjson::without_mark;
 use crate::stop;
@@ -116,12 +116,12 @@ impl Shell {
             .map_err(|error| format!("could not start `sh`: {error}"))?;
         let ended = process.wait(|| false, &self.running, self.term_grace);
         match ended {
-            Ok(Ended::Exited(status)) if status.success() => Ok(()),
-            Ok(Ended::Exited(_)) if process.stderr().trim().is_empty() => Err(format!(
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(_)) if process.stderr().trim().is_empty() => Err(format!(
                 "the command cannot run: `{word}` does not exist or is not executable"
             )),
-            Ok(Ended::Exited(_)) => Err(format!("`sh` cannot run: {}", process.stderr().trim())),
-            Ok(Ended::Killed) => Err("`sh` was killed".to_owned()),
+            Ok(Some(_)) => Err(format!("`sh` cannot run: {}", process.stderr().trim())),
+            Ok(None) => Err("`sh` was killed".to_owned()),
             Err(error) => Err(format!("could not wait for `sh`: {error}")),
         }
     }
@@ -232,16 +232,16 @@ impl Shell {
         let ended = process.wait(is_cancelled, &self.running, self.term_grace);
         let stderr = process.stderr();
         match ended {
-            Ok(Ended::Exited(status)) if is_refused_fork(status, &stderr) => {
+            Ok(Some(status)) if is_refused_fork(status, &stderr) => {
                 Err(self.refused(task, stderr.trim()))
             }
-            Ok(Ended::Exited(status)) => {
+            Ok(Some(status)) => {
                 if self.is_refused.swap(false, Ordering::Relaxed) {
                     log::info!("commands run again");
                 }
                 outcome(status, stderr, &task.subject).map(|()| process.stdout())
             }
-            Ok(Ended::Killed) => Err(with_detail(self.stopped(task), stderr)),
+            Ok(None) => Err(with_detail(self.stopped(task), stderr)),
             Err(error) => Err(
                 Failure::retry(format!("could not wait for the command: {error}")).class("wait"),
             ),
