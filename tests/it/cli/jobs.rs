@@ -164,7 +164,7 @@ fn a_payload_on_stdin_that_is_too_large_is_refused_with_the_limit() {
 }
 
 #[test]
-fn headers_reach_the_command_and_a_late_job_never_runs() {
+fn a_job_reaches_the_command_and_a_late_one_never_runs() {
     let db = TestDatabase::migrated();
     db.run("enqueue w order 1 --header trace=a=b --header tenant=north");
     let late = db.run("enqueue w order 2 --expires-in 1h").out;
@@ -173,7 +173,9 @@ fn headers_reach_the_command_and_a_late_job_never_runs() {
         .shows("header      redrive-expires-in-ms: 3600000");
     let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
     db.client().sql(age);
-    let check = r#"test "$REDRIVE_HEADERS" = "{\"tenant\":\"north\",\"trace\":\"a=b\"}""#;
+    let check = r#"test "$REDRIVE_HEADERS" = "{\"tenant\":\"north\",\"trace\":\"a=b\"}" && test "$(cat)" = 1 &&
+        test "$REDRIVE_KIND $REDRIVE_ATTEMPT/$REDRIVE_MAX_ATTEMPTS" = "order 1/5" &&
+        case $REDRIVE_ENQUEUED_AT in 20*Z) ;; *) exit 1;; esac"#;
     db.run(format!("work w --exec '{check}' --drain"));
 
     let letters = db.open().listed(&LetterFilter::new());
