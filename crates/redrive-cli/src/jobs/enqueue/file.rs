@@ -30,18 +30,25 @@ impl Enqueue {
             None => Progress::unknown("enqueuing"),
         };
         let (mut enqueued, mut bad_lines) = (0, 0);
-        let mut reject = |bad: BadLine| {
+        let mut reject = |BadLine { number, error }: BadLine| {
             if !self.skip_bad_lines {
-                return Err(rejected(path, &bad));
+                let file = shown(path);
+                return Err(Error::new(format!(
+                    "line {number} of {file} is bad, nothing was enqueued: {error}; use --skip-bad-lines to \
+                     enqueue the other lines"
+                )));
             }
             bad_lines += 1;
-            progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
+            progress.suspend(|| cx.say(format!("line {number}: {error}")));
             Ok(())
+        };
+        let job = |text: &str| {
+            NewJob::raw(&self.kind, text).map_err(|error| Error::from(error).one_line())
         };
         queue.enqueue_chunks(|| {
             progress.at(lines.bytes());
             progress.show(counted(enqueued, "job"));
-            let jobs = lines.next_chunk(MAX_CHUNK, |text| self.job(text), &mut reject)?;
+            let jobs = lines.next_chunk(MAX_CHUNK, job, &mut reject)?;
             // A program that writes it anew has cut it.
             if jobs.is_none() && size.is_some_and(|size| lines.bytes() < size) {
                 return Err(Error::new(format!(
@@ -59,31 +66,17 @@ impl Enqueue {
             }))
         })?;
         drop(progress);
-        self.report(enqueued, bad_lines, begin, cx)
-    }
-
-    fn job(&self, text: &str) -> Result<NewJob, String> {
-        NewJob::raw(&self.kind, text).map_err(|error| Error::from(error).one_line())
-    }
-
-    fn report(
-        &self,
-        jobs: u64,
-        bad_lines: u64,
-        begin: Instant,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
         let took = begin.elapsed();
-        let rate = u128::from(jobs) * 1000 / took.as_millis().max(1);
+        let rate = u128::from(enqueued) * 1000 / took.as_millis().max(1);
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
         cx.print(
             &json!({
-                "queue": self.queue, "kind": self.kind, "jobs": jobs, "bad_lines": bad_lines,
+                "queue": self.queue, "kind": self.kind, "jobs": enqueued, "bad_lines": bad_lines,
                 "duration_ms": took.json(), "jobs_per_second": rate,
             }),
             format!(
                 "enqueued {} in {}, {} per second",
-                counted(jobs, "job"),
+                counted(enqueued, "job"),
                 short(took),
                 grouped(rate)
             ),
@@ -101,14 +94,4 @@ fn size(path: &Path) -> Option<u64> {
     let file = path.metadata().ok();
     let file = file.filter(|file| is_named && file.is_file());
     file.map(|file| file.len())
-}
-
-fn rejected(path: &Path, bad: &BadLine) -> Error {
-    Error::new(format!(
-        "line {} of {} is bad, nothing was enqueued: {}; use --skip-bad-lines to enqueue the \
-         other lines",
-        bad.number,
-        shown(path),
-        bad.error
-    ))
 }
