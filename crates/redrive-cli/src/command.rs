@@ -135,14 +135,12 @@ mod tests {
     use super::*;
     use crate::terminal::width;
 
-    fn for_each_leaf(command: &clap::Command, check: &mut impl FnMut(&clap::Command)) {
-        if command.has_subcommands() {
-            let subcommands = command.get_subcommands();
-            for subcommand in subcommands.filter(|subcommand| subcommand.get_name() != "help") {
-                for_each_leaf(subcommand, check);
-            }
-        } else {
-            check(command);
+    /// Checks a command and its subcommands.
+    fn for_each(command: &clap::Command, check: &mut impl FnMut(&clap::Command)) {
+        check(command);
+        let subcommands = command.get_subcommands();
+        for subcommand in subcommands.filter(|subcommand| subcommand.get_name() != "help") {
+            for_each(subcommand, check);
         }
     }
 
@@ -152,7 +150,10 @@ mod tests {
         // Passes the global options on.
         definition.build();
         let mut filtering = 0;
-        for_each_leaf(&definition, &mut |command| {
+        for_each(&definition, &mut |command| {
+            if command.has_subcommands() {
+                return;
+            }
             let name = command.get_name();
             let help = command.clone().render_long_help().to_string();
             assert!(help.ends_with('\n') && !help.ends_with("\n\n"), "{help}");
@@ -194,7 +195,7 @@ mod tests {
         shop.build();
         let commands = shop.get_subcommands().map(clap::Command::get_name);
         let commands: Vec<&str> = commands.collect();
-        for_each_leaf(&shop, &mut |command| {
+        for_each(&shop, &mut |command| {
             let help = command.clone().render_long_help().to_string();
             let help = named(&help, "shop");
             for name in &commands {
@@ -206,15 +207,14 @@ mod tests {
     /// Help wraps at the width of the terminal, and a command that is wrapped cannot be copied.
     #[test]
     fn every_line_of_an_example_fits_on_a_narrow_terminal() {
-        fn check(command: &clap::Command) {
+        let definition = definition(&Registry::new("redrive".to_owned()));
+        for_each(&definition, &mut |command| {
             let helps = [command.get_before_help(), command.get_after_help()];
             for help in helps.into_iter().flatten().map(ToString::to_string) {
                 for line in help.lines().filter(|line| line.starts_with("  ")) {
                     assert!(width(line) <= 80, "{}: {line}", command.get_name());
                 }
             }
-            command.get_subcommands().for_each(check);
-        }
-        check(&definition(&Registry::new("redrive".to_owned())));
+        });
     }
 }

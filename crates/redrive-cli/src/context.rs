@@ -250,15 +250,27 @@ impl Context<'_> {
     }
 
     fn open(&mut self, max_wait: Option<Duration>, connections: Option<u32>) -> Result<Database> {
-        let url = self.url()?.to_owned();
-        let max_wait = match self.global.no_wait {
+        let global = self.global;
+        let url = global.database_url.as_deref();
+        let url = url.filter(|url| !url.trim().is_empty()).ok_or_else(|| {
+            Error::new("no database given: set DATABASE_URL or use --database-url")
+        })?;
+        let builder = || {
+            Database::builder(url)
+                .with(connections, DatabaseBuilder::connections)
+                .with(global.pooler, DatabaseBuilder::pooler)
+                .with(global.timeout, |builder, timeout| {
+                    builder.call_timeout(timeout).bulk_timeout(timeout * 4)
+                })
+        };
+        let max_wait = match global.no_wait {
             true => Some(Duration::ZERO),
             false => max_wait,
         };
         let begin = Instant::now();
         let mut reported: Option<Instant> = None;
         loop {
-            let error = match self.try_open(&url, connections) {
+            let error = match builder().open() {
                 Err(error) if error.is_unavailable() => Error::from(error),
                 opened => {
                     let db = opened?;
@@ -275,24 +287,6 @@ impl Context<'_> {
             }
             thread::sleep(RETRY_EVERY);
         }
-    }
-
-    fn try_open(&self, url: &str, connections: Option<u32>) -> redrive::Result<Database> {
-        Database::builder(url)
-            .with(connections, DatabaseBuilder::connections)
-            .with(self.global.pooler, DatabaseBuilder::pooler)
-            .with(self.global.timeout, |builder, timeout| {
-                builder.call_timeout(timeout).bulk_timeout(timeout * 4)
-            })
-            .open()
-    }
-
-    fn url(&self) -> Result<&str> {
-        self.global
-            .database_url
-            .as_deref()
-            .filter(|url| !url.trim().is_empty())
-            .ok_or_else(|| Error::new("no database given: set DATABASE_URL or use --database-url"))
     }
 }
 

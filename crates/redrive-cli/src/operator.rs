@@ -4,6 +4,8 @@ use clap::Args;
 use nix::unistd::{Uid, User};
 use redrive::Operator;
 
+use crate::optional::Optional as _;
+
 /// Why the operator acts. A command that needs it makes the argument `reason` required.
 #[derive(Args, Debug)]
 #[group(skip)]
@@ -33,11 +35,7 @@ impl Reason {
 
 /// The operator, with the reason given on the command line.
 pub(crate) fn current(reason: Option<&str>) -> Operator {
-    let operator = Operator::new(name());
-    match reason {
-        Some(reason) => operator.reason(reason),
-        None => operator,
-    }
+    Operator::new(name()).with(reason, Operator::reason)
 }
 
 /// `user@host`. Without a variable that names the user, the name is that of the account; without an account, it is

@@ -21,13 +21,6 @@ use crate::registry::Registry;
 use crate::terminal::{clean, cut, one_line, pretty, width};
 use crate::time;
 
-fn config() -> Config {
-    Config {
-        failure_persistence: None,
-        ..Config::default()
-    }
-}
-
 /// Any text, often with control characters and quotes.
 fn text() -> impl Strategy<Value = String> {
     const ODD: &str = "\0\u{1b}\u{9b}\r\n\t\"\\\u{200b}\u{202e}\u{2028}\u{feff}\u{e0001}\u{e007f}\u{10ffff}é語😀 =,-";
@@ -71,7 +64,7 @@ fn word() -> impl Strategy<Value = OsString> {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn any_arguments_are_accepted_or_rejected_with_a_message(words in vec(word(), 0..8)) {

@@ -7,6 +7,7 @@ use redrive::Handlers;
 use redrive::dlq::{Sink, Validators};
 
 /// Everything that a program registered.
+#[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
@@ -20,10 +21,7 @@ impl Registry {
     pub(crate) fn new(name: String) -> Registry {
         Registry {
             name,
-            version: None,
-            handlers: Handlers::new(),
-            validators: Validators::new(),
-            sinks: BTreeMap::new(),
+            ..Registry::default()
         }
     }
 

@@ -142,14 +142,11 @@ impl Enqueue {
         match enqueued {
             Enqueued::New(_) => {}
             Enqueued::Existing(_) => {
-                let window = self.unique_window.map(|_| " or opened its window");
-                let window = window.unwrap_or_default();
-                let replace = self.replace.map(
-                    |_| ", and it is not replaced, because it has started or is of another kind",
-                );
+                let window = self.unique_window.map_or("", |_| " or opened its window");
+                let kept = ", and it is not replaced, because it has started or is of another kind";
+                let kept = self.replace.map_or("", |_| kept);
                 return cx.nothing(format!(
-                    "nothing was enqueued: job {id} has this unique key{window}{}",
-                    replace.unwrap_or_default()
+                    "nothing was enqueued: job {id} has this unique key{window}{kept}"
                 ));
             }
             Enqueued::Replaced(_) => {

@@ -7,10 +7,7 @@ use crate::prelude::*;
 
 pub(super) fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let schedules = cx.database()?.schedules().list()?;
-    let last = |schedule: &ScheduleStatus| match schedule.last_at {
-        Some(at) => format!("{} ago", ago(at)),
-        None => "-".to_owned(),
-    };
+    let last = |at| format!("{} ago", ago(at));
     let table = table!(schedule in &schedules => {
         Text "SCHEDULE" => schedule.name,
         Text "RHYTHM" => rhythm(schedule),
@@ -18,7 +15,7 @@ pub(super) fn list(cx: &mut Context<'_>) -> Result<Ending> {
         Word "MISSED" => schedule.missed,
         Word "OVERLAP" => schedule.overlap,
         Word "NEXT" => next_tick(schedule),
-        Word "LAST" => last(schedule),
+        Word "LAST" => schedule.last_at.map_or_else(|| "-".to_owned(), last),
     });
     let ending = cx.list("there are no schedules", &schedules, schedule_json, &table)?;
     for schedule in schedules.iter().filter(|_| !cx.global.json) {

@@ -20,7 +20,11 @@ impl ShowJob {
         let db = cx.database()?;
         match db.admin().job(self.id)? {
             Some(job) => show(&job, cx),
-            None => not_found(self.id, cx),
+            None => {
+                let id = self.id.to_string();
+                let gone = gone(self.id, &db)?.replace(ID, &id);
+                cx.nothing(format!("job {id} {gone}"))
+            }
         }
     }
 }
@@ -98,12 +102,6 @@ fn details(job: &LiveJob, held: Option<&HeldGroup>) -> Details {
         )
         .add("enqueued", format!("{at} ({age} ago)"));
     details
-}
-
-/// Reports that no such job exists, and points to its letter.
-fn not_found(id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-    let gone = gone(id, &cx.database()?)?.replace(ID, &id.to_string());
-    cx.nothing(format!("job {id} {gone}"))
 }
 
 /// What became of a job that is not live.
