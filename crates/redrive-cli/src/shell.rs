@@ -8,5 +8,4 @@ mod exit;
 mod process;
 mod runner;
 
-pub(crate) use process::Stdout;
 pub(crate) use runner::Shell;

@@ -1,5 +1,6 @@
 //! `redrive dlq deliver`: sends letters to a command or a sink instead of a queue.
 
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::bulk::{Changed, Found};
 use crate::left_out::{LeftOut, redacted_include};
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
-use crate::shell::{Shell, Stdout};
+use crate::shell::Shell;
 
 /// The states of the letters that are delivered.
 const STATES: [LetterState; 1] = [LetterState::Open];
@@ -144,9 +145,9 @@ impl Deliver {
 
     fn sink(&self, cx: &Context<'_>) -> Result<SharedSink> {
         if let Some(shell) = Shell::given(self.exec.as_deref(), self.deadline)? {
-            let stdout = match cx.global.json {
-                true => Stdout::Null,
-                false => Stdout::Inherit,
+            let stdout: fn() -> Stdio = match cx.global.json {
+                true => Stdio::null,
+                false => Stdio::inherit,
             };
             return Ok(Arc::new(move |letter: &Letter| {
                 shell.run_letter(letter, stdout)

@@ -1,6 +1,7 @@
 //! The validators that a command takes: a JSON Schema, a shell command, or those of the program.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use redrive::JobId;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::ndjson::{read_text, shown};
 use crate::prelude::*;
 use crate::registry::Registry;
-use crate::shell::{Shell, Stdout};
+use crate::shell::Shell;
 use crate::stop::StopSignal;
 
 /// How payloads are checked.
@@ -41,7 +42,7 @@ impl ValidatorArgs {
         let shell = Shell::given(self.exec.as_deref(), self.deadline)?;
         let validators = match (shell, &self.schema) {
             (Some(shell), _) => Validators::new().any(move |letter: &Letter| {
-                let checked = shell.run_letter(letter, Stdout::Null);
+                let checked = shell.run_letter(letter, Stdio::null);
                 checked.map_err(|failure| failure.message().to_owned())
             }),
             (None, Some(file)) => Validators::new().any(schema_check(file)?),

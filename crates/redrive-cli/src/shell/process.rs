@@ -35,17 +35,6 @@ const LOOK: WaitPidFlag = WaitPidFlag::WEXITED
     .union(WaitPidFlag::WNOHANG)
     .union(WaitPidFlag::WNOWAIT);
 
-/// The destination of a command's stdout.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Stdout {
-    /// The stdout of this process.
-    Inherit,
-    /// Discarded.
-    Null,
-    /// Kept, for [`Process::stdout`].
-    Keep,
-}
-
 /// A running command, and what it has printed.
 pub(super) struct Process {
     child: Child,
@@ -81,7 +70,8 @@ impl Stream {
 }
 
 impl Process {
-    /// Starts `sh -c command` with `input` as its stdin, and adds it to the running commands.
+    /// Starts `sh -c command` with `input` as its stdin, and adds it to the running commands. What it writes to a pipe
+    /// is kept for [`Process::stdout`].
     ///
     /// # Errors
     /// If the host refuses what it needs. Nothing has started then.
@@ -89,18 +79,14 @@ impl Process {
         command: &str,
         environment: &[(&'static str, String)],
         input: &[u8],
-        stdout: Stdout,
+        stdout: fn() -> Stdio,
         running: &Running,
     ) -> io::Result<Process> {
         let mut sh = Command::new("sh");
         sh.arg("-c")
             .arg(command)
             .envs(environment.iter().map(|(name, value)| (name, value)))
-            .stdout(match stdout {
-                Stdout::Inherit => Stdio::inherit(),
-                Stdout::Null => Stdio::null(),
-                Stdout::Keep => Stdio::piped(),
-            })
+            .stdout(stdout())
             .stderr(Stdio::piped())
             // Ctrl-C must reach only this process, which then decides how the command ends.
             .process_group(0);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::ErrorKind;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,7 +14,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::exit::{is_refused_fork, outcome, with_detail};
-use super::process::{MAX_STDOUT, Process, Running, Stdout};
+use super::process::{MAX_STDOUT, Process, Running};
 use crate::error::Error;
 use crate::ndjson::without_mark;
 use crate::stop;
@@ -57,7 +58,7 @@ struct Task<'a> {
     subject: String,
     environment: Vec<(&'static str, String)>,
     input: Vec<u8>,
-    stdout: Stdout,
+    stdout: fn() -> Stdio,
     /// The job, which the worker cancels at its deadline. Without one, the deadline is that of the shell.
     job: Option<&'a Job<Box<RawValue>>>,
 }
@@ -112,7 +113,7 @@ impl Shell {
             (true, false) => format!("command -v -- {word} >/dev/null"),
             (false, _) => ":".to_owned(),
         };
-        let mut process = Process::start(&check, &[], b"", Stdout::Null, &self.running)
+        let mut process = Process::start(&check, &[], b"", Stdio::null, &self.running)
             .map_err(|error| format!("could not start `sh`: {error}"))?;
         let ended = process.wait(|| false, &self.running, self.term_grace);
         match ended {
@@ -142,14 +143,14 @@ impl Shell {
                 ("REDRIVE_HEADERS", json!(job.headers()).to_string()),
             ],
             input: line_of(job.payload()),
-            stdout: Stdout::Inherit,
+            stdout: Stdio::inherit,
             job: Some(job),
         })
         .map(drop)
     }
 
     /// Runs the command for a letter, which fails when it exceeds the deadline.
-    pub(crate) fn run_letter(&self, letter: &Letter, stdout: Stdout) -> Result<(), Failure> {
+    pub(crate) fn run_letter(&self, letter: &Letter, stdout: fn() -> Stdio) -> Result<(), Failure> {
         self.run(&Task {
             subject: format!("queue={} letter={}", letter.queue, letter.id),
             environment: letter_environment(letter),
@@ -170,7 +171,7 @@ impl Shell {
             subject: "edit".to_owned(),
             environment: Vec::new(),
             input: format!("{payload}\n").into_bytes(),
-            stdout: Stdout::Keep,
+            stdout: Stdio::piped,
             job: None,
         })?;
         let bytes = output.ok_or_else(|| Failure::retry("the command left its stdout open"))?;
