@@ -102,27 +102,22 @@ pub(crate) fn named(text: &str, program: &str) -> String {
     named
 }
 
-/// Applies the help layout to a command and its subcommands.
+/// Applies the help layout to a command and its subcommands. The long help of one that takes conditions on letters or
+/// jobs has them at its end.
 fn with_help_layout(command: clap::Command, conditions: &dyn Fn() -> String) -> clap::Command {
     let conditions = match command.get_name() {
         "job" => &job_conditions_help,
         _ => conditions,
     };
-    with_conditions(command, conditions)
+    let takes_conditions = takes_conditions(&command);
+    let with_conditions = |command: clap::Command| {
+        let help = command.get_after_help().map(|help| format!("{help}\n\n"));
+        command.after_long_help(help.unwrap_or_default() + &conditions())
+    };
+    command
+        .with_flag(takes_conditions, with_conditions)
         .help_template(HELP)
         .mut_subcommands(|command| with_help_layout(command, conditions))
-}
-
-/// Adds the conditions on letters or jobs to the long help of a command that takes some.
-fn with_conditions(command: clap::Command, conditions: &dyn Fn() -> String) -> clap::Command {
-    if !takes_conditions(&command) {
-        return command;
-    }
-    let help = match command.get_after_help() {
-        Some(help) => format!("{help}\n\n{}", conditions()),
-        None => conditions(),
-    };
-    command.after_long_help(help)
 }
 
 fn takes_conditions(command: &clap::Command) -> bool {

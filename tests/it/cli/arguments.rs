@@ -20,6 +20,10 @@ enqueue q k 1 --at 9000-01-01T00:00:00Z => the limit is 3650 days
 work q --drain => --exec COMMAND
 work q --exec true --kind a --kind a =>
 work q --exec true --flood-guard 100 =>
+work q --exec true --backoff 5s => such as exponential:5s..1h
+work q --exec true --backoff quadratic:5s => such as exponential:5s..1h
+work q --exec true --backoff fixed: =>
+work q --exec true --backoff fixed:1s..x =>
 work q aESCb --exec true --drain => queue
 job list class=Timeout => expected one of queue=
 dlq list colour=red => unknown field

@@ -80,6 +80,24 @@ impl Erase {
 /// Prints what an erasure covers, or that it covers nothing. A dry run does not count the samples of groups.
 fn show(erasure: &Erasure, samples: Option<u64>, cx: &mut Context<'_>) -> Result<Ending> {
     let is_empty = erasure.is_empty() && erasure.leased == 0;
+    let heading = match samples {
+        None => "WOULD ERASE",
+        Some(_) => "ERASED",
+    };
+    let shown_samples = samples.filter(|samples| *samples > 0);
+    let entries = [
+        Some(("waiting jobs", erasure.jobs)),
+        Some(("letters", erasure.letters)),
+        Some(("earlier payloads of other letters", erasure.versions)),
+        Some(("archived letters", erasure.archived)),
+        shown_samples.map(|samples| ("samples of failure groups", samples)),
+        Some(("conditions in the audit log", erasure.audit)),
+        Some(("conditions of ended runs", erasure.runs)),
+    ];
+    let table = table!((place, entries) in entries.into_iter().flatten() => {
+        Word "PLACE" => place,
+        Number heading => grouped(entries),
+    });
     if cx.global.json {
         let skipped = match erasure.leased {
             0 => json!([]),
@@ -91,10 +109,7 @@ fn show(erasure: &Erasure, samples: Option<u64>, cx: &mut Context<'_>) -> Result
         ));
         json_line(cx.out, &line)?;
     } else if !is_empty {
-        erasure_table(erasure, samples).write(cx.out)?;
-    }
-    if is_empty {
-        return cx.nothing("nothing matches");
+        table.write(cx.out)?;
     }
     if erasure.leased > 0 && !cx.global.json {
         let jobs = counted(erasure.leased, "running job");
@@ -103,26 +118,8 @@ fn show(erasure: &Erasure, samples: Option<u64>, cx: &mut Context<'_>) -> Result
             "\n{jobs} not erased: repeat the command once they have ended, or cancel them"
         )?;
     }
-    Ok(Ending::Done)
-}
-
-fn erasure_table(erasure: &Erasure, samples: Option<u64>) -> Table {
-    let heading = match samples {
-        None => "WOULD ERASE",
-        Some(_) => "ERASED",
-    };
-    let samples = samples.filter(|samples| *samples > 0);
-    let entries = [
-        Some(("waiting jobs", erasure.jobs)),
-        Some(("letters", erasure.letters)),
-        Some(("earlier payloads of other letters", erasure.versions)),
-        Some(("archived letters", erasure.archived)),
-        samples.map(|samples| ("samples of failure groups", samples)),
-        Some(("conditions in the audit log", erasure.audit)),
-        Some(("conditions of ended runs", erasure.runs)),
-    ];
-    table!((place, entries) in entries.into_iter().flatten() => {
-        Word "PLACE" => place,
-        Number heading => grouped(entries),
-    })
+    match is_empty {
+        true => cx.nothing("nothing matches"),
+        false => Ok(Ending::Done),
+    }
 }

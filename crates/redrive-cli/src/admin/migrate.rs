@@ -43,14 +43,10 @@ impl Migrate {
         if applied.is_empty() {
             cx.say(UP_TO_DATE);
         }
-        match db.admin().schema_drift() {
-            Ok(drifts) => {
-                for drift in drifts {
-                    cx.say(format!("warning: {drift}"));
-                }
-            }
-            // The migrations are applied, whether or not this role may compare.
-            Err(error) => cx.say(format!("warning: {}", one_line(&error.to_string()))),
+        let drifts = db.admin().schema_drift();
+        // The migrations are applied, whether or not this role may compare.
+        for drift in drifts.unwrap_or_else(|error| vec![one_line(&error.to_string())]) {
+            cx.say(format!("warning: {drift}"));
         }
         warn_about_durability(&db, cx);
         Ok(Ending::Done)

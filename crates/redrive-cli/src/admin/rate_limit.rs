@@ -131,8 +131,7 @@ impl SetLimit {
         let SetLimit { burst, jobs, .. } = self;
         let (starts, period) = self.rate;
         let queue = cx.queue(&self.queue)?;
-        let limit = RateLimit::per(starts, period);
-        let limit = burst.map_or(limit, |burst| limit.burst(burst));
+        let limit = RateLimit::per(starts, period).with(*burst, RateLimit::burst);
         let (limited, shown, of) = jobs.limited(queue.name());
         queue.limit_rate(limited, limit, &self.reason.operator())?;
         warn_if_unknown(&queue, |name| format!("unlimit {name}{of}"), cx)?;

@@ -40,11 +40,8 @@ mod tests {
             (Some("wide"), None, None),
             (Some("3"), None, Some(40)),
         ] {
-            assert_eq!(
-                columns_of(given, terminal),
-                expected,
-                "{given:?} {terminal:?}"
-            );
+            let columns = columns_of(given, terminal);
+            assert_eq!(columns, expected, "{given:?} {terminal:?}");
         }
     }
 }

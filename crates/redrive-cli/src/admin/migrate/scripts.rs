@@ -65,7 +65,12 @@ impl ScriptArgs {
         // A conflict writes no file at all.
         let mut missing = Vec::new();
         for script in scripts {
-            let path = folder.join(self.file(&script));
+            let Script { number, name, .. } = &script;
+            // With leading zeros, a list of the files is in their order.
+            let path = folder.join(match self.names {
+                Names::Refinery => format!("V{number:010}__{name}.sql"),
+                Names::Sqlx => format!("{number:010}_{name}.sql"),
+            });
             let text = self.text(&[script]);
             match fs::read(&path) {
                 Ok(other) if other == text.as_bytes() => {}
@@ -97,15 +102,6 @@ impl ScriptArgs {
         match self.no_transaction {
             true => scripts.iter().map(|script| &*script.sql).collect(),
             false => migrate::in_transaction(scripts),
-        }
-    }
-
-    fn file(&self, script: &Script) -> String {
-        // With leading zeros, a list of the files is in their order.
-        let Script { number, name, .. } = script;
-        match self.names {
-            Names::Refinery => format!("V{number:010}__{name}.sql"),
-            Names::Sqlx => format!("{number:010}_{name}.sql"),
         }
     }
 }

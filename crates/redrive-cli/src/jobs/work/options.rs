@@ -50,16 +50,5 @@ mod tests {
             let delay = backoff(text).expect(text).delay(3, 1.0);
             assert_eq!(delay.as_secs(), seconds, "{text}");
         }
-        for text in [
-            "",
-            "5s",
-            "quadratic:5s",
-            "fixed:",
-            "fixed:soon",
-            "linear:1s..",
-            "fixed:1s..x",
-        ] {
-            assert!(backoff(text).is_err(), "{text}");
-        }
     }
 }
