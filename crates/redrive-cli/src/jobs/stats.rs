@@ -1,6 +1,6 @@
 //! `redrive stats`: job and letter counts and pauses per queue.
 
-use redrive::admin::{Breaker, BreakerState, QueuePause, QueueStats};
+use redrive::admin::{Breaker, BreakerState, QueueStats};
 
 use crate::dlq::none_in;
 use crate::prelude::*;
@@ -124,18 +124,16 @@ fn state(queue: &QueueStats, breakers: &[Breaker]) -> &'static str {
     }
 }
 
-fn pause_json(pause: &QueuePause) -> impl Serialize {
-    object!(pause => paused_at, ends_at, person, reason)
-}
-
 fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
     let kinds = queue.kinds.iter().map(|kind| {
         object!(kind =>
             kind, ready, delayed, leased, handled = kind.is_handled,
         )
     });
+    let pause = queue.pause.as_ref();
+    let pause = pause.map(|pause| object!(pause => paused_at, ends_at, person, reason));
     object!(queue =>
-        queue, state = state(queue, breakers), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
+        queue, state = state(queue, breakers), pause = pause, ready, delayed,
         leased, oldest_ready_ms = queue.oldest_ready.json(), workers,
         slots, open, redriving, recovered, discarded, quarantined,
         oldest_open_died_at = queue.oldest_open.json(), kinds = kinds.collect::<Vec<_>>(),
