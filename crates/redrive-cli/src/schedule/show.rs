@@ -97,12 +97,10 @@ fn add_policy(policy: &PolicyStatus, details: &mut Details) {
         (false, false) => "redrives",
     };
     let (batch, generations) = (policy.batch, policy.generations);
+    let limits = format!("{batch} per tick, {generations} generations");
     details
         .add("letters", letters(policy))
-        .add(
-            "limits",
-            format!("{batch} per tick, {generations} generations"),
-        )
+        .add("limits", limits)
         .add("delay", delay)
         .add("action", action);
 }
