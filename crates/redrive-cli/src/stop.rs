@@ -21,7 +21,7 @@ const HARMLESS: [c_int; 4] = [SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ];
 /// The signals that ask a command to stop. The first one lets it stop between two batches, and the
 /// second one ends the process.
 #[derive(Clone, Copy)]
-pub(crate) struct StopSignal(());
+pub(crate) struct StopSignal(&'static AtomicBool);
 
 impl StopSignal {
     /// Starts to listen, if this process does not yet. The signals no longer end it at once.
@@ -32,12 +32,12 @@ impl StopSignal {
             end_at_signal(is_stopping())?;
             set_at_signal(is_stopping())?;
         }
-        Ok(StopSignal(()))
+        Ok(StopSignal(is_stopping()))
     }
 
     /// Breaks if a signal has arrived.
     pub(crate) fn check(self) -> ControlFlow<()> {
-        match is_stopping().load(Ordering::SeqCst) {
+        match self.0.load(Ordering::SeqCst) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }

@@ -36,7 +36,7 @@ impl Clock {
 }
 
 /// The time of the database, or else of this machine.
-fn now() -> SystemTime {
+pub(crate) fn now() -> SystemTime {
     CLOCK.with_borrow_mut(|clock| {
         if let Clock::Of(db) = clock {
             let told = db.admin().now();

@@ -64,11 +64,11 @@ pub(super) fn next_tick(schedule: &ScheduleStatus) -> String {
     if schedule.is_held {
         return "queue held".to_owned();
     }
-    match schedule.next_at.map(time::until) {
+    match schedule.next_at.map(|at| at.duration_since(time::now())) {
         // A worker computes it.
         None => "unknown".to_owned(),
-        Some(Some(wait)) => format!("in {wait}"),
-        Some(None) => "due".to_owned(),
+        Some(Ok(wait)) => format!("in {}", short(wait)),
+        Some(Err(_)) => "due".to_owned(),
     }
 }
 
