@@ -93,13 +93,17 @@ fn is_by_worker(
     }
 }
 
+/// Whether the transaction of a claim took the right to probe.
+fn is_probe(grant: &BreakerRow, claim: &Leased<'_>) -> bool {
+    *grant.state == *"half_open"
+        && grant.prober == claim.span.worker
+        && grant.committed == claim.span.committed
+        && concerns(grant, claim)
+}
+
 /// Whether the handler of a probe met an outage. That of another dependency shows that this one works.
 fn met_outage(grant: &BreakerRow, row: &BreakerRow, claims: &[Leased<'_>]) -> bool {
-    let probe = claims.iter().find(|claim| {
-        claim.span.worker == grant.prober
-            && (grant.at..=row.at).contains(&claim.span.from)
-            && concerns(grant, claim)
-    });
+    let probe = claims.iter().find(|claim| is_probe(grant, claim));
     let end = probe.and_then(|claim| claim.attempt?.end);
     end.is_some_and(|end| {
         let is_outage = end.at <= row.at && end.phase == Phase::Outage;
@@ -124,14 +128,7 @@ fn check_starts(
         let Some(worker) = claim.span.worker else {
             continue;
         };
-        let at = rows.partition_point(|row| row.at <= from);
-        if let Some(row) = rows[..at].last()
-            && *row.state == *"half_open"
-            && row.prober == Some(worker)
-            && claim.span.began >= row.began
-            && concerns(row, claim)
-        {
-            // A claim that was on its way returns its jobs.
+        if let Some(row) = rows.iter().find(|row| is_probe(row, claim)) {
             if claim.attempt.is_some()
                 && let Some(first) = probes.insert(row.probes, job)
             {

@@ -76,6 +76,8 @@ pub(crate) struct LeaseSpan {
     pub(crate) worker: Option<Uuid>,
     /// When the statement of its claim began.
     pub(crate) began: i64,
+    /// When its claim committed.
+    pub(crate) committed: i64,
     pub(crate) from: i64,
     pub(crate) to: i64,
     pub(crate) attempt: i32,

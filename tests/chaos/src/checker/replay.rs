@@ -294,6 +294,7 @@ impl<'a> Replay<'a, '_> {
             process: Arc::clone(&entered.process),
             worker: entered.worker,
             began: entered.began,
+            committed: entered.committed,
             from: at,
             to: i64::MAX,
             attempt: entered.attempt,

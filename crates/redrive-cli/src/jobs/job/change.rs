@@ -208,11 +208,8 @@ impl<'a> Act<'a> {
         for id in self.selection.ids() {
             let taken = changed.jobs.len() + others;
             let is_left = (taken as u64) < most && !changed.jobs.contains(&id);
-            if is_left && !watched.is_stopped() {
-                _ = watched.go_on(SoFar::of(taken, changed.audit));
-            }
             // After a signal, the others stay as they are.
-            if is_left && watched.is_stopped() {
+            if is_left && watched.go_on(SoFar::of(taken, changed.audit)).is_break() {
                 continue;
             }
             let outcome = if changed.jobs.contains(&id) {
