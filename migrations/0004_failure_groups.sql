@@ -36,9 +36,8 @@ COMMENT ON COLUMN redrive.groups.sample IS 'The first message, unmasked.';
 COMMENT ON COLUMN redrive.groups.deaths IS 'All deaths, including those of pruned letters.';
 
 CREATE INDEX groups_by_class ON redrive.groups (error_class, queue, kind);
--- These two contain nothing that changes when deaths are folded into a group.
+-- It contains nothing that changes when deaths are folded into a group.
 CREATE INDEX groups_by_queue ON redrive.groups (queue, state);
-CREATE INDEX groups_regressed ON redrive.groups (queue) INCLUDE (regressions) WHERE regressions > 0;
 
 -- Deaths of the last days by group and hour (UTC), for sparklines.
 CREATE TABLE redrive.failure_hours (
@@ -100,9 +99,3 @@ COMMENT ON COLUMN redrive.group_rules.action IS 'merge: into another group. Othe
 COMMENT ON COLUMN redrive.group_rules.pattern IS 'error: a regular expression. payload: the path of a value, such as tenant.id.';
 
 CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules (group_id, action, coalesce(pattern, ''));
-
--- Regressions of deleted groups, so that the sum over all groups never decreases.
-CREATE TABLE redrive.pruned_regressions (
-    queue       redrive.name NOT NULL PRIMARY KEY,
-    regressions bigint       NOT NULL
-);

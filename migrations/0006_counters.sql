@@ -38,6 +38,7 @@ INSERT INTO redrive.counter_keys (key, metric, labels) VALUES
     ('chore_failed', 'redrive_chore_failures_total', '{chore}'),
     ('letters', 'redrive_dlq_letters', '{state}'),
     ('schedule_ticks', 'redrive_schedule_ticks_total', '{outcome}'),
+    ('regressed', 'redrive_group_regressions_total', '{}'),
     -- Live jobs are enqueued + returned - succeeded - ended.
     ('returned', NULL, '{}'),
     ('ended', NULL, '{}');

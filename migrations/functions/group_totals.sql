@@ -1,4 +1,4 @@
--- Purpose: Group totals: the functions that fold and prune them.
+-- Purpose: Group totals: the functions that fold and prune them, and count regressions.
 
 -- Folds up to `max_rows` deltas into the totals and returns their number. A row lock lets one caller through;
 -- others return 0.
@@ -55,14 +55,13 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION redrive.save_regressions() RETURNS trigger
+-- Counts the regressions of a group, whichever statement notices them.
+CREATE OR REPLACE FUNCTION redrive.count_regressions() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 BEGIN
-    INSERT INTO redrive.pruned_regressions AS f (queue, regressions)
-    SELECT g.queue, sum(g.regressions) FROM gone g WHERE g.regressions > 0 GROUP BY g.queue
-    ON CONFLICT ON CONSTRAINT pruned_regressions_pkey
-        DO UPDATE SET regressions = f.regressions + excluded.regressions;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+    SELECT m.segment, NEW.queue, '{regressed}', ARRAY[NEW.regressions - OLD.regressions] FROM redrive.metric_ring m;
     RETURN NULL;
 END
 $$;

@@ -1,8 +1,8 @@
 -- Purpose: Gauges of workers, breakers, pauses, rate limits, failure groups, schedules and redrive runs.
 
--- Returns the gauges, and the counters of groups and runs. Tables that compaction rewrites are locked before they are read,
+-- Returns the gauges, and the counters of runs. Tables that compaction rewrites are locked before they are read,
 -- by later statements: a snapshot that is older than the TRUNCATE finds them empty, and counters would fall.
--- Index: groups_by_queue, groups_regressed, redrive_runs_unfinished, run_deltas_by_run; workers, breakers and
+-- Index: groups_by_queue, redrive_runs_unfinished, run_deltas_by_run; workers, breakers and
 -- queue_pauses are small; redrive_runs has one row per run.
 CREATE OR REPLACE FUNCTION redrive.metrics_operations()
     RETURNS TABLE (metric text, labels text[], value double precision)
@@ -97,15 +97,6 @@ BEGIN
         SELECT count(*) AS groups
         FROM (SELECT FROM redrive.groups g WHERE g.queue = q.queue AND g.state = s.state LIMIT cap) f
     ) few;
-
-    RETURN QUERY
-    SELECT 'redrive_group_regressions_total', ARRAY[r.queue], sum(r.regressions)::double precision
-    FROM (
-        SELECT g.queue::text AS queue, g.regressions FROM redrive.groups g WHERE g.regressions > 0
-        UNION ALL
-        SELECT f.queue::text, f.regressions FROM redrive.pruned_regressions f
-    ) r
-    GROUP BY r.queue;
 
     -- The first hundred schedules keep their names. A lease is read once for all schedules of its queue.
     RETURN QUERY

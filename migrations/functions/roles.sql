@@ -46,7 +46,6 @@ DECLARE
         'SELECT, UPDATE (task) ON exclusive_tasks',
         'SELECT (id), INSERT ON audit, archived_letters',
         'SELECT, INSERT ON metric_deltas',
-        'SELECT, INSERT, UPDATE ON pruned_regressions',
         'SELECT, UPDATE ON redrive_runs, rate_buckets',
         'SELECT ON ring, metric_ring, counter_keys, retention, captured_pieces, redactions, runs, failure_groups,
             group_rules, group_policies, protections, queue_pauses, paused_queues, rate_limits',

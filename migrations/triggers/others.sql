@@ -6,8 +6,8 @@ CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON red
 CREATE OR REPLACE TRIGGER check_redaction BEFORE INSERT OR UPDATE ON redrive.redactions
     FOR EACH ROW EXECUTE FUNCTION redrive.check_redaction();
 
-CREATE OR REPLACE TRIGGER save_regressions AFTER DELETE ON redrive.groups
-    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION redrive.save_regressions();
+CREATE OR REPLACE TRIGGER count_regressions AFTER UPDATE OF regressions ON redrive.groups
+    FOR EACH ROW WHEN (NEW.regressions > OLD.regressions) EXECUTE FUNCTION redrive.count_regressions();
 
 CREATE OR REPLACE TRIGGER delete_version_pieces AFTER DELETE ON redrive.letter_versions
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_version_pieces();

@@ -138,7 +138,7 @@ pub const CATALOGUE: &[Metric] = &[
         "1 if a rate limit has no token for another start, otherwise 0. For `__each_group__`, of the group that has the fewest."),
     metric(Gauge, "redrive_failure_groups", &[QUEUE, GROUP_STATE], Source::Operations,
         "Failure groups by state, counted up to 10000 over all queues."),
-    metric(Counter, "redrive_group_regressions_total", &[QUEUE], Source::Operations,
+    metric(Counter, "redrive_group_regressions_total", &[QUEUE], Source::Totals,
         "Resolved failure groups in which a job died again."),
     metric(Gauge, "redrive_schedule_lag_seconds", &[open("schedule")], Source::Operations,
         "How late the next tick of a schedule is; 0 if it is not due or the schedule is paused."),
