@@ -191,7 +191,7 @@ pub const CATALOGUE: &[Metric] = &[
     metric(Gauge, "redrive_pg_oldest_horizon_age_transactions", &[HOLDER], Source::Server,
         "Transactions since the oldest one that each kind of holder keeps visible to vacuum."),
     metric(Gauge, "redrive_pg_oldest_horizon_age_seconds", &[HOLDER], Source::Server,
-        "How long each kind of holder has held back the horizon; for slots and standbys, since the exporter first saw it. A vacuum holds nothing back."),
+        "How long each kind of holder has held back the horizon; for slots and standbys, since the exporter first saw it, up to a week. A vacuum holds nothing back."),
     metric(Gauge, "redrive_pg_oldest_transaction_age_seconds", &[], Source::Server,
         "Age of the oldest transaction in this database, except vacuums."),
     metric(Gauge, "redrive_pg_replication_slot_active", &[SLOT], Source::Server,

@@ -3,23 +3,25 @@
 //! For replication slots and standbys, the server reports the transaction ID that holds back the
 //! xmin horizon, but not its age. Samples of the clock and the next transaction ID give the age.
 
+use std::collections::VecDeque;
+
 use crate::metrics::series::{Key, Numbers, gauge};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Horizon {
     /// Time in seconds and the next transaction ID at that time, oldest first.
-    samples: Vec<(f64, u64)>,
+    samples: VecDeque<(f64, u64)>,
 }
 
-/// Old samples are thinned out above this number. One year needs about 300 samples.
-const MAX_SAMPLES: usize = 512;
+/// The samples of a week. For an older ID, its age is a lower bound.
+const MAX_SAMPLES: usize = 7 * 24 * 60;
 /// The minimum number of seconds between two samples.
-const MIN_INTERVAL: f64 = 10.0;
+const MIN_INTERVAL: f64 = 60.0;
 
 impl Horizon {
     /// Records the next transaction ID at a time in seconds.
     pub(crate) fn sample(&mut self, at: f64, next_id: u64) {
-        if let Some(&(last_at, last_id)) = self.samples.last() {
+        if let Some(&(last_at, last_id)) = self.samples.back() {
             if at < last_at || next_id < last_id {
                 // This is another server, or one restored from a backup.
                 self.samples.clear();
@@ -27,24 +29,9 @@ impl Horizon {
                 return;
             }
         }
-        self.samples.push((at, next_id));
+        self.samples.push_back((at, next_id));
         if self.samples.len() > MAX_SAMPLES {
-            self.thin_out(at);
-        }
-    }
-
-    /// Removes samples that are not needed to keep the error of every age below 10 %.
-    fn thin_out(&mut self, now: f64) {
-        let samples = std::mem::take(&mut self.samples);
-        for (index, &(at, id)) in samples.iter().enumerate() {
-            let is_needed = match (self.samples.last(), samples.get(index + 1)) {
-                (Some(&(before, _)), Some(&(after, _))) => after - before > (now - at) / 10.0,
-                // Keep the first and the last sample.
-                (None, _) | (_, None) => true,
-            };
-            if is_needed {
-                self.samples.push((at, id));
-            }
+            self.samples.pop_front();
         }
     }
 
@@ -125,20 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn thinned_samples_keep_ages_within_15_percent() {
+    fn ages_grow_for_a_week() {
         let mut horizon = Horizon::default();
-        let mut at = 0.0;
-        for id in 1..=100_000 {
-            horizon.sample(at, id);
-            at += 15.0;
+        for id in 1..=20_000_u32 {
+            horizon.sample(f64::from(id) * 60.0, id.into());
         }
-        assert!(horizon.samples.len() <= MAX_SAMPLES);
-        for id in [5_u32, 50_000, 90_000, 99_900] {
-            let true_age = at - f64::from(id) * 15.0;
-            let age = horizon.age(id.into(), at, 200_000);
-            let is_near = age > true_age * 0.85 && age <= true_age;
-            assert!(is_near, "{id}: {age}, expected about {true_age}");
-        }
+        assert_eq!(horizon.samples.len(), MAX_SAMPLES);
+        let age = |id| horizon.age(id, 1_200_000.0, 20_001) / 60.0;
+        assert!((age(19_000) - 999.0).abs() < 1e-9);
+        assert!((age(5) - 10_079.0).abs() < 1e-9);
     }
 
     #[test]
