@@ -1,40 +1,5 @@
 -- Purpose: Gauges that are looked up: live jobs, letters and their ages. Nothing scans jobs or letters.
 
--- Returns up to 1,000 queues that have jobs, by index skip scan. A queue with a mark in claim_marks or delayed_marks
--- may begin with millions of dead rows, so the scan stops before it, and its name is returned in any case.
-CREATE OR REPLACE FUNCTION redrive.metrics_job_queues() RETURNS text[]
-    LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
-AS $$
-BEGIN
-    RETURN ARRAY(
-        WITH RECURSIVE known (queue, steps) AS (
-            SELECT ''::text COLLATE "C", 0
-            UNION ALL
-            SELECT least(
-                (SELECT j.queue FROM redrive.jobs j
-                 WHERE j.queue > k.queue
-                     AND j.queue < coalesce(
-                         (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue), chr(1114111))
-                 ORDER BY j.queue LIMIT 1),
-                (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue),
-                (SELECT d.queue FROM redrive.jobs_delayed d
-                 WHERE d.queue > k.queue
-                     AND d.queue < coalesce(
-                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), chr(1114111))
-                 ORDER BY d.queue LIMIT 1),
-                (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue)
-            ), k.steps + 1
-            FROM known k
-            WHERE k.queue IS NOT NULL AND k.steps < 1000
-        )
-        SELECT k.queue FROM known k WHERE k.queue > ''
-    );
-END
-$$;
-
 -- Returns how many rows are counted per queue: 10,000 divided by the number of queues, at least 100.
 CREATE OR REPLACE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -67,7 +32,30 @@ DECLARE
     most   integer;
 BEGIN
     LOCK TABLE redrive.workers, redrive.leases, redrive.claim_marks, redrive.delayed_marks IN ACCESS SHARE MODE;
-    queues := redrive.metrics_job_queues();
+    -- Up to 1,000 queues that have jobs, by index skip scan. A queue with a mark in claim_marks or delayed_marks may
+    -- begin with millions of dead rows, so the scan stops before it, and its name is returned in any case.
+    queues := ARRAY(
+        WITH RECURSIVE known (queue, steps) AS (
+            SELECT ''::text COLLATE "C", 0
+            UNION ALL
+            SELECT least(
+                (SELECT j.queue FROM redrive.jobs j
+                 WHERE j.queue > k.queue
+                     AND j.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue), chr(1114111))
+                 ORDER BY j.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue),
+                (SELECT d.queue FROM redrive.jobs_delayed d
+                 WHERE d.queue > k.queue
+                     AND d.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), chr(1114111))
+                 ORDER BY d.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue)
+            ), k.steps + 1
+            FROM known k
+            WHERE k.queue IS NOT NULL AND k.steps < 1000
+        )
+        SELECT k.queue FROM known k WHERE k.queue > '');
     cap := redrive.metrics_cap(cardinality(queues));
     -- How many priorities are searched per queue.
     most := least(32, greatest(2, 320 / greatest(cardinality(queues), 1)));

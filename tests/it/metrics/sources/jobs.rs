@@ -226,10 +226,10 @@ fn a_reading_looks_up_a_thousand_queues_at_most() {
              INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample) \
              SELECT gen_random_uuid(), 'q' || n, 'order', 'E', 't', 's' FROM generate_series(1, 1001) n");
     for queues in [
-        "redrive.metrics_job_queues()",
-        "ARRAY(SELECT redrive.queues_with_letters(1000))",
+        "labels[1]) FROM redrive.metrics_queues()",
+        "q) FROM redrive.queues_with_letters(1000) q",
     ] {
-        let asked = format!("SELECT cardinality({queues})::bigint");
+        let asked = format!("SELECT count(DISTINCT {queues}");
         assert_eq!(scalar(&mut client, &asked), 1000, "{queues}");
     }
 }
