@@ -51,7 +51,7 @@ DECLARE
         || jsonb_build_object('role', session_user);
     result text;
 BEGIN
-    PERFORM redrive.check_name('policy', set_policy.name), redrive.check_next_tick(set_policy.next_at),
+    PERFORM redrive.check_name('policy', set_policy.name),
             redrive.check_allowed(redrive.filter_values(set_policy.letters -> 'queue'));
     PERFORM redrive.refuse(format('%L is a schedule that enqueues jobs; remove it first', s.name))
     FROM redrive.schedules s WHERE s.name = set_policy.name AND s.policy IS NULL;

@@ -1,13 +1,5 @@
 -- Purpose: Schedules: jobs that are enqueued, and policies that redrive, by a cron line or at an interval.
 
--- Refuses a next tick that is outside `run_time`.
-CREATE OR REPLACE FUNCTION redrive.check_next_tick(next_at timestamptz) RETURNS void
-    LANGUAGE sql IMMUTABLE
-AS $$
-    SELECT redrive.refuse(CASE WHEN NOT (next_at > '2000-01-01Z' AND next_at < '3000-01-01Z')
-        THEN 'the next tick must be between the years 2000 and 3000' END)
-$$;
-
 -- Adds a schedule, or changes the one of this name. Returns `created`, `changed` or `unchanged`; only a change is
 -- recorded in the audit. A new rhythm starts at `next_at`; another change keeps the next tick, and a pause stays.
 CREATE OR REPLACE FUNCTION redrive.set_schedule(
@@ -22,7 +14,7 @@ DECLARE
     result text;
 BEGIN
     PERFORM redrive.check_name('schedule', set_schedule.name), redrive.check_name('queue', set_schedule.queue),
-            redrive.check_name('kind', set_schedule.kind), redrive.check_next_tick(set_schedule.next_at);
+            redrive.check_name('kind', set_schedule.kind);
     PERFORM redrive.refuse(format('%L is a policy; remove it first', s.name))
     FROM redrive.schedules s WHERE s.name = set_schedule.name AND s.policy IS NOT NULL;
     INSERT INTO redrive.schedules AS s

@@ -103,8 +103,6 @@ const WRONG: &str = r#"
     set_policy('p', '{}', '1 hour', options => '{"batch": 1e20}') -- needs a batch of 1 to 10000
     set_policy('p', '{}', '1 hour', options => '{"batch": 1.5}') -- needs whole numbers
     set_policy('p', '{}', '1 hour', options => '{"growth": 1e400}') -- needs a growth of 1 to 100
-    set_policy('p', '{}', '1 hour', next_at => 'infinity') -- the next tick must be between
-    set_schedule('s', '* * * * *', 'UTC', NULL, 'q', 'k', '1', 0, 5, NULL, 'once', 1, '1 h', 'allow', '-infinity') -- the next tick
     capture('s', '1', 'q', 'k', '{}', group_key => '') -- the group is 0 bytes
     capture('s', '1', 'q', 'k', '{}', headers => '[]') -- the headers must be a JSON object
     capture_many('{}')                               -- JSON array
