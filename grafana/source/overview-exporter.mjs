@@ -118,8 +118,8 @@ export const exporterHealth = folded(
     overrides: painted({ 'oldest count not folded': colour.work, ...COLLECTORS }),
     w: 8,
     help: {
-      about: 'Age of the metrics of each collector. Tables are read once a minute, the others at every scrape.',
-      healthy: 'seconds; tables below a minute.',
+      about: 'Age of the metrics of each collector.',
+      healthy: 'seconds.',
       otherwise: 'if counts are not folded, start a worker: workers fold them. Alert: RedriveMetricsStale.',
       type: 'redrive stats',
     },

@@ -232,7 +232,7 @@ pub const CATALOGUE: &[Metric] = &[
     metric(Gauge, "redrive_collector_success", &[COLLECTOR], Source::Reader,
         "1 if the last read of the collector succeeded, otherwise 0. The last good values stay published for 5 minutes."),
     metric(Gauge, "redrive_collector_last_success_timestamp_seconds", &[COLLECTOR], Source::Reader,
-        "Time of the last successful read; 0 if there was none. Tables are read once a minute."),
+        "Time of the last successful read; 0 if there was none."),
     metric(Gauge, "redrive_fold_age_seconds", &[], Source::Totals,
         "Age of the oldest count that is not folded into the totals; 0 if all are folded."),
     metric(Counter, "redrive_totals_regressions_total", &[], Source::Reader,

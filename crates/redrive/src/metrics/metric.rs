@@ -31,7 +31,7 @@ words! {
         Letters = "letters",
         /// Workers, breakers, pauses, failure groups and redrive runs.
         Operations = "operations",
-        /// Table sizes, dead rows, bloat, vacuums and the segment ring. Read once a minute.
+        /// Table sizes, dead rows, bloat, vacuums and the segment ring.
         Tables = "tables",
         /// The server: xmin horizon, replication slots, locks and connections.
         Server = "server",

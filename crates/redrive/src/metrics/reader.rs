@@ -59,7 +59,7 @@ pub struct Reader {
 #[non_exhaustive]
 pub struct Reading {
     /// The metrics, in the order of the catalogue. Metrics that were not read this time have
-    /// their last good values. Those of a source that is 5 minutes overdue are missing.
+    /// their last good values. Those of a source that was last read 5 minutes ago are missing.
     pub families: Vec<Family>,
     /// True if the connection is still usable.
     pub is_connected: bool,
@@ -102,11 +102,10 @@ impl Reader {
         }
     }
 
-    /// Reads the sources that are due, within `budget`.
+    /// Reads every source, within `budget`.
     ///
-    /// Most sources are due every time, tables once a minute. This method
-    /// does not return an error: if a source cannot be read, its last good values stay published
-    /// for 5 minutes and its `redrive_collector_success` is 0.
+    /// This method does not return an error: if a source cannot be read, its last good values stay
+    /// published for 5 minutes and its `redrive_collector_success` is 0.
     ///
     /// Statement timeouts enforce the budget; each source gets at most half of the remaining time.
     /// They cannot help if the server stops responding while the connection stays open. This call
@@ -127,11 +126,11 @@ impl Reader {
                 self.read_sources(client, &info, deadline, &mut failures);
             }
             Ok(None) => {
-                self.mark_failed(start);
+                self.mark_failed();
                 distrust = Some(Distrust::Schema);
             }
             Err(error) => {
-                self.mark_failed(start);
+                self.mark_failed();
                 distrust = Some(Distrust::of(&error));
                 failures.push((None, error));
             }
@@ -193,9 +192,8 @@ impl Reader {
     /// Returns the last good values with `redrive_up` 0, and after 5 minutes only the metrics of
     /// the reader. Use it if you cannot connect.
     pub fn unreachable(&mut self) -> Reading {
-        let now = Instant::now();
-        self.mark_failed(now);
-        self.publish(Some(Distrust::Unreachable), now)
+        self.mark_failed();
+        self.publish(Some(Distrust::Unreachable), Instant::now())
     }
 
     /// Forgets all values if another database has taken the place of the last one. What is published
@@ -240,9 +238,6 @@ impl Reader {
             let Some(state) = self.sources.get_mut(&source) else {
                 continue;
             };
-            if !state.is_due(source, start) {
-                continue;
-            }
             match read_source(client, source, remaining(deadline) / 2) {
                 Ok(mut series) => {
                     if source == Source::Server {
@@ -264,12 +259,10 @@ impl Reader {
         }
     }
 
-    /// Marks all due sources as failed.
-    fn mark_failed(&mut self, now: Instant) {
-        for (source, state) in &mut self.sources {
-            if state.is_due(*source, now) {
-                state.is_good = false;
-            }
+    /// Marks all sources as failed.
+    fn mark_failed(&mut self) {
+        for state in self.sources.values_mut() {
+            state.is_good = false;
         }
     }
 
@@ -279,7 +272,7 @@ impl Reader {
     fn publish(&mut self, failure: Option<Distrust>, now: Instant) -> Reading {
         let distrust = failure.or_else(|| source_state::distrust(&self.sources, now));
         let sources = self.sources.iter();
-        let current = sources.filter(|(source, state)| state.is_current(**source, now));
+        let current = sources.filter(|(_, state)| state.is_current(now));
         let answered: BTreeSet<Source> = current.clone().map(|(source, _)| *source).collect();
         let values = current.flat_map(|(_, state)| state.series.iter().cloned());
         let (mut series, has_folded) = fold(values.collect());

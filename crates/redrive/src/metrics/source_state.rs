@@ -1,4 +1,4 @@
-//! Keeps the last result of each source, and decides when to read it again and whether to trust it. Pure.
+//! Keeps the last result of each source, and decides whether to trust it. Pure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,51 +10,30 @@ use crate::metrics::Source;
 use crate::metrics::metric::Distrust;
 use crate::metrics::series::{Key, Numbers};
 
-/// How much older than its interval a source may be. After that its series disappear.
-const MAX_DELAY: Duration = Duration::from_mins(5);
+/// How old the values of a source may be. After that its series disappear.
+const MAX_AGE: Duration = Duration::from_mins(5);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceState {
     /// The series of the last successful read.
     pub(crate) series: Vec<(Key, Numbers)>,
-    /// True if the last due read succeeded.
+    /// True if the last read succeeded.
     pub(crate) is_good: bool,
     /// Database time of the last successful read, in Unix seconds; 0 if there was none.
     pub(crate) good_at: f64,
     /// Start of the last successful read.
     pub(crate) good_since: Option<Instant>,
-    /// True if the role lacked a privilege for the last due read.
+    /// True if the role lacked a privilege for the last read.
     pub(crate) is_refused: bool,
     /// Duration of the last read.
     pub(crate) duration: Duration,
 }
 
 impl SourceState {
-    /// Returns whether the source must be read now: it failed, or its interval is over.
-    pub(crate) fn is_due(&self, source: Source, now: Instant) -> bool {
-        let is_over = |since| now.saturating_duration_since(since) >= interval(source);
-        !self.is_good || self.good_since.is_none_or(is_over)
-    }
-
     /// Returns whether the last successful read is recent enough to be published.
-    pub(crate) fn is_current(&self, source: Source, now: Instant) -> bool {
-        let max_age = interval(source) + MAX_DELAY;
+    pub(crate) fn is_current(&self, now: Instant) -> bool {
         self.good_since
-            .is_some_and(|since| now.saturating_duration_since(since) <= max_age)
-    }
-}
-
-/// Returns the time between two reads of a source.
-fn interval(source: Source) -> Duration {
-    // Slightly below one minute, because scrapes do not come at exact intervals.
-    match source {
-        Source::Tables => Duration::from_secs(55),
-        Source::Totals
-        | Source::Queues
-        | Source::Letters
-        | Source::Operations
-        | Source::Server
-        | Source::Reader => Duration::ZERO,
+            .is_some_and(|since| now.saturating_duration_since(since) <= MAX_AGE)
     }
 }
 
@@ -93,7 +72,7 @@ pub(crate) fn is_refusal(error: &Error) -> bool {
 pub(crate) fn distrust(sources: &BTreeMap<Source, SourceState>, now: Instant) -> Option<Distrust> {
     let is_old = |source: &Source| {
         let state = sources.get(source);
-        state.is_none_or(|state| !state.is_current(*source, now))
+        state.is_none_or(|state| !state.is_current(now))
     };
     let is_refused = |source: &Source| sources.get(source).is_some_and(|state| state.is_refused);
     let mut old = NECESSARY.iter().filter(|source| is_old(source)).peekable();
@@ -110,45 +89,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_failed_is_due_at_once() {
-        let start = Instant::now();
-        for (source, is_good, seconds, is_due) in [
-            (Source::Totals, true, 0, true),
-            (Source::Tables, true, 54, false),
-            (Source::Tables, true, 55, true),
-            (Source::Tables, false, 0, true),
-        ] {
-            let state = SourceState {
-                is_good,
-                good_since: Some(start),
-                ..SourceState::default()
-            };
-            let now = start + Duration::from_secs(seconds);
-            assert_eq!(state.is_due(source, now), is_due, "{source:?} {seconds}");
-        }
-    }
-
-    #[test]
-    fn values_are_current_for_five_minutes_longer_than_their_interval() {
+    fn values_are_current_for_five_minutes() {
         let start = Instant::now();
         let state = SourceState {
             good_since: Some(start),
             ..SourceState::default()
         };
-        for (source, seconds) in [
-            (Source::Totals, 300),
-            (Source::Queues, 300),
-            (Source::Letters, 300),
-            (Source::Operations, 300),
-            (Source::Server, 300),
-            (Source::Tables, 355),
-        ] {
-            let at = |seconds| start + Duration::from_secs(seconds);
-            assert!(state.is_current(source, at(seconds)), "{source:?}");
-            assert!(!state.is_current(source, at(seconds + 1)), "{source:?}");
-        }
-        let unread = SourceState::default();
-        assert!(!unread.is_current(Source::Totals, start), "never read");
+        let end = start + Duration::from_mins(5);
+        assert!(state.is_current(end));
+        assert!(!state.is_current(end + Duration::from_secs(1)));
+        assert!(!SourceState::default().is_current(start), "never read");
     }
 
     /// Sources that were read well, except one that was last read well six minutes ago.
