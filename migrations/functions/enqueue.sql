@@ -80,11 +80,11 @@ BEGIN
     END IF;
     IF enqueue.unique_key IS NOT NULL THEN
         SELECT k.job_id, k.replaced INTO held_by, changed
-        FROM redrive.replace_keys(
-            enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
-            ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
-            ARRAY[enqueue.priority], ARRAY[ceil(extract(epoch FROM enqueue.unique_window) * 1000)::bigint],
-            ARRAY[enqueue.headers]) k;
+        FROM redrive.take_keys(
+            enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id],
+            ARRAY[ceil(extract(epoch FROM enqueue.unique_window) * 1000)::bigint], ARRAY[enqueue.kind],
+            ARRAY[enqueue.replace], ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
+            ARRAY[enqueue.priority], ARRAY[enqueue.headers]) k;
         IF changed THEN
             PERFORM redrive.wake(enqueue.queue);
         END IF;

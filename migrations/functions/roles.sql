@@ -36,7 +36,7 @@ DECLARE
         'SELECT ON ring, metric_ring, group_policies',
         'SELECT (queue, job_id) ON group_slots',
         'SELECT (queue, waiting, expires_at) ON workers',
-        'EXECUTE ON FUNCTION enqueue, take_keys, replace_keys, replace_waiting, wake, entry_segment'];
+        'EXECUTE ON FUNCTION enqueue, take_keys, wake, entry_segment'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON dead_letters, letter_versions, groups, details, failure_hours,
@@ -100,7 +100,7 @@ DECLARE
         'SELECT, DELETE ON diverted_groups',
         'INSERT, DELETE ON group_rules, captured_pieces',
         'USAGE ON SEQUENCE job_id, redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION take_keys, replace_keys, replace_waiting, capture, capture_letters, capture_many,
+        'EXECUTE ON FUNCTION take_keys, capture, capture_letters, capture_many,
             import_letters, imported, readmitted, unarchived, filter_archive, list_archived, count_archived,
             restore_archived, delete_archived, keep_pieces, drop_redacted_pieces, erase, erase_batch, erasable,
             prune_audit, list_letters, count_letters, count_letters_by, lock_letters, check_filter, filter_condition,

@@ -42,60 +42,6 @@ BEGIN
 END
 $$;
 
--- Takes keys for new jobs. Returns each key with the job that holds it: the new job, an earlier one that is live, or
--- the one that opened a window. A job with a window, in milliseconds, opens one; NULL: none has a window.
---
--- The key of an earlier job is read and never locked. The worker that ends that job deletes the key, and
--- must not wait until the caller commits. If the key disappears before it is read, it is free again.
---
--- It runs with the rights of the owner, because an enqueuer may neither delete keys nor take one for the job that will
--- get an id: that job could not be stored with a key of its own.
-CREATE OR REPLACE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[], windows bigint[] DEFAULT NULL)
-RETURNS TABLE (key text, job_id bigint)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-AS $$
-#variable_conflict use_column
-DECLARE
-    wanted record;
-BEGIN
-    -- In the order of the keys, so that two callers cannot deadlock.
-    FOR wanted IN
-        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id, n.window_ms,
-               (SELECT s.last_value FROM redrive.job_id s) AS last_id
-        FROM unnest(take_keys.keys, take_keys.ids, take_keys.windows) AS n (key, id, window_ms)
-        ORDER BY n.key COLLATE "C", n.id
-    LOOP
-        IF wanted.id > wanted.last_id THEN
-            RAISE EXCEPTION 'redrive: job % does not exist; its id must come from the sequence redrive.job_id', wanted.id
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        take_keys.key := wanted.key;
-        LOOP
-            IF wanted.window_ms IS NULL THEN
-                INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
-                VALUES (take_keys.queue, wanted.key, wanted.id)
-                ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
-                RETURNING k.job_id INTO take_keys.job_id;
-                EXIT WHEN FOUND;
-            ELSE
-                SELECT coalesce(k.job_id, w.job_id) INTO take_keys.job_id
-                FROM redrive.unique_windows w
-                LEFT JOIN redrive.unique_keys k ON k.queue = w.queue AND k.key = w.key
-                WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp();
-                EXIT WHEN FOUND;
-                take_keys.job_id := wanted.id;
-                EXIT WHEN redrive.open_window(take_keys.queue, wanted.key, wanted.id, wanted.window_ms);
-            END IF;
-            SELECT k.job_id INTO take_keys.job_id
-            FROM redrive.unique_keys k
-            WHERE k.queue = take_keys.queue AND k.key = wanted.key;
-            EXIT WHEN FOUND;
-        END LOOP;
-        RETURN NEXT;
-    END LOOP;
-END
-$$;
-
 -- Takes the keys of letters that go back, in the order of the arrays. Returns the letters that have theirs.
 --
 -- A key that another transaction has taken and not committed counts as taken: that of a caller may stay open for long.
@@ -181,14 +127,13 @@ $$;
 -- Changes the waiting job that holds a key: its `payload`, its `time` or `both`. Returns `replaced`; `kept` if the job
 -- runs or has another kind; `gone` if the key is free, or if the job moved meanwhile and the caller must ask again.
 --
--- It runs with the rights of the owner, because an enqueuer may not change jobs in any other way. It waits for a
--- session that holds the row of the job: a claim, a promotion, an operator, an erasure or another replacing enqueue. None
--- of these deadlocks with an enqueue of one job: they skip locked rows, hold no other, or, as an erasure does, give up
--- before the server looks for deadlocks.
+-- It waits for a session that holds the row of the job: a claim, a promotion, an operator, an erasure or another replacing
+-- enqueue. None of these deadlocks with an enqueue of one job: they skip locked rows, hold no other, or, as an erasure
+-- does, give up before the server looks for deadlocks.
 CREATE OR REPLACE FUNCTION redrive.replace_waiting(
     queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb
 ) RETURNS text
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE
     -- A search by rank and id, regardless of the planner's estimates.
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -257,51 +202,77 @@ BEGIN
 END
 $$;
 
--- Takes keys for new jobs, as `take_keys` does, and applies `changes` to the waiting jobs that hold keys.
--- Returns each key with the job that holds it, and whether that job was changed. Within an open window, a call with a
+-- Takes keys for new jobs, and applies `changes` to the waiting jobs that hold keys. Returns each key with the job that
+-- holds it (the new job, an earlier one that is live, or the one that opened a window), and whether an earlier job was
+-- changed. A job with a window, in milliseconds, opens one; NULL: none has a window. Within an open window, a call with a
 -- window changes a job that still waits and stores no other.
-CREATE OR REPLACE FUNCTION redrive.replace_keys(
-    queue text, keys text[], ids bigint[], kinds text[], changes text[], payloads json[], delays bigint[],
-    priorities integer[], windows bigint[], headers jsonb[]
+--
+-- Unless it is changed, the job that holds a key is not locked, nor is the key. The worker that ends that job deletes the
+-- key, and must not wait until the caller commits. If the key disappears before it is read, it is free again.
+--
+-- It runs with the rights of the owner, because an enqueuer may neither delete keys, nor change jobs in any other way, nor
+-- take a key for the job that will get an id: that job could not be stored with a key of its own.
+CREATE OR REPLACE FUNCTION redrive.take_keys(
+    queue text, keys text[], ids bigint[], windows bigint[] DEFAULT NULL, kinds text[] DEFAULT NULL,
+    changes text[] DEFAULT NULL, payloads json[] DEFAULT NULL, delays bigint[] DEFAULT NULL,
+    priorities integer[] DEFAULT NULL, headers jsonb[] DEFAULT NULL
 ) RETURNS TABLE (key text, job_id bigint, replaced boolean)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 DECLARE
     wanted record;
     answer text;
 BEGIN
-    IF array_remove(changes, NULL) = '{}' THEN
-        RETURN QUERY SELECT k.key, k.job_id, false FROM redrive.take_keys(replace_keys.queue, keys, ids, windows) k;
-        RETURN;
-    END IF;
     -- In the order of the keys, so that two callers cannot deadlock.
     FOR wanted IN
-        SELECT DISTINCT ON (n.key COLLATE "C") n.*
-        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities, windows, headers)
-            AS n (key, id, kind, change, payload, delay_ms, priority, window_ms, headers)
-        WHERE n.key IS NOT NULL
+        SELECT DISTINCT ON (n.key COLLATE "C") n.*, (SELECT s.last_value FROM redrive.job_id s) AS last_id
+        FROM unnest(take_keys.keys, take_keys.ids, take_keys.windows, take_keys.kinds, take_keys.changes,
+                    take_keys.payloads, take_keys.delays, take_keys.priorities, take_keys.headers)
+            AS n (key, id, window_ms, kind, change, payload, delay_ms, priority, headers)
         ORDER BY n.key COLLATE "C", n.id
     LOOP
-        replace_keys.key := wanted.key;
+        IF wanted.id > wanted.last_id THEN
+            RAISE EXCEPTION 'redrive: job % does not exist; its id must come from the sequence redrive.job_id', wanted.id
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        take_keys.key := wanted.key;
+        take_keys.replaced := false;
         -- A job may move or end between two looks. One that moves a hundred times counts as running.
         FOR look IN 1..100 LOOP
-            SELECT k.job_id INTO replace_keys.job_id
-            FROM redrive.take_keys(replace_keys.queue, ARRAY[wanted.key], ARRAY[wanted.id],
-                                   ARRAY[wanted.window_ms]) k;
-            replace_keys.replaced := false;
-            EXIT WHEN replace_keys.job_id = wanted.id OR wanted.change IS NULL;
-            answer := redrive.replace_waiting(replace_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
+            LOOP
+                IF wanted.window_ms IS NULL THEN
+                    INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
+                    VALUES (take_keys.queue, wanted.key, wanted.id)
+                    ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
+                    RETURNING k.job_id INTO take_keys.job_id;
+                    EXIT WHEN FOUND;
+                ELSE
+                    SELECT coalesce(k.job_id, w.job_id) INTO take_keys.job_id
+                    FROM redrive.unique_windows w
+                    LEFT JOIN redrive.unique_keys k ON k.queue = w.queue AND k.key = w.key
+                    WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp();
+                    EXIT WHEN FOUND;
+                    take_keys.job_id := wanted.id;
+                    EXIT WHEN redrive.open_window(take_keys.queue, wanted.key, wanted.id, wanted.window_ms);
+                END IF;
+                SELECT k.job_id INTO take_keys.job_id
+                FROM redrive.unique_keys k
+                WHERE k.queue = take_keys.queue AND k.key = wanted.key;
+                EXIT WHEN FOUND;
+            END LOOP;
+            EXIT WHEN take_keys.job_id = wanted.id OR wanted.change IS NULL;
+            answer := redrive.replace_waiting(take_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
                                               wanted.delay_ms, wanted.priority, wanted.headers);
-            replace_keys.replaced := answer = 'replaced';
+            take_keys.replaced := answer = 'replaced';
             EXIT WHEN answer <> 'gone';
             -- The job is gone and its window is open, unless it only moved.
             EXIT WHEN wanted.window_ms IS NOT NULL
                 AND NOT EXISTS (
-                    SELECT FROM redrive.unique_keys k WHERE k.queue = replace_keys.queue AND k.key = wanted.key)
+                    SELECT FROM redrive.unique_keys k WHERE k.queue = take_keys.queue AND k.key = wanted.key)
                 AND EXISTS (
                     SELECT FROM redrive.unique_windows w
-                    WHERE w.queue = replace_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp());
+                    WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp());
         END LOOP;
         RETURN NEXT;
     END LOOP;

@@ -42,8 +42,8 @@ held AS MATERIALIZED (
         FROM incoming i
         WHERE i.unique_key IS NOT NULL
     ) w
-    CROSS JOIN LATERAL redrive.replace_keys(
-        $1, w.keys, w.ids, w.kinds, w.changes, w.payloads, w.delays, w.priorities, w.windows, w.headers) k
+    CROSS JOIN LATERAL redrive.take_keys(
+        $1, w.keys, w.ids, w.windows, w.kinds, w.changes, w.payloads, w.delays, w.priorities, w.headers) k
 ),
 placed AS MATERIALIZED (
     SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,
