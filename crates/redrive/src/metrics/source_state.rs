@@ -46,14 +46,15 @@ const NECESSARY: [Source; 4] = [
 ];
 
 impl Distrust {
-    /// Returns the cause of an error that concerns all sources.
+    /// Returns the cause of an error that concerns all sources, on a connection that is still open.
     pub(crate) fn of(error: &Error) -> Distrust {
         let Some(state) = error.sql_state() else {
-            return Distrust::Unreachable;
+            // It answers with a row of other types, so another program owns a schema of the same name.
+            return Distrust::Schema;
         };
         match (state, state.code().get(..2)) {
             (&SqlState::INSUFFICIENT_PRIVILEGE, _) => Distrust::Privilege,
-            // Another program owns a schema of the same name.
+            // As above.
             (&SqlState::UNDEFINED_TABLE | &SqlState::UNDEFINED_COLUMN, _) => Distrust::Schema,
             // The server starts, stops, lacks resources, refuses the connection, or gave up.
             (_, Some("08" | "28" | "3D" | "53" | "57")) => Distrust::Unreachable,

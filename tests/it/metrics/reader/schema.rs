@@ -27,12 +27,19 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
     says(&reading, "up", 1.0);
     assert!(success(&reading, Source::Queues));
     // Then one of another program.
-    client.sql("DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive; CREATE TABLE redrive.migrations (x integer)");
-    let reading = read(&mut reader, &mut client);
-    for (cause, is_it) in [("schema", 1.0), ("unreachable", 0.0), ("privilege", 0.0)] {
-        reads(&reading, "redrive_down", &[cause], is_it);
+    for columns in [
+        "1 AS x",
+        "'1' AS version, 'a' AS name, 'b' AS checksum, false AS breaking, 'c' AS library",
+    ] {
+        client.sql(&format!(
+            "DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive; CREATE TABLE redrive.migrations AS SELECT {columns}"
+        ));
+        let reading = read(&mut reader, &mut client);
+        for (cause, is_it) in [("schema", 1.0), ("unreachable", 0.0), ("privilege", 0.0)] {
+            reads(&reading, "redrive_down", &[cause], is_it);
+        }
+        assert!(reading.is_connected && !reading.is_ready());
     }
-    assert!(reading.is_connected && !reading.is_ready());
 }
 
 #[test]
