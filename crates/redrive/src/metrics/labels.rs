@@ -4,20 +4,17 @@ use crate::admin::CountedSet;
 use crate::dlq::{GroupState, LetterState};
 use crate::job::death_cause::DeathCause;
 use crate::metrics::metric::{Distrust, Label};
+use crate::pipeline::outcome::FailureCause;
 use crate::worker::chore::Chore;
 
 /// The label value that sums all values beyond a limit.
 pub const OTHER: &str = "__other__";
 /// Maximum number of queues published by name.
 pub const QUEUE_SLOTS: usize = 100;
-/// Maximum number of kinds published by name per queue.
+/// Maximum number of kinds, of error classes and of sources of captured failures published by name per queue.
 ///
-/// The first kinds of a queue keep their names forever: counters would fall if the set changed.
-pub const KIND_SLOTS: usize = 20;
-/// Maximum number of error classes published by name per queue, chosen like the kinds.
-pub const CLASS_SLOTS: usize = 20;
-/// Maximum number of sources of captured failures published by name per queue, chosen like the kinds.
-pub const SOURCE_SLOTS: usize = 20;
+/// The first ones of a queue keep their names forever: counters would fall if the set changed.
+pub const NAME_SLOTS: usize = 20;
 
 /// Defines a label whose values are not known in advance.
 pub(super) const fn open(name: &'static str) -> Label {
@@ -34,19 +31,7 @@ pub(super) const KIND: Label = open("kind");
 pub(super) const TABLE: Label = open("table");
 pub(super) const SLOT: Label = open("slot");
 pub(super) const DEATH_CAUSE: Label = known("cause", &DeathCause::WORDS);
-pub(super) const FAILURE_CAUSE: Label = known(
-    "cause",
-    &[
-        "error",
-        "rejected",
-        "panic",
-        "timeout",
-        "undecodable",
-        "unhandled",
-        "worker_lost",
-        "outage",
-    ],
-);
+pub(super) const FAILURE_CAUSE: Label = known("cause", &FailureCause::WORDS);
 pub(super) const JOB_STATE: Label = known("state", &["ready", "delayed", "leased"]);
 pub(super) const LETTER_STATE: Label = known("state", &LetterState::WORDS);
 pub(super) const GROUP_STATE: Label = known("state", &GroupState::WORDS);

@@ -1,6 +1,6 @@
 //! Values: the buckets and slots of the counters.
 
-use redrive::metrics::{CLASS_SLOTS, KIND_SLOTS, OTHER, QUEUE_SLOTS, SOURCE_SLOTS};
+use redrive::metrics::{NAME_SLOTS, OTHER, QUEUE_SLOTS};
 use redrive_tests::prelude::*;
 
 /// Returns the counts of a histogram by bucket.
@@ -107,17 +107,20 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
     let before = published(&mut client);
     fold(&mut client);
     let series = published(&mut client);
-    let of_kinds = "redrive_jobs_dead_lettered_by_kind_total{";
-    for (metric, slots, name) in [
-        (of_kinds, KIND_SLOTS, "kind-00007"),
-        ("redrive_dlq_errors_total{", CLASS_SLOTS, "class-00007"),
-        ("redrive_dlq_captured_total{", SOURCE_SLOTS, "source-00007"),
+    for (metric, name) in [
+        ("redrive_jobs_dead_lettered_by_kind_total{", "kind-00007"),
+        ("redrive_dlq_errors_total{", "class-00007"),
+        ("redrive_dlq_captured_total{", "source-00007"),
     ] {
         let of = series.iter().filter(|(name, _)| name.starts_with(metric));
         let of: Vec<i64> = of.map(|(_, value)| *value).collect();
-        assert_eq!((of.len(), of.iter().sum()), (slots + 1, 10_000), "{metric}");
+        assert_eq!(
+            (of.len(), of.iter().sum()),
+            (NAME_SLOTS + 1, 10_000),
+            "{metric}"
+        );
         assert_eq!(series[&format!("{metric}orders,{name}}}")], 1);
-        let rest = 10_000 - slots.cast_signed() as i64;
+        let rest = 10_000 - NAME_SLOTS.cast_signed() as i64;
         assert_eq!(series[&format!("{metric}orders,{OTHER}}}")], rest);
     }
     // Unfolded counts are combined by the same rule.
