@@ -8,9 +8,6 @@ CREATE OR REPLACE FUNCTION redrive.count_moved_letters() RETURNS trigger
 AS $$
 DECLARE
     sign CONSTANT integer := CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
-    -- The bounds negated and reversed, because width_bucket counts a value on a bound above it, and it
-    -- belongs below.
-    mirrored double precision[];
 BEGIN
     INSERT INTO redrive.letter_deltas
         (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
@@ -35,9 +32,6 @@ BEGIN
         GROUP BY r.segment, g.queue;
         RETURN NULL;
     END IF;
-    mirrored := ARRAY(
-        SELECT -b FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
-        WHERE w.key = 'attempts_dead' ORDER BY 1);
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
     SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
@@ -46,9 +40,9 @@ BEGIN
         FROM (
             SELECT a.queue::text AS queue, a.kind::text AS kind, a.state, a.cause,
                    left(a.error_class, 200) AS class, count(*) AS count, sum(a.attempts) AS attempts,
-                   CASE WHEN a.cause <> 'captured'
-                       THEN cardinality(mirrored) - width_bucket(-a.attempts::double precision, mirrored)
-                   END AS bucket,
+                   -- A value on a bound belongs below it, and both are whole numbers.
+                   CASE WHEN a.cause <> 'captured' THEN width_bucket(a.attempts - 0.5::double precision, (
+                       SELECT w.bounds FROM redrive.counter_keys w WHERE w.key = 'attempts_dead')) END AS bucket,
                    -- The deaths of a letter from the archive or from a file were counted where it died.
                    coalesce(a.events -> -1 ->> 'event' IN ('restored', 'imported'), false) AS is_old,
                    CASE WHEN a.cause = 'captured' THEN a.source END AS source
@@ -80,10 +74,7 @@ CREATE OR REPLACE FUNCTION redrive.count_changed_letters() RETURNS trigger
     SET enable_mergejoin = on
 AS $$
 DECLARE
-    mirrored double precision[];
-    moment   timestamptz := clock_timestamp();
-    -- A letter that died after the first of these stayed for less than the first bound, and so on.
-    borders  timestamptz[];
+    moment CONSTANT timestamptz := clock_timestamp();
 BEGIN
     IF NOT EXISTS (SELECT FROM became) THEN
         RETURN NULL;
@@ -120,13 +111,6 @@ BEGIN
     THEN
         RETURN NULL;
     END IF;
-    borders := ARRAY(
-        SELECT moment - b * interval '1 second'
-        FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
-        WHERE w.key = 'residence' ORDER BY 1);
-    mirrored := ARRAY(
-        SELECT -b FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
-        WHERE w.key = 'attempts_dead' ORDER BY 1);
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
     SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
@@ -136,8 +120,11 @@ BEGIN
             SELECT was.queue::text AS old_queue, was.state AS old_state, became.queue::text AS queue,
                    became.state, became.kind::text AS kind, became.cause,
                    left(became.error_class, 200) AS class, became.deaths > was.deaths AS has_died,
-                   cardinality(mirrored) - width_bucket(-became.attempts::double precision, mirrored) AS attempted,
-                   cardinality(borders) - width_bucket(was.died_at, borders) AS stayed,
+                   -- As for those that were added.
+                   width_bucket(became.attempts - 0.5::double precision, (
+                       SELECT w.bounds FROM redrive.counter_keys w WHERE w.key = 'attempts_dead')) AS attempted,
+                   width_bucket(date_part('epoch', moment - was.died_at), (
+                       SELECT w.bounds FROM redrive.counter_keys w WHERE w.key = 'residence')) AS stayed,
                    CASE WHEN became.cause = 'captured' THEN became.source END AS source,
                    count(*) AS count, sum(became.attempts) AS attempts, sum(moment - was.died_at) AS age
             FROM was
