@@ -30,13 +30,14 @@ BEGIN ATOMIC
 END;
 
 -- Returns the metas of claimed jobs as arrays, for a client that knows no composite types. Frees the keys of jobs that
--- hold them only until they start.
+-- hold them only until they start. The statement of the claim calls it, so no session sees a started job with such a key.
 CREATE OR REPLACE FUNCTION redrive.start_jobs(ids bigint[], enqueued_at timestamptz[], metas redrive.job_meta[])
     RETURNS redrive.claimed_metas
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    arrays redrive.claimed_metas;
+    arrays  redrive.claimed_metas;
+    started bigint[];
 BEGIN
     SELECT array_agg(coalesce((j.meta).ready_at, j.enqueued_at)), array_agg(coalesce((j.meta).priority, 0::smallint)),
            array_agg(coalesce((j.meta).attempt, 0) + 1), array_agg(coalesce((j.meta).max_attempts, 5)),
@@ -46,7 +47,16 @@ BEGIN
     INTO arrays
     FROM (SELECT unnest(start_jobs.enqueued_at) AS enqueued_at, unnest(start_jobs.metas) AS meta) j;
     IF array_remove(arrays.unique_keys, NULL) <> '{}' THEN
-        arrays.unique_keys := redrive.free_started_keys(start_jobs.ids, arrays.unique_keys, arrays.headers);
+        started := ARRAY(
+            SELECT j.id FROM unnest(start_jobs.ids, arrays.headers) AS j (id, headers)
+            WHERE j.headers ->> 'redrive-unique-until' = 'started');
+    END IF;
+    IF started <> '{}' THEN
+        DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (started);
+        arrays.unique_keys := ARRAY(
+            SELECT CASE WHEN j.id <> ALL (started) THEN j.key END
+            FROM unnest(start_jobs.ids, arrays.unique_keys) WITH ORDINALITY AS j (id, key, place)
+            ORDER BY j.place);
     END IF;
     RETURN arrays;
 END

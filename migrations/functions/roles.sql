@@ -74,7 +74,7 @@ DECLARE
             pass_slots, queues_with_held_groups, divert, hold_diverted, settle_own, has_refused_death, turn_ring,
             fold_metrics, compact, expired_done_slots, done_slot, table_bytes, is_policy_held, check_filter,
             filter_jobs, waiting_query, take_waiting, bury_waiting, bury_unhandled, age_jobs, next_tick, tick_schedule,
-            free_started_keys, lease_jobs, start_jobs, with_headers'];
+            lease_jobs, start_jobs, with_headers'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON dlq_events',
         'EXECUTE ON FUNCTION capture, capture_letters, capture_many'];

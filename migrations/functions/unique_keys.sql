@@ -81,26 +81,6 @@ BEGIN
 END
 $$;
 
--- Frees the keys of claimed jobs that hold them only until they start. Returns the keys that the jobs still hold, in
--- the order of the jobs. The statement of the claim calls it, so no session sees a started job with such a key.
-CREATE OR REPLACE FUNCTION redrive.free_started_keys(ids bigint[], keys text[], headers jsonb[]) RETURNS text[]
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    started CONSTANT bigint[] := ARRAY(
-        SELECT j.id FROM unnest(ids, headers) AS j (id, headers) WHERE j.headers ->> 'redrive-unique-until' = 'started');
-BEGIN
-    IF started = '{}' THEN
-        RETURN keys;
-    END IF;
-    DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (started);
-    RETURN ARRAY(
-        SELECT CASE WHEN j.id <> ALL (started) THEN j.key END
-        FROM unnest(ids, keys) WITH ORDINALITY AS j (id, key, place)
-        ORDER BY j.place);
-END
-$$;
-
 -- Returns what a waiting job has beyond a plain one after an enqueue with these headers replaced its `payload`, its `time`
 -- or `both`. A payload brings its version along, and what the handler stored about the old one ends. A time brings its
 -- expiry along, which counts from now.
