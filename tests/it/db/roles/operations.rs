@@ -101,7 +101,7 @@ pub(super) const VERBS: &[Verb] = &[
     verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(new_order(1).delay(DAY).unique("late"))?; Ok(()) }),
     verb("replace a job", MAKERS, |on| { on.queue().enqueue_job(new_order(2).delay(DAY).unique("late").replace(Replace::Both))?; Ok(()) }),
     verb("enqueue jobs by COPY", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(1001))?; Ok(()) }),
-    verb("enqueue from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}')")),
+    verb("enqueue from SQL", MAKERS, |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}')")),
     verb("say how often a job was tried", BOTH, |on| on.sql(
         "INSERT INTO redrive.jobs (segment, id, enqueued_at, queue, kind, payload) VALUES (0, -1, now(), 'orders', 'order', '{}') ON CONFLICT DO NOTHING")),
 
@@ -113,8 +113,7 @@ pub(super) const VERBS: &[Verb] = &[
         Ok(())
     }),
     verb("turn the ring", &[Worker], |on| on.sql("SELECT redrive.turn_ring(1000000000, 10)")),
-    verb("bury unhandled jobs", &[Worker], |on| on.sql("SELECT redrive.bury_unhandled('orders', 'retired', 'a test', 1)")),
-    verb("age priorities", &[Worker], |on| on.sql("SELECT redrive.age_jobs('orders', 60000, 0, NULL, 1)")),
+    verb("bury unhandled jobs", BOTH, |on| on.sql("SELECT redrive.bury_unhandled('orders', 'retired', 'a test', 1)")),
     verb("fold the counters", &[Worker, Profession::Operator, Exporter], |on| on.sql("SELECT redrive.fold_metrics()")),
     verb("run a tick", &[Worker], |on| on.sql(
         "SELECT redrive.tick_schedule('none', 1, now(), '{}', 0, NULL, now())")),
