@@ -72,6 +72,32 @@ BEGIN
             ORDER BY j.rank, j.id LIMIT cap + 1
         ) few
     ),
+    -- The first jobs of the lowest ranks, if there is a job behind the cap, which itself is not counted.
+    lowest_jobs AS (
+        SELECT f.queue, few.*, cap + 2 AS place
+        FROM first_jobs f
+        CROSS JOIN LATERAL (
+            WITH RECURSIVE known (rank, steps) AS (
+                SELECT (SELECT j.rank FROM redrive.jobs j WHERE j.queue = f.queue ORDER BY j.rank DESC LIMIT 1), 1
+                UNION ALL
+                SELECT (SELECT j.rank FROM redrive.jobs j
+                        WHERE j.queue = f.queue AND j.rank < n.rank
+                        ORDER BY j.rank DESC LIMIT 1), n.steps + 1
+                FROM known n
+                WHERE n.rank IS NOT NULL AND n.steps < most
+            )
+            SELECT r.*
+            FROM known n
+            CROSS JOIN LATERAL (
+                SELECT j.kind, coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at,
+                       CASE WHEN j.segment = 8 THEN (j.meta).group_key END AS group_key
+                FROM redrive.jobs j
+                WHERE j.queue = f.queue AND j.rank = n.rank
+                ORDER BY j.id LIMIT 10
+            ) r
+        ) few
+        WHERE f.place > cap
+    ),
     serving AS MATERIALIZED (
         SELECT w.queue, w.pool, w.kinds, w.free, w.pool_free, least(w.free, w.pool_free) > 0 AS has_room
         FROM redrive.live_workers w
@@ -92,11 +118,10 @@ BEGIN
                     AND (o.queue, o.pool, l.kind) NOT IN (SELECT n.queue, n.pool, n.kind FROM by_name n))
     ),
     waiting AS MATERIALIZED (
-        -- The job behind the cap only shows that there are more.
         SELECT f.queue, f.kind, f.group_key, count(*) FILTER (WHERE f.place <= cap) AS jobs,
-               count(*) FILTER (WHERE f.place > cap) AS beyond, min(f.ready_at) AS oldest_at,
-               min(f.place) AS place, (array_agg(f.ready_at ORDER BY f.place))[1] AS next_at
-        FROM first_jobs f
+               count(*) FILTER (WHERE f.place = cap + 1) AS beyond, min(f.ready_at) AS oldest_at, min(f.place) AS place,
+               (array_agg(f.ready_at ORDER BY f.place) FILTER (WHERE f.place <= cap + 1))[1] AS next_at
+        FROM (SELECT * FROM first_jobs UNION ALL SELECT * FROM lowest_jobs) f
         GROUP BY f.queue, f.kind, f.group_key
     ),
     -- Groups without a turn left. Live jobs and letters have taken them.
@@ -151,7 +176,7 @@ BEGIN
     ),
     counted AS MATERIALIZED (
         SELECT k.queue, ready.jobs AS ready, ready.is_capped, ready.unhandled, ready.without_turn, ready.blocked,
-               late.jobs AS delayed, late.due_at, ready.next_at, least(ready.oldest_at, oldest.ready_at) AS oldest_at
+               late.jobs AS delayed, late.due_at, ready.next_at, ready.oldest_at
         FROM handled k
         LEFT JOIN ready ON ready.queue = k.queue
         LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
@@ -165,37 +190,6 @@ BEGIN
                 ORDER BY d.run_at, d.id LIMIT cap + 1
             ) few
         ) late
-        LEFT JOIN LATERAL (
-            WITH RECURSIVE known (rank, steps) AS (
-                SELECT (SELECT j.rank
-                        FROM redrive.jobs j
-                        WHERE j.queue = k.queue
-                        ORDER BY j.rank DESC LIMIT 1), 1
-                WHERE ready.is_capped
-                UNION ALL
-                SELECT (SELECT j.rank FROM redrive.jobs j
-                        WHERE j.queue = k.queue AND j.rank < n.rank
-                        ORDER BY j.rank DESC LIMIT 1), n.steps + 1
-                FROM known n
-                WHERE n.rank IS NOT NULL AND n.steps < most
-            )
-            SELECT min(few.ready_at) AS ready_at
-            FROM known n
-            CROSS JOIN LATERAL (
-                SELECT coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at, j.kind,
-                       CASE WHEN j.segment = 8 THEN (j.meta).group_key END AS group_key
-                FROM redrive.jobs j
-                WHERE j.queue = k.queue AND j.rank = n.rank
-                ORDER BY j.id LIMIT 10
-            ) few
-            WHERE (NOT k.is_served OR k.takes_all OR few.kind = ANY (k.kinds))
-                AND (k.queue, few.kind) NOT IN (SELECT l.queue, l.kind FROM limited l)
-                AND NOT EXISTS (
-                    SELECT FROM redrive.group_policies p
-                    WHERE p.queue = k.queue AND p.mode IN ('ordered', 'limit') AND p.job_limit <= (
-                        SELECT count(*) FROM redrive.group_slots s
-                        WHERE s.queue = k.queue AND s.group_key = few.group_key))
-        ) oldest ON true
     ),
     -- Uses the columns beside `jobs`, which is not unpacked.
     leased AS MATERIALIZED (
