@@ -40,19 +40,15 @@ BEGIN
     -- The breaker of a dependency counts for each queue with a worker for a kind that needs it. One that no handler has
     -- named holds nothing and counts nowhere.
     RETURN QUERY
-    SELECT 'redrive_breakers', ARRAY[held.queue, b.state], count(*)::double precision
+    SELECT 'redrive_breakers',
+           ARRAY[CASE WHEN b.name LIKE 'queue:%' THEN substr(b.name, 7) ELSE coalesce(held.queue, '__other__') END, b.state],
+           count(*)::double precision
     FROM redrive.breakers b
-    CROSS JOIN LATERAL (
-        SELECT substr(b.name, 7) AS queue WHERE b.name LIKE 'queue:%'
-        UNION ALL
-        (SELECT DISTINCT w.queue::text FROM redrive.workers w
-         WHERE b.name NOT LIKE 'queue:%' AND w.expires_at > statement_timestamp()
-             AND (w.kinds IS NULL OR w.kinds && b.kinds))
-        UNION ALL
-        SELECT '__other__' WHERE b.name NOT LIKE 'queue:%' AND NOT EXISTS (
-            SELECT FROM redrive.workers w
-            WHERE w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR w.kinds && b.kinds))
-    ) held
+    LEFT JOIN LATERAL (
+        SELECT DISTINCT w.queue::text AS queue FROM redrive.workers w
+        WHERE b.name NOT LIKE 'queue:%' AND w.expires_at > statement_timestamp()
+            AND (w.kinds IS NULL OR w.kinds && b.kinds)
+    ) held ON true
     WHERE b.state <> 'closed' AND (b.name LIKE 'queue:%' OR b.kinds <> '{}')
     GROUP BY 2;
 
