@@ -7,32 +7,205 @@ BEGIN ATOMIC
     SELECT CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
 END;
 
--- Returns the headers of a capture with the start of every value that is shortened, and the number of captured bytes if
--- the letter has only their start, if there is room.
-CREATE OR REPLACE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text, bytes integer)
-    RETURNS jsonb
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE WHEN octet_length(w.headers::text) <= 65536 THEN w.headers ELSE headers_with_long.headers END
-    FROM (SELECT coalesce(headers_with_long.headers, '{}') || jsonb_strip_nulls(json_build_object(
-        'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
-        'redrive-position', CASE WHEN length("position") > 500 THEN left("position", 4096) END,
-        'redrive-kind', CASE WHEN length(kind) > 255 THEN left(kind, 4096) END,
-        'redrive-body-bytes', CASE WHEN bytes > 16777216 THEN bytes::text END)::jsonb)) AS w (headers);
-END;
-
--- Raises a clear error for what the schema would reject of a captured failure.
-CREATE OR REPLACE FUNCTION redrive.check_capture(queue text, kind text, group_key text, headers jsonb) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+-- Returns the letter of a foreign failure: an object as in `capture_many` without its bytes. `past` has the columns that an
+-- exported letter keeps; NULL: it is no exported letter.
+CREATE OR REPLACE FUNCTION redrive.captured_letter(failure jsonb, bytes bytea, past jsonb DEFAULT NULL)
+    RETURNS redrive.dead_letters
+    LANGUAGE plpgsql VOLATILE
 AS $$
+DECLARE
+    source    CONSTANT text := failure ->> 'source';
+    place     CONSTANT text := failure ->> 'position';
+    long_kind CONSTANT text := failure ->> 'kind';
+    kind      CONSTANT text := redrive.shortened(long_kind, 255);
+    is_large  CONSTANT boolean := octet_length(bytes) > 16777216;
+    stored    CONSTANT jsonb := '{"state": "open", "cause": "captured", "seen": 1, "priority": 0, "attempts": 0,'
+        ' "earlier_attempts": 0, "max_attempts": 5, "generation": 0, "crashes": 0, "history": [], "deaths": 1, "alike": 0,'
+        ' "edits": 0, "events": [], "failed_redrives": 0}'::jsonb || coalesce(past, '{}');
+    headers   jsonb := nullif(failure -> 'headers', 'null');
+    originals jsonb;
+    letter    redrive.dead_letters;
 BEGIN
-    PERFORM redrive.check_name('queue', queue), redrive.check_name('kind', kind);
-    PERFORM redrive.refuse(CASE
-        WHEN octet_length(group_key) NOT BETWEEN 1 AND 200
-            THEN format('the group is %s bytes; it must be 1 to 200', octet_length(group_key))
+    IF num_nulls(source, place, bytes) > 0 THEN
+        RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    PERFORM redrive.check_name('queue', failure ->> 'queue'), redrive.check_name('kind', kind), redrive.refuse(CASE
+        WHEN octet_length(failure ->> 'group_key') NOT BETWEEN 1 AND 200
+            THEN format('the group is %s bytes; it must be 1 to 200', octet_length(failure ->> 'group_key'))
         WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 65536
             THEN 'the headers must be a JSON object of at most 65536 bytes'
     END);
+    IF past IS NOT NULL THEN
+        -- So that neither a sum of two nor the deaths to come exceed a column.
+        PERFORM redrive.refuse((
+            SELECT format('`%s` of an exported letter is %s; it must be a whole number from %s to %s',
+                b.name, stored -> b.name, b.lowest, b.highest)
+            FROM (VALUES
+                ('attempts', 0, 1000000000), ('earlier_attempts', 0, 1000000000), ('generation', 0, 1000000000),
+                ('seen', 1, 1000000000), ('deaths', 1, 1000000000), ('edits', 0, 1000000000), ('crashes', 0, 30000),
+                ('alike', 0, 30000), ('failed_redrives', 0, 30000), ('max_attempts', 1, 1000), ('priority', -1000, 1000)
+            ) AS b (name, lowest, highest)
+            WHERE CASE jsonb_typeof(stored -> b.name)
+                WHEN 'number' THEN (stored -> b.name)::numeric NOT BETWEEN b.lowest AND b.highest
+                    OR scale((stored -> b.name)::numeric) > 0
+                ELSE true END
+            LIMIT 1));
+    END IF;
+    letter := jsonb_populate_record(NULL::redrive.dead_letters, stored);
+    letter.id := nextval('redrive.job_id');
+    letter.source := redrive.shortened(source, 100);
+    letter."position" := redrive.shortened(place, 500);
+    letter.queue := failure ->> 'queue';
+    letter.kind := kind;
+    letter.content_type := coalesce(failure ->> 'content_type', 'application/json');
+    -- The start of every value that was shortened, and the number of bytes if the letter has only their start.
+    originals := coalesce(headers, '{}') || jsonb_strip_nulls(jsonb_build_object(
+        'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
+        'redrive-position', CASE WHEN length(place) > 500 THEN left(place, 4096) END,
+        'redrive-kind', CASE WHEN length(long_kind) > 255 THEN left(long_kind, 4096) END,
+        'redrive-body-bytes', CASE WHEN is_large THEN octet_length(bytes)::text END));
+    letter.headers := CASE WHEN originals <> '{}' AND octet_length(originals::text) <= 65536 THEN originals ELSE headers END;
+    letter.error_class := redrive.clip(coalesce(failure ->> 'error_class', 'captured'), 1024);
+    letter.error_message := redrive.clip(coalesce(failure ->> 'error_message', ''), 8192);
+    letter.error_detail := redrive.clip(failure ->> 'error_detail', 65536);
+    letter.group_key := failure ->> 'group_key';
+    letter.failure_key := coalesce(nullif(left(failure ->> 'failure_key', 256), ''), letter.failure_key);
+    letter.payload := CASE WHEN NOT is_large THEN redrive.json_of(bytes) END;
+    -- An exported letter may have no bytes beside its payload.
+    letter.raw := CASE WHEN is_large THEN substring(bytes FROM 1 FOR 65536)
+        WHEN past IS NULL OR letter.payload IS NULL OR (past ->> 'has_raw')::boolean THEN bytes END;
+    letter.enqueued_at := coalesce(letter.enqueued_at, clock_timestamp());
+    letter.died_at := coalesce(letter.died_at, clock_timestamp());
+    letter.changed_at := clock_timestamp();
+    IF past IS NOT NULL THEN
+        PERFORM redrive.refuse(CASE WHEN NOT isfinite(letter.enqueued_at) OR NOT isfinite(letter.died_at)
+            THEN '`enqueued_at` and `died_at` of an exported letter must be finite times' END);
+        -- A redrive takes letters that died before it.
+        letter.died_at := least(letter.died_at, clock_timestamp());
+        -- The groups and details of the other database.
+        letter.events := (
+            SELECT coalesce(jsonb_agg(e.event - '{group,detail}'::text[] ORDER BY e.place), '[]')
+            FROM jsonb_array_elements(letter.events) WITH ORDINALITY AS e (event, place));
+    END IF;
+    RETURN letter;
+END
+$$;
+
+-- Stores captured letters, whose bytes are `raws`, in the same order; see `capture_letters`. A closed one, which was exported,
+-- reopens no letter.
+CREATE OR REPLACE FUNCTION redrive.store_captured(given redrive.dead_letters[], raws bytea[])
+    RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean, is_other boolean)
+    LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+DECLARE
+    new_ids     bigint[];
+    found_ids   bigint[];
+    waiting_ids bigint[];
+    closed_ids  bigint[];
+BEGIN
+    LOOP
+        BEGIN
+            WITH firsts AS (
+                SELECT DISTINCT ON (g.source, g."position") g AS letter
+                FROM unnest(given) AS g
+                -- An insert would wait for a session that updates the letter, and would find its group first.
+                WHERE NOT EXISTS (
+                    SELECT FROM redrive.dead_letters k WHERE k.source = g.source AND k."position" = g."position")
+                ORDER BY g.source, g."position", g.id
+            ),
+            captured AS (
+                INSERT INTO redrive.dead_letters AS l
+                SELECT (f.letter).*
+                FROM firsts f
+                -- In one order, so that two captures cannot deadlock.
+                ORDER BY (f.letter).source, (f.letter)."position"
+                ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+                RETURNING l.id
+            )
+            SELECT coalesce(array_agg(c.id), '{}') INTO new_ids FROM captured c;
+            SELECT coalesce(array_agg(l.id ORDER BY g.id), '{}') INTO found_ids
+            FROM unnest(given) AS g
+            JOIN redrive.dead_letters l ON l.source = g.source AND l."position" = g."position";
+            -- By id, the lock order of every statement that locks several letters.
+            SELECT coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('open', 'quarantined')), '{}'),
+                   coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('recovered', 'discarded')), '{}')
+            INTO waiting_ids, closed_ids
+            FROM (
+                SELECT o.id, o.state
+                FROM redrive.dead_letters o
+                WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
+                ORDER BY o.id
+                FOR NO KEY UPDATE
+            ) k;
+            EXIT WHEN cardinality(found_ids) = cardinality(given)
+                AND (SELECT count(*) FROM redrive.dead_letters l WHERE l.id = ANY (found_ids))
+                    = (SELECT count(DISTINCT f.id) FROM unnest(found_ids) AS f (id));
+            -- A closed letter was deleted before it was locked. Its failure needs a new letter. Start again
+            -- without locks: an insert waits for other captures, and they may wait for these letters.
+            RAISE SQLSTATE 'RD001';
+        EXCEPTION WHEN SQLSTATE 'RD001' THEN NULL;
+        END;
+    END LOOP;
+    UPDATE redrive.dead_letters l
+    SET seen = l.seen + t.times
+    FROM (
+        SELECT f.id, count(*) - (f.id = ANY (new_ids))::integer AS times FROM unnest(found_ids) AS f (id) GROUP BY f.id
+    ) t
+    WHERE l.id = ANY (waiting_ids || new_ids) AND l.id = t.id AND t.times > 0;
+    IF cardinality(closed_ids) > 0 THEN
+        -- The proposed row passes the triggers of a new letter: redaction, group and detail. It always
+        -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
+        WITH reopened AS (
+            INSERT INTO redrive.dead_letters AS l
+                (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
+                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
+            SELECT f.known, f.source, f."position", f.queue, f.kind, 'captured', f.raw, f.payload, f.content_type, f.headers,
+                   f.error_class, f.error_message, f.error_detail, f.group_key, f.failure_key, clock_timestamp(), f.times,
+                   -- A redaction must not look into the earlier bytes.
+                   (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.known)
+            FROM (
+                SELECT DISTINCT ON (k.id) k.id AS known, g.*, count(*) OVER (PARTITION BY k.id) AS times
+                FROM unnest(given) WITH ORDINALITY AS g
+                JOIN unnest(found_ids) WITH ORDINALITY AS k (id, found_place) ON k.found_place = g.ordinality
+                WHERE k.id = ANY (closed_ids) AND g.state NOT IN ('recovered', 'discarded')
+                ORDER BY k.id, g.ordinality
+            ) f
+            ORDER BY f.known
+            ON CONFLICT (id) DO UPDATE
+            SET state = 'open', discard_reason = NULL, queue = excluded.queue, kind = excluded.kind,
+                cause = excluded.cause, error_class = excluded.error_class,
+                error_message = excluded.error_message, error_detail = excluded.error_detail,
+                detail_id = excluded.detail_id, group_id = excluded.group_id,
+                payload = excluded.payload, raw = excluded.raw, redacted = excluded.redacted,
+                content_type = excluded.content_type, headers = excluded.headers, group_key = excluded.group_key,
+                failure_key = excluded.failure_key,
+                generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
+                version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
+                died_at = excluded.died_at, changed_at = excluded.changed_at, retry_after = excluded.retry_after
+            RETURNING l.id
+        )
+        SELECT coalesce(array_agg(r.id), '{}') INTO closed_ids FROM reopened r;
+        PERFORM redrive.drop_redacted_pieces(closed_ids);
+    END IF;
+    IF pg_column_size(raws) > 16777216 THEN
+        PERFORM redrive.keep_pieces(found_ids[g.place], g.raw)
+        FROM unnest(raws) WITH ORDINALITY AS g (raw, place)
+        WHERE octet_length(g.raw) > 16777216 AND found_ids[g.place] = ANY (new_ids || closed_ids)
+            AND array_position(found_ids, found_ids[g.place]) = g.place;
+    END IF;
+    RETURN QUERY
+    SELECT f.place, f.id, f.is_first AND f.id = ANY (new_ids), f.is_first AND f.id = ANY (closed_ids),
+           NOT (f.is_first AND f.id = ANY (new_ids || closed_ids)) AND EXISTS (
+               SELECT FROM redrive.dead_letters l
+               WHERE l.id = f.id AND l.edits = 0 AND l.raw <> (given[f.place]).raw
+                   AND NOT EXISTS (SELECT FROM redrive.redactions))
+    FROM (
+        SELECT u.place, u.id, u.place = min(u.place) OVER (PARTITION BY u.id) AS is_first
+        FROM unnest(found_ids) WITH ORDINALITY AS u (id, place)
+    ) f
+    ORDER BY f.place;
 END
 $$;
 
@@ -84,177 +257,10 @@ $$;
 -- position, for example because a topic was recreated. It is false once the letter was edited or bytes may have been redacted.
 CREATE OR REPLACE FUNCTION redrive.capture_letters(failures jsonb[], raws bytea[])
     RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean, is_other boolean)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    LANGUAGE sql VOLATILE SECURITY DEFINER
 AS $$
-#variable_conflict use_column
-DECLARE
-    sources text[];
-    positions text[];
-    queues text[];
-    kinds text[];
-    content_types text[];
-    headers jsonb[];
-    error_classes text[];
-    error_messages text[];
-    error_details text[];
-    group_keys text[];
-    failure_keys text[];
-    whole_raws bytea[];
-    large bigint[] := '{}';
-    new_ids bigint[];
-    found_ids bigint[];
-    waiting_ids bigint[];
-    closed_ids bigint[];
-BEGIN
-    IF pg_column_size(raws) > 16777216 THEN
-        whole_raws := raws;
-        SELECT array_agg(CASE WHEN octet_length(u.raw) > 16777216 THEN substring(u.raw FROM 1 FOR 65536)
-                   ELSE u.raw END ORDER BY u.place),
-               coalesce(array_agg(u.place) FILTER (WHERE octet_length(u.raw) > 16777216), '{}')
-        INTO raws, large
-        FROM unnest(raws) WITH ORDINALITY AS u (raw, place);
-    END IF;
-    SELECT array_agg(redrive.shortened(f.source, 100) ORDER BY e.place),
-           array_agg(redrive.shortened(f."position", 500) ORDER BY e.place),
-           array_agg(f.queue ORDER BY e.place),
-           array_agg(redrive.shortened(f.kind, 255) ORDER BY e.place),
-           array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place),
-           array_agg(CASE WHEN length(f.source) > 100 OR length(f."position") > 500 OR length(f.kind) > 255
-                   OR e.place = ANY (large)
-               THEN redrive.headers_with_long(f.headers, f.source, f."position", f.kind,
-                   CASE WHEN e.place = ANY (large) THEN octet_length(whole_raws[e.place]) END)
-               ELSE f.headers END ORDER BY e.place),
-           array_agg(redrive.clip(coalesce(f.error_class, 'captured'), 1024) ORDER BY e.place),
-           array_agg(redrive.clip(coalesce(f.error_message, ''), 8192) ORDER BY e.place),
-           array_agg(redrive.clip(f.error_detail, 65536) ORDER BY e.place),
-           array_agg(f.group_key ORDER BY e.place),
-           array_agg(nullif(left(f.failure_key, 256), '') ORDER BY e.place)
-    INTO sources, positions, queues, kinds, content_types, headers, error_classes, error_messages, error_details,
-         group_keys, failure_keys
-    FROM unnest(failures) WITH ORDINALITY AS e (failure, place)
-    CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
-        source text, "position" text, queue text, kind text, content_type text, headers jsonb, error_class text,
-        error_message text, error_detail text, group_key text, failure_key text);
-    IF sources IS NULL THEN
-        RETURN;
-    ELSIF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL
-        OR array_position(raws, NULL) IS NOT NULL OR cardinality(raws) = cardinality(failures) IS NOT TRUE
-    THEN
-        RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
-            USING ERRCODE = 'null_value_not_allowed';
-    END IF;
-    PERFORM redrive.check_capture(f.queue, f.kind, f.group_key, f.headers)
-    FROM unnest(queues, kinds, group_keys, headers) AS f (queue, kind, group_key, headers);
-    LOOP
-        BEGIN
-            WITH given AS MATERIALIZED (
-                -- Assign ids in the given order, so that paging by id keeps it.
-                SELECT g.*, nextval('redrive.job_id') AS id
-                FROM unnest(sources, positions, queues, kinds, raws, content_types, headers,
-                            error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
-                    AS g (source, "position", queue, kind, raw, content_type, headers,
-                          error_class, error_message, error_detail, group_key, failure_key, place)
-            ),
-            firsts AS (
-                SELECT DISTINCT ON (g.source, g."position")
-                       g.*, count(*) OVER (PARTITION BY g.source, g."position") AS times
-                FROM given g
-                -- An insert would wait for a session that updates the letter, and would find its group first.
-                WHERE NOT EXISTS (
-                    SELECT FROM redrive.dead_letters k WHERE k.source = g.source AND k."position" = g."position")
-                ORDER BY g.source, g."position", g.place
-            ),
-            captured AS (
-                INSERT INTO redrive.dead_letters AS l
-                    (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-                     error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
-                SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-                       CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
-                       f.content_type, f.headers, f.error_class, f.error_message, f.error_detail, f.group_key,
-                       f.failure_key, clock_timestamp(), f.times
-                FROM firsts f
-                -- In one order, so that two captures cannot deadlock.
-                ORDER BY f.source, f."position"
-                ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
-                RETURNING l.id
-            )
-            SELECT coalesce(array_agg(c.id), '{}') INTO new_ids FROM captured c;
-            SELECT coalesce(array_agg(l.id ORDER BY g.place), '{}') INTO found_ids
-            FROM unnest(sources, positions) WITH ORDINALITY AS g (source, "position", place)
-            JOIN redrive.dead_letters l ON l.source = g.source AND l."position" = g."position";
-            -- By id, the lock order of every statement that locks several letters.
-            SELECT coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('open', 'quarantined')), '{}'),
-                   coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('recovered', 'discarded')), '{}')
-            INTO waiting_ids, closed_ids
-            FROM (
-                SELECT o.id, o.state
-                FROM redrive.dead_letters o
-                WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
-                ORDER BY o.id
-                FOR NO KEY UPDATE
-            ) k;
-            EXIT WHEN cardinality(found_ids) = cardinality(sources)
-                AND (SELECT count(*) FROM redrive.dead_letters l WHERE l.id = ANY (found_ids))
-                    = (SELECT count(DISTINCT f.id) FROM unnest(found_ids) AS f (id));
-            -- A closed letter was deleted before it was locked. Its failure needs a new letter. Start again
-            -- without locks: an insert waits for other captures, and they may wait for these letters.
-            RAISE SQLSTATE 'RD001';
-        EXCEPTION WHEN SQLSTATE 'RD001' THEN NULL;
-        END;
-    END LOOP;
-    UPDATE redrive.dead_letters l
-    SET seen = l.seen + t.times
-    FROM (SELECT f.id, count(*) AS times FROM unnest(found_ids) AS f (id) GROUP BY f.id) t
-    WHERE l.id = ANY (waiting_ids) AND l.id = t.id;
-    IF cardinality(closed_ids) > 0 THEN
-        -- The proposed row passes the triggers of a new letter: redaction, group and detail. It always
-        -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
-        INSERT INTO redrive.dead_letters AS l
-            (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
-        SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-               CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
-               f.content_type, f.headers, f.error_class, f.error_message, f.error_detail, f.group_key,
-               f.failure_key, clock_timestamp(), f.times,
-               -- A redaction must not look into the earlier bytes.
-               (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.id)
-        FROM (
-            SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
-            FROM unnest(sources, positions, queues, kinds, raws, content_types, headers,
-                        error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
-                AS g (source, "position", queue, kind, raw, content_type, headers,
-                      error_class, error_message, error_detail, group_key, failure_key, place)
-            JOIN unnest(found_ids) WITH ORDINALITY AS k (id, found_place) ON k.found_place = g.place
-            WHERE k.id = ANY (closed_ids)
-            ORDER BY k.id, g.place
-        ) f
-        ORDER BY f.id
-        ON CONFLICT (id) DO UPDATE
-        SET state = 'open', discard_reason = NULL, queue = excluded.queue, kind = excluded.kind,
-            cause = excluded.cause, error_class = excluded.error_class,
-            error_message = excluded.error_message, error_detail = excluded.error_detail,
-            detail_id = excluded.detail_id, group_id = excluded.group_id,
-            payload = excluded.payload, raw = excluded.raw, redacted = excluded.redacted,
-            content_type = excluded.content_type, headers = excluded.headers, group_key = excluded.group_key,
-            failure_key = excluded.failure_key,
-            generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
-            version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
-            died_at = excluded.died_at, changed_at = excluded.changed_at, retry_after = excluded.retry_after;
-        PERFORM redrive.drop_redacted_pieces(closed_ids);
-    END IF;
-    PERFORM redrive.keep_pieces(found_ids[g.place], whole_raws[g.place])
-    FROM unnest(large) AS g (place)
-    WHERE found_ids[g.place] = ANY (new_ids || closed_ids) AND array_position(found_ids, found_ids[g.place]) = g.place;
-    RETURN QUERY
-    SELECT f.place, f.id, f.is_first AND f.id = ANY (new_ids), f.is_first AND f.id = ANY (closed_ids),
-           NOT (f.is_first AND f.id = ANY (new_ids || closed_ids)) AND EXISTS (
-               SELECT FROM redrive.dead_letters l
-               WHERE l.id = f.id AND l.edits = 0 AND l.raw <> raws[f.place]
-                   AND NOT EXISTS (SELECT FROM redrive.redactions))
-    FROM (
-        SELECT u.place, u.id, u.place = min(u.place) OVER (PARTITION BY u.id) AS is_first
-        FROM unnest(found_ids) WITH ORDINALITY AS u (id, place)
-    ) f
-    ORDER BY f.place;
-END
+    SELECT c.*
+    FROM redrive.store_captured(
+        -- Takes ids in the given order, so that paging by id keeps it.
+        ARRAY(SELECT redrive.captured_letter(f.failure, f.raw) FROM unnest($1, $2) AS f (failure, raw)), $2) c
 $$;
