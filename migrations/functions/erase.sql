@@ -1,8 +1,8 @@
 -- Purpose: Erasing everything about a person or tenant.
 
--- Returns the SQL condition of an erasure on a row with these expressions. `$1` is the filter. Raises an error for a
--- filter that jobs, letters and the archive cannot all answer, or that names neither a payload value nor an id.
-CREATE OR REPLACE FUNCTION redrive.filter_erasure(filter jsonb, id text, queue text, kind text, payload text) RETURNS text
+-- Returns the SQL condition of an erasure on rows with this alias, or on these payloads of theirs. `$1` is the filter. Raises
+-- an error for a filter that jobs, letters and the archive cannot all answer, or that names neither a payload value nor an id.
+CREATE OR REPLACE FUNCTION redrive.filter_erasure(filter jsonb, rows text, payload text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
@@ -18,10 +18,11 @@ BEGIN
     PERFORM redrive.check_filter(filter, 'letters');
     RETURN concat_ws(' AND ',
         CASE WHEN 'ids' = ANY (given) THEN
-            id || ' = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,
-        CASE WHEN 'queue' = ANY (given) THEN queue || ' = $1 ->> ''queue''' END,
-        CASE WHEN 'kind' = ANY (given) THEN kind || ' = $1 ->> ''kind''' END,
-        CASE WHEN 'payload' = ANY (given) THEN 'redrive.readable_payload(' || payload || ') @@ ($1 ->> ''payload'')::jsonpath' END);
+            rows || '.id = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,
+        CASE WHEN 'queue' = ANY (given) THEN rows || '.queue = $1 ->> ''queue''' END,
+        CASE WHEN 'kind' = ANY (given) THEN rows || '.kind = $1 ->> ''kind''' END,
+        CASE WHEN 'payload' = ANY (given) THEN
+            'redrive.readable_payload(' || coalesce(payload, rows || '.payload') || ') @@ ($1 ->> ''payload'')::jsonpath' END);
 END
 $$;
 
@@ -29,10 +30,9 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.filter_erased_jobs(filter jsonb) RETURNS text
     LANGUAGE sql STABLE
 AS $$
-    SELECT '(' || redrive.filter_erasure($1, 'j.id', 'j.queue', 'j.kind',
-            'j.payload')
+    SELECT '(' || redrive.filter_erasure($1, 'j')
         || ' OR j.generation > 0 AND EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = j.id AND '
-        || redrive.filter_erasure($1, 'l.id', 'l.queue', 'l.kind', 'l.payload') || '))'
+        || redrive.filter_erasure($1, 'l') || '))'
 $$;
 
 -- Counts what `erase` would remove or change: `jobs` (ready and delayed), `letters`, `versions` (earlier payloads of
@@ -43,24 +43,20 @@ CREATE OR REPLACE FUNCTION redrive.erasable(filter jsonb) RETURNS TABLE (place t
     LANGUAGE plpgsql STABLE SECURITY DEFINER
 AS $$
 DECLARE
-    letters text := redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'l.payload');
+    letters text := redrive.filter_erasure(filter, 'l');
     jobs    text := redrive.filter_erased_jobs(filter);
-    archive text := redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json');
 BEGIN
     RETURN QUERY EXECUTE
         'SELECT ''jobs'', count(*) FROM redrive.live_jobs j WHERE j.state <> ''leased'' AND ' || jobs
         || ' UNION ALL SELECT ''leased'', count(*) FROM redrive.live_jobs j WHERE j.state = ''leased'' AND ' || jobs
-        || ' UNION ALL SELECT ''letters'', (SELECT count(*) FROM redrive.dead_letters l'
-        '   WHERE l.state <> ''redriving'' AND ' || letters || ')'
+        || ' UNION ALL SELECT ''letters'', (SELECT count(*) FROM redrive.stored_letters l'
+        '   WHERE l.state NOT IN (''redriving'', ''archived'') AND ' || letters || ')'
         '  + (SELECT count(*) FROM redrive.live_jobs j'
         '     WHERE j.state <> ''leased'' AND j.generation > 0 AND ' || jobs || ')'
-        || ' UNION ALL SELECT ''versions'', (SELECT count(*) FROM redrive.letter_versions v'
-        '   JOIN redrive.dead_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
-        || redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
-        || ') + (SELECT count(*) FROM redrive.letter_versions v'
-        '   JOIN redrive.archived_letters a ON a.id = v.letter_id WHERE NOT coalesce(' || archive || ', false) AND '
-        || redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'v.payload')
-        || ') UNION ALL SELECT ''archive'', count(*) FROM redrive.archived_letters a WHERE ' || archive
+        || ' UNION ALL SELECT ''versions'', count(*) FROM redrive.letter_versions v'
+        '   JOIN redrive.stored_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
+        || redrive.filter_erasure(filter, 'l', 'v.payload')
+        || ' UNION ALL SELECT ''archive'', count(*) FROM redrive.stored_letters l WHERE l.state = ''archived'' AND ' || letters
         || ' UNION ALL SELECT ''audit'', count(*) FROM redrive.audit a'
         '  WHERE redrive.names_payload(a.filter ->> ''payload'', $1 ->> ''payload'')'
         ' UNION ALL SELECT ''runs'', count(*) FROM redrive.redrive_runs r'
@@ -127,25 +123,23 @@ $$;
 
 -- Locks up to `max_rows` rows of each place that match a filter, and returns their ids: waiting jobs, letters with those of
 -- the jobs, and archived letters. `has_moved` says that a row left its place before it was locked. It may be in a place
--- that was read before, so the caller looks again. Without `waits`, rows that another session has locked are left out.
+-- that was read before, so the caller looks again.
 -- Locks: in this order, and by id within each place: delayed jobs, ready jobs, letters, archived letters. With the
 -- letters, those whose earlier payloads match, because a session that deletes versions has locked their letter. The
 -- caller locks failure groups after these.
 -- An enqueue that replaces waits for jobs too, in an order of its caller. So that its transaction is not the victim of a
 -- deadlock, this one waits less for each job than the server does before it looks for one, and fails with 55P03.
 CREATE OR REPLACE FUNCTION redrive.lock_erased(
-    filter jsonb, max_rows bigint, waits boolean,
+    filter jsonb, max_rows bigint,
     OUT jobs bigint[], OUT letters bigint[], OUT archived bigint[], OUT has_moved boolean
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    waiting  CONSTANT text := redrive.filter_erased_jobs(filter);
     given    CONSTANT text := current_setting('lock_timeout');
     -- 0 is no limit.
     patience CONSTANT text := CASE WHEN given::interval BETWEEN '1 ms' AND '500 ms' THEN given ELSE '500ms' END;
     place    text;
-    kind     text;
     source   text;
     matching text;
     chosen   bigint[];
@@ -155,38 +149,34 @@ BEGIN
     jobs := '{}';
     has_moved := false;
     FOREACH place IN ARRAY '{jobs_delayed,jobs,dead_letters,archived_letters}'::text[] LOOP
-        kind := CASE place WHEN 'archived_letters' THEN 't.letter ->> ''kind''' ELSE 't.kind' END;
-        source := 'SELECT t.id FROM redrive.' || place || ' t' || CASE place
-            WHEN 'jobs_delayed' THEN ' CROSS JOIN LATERAL (SELECT (redrive.delayed_job(t)).*) j'
-            WHEN 'jobs' THEN ' CROSS JOIN LATERAL (SELECT (redrive.ready_job(t)).*) j'
-            ELSE '' END;
+        source := ' FROM redrive.' || place || ' t CROSS JOIN LATERAL (SELECT ' || CASE place
+            WHEN 'jobs_delayed' THEN '(redrive.delayed_job(t)).*'
+            WHEN 'jobs' THEN '(redrive.ready_job(t)).*'
+            WHEN 'dead_letters' THEN 't.*'
+            ELSE 't.id, t.queue, t.letter ->> ''kind'' AS kind, (t.letter ->> ''payload'')::json AS payload' END || ') j';
         matching := CASE place
-            WHEN 'dead_letters' THEN 't.state <> ''redriving'' AND '
-                || redrive.filter_erasure(filter, 't.id', 't.queue', kind, 't.payload')
-            WHEN 'archived_letters' THEN
-                redrive.filter_erasure(filter, 't.id', 't.queue', kind, '(t.letter ->> ''payload'')::json')
-            ELSE waiting END;
-        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (' || source || ' WHERE ' || matching
+            WHEN 'dead_letters' THEN 't.state <> ''redriving'' AND ' || redrive.filter_erasure(filter, 'j')
+            WHEN 'archived_letters' THEN redrive.filter_erasure(filter, 'j')
+            ELSE redrive.filter_erased_jobs(filter) END;
+        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (SELECT t.id' || source || ' WHERE ' || matching
             || ' ORDER BY t.id LIMIT $2) c'
             INTO chosen USING filter, redrive.limit_of('max_rows', max_rows);
         others := '{}';
         IF place IN ('dead_letters', 'archived_letters') THEN
-            EXECUTE 'SELECT coalesce(array_agg(t.id), ''{}'') FROM redrive.letter_versions v JOIN redrive.' || place
-                || ' t ON t.id = v.letter_id WHERE ' || redrive.filter_erasure(filter, 't.id', 't.queue', kind, 'v.payload')
+            EXECUTE 'SELECT coalesce(array_agg(t.id), ''{}'')' || source
+                || ' JOIN redrive.letter_versions v ON v.letter_id = t.id WHERE '
+                || redrive.filter_erasure(filter, 'j', 'v.payload')
                 || CASE place WHEN 'dead_letters' THEN ' AND t.state <> ''redriving''' ELSE '' END
                 INTO others USING filter;
             -- One that is erased itself must still match when it is locked.
             others := ARRAY(SELECT unnest(others) EXCEPT SELECT unnest(chosen));
         END IF;
-        IF waits THEN
-            PERFORM set_config('lock_timeout', CASE WHEN place IN ('jobs_delayed', 'jobs') THEN patience ELSE given END, true);
-        END IF;
+        PERFORM set_config('lock_timeout', CASE WHEN place IN ('jobs_delayed', 'jobs') THEN patience ELSE given END, true);
         -- The ids first: a payload that was not chosen is not read again.
-        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (' || source
-            || ' WHERE t.id = ANY ($2) AND (' || matching || ') OR t.id = ANY ($3)'
-            || ' ORDER BY t.id FOR UPDATE OF t' || CASE WHEN waits THEN '' ELSE ' SKIP LOCKED' END || ') c'
+        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (SELECT t.id' || source
+            || ' WHERE t.id = ANY ($2) AND (' || matching || ') OR t.id = ANY ($3) ORDER BY t.id FOR UPDATE OF t) c'
             INTO held USING filter, chosen, others || CASE place WHEN 'dead_letters' THEN jobs END;
-        has_moved := has_moved OR waits AND EXISTS (SELECT unnest(chosen) EXCEPT SELECT unnest(held));
+        has_moved := has_moved OR EXISTS (SELECT unnest(chosen) EXCEPT SELECT unnest(held));
         CASE place
             WHEN 'dead_letters' THEN letters := ARRAY(SELECT unnest(held) INTERSECT SELECT unnest(chosen || jobs));
             WHEN 'archived_letters' THEN archived := ARRAY(SELECT unnest(held) INTERSECT SELECT unnest(chosen));
@@ -201,12 +191,12 @@ $$;
 -- payload conditions of audit records and ended runs that name the values, by `[erased]`. `audit` is the record of
 -- the first batch of the same operation; NULL: this is the first. Returns how many rows changed in each place, and
 -- the record of the first batch, NULL if none has changed a row; no row: nothing is left. `erasable` tells what stays.
--- With `waits`, it fails with 55P03 if another transaction holds a job for 500 ms; repeat it.
+-- It fails with 55P03 if another transaction holds a job for 500 ms; repeat it.
 --
 -- It runs with the owner's privileges, because no other role may change the audit or the archive.
 -- Locks: as `lock_erased`, then as `erase_from_groups`, then the other rows that it changes.
 CREATE OR REPLACE FUNCTION redrive.erase_batch(
-    filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL, waits boolean DEFAULT true
+    filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL
 )
     RETURNS TABLE (place text, entries bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -219,13 +209,10 @@ DECLARE
     traces     jsonb;
     old_traces jsonb;
     changed    bigint;
-    versions   bigint;
     counts     jsonb;
     act        bigint;
 BEGIN
-    SELECT e.* INTO held
-    FROM redrive.lock_erased(
-        erase_batch.filter, erase_batch.max_rows, redrive.flag_of('waits', erase_batch.waits)) e;
+    SELECT e.* INTO held FROM redrive.lock_erased(erase_batch.filter, erase_batch.max_rows) e;
     WITH delayed AS (
         DELETE FROM redrive.jobs_delayed j WHERE j.id = ANY (held.jobs) RETURNING j.queue, (j.meta).group_key
     ),
@@ -274,16 +261,11 @@ BEGIN
     counts := counts || jsonb_build_object('archive', changed);
 
     EXECUTE
-        'DELETE FROM redrive.letter_versions v USING redrive.dead_letters l WHERE l.id = v.letter_id AND '
-        || redrive.filter_erasure(erase_batch.filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
-        USING erase_batch.filter;
-    GET DIAGNOSTICS versions = ROW_COUNT;
-    EXECUTE
-        'DELETE FROM redrive.letter_versions v USING redrive.archived_letters a WHERE a.id = v.letter_id AND '
-        || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'v.payload')
+        'DELETE FROM redrive.letter_versions v USING redrive.stored_letters l WHERE l.id = v.letter_id AND '
+        || redrive.filter_erasure(erase_batch.filter, 'l', 'v.payload')
         USING erase_batch.filter;
     GET DIAGNOSTICS changed = ROW_COUNT;
-    counts := counts || jsonb_build_object('versions', versions + changed,
+    counts := counts || jsonb_build_object('versions', changed,
         'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
 
     -- A key may name a person, and windows and buckets outlive their jobs. An enqueue locks windows in this order, too.
@@ -319,34 +301,12 @@ BEGIN
 END
 $$;
 
--- Erases everything that matches a filter, in the transaction of the caller; see `erase_batch`. Returns how many
--- rows changed in each place. It locks all rows before the first batch, because a later batch that locked letters after
--- the failure groups of an earlier one could deadlock. It fails with 55P03 if another transaction holds a job for 500 ms;
--- repeat it. It runs with the owner's privileges, as `erase_batch` does.
+-- Erases everything that matches a filter, in the transaction of the caller and in one batch; see `erase_batch`. Returns how
+-- many rows changed in each place. Repeat it until it returns nothing: another session may have moved a row meanwhile. More
+-- than 100,000 letters need the batches of `redrive erase`. It runs with the owner's privileges, as `erase_batch` does.
 CREATE OR REPLACE FUNCTION redrive.erase(filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL)
     RETURNS TABLE (place text, entries bigint)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    LANGUAGE sql VOLATILE SECURITY DEFINER
 AS $$
-#variable_conflict use_column
-DECLARE
-    batch  record;
-    act    bigint;
-    done   boolean;
-    totals jsonb := '{}';
-BEGIN
-    PERFORM redrive.lock_erased(erase.filter, 9223372036854775807, true);
-    LOOP
-        done := true;
-        FOR batch IN
-            SELECT b.* FROM redrive.erase_batch(erase.filter, 5000, erase.person, erase.reason, act, false) b
-        LOOP
-            done := false;
-            act := batch.audit_id;
-            totals := totals || jsonb_build_object(
-                batch.place, batch.entries + coalesce((totals ->> batch.place)::bigint, 0));
-        END LOOP;
-        EXIT WHEN done;
-    END LOOP;
-    RETURN QUERY SELECT t.key, t.value::bigint FROM jsonb_each_text(totals) t;
-END
+    SELECT b.place, b.entries FROM redrive.erase_batch($1, 9223372036854775807, $3, $2) b
 $$;

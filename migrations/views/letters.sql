@@ -1,4 +1,4 @@
--- Purpose: Every dead letter.
+-- Purpose: Every dead letter; and what an erasure looks for, with the archived ones.
 
 CREATE OR REPLACE VIEW redrive.letters AS
     SELECT l.id, l.queue::text AS queue, l.kind::text AS kind, l.state, l.cause, l.error_class,
@@ -18,3 +18,12 @@ CREATE OR REPLACE VIEW redrive.letters AS
     LEFT JOIN redrive.details d ON d.id = l.detail_id;
 
 COMMENT ON VIEW redrive.letters IS 'Every dead letter in any state.';
+
+CREATE OR REPLACE VIEW redrive.stored_letters AS
+    SELECT l.id, l.queue::text AS queue, l.kind::text AS kind, l.payload, l.state
+    FROM redrive.dead_letters l
+    UNION ALL
+    SELECT a.id, a.queue::text, (a.letter ->> 'kind') COLLATE "C", (a.letter ->> 'payload')::json, 'archived' COLLATE "C"
+    FROM redrive.archived_letters a;
+
+COMMENT ON VIEW redrive.stored_letters IS 'Every letter, also in the archive: what an erasure looks for.';
