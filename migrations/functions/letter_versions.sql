@@ -22,26 +22,6 @@ AS $$
     SELECT coalesce(max(v.version) + 1, $2) FROM redrive.letter_versions v WHERE v.letter_id = $1 AND v.version >= $2
 $$;
 
--- Locks a letter for editing and returns its number of edits. Raises an error if it cannot be edited.
-CREATE OR REPLACE FUNCTION redrive.lock_for_edit(id bigint) RETURNS integer
-    LANGUAGE plpgsql VOLATILE
-AS $$
-#variable_conflict use_column
-DECLARE
-    found_state text;
-    found_edits integer;
-BEGIN
-    SELECT l.state, l.edits INTO found_state, found_edits
-    FROM redrive.dead_letters l WHERE l.id = lock_for_edit.id FOR UPDATE;
-    PERFORM redrive.refuse(CASE
-        WHEN NOT FOUND THEN format('letter %s does not exist', coalesce(lock_for_edit.id::text, 'NULL'))
-        WHEN found_state NOT IN ('open', 'quarantined')
-            THEN format('letter %s is %s; only open and quarantined letters can be edited', lock_for_edit.id, found_state)
-    END);
-    RETURN found_edits;
-END
-$$;
-
 -- Replaces the payloads of letters and keeps the old ones. It edits those of the given letters that are
 -- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged, and those
 -- that another session holds.
@@ -131,6 +111,7 @@ CREATE OR REPLACE FUNCTION redrive.edit_letter(
 AS $$
 #variable_conflict use_column
 DECLARE
+    found_state text;
     found_edits integer;
     new_version integer;
 BEGIN
@@ -138,10 +119,16 @@ BEGIN
         RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
-    found_edits := redrive.lock_for_edit(edit_letter.id);
-    PERFORM redrive.refuse(CASE WHEN found_edits <> edit_letter.expected_edits THEN format(
-        'letter %s was edited in the meantime: it has %s edits, expected %s',
-        edit_letter.id, found_edits, edit_letter.expected_edits) END);
+    SELECT l.state, l.edits INTO found_state, found_edits
+    FROM redrive.dead_letters l WHERE l.id = edit_letter.id FOR UPDATE;
+    PERFORM redrive.refuse(CASE
+        WHEN NOT FOUND THEN format('letter %s does not exist', coalesce(edit_letter.id::text, 'NULL'))
+        WHEN found_state NOT IN ('open', 'quarantined')
+            THEN format('letter %s is %s; only open and quarantined letters can be edited', edit_letter.id, found_state)
+        WHEN found_edits <> edit_letter.expected_edits THEN format(
+            'letter %s was edited in the meantime: it has %s edits, expected %s',
+            edit_letter.id, found_edits, edit_letter.expected_edits)
+    END);
     SELECT e.version INTO new_version
     FROM redrive.edit_letters(
         ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, NULL, edit_letter.person, edit_letter.reason,
