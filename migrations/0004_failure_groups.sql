@@ -85,17 +85,15 @@ COMMENT ON COLUMN redrive.details.digest IS 'Digest of the masked detail, so tha
 CREATE TABLE redrive.group_rules (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     group_id  bigint      NOT NULL,
-    action    text        COLLATE "C" NOT NULL CHECK (action IN ('merge', 'error', 'class', 'kind', 'payload')),
     into_id   bigint,
     pattern   text        CHECK (octet_length(pattern) BETWEEN 1 AND 1024),
     at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     person    text,
     reason    text,
-    CONSTRAINT group_rules_merge_into_a_group CHECK ((action = 'merge') = (into_id IS NOT NULL)),
-    CONSTRAINT group_rules_split_by_a_pattern CHECK ((action IN ('error', 'payload')) = (pattern IS NOT NULL))
+    CONSTRAINT group_rules_merge_or_split CHECK (num_nonnulls(into_id, pattern) = 1)
 );
 
-COMMENT ON COLUMN redrive.group_rules.action IS 'merge: into another group. Otherwise a split: by a pattern of the error message, by error class, by kind, or by a payload value.';
-COMMENT ON COLUMN redrive.group_rules.pattern IS 'error: a regular expression. payload: the path of a value, such as tenant.id.';
+COMMENT ON COLUMN redrive.group_rules.into_id IS 'The group that it is merged into; NULL: it is split.';
+COMMENT ON COLUMN redrive.group_rules.pattern IS 'A regular expression: failures whose message matches it have a group of their own; NULL: the group is merged.';
 
-CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules (group_id, action, coalesce(pattern, ''));
+CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules (group_id, coalesce(pattern, ''));

@@ -89,18 +89,6 @@ BEGIN ATOMIC
         WHERE a.id = one AND b.id = other);
 END;
 
--- Returns the part of its group that a rule moves a letter to; NULL: the rule leaves it where it is.
-CREATE OR REPLACE FUNCTION redrive.rule_part(letter redrive.dead_letters, action text, pattern text) RETURNS text
-    LANGUAGE sql STABLE
-AS $$
-    SELECT CASE action
-        WHEN 'error' THEN CASE WHEN letter.error_message ~ pattern THEN pattern END
-        WHEN 'class' THEN letter.error_class
-        WHEN 'kind' THEN letter.kind::text
-        WHEN 'payload' THEN left(nullif(redrive.readable_payload(letter.payload) #>> string_to_array(pattern, '.'), ''), 100)
-    END
-$$;
-
 -- Returns the group of a letter according to the rules, starting at its group. Follows at most ten rules.
 CREATE OR REPLACE FUNCTION redrive.ruled_group(letter redrive.dead_letters) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -108,23 +96,19 @@ AS $$
 DECLARE
     place  bigint := letter.group_id;
     rule   redrive.group_rules;
-    part   text;
     parted bigint;
 BEGIN
     <<steps>>
     FOR step IN 1..10 LOOP
         FOR rule IN SELECT r.* FROM redrive.group_rules r WHERE r.group_id = place ORDER BY r.id LOOP
-            IF rule.action = 'merge' THEN
+            IF rule.into_id IS NOT NULL THEN
                 place := rule.into_id;
                 CONTINUE steps;
             END IF;
-            part := redrive.rule_part(letter, rule.action, rule.pattern);
-            CONTINUE WHEN part IS NULL;
+            CONTINUE WHEN letter.error_message !~ rule.pattern;
             SELECT redrive.group_of(
-                    g.queue, CASE rule.action WHEN 'kind' THEN part ELSE g.kind::text END,
-                    CASE rule.action WHEN 'class' THEN part ELSE g.error_class END,
-                    format('%s [%s]', g.title, concat_ws(' ', rule.action, CASE rule.action WHEN 'payload' THEN rule.pattern END, part)),
-                    letter.error_message, letter.version)
+                    g.queue, g.kind, g.error_class, format('%s [error %s]', g.title, rule.pattern), letter.error_message,
+                    letter.version)
             INTO parted FROM redrive.groups g WHERE g.id = place;
             CONTINUE WHEN parted IS NULL;
             place := parted;

@@ -32,10 +32,11 @@ BEGIN
 END
 $$;
 
--- Adds a rule, writes the audit, and returns the id of the rule. `regroup_letters` then moves the letters.
+-- Adds a rule, writes the audit, and returns the id of the rule. With `into_id` the group is merged into that one; with a
+-- `pattern`, the failures whose message matches it are split off. `regroup_letters` then moves the letters.
 -- Index: group_rules_by_group, the primary key of groups.
 CREATE OR REPLACE FUNCTION redrive.add_group_rule(
-    group_id bigint, action text, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
+    group_id bigint, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -46,14 +47,8 @@ DECLARE
     added bigint;
     known_into bigint;
 BEGIN
-    PERFORM redrive.refuse(CASE
-        WHEN action IN ('merge', 'error', 'class', 'kind', 'payload') IS NOT TRUE
-            THEN format('unknown action %L of a group rule; expected merge, error, class, kind or payload', action)
-        WHEN (action = 'merge') <> (into_id IS NOT NULL)
-            THEN 'the action merge needs a group that it merges into, and no other action has one'
-        WHEN (action IN ('error', 'payload')) <> (pattern IS NOT NULL) OR octet_length(pattern) NOT BETWEEN 1 AND 1024
-            THEN 'the actions error and payload need a pattern of 1 to 1024 bytes, and no other action has one'
-    END);
+    PERFORM redrive.refuse(CASE WHEN num_nonnulls(into_id, pattern) <> 1
+        THEN 'a group rule needs either a group that it merges into or a pattern that it splits by' END);
     IF group_id IS NULL OR missing IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: failure group % does not exist', coalesce(missing::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups lists the groups.';
@@ -62,35 +57,34 @@ BEGIN
         WITH RECURSIVE way (id) AS (
             SELECT add_group_rule.into_id
             UNION
-            SELECT r.into_id FROM way w JOIN redrive.group_rules r ON r.group_id = w.id AND r.action = 'merge'
+            SELECT r.into_id FROM way w JOIN redrive.group_rules r ON r.group_id = w.id
         )
         SELECT FROM way w WHERE w.id = add_group_rule.group_id)
     THEN
         PERFORM redrive.refuse(format(
             'group %s cannot be merged into group %s, which is the same group or is merged into it', group_id, into_id));
     END IF;
-    IF action = 'error' THEN
+    IF pattern IS NOT NULL THEN
         PERFORM redrive.check_pattern(pattern);
     END IF;
     SELECT r.id, r.into_id INTO added, known_into FROM redrive.group_rules r
-    WHERE r.group_id = add_group_rule.group_id AND r.action = add_group_rule.action
-        AND r.pattern IS NOT DISTINCT FROM add_group_rule.pattern;
+    WHERE r.group_id = add_group_rule.group_id AND r.pattern IS NOT DISTINCT FROM add_group_rule.pattern;
     IF added IS NOT NULL THEN
         PERFORM redrive.refuse(CASE WHEN known_into IS DISTINCT FROM add_group_rule.into_id
             THEN format('group %s is merged into group %s already', group_id, known_into) END);
         RETURN added;
     END IF;
-    INSERT INTO redrive.group_rules AS r (group_id, action, into_id, pattern, person, reason)
-    VALUES (add_group_rule.group_id, add_group_rule.action, add_group_rule.into_id, add_group_rule.pattern,
+    INSERT INTO redrive.group_rules AS r (group_id, into_id, pattern, person, reason)
+    VALUES (add_group_rule.group_id, add_group_rule.into_id, add_group_rule.pattern,
             left(add_group_rule.person, 200), left(add_group_rule.reason, 1024))
     RETURNING r.id INTO added;
     -- A later letter of the same statement looks again; see `complete_letter`.
     PERFORM set_config('redrive.looked', '', true);
     PERFORM redrive.record_act(
-        CASE add_group_rule.action WHEN 'merge' THEN 'merge_group' ELSE 'split_group' END,
+        CASE WHEN add_group_rule.into_id IS NULL THEN 'split_group' ELSE 'merge_group' END,
         add_group_rule.person, add_group_rule.reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
             'rule', added, 'group', add_group_rule.group_id, 'into', add_group_rule.into_id,
-            'by', nullif(add_group_rule.action, 'merge'), 'pattern', add_group_rule.pattern)));
+            'pattern', add_group_rule.pattern)));
     RETURN added;
 END
 $$;
@@ -102,7 +96,7 @@ CREATE OR REPLACE FUNCTION redrive.remove_group_rule(rule bigint, person text DE
 AS $$
     WITH gone AS (DELETE FROM redrive.group_rules r WHERE r.id = $1 RETURNING r.*)
     SELECT count(redrive.record_act('remove_group_rule', $2, $3, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
-        'rule', g.id, 'group', g.group_id, 'into', g.into_id, 'by', nullif(g.action, 'merge'), 'pattern', g.pattern)))) > 0
+        'rule', g.id, 'group', g.group_id, 'into', g.into_id, 'pattern', g.pattern)))) > 0
     FROM gone g
 $$;
 
@@ -194,7 +188,7 @@ BEGIN
             WHERE d.id = l.detail_id), l.detail_id)
     FROM unnest(held, targets) AS m (id, target)
     WHERE l.id = m.id;
-    IF is_last AND source.action = 'merge'
+    IF is_last AND source.into_id IS NOT NULL
         AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state <> 'redriving')
         AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state = 'redriving')
     THEN

@@ -70,7 +70,7 @@ impl Stage {
         let letter = letters(db, &db.queue("orders"), 6)[0];
         let archived = archived(db);
         let mut client = db.client();
-        let capture = r#"SELECT redrive.capture('s', '1', 'mail', 'mail', '{"tenant": "acme"}')"#;
+        let capture = r#"SELECT redrive.capture('s', '1', 'mail', 'mail', '{"tenant": "acme"}', error_message => 'm')"#;
         client.sql(capture);
         let group = "SELECT group_id FROM redrive.dead_letters WHERE queue = 'mail'";
         let group = client.ask(group, &[]);

@@ -48,7 +48,7 @@ pub use filter::{
     Comparison, Fields, Filter, JobFields, LetterFields, LetterFilter, stored_conditions,
 };
 pub use group::{FailureGroup, GroupFilter, GroupState};
-pub use group_rule::{GroupRule, Regrouped, SplitBy, SplitPart};
+pub use group_rule::{GroupRule, Regrouped};
 pub use handle::{Dlq, Groups, Redactions, RetentionRules};
 pub use history::AttemptRecord;
 pub use id::{GroupId, GroupRuleId, RedactionId};

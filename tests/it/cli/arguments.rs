@@ -30,7 +30,7 @@ dlq list colour=red => unknown field
 dlq list orders state=any state=open => repeats
 dlq groups ack 12 class=Timeout => or group=12
 dlq groups merge 1 =>
-dlq groups split 1 --by queue =>
+dlq groups split 1 =>
 dlq discard 1 --reason ' ' =>
 dlq discard 1 kind=order.placed --reason x => use the condition id=42,43
 dlq discard 1 2 --limit 1 --reason x => use the condition id=42,43

@@ -23,7 +23,7 @@ dlq archive show 4
 dlq archive restore NAME
 dlq archive delete NAME
 dlq groups merge 1 2
-dlq groups split 2 --by error~e
+dlq groups split 2 --error e
 dlq redrive NAME
 dlq discard NAME --reason x
 dlq edit NAME --merge '{"a": 1}'
@@ -71,7 +71,7 @@ INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.history, meta.
 VALUES (0, 100, 'NAME', 'EVIL', 'JSON', 'HISTORY', 'EVIL');
 INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)
 VALUES (gen_random_uuid(), 'NAME', 'EVIL', 1, 'EVIL', 1, ARRAY['EVIL'], now() + interval '1 h');
-INSERT INTO redrive.group_rules (group_id, action, pattern, person, reason) VALUES (1, 'payload', 'EVIL', 'EVIL', 'EVIL');
+INSERT INTO redrive.group_rules (group_id, pattern, person, reason) VALUES (1, 'EVIL', 'EVIL', 'EVIL');
 SELECT redrive.change_group(1, NULL, 'EVIL', 'EVIL', 'EVIL', 'EVIL');
 SELECT redrive.open_breaker('NAME', NULL::interval, 'EVIL', 'EVIL'), redrive.pause_queue('NAME', NULL, NULL, 'EVIL', 'EVIL');
 SELECT redrive.record_act('EVIL', 'EVIL', 'EVIL', 'JSON', 1, 'JSON');

@@ -165,10 +165,6 @@ fn letters_that_cannot_be_read_harm_no_others() {
     let delivered = db.dlq().deliver(&open(), &away, &maria()).unwrap();
     assert_eq!(delivered.failed.len(), total);
 
-    let of_odd = listed.iter().find(|letter| letter.kind == "odd");
-    let group = of_odd.expect("one").group;
-    let by = SplitBy::Payload("0".to_owned());
-    db.dlq().groups().split(group, &by, &maria()).unwrap();
     client.sql("SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 5}')");
     let letters: i64 = client.ask("SELECT letters FROM redrive.trigger_schedule('p')", &[]);
     assert_eq!(letters, 5);

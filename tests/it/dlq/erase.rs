@@ -294,7 +294,7 @@ fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
     let hers = only(ids[0]);
     db.redrives(&hers);
     finish(&queue, dying);
-    let call = "SELECT redrive.add_group_rule(o.group_id, 'merge', n.group_id, NULL) \
+    let call = "SELECT redrive.add_group_rule(o.group_id, n.group_id, NULL) \
                 FROM redrive.dead_letters o, redrive.dead_letters n \
                 WHERE o.payload ->> 'tenant' = '42' AND n.payload ->> 'tenant' = '7'; \
                 SELECT redrive.regroup_letters(r.id, 100, NULL) FROM redrive.group_rules r";

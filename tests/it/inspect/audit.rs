@@ -58,7 +58,7 @@ fn each_change_of_a_setting_is_audited_with_what_it_changed() {
     let redaction = dlq.redactions().add(&cards, &by).unwrap();
     assert!(dlq.redactions().remove(redaction, &by).unwrap());
     let group = db.groups(&GroupFilter::new())[0].id;
-    dlq.groups().split(group, &SplitBy::Kind, &by).unwrap();
+    dlq.groups().split(group, "late", &by).unwrap();
     // What changes nothing is no record.
     assert!(!admin.close_breaker("gateway", &by).unwrap());
     assert!(!dlq.unprotect("orders", &by).unwrap());
@@ -76,7 +76,7 @@ fn each_change_of_a_setting_is_audited_with_what_it_changed() {
         r#"remove_retention {"queue": "orders", "state": "recovered"}"#,
         r#"add_redaction {"paths": ["/card"], "queue": "orders", "patterns": []}"#,
         r#"remove_redaction {"paths": ["/card"], "queue": "orders", "patterns": []}"#,
-        r#"split_group {"by": "kind"}"#,
+        r#"split_group {"pattern": "late"}"#,
     ];
     assert_eq!(acts, expected);
 }

@@ -222,7 +222,7 @@ functions {
     CHANGE_JOBS = change_jobs(text, jsonb, jsonb, jsonb, bigint, text, text, bigint, integer, [bigint], [text], [text]);
     COUNT_JOBS = count_jobs(jsonb, integer);
     PAGE_WAITING = page_waiting(jsonb, jsonb, bigint);
-    ADD_GROUP_RULE = add_group_rule(bigint, text, bigint, text, text, text);
+    ADD_GROUP_RULE = add_group_rule(bigint, bigint, text, text, text);
     ADD_REDACTION = add_redaction(text, text, [text], [text], text, text, boolean);
     APPLY_RETENTION = apply_retention(bigint, text, text, text);
     CHANGE_RUN = change_run(bigint, text, text, text);

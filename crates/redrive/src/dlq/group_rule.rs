@@ -1,99 +1,15 @@
 //! Rules that merge and split failure groups.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::SystemTime;
 
-use crate::db::column::{Column, Given};
+use crate::db::column::Given;
 use crate::dlq::prelude::*;
 use crate::job::new_job::check_key;
 
 /// The letters per transaction.
 const BATCH: i64 = 1000;
-/// The longest pattern or path, in bytes, as `redrive.check_pattern` has it.
+/// The longest pattern, in bytes, as `redrive.check_pattern` has it.
 const MAX_PATTERN_BYTES: usize = 1024;
-
-/// The property by which a group is split.
-///
-/// ```
-/// use redrive::dlq::SplitBy;
-///
-/// let by: SplitBy = "error~timeout after [0-9]+ s".parse()?;
-/// assert_eq!(by, SplitBy::Error("timeout after [0-9]+ s".to_owned()));
-/// assert_eq!("payload.tenant.id".parse::<SplitBy>()?, SplitBy::Payload("tenant.id".to_owned()));
-/// # Ok::<(), redrive::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SplitBy {
-    /// Letters whose error message matches this regular expression of PostgreSQL, which has no back reference.
-    Error(String),
-    /// The error class of the letters, which differs after a merge.
-    Class,
-    /// The kind of the letters, which differs after a merge.
-    Kind,
-    /// The payload value at this path, such as `tenant.id`. Letters without it stay.
-    Payload(String),
-}
-
-impl SplitBy {
-    /// The action and the pattern, as stored.
-    fn parts(&self) -> (&'static str, Option<&str>) {
-        match self {
-            SplitBy::Error(pattern) => ("error", Some(pattern)),
-            SplitBy::Class => ("class", None),
-            SplitBy::Kind => ("kind", None),
-            SplitBy::Payload(path) => ("payload", Some(path)),
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        let pattern = self.parts().1;
-        pattern.map_or(Ok(()), |pattern| {
-            check_key("pattern or path of a split", pattern, MAX_PATTERN_BYTES)
-        })
-    }
-}
-
-impl fmt::Display for SplitBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SplitBy::Error(pattern) => write!(f, "error~{pattern}"),
-            SplitBy::Class => f.pad("class"),
-            SplitBy::Kind => f.pad("kind"),
-            SplitBy::Payload(path) => write!(f, "payload.{path}"),
-        }
-    }
-}
-
-impl FromStr for SplitBy {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<SplitBy> {
-        let by = match (text, text.split_once('~'), text.strip_prefix("payload.")) {
-            ("class", ..) => SplitBy::Class,
-            ("kind", ..) => SplitBy::Kind,
-            (_, Some(("error", pattern)), _) => SplitBy::Error(pattern.to_owned()),
-            (_, _, Some(path)) => SplitBy::Payload(path.to_owned()),
-            _ => {
-                return Err(Error::invalid(format!(
-                    "`{}` is not a way to split a group; expected error~REGEX, class, kind or payload.PATH",
-                    text.escape_debug()
-                )));
-            }
-        };
-        by.check()?;
-        Ok(by)
-    }
-}
-
-impl Column for SplitBy {
-    type Stored = String;
-
-    fn read(stored: String) -> Result<SplitBy> {
-        stored.parse()
-    }
-}
 
 row! {
     /// A rule that an operator made for a failure group: it is merged or split.
@@ -107,8 +23,8 @@ row! {
         pub title: Option<String>,
         /// The group that all its failures belong to; `None`: it is split.
         pub into: Option<GroupId>,
-        /// The property by which its failures belong to separate groups; `None`: it is merged.
-        pub by: Option<SplitBy>,
+        /// The regular expression of the messages whose failures have a group of their own; `None`: it is merged.
+        pub pattern: Option<String>,
         /// When an operator made it.
         pub at: SystemTime,
         /// The operator.
@@ -130,17 +46,6 @@ pub struct Regrouped {
     pub locked: u64,
 }
 
-row! {
-    /// Letters that a split would move together.
-    #[derive(PartialEq, Eq)]
-    pub struct SplitPart {
-        /// The value or the pattern that they share.
-        pub part: String,
-        /// The number of letters.
-        pub letters: u64,
-    }
-}
-
 impl Groups<'_> {
     /// Merges a group into another: its letters move there, and so will future failures.
     ///
@@ -152,34 +57,32 @@ impl Groups<'_> {
     pub fn merge(&self, group: GroupId, into: GroupId, operator: &Operator) -> Result<Regrouped> {
         let doing = format!("merge failure group {group} into {into}");
         let pattern: Option<&str> = None;
-        self.add_rule(&doing, &[&group, &"merge", &Some(into), &pattern, operator])
+        self.add_rule(&doing, &[&group, &Some(into), &pattern, operator])
     }
 
-    /// Splits a group by a property of its failures. Letters move to new groups, and so will
-    /// future failures.
+    /// Splits a group: letters whose error message matches a regular expression of PostgreSQL move to a new group, and
+    /// so will future failures. The pattern has no back reference.
     ///
     /// The letters move as in [`merge`](Groups::merge).
     ///
     /// # Errors
     /// If the group does not exist or the regular expression is invalid; otherwise if the database
     /// fails.
-    pub fn split(&self, group: GroupId, by: &SplitBy, operator: &Operator) -> Result<Regrouped> {
+    pub fn split(&self, group: GroupId, pattern: &str, operator: &Operator) -> Result<Regrouped> {
         let doing = format!("split failure group {group}");
-        let (action, pattern) = by.parts();
         let into: Option<GroupId> = None;
-        self.add_rule(&doing, &[&group, &action, &into, &pattern, operator])
+        self.add_rule(&doing, &[&group, &into, &pattern, operator])
     }
 
-    /// Returns what a split would move, the largest part first. Changes nothing.
+    /// Returns how many letters a split would move. Changes nothing.
     ///
     /// # Errors
     /// If the regular expression is invalid, or the database fails.
-    pub fn preview_split(&self, group: GroupId, by: &SplitBy) -> Result<Vec<SplitPart>> {
-        by.check()?;
-        let (action, pattern) = by.parts();
+    pub fn preview_split(&self, group: GroupId, pattern: &str) -> Result<u64> {
+        check_key("pattern of a split", pattern, MAX_PATTERN_BYTES)?;
         let doing = format!("preview the split of failure group {group}");
         let ask = self.db.ask_bulk();
-        ask.all(&doing, &sql::PREVIEW_SPLIT, &[&group, &action, &pattern])
+        ask.one(&doing, &sql::PREVIEW_SPLIT, &[&group, &pattern])
     }
 
     /// Returns all rules, in the order in which they apply.
@@ -228,22 +131,5 @@ impl Groups<'_> {
     fn add_rule(self, doing: &str, rule: &[&dyn Given]) -> Result<Regrouped> {
         let rule = self.db.ask().one(doing, &sql::ADD_GROUP_RULE, rule)?;
         self.apply_rule(rule)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ways_to_split_are_read_back() {
-        for text in ["error~timeout|5..", "class", "kind", "payload.tenant.id"] {
-            let by: SplitBy = text.parse().expect(text);
-            assert_eq!(by.to_string(), text);
-        }
-        for text in ["", "error", "error~", "payload", "payload.", "queue"] {
-            let error = text.parse::<SplitBy>().expect_err(text);
-            assert!(error.is_invalid(), "{text}: {error}");
-        }
     }
 }

@@ -78,14 +78,10 @@ const WRONG: &str = r#"
     add_redaction('orders', NULL, '{/card}', keep_types => NULL) -- must be true or false
     remove_rate_limit('orders', each_group => NULL) -- must be true or false
     repair(NULL) -- must be true or false
-    add_group_rule(1, NULL, NULL, NULL)              -- unknown action NULL of a group rule
-    add_group_rule(1, 'join', NULL, NULL)            -- unknown action 'join' of a group rule
-    add_group_rule(1, 'merge', NULL, NULL)           -- the action merge needs a group
-    add_group_rule(1, 'kind', 1, NULL)               -- the action merge needs a group
-    add_group_rule(1, 'error', NULL, NULL)           -- the actions error and payload need a pattern
-    add_group_rule(1, 'error', NULL, '')             -- the actions error and payload need a pattern
-    add_group_rule(1, 'payload', NULL, repeat('x', 1025)) -- need a pattern of 1 to 1024 bytes
-    add_group_rule(1, 'class', NULL, 'x')            -- the actions error and payload need a pattern
+    add_group_rule(1, NULL, NULL)                    -- either a group that it merges into or a pattern
+    add_group_rule(1, 2, 'x')                        -- either a group that it merges into or a pattern
+    add_group_rule(1, NULL, '')                      -- the regular expression '' is empty
+    add_group_rule(1, NULL, repeat('x', 1025))       -- is longer than 1024 bytes
     edit_letter(1, to_jsonb(repeat('x', 1048577)))   -- the limit is 1048576
     edit_letter(1, ('[' || repeat('1e9999,', 1000) || '1]')::jsonb) -- the limit is 1048576
     edit_letters('{1,1}', '{1,2}', NULL, NULL, 'x', 'me', '{}', 'set') -- letter 1 is given twice

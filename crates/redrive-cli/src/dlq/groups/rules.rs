@@ -70,9 +70,9 @@ pub(super) fn report(
 
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let rules = cx.database()?.dlq().groups().rules()?;
-    let action = |rule: &GroupRule| match (rule.into, &rule.by) {
+    let action = |rule: &GroupRule| match (rule.into, &rule.pattern) {
         (Some(into), _) => format!("merge into {into}"),
-        (None, Some(by)) => format!("split by {by}"),
+        (None, Some(pattern)) => format!("split by {pattern}"),
         (None, None) => "unknown".to_owned(),
     };
     let table = table!(rule in &rules => {
@@ -88,7 +88,7 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
 
 fn rule_json(rule: &GroupRule) -> impl Serialize {
     object!(rule =>
-        id = rule.id.get(), group, title, into, by = rule.by.as_ref().map(ToString::to_string),
+        id = rule.id.get(), group, title, into, pattern,
         created_at = rule.at.json(), person, reason,
     )
 }

@@ -1,34 +1,26 @@
 //! `redrive dlq groups split`.
 
-use redrive::dlq::{GroupId, SplitBy, SplitPart};
+use redrive::dlq::GroupId;
 
 use super::rules::report;
 use super::show::not_found;
 use crate::prelude::*;
 
-/// Split a failure group: letters and future failures that match go to new groups
+/// Split a failure group: letters and future failures whose message matches go to a new group
 ///
-/// Without --yes this is a dry run that counts the letters of each new group. The rule stays until
-/// `groups rules remove` removes it.
+/// Without --yes this is a dry run that counts the letters. The rule stays until `groups rules remove` removes it.
 #[derive(Args, Debug)]
-#[command(
-    before_help = "\
+#[command(before_help = "\
 Examples:
-  redrive dlq groups split 4 --by 'error~lock timeout'
-  redrive dlq groups split 4 --by payload.tenant --reason 'one tenant' --yes
-",
-    after_help = "\
-Properties:
-  error~REGEX    the error message matches a PostgreSQL regular expression
-  payload.PATH   the payload value, one group per value; letters without it stay
-  class, kind    one group per error class or kind, after a merge"
-)]
+  redrive dlq groups split 4 --error 'lock timeout'
+  redrive dlq groups split 4 --error 'shard 2[0-9]' --reason 'one rack' --yes
+")]
 pub(super) struct SplitGroup {
     /// The id of the group.
     group: GroupId,
-    /// The property that decides; see below.
-    #[arg(long, value_name = "PROPERTY")]
-    by: SplitBy,
+    /// The error messages, as a regular expression of PostgreSQL.
+    #[arg(long, value_name = "REGEX")]
+    error: String,
     #[command(flatten)]
     confirm: Confirm,
 }
@@ -43,31 +35,26 @@ impl SplitGroup {
         }
         if self.confirm.yes {
             let operator = self.confirm.reason.operator();
-            let done = groups.split(self.group, &self.by, &operator)?;
-            let what = format!(
-                "group {} is split by {}",
-                self.group,
-                one_line(&self.by.to_string())
-            );
+            let done = groups.split(self.group, &self.error, &operator)?;
+            let what = format!("group {} is split by {}", self.group, one_line(&self.error));
             return report("split", &done, &what, cx);
         }
-        let parts = groups.preview_split(self.group, &self.by)?;
-        if parts.is_empty() {
+        let letters = groups.preview_split(self.group, &self.error)?;
+        if letters == 0 {
             cx.no_change("split", "letters", true)?;
             return cx.nothing(format!("no letter of group {} matches", self.group));
         }
-        let by = self.by.to_string();
-        let json = |part: &SplitPart| {
-            json!({
+        cx.print(
+            &json!({
                 "dry_run": true, "action": "split", "group": self.group.get(),
-                "by": by, "part": part.part, "letters": part.letters,
-            })
-        };
-        let table = table!(part in &parts => {
-            Number "LETTERS" => grouped(part.letters),
-            Text "WOULD MOVE TO" => part.part,
-        });
-        cx.items(&parts, json, &table)?;
+                "pattern": self.error, "letters": letters,
+            }),
+            format!(
+                "{} of group {} would move to a new group.",
+                counted(letters, "letter"),
+                self.group
+            ),
+        )?;
         if cx.global.json {
             return Ok(Ending::Done);
         }
