@@ -160,13 +160,11 @@ CREATE TABLE redrive.protections (
     queue         redrive.name NOT NULL PRIMARY KEY,
     approve_above bigint       CHECK (approve_above >= 0),
     roles         text[]       COLLATE "C" CHECK (cardinality(roles) > 0),
-    other_role    boolean      NOT NULL DEFAULT false,
     CONSTRAINT protections_require_something CHECK (num_nonnulls(approve_above, roles) > 0)
 );
 
 COMMENT ON COLUMN redrive.protections.approve_above IS 'A run with more letters of the queue needs the approval of a second operator; NULL: none does.';
 COMMENT ON COLUMN redrive.protections.roles IS 'Only these database roles and their members may redrive; NULL: every operator.';
-COMMENT ON COLUMN redrive.protections.other_role IS 'Whether the approval must come from another database role. The server verifies the role of a session; a program chooses the name of its operator.';
 -- The content of a letter before each of its edits. Version 0 is what died or was captured. The current
 -- content is in the letter, and `edits` is its version. There is no foreign key, because the versions of an archived
 -- letter stay: together they may exceed one value.

@@ -3,8 +3,8 @@
 -- Sets the protection of a queue and writes the audit. An earlier one is replaced.
 -- Locks: the row of the queue in protections. Index: the primary key of protections.
 CREATE OR REPLACE FUNCTION redrive.set_protection(
-    queue text, approve_above bigint DEFAULT NULL, roles text[] DEFAULT NULL, other_role boolean DEFAULT false,
-    person text DEFAULT NULL, reason text DEFAULT NULL
+    queue text, approve_above bigint DEFAULT NULL, roles text[] DEFAULT NULL, person text DEFAULT NULL,
+    reason text DEFAULT NULL
 ) RETURNS void
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -19,14 +19,12 @@ BEGIN
             THEN 'a protection needs roles that exist or a number of letters, not '
                 || coalesce(unknown, approve_above::text, 'nothing')
     END);
-    INSERT INTO redrive.protections (queue, approve_above, roles, other_role)
-    VALUES (set_protection.queue, set_protection.approve_above, nullif(set_protection.roles, '{}'),
-            redrive.flag_of('other_role', set_protection.other_role))
+    INSERT INTO redrive.protections (queue, approve_above, roles)
+    VALUES (set_protection.queue, set_protection.approve_above, nullif(set_protection.roles, '{}'))
     ON CONFLICT ON CONSTRAINT protections_pkey DO UPDATE
-    SET approve_above = excluded.approve_above, roles = excluded.roles, other_role = excluded.other_role;
+    SET approve_above = excluded.approve_above, roles = excluded.roles;
     PERFORM redrive.record_act('protect_queue', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
-        'queue', set_protection.queue, 'approve_above', set_protection.approve_above, 'roles', set_protection.roles,
-        'other_role', nullif(set_protection.other_role, false))));
+        'queue', set_protection.queue, 'approve_above', set_protection.approve_above, 'roles', set_protection.roles)));
 END
 $$;
 

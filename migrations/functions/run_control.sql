@@ -109,7 +109,7 @@ END
 $$;
 
 -- Approves, pauses, resumes or cancels a run and writes the audit. An approval must come from another operator than
--- the run, and from another role if a queue's protection requires it. Returns the state before and after; NULL if the
+-- the run, or from another role if the run has no operator. Returns the state before and after; NULL if the
 -- run does not exist. A finished run does not change. A halted run resumes with a new stage, so that the
 -- failures that halted it are not counted again.
 -- Locks: the row of the run; it waits for a step in progress. Index: the primary key of redrive_runs.
@@ -122,7 +122,6 @@ DECLARE
     allowed text[];
     creator redrive.redrive_runs;
     queues  text[];
-    needs_role boolean;
 BEGIN
     allowed := CASE verb
         WHEN 'approve' THEN '{unapproved}'::text[]
@@ -139,21 +138,18 @@ BEGIN
         RETURN;
     END IF;
     IF verb = 'approve' THEN
-        SELECT array_agg(q.queue), bool_or(q.other_role) INTO queues, needs_role
-        FROM (
-            SELECT DISTINCT p.queue::text AS queue, p.other_role
-            FROM redrive.run_letters m
-            JOIN redrive.dead_letters l ON l.id = m.letter_id
-            JOIN redrive.protections p ON p.queue = l.queue
-            WHERE m.run_id = run
-        ) q;
+        SELECT array_agg(DISTINCT p.queue::text) INTO queues
+        FROM redrive.run_letters m
+        JOIN redrive.dead_letters l ON l.id = m.letter_id
+        JOIN redrive.protections p ON p.queue = l.queue
+        WHERE m.run_id = run;
         PERFORM redrive.check_allowed(coalesce(queues, '{}'));
         IF coalesce(person, '') = '' OR left(person, 200) = creator.person
-            OR session_user = creator.role AND (needs_role OR creator.person IS NULL)
+            OR session_user = creator.role AND creator.person IS NULL
         THEN
             RAISE EXCEPTION 'redrive: run % was created by % with role %; another operator% must approve it', run,
                 coalesce(creator.person, 'an operator without a name'), creator.role,
-                CASE WHEN needs_role OR creator.person IS NULL THEN ' with another role' ELSE '' END
+                CASE WHEN creator.person IS NULL THEN ' with another role' ELSE '' END
                 USING ERRCODE = 'insufficient_privilege';
         END IF;
     END IF;

@@ -26,7 +26,7 @@ subcommands! {
     before_help = "\
 Examples:
   redrive dlq protection set payments --approve-above 100
-  redrive dlq protection set payments --approve-above 0 --other-role --role ops
+  redrive dlq protection set payments --approve-above 0 --role ops
 "
 )]
 pub(crate) struct SetProtection {
@@ -35,9 +35,6 @@ pub(crate) struct SetProtection {
     /// A second operator must approve a run with more letters than this.
     #[arg(long, value_name = "LETTERS", group = "what")]
     approve_above: Option<u64>,
-    /// The approval must come from another database role, not only from another operator name.
-    #[arg(long, requires = "approve_above")]
-    other_role: bool,
     /// Only this database role and its members may redrive; repeatable.
     #[arg(long = "role", value_name = "ROLE", group = "what")]
     roles: Vec<String>,
@@ -57,9 +54,8 @@ pub(crate) struct RemoveProtection {
 
 impl SetProtection {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let protection = Protection::new(&self.queue)
-            .with(self.approve_above, Protection::approve_above)
-            .with_flag(self.other_role, Protection::other_role);
+        let protection =
+            Protection::new(&self.queue).with(self.approve_above, Protection::approve_above);
         let protection = self.roles.iter().fold(protection, Protection::role);
         let operator = self.reason.operator();
         cx.database()?.dlq().protect(&protection, &operator)?;
@@ -86,15 +82,9 @@ impl RemoveProtection {
 
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let protections = cx.database()?.dlq().protections()?;
-    let approver = |of: &Protection| match (of.approve_above, of.other_role) {
-        (None, _) => "",
-        (Some(_), true) => "another role",
-        (Some(_), false) => "another operator",
-    };
     let table = table!(protection in &protections => {
         Text "QUEUE" => protection.queue,
         Number "APPROVAL ABOVE" => protection.approve_above.map(grouped).unwrap_or_default(),
-        Word "APPROVED BY" => approver(protection),
         Text "ROLES" => protection.roles.join(", "),
     });
     cx.list(
@@ -106,5 +96,5 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
 }
 
 fn protection_json(protection: &Protection) -> impl Serialize {
-    object!(protection => queue, approve_above, other_role, roles)
+    object!(protection => queue, approve_above, roles)
 }

@@ -1,6 +1,6 @@
 -- Purpose: lists the protections of queues.
 -- Index relied on: none; there are few.
 -- Rows: one per protected queue. Zero rows: there are none.
-SELECT p.queue::text AS queue, p.approve_above, p.other_role, coalesce(p.roles, '{}') AS roles
+SELECT p.queue::text AS queue, p.approve_above, coalesce(p.roles, '{}') AS roles
 FROM redrive.protections p
 ORDER BY p.queue

@@ -262,7 +262,7 @@ functions {
     TRIGGER_SCHEDULE = trigger_schedule(text, text, text);
     TAKE_GROUP_TOKENS = take_group_tokens(text, [text], [bigint]);
     TAKE_RUN = take_run(bigint, uuid, integer);
-    SET_PROTECTION = set_protection(text, bigint, [text], boolean, text, text);
+    SET_PROTECTION = set_protection(text, bigint, [text], text, text);
     WAKE = wake(text);
 }
 }

@@ -12,8 +12,6 @@ row! {
         /// A run with more letters of the queue than this needs the approval of a second operator;
         /// `None`: no run does. A [policy](crate::dlq::Policy) redrives none of them while more match.
         pub approve_above: Option<u64>,
-        /// Whether an approval must come from another database role.
-        pub other_role: bool,
         /// Only these database roles and their members may redrive, and the policies that they set. Empty: every
         /// operator.
         pub roles: Vec<String>,
@@ -26,21 +24,14 @@ impl Protection {
         Protection {
             queue: queue.into(),
             approve_above: None,
-            other_role: false,
             roles: Vec::new(),
         }
     }
 
-    /// Requires the approval of a second operator for runs with more letters than this.
+    /// Requires the approval of a second operator for runs with more letters than this. Each program chooses the name of
+    /// its [`Operator`] itself.
     pub fn approve_above(mut self, letters: u64) -> Protection {
         self.approve_above = Some(letters);
-        self
-    }
-
-    /// Requires that an approval comes from another database role than the one that created the run, which the server
-    /// verifies. Without this, the name of the [`Operator`] must differ, which each program chooses itself.
-    pub fn other_role(mut self) -> Protection {
-        self.other_role = true;
         self
     }
 
@@ -70,7 +61,6 @@ impl Dlq<'_> {
                 &protection.queue,
                 &protection.approve_above,
                 &roles,
-                &protection.other_role,
                 operator,
             ],
         )

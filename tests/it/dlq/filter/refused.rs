@@ -69,7 +69,6 @@ const WRONG: &str = r#"
     discard_letters('{}', now(), 10, NULL, 'x', NULL, NULL) -- must be true or false
     set_rate_limit('orders', 1, each_group => NULL) -- must be true or false
     pause_schedule('hourly', NULL) -- must be true or false
-    set_protection('orders', 1, other_role => NULL) -- must be true or false
     set_protection(' orders', 1)                     -- invalid queue name
     set_protection('orders')                         -- a number of letters, not nothing
     set_protection('orders', -1)                     -- a number of letters, not -1

@@ -91,26 +91,6 @@ fn roles(test: &TestDatabase) -> [Role; 2] {
 }
 
 #[test]
-fn an_approval_can_be_required_from_another_role() {
-    let (test, queue, _) = TestDatabase::with_letters(2);
-    let [oncall_role, trainee_role] = roles(&test);
-    let protection = Protection::new("orders").approve_above(0).other_role();
-    protect(queue.database(), &protection);
-    assert_eq!(queue.database().dlq().protections().unwrap(), [protection]);
-    let (mut oncall, mut trainee) = (oncall_role.client(), trainee_role.client());
-    let create = "SELECT id FROM redrive.create_run('{}', person => 'maria')";
-    let id = scalar(&mut trainee, create);
-    let approve = "SELECT became FROM redrive.change_run($1, 'approve', 'ana')";
-    // Another name is not enough.
-    trainee.refuses(approve, &[&id], "42501");
-    let became: String = oncall.ask(approve, &[&id]);
-    assert_eq!(became, "running");
-    let role = "SELECT approved_role FROM redrive.redrive_runs";
-    let role: String = test.client().ask(role, &[]);
-    assert_eq!(role, oncall_role.name());
-}
-
-#[test]
 fn only_the_listed_roles_may_redrive_a_protected_queue() {
     let (test, queue, _) = TestDatabase::with_letters(2);
     letters(&test.queue("mails"), 1);
