@@ -1,7 +1,7 @@
 -- Purpose: Policies: schedules that redrive letters.
 
 -- Returns the policy that schedules store: `options` over the defaults, with the filter of its letters. The options are
--- batch, generations, growth, longest_delay_ms, ignores_breakers and counts_only.
+-- batch, generations, growth, longest_delay_ms and counts_only.
 CREATE OR REPLACE FUNCTION redrive.checked_policy(letters jsonb, options jsonb, every interval) RETURNS jsonb
     LANGUAGE plpgsql STABLE
 AS $$
@@ -9,7 +9,7 @@ DECLARE
     shortest CONSTANT bigint := extract(epoch FROM coalesce(every, '1 hour')) * 1000;
     defaults CONSTANT jsonb := jsonb_build_object(
         'batch', 50, 'generations', 10, 'growth', 1, 'longest_delay_ms', greatest(shortest, 604800000),
-        'ignores_breakers', false, 'counts_only', false);
+        'counts_only', false);
     policy   jsonb := defaults || coalesce(jsonb_strip_nulls(options), '{}') || jsonb_build_object('letters', letters);
 BEGIN
     PERFORM redrive.filter_letters(letters);
@@ -78,12 +78,13 @@ BEGIN
 END
 $$;
 
--- Returns whether a policy waits: it heeds breakers, and the queue of its letters is paused or has an open breaker.
+-- Returns whether a policy waits, because the queue of its letters is paused or has an open breaker. A schedule that
+-- enqueues jobs has none.
 CREATE OR REPLACE FUNCTION redrive.is_policy_held(policy jsonb) RETURNS boolean
     LANGUAGE sql STABLE
 AS $$
-    SELECT CASE WHEN (policy ->> 'ignores_breakers')::boolean IS NOT FALSE THEN false
-        ELSE coalesce(policy #>> '{letters,queue}' = ANY (redrive.held_queues()), false) END
+    SELECT CASE WHEN policy #>> '{letters,queue}' IS NULL THEN false
+        ELSE policy #>> '{letters,queue}' = ANY (redrive.held_queues()) END
 $$;
 
 -- Returns the queues whose protections keep a policy from redriving: the role that set it may not, or more open letters
@@ -176,9 +177,7 @@ BEGIN
         USING due.policy -> 'letters', (due.policy ->> 'generations')::integer, coalesce(due.every, '1 hour'),
               (due.policy ->> 'growth')::double precision,
               (due.policy ->> 'longest_delay_ms')::bigint * interval '1 millisecond',
-              redrive.queues_protected_from(due.policy)
-              || CASE WHEN (due.policy ->> 'ignores_breakers')::boolean THEN '{}' ELSE redrive.held_queues() END,
-              (due.policy ->> 'batch')::integer, tick;
+              redrive.queues_protected_from(due.policy) || redrive.held_queues(), (due.policy ->> 'batch')::integer, tick;
     RETURN coalesce(found, '{}');
 END
 $$;

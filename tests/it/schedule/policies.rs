@@ -140,7 +140,7 @@ fn a_policy_waits_for_the_breaker_of_its_queue_and_keeps_its_tick() {
 }
 
 #[test]
-fn a_policy_redrives_into_a_paused_queue_only_if_it_ignores_breakers() {
+fn a_policy_waits_while_its_queue_is_paused() {
     let (_test, queue, mut client) = TestDatabase::with_session();
     let db = queue.database();
     letters(&queue, 2);
@@ -148,7 +148,8 @@ fn a_policy_redrives_into_a_paused_queue_only_if_it_ignores_breakers() {
     set(db, &hourly("p", Policy::new(of_orders())));
     due_since(&mut client, "p", HOUR / 2);
     assert!(due(&mut client).is_empty());
-    set(db, &hourly("p", Policy::new(of_orders()).ignore_breakers()));
+    assert!(status(db, "p").is_held);
+    assert!(queue.resume(&maria()).unwrap());
     assert!(!status(db, "p").is_held);
     assert_eq!(due(&mut client), ["p"]);
     assert_eq!(trigger(db, "p"), 2);

@@ -77,7 +77,7 @@ pub(super) fn schedule_json(schedule: &ScheduleStatus) -> impl Serialize {
     let policy = |policy: &PolicyStatus| {
         json!(object!(policy =>
             filter = policy.letters.json(), batch, generations, growth, longest_delay_ms = policy.longest_delay.json(),
-            ignores_breakers, counts_only,
+            counts_only,
         ))
     };
     object!(schedule =>

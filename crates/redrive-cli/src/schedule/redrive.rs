@@ -52,9 +52,6 @@ pub(crate) struct SetPolicy {
     /// Maximum delay with --growth [default: 7d].
     #[arg(long, help_heading = "Limits", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     longest_delay: Option<Duration>,
-    /// Redrive letters even if their queue is paused or its breaker is open.
-    #[arg(long, help_heading = "Action")]
-    ignore_breakers: bool,
     /// Redrive nothing; `schedule history` and the audit log tell what each tick would redrive.
     #[arg(long, help_heading = "Action")]
     count_only: bool,
@@ -76,7 +73,6 @@ impl SetPolicy {
             .generations(self.generations)
             .growth(self.growth)
             .with(self.longest_delay, Policy::longest_delay)
-            .with_flag(self.ignore_breakers, Policy::ignore_breakers)
             .with_flag(self.count_only, Policy::count_only);
         let schedule = self.rhythm.schedule(&self.name)?.redrive(policy);
         let db = cx.database()?;

@@ -91,10 +91,9 @@ fn add_policy(policy: &PolicyStatus, details: &mut Details) {
         ),
         false => "none: each tick".to_owned(),
     };
-    let action = match (policy.counts_only, policy.ignores_breakers) {
-        (true, _) => "counts the letters, and redrives none",
-        (false, true) => "redrives, also into queues that are paused or whose breaker is open",
-        (false, false) => "redrives",
+    let action = match policy.counts_only {
+        true => "counts the letters, and redrives none",
+        false => "redrives",
     };
     let (batch, generations) = (policy.batch, policy.generations);
     let limits = format!("{batch} per tick, {generations} generations");

@@ -40,7 +40,6 @@ pub struct Policy {
     generations: u32,
     growth: f64,
     longest: Option<Duration>,
-    ignores_breakers: bool,
     counts_only: bool,
 }
 
@@ -59,8 +58,6 @@ pub struct PolicyStatus {
     /// The longest delay.
     #[serde(rename = "longest_delay_ms", deserialize_with = "from_milliseconds")]
     pub longest_delay: Duration,
-    /// Whether it redrives into queues that are paused or whose breaker is open.
-    pub ignores_breakers: bool,
     /// Whether it redrives nothing, and counts the letters that it would redrive.
     pub counts_only: bool,
 }
@@ -68,7 +65,8 @@ pub struct PolicyStatus {
 impl Policy {
     /// Returns a policy for the open letters that the filter selects.
     ///
-    /// Defaults: redrives 50 letters per tick, stops at 10 generations, waits for breakers and pauses.
+    /// Defaults: redrives 50 letters per tick, stops at 10 generations. Letters of a queue that is paused or whose breaker
+    /// is open are left out, and a policy for one such queue waits and keeps its tick.
     pub fn new(letters: LetterFilter) -> Policy {
         Policy {
             letters,
@@ -76,7 +74,6 @@ impl Policy {
             generations: DEFAULT_POLICY_GENERATIONS,
             growth: 1.0,
             longest: None,
-            ignores_breakers: false,
             counts_only: false,
         }
     }
@@ -111,13 +108,6 @@ impl Policy {
         self
     }
 
-    /// Redrives letters into queues that are paused or whose breaker is open; their jobs wait. By default, letters of such
-    /// queues are left out, and a policy for one such queue waits and keeps its tick.
-    pub fn ignore_breakers(mut self) -> Policy {
-        self.ignores_breakers = true;
-        self
-    }
-
     /// Redrives nothing: the history of the schedule and the audit log tell how many letters each tick would redrive.
     pub fn count_only(mut self) -> Policy {
         self.counts_only = true;
@@ -141,7 +131,6 @@ impl Policy {
                 "generations": self.generations,
                 "growth": self.growth,
                 "longest_delay_ms": self.longest.map(milliseconds),
-                "ignores_breakers": self.ignores_breakers,
                 "counts_only": self.counts_only,
             }),
         )
