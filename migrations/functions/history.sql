@@ -101,21 +101,16 @@ BEGIN ATOMIC
     SELECT redrive.history_before(history, attempt) || jsonb_build_array(attempt);
 END;
 
--- Returns the history of a letter including its fatal attempt.
+-- Returns the history of a letter including its fatal attempt. Inlined, so that no letter is copied.
 CREATE OR REPLACE FUNCTION redrive.full_history(letter redrive.dead_letters) RETURNS jsonb
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    IF letter.run_ms IS NULL THEN
-        RETURN letter.history;
-    END IF;
-    RETURN letter.history || jsonb_build_object(
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT CASE WHEN letter.run_ms IS NULL THEN letter.history ELSE letter.history || jsonb_build_object(
         'generation', letter.generation, 'attempt', letter.attempts, 'outcome', letter.cause,
         'run_ms', letter.run_ms, 'error_class', letter.error_class,
         'error_message', left(letter.error_message, 1000), 'worker', letter.worker_id,
-        'host', letter.host, 'version', letter.version, 'pid', letter.pid, 'ended_at', letter.died_at);
-END
-$$;
+        'host', letter.host, 'version', letter.version, 'pid', letter.pid, 'ended_at', letter.died_at) END;
+END;
 
 -- Returns the history of a letter including its last failure: the fatal attempt or the captured failure.
 -- A captured failure becomes a record when the letter fails again; until then the letter's columns hold it.

@@ -5,11 +5,7 @@ CREATE OR REPLACE VIEW redrive.letters AS
            l.error_message, coalesce(l.error_detail, d.detail) AS error_detail, l.payload, l.raw,
            l.content_type, l.headers, l.source, l.position, l.seen, l.priority, l.attempts, l.earlier_attempts,
            l.max_attempts, l.generation, l.crashes,
-           CASE WHEN l.run_ms IS NULL THEN l.history ELSE l.history || jsonb_build_object(
-               'generation', l.generation, 'attempt', l.attempts, 'outcome', l.cause, 'run_ms', l.run_ms,
-               'error_class', l.error_class, 'error_message', left(l.error_message, 1000),
-               'worker', l.worker_id, 'host', l.host, 'version', l.version, 'pid', l.pid,
-               'ended_at', l.died_at) END AS history,
+           redrive.full_history(l) AS history,
            l.worker_id, l.host, l.version,
            l.discard_reason, l.enqueued_at, l.died_at, l.changed_at,
            l.group_id, l.pid, l.deaths, l.alike, l.edits, l.events, l.run_id, l.run_ordinal, l.policy_id,
