@@ -178,21 +178,3 @@ BEGIN
     RETURN QUERY SELECT u.id, u.version, act FROM unnest(restored, versions) AS u (id, version);
 END
 $$;
-
--- Returns one page of editable letters: the payload (NULL if it is not JSON) and the number of edits. The page ends after
--- 32 MiB of payloads, because a captured one may have 16.
-CREATE OR REPLACE FUNCTION redrive.page_editable(
-    filter jsonb, after bigint, max_letters bigint, OUT id bigint, OUT payload json, OUT edits integer
-) RETURNS SETOF record
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    RETURN QUERY EXECUTE
-        'SELECT p.id, p.payload, p.edits FROM ('
-        ' SELECT e.*, sum(e.bytes) OVER (ORDER BY e.id) - e.bytes AS before FROM ('
-        '  SELECT l.id, l.payload, l.edits, coalesce(pg_column_size(l.payload), 0) AS bytes FROM redrive.dead_letters l'
-        '  WHERE l.id > $2 AND l.state IN (''open'', ''quarantined'') AND ' || redrive.filter_letters(filter)
-        || ' ORDER BY l.id LIMIT $3) e) p WHERE p.before < 33554432 ORDER BY p.id'
-        USING filter, after, max_letters;
-END
-$$;

@@ -237,7 +237,6 @@ functions {
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
     LIVE_WAITS = live_waits(bigint);
-    PAGE_EDITABLE = page_editable(jsonb, bigint, bigint);
     PAGE_LETTERS = page_letters(jsonb, bigint, bigint);
     REDACT_GROUPS = redact_groups();
     REDRIVE_LETTERS = redrive_letters(jsonb, timestamptz, bigint, timestamptz, bigint, text, text, text, integer, integer, boolean, bigint);

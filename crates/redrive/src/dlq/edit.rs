@@ -12,12 +12,13 @@ use std::ops::ControlFlow;
 use serde_json::value::RawValue;
 
 use crate::db::database::SoFar;
+use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
 
 pub use patch::Edit;
 
-/// The letters per page. A page of large payloads has fewer.
+/// The letters per page. One of large letters has fewer.
 const PAGE: u64 = 100;
 /// The attempts to edit a letter that other editors keep changing.
 const ROUNDS: usize = 10;
@@ -85,13 +86,9 @@ impl EditPreview {
     }
 }
 
-row! {
-    /// A letter, as an edit reads it.
-    struct Editable {
-        id: JobId,
-        payload: Option<Box<RawValue>>,
-        edits: i32,
-    }
+/// Narrows a filter to the letters that an edit can change.
+fn editable(filter: &LetterFilter) -> LetterFilter {
+    filter.within(&[LetterState::Open, LetterState::Quarantined])
 }
 
 impl Dlq<'_> {
@@ -145,40 +142,21 @@ impl Dlq<'_> {
     fn each_editable<E: From<Error>>(
         self,
         filter: &LetterFilter,
-        mut visit: impl FnMut(Vec<Editable>) -> Result<ControlFlow<()>, E>,
+        mut visit: impl FnMut(Vec<Letter>) -> Result<ControlFlow<()>, E>,
     ) -> Result<bool, E> {
-        let mut after = JobId::new(i64::MIN);
-        filter.in_batches(PAGE, |is_stopped: &mut bool, _, most| -> Taken<E> {
-            let page = self.page_of_editable(filter, after, most)?;
-            let Some(last) = page.last() else {
-                return Ok(None);
-            };
-            after = last.id;
-            let letters = page.len();
-            let course = visit(page)?;
+        let filter = editable(filter);
+        self.in_pages(&filter, PAGE, |is_stopped: &mut bool, _, ids| -> Taken<E> {
+            let course = visit(self.of_page(&filter, ids)?)?;
             *is_stopped = course.is_break();
-            Ok(then(course, letters))
+            Ok(then(course, ids.len()))
         })
-    }
-
-    fn page_of_editable(
-        self,
-        filter: &LetterFilter,
-        after: JobId,
-        most: u64,
-    ) -> Result<Vec<Editable>> {
-        self.db.ask_bulk().all(
-            "read letters to edit",
-            &sql::PAGE_EDITABLE,
-            &[&filter.parameter()?, &after, &most],
-        )
     }
 
     /// Edits a page, and retries letters that another editor changed meanwhile.
     fn edit_page(
         self,
         filter: &LetterFilter,
-        mut page: Vec<Editable>,
+        mut page: Vec<Letter>,
         edit: &Edit,
         operator: &Operator,
         done: &mut Edited,
@@ -215,7 +193,7 @@ impl Dlq<'_> {
                     &done.audit,
                 ],
             )?;
-            let mut lost: BTreeMap<JobId, i32> = ids.into_iter().zip(expected).collect();
+            let mut lost: BTreeMap<JobId, u32> = ids.into_iter().zip(expected).collect();
             for (id, _, audit) in edited {
                 done.audit = audit;
                 done.edited.push(id);
@@ -225,8 +203,7 @@ impl Dlq<'_> {
                 return Ok(());
             }
             let ids: Vec<JobId> = lost.keys().copied().collect();
-            let (these, first) = (filter.these(&ids), JobId::new(i64::MIN));
-            page = self.page_of_editable(&these, first, ids.len() as u64)?;
+            page = self.of_page(&editable(filter), &ids)?;
             // A letter that did not change was locked.
             let locked = page.extract_if(.., |it| lost.remove(&it.id) == Some(it.edits));
             done.skipped.extend(locked.map(|letter| letter.id));

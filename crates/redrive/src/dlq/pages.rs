@@ -33,14 +33,19 @@ impl Dlq<'_> {
         mut visit: impl FnMut(&[Letter]) -> Result<(), E>,
     ) -> Result<u64, E> {
         self.in_pages(filter, PAGE, |visited: &mut u64, _, ids| -> Taken<E> {
-            // Those that still match.
-            let mut letters = self.list(&filter.these(ids).limit(ids.len() as u64))?;
-            letters.sort_unstable_by_key(|letter| letter.id);
+            let letters = self.of_page(filter, ids)?;
             visit(&letters)?;
             let seen = letters.len() as u64;
             *visited += seen;
             Ok(Some(seen))
         })
+    }
+
+    /// Returns those letters of a page that still match, in the order of their ids.
+    pub(crate) fn of_page(self, filter: &LetterFilter, ids: &[JobId]) -> Result<Vec<Letter>> {
+        let mut letters = self.list(&filter.these(ids).limit(ids.len() as u64))?;
+        letters.sort_unstable_by_key(|letter| letter.id);
+        Ok(letters)
     }
 
     /// Runs `batch` as `in_batches` does, with the ids of a page, in their order. A page ends

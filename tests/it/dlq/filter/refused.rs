@@ -4,7 +4,7 @@
 use redrive_tests::prelude::*;
 
 /// Operations on letters that take a filter.
-const ON_LETTERS: [&str; 18] = [
+const ON_LETTERS: [&str; 17] = [
     "SELECT redrive.discard($1::text::jsonb, reason => 'x')",
     "SELECT redrive.redrive($1::text::jsonb)",
     "SELECT redrive.redrive($1::text::jsonb, force => true, reason => 'x')",
@@ -19,7 +19,6 @@ const ON_LETTERS: [&str; 18] = [
     "SELECT redrive.count_letters($1::text::jsonb)",
     "SELECT redrive.count_letters_by($1::text::jsonb, 'kind')",
     "SELECT redrive.page_letters($1::text::jsonb, 0, 10)",
-    "SELECT redrive.page_editable($1::text::jsonb, 0, 10)",
     "SELECT redrive.redact_letters($1::text::jsonb, 0, 10, false, NULL, 'x')",
     "SELECT redrive.list_archived($1::text::jsonb)",
     "SELECT redrive.delete_archived($1::text::jsonb, 10, NULL, 'x')",

@@ -118,7 +118,6 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
             for (operation, expected) in [
                 ("SELECT id FROM redrive.list_letters($1, NULL, 1000)", expected.clone()),
                 ("SELECT * FROM redrive.page_letters($1, 0, 1000)", expected.clone()),
-                ("SELECT id FROM redrive.page_editable($1, 0, 1000)", of(&["open", "quarantined"])),
                 ("SELECT id FROM redrive.preview_redrive($1)", of(&["open"])),
                 ("SELECT id FROM redrive.preview_redrive($1, true)", of(&["open", "quarantined"])),
                 (

@@ -45,7 +45,6 @@ fn large_letters_are_read_edited_archived_restored_and_sent_back_in_parts() {
              REFERENCING NEW TABLE AS sent FOR EACH STATEMENT EXECUTE FUNCTION public.note_statement()",
     );
     for page in [
-        "page_editable('{}', 0, 100)",
         "page_letters('{}', 0, 100)",
         "restore_archived('{}', 0, 100, true, NULL, NULL)",
     ] {
