@@ -195,14 +195,12 @@ CREATE TABLE redrive.retention (
         CHECK (state IN ('open', 'quarantined', 'recovered', 'discarded')),
     keep      interval     NOT NULL CHECK (keep BETWEEN '0' AND '36600 days'),
     action    text         COLLATE "C" NOT NULL CHECK (action IN ('delete', 'archive')),
-    even_open boolean      NOT NULL DEFAULT false,
     CONSTRAINT retention_keeps_waiting_letters
-        CHECK (action = 'archive' OR state IN ('recovered', 'discarded') OR even_open)
+        CHECK (action = 'archive' OR state IN ('recovered', 'discarded'))
 );
 
 COMMENT ON COLUMN redrive.retention.queue IS 'NULL: every queue without a rule for this state.';
 COMMENT ON COLUMN redrive.retention.keep IS 'Time since the letter was closed; for an open or quarantined one, since it died or an operator last changed it.';
-COMMENT ON COLUMN redrive.retention.even_open IS 'Confirms that letters that wait for an operator are deleted.';
 
 CREATE UNIQUE INDEX retention_one_rule ON redrive.retention (coalesce(queue::text, ''), state);
 -- Letters that were moved out of the table, in the statement that deleted them.

@@ -1,16 +1,15 @@
 -- Purpose: Retention: how long letters are kept, and removing those that are too old.
 
 -- Sets the rule for a state of a queue (NULL: of every queue). Open and quarantined letters, which wait for
--- an operator, may be archived; deleting them requires `even_open`.
+-- an operator, can only be archived.
 CREATE OR REPLACE FUNCTION redrive.set_retention(
-    queue text, state text, keep interval, action text DEFAULT 'delete', even_open boolean DEFAULT false,
-    person text DEFAULT NULL, reason text DEFAULT NULL
+    queue text, state text, keep interval, action text DEFAULT 'delete', person text DEFAULT NULL,
+    reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
-    waits  boolean := set_retention.state IN ('open', 'quarantined');
     set_id bigint;
 BEGIN
     PERFORM redrive.check_name('queue', coalesce(set_retention.queue, '?'));
@@ -19,14 +18,13 @@ BEGIN
             THEN 'retention needs the state open, quarantined, recovered or discarded'
         WHEN set_retention.keep BETWEEN '0' AND '36600 days' IS NOT TRUE THEN 'letters can be kept for 0 to 36600 days'
         WHEN set_retention.action IN ('delete', 'archive') IS NOT TRUE THEN 'retention needs the action delete or archive'
-        WHEN set_retention.action = 'delete' AND waits AND NOT coalesce(set_retention.even_open, false) THEN format(
-            '%s letters wait for an operator; archive them, or set even_open to delete them', set_retention.state)
+        WHEN set_retention.action = 'delete' AND set_retention.state IN ('open', 'quarantined') THEN format(
+            '%s letters wait for an operator; a rule can only archive them', set_retention.state)
     END);
-    INSERT INTO redrive.retention AS r (queue, state, keep, action, even_open)
-    VALUES (set_retention.queue, set_retention.state, set_retention.keep, set_retention.action,
-            set_retention.action = 'delete' AND waits)
+    INSERT INTO redrive.retention AS r (queue, state, keep, action)
+    VALUES (set_retention.queue, set_retention.state, set_retention.keep, set_retention.action)
     ON CONFLICT (coalesce(queue::text, ''), state) DO UPDATE
-    SET keep = excluded.keep, action = excluded.action, even_open = excluded.even_open
+    SET keep = excluded.keep, action = excluded.action
     RETURNING r.id INTO set_id;
     PERFORM redrive.record_act(
         'set_retention', person, reason,

@@ -98,8 +98,6 @@ dlq validate orders --schema x --deadline 5s => --exec
 schedule redrive s q --every 1h --longest-delay 1d => --growth
 schedule redrive s q --every 1h --growth 1 --longest-delay 1d => --growth above 1
 dlq groups ack 1 --yes --dry-run => cannot be used with
-dlq retention set recovered 30d --even-open => --even-open is for a rule
-dlq retention set open 365d archive --even-open => --even-open is for a rule
 prune --older-than 0s --yes --dry-run =>
 prune --audit --older-than 7d => after 30 days, not after 7.0"#;
 

@@ -16,7 +16,7 @@ const DEFAULT_AGE: Duration = Duration::from_hours(30 * 24);
 ///
 /// Without --yes this is a dry run. With --older-than, recovered and discarded letters of that age
 /// are deleted. Without it, the rules of `dlq retention` are applied; if there are none,
-/// --older-than 30d is the default. Open letters are deleted only by a rule. Workers apply the
+/// --older-than 30d is the default. No rule deletes open letters. Workers apply the
 /// rules too. With --audit, audit records of that age are deleted, at least 30 days old; each batch
 /// leaves a record.
 #[derive(Args, Debug)]

@@ -21,7 +21,7 @@ subcommands! {
 
 /// Set the rule for letters in a state, in one queue or in every queue
 ///
-/// Open and quarantined letters are archived. To delete them, use --even-open.
+/// Open and quarantined letters can only be archived.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
@@ -40,9 +40,6 @@ pub(crate) struct SetRule {
     /// Only in this queue. The rule takes precedence over the rule for every queue.
     #[arg(long)]
     queue: Option<String>,
-    /// Delete open or quarantined letters.
-    #[arg(long)]
-    even_open: bool,
     #[command(flatten)]
     reason: Reason,
 }
@@ -87,19 +84,11 @@ pub(crate) fn rule_json(rule: &Rule) -> impl Serialize {
 
 impl SetRule {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let is_waiting = matches!(self.state, LetterState::Open | LetterState::Quarantined);
-        if self.even_open && !(is_waiting && self.action == RetentionAction::Delete) {
-            return Err(Error::new(
-                "--even-open is for a rule that deletes open or quarantined letters",
-            ));
-        }
         let rule = match self.action {
             RetentionAction::Archive => Rule::archive(self.state, self.keep),
             RetentionAction::Delete | _ => Rule::delete(self.state, self.keep),
         };
-        let rule = rule
-            .with(self.queue.as_ref(), Rule::queue)
-            .with_flag(self.even_open, Rule::even_open);
+        let rule = rule.with(self.queue.as_ref(), Rule::queue);
         let db = cx.database()?;
         db.dlq().retention().set(&rule, &self.reason.operator())?;
         let queue = one_line(rule.queue.as_deref().unwrap_or(EVERY_QUEUE));

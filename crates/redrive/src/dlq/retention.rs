@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use postgres::Row;
-
 use crate::dlq::prelude::*;
 
 /// The letters per statement.
@@ -40,7 +38,6 @@ row! {
         pub keep: Duration,
         /// The action after that time.
         pub action: RetentionAction,
-        even_open: bool => removes_open,
     }
 }
 
@@ -66,14 +63,14 @@ row! {
 }
 
 impl RetentionRule {
-    /// Deletes letters that have been in this state for longer than `keep`.
+    /// Deletes letters that have been in this state for longer than `keep`. Open and quarantined letters can only be
+    /// [archived](RetentionRule::archive).
     pub fn delete(state: LetterState, keep: Duration) -> RetentionRule {
         RetentionRule {
             queue: None,
             state,
             keep,
             action: RetentionAction::Delete,
-            even_open: false,
         }
     }
 
@@ -91,33 +88,19 @@ impl RetentionRule {
         self.queue = Some(queue.into());
         self
     }
-
-    /// Allows a rule to delete open or quarantined letters. Without this, such a rule is
-    /// rejected.
-    pub fn even_open(mut self) -> RetentionRule {
-        self.even_open = true;
-        self
-    }
 }
 
 impl RetentionRules<'_> {
     /// Sets a rule, replacing the one for the same queue and state.
     ///
     /// # Errors
-    /// *Invalid* if the queue has no valid name, or if the rule deletes open or quarantined letters
-    /// without [`RetentionRule::even_open`]; otherwise if the database fails.
+    /// *Invalid* if the queue has no valid name, or if the rule deletes open or quarantined letters; otherwise if the
+    /// database fails.
     pub fn set(&self, rule: &RetentionRule, operator: &Operator) -> Result<()> {
         self.db.ask().one(
             &format!("set how long {} letters are kept", rule.state),
             &sql::SET_RETENTION,
-            &[
-                &rule.queue,
-                &rule.state,
-                &rule.keep,
-                &rule.action,
-                &rule.even_open,
-                operator,
-            ],
+            &[&rule.queue, &rule.state, &rule.keep, &rule.action, operator],
         )
     }
 
@@ -180,11 +163,4 @@ pub(crate) fn retain_a_batch(session: &mut Session, most: i32) -> Result<bool> {
     )?;
     let taken: Option<i64> = row.get(0);
     Ok(taken.is_some_and(|taken| taken > 0))
-}
-
-/// A rule that deletes open letters was set with [`RetentionRule::even_open`].
-fn removes_open(row: &Row) -> Result<bool> {
-    let state: LetterState = column(row, "state")?;
-    let waits = matches!(state, LetterState::Open | LetterState::Quarantined);
-    Ok(waits && column::<RetentionAction>(row, "action")? == RetentionAction::Delete)
 }

@@ -10,9 +10,9 @@ fn letters_are_published_by_age_with_their_retention() {
         "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, state) \
              SELECT 'orders', 'order', 'rejected', 'E', 'e', '{}', now(), now() - h * interval '1 hour', s \
              FROM (VALUES (0, 'open'), (2, 'open'), (30, 'open'), (200, 'open'), (300, 'recovered')) v (h, s); \
-             INSERT INTO redrive.retention (queue, state, keep, action, even_open) VALUES \
-                 (NULL, 'open', '30 days', 'archive', false), ('orders', 'open', '10 days', 'archive', false), \
-                 ('orders', 'recovered', '1 day', 'delete', false); \
+             INSERT INTO redrive.retention (queue, state, keep, action) VALUES \
+                 (NULL, 'open', '30 days', 'archive'), ('orders', 'open', '10 days', 'archive'), \
+                 ('orders', 'recovered', '1 day', 'delete'); \
              INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) \
              VALUES (gen_random_uuid(), 'mail', 'h', 1, '1', 1, now())",
     );

@@ -13,12 +13,13 @@ const REMOVALS: [(&str, Remove); 6] = [
         db.discards(&only(id));
         db.prunes(Duration::ZERO);
     }),
-    ("retention", |db, _| {
-        let rule = RetentionRule::delete(LetterState::Open, Duration::ZERO).even_open();
+    ("retention", |db, id| {
+        db.discards(&only(id));
+        let rule = RetentionRule::delete(LetterState::Discarded, Duration::ZERO);
         db.retains(&rule);
         db.tidies_up();
         let retention = db.dlq().retention();
-        let removed = retention.remove(None, LetterState::Open, &maria());
+        let removed = retention.remove(None, LetterState::Discarded, &maria());
         assert!(removed.unwrap());
     }),
     ("erase", |db, id| {
