@@ -4,13 +4,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::name::Me;
 use crate::terminal::counted;
-
-/// What includes letters whose payload was redacted.
-pub(crate) fn redacted_include() -> String {
-    format!("`{Me} dlq edit` replaces it, --force --reason TEXT includes them")
-}
 
 /// Letters or jobs left out for one reason.
 pub(crate) struct LeftOut {

@@ -12,7 +12,7 @@ use super::letter_table::letter_sample;
 use super::none_matched::none_of;
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Changed, Found};
-use crate::left_out::{LeftOut, redacted_include};
+use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, locked};
 use crate::prelude::*;
 use crate::shell::Shell;
@@ -31,8 +31,8 @@ const DELIVER: Batches =
 ///
 /// If the command exits with 0, the letter is recovered. Otherwise it stays open and its timeline
 /// records the error. Delivery is at least once: if this program is killed during a delivery, the
-/// letter stays open and is delivered again. A letter whose payload was redacted stays open unless
-/// --force is given.
+/// letter stays open and is delivered again. A letter whose payload was redacted stays open until
+/// `dlq edit` replaces it.
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("where").required(true)),
@@ -64,16 +64,13 @@ pub(super) struct Deliver {
     /// Time limit of the command [default: 1m].
     #[arg(long, help_heading = "Action", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     deadline: Option<Duration>,
-    /// Also deliver letters whose payload was redacted.
-    #[arg(long, help_heading = "Action")]
-    force: bool,
 }
 
 impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let sink = self.sink(cx)?;
         let db = &cx.database()?;
-        let to_act = self.selection.to_act(self.force.then_some("--force"))?;
+        let to_act = self.selection.to_act(None)?;
         let letters = self.selection.letters()?;
         let open = &letters.within(&STATES);
         let (selection, found) = (&self.selection, self.find(open, db)?);
@@ -92,7 +89,7 @@ impl Deliver {
         let total = self.selection.limited(count.letters);
         let mut redacted = 0;
         // A letter that could be redriven was not redacted.
-        if self.selection.is_dry_run() && !self.force && count.redrivable < count.letters {
+        if self.selection.is_dry_run() && count.redrivable < count.letters {
             let tried = open.clone().limit(total);
             db.dlq().for_each(&tried, |letter| -> Result<()> {
                 redacted += u64::from(!letter.redacted.is_empty());
@@ -100,9 +97,9 @@ impl Deliver {
             })?;
         }
         let left_out = LeftOut::of(redacted, "redacted", "the payload was redacted");
-        let include = Some(redacted_include());
+        let include = Some(format!("`{Me} dlq edit` replaces it"));
         let left_out = left_out.map(|line| LeftOut { include, ..line });
-        let is_shown = |letter: &Letter| self.force || letter.redacted.is_empty();
+        let is_shown = |letter: &Letter| letter.redacted.is_empty();
         Ok(Found {
             affected: total - redacted,
             left_out: left_out.into_iter().collect(),
@@ -123,24 +120,18 @@ impl Deliver {
             name: self.sink.as_deref().unwrap_or("command"),
         };
         let operator = self.selection.operator();
-        let done = match self.force {
-            true => db.dlq().deliver_forced(open, &sink, &operator),
-            false => db.dlq().deliver(open, &sink, &operator),
-        }?;
+        let done = db.dlq().deliver(open, &sink, &operator)?;
         let failed = done.failed.into_iter().map(|failed| {
             let cause = format!("{}: {}", failed.error_class, failed.error_message);
             (failed.id, ("failed", cause))
         });
-        let redacted = format!(
-            "its payload was redacted; `{Me} dlq edit` replaces it, --force --reason TEXT delivers it"
-        );
-        let redacted = done
-            .redacted
-            .into_iter()
-            .map(|id| (id, ("redacted", redacted.clone())));
-        let skipped = NotDone::letters(&done.skipped, &STATES, |_| locked(), db).0;
-        let not_done = failed.chain(redacted).chain(skipped);
-        Ok(NotDone(not_done.collect()).into())
+        let redacted = format!("its payload was redacted; `{Me} dlq edit` replaces it");
+        let why = |letter: &Letter| match letter.redacted.is_empty() {
+            true => locked(),
+            false => ("redacted", redacted.clone()),
+        };
+        let skipped = NotDone::letters(&done.skipped, &STATES, why, db).0;
+        Ok(NotDone(failed.chain(skipped).collect()).into())
     }
 
     fn sink(&self, cx: &Context<'_>) -> Result<SharedSink> {

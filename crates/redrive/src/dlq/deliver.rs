@@ -62,11 +62,8 @@ pub struct Deliveries {
     pub delivered: Vec<JobId>,
     /// Letters the sink rejected. They stay open.
     pub failed: Vec<Undelivered>,
-    /// Letters that are not open, or that another operation has locked.
+    /// Letters that are not open, that another operation has locked, or whose payload was redacted.
     pub skipped: Vec<JobId>,
-    /// Letters whose payload was redacted. They stay open;
-    /// [`deliver_forced`](Dlq::deliver_forced) sends them.
-    pub redacted: Vec<JobId>,
 }
 
 /// A letter that the sink rejected.
@@ -93,40 +90,13 @@ impl Dlq<'_> {
     /// sends the letter again.
     ///
     /// The sink runs on the calling thread inside a transaction, so it should answer within
-    /// seconds. Letters whose payload was redacted stay open.
+    /// seconds. Letters whose payload was redacted stay open until an edit replaces the values.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn deliver(
         &self,
         filter: &LetterFilter,
-        sink: &(impl Sink + ?Sized),
-        operator: &Operator,
-    ) -> Result<Deliveries> {
-        self.deliver_letters(filter, false, sink, operator)
-    }
-
-    /// Delivers letters as [`deliver`](Dlq::deliver) does, also those whose payload was redacted. Requires a
-    /// [reason](Operator::reason).
-    ///
-    /// # Errors
-    /// *Invalid* without a reason; otherwise those of [`deliver`](Dlq::deliver).
-    pub fn deliver_forced(
-        &self,
-        filter: &LetterFilter,
-        sink: &(impl Sink + ?Sized),
-        operator: &Operator,
-    ) -> Result<Deliveries> {
-        if operator.given_reason().is_none() {
-            return Err(Error::invalid("a forced delivery needs a reason"));
-        }
-        self.deliver_letters(filter, true, sink, operator)
-    }
-
-    fn deliver_letters(
-        self,
-        filter: &LetterFilter,
-        forced: bool,
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
@@ -137,7 +107,6 @@ impl Dlq<'_> {
             db_caller: self.db.caller("redrive-deliver"),
             step: self.db.call_timeout(),
             letters: &open,
-            forced,
             sink,
             operator,
         };
@@ -145,7 +114,7 @@ impl Dlq<'_> {
             seen.extend(page.iter().copied());
             for id in page {
                 hand.deliver(*id, done)?;
-                let others = (done.failed.len() + done.redacted.len()) as u64;
+                let others = (done.failed.len() + done.skipped.len()) as u64;
                 let so_far = SoFar::of(done.delivered.len(), None).and_unchanged(others);
                 is_stopped = self.db.go_on(so_far).is_break();
                 if is_stopped {
@@ -168,8 +137,6 @@ struct Hand<'a, S: ?Sized> {
     /// The timeout of each step.
     step: Duration,
     letters: &'a LetterFilter,
-    /// Whether letters go too whose payload was redacted.
-    forced: bool,
     sink: &'a S,
     operator: &'a Operator,
 }
@@ -181,10 +148,6 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
             done.skipped.push(id);
             return Ok(());
         };
-        if !self.forced && !letter.redacted.is_empty() {
-            done.redacted.push(id);
-            return self.end(id, |_, _| Ok(()));
-        }
         let name = clip(self.sink.name().to_owned(), 200);
         let person = self.operator.by().map(str::to_owned);
         let reason = self.operator.given_reason().map(str::to_owned);
@@ -198,21 +161,24 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
             }
         });
         let failure = failed.clone();
-        self.end(id, move |doing, session| {
-            let written = match &failure {
-                None => session.query_one(
-                    doing,
-                    &sql::DELIVERED,
-                    &[&id.get(), &name, &reason, &person],
-                ),
-                Some(failure) => {
-                    let (class, message) = (&failure.error_class, &failure.error_message);
-                    let told: [Parameter<'_>; 5] = [&id.get(), &name, class, message, &person];
-                    session.query_one(doing, &sql::NOT_DELIVERED, &told)
-                }
-            };
-            written.map(drop)
-        })?;
+        let doing = format!("record the delivery of letter {id}");
+        let recorded = self
+            .db_caller
+            .call(&doing.clone(), self.step, move |session| {
+                let written = match &failure {
+                    None => {
+                        let told: [Parameter<'_>; 4] = [&id.get(), &name, &reason, &person];
+                        session.query_one(&doing, &sql::DELIVERED, &told)
+                    }
+                    Some(failure) => {
+                        let (class, message) = (&failure.error_class, &failure.error_message);
+                        let told: [Parameter<'_>; 5] = [&id.get(), &name, class, message, &person];
+                        session.query_one(&doing, &sql::NOT_DELIVERED, &told)
+                    }
+                };
+                session.end(&doing, written.map(drop))
+            });
+        recorded?;
         match failed {
             None => done.delivered.push(id),
             Some(failed) => done.failed.push(failed),
@@ -220,55 +186,33 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
         Ok(())
     }
 
-    /// Begins a transaction and locks the letter, if it still matches.
+    /// Begins a transaction and locks the letter, if it still matches and was not redacted.
     fn take(&mut self, id: JobId) -> Result<Option<Letter>> {
         let filter = self.letters.these(&[id]).parameter()?;
-        let forced = self.forced;
         let doing = format!("take letter {id}");
         self.db_caller
             .call(&doing.clone(), self.step, move |session| {
                 // The sink may be idle in the transaction for longer than the
                 // session allows.
                 session.begin(&doing, "SET LOCAL idle_in_transaction_session_timeout = 0")?;
-                match locked(session, &doing, &filter, id, forced) {
+                match locked(session, &doing, &filter, id) {
                     Ok(Some(letter)) => Ok(Some(letter)),
                     none => session.end(&doing, none),
                 }
             })
     }
-
-    /// Records the outcome and commits.
-    fn end(
-        &mut self,
-        id: JobId,
-        write: impl FnOnce(&str, &mut Session) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        let doing = format!("record the delivery of letter {id}");
-        self.db_caller
-            .call(&doing.clone(), self.step, move |session| {
-                let written = write(&doing, session);
-                session.end(&doing, written)
-            })
-    }
 }
 
-/// Locks a letter and reads it, with all of its captured bytes if it will be sent.
-fn locked(
-    session: &mut Session,
-    doing: &str,
-    filter: &Json,
-    id: JobId,
-    forced: bool,
-) -> Result<Option<Letter>> {
+/// Locks a letter and reads it with all of its captured bytes, unless it was redacted.
+fn locked(session: &mut Session, doing: &str, filter: &Json, id: JobId) -> Result<Option<Letter>> {
     if session
         .query(doing, &sql::TAKE_LETTER, &[filter])?
         .is_empty()
     {
         return Ok(None);
     }
-    let mut letter = letter::read(session, filter)?;
+    let mut letter = letter::read(session, filter)?.filter(|letter| letter.redacted.is_empty());
     if let Some(letter) = &mut letter
-        && (forced || letter.redacted.is_empty())
         && letter.raw_size.take().is_some()
     {
         letter.raw = captured_bytes(session, id)?;

@@ -72,16 +72,19 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
         .shows("1 letter left out: the payload was redacted")
         .shows(ids[1].to_string());
     let skipped = json!([{"reason": "redacted", "letters": 1,
-        "include": "`redrive dlq edit` replaces it, --force --reason TEXT includes them"}]);
+        "include": "`redrive dlq edit` replaces it"}]);
     test.run(deliver(" --json"))
         .holds(&json!({"letters": 2, "matching": 3, "skipped": skipped}));
-    test.run(deliver(" --force --reason x"))
-        .shows("3 would be delivered");
     test.fails(1, deliver(" --limit 1"))
         .shows("0 would be delivered")
         .hides("--yes");
+    let redacted = format!(
+        "letter {} was not delivered: its payload was redacted",
+        ids[0]
+    );
     test.fails(1, deliver(" --yes"))
-        .prints("2 letters delivered\n");
+        .prints("2 letters delivered\n")
+        .tells(redacted);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::bulk::{Found, error_json, print_errors};
 use crate::dlq::blocked::blocked_json;
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
-use crate::left_out::{LeftOut, redacted_include};
+use crate::left_out::LeftOut;
 use crate::prelude::*;
 
 /// How many groups are shown.
@@ -107,7 +107,9 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {
             ),
             (Skip::Redacted, None) => (
                 "the payload was redacted".to_owned(),
-                Some(redacted_include()),
+                Some(format!(
+                    "`{Me} dlq edit` replaces it, --force --reason TEXT includes them"
+                )),
             ),
             (reason, None) => (reason.to_string(), None),
         };
