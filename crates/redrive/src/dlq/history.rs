@@ -73,11 +73,6 @@ fn attempt(mut fields: Map<String, Value>) -> Option<AttemptRecord> {
     serde_json::from_value(Value::Object(fields)).ok()
 }
 
-/// Returns whether a record is in one of the stored shapes.
-pub(in crate::dlq) fn is_readable(record: &Value) -> bool {
-    fields(record.clone()).is_some()
-}
-
 impl Column for Vec<AttemptRecord> {
     type Stored = Option<Json>;
 

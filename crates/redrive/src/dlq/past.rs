@@ -1,11 +1,10 @@
 //! The past of an exported letter, which a capture of its line keeps.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::dlq::event::LetterEvent;
 use crate::dlq::filter::moment;
-use crate::dlq::history::is_readable;
+use crate::dlq::history::AttemptRecord;
 use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
 use crate::job::new_job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_key, check_priority};
@@ -50,8 +49,8 @@ pub struct LetterPast {
     failure_key: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     redacted: Vec<String>,
-    history: Vec<Value>,
-    events: Vec<Value>,
+    history: Vec<AttemptRecord>,
+    events: Vec<LetterEvent>,
     /// Whether the letter had captured bytes besides its payload.
     has_raw: bool,
 }
@@ -81,12 +80,8 @@ impl LetterPast {
             unique_key: letter.unique_key.clone(),
             failure_key: letter.failure_key.clone(),
             redacted: letter.redacted.clone(),
-            history: letter
-                .history
-                .iter()
-                .map(|attempt| json!(attempt))
-                .collect(),
-            events: letter.events.iter().map(|event| json!(event)).collect(),
+            history: letter.history.clone(),
+            events: letter.events.clone(),
             has_raw: letter.raw.is_some(),
         }
     }
@@ -129,16 +124,6 @@ impl LetterPast {
                 )));
             }
         }
-        if !self.history.iter().all(is_readable)
-            || !self
-                .events
-                .iter()
-                .all(|event| LetterEvent::deserialize(event).is_ok())
-        {
-            return Err(Error::invalid(
-                "the `history` or the `events` of an exported letter cannot be read",
-            ));
-        }
         for (name, key, most) in [
             ("unique_key", &self.unique_key, MAX_UNIQUE_KEY_BYTES),
             ("failure_key", &self.failure_key, MAX_FAILURE_KEY_BYTES),
@@ -153,9 +138,11 @@ impl LetterPast {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
-    fn past(change: &Value) -> Result<()> {
+    fn is_possible(change: &Value) -> bool {
         let mut line = json!({
             "state": "open", "cause": "rejected", "seen": 1, "priority": 0, "attempts": 1,
             "earlier_attempts": 0, "max_attempts": 5, "generation": 2, "crashes": 0, "deaths": 3,
@@ -165,13 +152,13 @@ mod tests {
         for (key, value) in change.as_object().expect("an object") {
             line[key] = value.clone();
         }
-        let past: LetterPast = serde_json::from_value(line).expect("a past");
-        past.check()
+        serde_json::from_value(line).is_ok_and(|past: LetterPast| past.check().is_ok())
     }
 
     #[test]
     fn a_past_that_the_schema_would_reject_is_invalid() {
-        past(&json!({ "redacted": ["/card"], "host": "web-1", "newer": 1 })).expect("valid");
+        let newer = json!({ "redacted": ["/card"], "host": "web-1", "newer": 1 });
+        assert!(is_possible(&newer));
         for change in [
             json!({ "state": "lost" }),
             json!({ "cause": "boredom" }),
@@ -192,7 +179,7 @@ mod tests {
             json!({ "history": [{ "attempt": 1, "error_message": "a\u{0}b" }] }),
             json!({ "failure_key": "x".repeat(1025) }),
         ] {
-            assert!(past(&change).is_err(), "{change}");
+            assert!(!is_possible(&change), "{change}");
         }
     }
 }
