@@ -2,11 +2,10 @@
 --          deaths per hour of the last 24 hours. Groups with the most open and quarantined letters come
 --          first.
 -- $1 bigint[]  groups; NULL: all
--- $2 text      queue; NULL: all       $3 text  kind; NULL: all
--- $4 text      error class; NULL: all
--- $5 text[]    states; NULL: all
--- $6 bigint    minimum number of open and quarantined letters
--- $7 bigint    maximum number of groups
+-- $2 text      queue; NULL: all
+-- $3 text[]    states; NULL: all
+-- $4 boolean   whether only groups with open or quarantined letters
+-- $5 bigint    maximum number of groups
 -- Index relied on: the primary keys of groups and failure_hours; there are few groups.
 --                  dead_letters_by_group, twice per returned group.
 -- Rows: the groups. Zero rows: no group matches.
@@ -17,12 +16,10 @@ WITH page AS MATERIALIZED (
     FROM redrive.failure_groups f
     WHERE ($1::bigint[] IS NULL OR f.id = ANY ($1))
         AND ($2::text IS NULL OR f.queue = $2)
-        AND ($3::text IS NULL OR f.kind = $3)
-        AND ($4::text IS NULL OR f.error_class = $4)
-        AND ($5::text[] IS NULL OR f.state = ANY ($5))
-        AND f.open + f.quarantined >= $6::bigint
+        AND ($3::text[] IS NULL OR f.state = ANY ($3))
+        AND (NOT $4::boolean OR f.open + f.quarantined <> 0)
     ORDER BY f.open + f.quarantined DESC, f.last_seen DESC, f.id
-    LIMIT $7
+    LIMIT $5
 ),
 deaths AS (
     SELECT h.group_id, h.hour, h.deaths

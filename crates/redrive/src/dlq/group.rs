@@ -100,10 +100,8 @@ impl FailureGroup {
 pub struct GroupFilter {
     ids: Option<Vec<GroupId>>,
     queue: Option<String>,
-    kind: Option<String>,
-    class: Option<String>,
     states: Option<Vec<GroupState>>,
-    waiting: u64,
+    waiting: bool,
     limit: Option<u64>,
 }
 
@@ -125,18 +123,6 @@ impl GroupFilter {
         self
     }
 
-    /// Selects groups of this kind.
-    pub fn kind(mut self, kind: impl Into<String>) -> GroupFilter {
-        self.kind = Some(kind.into());
-        self
-    }
-
-    /// Selects groups with this error class.
-    pub fn error_class(mut self, class: impl Into<String>) -> GroupFilter {
-        self.class = Some(class.into());
-        self
-    }
-
     /// Selects groups in one of these states.
     pub fn states(mut self, states: impl IntoIterator<Item = GroupState>) -> GroupFilter {
         self.states = Some(states.into_iter().collect());
@@ -145,7 +131,7 @@ impl GroupFilter {
 
     /// Selects groups with open or quarantined letters.
     pub fn waiting(mut self) -> GroupFilter {
-        self.waiting = 1;
+        self.waiting = true;
         self
     }
 
@@ -169,8 +155,6 @@ impl Groups<'_> {
             &[
                 &filter.ids,
                 &filter.queue,
-                &filter.kind,
-                &filter.class,
                 &filter.states,
                 &filter.waiting,
                 &filter.limit.unwrap_or(50),

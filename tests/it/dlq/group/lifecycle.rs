@@ -56,10 +56,8 @@ fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
     };
     assert_eq!(classes(&GroupFilter::new()), ["Many", "Some", "Few"]);
     assert_eq!(classes(&GroupFilter::new().limit(1)), ["Many"]);
-    assert_eq!(classes(&GroupFilter::new().error_class("Few")), ["Few"]);
     assert!(classes(&GroupFilter::new().queue("other")).is_empty());
-    assert!(classes(&GroupFilter::new().kind("other")).is_empty());
-    let many = db.groups(&GroupFilter::new().error_class("Many"))[0].id;
+    let many = db.groups(&GroupFilter::new())[0].id;
     db.marks(many, GroupState::Ignored);
     let seen = GroupFilter::new().states([GroupState::Open, GroupState::Acknowledged]);
     assert_eq!(classes(&seen), ["Some", "Few"]);
@@ -76,8 +74,9 @@ fn only_unused_groups_are_deleted() {
     client.sql("DELETE FROM redrive.dead_letters WHERE error_class <> 'Kept'");
     client.sql("SELECT redrive.fold_letters()");
     client.sql("UPDATE redrive.groups SET last_seen = now() - interval '9 days' WHERE error_class <> 'Young'");
-    let ignored = db.groups(&GroupFilter::new().error_class("Ignored"))[0].id;
-    db.marks(ignored, GroupState::Ignored);
+    let groups = db.groups(&GroupFilter::new()).into_iter();
+    let mut ignored = groups.filter(|group| group.error_class == "Ignored");
+    db.marks(ignored.next().expect("a group").id, GroupState::Ignored);
     let mut server = test.client();
     let mut forget = |age: &str| -> i64 {
         server.ask("SELECT redrive.prune_groups($1::text::interval)", &[&age])
@@ -85,9 +84,9 @@ fn only_unused_groups_are_deleted() {
     assert_eq!(forget("10 days"), 0);
     assert_eq!(forget("7 days"), 1);
     assert_eq!(forget("7 days"), 0);
-    let gone = db.groups(&GroupFilter::new().error_class("Gone"));
-    assert_eq!(gone.len(), 0);
-    assert_eq!(db.groups(&GroupFilter::new()).len(), 3);
+    let left = db.groups(&GroupFilter::new());
+    assert_eq!(left.len(), 3);
+    assert!(left.iter().all(|group| group.error_class != "Gone"));
     assert_eq!(client.count("details"), 3);
     // While a session writes a letter, no group is deleted.
     client.sql("UPDATE redrive.groups SET last_seen = now() - interval '9 days'");
