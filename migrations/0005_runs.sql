@@ -23,7 +23,6 @@ CREATE TABLE redrive.redrive_runs (
     rate              integer     CHECK (rate BETWEEN 1 AND 1000000),
     canary            bigint      NOT NULL DEFAULT 0 CHECK (canary >= 0),
     tolerated         smallint    NOT NULL DEFAULT 10 CHECK (tolerated BETWEEN 0 AND 100),
-    sample            integer     NOT NULL DEFAULT 20 CHECK (sample BETWEEN 1 AND 1000000),
     stage             integer     NOT NULL DEFAULT 0 CHECK (stage >= 0),
     stage_to          bigint,
     stage_sent        bigint      NOT NULL DEFAULT 0,
@@ -58,7 +57,6 @@ COMMENT ON COLUMN redrive.redrive_runs.delay_ms IS 'How long a job waits until i
 COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimited.';
 COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary and no ramp.';
 COMMENT ON COLUMN redrive.redrive_runs.tolerated IS 'The percentage of letters that may die again; if more die, the run halts; 100: it never does.';
-COMMENT ON COLUMN redrive.redrive_runs.sample IS 'How many outcomes are needed before the run may halt, except during a canary.';
 COMMENT ON COLUMN redrive.redrive_runs.stage_to IS 'The last member of the stage; NULL: the last one of the run.';
 COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'The value of `sent` when the stage began; likewise the next two.';
 COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of the current term counts.';

@@ -37,8 +37,8 @@ $$;
 -- Returns a running run with exact numbers as it goes on: as it is, in its next stage, or halted with the reason.
 --
 -- One rule applies throughout: a run halts when more letters die again than it tolerates, a tenth by default. Without a
--- canary, it judges the outcomes since its start, later since the last window of 200 began, as soon as there are enough of
--- them (`sample`).
+-- canary, it judges the outcomes since its start, later since the last window of 200 began, as soon as there are 20 of
+-- them.
 --
 -- A canary goes first, alone. If it recovers, the run ramps up: it sends four and then sixteen times as many letters, awaits
 -- the outcomes of each stage, and then sends the rest at the full rate. One death halts a canary of nine, and two deaths
@@ -56,13 +56,13 @@ DECLARE
 BEGIN
     IF run.state = 'running' THEN
         run.halted_because := CASE
-            WHEN run.stage_to IS NULL AND recovered + died >= run.sample AND died * 100 > (recovered + died) * run.tolerated
+            WHEN run.stage_to IS NULL AND recovered + died >= 20 AND died * 100 > (recovered + died) * run.tolerated
                 THEN format('%s of the last %s letters died again', died, recovered + died)
             WHEN run.stage_to IS NOT NULL AND died * 100 > (sent + untried) * run.tolerated
                 THEN format('%s of the %s letters of the %s died again', died, sent + untried,
                     CASE run.stage WHEN 0 THEN 'canary' ELSE 'stage' END)
             END;
-        is_over := CASE WHEN run.stage_to IS NULL THEN recovered + died >= greatest(200, run.sample)
+        is_over := CASE WHEN run.stage_to IS NULL THEN recovered + died >= 200
             ELSE untried = 0 AND (sent - recovered) * 100 <= sent * run.tolerated END;
     END IF;
     IF run.halted_because IS NOT NULL THEN

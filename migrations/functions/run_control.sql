@@ -3,7 +3,7 @@
 -- Creates a run over the letters that match a filter now, at most `max_letters` of them, and writes the audit.
 -- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker
 -- may drive the run. `among` is a second filter, which narrows the first and is not kept. It halts if more than
--- `tolerated` percent of at least `sample` outcomes are deaths. If it has more letters of a queue than the queue's
+-- `tolerated` percent of the outcomes are deaths; see `paced`. If it has more letters of a queue than the queue's
 -- protection allows, the run is `unapproved` until a second operator approves it.
 CREATE OR REPLACE FUNCTION redrive.create_run(
     filter       jsonb,
@@ -19,7 +19,6 @@ CREATE OR REPLACE FUNCTION redrive.create_run(
     driver       uuid    DEFAULT NULL,
     lease_ms     integer DEFAULT 10000,
     tolerated    integer DEFAULT 10,
-    sample       integer DEFAULT 20,
     among        jsonb   DEFAULT '{}',
     delay_ms     bigint  DEFAULT NULL,
     OUT id       bigint,
@@ -34,8 +33,7 @@ DECLARE
     needs_approval boolean;
 BEGIN
     PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts, force, create_run.reason,
-                                  create_run.delay_ms, create_run.rate, create_run.canary, create_run.tolerated,
-                                  create_run.sample);
+                                  create_run.delay_ms, create_run.rate, create_run.canary, create_run.tolerated);
     create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
     EXECUTE
         'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'
@@ -64,12 +62,12 @@ BEGIN
     END IF;
     INSERT INTO redrive.redrive_runs
         (id, state, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
-         sample, stage_to, driver, driver_expires_at, term, total)
+         stage_to, driver, driver_expires_at, term, total)
     OVERRIDING SYSTEM VALUE VALUES
         (create_run.id, CASE WHEN needs_approval THEN 'unapproved' ELSE 'running' END, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
          create_run.to_queue, create_run.priority, create_run.max_attempts, nullif(create_run.delay_ms, 0),
          create_run.rate,
-         create_run.canary, create_run.tolerated, create_run.sample, nullif(create_run.canary, 0), create_run.driver,
+         create_run.canary, create_run.tolerated, nullif(create_run.canary, 0), create_run.driver,
          CASE WHEN create_run.driver IS NOT NULL
              THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
          CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);

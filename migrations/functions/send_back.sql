@@ -1,9 +1,9 @@
 -- Purpose: Sending letters back as jobs.
 
--- Checks the arguments of redrives and runs; only a run has the last four.
+-- Checks the arguments of redrives and runs; only a run has the last three.
 CREATE OR REPLACE FUNCTION redrive.check_redrive(
     to_queue text, priority integer, max_attempts integer, forced boolean, reason text, delay_ms bigint,
-    rate integer DEFAULT NULL, canary bigint DEFAULT 0, tolerated integer DEFAULT 0, sample integer DEFAULT 20
+    rate integer DEFAULT NULL, canary bigint DEFAULT 0, tolerated integer DEFAULT 0
 ) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
 AS $$
@@ -23,8 +23,6 @@ BEGIN
             THEN format('the canary is %s; it must be 0 to 4294967295 letters', coalesce(canary::text, 'NULL'))
         WHEN tolerated BETWEEN 0 AND 100 IS NOT TRUE
             THEN format('the tolerated share is %s; it must be 0 to 100 percent', coalesce(tolerated::text, 'NULL'))
-        WHEN sample BETWEEN 1 AND 1000000 IS NOT TRUE
-            THEN format('the sample is %s; it must be between 1 and 1000000 outcomes', coalesce(sample::text, 'NULL'))
     END);
 END
 $$;

@@ -2,7 +2,7 @@
 
 CREATE OR REPLACE VIEW redrive.runs AS
     SELECT r.id, r.state, r.filter, r.person, r.reason, r.forced, r.to_queue::text AS to_queue, r.priority,
-           r.max_attempts, r.delay_ms, r.rate, r.canary, r.tolerated, r.sample, r.stage, r.stage_to, r.driver,
+           r.max_attempts, r.delay_ms, r.rate, r.canary, r.tolerated, r.stage, r.stage_to, r.driver,
            coalesce(r.driver_expires_at > statement_timestamp(), false) AS is_driven,
            r.total, r.cursor + coalesce(n.tried, 0) AS cursor, r.sent + coalesce(n.sent, 0) AS sent,
            r.skipped + coalesce(n.skipped, 0) AS skipped,

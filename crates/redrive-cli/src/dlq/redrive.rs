@@ -49,7 +49,7 @@ Examples:
 ",
     after_help = "\
 Halt: a run halts when more than a tenth of at least 20 outcomes are deaths
-(--tolerate, --sample). The remaining letters stay open.
+(--tolerate). The remaining letters stay open.
 
 Canary: --canary N redrives N letters first. If they recover, four times and
 sixteen times as many follow, then the rest."
@@ -112,9 +112,6 @@ struct RunArgs {
     /// [default: 10%]. With 100%, all letters are sent.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     tolerate: Option<u8>,
-    /// Halt only after this many outcomes [default: 20]. A canary needs none but its own.
-    #[arg(long, value_name = "N")]
-    sample: Option<NonZeroU32>,
 }
 
 fn percent(text: &str) -> std::result::Result<u8, String> {
@@ -233,8 +230,7 @@ impl Redrive {
             .with(self.run.canary.map(NonZeroU32::get), RunOptions::canary)
             .with(self.run.rate.map(NonZeroU32::get), RunOptions::rate)
             .with_flag(self.run.unthrottled, RunOptions::unthrottled)
-            .with(self.run.tolerate, RunOptions::tolerate)
-            .with(self.run.sample.map(NonZeroU32::get), RunOptions::sample);
+            .with(self.run.tolerate, RunOptions::tolerate);
         // A signal that arrives from now on pauses the run.
         StopSignal::listen()?;
         if let Some(validated) = validated {

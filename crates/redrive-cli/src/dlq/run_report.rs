@@ -18,7 +18,7 @@ pub(super) fn run_line(
 ) -> impl Serialize {
     object!(run =>
         id, state, filter, person, reason, to_queue, priority, delay_ms = run.delay.json(),
-        rate, canary, tolerated_percent = run.tolerated, sample, stage,
+        rate, canary, tolerated_percent = run.tolerated, stage,
         stage_to, is_driven, letters = run.total, tried, sent, skipped = skips.map(skips_json),
         recovered, died_alike, died_differently, still_running, halted_because, approved_by,
         approved_at, created_at, started_at, ended_at,
@@ -45,10 +45,7 @@ fn skips_json(skips: &[(Skip, u64)]) -> Vec<Value> {
 fn tolerance(run: &RedriveRun) -> String {
     match run.tolerated {
         100 => "never halts".to_owned(),
-        share => format!(
-            "halts if more than {share} % of at least {} die again",
-            counted(run.sample.into(), "outcome")
-        ),
+        share => format!("halts if more than {share} % of at least 20 outcomes die again"),
     }
 }
 

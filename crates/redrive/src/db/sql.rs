@@ -192,10 +192,10 @@ functions {
     AGE_JOBS = age_jobs(text, bigint, integer, integer, bigint);
     BLOCKED_LETTERS = blocked_letters(jsonb, text, [text], bigint);
     BURY_UNHANDLED = bury_unhandled(text, text, text, bigint);
-    CHECK_REDRIVE = check_redrive(text, integer, integer, boolean, text, bigint, integer, bigint, integer, integer);
+    CHECK_REDRIVE = check_redrive(text, integer, integer, boolean, text, bigint, integer, bigint, integer);
     COMPACT = compact();
     CAPTURE_LETTERS = capture_letters([jsonb], [bytea]);
-    CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, integer, jsonb, bigint);
+    CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, jsonb, bigint);
     DISCARD_LETTERS = discard_letters(jsonb, timestamptz, bigint, text, text, bigint, boolean);
     DRIVE_RUN = drive_run(bigint, uuid, bigint, integer, bigint);
     FOLD_LETTERS = fold_letters(integer);

@@ -48,7 +48,6 @@ const WRONG: &str = r#"
     create_run('{}', rate => 0)                      -- the rate is 0
     create_run('{}', canary => -1)                   -- the canary is -1
     create_run('{}', canary => 4294967296)           -- the canary is 4294967296
-    create_run('{}', sample => NULL)                 -- the sample is NULL
     change_run(1, 'stop')                            -- unknown verb stop
     discard('{}', 'x', max_letters => NULL) -- is null
     redrive('{}', max_letters => (SELECT 5 WHERE false)) -- is null

@@ -42,7 +42,6 @@ const CONSTANTS: &[(&str, &str, &str)] = &[
     ("error detail", REPORT, "MAX_DETAIL_BYTES"),
     ("redrive rate", RUNS, "DEFAULT_RATE"),
     ("tolerated deaths", RUNS, "DEFAULT_TOLERATED"),
-    ("halt sample", RUNS, "DEFAULT_SAMPLE"),
     ("driver lease", "dlq/runs/driver.rs", "DRIVER_LEASE_MS"),
     ("call deadline", DATABASE, "DEFAULT_CALL_TIMEOUT"),
     ("bulk deadline", DATABASE, "DEFAULT_BULK_TIMEOUT"),
@@ -65,7 +64,13 @@ const SUMS: [(&str, [&str; 2]); 2] = [
 ];
 
 /// The numbers in the functions of the schema: the name, the function, what is written before it, and its unit.
-const FUNCTIONS: [(&str, &str, &str, &str); 5] = [
+const FUNCTIONS: [(&str, &str, &str, &str); 6] = [
+    (
+        "halt sample",
+        "paced",
+        r"NULL AND recovered \+ died >= ",
+        "",
+    ),
     ("identical deaths", "reopen", r"NEW\.alike >= ", ""),
     ("failed redrives", "reopen", "failed_redrives >= ", ""),
     ("abandoned claims", "change_event", r"crashes \+ 1 >= ", ""),

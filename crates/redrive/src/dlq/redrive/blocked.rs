@@ -63,7 +63,6 @@ impl Dlq<'_> {
                 &run.rate,
                 &i64::from(run.canary),
                 &i32::from(run.tolerated),
-                &run.sample,
             ],
         )
     }

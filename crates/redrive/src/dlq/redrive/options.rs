@@ -28,8 +28,6 @@ pub(crate) struct RunLimits {
     pub(crate) canary: u32,
     /// The percentage of letters that may die again.
     pub(crate) tolerated: u8,
-    /// The outcomes needed before the run may halt.
-    pub(crate) sample: u32,
 }
 
 impl RedriveOptions {

@@ -7,8 +7,6 @@ use crate::dlq::redrive::{RedriveOptions, RunLimits};
 const DEFAULT_RATE: u32 = 100;
 /// The default share of letters that may die again, in percent.
 const DEFAULT_TOLERATED: u8 = 10;
-/// The default number of outcomes needed before a run may halt.
-const DEFAULT_SAMPLE: u32 = 20;
 
 /// The options of a run: pace, canary, tolerated deaths, and how its letters are redriven.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +23,6 @@ impl Default for RunLimits {
             rate: Some(DEFAULT_RATE),
             canary: 0,
             tolerated: DEFAULT_TOLERATED,
-            sample: DEFAULT_SAMPLE,
         }
     }
 }
@@ -95,18 +92,10 @@ impl RunOptions {
 
     /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10. With 100, all letters are sent.
     ///
-    /// The run halts when more of the latest outcomes are deaths: of all outcomes at first, later
-    /// of the last 200.
+    /// The run halts when more of at least 20 outcomes are deaths: of all outcomes at first, later
+    /// of the last 200. A canary and its ramp halt with fewer, because their stages are samples themselves.
     pub fn tolerate(mut self, percent: u8) -> RunOptions {
         self.limits.tolerated = percent;
-        self
-    }
-
-    /// Sets how many outcomes are needed before the run may halt, 1 to 1,000,000. Defaults to 20.
-    ///
-    /// A canary and its ramp halt without it, because their stages are samples themselves.
-    pub fn sample(mut self, outcomes: u32) -> RunOptions {
-        self.limits.sample = outcomes;
         self
     }
 }

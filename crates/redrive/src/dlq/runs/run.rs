@@ -38,8 +38,6 @@ row! {
         pub canary: u64,
         /// The percentage of letters that may die again.
         pub tolerated: u8 = tolerated_of,
-        /// How many outcomes are needed before the run may halt.
-        pub sample: u32,
         /// The current stage, from 0.
         pub stage: u32,
         /// The last letter of the stage; `None` is the end of the run.
@@ -181,7 +179,6 @@ impl Runs<'_> {
                 &driver,
                 &DRIVER_LEASE_MS,
                 &i32::from(options.limits.tolerated),
-                &options.limits.sample,
                 &among,
                 &how.delay,
             ],
