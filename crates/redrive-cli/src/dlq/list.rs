@@ -10,7 +10,8 @@ use crate::prelude::*;
 
 /// List open letters, newest death first, or count them by a property
 ///
-/// A condition on the state selects others: state=quarantined, state=open,quarantined, state=any.
+/// A condition on the state selects others: state=quarantined, state=open,quarantined, state=any. Letters given by id are
+/// listed in any state.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
@@ -33,7 +34,11 @@ pub(super) struct ListLetters {
 
 impl ListLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.words.letters()?.or_state(LetterState::Open);
+        let filter = self.words.letters()?;
+        let filter = match self.words.ids().is_empty() {
+            true => filter.or_state(LetterState::Open),
+            false => filter,
+        };
         let db = cx.database()?;
         if let Some(property) = &self.by {
             return match counts(&filter, property, self.page.limit, cx)? {

@@ -70,7 +70,11 @@ fn letters_given_by_id_are_named_with_their_state() {
         "letter {quarantined} was not discarded: it is discarded"
     ));
 
-    db.run(format!("dlq list {open}"));
+    db.run(format!("dlq list {open} {quarantined}"))
+        .shows(format!("{open}  orders"))
+        .shows(format!("{quarantined}  orders"));
+    db.fails(1, "dlq list 999999")
+        .tells("no letter matches id=999999");
     db.run(format!("dlq redrive {open} --dry-run"))
         .shows("To act, leave out --dry-run.");
     assert_eq!(ready(&db.queue("orders")), 0);
