@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::job::operator::Operator;
 use crate::pipeline::queue::Queue;
 
-/// The latest end that the statement is asked about, in the year 2969.
+/// The statement is asked about ends from the year 970 to the year 2969.
 const MAX_SINCE_EPOCH: Duration = Duration::from_hours(24 * 365_000);
 const EPOCH: SystemTime = SystemTime::UNIX_EPOCH;
 
@@ -69,7 +69,10 @@ impl Queue {
             PauseEnd::Resumed => (None, None),
             PauseEnd::After(lasting) => (None, Some(lasting)),
             // The database judges times, of those that the statement can express.
-            PauseEnd::At(at) => (Some(at.clamp(EPOCH, EPOCH + MAX_SINCE_EPOCH)), None),
+            PauseEnd::At(at) => {
+                let (first, last) = (EPOCH - MAX_SINCE_EPOCH, EPOCH + MAX_SINCE_EPOCH);
+                (Some(at.clamp(first, last)), None)
+            }
         };
         self.database().ask().one(
             &format!("pause queue `{}`", self.name()),
