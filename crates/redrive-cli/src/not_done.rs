@@ -103,7 +103,7 @@ impl NotDone {
 pub(crate) fn locked() -> Why {
     (
         "locked",
-        "another operation or a consumer holds it".to_owned(),
+        "another operation or a consumer holds or changed it".to_owned(),
     )
 }
 

@@ -1,18 +1,16 @@
 //! Edits payloads, and keeps every version.
 //!
 //! The new payload is a pure function of the old one. It is written only if the letter has not
-//! been edited since it was read; otherwise the edit is computed again. Concurrent editors
-//! therefore lose nothing.
+//! been edited since it was read. Concurrent editors therefore lose nothing.
 
 mod patch;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::db::database::SoFar;
-use crate::dlq::letter::Letter;
+use crate::db::database::{Database, SoFar};
 use crate::dlq::prelude::*;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
 
@@ -20,8 +18,6 @@ pub use patch::Edit;
 
 /// The letters per page. One of large letters has fewer.
 const PAGE: u64 = 100;
-/// The attempts to edit a letter that other editors keep changing.
-const ROUNDS: usize = 10;
 
 /// The outcome of an edit of letters or of [waiting jobs](crate::admin::Jobs::edit), or of a restore of versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,8 +29,8 @@ pub struct Edited {
     pub unchanged: u64,
     /// Errors of those that the edit cannot change, grouped by message.
     pub refused: Vec<ValidationError>,
-    /// Letters that are neither open nor quarantined, that other editors kept changing, or that another session, such
-    /// as a consumer of `dlq_events`, had locked for over 3 s; jobs that a worker claimed or another operator changed
+    /// Letters that are neither open nor quarantined, that another operator edited meanwhile, or that another session,
+    /// such as a consumer of `dlq_events`, had locked for over 3 s; jobs that a worker claimed or another operator changed
     /// meanwhile. A restore also skips letters without the version.
     pub skipped: Vec<JobId>,
     /// The audit record of the edit, by which [`LetterFilter::audit`] selects the edited
@@ -86,9 +82,76 @@ impl EditPreview {
     }
 }
 
-/// Narrows a filter to the letters that an edit can change.
-fn editable(filter: &LetterFilter) -> LetterFilter {
-    filter.within(&[LetterState::Open, LetterState::Quarantined])
+/// A letter or a waiting job as an edit reads it: its payload, and the edits of a letter or the place of a job.
+pub(crate) type Read<T> = (JobId, Option<Box<RawValue>>, T);
+
+/// Those of a page that an edit changes: their new payloads, and what was read.
+pub(crate) struct Changes<T> {
+    pub(crate) ids: Vec<JobId>,
+    pub(crate) payloads: Vec<Json>,
+    pub(crate) read: Vec<(Option<Box<RawValue>>, T)>,
+}
+
+/// An edit of letters or waiting jobs, page by page.
+pub(crate) struct Editing<'a> {
+    db: &'a Database,
+    edit: &'a Edit,
+    done: Edited,
+    refused: ValidationErrors,
+}
+
+impl<'a> Editing<'a> {
+    pub(crate) fn new(db: &'a Database, edit: &'a Edit) -> Editing<'a> {
+        Editing {
+            db,
+            edit,
+            done: Edited::default(),
+            refused: ValidationErrors::default(),
+        }
+    }
+
+    /// Edits a page. `write` is given the changes and the audit record of the pages before, and returns those that it
+    /// stored, with the record. Returns whether the edit goes on.
+    pub(crate) fn page<T>(
+        &mut self,
+        page: Vec<Read<T>>,
+        write: impl FnOnce(&Changes<T>, Option<i64>) -> Result<Vec<(JobId, Option<i64>)>>,
+    ) -> Result<ControlFlow<()>> {
+        let mut changes = Changes {
+            ids: Vec::new(),
+            payloads: Vec::new(),
+            read: Vec::new(),
+        };
+        for (id, payload, rest) in page {
+            match self.edit.make(payload.as_deref().map(RawValue::get)) {
+                Ok(None) => self.done.unchanged += 1,
+                Ok(Some(json)) => {
+                    changes.ids.push(id);
+                    changes.payloads.push(json);
+                    changes.read.push((payload, rest));
+                }
+                Err(why) => self.refused.add(id, why),
+            }
+        }
+        if !changes.ids.is_empty() {
+            let stored = write(&changes, self.done.audit)?;
+            self.done.audit = stored.last().map_or(self.done.audit, |(_, audit)| *audit);
+            let edited: Vec<JobId> = stored.into_iter().map(|(id, _)| id).collect();
+            let left = changes.ids.iter().filter(|id| !edited.contains(id));
+            self.done.skipped.extend(left);
+            self.done.edited.extend(edited);
+        }
+        self.refused.fold(self.db)?;
+        Ok(self.db.go_on(self.done.so_far()))
+    }
+
+    /// Returns what the edit has done.
+    pub(crate) fn end(self) -> Edited {
+        Edited {
+            refused: self.refused.into_vec(),
+            ..self.done
+        }
+    }
 }
 
 impl Dlq<'_> {
@@ -100,21 +163,38 @@ impl Dlq<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &LetterFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
-        let mut done = Edited::default();
-        let mut refused = ValidationErrors::default();
+        let mut editing = Editing::new(self.db, edit);
         let mut handled: HashSet<JobId> = HashSet::new();
+        let parameter = filter.parameter()?;
         let is_stopped = self.each_editable(filter, |page| -> Result<ControlFlow<()>> {
-            handled.extend(page.iter().map(|letter| letter.id));
-            self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
-            refused.fold(self.db)?;
-            Ok(self.db.go_on(done.so_far()))
+            handled.extend(page.iter().map(|(id, ..)| *id));
+            editing.page(page, |changes, audit| {
+                let expected: Vec<i32> = changes.read.iter().map(|(_, edits)| *edits).collect();
+                let edited: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
+                    "edit letters",
+                    &sql::EDIT_LETTERS,
+                    &[
+                        &changes.ids,
+                        &changes.payloads,
+                        // No captured bytes: those of a letter stay in its versions.
+                        &None::<Vec<Vec<u8>>>,
+                        &expected,
+                        operator,
+                        &parameter,
+                        &edit.word(),
+                        &audit,
+                    ],
+                )?;
+                let edited = edited.into_iter();
+                Ok(edited.map(|(id, _, audit)| (id, audit)).collect())
+            })
         })?;
+        let mut done = editing.end();
         if !is_stopped {
             let asked = filter.asked_ids().into_iter();
             done.skipped
                 .extend(asked.filter(|id| !handled.contains(id)));
         }
-        done.refused = refused.into_vec();
         Ok(done)
     }
 
@@ -130,8 +210,8 @@ impl Dlq<'_> {
         mut visit: impl FnMut(&EditPreview) -> Result<(), E>,
     ) -> Result<(), E> {
         self.each_editable(filter, |page| -> Result<ControlFlow<()>, E> {
-            for letter in page {
-                visit(&EditPreview::of(edit, letter.id, letter.payload)?)?;
+            for (id, payload, _) in page {
+                visit(&EditPreview::of(edit, id, payload)?)?;
             }
             Ok(ControlFlow::Continue(()))
         })
@@ -142,74 +222,15 @@ impl Dlq<'_> {
     fn each_editable<E: From<Error>>(
         self,
         filter: &LetterFilter,
-        mut visit: impl FnMut(Vec<Letter>) -> Result<ControlFlow<()>, E>,
+        mut visit: impl FnMut(Vec<Read<i32>>) -> Result<ControlFlow<()>, E>,
     ) -> Result<bool, E> {
-        let filter = editable(filter);
+        let filter = filter.within(&[LetterState::Open, LetterState::Quarantined]);
         self.in_pages(&filter, PAGE, |is_stopped: &mut bool, _, ids| -> Taken<E> {
-            let course = visit(self.of_page(&filter, ids)?)?;
+            let letters = self.of_page(&filter, ids)?.into_iter();
+            let read = letters.map(|it| (it.id, it.payload, it.edits.cast_signed()));
+            let course = visit(read.collect())?;
             *is_stopped = course.is_break();
             Ok(then(course, ids.len()))
         })
-    }
-
-    /// Edits a page, and retries letters that another editor changed meanwhile.
-    fn edit_page(
-        self,
-        filter: &LetterFilter,
-        mut page: Vec<Letter>,
-        edit: &Edit,
-        operator: &Operator,
-        done: &mut Edited,
-        refused: &mut ValidationErrors,
-    ) -> Result<()> {
-        for _ in 0..ROUNDS {
-            let (mut ids, mut payloads, mut expected) = (Vec::new(), Vec::new(), Vec::new());
-            for letter in page {
-                match edit.make(letter.payload.as_deref().map(RawValue::get)) {
-                    Ok(None) => done.unchanged += 1,
-                    Ok(Some(json)) => {
-                        ids.push(letter.id);
-                        payloads.push(json);
-                        expected.push(letter.edits);
-                    }
-                    Err(why) => refused.add(letter.id, why),
-                }
-            }
-            if ids.is_empty() {
-                return Ok(());
-            }
-            let edited: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
-                "edit letters",
-                &sql::EDIT_LETTERS,
-                &[
-                    &ids,
-                    &payloads,
-                    // No captured bytes: those of a letter stay in its versions.
-                    &None::<Vec<Vec<u8>>>,
-                    &expected,
-                    operator,
-                    &filter.parameter()?,
-                    &edit.word(),
-                    &done.audit,
-                ],
-            )?;
-            let mut lost: BTreeMap<JobId, u32> = ids.into_iter().zip(expected).collect();
-            for (id, _, audit) in edited {
-                done.audit = audit;
-                done.edited.push(id);
-                lost.remove(&id);
-            }
-            if lost.is_empty() {
-                return Ok(());
-            }
-            let ids: Vec<JobId> = lost.keys().copied().collect();
-            page = self.of_page(&editable(filter), &ids)?;
-            // A letter that did not change was locked.
-            let locked = page.extract_if(.., |it| lost.remove(&it.id) == Some(it.edits));
-            done.skipped.extend(locked.map(|letter| letter.id));
-            done.skipped.extend(lost.into_keys());
-        }
-        done.skipped.extend(page.iter().map(|letter| letter.id));
-        Ok(())
     }
 }

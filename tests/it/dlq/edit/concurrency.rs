@@ -6,7 +6,7 @@ use super::{merge, payload};
 
 /// The others commit between the reading of a payload and its edit.
 #[test]
-fn an_edit_applies_to_what_another_editor_stored_and_to_no_redriven_letter() {
+fn an_edit_overwrites_no_other_edit_and_no_redriven_letter() {
     let (test, queue, ids) = TestDatabase::with_letters(2);
     let (other, changed, redriven) = (test.open(), ids[0], ids[1]);
     let edit = Edit::transform(move |payload| -> Result<String, String> {
@@ -18,9 +18,9 @@ fn an_edit_applies_to_what_another_editor_stored_and_to_no_redriven_letter() {
         Ok(payload.replace("number", "count"))
     });
     let done = queue.edits(&of_orders(), &edit);
-    assert_eq!((&*done.edited, &*done.skipped), (&ids[..1], &ids[1..]));
-    assert_eq!(payload(&queue, changed), json!({"count": 1, "other": 5}));
-    assert_eq!(queue.database().dlq().versions(changed).unwrap().len(), 2);
+    assert_eq!((&*done.edited, &*done.skipped), (&[][..], &ids[..]));
+    assert_eq!(payload(&queue, changed), json!({"number": 1, "other": 5}));
+    assert_eq!(queue.database().dlq().versions(changed).unwrap().len(), 1);
     assert_eq!(queue.live(redriven).payload.get(), r#"{"number":2}"#);
 }
 
