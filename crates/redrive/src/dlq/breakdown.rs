@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-use crate::dlq::filter::{PayloadPath, countable, payload_path, written};
+use crate::dlq::filter::{PayloadPath, countable, payload_path};
 use crate::dlq::prelude::*;
 
 /// The most values that are returned.
@@ -27,19 +27,6 @@ impl LetterProperty {
 
     const fn of(field: &'static str) -> LetterProperty {
         LetterProperty { field, path: None }
-    }
-
-    /// Returns the condition that selects the letters with a value that [`count_by`](Dlq::count_by) returned. `None`: no
-    /// condition does, because the value is a list or an object.
-    pub fn condition(&self, value: &str) -> Option<String> {
-        if self.path.is_none() {
-            return Some(format!("{self}={}", written(value)));
-        }
-        match value.starts_with(['[', '{']) {
-            true => None,
-            false if value.starts_with('"') => Some(format!("{self}={value}")),
-            false => Some(format!("{self}={}", written(value))),
-        }
     }
 }
 

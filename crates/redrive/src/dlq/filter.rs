@@ -25,7 +25,6 @@ pub use moment::parse_moment;
 pub use payload::Comparison;
 pub(in crate::dlq) use payload::PayloadPath;
 pub(in crate::dlq) use syntax::payload_path;
-pub(in crate::dlq) use value::written;
 
 use conditions::Conditions;
 use payload::PayloadCondition;

@@ -110,7 +110,7 @@ pub(super) fn repeats(key: &str) -> Trouble {
 }
 
 /// Writes a value, quoted if necessary.
-pub(in crate::dlq) fn written(text: &str) -> String {
+pub(super) fn written(text: &str) -> String {
     match is_bare(text) {
         true => text.to_owned(),
         false => quoted(text),
