@@ -121,7 +121,7 @@ impl Words {
             (_, words) => (Filter::new(), words),
         };
         for condition in conditions {
-            filter = filter.and(Filter::parse_condition(condition)?)?;
+            filter = filter.condition(condition)?;
         }
         Ok(filter)
     }

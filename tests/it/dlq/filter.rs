@@ -67,8 +67,7 @@ fn the_condition_of_a_counted_value_selects_the_letters_it_counts() {
         let all = conditions.len() + without_condition;
         assert_eq!(all, values, "{conditions:?}");
         for (condition, counted) in conditions {
-            let of = LetterFilter::parse_condition(&condition).unwrap();
-            let selected = letters.clone().and(of).unwrap();
+            let selected = letters.clone().condition(&condition).unwrap();
             let found = db.dlq().count(&selected).unwrap().letters;
             assert_eq!(found, counted, "{condition}");
         }

@@ -29,7 +29,6 @@ pub(in crate::dlq) use syntax::payload_path;
 use conditions::Conditions;
 use payload::PayloadCondition;
 use syntax::one_condition;
-use value::once;
 
 /// Selects dead letters. An empty filter selects all of them; each method narrows it.
 ///
@@ -127,28 +126,15 @@ impl<F: Fields> Filter<F> {
         self
     }
 
-    /// Parses a text as exactly one condition, such as one argument of a shell.
+    /// Narrows the filter by a text that is exactly one condition, such as one argument of a shell.
     ///
     /// A value may contain spaces without quotes.
     ///
     /// # Errors
-    /// *Invalid* if the text is not a condition; the message lists the conditions.
-    pub fn parse_condition(text: &str) -> Result<Filter<F>> {
-        let mut filter = Filter::new();
-        one_condition(text, |condition| filter.conditions.read(F::OF, condition))?;
-        Ok(filter)
-    }
-
-    /// Selects what meets both filters.
-    ///
-    /// # Errors
-    /// *Invalid* if both filters have the same condition, a [limit](Filter::limit) or a
-    /// [page](Filter::after). Conditions on the payload may repeat.
-    pub fn and(mut self, other: Filter<F>) -> Result<Filter<F>> {
-        (self.conditions.join(other.conditions))
-            .and_then(|()| once(&mut self.after, other.after, "after"))
-            .and_then(|()| once(&mut self.limit, other.limit, "limit"))
-            .map_err(|why| Error::invalid(format!("the filter {why}")))?;
+    /// *Invalid* if the text is not a condition, and the message lists the conditions; or if the filter has it already.
+    /// Conditions on the payload may repeat.
+    pub fn condition(mut self, text: &str) -> Result<Filter<F>> {
+        one_condition(text, |condition| self.conditions.read(F::OF, condition))?;
         Ok(self)
     }
 

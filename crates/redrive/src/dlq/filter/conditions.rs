@@ -4,10 +4,10 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::dlq::filter::field::Field;
-use crate::dlq::filter::fields::{FIELDS, fields, listed};
+use crate::dlq::filter::fields::{fields, listed};
 use crate::dlq::filter::payload::{PayloadCondition, predicate};
 use crate::dlq::filter::syntax::{parts, payload, payload_path};
-use crate::dlq::filter::value::{Trouble, repeats};
+use crate::dlq::filter::value::Trouble;
 use crate::dlq::filter::{Fields, LetterFields};
 
 /// How many values of a stored condition are shown.
@@ -46,27 +46,12 @@ impl Conditions {
             };
             format!("{what}; expected one of {known}")
         })?;
-        (field.read(comparison, value)?.into_iter())
-            .try_for_each(|(key, value)| self.add(field, key, value))
-    }
-
-    /// Adds a value. Each key may be given once.
-    fn add(&mut self, field: &Field, key: String, value: Value) -> Result<(), Trouble> {
-        match self.values.insert(key, value) {
-            None => Ok(()),
-            Some(_) => Err(repeats(field.name)),
-        }
-    }
-
-    /// Adds all conditions of another filter.
-    pub(super) fn join(&mut self, other: Conditions) -> Result<(), Trouble> {
-        self.payload.extend(other.payload);
-        let mut other = other.values;
-        for field in FIELDS {
-            for key in field.keys() {
-                if let Some(value) = other.remove(&key.json) {
-                    self.add(field, key.json, value)?;
-                }
+        for (key, value) in field.read(comparison, value)? {
+            if self.values.insert(key, value).is_some() {
+                return Err(format!(
+                    "repeats `{}`; separate several values with commas",
+                    field.name
+                ));
             }
         }
         Ok(())

@@ -63,7 +63,7 @@ macro_rules! argument {
 macro_rules! fields {
     ($($name:literal, $kind:expr, [$($of:ident.$column:ident),+], $example:literal, $selects:literal, $methods:tt)*) => {
         /// Every field, in the order in which filters are written.
-        pub(crate) const FIELDS: &[Field] = &[$(Field {
+        const FIELDS: &[Field] = &[$(Field {
             name: $name,
             kind: $kind,
             columns: &[$((stringify!($of), stringify!($column))),+],

@@ -51,6 +51,9 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
         ("queue>a", "write `queue=`"),
         ("queue=", "has no value"),
         ("queue=a queue=b", "repeats `queue`"),
+        ("class=A class=A", "repeats `class`"),
+        ("age>1h age>2h", "repeats `age`"),
+        ("id>5 id=5..9", "repeats `id`"),
         ("queue=\"a", "unclosed quotation mark"),
         ("queue=\"a\"b", "after its quotes"),
         ("queue=a\"b\"", "inside a value"),
@@ -131,44 +134,16 @@ fn a_wrong_condition_on_jobs_is_refused_with_its_reason() {
 }
 
 #[test]
-fn joined_filters_equal_their_joined_texts() {
-    for (left, right) in [
-        ("", "queue=orders"),
-        ("queue=orders kind=a", "class=A,B group=1 cause=timeout"),
-        ("id>=5 age>2h", "id<=9 age<1d state=any"),
-        (
-            "died>=2026-11-20 payload.a=1",
-            "died<2026-11-21 payload.a=1",
-        ),
-        (
-            "id=5",
-            "generation=2 message~x version=1 host=h source=s run=7 audit=9",
-        ),
+fn conditions_one_by_one_equal_their_joined_text() {
+    for text in [
+        "queue=orders kind=a class=A,B group=1 cause=timeout",
+        "id>=5 age>2h id<=9 age<1d state=any",
+        "died>=2026-11-20 payload.a=1 died<2026-11-21 payload.a=1",
     ] {
-        let joined = filter(left).and(filter(right)).expect(left);
-        assert_eq!(joined, filter(&format!("{left} {right}")));
+        let mut conditions = text.split(' ');
+        let joined = conditions.try_fold(LetterFilter::new(), LetterFilter::condition);
+        assert_eq!(joined.expect(text), filter(text));
     }
-    let (page, after) = (LetterFilter::new().limit(5), JobId::new(1));
-    let joined = page.clone().and(LetterFilter::new()).expect("a page");
-    let joined = joined
-        .and(LetterFilter::new().after(after))
-        .expect("a page");
-    assert_eq!(joined, page.after(after));
-}
-
-#[test]
-fn a_condition_in_both_filters_is_rejected() {
-    for (left, right, key) in [
-        ("class=A", "class=B", "`class`"),
-        ("queue=a", "queue=a", "`queue`"),
-        ("age>1h", "age>2h", "`age`"),
-        ("id>5", "id=5..9", "`id`"),
-    ] {
-        let error = filter(left).and(filter(right)).expect_err(left);
-        error.assert_invalid(key);
-    }
-    let limited = || LetterFilter::new().limit(5);
-    assert!(limited().and(limited()).is_err());
 }
 
 #[test]
@@ -177,14 +152,15 @@ fn every_example_of_the_help_is_a_condition() {
         for line in help.lines() {
             let example = line.split("  ").find(|part| !part.is_empty());
             let example = example.expect("an example");
-            assert!(Filter::<F>::parse_condition(example).is_ok(), "{example}");
+            assert!(Filter::<F>::new().condition(example).is_ok(), "{example}");
             assert!(line.len() <= 80, "{line}");
         }
     }
     check::<LetterFields>(&LetterFilter::help());
     check::<JobFields>(&JobFilter::help());
-    let spaced = LetterFilter::parse_condition("class=exit 1").expect("one condition");
-    assert_eq!(spaced, LetterFilter::new().error_class("exit 1"));
+    let spaced = LetterFilter::new().condition("class=exit 1");
+    let built = LetterFilter::new().error_class("exit 1");
+    assert_eq!(spaced.expect("one condition"), built);
 }
 
 #[test]

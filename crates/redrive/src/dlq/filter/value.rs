@@ -96,19 +96,6 @@ pub(super) fn range(
     }
 }
 
-/// Sets what may be given once.
-pub(super) fn once<T>(place: &mut Option<T>, value: Option<T>, key: &str) -> Result<(), Trouble> {
-    match value.map(|value| place.replace(value)) {
-        Some(Some(_)) => Err(repeats(key)),
-        Some(None) | None => Ok(()),
-    }
-}
-
-/// Says that a field is given twice.
-pub(super) fn repeats(key: &str) -> Trouble {
-    format!("repeats `{key}`; separate several values with commas")
-}
-
 /// Writes a value, quoted if necessary.
 pub(super) fn written(text: &str) -> String {
     match is_bare(text) {
