@@ -1,15 +1,13 @@
 -- Purpose: Policies: schedules that redrive letters.
 
 -- Returns the policy that schedules store: `options` over the defaults, with the filter of its letters. The options are
--- batch, generations, growth, longest_delay_ms and counts_only.
-CREATE OR REPLACE FUNCTION redrive.checked_policy(letters jsonb, options jsonb, every interval) RETURNS jsonb
+-- batch, generations, growth and counts_only.
+CREATE OR REPLACE FUNCTION redrive.checked_policy(letters jsonb, options jsonb) RETURNS jsonb
     LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
-    shortest CONSTANT bigint := extract(epoch FROM coalesce(every, '1 hour')) * 1000;
     defaults CONSTANT jsonb := jsonb_build_object(
-        'batch', 50, 'generations', 10, 'growth', 1, 'longest_delay_ms', greatest(shortest, 604800000),
-        'counts_only', false);
+        'batch', 50, 'generations', 10, 'growth', 1, 'counts_only', false);
     policy   jsonb := defaults || coalesce(jsonb_strip_nulls(options), '{}') || jsonb_build_object('letters', letters);
 BEGIN
     PERFORM redrive.filter_letters(letters);
@@ -22,11 +20,8 @@ BEGIN
         WHEN (policy ->> 'batch')::numeric NOT BETWEEN 1 AND 10000 THEN 'needs a batch of 1 to 10000 letters'
         WHEN (policy ->> 'generations')::numeric NOT BETWEEN 1 AND 100000 THEN 'needs a limit of 1 to 100000 generations'
         WHEN (policy ->> 'growth')::numeric NOT BETWEEN 1 AND 100 THEN 'needs a growth of 1 to 100'
-        WHEN (policy ->> 'longest_delay_ms')::numeric NOT BETWEEN shortest AND 316224000000
-            THEN 'needs a longest delay between its interval and 3660 days'
-        WHEN scale((policy ->> 'batch')::numeric) + scale((policy ->> 'generations')::numeric)
-            + scale((policy ->> 'longest_delay_ms')::numeric) > 0
-            THEN 'needs whole numbers as its batch, generations and longest delay'
+        WHEN scale((policy ->> 'batch')::numeric) + scale((policy ->> 'generations')::numeric) > 0
+            THEN 'needs whole numbers as its batch and generations'
     END);
     RETURN policy;
 END
@@ -47,7 +42,7 @@ DECLARE
     line   text := CASE WHEN set_policy.next_at IS NULL
         THEN redrive.checked_rhythm(set_policy.cron, set_policy.zone, set_policy.every) ELSE set_policy.cron END;
     -- It redrives with the rights of the role that set it last.
-    policy jsonb := redrive.checked_policy(set_policy.letters, set_policy.options, set_policy.every)
+    policy jsonb := redrive.checked_policy(set_policy.letters, set_policy.options)
         || jsonb_build_object('role', session_user);
     result text;
 BEGIN
@@ -118,17 +113,16 @@ END
 $$;
 
 -- Returns how long a letter waits for its tick, in addition to the wait for the next one. A letter that dies
--- again at once waits `every` times `growth` per generation, at most `max_delay`, from tick to tick. With a
+-- again at once waits `every` times `growth` per generation, at most 7 days, from tick to tick. With a
 -- growth of 1 it is redriven at every tick, even if it died a moment after the last one.
-CREATE OR REPLACE FUNCTION redrive.policy_wait(every interval, growth double precision, max_delay interval, generation integer)
-    RETURNS interval
+CREATE OR REPLACE FUNCTION redrive.policy_wait(every interval, growth double precision, generation integer) RETURNS interval
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE
         WHEN growth <= 1 OR generation <= 0 THEN interval '0'
         -- Compare logarithms, because the power overflows for many generations.
-        WHEN generation * ln(growth) >= ln(extract(epoch FROM max_delay)::float8 / extract(epoch FROM every)::float8)
-            THEN max_delay - every
+        WHEN generation * ln(growth) >= ln(extract(epoch FROM interval '7 days')::float8 / extract(epoch FROM every)::float8)
+            THEN greatest(interval '7 days' - every, '0')
         ELSE every * (power(growth, generation) - 1)
     END;
 END;
@@ -138,8 +132,7 @@ CREATE OR REPLACE FUNCTION redrive.policy_delay(due redrive.schedules, generatio
     LANGUAGE sql STABLE
 AS $$
     SELECT redrive.policy_wait(
-        coalesce(due.every, '1 hour'), (due.policy ->> 'growth')::double precision,
-        (due.policy ->> 'longest_delay_ms')::bigint * interval '1 millisecond', generation)
+        coalesce(due.every, '1 hour'), (due.policy ->> 'growth')::double precision, generation)
 $$;
 
 -- Returns the letters that a tick redrives: open, with JSON, unredacted and due, in the order of `redrive_order`. No live job
@@ -164,20 +157,20 @@ BEGIN
         '                AND (f.state = ''quarantined'' OR f.cause <> ''diverted'' AND f.generation >= $2))'
         '        ELSE l.generation < $2 END'
         '    AND ($4 <= 1 OR l.generation = 0'
-        '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
-        '    AND l.queue <> ALL ($6) AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
+        '         OR l.died_at <= $7 - redrive.policy_wait($3, $4, l.generation))'
+        '    AND l.queue <> ALL ($5) AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
         -- Letters that cannot be sent would take the places of others at every tick.
         '    AND (l.unique_key IS NULL OR NOT EXISTS ('
         '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue'
         '            AND k.key = redrive.retaken_key(l.id, l.queue, NULL, l.group_key, l.unique_key)))'
         '    AND ' || redrive.filter_letters(due.policy -> 'letters') ||
-        ' ORDER BY ' || redrive.redrive_order(due.policy -> 'letters') || ' LIMIT $7'
+        ' ORDER BY ' || redrive.redrive_order(due.policy -> 'letters') || ' LIMIT $6'
         || CASE WHEN (due.policy ->> 'counts_only')::boolean THEN '' ELSE ' FOR UPDATE SKIP LOCKED' END || ') d'
         INTO found
         USING due.policy -> 'letters', (due.policy ->> 'generations')::integer, coalesce(due.every, '1 hour'),
               (due.policy ->> 'growth')::double precision,
-              (due.policy ->> 'longest_delay_ms')::bigint * interval '1 millisecond',
-              redrive.queues_protected_from(due.policy) || redrive.held_queues(), (due.policy ->> 'batch')::integer, tick;
+              redrive.queues_protected_from(due.policy) || redrive.held_queues(),
+              (due.policy ->> 'batch')::integer, tick;
     RETURN coalesce(found, '{}');
 END
 $$;

@@ -40,8 +40,6 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             fine("redrive", time, dlq.redrive_with(&filter, &options, &by));
         }
         let (jobs, schedules) = (admin.jobs(), db.schedules());
-        let daily = Schedule::every("p", DAY).unwrap();
-        let policy = daily.redrive(Policy::new(of_orders()).longest_delay(time));
         let nightly = Schedule::cron("c", "0 3 * * *").unwrap();
         let nightly = nightly.job("orders", job()).missed_bounds(3, time);
         let every = Schedule::every("s", time).map(|every| every.job("orders", job()));
@@ -66,7 +64,6 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             ("delete", dlq.retention().set(&delete, &by).map(drop)),
             ("archive", dlq.retention().set(&archive, &by).map(drop)),
             ("apply retention", dlq.retention().apply(&by).map(drop)),
-            ("policy", schedules.set(&policy, &by).map(drop)),
             ("every", every.map(drop)),
             ("missed_bounds", schedules.set(&nightly, &by).map(drop)),
             ("audit", admin.audit(&since).map(drop)),

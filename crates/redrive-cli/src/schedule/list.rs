@@ -76,8 +76,7 @@ pub(super) fn schedule_json(schedule: &ScheduleStatus) -> impl Serialize {
     let job = schedule.job.as_ref();
     let policy = |policy: &PolicyStatus| {
         json!(object!(policy =>
-            filter = policy.letters.json(), batch, generations, growth, longest_delay_ms = policy.longest_delay.json(),
-            counts_only,
+            filter = policy.letters.json(), batch, generations, growth, counts_only,
         ))
     };
     object!(schedule =>

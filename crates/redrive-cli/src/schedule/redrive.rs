@@ -1,7 +1,5 @@
 //! `redrive schedule redrive`: creates or replaces a schedule that redrives letters.
 
-use std::time::Duration;
-
 use clap::ArgGroup;
 use redrive::dlq::{LetterFilter, LetterState, Policy};
 
@@ -40,7 +38,7 @@ pub(crate) struct SetPolicy {
     /// Skip letters that were redriven this many times; 1 to 100,000.
     #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 10, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     generations: u32,
-    /// Factor by which the delay of a letter grows with each generation, from --every or 1h; 1 to 100.
+    /// Factor by which the delay of a letter grows with each generation, from --every or 1h to 7d; 1 to 100.
     #[arg(
         long,
         help_heading = "Limits",
@@ -49,9 +47,6 @@ pub(crate) struct SetPolicy {
         allow_negative_numbers = true
     )]
     growth: f64,
-    /// Maximum delay with --growth [default: 7d].
-    #[arg(long, help_heading = "Limits", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
-    longest_delay: Option<Duration>,
     /// Redrive nothing; `schedule history` and the audit log tell what each tick would redrive.
     #[arg(long, help_heading = "Action")]
     count_only: bool,
@@ -62,17 +57,11 @@ pub(crate) struct SetPolicy {
 impl SetPolicy {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let letters = self.letters()?;
-        if self.longest_delay.is_some() && self.growth <= 1.0 {
-            return Err(Error::new(
-                "--longest-delay limits a delay that grows: it needs --growth above 1",
-            ));
-        }
         let waiting = letters.clone().or_state(LetterState::Open);
         let policy = Policy::new(letters)
             .batch(self.batch)
             .generations(self.generations)
             .growth(self.growth)
-            .with(self.longest_delay, Policy::longest_delay)
             .with_flag(self.count_only, Policy::count_only);
         let schedule = self.rhythm.schedule(&self.name)?.redrive(policy);
         let db = cx.database()?;

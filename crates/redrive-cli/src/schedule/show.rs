@@ -84,11 +84,7 @@ fn details(schedule: &ScheduleStatus) -> Details {
 
 fn add_policy(policy: &PolicyStatus, details: &mut Details) {
     let delay = match policy.growth > 1.0 {
-        true => format!(
-            "grows by {} per generation, up to {}",
-            policy.growth,
-            exact(policy.longest_delay)
-        ),
+        true => format!("grows by {} per generation", policy.growth),
         false => "none: each tick".to_owned(),
     };
     let action = match policy.counts_only {

@@ -1,13 +1,10 @@
 //! Policies: what a schedule redrives, for failures that pass with time.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::dlq::prelude::*;
-use crate::job::milliseconds::milliseconds;
 
 const DEFAULT_POLICY_BATCH: u32 = 50;
 const DEFAULT_POLICY_GENERATIONS: u32 = 10;
@@ -39,7 +36,6 @@ pub struct Policy {
     batch: u32,
     generations: u32,
     growth: f64,
-    longest: Option<Duration>,
     counts_only: bool,
 }
 
@@ -55,9 +51,6 @@ pub struct PolicyStatus {
     pub generations: u32,
     /// The factor by which the delay grows with each generation.
     pub growth: f64,
-    /// The longest delay.
-    #[serde(rename = "longest_delay_ms", deserialize_with = "from_milliseconds")]
-    pub longest_delay: Duration,
     /// Whether it redrives nothing, and counts the letters that it would redrive.
     pub counts_only: bool,
 }
@@ -73,7 +66,6 @@ impl Policy {
             batch: DEFAULT_POLICY_BATCH,
             generations: DEFAULT_POLICY_GENERATIONS,
             growth: 1.0,
-            longest: None,
             counts_only: false,
         }
     }
@@ -96,15 +88,10 @@ impl Policy {
     /// redriven at every tick.
     ///
     /// With 2 and hourly ticks, a letter that keeps dying is redriven after one hour, two hours, four hours, and so on. The
-    /// first delay is the interval of the schedule, or one hour if it has a cron line.
+    /// first delay is the interval of the schedule, or one hour if it has a cron line; the longest is 7 days, or a longer
+    /// interval.
     pub fn growth(mut self, growth: f64) -> Policy {
         self.growth = growth;
-        self
-    }
-
-    /// Sets the longest delay: the interval to ten years. Defaults to 7 days, or to a longer interval.
-    pub fn longest_delay(mut self, longest: Duration) -> Policy {
-        self.longest = Some(longest);
         self
     }
 
@@ -130,17 +117,10 @@ impl Policy {
                 "batch": self.batch,
                 "generations": self.generations,
                 "growth": self.growth,
-                "longest_delay_ms": self.longest.map(milliseconds),
                 "counts_only": self.counts_only,
             }),
         )
     }
-}
-
-fn from_milliseconds<'de, D: Deserializer<'de>>(
-    text: D,
-) -> std::result::Result<Duration, D::Error> {
-    u64::deserialize(text).map(Duration::from_millis)
 }
 
 #[cfg(test)]
