@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::unbounded;
 use redrive::dlq::LetterFilter;
-use redrive::dlq::runs::{DriveStatus, RunDriver, RunOptions};
+use redrive::dlq::runs::{DriveStatus, RunDriver, RunId, RunOptions};
 use redrive::postgres::Client;
 use redrive::{Database, Job, Operator, Queue, Worker};
 use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Target, Waits, rate};
@@ -68,7 +68,7 @@ fn moved(bench: &mut Bench) -> Outcome {
         client.batch_execute("DROP TABLE baseline_letters, baseline_jobs; CHECKPOINT")?;
         let mut driver = start(bench.db(), &RunOptions::new().unthrottled())?;
         run.push(rate(letters, || {
-            while driver.step()?.status == DriveStatus::Running {}
+            while matches!(driver.step()?, DriveStatus::Running(_)) {}
             Ok(())
         })?);
         bench.expect_rows("redrive.jobs", letters)?;
@@ -137,14 +137,14 @@ fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcom
         .start()?;
     thread::sleep(Duration::from_secs(1));
     let driving = driver.map(|mut driver| {
-        thread::spawn(move || -> redrive::Result<u64> {
-            loop {
-                let step = driver.step()?;
-                if step.status != DriveStatus::Running || origin.elapsed() > watching {
-                    return Ok(step.sent);
+        thread::spawn(move || -> redrive::Result<RunId> {
+            while let DriveStatus::Running(wait) = driver.step()? {
+                if origin.elapsed() > watching {
+                    break;
                 }
-                thread::sleep(step.wait);
+                thread::sleep(wait);
             }
+            Ok(driver.run())
         })
     });
     let mut jobs = 0;
@@ -158,7 +158,10 @@ fn watch(db: &Database, driver: Option<RunDriver>, watching: Duration) -> Outcom
         thread::sleep(EVERY.saturating_sub(late));
     }
     let sent = match driving {
-        Some(driving) => driving.join().map_err(|_| "a thread panicked")??,
+        Some(driving) => {
+            let run = driving.join().map_err(|_| "a thread panicked")??;
+            db.dlq().runs().get(run)?.map_or(0, |run| run.sent)
+        }
         None => 0,
     };
     while (waited.len() as u64) < jobs {

@@ -88,9 +88,7 @@ $$;
 -- are left for other connections of the driver, counted up to 2.
 CREATE OR REPLACE FUNCTION redrive.drive_run(
     run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint,
-    OUT status text, OUT wait_ms bigint, OUT sent_now bigint,
-    OUT total bigint, OUT cursor bigint, OUT sent bigint, OUT skipped bigint, OUT recovered bigint,
-    OUT died bigint, OUT chunks bigint
+    OUT status text, OUT wait_ms bigint, OUT sent_now bigint, OUT chunks bigint
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -225,8 +223,5 @@ BEGIN
 
         status := CASE WHEN r.state <> 'running' THEN r.state WHEN cardinality(ids) > 0 THEN 'sent' ELSE 'waiting' END;
     END IF;
-    SELECT n.total, n.cursor, n.sent, n.skipped, n.recovered, n.died_alike + n.died_differently
-    INTO total, cursor, sent, skipped, recovered, died
-    FROM redrive.runs n WHERE n.id = run;
 END
 $$;

@@ -78,7 +78,8 @@ pub trait Dead {
         let started = runs.start(filter, options, &maria()).expect("start a run");
         let (run, mut driver) = started.expect("letters");
         wait_until("the run to end", SOON, || {
-            driver.step().expect("a step").status != DriveStatus::Running
+            let status = driver.step().expect("a step");
+            !matches!(status, DriveStatus::Running(_))
         });
         runs.get(run.id).expect("ask for a run").expect("the run")
     }

@@ -80,12 +80,20 @@ fn judged(test: &TestDatabase, id: RunId) {
 /// Drives the run until it stops, and returns its status.
 #[track_caller]
 fn drive(driver: &mut RunDriver) -> DriveStatus {
-    let mut status = DriveStatus::Running;
+    let mut status = DriveStatus::Lost;
     wait_until("the run to end", SOON, || {
-        status = driver.step().expect("a step").status;
-        status != DriveStatus::Running
+        status = driver.step().expect("a step");
+        !matches!(status, DriveStatus::Running(_))
     });
     status
+}
+
+/// Makes a step after which the run goes on, and returns how many letters it has sent.
+#[track_caller]
+fn sends(test: &TestDatabase, driver: &mut RunDriver) -> u64 {
+    let status = driver.step().expect("a step");
+    assert!(matches!(status, DriveStatus::Running(_)), "{status:?}");
+    run(test, driver.run()).sent
 }
 
 fn run(test: &TestDatabase, id: RunId) -> RedriveRun {

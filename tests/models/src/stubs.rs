@@ -11,20 +11,15 @@ pub(crate) mod dlq {
         use crate::error::Result;
         use crate::session::Session;
 
-        #[derive(PartialEq, Eq)]
         pub(crate) enum DriveStatus {
-            Running,
-        }
-
-        pub(crate) struct RunStep {
-            pub(crate) status: DriveStatus,
-            pub(crate) wait: Duration,
+            Running(Duration),
+            Lost,
         }
 
         pub(crate) enum Steps {}
 
         impl Steps {
-            pub(crate) fn step(&mut self, _: &mut Session) -> Result<RunStep> {
+            pub(crate) fn step(&mut self, _: &mut Session) -> Result<DriveStatus> {
                 match *self {}
             }
         }

@@ -156,14 +156,13 @@ impl Followed<'_> {
     fn step(&mut self, cx: &mut Context<'_>) -> redrive::Result<Option<(Duration, u64)>> {
         let (id, mut pause) = (self.id, WATCH_EVERY);
         if let Some(driver) = &mut self.driver {
-            let step = driver.step()?;
-            match step.status {
+            match driver.step()? {
                 DriveStatus::Lost => {
                     self.driver = None;
                     self.say(format!("another process drives run {id}; watching it"), cx);
                 }
                 DriveStatus::Ended(_) => self.driver = None,
-                DriveStatus::Running | _ => pause = step.wait,
+                DriveStatus::Running(wait) => pause = wait,
             }
         }
         let is_awaited = |run: &RedriveRun| match run.state {

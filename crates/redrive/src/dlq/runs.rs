@@ -10,7 +10,7 @@ mod driver;
 mod run;
 mod letters;
 
-pub use driver::{DriveStatus, RunDriver, RunStep};
+pub use driver::{DriveStatus, RunDriver};
 pub(crate) use driver::{Steps, find_run};
 pub use letters::{LetterRun, RunLetter, RunOutcome};
 pub use options::RunOptions;

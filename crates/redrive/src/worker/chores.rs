@@ -382,12 +382,12 @@ impl<'a> Chores<'a> {
         let Some((mut run, _)) = self.runs.remove(place) else {
             return Ok(());
         };
-        let (run, step) = self.call("drive a redrive run", move |session| {
-            let step = run.step(session)?;
-            Ok((run, step))
+        let (run, status) = self.call("drive a redrive run", move |session| {
+            let status = run.step(session)?;
+            Ok((run, status))
         })?;
-        if step.status == DriveStatus::Running {
-            self.runs.insert(place, (run, from_now(step.wait)));
+        if let DriveStatus::Running(wait) = status {
+            self.runs.insert(place, (run, from_now(wait)));
         }
         Ok(())
     }

@@ -294,13 +294,10 @@ fn drive(db: &Database, letters: &LetterFilter, operator: &Operator) -> Result<V
     let Some((_, mut driver)) = db.dlq().runs().start(letters, &options, operator)? else {
         return Ok(Vec::new());
     };
-    loop {
-        let step = driver.step()?;
-        if step.status != DriveStatus::Running {
-            return Ok(Vec::new());
-        }
-        thread::sleep(step.wait.min(Duration::from_millis(100)));
+    while let DriveStatus::Running(wait) = driver.step()? {
+        thread::sleep(wait.min(Duration::from_millis(100)));
     }
+    Ok(Vec::new())
 }
 
 /// Returns one of the 20 latest live jobs, or of those in a state.

@@ -27,7 +27,7 @@ fn step(open: &mut impl GenericClient, who: (i64, Uuid, i64), most: i64) -> (Str
 
 fn finish(driver: &mut RunDriver) {
     wait_until("the run to end", SOON, || {
-        driver.step().unwrap().status == DriveStatus::Ended(RunState::Finished)
+        driver.step().unwrap() == DriveStatus::Ended(RunState::Finished)
     });
 }
 

@@ -2,7 +2,9 @@
 
 use redrive_tests::prelude::*;
 
-use super::{adds_up, bury, change, drive, fixable, judged, run, slowly, start, unthrottled};
+use super::{
+    adds_up, bury, change, drive, fixable, judged, run, sends, slowly, start, unthrottled,
+};
 
 /// Takes steps until this many letters were sent. Each step is a second late, and so sends two.
 fn send(test: &TestDatabase, driver: &mut RunDriver, letters: u64) {
@@ -10,9 +12,7 @@ fn send(test: &TestDatabase, driver: &mut RunDriver, letters: u64) {
     let mut client = test.client();
     loop {
         client.sql(late);
-        let step = driver.step().unwrap();
-        assert_eq!(step.status, DriveStatus::Running);
-        if step.sent >= letters {
+        if sends(test, driver) >= letters {
             return;
         }
     }

@@ -2,21 +2,21 @@
 
 use redrive_tests::prelude::*;
 
-use super::{LONG_AGO, adds_up, drive, live, next_due, run, slowly, start, unthrottled};
+use super::{LONG_AGO, adds_up, drive, live, next_due, run, sends, slowly, start, unthrottled};
 
 #[test]
 fn a_locked_letter_is_retried_until_the_run_gives_up() {
     let (test, queue, ids) = TestDatabase::with_letters(5);
     let (mut edit, _kept) = (test.locks(ids[2]), test.locks(ids[0]));
     let mut driver = start(&test, &unthrottled());
-    assert_eq!(driver.step().unwrap().sent, 3);
+    assert_eq!(sends(&test, &mut driver), 3);
     let state = run(&test, driver.run());
     assert_eq!((state.state, state.skipped), (RunState::Running, 2));
     edit.sql("ROLLBACK");
     wait_until("the run to give up", SOON, || {
         let sooner = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp()";
         test.sql(sooner);
-        driver.step().unwrap().status == DriveStatus::Ended(RunState::Finished)
+        driver.step().unwrap() == DriveStatus::Ended(RunState::Finished)
     });
     let state = run(&test, driver.run());
     assert_eq!((state.sent, state.skipped), (4, 1));
@@ -48,7 +48,7 @@ fn an_erased_letter_keeps_no_run_waiting() {
         next_due(&test, LONG_AGO);
         match has_ended {
             true => assert_eq!(drive(&mut driver), DriveStatus::Ended(RunState::Finished)),
-            false => assert_eq!(driver.step().unwrap().sent, 2),
+            false => assert_eq!(sends(&test, &mut driver), 2),
         }
         let waiting = live(&test).into_keys().map(JobId::new).take(2);
         let waiting = LetterFilter::new().ids(waiting);

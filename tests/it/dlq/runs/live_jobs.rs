@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{bury, start, unthrottled};
+use super::{bury, run, start, unthrottled};
 
 /// A worker that renewed just now and handles orders.
 const WORKER: &str = "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)
@@ -41,10 +41,13 @@ fn an_unthrottled_run_sends_less_while_live_jobs_wait_longer_than_before() {
     let mut driver = start(&test, &unthrottled());
     let mut sent = 0;
     let mut sends = || {
-        let now = driver.step().unwrap();
-        let letters = now.sent - sent;
-        sent = now.sent;
-        (letters, now.wait)
+        let DriveStatus::Running(wait) = driver.step().unwrap() else {
+            panic!("the run has ended");
+        };
+        let now = run(&test, driver.run()).sent;
+        let letters = now - sent;
+        sent = now;
+        (letters, wait)
     };
     // No live job waits.
     let (short, long) = (Duration::from_millis(10), Duration::from_millis(50));

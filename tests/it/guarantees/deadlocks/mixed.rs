@@ -116,8 +116,10 @@ impl Hand {
         };
         // Until every letter was tried; a locked one would be retried after a second.
         loop {
-            let step = driver.step()?;
-            if step.status != DriveStatus::Running || step.tried == step.total {
+            let status = driver.step()?;
+            let run = runs.get(created.id)?;
+            let is_tried = run.is_none_or(|run| run.tried == run.total);
+            if is_tried || !matches!(status, DriveStatus::Running(_)) {
                 break;
             }
         }

@@ -39,12 +39,8 @@ const ALMOST_DONE: Duration = Duration::from_millis(5);
 /// let operator = Operator::default().reason("the gateway is fixed");
 /// let options = RunOptions::new().canary(10);
 /// if let Some((_, mut driver)) = db.dlq().runs().start(&LetterFilter::new().queue("orders"), &options, &operator)? {
-///     loop {
-///         let step = driver.step()?;
-///         if step.status != DriveStatus::Running {
-///             break;
-///         }
-///         std::thread::sleep(step.wait);
+///     while let DriveStatus::Running(wait) = driver.step()? {
+///         std::thread::sleep(wait);
 ///     }
 /// }
 /// # Ok(()) }
@@ -71,9 +67,9 @@ impl RunDriver {
         RunId::new(self.steps.run)
     }
 
-    /// Sends the letters that are due, at most 1,000, and returns the run's progress.
+    /// Sends the letters that are due, at most 1,000, and returns whether the run goes on.
     ///
-    /// Call it again after [`RunStep::wait`], and within 10 seconds.
+    /// Call it again after the wait that it returns, and within 10 seconds. [`Runs::get`] returns the run's progress.
     ///
     /// An unthrottled run without a canary sends for a quarter of a second, over two
     /// connections if the pool has at least seven. It sends less, down to 300 letters a second, while
@@ -81,7 +77,7 @@ impl RunDriver {
     ///
     /// # Errors
     /// If the database fails. A step is atomic and can be repeated.
-    pub fn step(&mut self) -> Result<RunStep> {
+    pub fn step(&mut self) -> Result<DriveStatus> {
         let steps = self.steps.clone();
         if steps.chunks < 2 || !self.may_have_help || steps.throttle.is_slow() {
             let answer = send(&self.db, steps)?;
@@ -100,21 +96,21 @@ impl RunDriver {
     }
 
     /// Keeps the state for the next step.
-    fn keep(&mut self, (step, steps): (RunStep, Steps)) -> RunStep {
+    fn keep(&mut self, (status, steps): (DriveStatus, Steps)) -> DriveStatus {
         self.steps = steps;
-        step
+        status
     }
 }
 
 /// Runs one step on one connection; for a chunked run, as many batches as fit into the step.
-fn send(db: &Database, mut steps: Steps) -> Result<(RunStep, Steps)> {
+fn send(db: &Database, mut steps: Steps) -> Result<(DriveStatus, Steps)> {
     db.call_bulk("drive a redrive run", move |session| {
         let begun = Instant::now();
         loop {
-            let step = steps.step(session)?;
-            let goes_on = step.status == DriveStatus::Running && step.wait.is_zero();
+            let status = steps.step(session)?;
+            let goes_on = status == DriveStatus::Running(Duration::ZERO);
             if steps.chunks == 0 || !goes_on || begun.elapsed() >= CHUNKED_STEP {
-                return Ok((step, steps));
+                return Ok((status, steps));
             }
         }
     })
@@ -135,32 +131,12 @@ impl Runs<'_> {
     }
 }
 
-/// The progress of a run after a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RunStep {
-    /// Whether to call [`RunDriver::step`] again.
-    pub status: DriveStatus,
-    /// The wait before the next step.
-    pub wait: Duration,
-    /// All letters of the run.
-    pub total: u64,
-    /// Letters that were tried.
-    pub tried: u64,
-    /// Tried letters that were sent.
-    pub sent: u64,
-    /// Sent letters that recovered.
-    pub recovered: u64,
-    /// Sent letters that died again.
-    pub died: u64,
-}
-
 /// Whether a driver continues.
+// Exhaustive: a driver should handle every status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum DriveStatus {
-    /// The run continues with this driver.
-    Running,
+    /// The run continues with this driver, which makes its next step after this time.
+    Running(Duration),
     /// The run stopped, with this state.
     Ended(RunState),
     /// Another driver has the run, the run was deleted, or a newer version of redrive gave it a state
@@ -169,11 +145,12 @@ pub enum DriveStatus {
 }
 
 impl DriveStatus {
-    /// Pure. Returns what the answer to a step means. The step has taken effect, so no answer is an error.
-    fn of(answer: &str) -> DriveStatus {
+    /// Pure. Returns what the answer to a step means, of which the next is due after `wait`. The step has taken effect, so
+    /// no answer is an error.
+    fn of(answer: &str, wait: Duration) -> DriveStatus {
         match answer {
             "lost" => DriveStatus::Lost,
-            "sent" | "waiting" | "busy" => DriveStatus::Running,
+            "sent" | "waiting" | "busy" => DriveStatus::Running(wait),
             state => state.parse().map_or(DriveStatus::Lost, DriveStatus::Ended),
         }
     }
@@ -202,7 +179,7 @@ impl Steps {
     }
 
     /// Makes one step.
-    pub(crate) fn step(&mut self, session: &mut Session) -> Result<RunStep> {
+    pub(crate) fn step(&mut self, session: &mut Session) -> Result<DriveStatus> {
         let batch = self.throttle.next(live_waits(session, self.run)?);
         let row = session.query_one(
             &format!("drive redrive run {}", self.run),
@@ -216,12 +193,8 @@ impl Steps {
             ],
         )?;
         let what: &str = row.get("status");
-        let status = DriveStatus::of(what);
-        // The columns are null if the driver lost the run.
-        let number = |column: &str| row.get::<_, Option<i64>>(column).unwrap_or(0);
-        let count = |column: &str| number(column).unsigned_abs();
-        let wait = Duration::from_millis(count("wait_ms"));
-        self.chunks = number("chunks");
+        let wait = Duration::from_millis(row.get::<_, i64>("wait_ms").unsigned_abs());
+        self.chunks = row.get("chunks");
         let wait = match what {
             // The other connection of this driver holds the last chunk for one batch.
             "busy" => ALMOST_DONE,
@@ -229,15 +202,7 @@ impl Steps {
             "sent" | "waiting" => wait.max(BREATH),
             _ => wait,
         };
-        Ok(RunStep {
-            status,
-            wait: wait.min(Duration::from_secs(1)),
-            total: count("total"),
-            tried: count("cursor"),
-            sent: count("sent"),
-            recovered: count("recovered"),
-            died: count("died"),
-        })
+        Ok(DriveStatus::of(what, wait.min(Duration::from_secs(1))))
     }
 }
 
@@ -276,13 +241,14 @@ mod tests {
     fn each_answer_to_a_step_has_a_meaning() {
         for (answer, expected) in [
             ("lost", DriveStatus::Lost),
-            ("sent", DriveStatus::Running),
-            ("waiting", DriveStatus::Running),
-            ("busy", DriveStatus::Running),
+            ("sent", DriveStatus::Running(ALMOST_DONE)),
+            ("waiting", DriveStatus::Running(ALMOST_DONE)),
+            ("busy", DriveStatus::Running(ALMOST_DONE)),
             ("halted", DriveStatus::Ended(RunState::Halted)),
             ("a state of a newer schema", DriveStatus::Lost),
         ] {
-            assert_eq!(DriveStatus::of(answer), expected, "{answer}");
+            let status = DriveStatus::of(answer, ALMOST_DONE);
+            assert_eq!(status, expected, "{answer}");
         }
     }
 }
