@@ -20,16 +20,13 @@ pub(crate) struct Ask<'a> {
 impl Database {
     /// Returns what runs statements with the usual deadline.
     pub(crate) fn ask(&self) -> Ask<'_> {
-        self.ask_within(self.call_timeout())
+        let deadline = self.call_timeout();
+        Ask { db: self, deadline }
     }
 
     /// Returns what runs statements with the longer deadline for many rows or bytes.
     pub(crate) fn ask_bulk(&self) -> Ask<'_> {
-        self.ask_within(self.bulk_timeout())
-    }
-
-    /// Returns what runs statements with this deadline.
-    pub(crate) fn ask_within(&self, deadline: Duration) -> Ask<'_> {
+        let deadline = self.bulk_timeout();
         Ask { db: self, deadline }
     }
 }

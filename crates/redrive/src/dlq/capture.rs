@@ -274,18 +274,8 @@ impl Dlq<'_> {
     /// *Invalid* if [`ForeignFailure::check`] fails; otherwise if the database fails. Repeating the
     /// call is safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
-        foreign.check()?;
-        let is_large = foreign.is_exported() || foreign.raw.len() > MAX_WHOLE_BYTES;
-        let deadline = match is_large {
-            true => self.db.bulk_timeout(),
-            false => self.db.call_timeout(),
-        };
-        let doing = format!(
-            "capture a failure of `{}` at `{}`",
-            foreign.about.source, foreign.about.position
-        );
-        let captured = self.capture_batch(&doing, deadline, &[foreign])?;
+        let captured = self.capture_many([foreign])?;
         let outcome = captured.first().copied();
-        outcome.ok_or_else(|| Error::unavailable(format!("could not {doing}: no answer")))
+        outcome.ok_or_else(|| Error::unavailable("could not capture a failure: no answer"))
     }
 }

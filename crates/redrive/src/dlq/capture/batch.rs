@@ -1,7 +1,5 @@
 //! Captures failures, many in one statement.
 
-use std::time::Duration;
-
 use crate::dlq::capture::{CaptureOutcome, ForeignFailure, MAX_WHOLE_BYTES};
 use crate::dlq::prelude::*;
 
@@ -29,8 +27,7 @@ impl Dlq<'_> {
         for mut part in foreign.chunk_by(|a, b| a.is_exported() == b.is_exported()) {
             while !part.is_empty() {
                 let (batch, rest) = part.split_at(batch_size(part));
-                let deadline = self.db.bulk_timeout();
-                captures.extend(self.capture_batch("capture failures", deadline, batch)?);
+                captures.extend(self.capture_batch(batch)?);
                 part = rest;
             }
         }
@@ -38,23 +35,27 @@ impl Dlq<'_> {
     }
 
     /// Captures checked failures in one statement: all with a past, or all without.
-    pub(super) fn capture_batch(
-        self,
-        doing: &str,
-        deadline: Duration,
-        batch: &[&ForeignFailure],
-    ) -> Result<Vec<CaptureOutcome>> {
+    fn capture_batch(self, batch: &[&ForeignFailure]) -> Result<Vec<CaptureOutcome>> {
+        let is_exported = batch.iter().any(|failure| failure.is_exported());
+        let mut ask = self.db.ask_bulk();
+        let mut doing = "capture failures".to_owned();
+        if let [ForeignFailure { about, raw }] = batch {
+            let (source, position) = (&about.source, &about.position);
+            doing = format!("capture a failure of `{source}` at `{position}`");
+            if !is_exported && raw.len() <= MAX_WHOLE_BYTES {
+                ask = self.db.ask();
+            }
+        }
         let lines: Vec<Json> = batch
             .iter()
             .map(|failure| Json::large("a capture", &failure.about))
             .collect::<Result<_>>()?;
         let raws: Vec<&[u8]> = batch.iter().map(|failure| &*failure.raw).collect();
-        let sql = match batch.iter().any(|failure| failure.is_exported()) {
+        let sql = match is_exported {
             true => &sql::IMPORT_LETTERS,
             false => &sql::CAPTURE_LETTERS,
         };
-        let ask = self.db.ask_within(deadline);
-        let captured: Vec<CaptureOutcome> = ask.all(doing, sql, &[&lines, &raws])?;
+        let captured: Vec<CaptureOutcome> = ask.all(&doing, sql, &[&lines, &raws])?;
         if captured.len() != batch.len() {
             return Err(Error::unavailable(format!(
                 "could not {doing}: the database returned a wrong number of rows"
