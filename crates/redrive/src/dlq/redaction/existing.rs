@@ -11,7 +11,7 @@ impl Redactions<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn preview(&self, filter: &LetterFilter) -> Result<u64> {
-        Ok(self.each_page(filter, None)?.0)
+        self.each_page(filter, None)
     }
 
     /// Applies the redactions to existing letters, their earlier payloads and the texts of
@@ -23,21 +23,17 @@ impl Redactions<'_> {
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn apply(&self, filter: &LetterFilter, operator: &Operator) -> Result<u64> {
-        let (changed, is_stopped) = self.each_page(filter, Some(operator))?;
-        if !is_stopped {
-            self.db
-                .ask_bulk()
-                .rows("redact failure groups", &sql::REDACT_GROUPS, &[])?;
-        }
+        let changed = self.each_page(filter, Some(operator))?;
+        let ask = self.db.ask_bulk();
+        ask.rows("redact failure groups", &sql::REDACT_GROUPS, &[])?;
         Ok(changed)
     }
 
-    /// Redacts letters page by page. Without an operator, it only counts them. Returns their number, and whether it was
-    /// stopped.
-    fn each_page(self, filter: &LetterFilter, operator: Option<&Operator>) -> Result<(u64, bool)> {
+    /// Redacts letters page by page. Without an operator, it only counts them. Returns their number.
+    fn each_page(self, filter: &LetterFilter, operator: Option<&Operator>) -> Result<u64> {
         let mut after = i64::MIN;
         let mut audit: Option<i64> = None;
-        filter.in_batches(PAGE, |done: &mut (u64, bool), parameter, most| -> Taken {
+        filter.in_batches(PAGE, |done: &mut u64, parameter, most| -> Taken {
             let page: Option<(i64, u64, Option<i64>)> = self.db.ask_bulk().first(
                 "redact letters",
                 &sql::REDACT_LETTERS,
@@ -54,9 +50,9 @@ impl Redactions<'_> {
                 return Ok(None);
             };
             (after, audit) = (last, first);
-            done.0 += letters;
-            done.1 = operator.is_some() && self.db.go_on(done.0.into()).is_break();
-            Ok((!done.1).then_some(most))
+            *done += letters;
+            let goes_on = operator.is_none() || self.db.go_on((*done).into()).is_continue();
+            Ok(goes_on.then_some(most))
         })
     }
 }
