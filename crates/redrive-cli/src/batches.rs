@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Deref};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redrive::{Database, SoFar};
+use redrive::{BatchProgress, Database};
 use serde_json::{Value, json};
 
 use crate::context::{Context, Ending};
@@ -21,12 +21,12 @@ pub(crate) struct Watched {
 struct Seen {
     stop: StopSignal,
     progress: Progress,
-    so_far: Mutex<SoFar>,
+    so_far: Mutex<BatchProgress>,
 }
 
 impl Watched {
     /// Tells how much is done, between the batches of the database. Breaks after a signal.
-    pub(crate) fn go_on(&self, so_far: SoFar) -> ControlFlow<()> {
+    pub(crate) fn go_on(&self, so_far: BatchProgress) -> ControlFlow<()> {
         self.seen.go_on(so_far)
     }
 
@@ -45,13 +45,13 @@ impl Deref for Watched {
 }
 
 impl Seen {
-    fn go_on(&self, so_far: SoFar) -> ControlFlow<()> {
+    fn go_on(&self, so_far: BatchProgress) -> ControlFlow<()> {
         self.progress.at(so_far.tried);
         *self.so_far() = so_far;
         self.stop.check()
     }
 
-    fn so_far(&self) -> MutexGuard<'_, SoFar> {
+    fn so_far(&self) -> MutexGuard<'_, BatchProgress> {
         self.so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,7 +80,7 @@ pub(crate) struct Batches {
 
 /// A change that ended.
 pub(crate) struct Ended<T> {
-    pub(crate) so_far: SoFar,
+    pub(crate) so_far: BatchProgress,
     pub(crate) result: T,
     /// The message if a signal stopped it.
     stopped: Option<String>,
@@ -156,7 +156,11 @@ impl Batches {
     }
 
     /// How much was done by a command that ends early, and how to undo it.
-    pub(crate) fn stopped(&self, SoFar { done, audit, .. }: SoFar, total: u64) -> String {
+    pub(crate) fn stopped(
+        &self,
+        BatchProgress { done, audit, .. }: BatchProgress,
+        total: u64,
+    ) -> String {
         let undo = match self.undo {
             Undo::None => None,
             Undo::Hint(hint) => (done > 0).then(|| hint.to_owned()),

@@ -17,7 +17,7 @@ pub mod _guide;
 #[cfg(test)]
 mod proptests;
 
-pub use db::database::{Database, DatabaseBuilder, SoFar, connect};
+pub use db::database::{BatchProgress, Database, DatabaseBuilder, connect};
 pub use db::migrate;
 pub use db::pooler::Pooler;
 #[doc(hidden)]

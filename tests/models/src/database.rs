@@ -16,11 +16,11 @@ use crate::session::Session;
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What an operation has done so far.
-pub(crate) struct SoFar;
+pub(crate) struct BatchProgress;
 
-impl From<u64> for SoFar {
-    fn from(_: u64) -> SoFar {
-        SoFar
+impl From<u64> for BatchProgress {
+    fn from(_: u64) -> BatchProgress {
+        BatchProgress
     }
 }
 
@@ -83,7 +83,7 @@ impl Database {
     }
 
     /// Nobody watches.
-    pub(crate) fn go_on(&self, _: SoFar) -> ControlFlow<()> {
+    pub(crate) fn go_on(&self, _: BatchProgress) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::ArgGroup;
-use redrive::SoFar;
+use redrive::BatchProgress;
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Skip};
 
@@ -195,7 +195,7 @@ impl Redrive {
                 .redrive_with(&letters, &self.options(), &operator)?;
             // All were tried, so a signal stops nothing.
             let unchanged = (ids.len() - done.redriven.len()) as u64;
-            _ = db.go_on(SoFar::of(done.redriven.len(), None).and_unchanged(unchanged));
+            _ = db.go_on(BatchProgress::of(done.redriven.len(), None).and_unchanged(unchanged));
             let (mut others, mut not_done) = (Vec::new(), NotDone::default());
             for (id, skip) in &done.skipped {
                 // What they are is more than that they are not open.

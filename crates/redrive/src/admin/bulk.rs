@@ -1,7 +1,7 @@
 //! Bulk operations on waiting jobs, in batches of one transaction with its audit row.
 
 use crate::admin::handle::Jobs;
-use crate::db::database::SoFar;
+use crate::db::database::BatchProgress;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;
@@ -165,7 +165,7 @@ impl Jobs<'_> {
             (changed.audit, place) = (*audit, Some(last.clone()));
             let jobs = rows.len();
             changed.jobs.extend(rows.into_iter().map(|(id, ..)| id));
-            let so_far = SoFar::of(changed.jobs.len(), changed.audit);
+            let so_far = BatchProgress::of(changed.jobs.len(), changed.audit);
             Ok(then(self.db.go_on(so_far), jobs))
         })
     }

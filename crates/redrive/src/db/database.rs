@@ -4,7 +4,7 @@ mod builder;
 mod each_batch;
 
 pub use builder::DatabaseBuilder;
-pub use each_batch::SoFar;
+pub use each_batch::BatchProgress;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -327,7 +327,7 @@ mod tests {
         let db = Database::over(&silent, Pooler::Transaction, 2, DEFAULT_TIMEOUTS);
         let stopped = db.each_batch(|_| ControlFlow::Break(()));
         let stopped = stopped.pooler(Pooler::Session);
-        assert!(stopped.go_on(SoFar::default()).is_break());
+        assert!(stopped.go_on(BatchProgress::default()).is_break());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
-use crate::db::database::SoFar;
+use crate::db::database::BatchProgress;
 use crate::db::session::Parameter;
 use crate::dlq::captured_bytes::captured_bytes;
 use crate::dlq::letter::{self, Letter};
@@ -115,7 +115,7 @@ impl Dlq<'_> {
             for id in page {
                 hand.deliver(*id, done)?;
                 let others = (done.failed.len() + done.skipped.len()) as u64;
-                let so_far = SoFar::of(done.delivered.len(), None).and_unchanged(others);
+                let so_far = BatchProgress::of(done.delivered.len(), None).and_unchanged(others);
                 is_stopped = self.db.go_on(so_far).is_break();
                 if is_stopped {
                     return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::db::database::SoFar;
+use crate::db::database::BatchProgress;
 use crate::dlq::prelude::*;
 
 /// The letters per statement of a discard or a reopening.
@@ -66,7 +66,7 @@ impl Dlq<'_> {
             };
             (as_of, changed.audit) = (Some(*moment), Some(*audit));
             changed.letters.extend(moved.iter().map(|(id, ..)| id));
-            let so_far = SoFar::of(changed.letters.len(), changed.audit);
+            let so_far = BatchProgress::of(changed.letters.len(), changed.audit);
             Ok(then(self.db.go_on(so_far), moved.len()))
         })
     }

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::db::database::{Database, SoFar};
+use crate::db::database::{BatchProgress, Database};
 use crate::dlq::prelude::*;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
 
@@ -40,9 +40,9 @@ pub struct Edited {
 
 impl Edited {
     /// Those that the edit refuses are grouped at its end.
-    pub(crate) fn so_far(&self) -> SoFar {
+    pub(crate) fn so_far(&self) -> BatchProgress {
         let others = self.unchanged + self.skipped.len() as u64;
-        SoFar::of(self.edited.len(), self.audit).and_unchanged(others)
+        BatchProgress::of(self.edited.len(), self.audit).and_unchanged(others)
     }
 }
 

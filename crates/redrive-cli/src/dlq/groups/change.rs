@@ -1,6 +1,6 @@
 //! Changes to failure groups: their state, note and owner.
 
-use redrive::SoFar;
+use redrive::BatchProgress;
 use redrive::dlq::{FailureGroup, GroupFilter, GroupId, GroupState};
 
 use super::show::not_found;
@@ -103,7 +103,7 @@ impl ChangeGroup {
             changed
                 .lines
                 .extend(of_db.get(group.id)?.as_ref().map(line));
-            if db.go_on(SoFar::of(place + 1, None)).is_break() {
+            if db.go_on(BatchProgress::of(place + 1, None)).is_break() {
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! `redrive job cancel`, `priority` and `run-now`.
 
-use redrive::SoFar;
+use redrive::BatchProgress;
 use redrive::admin::{Cancelled, JobChange, JobFilter, JobState, LiveJob};
 
 use super::list::job_table;
@@ -209,7 +209,11 @@ impl<'a> Act<'a> {
             let taken = changed.jobs.len() + others;
             let is_left = (taken as u64) < most && !changed.jobs.contains(&id);
             // After a signal, the others stay as they are.
-            if is_left && watched.go_on(SoFar::of(taken, changed.audit)).is_break() {
+            if is_left
+                && watched
+                    .go_on(BatchProgress::of(taken, changed.audit))
+                    .is_break()
+            {
                 continue;
             }
             let outcome = if changed.jobs.contains(&id) {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::db::database::Database;
 
 /// Called after each batch.
-pub(super) type Watch = Arc<dyn Fn(SoFar) -> ControlFlow<()> + Send + Sync>;
+pub(super) type Watch = Arc<dyn Fn(BatchProgress) -> ControlFlow<()> + Send + Sync>;
 
 /// What an operation on many rows has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SoFar {
+pub struct BatchProgress {
     /// How many rows changed: letters, jobs, audit records, or all kinds that an erasure removes.
     pub done: u64,
     /// How many were tried: those, and the ones that did not change. An edit leaves out those that it refuses.
@@ -20,24 +20,24 @@ pub struct SoFar {
     pub audit: Option<i64>,
 }
 
-impl SoFar {
+impl BatchProgress {
     /// Returns what an operation has done that changed every row that it tried.
-    pub fn of(done: usize, audit: Option<i64>) -> SoFar {
-        let done = SoFar::from(done as u64);
-        SoFar { audit, ..done }
+    pub fn of(done: usize, audit: Option<i64>) -> BatchProgress {
+        let done = BatchProgress::from(done as u64);
+        BatchProgress { audit, ..done }
     }
 
     /// Adds rows that were tried and did not change.
     #[must_use]
-    pub fn and_unchanged(self, rows: u64) -> SoFar {
+    pub fn and_unchanged(self, rows: u64) -> BatchProgress {
         let tried = self.tried + rows;
-        SoFar { tried, ..self }
+        BatchProgress { tried, ..self }
     }
 }
 
-impl From<u64> for SoFar {
-    fn from(done: u64) -> SoFar {
-        SoFar {
+impl From<u64> for BatchProgress {
+    fn from(done: u64) -> BatchProgress {
+        BatchProgress {
             done,
             tried: done,
             audit: None,
@@ -71,7 +71,7 @@ impl Database {
     #[must_use]
     pub fn each_batch(
         &self,
-        watch: impl Fn(SoFar) -> ControlFlow<()> + Send + Sync + 'static,
+        watch: impl Fn(BatchProgress) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Database {
         Database {
             shared: Arc::clone(&self.shared),
@@ -80,7 +80,7 @@ impl Database {
     }
 
     /// Tells what an operation has done so far, after a batch.
-    pub(crate) fn go_on(&self, so_far: SoFar) -> ControlFlow<()> {
+    pub(crate) fn go_on(&self, so_far: BatchProgress) -> ControlFlow<()> {
         match &self.watch {
             Some(watch) => watch(so_far),
             None => ControlFlow::Continue(()),

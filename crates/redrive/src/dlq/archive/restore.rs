@@ -1,6 +1,6 @@
 //! Moves archived letters back into the table.
 
-use crate::db::database::SoFar;
+use crate::db::database::BatchProgress;
 use crate::dlq::prelude::*;
 
 /// The letters per statement. One of large letters has fewer.
@@ -86,7 +86,7 @@ impl Dlq<'_> {
                     why => restored.left.push((id, NotRestored::of_stored(why))),
                 }
             }
-            let so_far = SoFar::of(restored.letters.len(), restored.audit);
+            let so_far = BatchProgress::of(restored.letters.len(), restored.audit);
             let so_far = so_far.and_unchanged(restored.left.len() as u64);
             let goes_on = operator.is_none() || self.db.go_on(so_far).is_continue();
             Ok(goes_on.then_some(letters as u64))
