@@ -192,7 +192,6 @@ functions {
     AGE_JOBS = age_jobs(text, bigint, integer, integer, bigint);
     BLOCKED_LETTERS = blocked_letters(jsonb, text, [text], bigint);
     BURY_UNHANDLED = bury_unhandled(text, text, text, bigint);
-    CHECK_REDRIVE = check_redrive(text, integer, integer, boolean, text, bigint, integer, bigint, integer);
     COMPACT = compact();
     CAPTURE_LETTERS = capture_letters([jsonb], [bytea]);
     CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, jsonb, bigint);

@@ -19,7 +19,6 @@ use crate::dlq::prelude::*;
 
 pub use blocked::Blocked;
 pub use options::RedriveOptions;
-pub(crate) use options::RunLimits;
 pub use preview::{LeftOut, OverlappingRun, PreviewGroup, RedrivePreview};
 
 /// The letters per statement.
@@ -102,8 +101,7 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         operator: &Operator,
     ) -> Result<Redriven> {
-        filter.recorded()?;
-        let blocked = self.blocked(filter, options, RunLimits::default(), Some(operator))?;
+        let blocked = self.blocked(filter, options)?;
         let mut as_of: Option<SystemTime> = None;
         // Where the batch before ended: a letter that cannot go back is tried once.
         let mut last: Option<(SystemTime, JobId)> = None;

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::dlq::prelude::*;
-use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
+use crate::dlq::redrive::options::RedriveOptions;
 
 row! {
     /// Letters of one queue and kind whose jobs wait: no live worker takes them, or a pause or a breaker holds them.
@@ -25,46 +25,17 @@ row! {
 }
 
 impl Dlq<'_> {
-    /// Checks the options of a redrive, and returns what would block the jobs of the letters that it would send. A
-    /// preview has no operator, and needs no reason.
+    /// Returns what would block the jobs of the letters that a redrive would send.
     pub(crate) fn blocked(
         self,
         filter: &LetterFilter,
         options: &RedriveOptions,
-        run: RunLimits,
-        operator: Option<&Operator>,
     ) -> Result<Vec<Blocked>> {
-        self.check_options(options, run, operator)?;
         let states: &[LetterState] = match options.force {
             true => &[LetterState::Open, LetterState::Quarantined],
             false => &[LetterState::Open],
         };
         self.blocked_in(filter, options.to_queue.as_deref(), states)
-    }
-
-    /// The statements of a redrive check them too, but only after many letters may have been read.
-    fn check_options(
-        self,
-        options: &RedriveOptions,
-        run: RunLimits,
-        operator: Option<&Operator>,
-    ) -> Result<()> {
-        name::check_given("queue", options.to_queue.as_deref())?;
-        self.db.ask().one(
-            "check the options of a redrive",
-            &sql::CHECK_REDRIVE,
-            &[
-                &options.to_queue,
-                &options.priority.map(i32::from),
-                &options.max_attempts,
-                &(options.force && operator.is_some()),
-                &operator.and_then(Operator::given_reason),
-                &options.delay,
-                &run.rate,
-                &i64::from(run.canary),
-                &i32::from(run.tolerated),
-            ],
-        )
     }
 
     /// Returns what blocks the jobs of the letters in these states.

@@ -20,16 +20,6 @@ pub struct RedriveOptions {
     pub(crate) force: bool,
 }
 
-/// What only a run has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RunLimits {
-    /// The letters per second; `None`: unthrottled.
-    pub(crate) rate: Option<u32>,
-    pub(crate) canary: u32,
-    /// The percentage of letters that may die again.
-    pub(crate) tolerated: u8,
-}
-
 impl RedriveOptions {
     /// Returns the defaults: the letter's queue, priority and attempts, and neither quarantined
     /// nor redacted letters.

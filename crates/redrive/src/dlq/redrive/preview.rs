@@ -3,7 +3,7 @@
 use crate::dlq::prelude::*;
 use crate::dlq::redrive::Skip;
 use crate::dlq::redrive::blocked::Blocked;
-use crate::dlq::redrive::options::{RedriveOptions, RunLimits};
+use crate::dlq::redrive::options::RedriveOptions;
 
 /// How many letters a preview names.
 const SAMPLE: i64 = 5;
@@ -76,7 +76,7 @@ pub struct LeftOut {
 }
 
 impl Dlq<'_> {
-    /// Returns what a redrive would do. Changes nothing.
+    /// Returns what a redrive would do. Changes nothing. Only the redrive checks the options.
     ///
     /// It selects the letters that a [run](crate::dlq::runs::Runs::create) would select
     /// now, with the limit of the filter. Letters in other states appear in
@@ -84,7 +84,7 @@ impl Dlq<'_> {
     /// states, and those of each state that it names.
     ///
     /// # Errors
-    /// *Invalid* if an option is out of range; otherwise if the database fails.
+    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn preview_redrive(
         &self,
         filter: &LetterFilter,
@@ -92,7 +92,7 @@ impl Dlq<'_> {
     ) -> Result<RedrivePreview> {
         let parameter = filter.whole()?;
         let mut preview = RedrivePreview {
-            blocked: self.blocked(filter, options, RunLimits::default(), None)?,
+            blocked: self.blocked(filter, options)?,
             overlapping: self.overlapping(filter, options)?,
             ..RedrivePreview::default()
         };

@@ -1,7 +1,7 @@
 //! The options of a redrive run: its rate, its canary, and the deaths it tolerates.
 
 use crate::dlq::prelude::*;
-use crate::dlq::redrive::{RedriveOptions, RunLimits};
+use crate::dlq::redrive::RedriveOptions;
 
 /// The default rate of a run, in letters per second.
 const DEFAULT_RATE: u32 = 100;
@@ -14,17 +14,11 @@ const DEFAULT_TOLERATED: u8 = 10;
 pub struct RunOptions {
     pub(super) letters: RedriveOptions,
     pub(super) only: Option<Vec<JobId>>,
-    pub(super) limits: RunLimits,
-}
-
-impl Default for RunLimits {
-    fn default() -> RunLimits {
-        RunLimits {
-            rate: Some(DEFAULT_RATE),
-            canary: 0,
-            tolerated: DEFAULT_TOLERATED,
-        }
-    }
+    /// The letters per second; `None`: unthrottled.
+    pub(super) rate: Option<u32>,
+    pub(super) canary: u32,
+    /// The percentage of letters that may die again.
+    pub(super) tolerated: u8,
 }
 
 impl Default for RunOptions {
@@ -40,7 +34,9 @@ impl RunOptions {
         RunOptions {
             letters: RedriveOptions::new(),
             only: None,
-            limits: RunLimits::default(),
+            rate: Some(DEFAULT_RATE),
+            canary: 0,
+            tolerated: DEFAULT_TOLERATED,
         }
     }
 
@@ -52,14 +48,14 @@ impl RunOptions {
 
     /// Sets the letters per second, 1 to 1,000,000. Defaults to 100.
     pub fn rate(mut self, per_second: u32) -> RunOptions {
-        self.limits.rate = Some(per_second);
+        self.rate = Some(per_second);
         self
     }
 
     /// Sends the letters as fast as the database accepts them, while live jobs wait no more than twice as long as at the
     /// start of the run.
     pub fn unthrottled(mut self) -> RunOptions {
-        self.limits.rate = None;
+        self.rate = None;
         self
     }
 
@@ -69,7 +65,7 @@ impl RunOptions {
     /// full rate. The run halts when more than the [tolerated](RunOptions::tolerate) share of a
     /// stage dies again. Defaults to 0: no canary.
     pub fn canary(mut self, letters: u32) -> RunOptions {
-        self.limits.canary = letters;
+        self.canary = letters;
         self
     }
 
@@ -95,7 +91,7 @@ impl RunOptions {
     /// The run halts when more of at least 20 outcomes are deaths: of all outcomes at first, later
     /// of the last 200. A canary and its ramp halt with fewer, because their stages are samples themselves.
     pub fn tolerate(mut self, percent: u8) -> RunOptions {
-        self.limits.tolerated = percent;
+        self.tolerated = percent;
         self
     }
 }

@@ -157,11 +157,8 @@ impl Runs<'_> {
         let parameter = filter.recorded()?;
         let how = &options.letters;
         let chosen = options.chosen(filter);
-        let blocked = self
-            .db
-            .dlq()
-            .blocked(&chosen, how, options.limits, Some(operator))?;
-        let overlapping = self.db.dlq().overlapping(&chosen, &options.letters)?;
+        let blocked = self.db.dlq().blocked(&chosen, how)?;
+        let overlapping = self.db.dlq().overlapping(&chosen, how)?;
         let among = options.chosen(&LetterFilter::new()).parameter()?;
         let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
             "create a redrive run",
@@ -174,11 +171,11 @@ impl Runs<'_> {
                 &how.max_attempts,
                 &how.force,
                 &filter.limit.unwrap_or(u64::MAX),
-                &options.limits.rate,
-                &i64::from(options.limits.canary),
+                &options.rate,
+                &i64::from(options.canary),
                 &driver,
                 &DRIVER_LEASE_MS,
-                &i32::from(options.limits.tolerated),
+                &i32::from(options.tolerated),
                 &among,
                 &how.delay,
             ],
