@@ -200,7 +200,7 @@ pub trait Dead {
         let operator = Operator::default().reason("a test");
         let done = self.letters_of().dlq().discard(filter, &operator);
         done.unwrap_or_else(|error| panic!("{filter}: {error:?}"))
-            .letters
+            .ids
     }
 
     /// Edits letters.

@@ -13,7 +13,7 @@ mod counters;
 mod repair;
 
 pub use audit::{AuditFilter, AuditRecord};
-pub use bulk::{ChangedJobs, JobChange, JobCount};
+pub use bulk::{JobChange, JobCount};
 pub use counters::{CountedSet, CounterAudit};
 pub use handle::Jobs;
 pub use jobs::{Cancelled, LiveJob};

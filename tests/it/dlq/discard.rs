@@ -9,7 +9,7 @@ fn a_discard_requires_a_reason_and_stores_it() {
     let discard = |filter, reason| {
         let operator = Operator::default().reason(reason);
         let discarded = db.dlq().discard(&filter, &operator);
-        discarded.map(|changed| changed.letters)
+        discarded.map(|changed| changed.ids)
     };
     for (filter, reason) in [
         (LetterFilter::new(), ""),

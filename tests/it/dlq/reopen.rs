@@ -20,7 +20,7 @@ fn one_discard_of_many_batches_is_reopened_as_a_whole() {
     let discarded = watched.dlq().discard(&LetterFilter::new(), &maria());
     let discarded = discarded.unwrap();
     let audit = discarded.audit.expect("an audit record");
-    assert_eq!(discarded.letters.len(), 1200);
+    assert_eq!(discarded.ids.len(), 1200);
     let expected = [500_u64, 1000, 1200].map(|count| (count, Some(audit)));
     assert!(told.try_iter().eq(expected));
     let records = "SELECT a.id, a.letters, (a.about ->> 'batch_of')::bigint FROM redrive.audit a \
@@ -40,7 +40,7 @@ fn one_discard_of_many_batches_is_reopened_as_a_whole() {
     assert_eq!(db.dlq().count(&none).unwrap().letters, 0);
     let operation = LetterFilter::new().audit(audit);
     let reopened = db.dlq().reopen(&operation, &maria());
-    assert_eq!(reopened.unwrap().letters.len(), 1200);
+    assert_eq!(reopened.unwrap().ids.len(), 1200);
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 3);
     assert_eq!(letters_in(&db, "orders", LetterState::Open), 1200);
     no_drift(&db);
@@ -57,13 +57,13 @@ fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
     let before = [db.letter(ids[0]), db.letter(ids[1])];
     let both = LetterFilter::new().ids(ids.clone());
     let discarded = db.dlq().discard(&both, &maria());
-    assert_eq!(discarded.unwrap().letters.len(), 2);
+    assert_eq!(discarded.unwrap().ids.len(), 2);
     // Another event may follow the discard.
     client.sql("SELECT redrive.add_redaction('orders', NULL, '{/number}')");
     let redacted = db.dlq().redactions().apply(&both, &maria());
     assert_eq!(redacted.unwrap(), 2);
     let reopen = || db.dlq().reopen(&both, &Operator::new("joe@ops-2")).unwrap();
-    assert_eq!(reopen().letters.len(), 2);
+    assert_eq!(reopen().ids.len(), 2);
     assert_eq!(reopen(), Changed::default(), "they are open");
     for (before, state) in before
         .iter()

@@ -160,7 +160,7 @@ fn a_letter_that_opens_again_takes_the_turn_back() {
     diverted.holds(3);
     for order in [4, 1, 2] {
         let one = only(diverted.ids[order - 1]);
-        assert_eq!(dlq.reopen(&one, &maria()).unwrap().letters.len(), 1);
+        assert_eq!(dlq.reopen(&one, &maria()).unwrap().ids.len(), 1);
     }
     diverted.holds(1);
     diverted.redrive(&[1, 2, 3, 4, 5]);

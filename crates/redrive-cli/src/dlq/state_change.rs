@@ -92,13 +92,13 @@ impl Move {
         // As many as match now, so that letters that die meanwhile cannot prolong the command.
         let some = taken.clone().limit(most);
         let changed = (self.change)(db.dlq(), &some, &operator)?;
-        let done = changed.letters.len() as u64;
+        let done = changed.ids.len() as u64;
         let missing = most.saturating_sub(done).min(MAX_SKIPPED);
         if missing > 0 && db.is_stopped() {
             return Ok(Changed::default());
         }
         let mut rest = selection.ids();
-        rest.retain(|id| !changed.letters.contains(id));
+        rest.retain(|id| !changed.ids.contains(id));
         // A batch passes over letters that another session has locked.
         if missing > 0 && selection.ids().is_empty() {
             let passed = db.dlq().list(&taken.clone().limit(missing))?;

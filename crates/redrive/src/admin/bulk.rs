@@ -2,6 +2,7 @@
 
 use crate::admin::handle::Jobs;
 use crate::db::database::BatchProgress;
+use crate::dlq::discard::Changed;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
 use crate::job::job_state::JobState;
@@ -38,17 +39,6 @@ impl JobChange {
             JobChange::Cancel | JobChange::RunNow => None,
         }
     }
-}
-
-/// The jobs that an operation has changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ChangedJobs {
-    /// The jobs.
-    pub jobs: Vec<JobId>,
-    /// The audit record of the operation; `None`: it changed none. After a cancellation,
-    /// [`LetterFilter::audit`](crate::dlq::LetterFilter::audit) selects the letters by it.
-    pub audit: Option<i64>,
 }
 
 /// The number of jobs that a filter matches.
@@ -138,9 +128,9 @@ impl Jobs<'_> {
         filter: &JobFilter,
         change: JobChange,
         operator: &Operator,
-    ) -> Result<ChangedJobs> {
+    ) -> Result<Changed> {
         let mut place: Option<Json> = None;
-        filter.in_batches(BATCH, |changed: &mut ChangedJobs, filter, most| -> Taken {
+        filter.in_batches(BATCH, |changed: &mut Changed, filter, most| -> Taken {
             let rows: Vec<ChangedJob> = self.db.ask_bulk().all(
                 "change jobs",
                 &sql::CHANGE_JOBS,
@@ -164,8 +154,8 @@ impl Jobs<'_> {
             };
             (changed.audit, place) = (*audit, Some(last.clone()));
             let jobs = rows.len();
-            changed.jobs.extend(rows.into_iter().map(|(id, ..)| id));
-            let so_far = BatchProgress::of(changed.jobs.len(), changed.audit);
+            changed.ids.extend(rows.into_iter().map(|(id, ..)| id));
+            let so_far = BatchProgress::of(changed.ids.len(), changed.audit);
             Ok(then(self.db.go_on(so_far), jobs))
         })
     }

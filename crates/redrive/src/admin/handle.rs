@@ -17,7 +17,7 @@ use crate::db::database::Database;
 /// println!("{} refunds wait", jobs.count(&urgent)?.waiting());
 /// let operator = Operator::new("maria@ops-1").reason("month end");
 /// let changed = jobs.change(&urgent, JobChange::SetPriority(100), &operator)?;
-/// println!("{} refunds run first", changed.jobs.len());
+/// println!("{} refunds run first", changed.ids.len());
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -10,14 +10,14 @@ const BATCH: u64 = 500;
 /// The letters per prune statement.
 const PRUNE_BATCH: i64 = 2000;
 
-/// The letters that an operation has changed.
+/// The letters or the [waiting jobs](crate::admin::Jobs::change) that an operation has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Changed {
-    /// The letters.
-    pub letters: Vec<JobId>,
-    /// The audit record of the operation, by which [`LetterFilter::audit`] selects these
-    /// letters; `None`: it changed none.
+    /// The letters or the jobs.
+    pub ids: Vec<JobId>,
+    /// The audit record of the operation, by which [`LetterFilter::audit`] selects these letters, or those of cancelled
+    /// jobs; `None`: it changed none.
     pub audit: Option<i64>,
 }
 
@@ -65,8 +65,8 @@ impl Dlq<'_> {
                 return Ok(None);
             };
             (as_of, changed.audit) = (Some(*moment), Some(*audit));
-            changed.letters.extend(moved.iter().map(|(id, ..)| id));
-            let so_far = BatchProgress::of(changed.letters.len(), changed.audit);
+            changed.ids.extend(moved.iter().map(|(id, ..)| id));
+            let so_far = BatchProgress::of(changed.ids.len(), changed.audit);
             Ok(then(self.db.go_on(so_far), moved.len()))
         })
     }

@@ -65,7 +65,7 @@ impl Operations {
             let this = JobFilter::new().ids([JobId::new(id)]);
             let change = JobChange::SetPriority(priority);
             let jobs = self.db.admin().jobs();
-            Ok(numbers(&jobs.change(&this, change, &self.operator)?.jobs))
+            Ok(numbers(&jobs.change(&this, change, &self.operator)?.ids))
         });
     }
 
@@ -100,12 +100,12 @@ macro_rules! operations {
 
 operations! { db, operator:
     pub(crate) redrive(letters: &LetterFilter) Redrive => numbers(&db.dlq().redrive(letters, operator)?.redriven);
-    pub(crate) discard(letters: &LetterFilter) Discard => numbers(&db.dlq().discard(letters, operator)?.letters);
+    pub(crate) discard(letters: &LetterFilter) Discard => numbers(&db.dlq().discard(letters, operator)?.ids);
     change_jobs(jobs: &JobFilter, change: JobChange) ChangeJobs =>
-        numbers(&db.admin().jobs().change(jobs, change, operator)?.jobs);
+        numbers(&db.admin().jobs().change(jobs, change, operator)?.ids);
     edit_jobs(jobs: &JobFilter, merge: &str) ChangeJobs =>
         numbers(&db.admin().jobs().edit(jobs, &Edit::merge(merge)?, operator)?.edited);
-    reopen(letters: &LetterFilter) Reopen => numbers(&db.dlq().reopen(letters, operator)?.letters);
+    reopen(letters: &LetterFilter) Reopen => numbers(&db.dlq().reopen(letters, operator)?.ids);
     edit(letters: &LetterFilter, merge: &str) Edit =>
         numbers(&db.dlq().edit(letters, &Edit::merge(merge)?, operator)?.edited);
     undo(letters: &LetterFilter) Undo => numbers(&db.dlq().restore_versions(letters, None, operator)?.edited);

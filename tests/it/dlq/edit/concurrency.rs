@@ -57,7 +57,7 @@ fn a_letter_that_another_session_holds_is_left_out_and_reported() {
         dlq.discard(&of_orders(), &operator),
         dlq.reopen(&of_orders(), &operator),
     ] {
-        assert_eq!(changed.unwrap().letters, others);
+        assert_eq!(changed.unwrap().ids, others);
     }
     let redriven = db.redrives(&of_orders());
     assert_eq!(redriven.skipped, [(ids[1], Skip::Locked)]);

@@ -136,7 +136,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
             let (these, operator) = (JobFilter::new().queue("orders"), Operator::default());
             let jobs = queue.database().admin().jobs();
             let changed = jobs.change(&these, JobChange::Cancel, &operator);
-            changed.unwrap().jobs.len()
+            changed.unwrap().ids.len()
         }),
         ("a release", |_, _, worker| {
             let stopped = worker.expect("a worker").stop(Duration::ZERO).unwrap();

@@ -148,7 +148,7 @@ impl<'a> Act<'a> {
             JobChange::SetPriority(_) | JobChange::RunNow if self.takes.contains(&state) => {
                 let this = JobFilter::new().ids([id]);
                 let again = jobs.change(&this, self.change, &operator);
-                match again.map_err(unknown)?.jobs.is_empty() {
+                match again.map_err(unknown)?.ids.is_empty() {
                     true => Err(locked()),
                     false => Ok(self.became.clone()),
                 }
@@ -206,8 +206,8 @@ impl<'a> Act<'a> {
         let changed = jobs.change(&some, self.change, &operator)?;
         let (mut told, mut others) = (Changed::default(), 0);
         for id in self.selection.ids() {
-            let taken = changed.jobs.len() + others;
-            let is_left = (taken as u64) < most && !changed.jobs.contains(&id);
+            let taken = changed.ids.len() + others;
+            let is_left = (taken as u64) < most && !changed.ids.contains(&id);
             // After a signal, the others stay as they are.
             if is_left
                 && watched
@@ -216,7 +216,7 @@ impl<'a> Act<'a> {
             {
                 continue;
             }
-            let outcome = if changed.jobs.contains(&id) {
+            let outcome = if changed.ids.contains(&id) {
                 Ok(self.became.clone())
             } else {
                 let outcome = live(id, db).and_then(|job| self.unchanged(&job, db));
