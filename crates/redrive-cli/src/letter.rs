@@ -6,7 +6,7 @@ mod json;
 use std::io::Write;
 
 use redrive::HeldGroup;
-use redrive::dlq::runs::{LetterRun, RunOutcome};
+use redrive::dlq::runs::{RunLetter, RunOutcome};
 use redrive::dlq::{AttemptRecord, Letter, LetterState, Skip};
 
 use crate::prelude::*;
@@ -22,7 +22,7 @@ const MAX_RAW_BYTES: usize = 4096;
 pub(crate) fn print_letter(
     out: &mut dyn Write,
     letter: &Letter,
-    runs: &[LetterRun],
+    runs: &[RunLetter],
     held: Option<&HeldGroup>,
 ) -> Result<()> {
     let style = Style::of_stdout();
@@ -84,7 +84,7 @@ pub(crate) fn print_next(letter: &Letter, cx: &mut Context<'_>) -> Result<()> {
 }
 
 /// The details of a letter, and its outcome in each run, also in those that skipped it.
-fn details(letter: &Letter, runs: &[LetterRun], held: Option<&HeldGroup>) -> Details {
+fn details(letter: &Letter, runs: &[RunLetter], held: Option<&HeldGroup>) -> Details {
     let captured = letter.source.as_ref().map(|source| {
         let position = letter.position.as_deref().unwrap_or("?");
         match letter.seen {

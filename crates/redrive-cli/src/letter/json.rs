@@ -1,7 +1,7 @@
 //! A letter, its attempts and its events as JSON.
 
 use redrive::HeldGroup;
-use redrive::dlq::runs::LetterRun;
+use redrive::dlq::runs::RunLetter;
 use redrive::dlq::{ArchivedLetter, AttemptRecord, Letter, LetterEvent, Skip};
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ pub(crate) fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
 /// A letter with its outcome in these runs, and the group of jobs that it holds.
 pub(crate) fn whole_letter_line(
     letter: &Letter,
-    runs: &[LetterRun],
+    runs: &[RunLetter],
     held: Option<&HeldGroup>,
 ) -> impl Serialize {
     letter_object!(
@@ -50,7 +50,7 @@ pub(crate) fn whole_letter_line(
     )
 }
 
-fn outcome_line(letter: &LetterRun) -> impl Serialize {
+fn outcome_line(letter: &RunLetter) -> impl Serialize {
     object!(letter => run, outcome = letter.outcome.as_str(), reason = letter.skip.map(Skip::as_str))
 }
 

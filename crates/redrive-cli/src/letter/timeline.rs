@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use redrive::dlq::runs::LetterRun;
+use redrive::dlq::runs::RunLetter;
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent, LetterState};
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl Entry {
 }
 
 /// The timeline of a letter, in order of time. Its redrives have their outcomes in `runs`.
-pub(super) fn of(letter: &Letter, runs: &[LetterRun]) -> Vec<Entry> {
+pub(super) fn of(letter: &Letter, runs: &[RunLetter]) -> Vec<Entry> {
     let mut entries = vec![Entry::new(letter.enqueued_at, "enqueued".to_owned())];
     entries.extend(letter.history.iter().map(attempt));
     entries.extend(letter.events.iter().map(|each| event(each, runs)));
@@ -76,7 +76,7 @@ pub(super) fn attempt(record: &AttemptRecord) -> Entry {
 }
 
 /// An event: its name, operator, other members and reason. The event of a run has its outcome.
-fn event(event: &LetterEvent, runs: &[LetterRun]) -> Entry {
+fn event(event: &LetterEvent, runs: &[RunLetter]) -> Entry {
     let mut about = event.about.clone();
     about.retain(|_, value| !value.is_null());
     let mut take = |key: &str| about.remove(key).as_ref().map(plain);

@@ -3,7 +3,7 @@
 -- $2 bigint    maximum number of runs
 -- Index relied on: run_letters_by_letter, the primary keys of redrive_runs and dead_letters.
 -- Rows: one per run, the newest first. Zero rows: no run selected the letter.
-SELECT m.run_id AS run,
+SELECT m.run_id AS run, m.ordinal AS place, m.letter_id AS letter, l.state,
        CASE WHEN m.outcome LIKE 'skipped%' THEN 'skipped' WHEN m.outcome IS NOT NULL THEN m.outcome
            WHEN l.run_id = m.run_id AND l.run_ordinal = m.ordinal THEN 'sent'
            WHEN r.state IN ('cancelled', 'finished') THEN 'not_tried' ELSE 'waiting' END AS outcome,

@@ -5,7 +5,7 @@
 -- Index relied on: the primary keys of run_letters, redrive_runs and dead_letters.
 -- Rows: the letters, in the order in which the run sends them. `state` is NULL if the letter was removed.
 --       Zero rows: no letter is left.
-SELECT m.ordinal AS place, m.letter_id AS letter, l.state,
+SELECT m.run_id AS run, m.ordinal AS place, m.letter_id AS letter, l.state,
        CASE WHEN m.outcome LIKE 'skipped%' THEN 'skipped' WHEN m.outcome IS NOT NULL THEN m.outcome
            WHEN l.run_id = m.run_id AND l.run_ordinal = m.ordinal THEN 'sent'
            WHEN r.state IN ('cancelled', 'finished') THEN 'not_tried' ELSE 'waiting' END AS outcome,

@@ -12,7 +12,7 @@ mod letters;
 
 pub use driver::{DriveStatus, RunDriver};
 pub(crate) use driver::{Steps, find_run};
-pub use letters::{LetterRun, RunLetter, RunOutcome};
+pub use letters::{RunLetter, RunOutcome};
 pub use options::RunOptions;
 pub use run::{CreatedRun, RedriveRun, RunChange};
 pub use state::RunState;

@@ -59,14 +59,13 @@ impl ShowRun {
             Text "OUTCOME IN THIS RUN" => outcome_text(letter.outcome, letter.skip),
         });
         let none = format!("no letter of run {} is left to list", self.id);
-        let json = |letter| letter_json(self.id, letter);
-        cx.list_some(&more, &none, &letters, json, &table)
+        cx.list_some(&more, &none, &letters, letter_json, &table)
     }
 }
 
-fn letter_json(run: RunId, letter: &RunLetter) -> impl Serialize {
+fn letter_json(letter: &RunLetter) -> impl Serialize {
     object!(letter =>
-        run = run.get(), place, id = letter.letter.json(), state, outcome = letter.outcome.as_str(),
+        run, place, id = letter.letter.json(), state, outcome = letter.outcome.as_str(),
         reason = letter.skip.map(Skip::as_str),
     )
 }

@@ -27,6 +27,8 @@ row! {
     /// A letter of a run.
     #[derive(Copy, PartialEq, Eq)]
     pub struct RunLetter {
+        /// The run.
+        pub run: RunId,
         /// Its place in the run, from 1.
         pub place: u64,
         /// The letter.
@@ -36,19 +38,6 @@ row! {
         /// Its outcome in this run.
         pub outcome: RunOutcome,
         /// Why the run skipped it, if it did.
-        pub skip: Option<Skip> = Skip::of_row,
-    }
-}
-
-row! {
-    /// A run of a letter.
-    #[derive(Copy, PartialEq, Eq)]
-    pub struct LetterRun {
-        /// The run.
-        pub run: RunId,
-        /// The outcome of the letter in this run.
-        pub outcome: RunOutcome,
-        /// Why the run skipped the letter, if it did.
         pub skip: Option<Skip> = Skip::of_row,
     }
 }
@@ -68,7 +57,7 @@ impl Runs<'_> {
     ///
     /// # Errors
     /// If the database fails.
-    pub fn of_letter(&self, letter: JobId, limit: u32) -> Result<Vec<LetterRun>> {
+    pub fn of_letter(&self, letter: JobId, limit: u32) -> Result<Vec<RunLetter>> {
         let doing = format!("list the runs of letter {letter}");
         let ask = self.db.ask();
         ask.all(&doing, &sql::LETTER_RUNS, &[&letter, &i64::from(limit)])
