@@ -166,7 +166,7 @@ fn the_slot_of_a_running_job_does_not_expire() {
 }
 
 #[test]
-fn a_cancelled_follower_stays_in_its_lease_when_the_others_return() {
+fn a_cancelled_follower_dies_when_the_others_return() {
     let (test, queue) = with_policy(HOLD);
     let ids = enqueue_rounds(&queue, &["a"], 4);
     let mut client = test.client();
@@ -178,16 +178,19 @@ fn a_cancelled_follower_stays_in_its_lease_when_the_others_return() {
     queue.database().cancels(ids[2]);
     let lease: Uuid = client.ask("SELECT lease_id FROM redrive.leases", &[]);
     let followers: Vec<i64> = ids[1..].iter().map(|id| id.get()).collect();
-    let mut give_back = |jobs: &[i64]| -> Vec<i64> {
-        let returned = client.query(statement("give_back"), &[&lease, &jobs]);
-        let mut ids: Vec<i64> = returned.unwrap().iter().map(|row| row.get(0)).collect();
-        ids.sort_unstable();
-        ids
+    let unrun: Vec<_> = followers.iter().map(|id| (*id, "unrun", None)).collect();
+    let settlement = Settlement {
+        queue: "orders",
+        lease,
+        verdicts: &unrun,
+        delay_ms: 0,
+        counts: &[],
     };
-    assert_eq!(give_back(&followers[1..2]), [0; 0], "it is cancelled");
-    assert_eq!(give_back(&followers), [followers[0], followers[2]]);
-    assert_eq!(give_back(&followers), [0; 0], "they have returned");
+    assert_eq!(settlement.write(&mut client).len(), 3);
+    assert_eq!(settlement.write(&mut client).len(), 0, "they have returned");
     assert_eq!(client.count("jobs_waiting"), 2);
+    assert_eq!(client.count("dead_letters WHERE cause = 'manual'"), 1);
+    assert!(queue.held_groups(10).unwrap().is_empty());
     let held = "SELECT (job_count - cardinality(done))::bigint FROM redrive.leases";
-    assert_eq!(scalar(&mut client, held), 2);
+    assert_eq!(scalar(&mut client, held), 1);
 }

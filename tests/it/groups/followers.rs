@@ -69,12 +69,6 @@ fn settle_after(client: &mut Client, verdicts: &[(i64, &str)], delay_ms: i64) {
     assert_eq!(written.len(), verdicts.len(), "every verdict is written");
 }
 
-fn give_back(client: &mut Client, jobs: &[i64]) {
-    let lease = lease(client, jobs[0]);
-    let returned = client.query(statement("give_back"), &[&lease, &jobs]);
-    assert_eq!(returned.unwrap().len(), jobs.len());
-}
-
 #[test]
 fn a_full_claim_takes_ten_jobs_of_each_group_before_more() {
     let (test, queue) = with_policy(CONTINUE);
@@ -95,7 +89,7 @@ fn the_turn_passes_to_the_first_job_that_is_not_done() {
     settle(&mut client, &[(ids[0], "done"), (ids[1], "done")]);
     assert_eq!(turns(&mut client), [ids[2]]);
     // Followers that were not started wait again, behind the job that has the turn.
-    give_back(&mut client, &[ids[4]]);
+    settle_after(&mut client, &[(ids[4], "unrun")], 0);
     assert_eq!(waits(&mut client), ids[4..]);
     settle(&mut client, &[(ids[3], "retry"), (ids[2], "done")]);
     // A job in backoff keeps the turn.

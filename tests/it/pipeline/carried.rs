@@ -197,8 +197,7 @@ fn every_step_carries_every_field_of_a_job() {
     job.is("ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage");
     job.sql("SELECT redrive.enqueue('orders', 'order', '{}')");
     job.claim();
-    let lease = job.lease;
-    job.run("give_back", &[&lease, &vec![JOB]]);
+    job.settle("unrun", 0);
     job.is("ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage");
     job.release(&[]);
     job.sql("DELETE FROM redrive.jobs WHERE id <> 7");

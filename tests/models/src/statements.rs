@@ -26,7 +26,7 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "settle" => settle::settle(tables, given),
         "release" => lease::release(tables, given),
         "locked_leases" => lease::locked_leases(tables, given),
-        "give_back" => lease::give_back(tables, given),
+        "wake" => lease::wake_all(tables),
         "renew" => lease::renew(tables, given),
         "leave" => {
             for row in uuids(given, 1) {

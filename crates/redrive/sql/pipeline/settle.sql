@@ -9,7 +9,7 @@
 -- $4 bigint[]  delay in milliseconds (retry, outage, snooze, refund, unrun)
 -- $5 text[]    cause (dead, refund)
 -- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
--- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze, dead because it expired)
+-- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze, unrun for want of a slot, dead because it expired)
 -- $10 uuid     worker         $11 text  host             $12 text  version
 -- $13 text     cause for a cancelled job: manual
 -- $14 boolean[] whether the attempt met an outage; the outage of a job starts with the first one in a row

@@ -114,7 +114,6 @@ files {
     CHECKPOINT = "pipeline" / "checkpoint";
     KEEP_DONE = "pipeline" / "keep_done";
     RELEASE = "pipeline" / "release";
-    GIVE_BACK = "pipeline" / "give_back";
     REAP = "pipeline" / "reap";
     BREAKERS = "pipeline" / "breakers";
     GROUP_POLICY = "pipeline" / "group_policy";

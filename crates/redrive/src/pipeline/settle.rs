@@ -230,12 +230,20 @@ pub(crate) fn release(
     Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
 }
 
-/// Releases jobs of a lease that no slot started, but not all its jobs. Returns how many. None
-/// means that the lease is lost or must be released as a whole.
-pub(crate) fn give_back(session: &mut Session, lease: LeaseId, jobs: &[JobId]) -> Result<usize> {
-    let ids: Vec<i64> = jobs.iter().map(|id| id.get()).collect();
-    let rows = session.query("return unstarted jobs", &sql::GIVE_BACK, &[&lease.0, &ids])?;
-    Ok(rows.len())
+/// Returns jobs of a lease that no slot started, and wakes an idle worker for them. Returns how many; those that an operator
+/// cancelled have died. None means that the lease is lost, or that they have returned before.
+pub(crate) fn give_back(
+    session: &mut Session,
+    identity: &WorkerIdentity,
+    unrun: &[Settlement],
+) -> Result<usize> {
+    // They have no results that the database could refuse.
+    let returned = settle(session, identity, unrun, Repeat::Again)?.len();
+    if let Some(first) = unrun.first().filter(|_| returned > 0) {
+        let queue = &*first.meta.queue;
+        session.query("wake a worker", &sql::WAKE, &[&queue])?;
+    }
+    Ok(returned)
 }
 
 /// The verdicts, one array per column.
@@ -263,6 +271,7 @@ impl<'a> VerdictColumns<'a> {
         let (key, delay, cause, report) = match &settlement.verdict {
             Verdict::Done => ("done", Duration::ZERO, None, None),
             Verdict::Retry { delay, report } => ("retry", *delay, None, Some(report)),
+            Verdict::Snooze { delay } if !settlement.has_run => ("unrun", *delay, None, None),
             Verdict::Snooze { delay } => ("snooze", *delay, None, None),
             Verdict::Outage { delay, report } => ("outage", *delay, None, Some(report)),
             Verdict::Refund { delay, report } if !settlement.has_run => {
@@ -282,7 +291,7 @@ impl<'a> VerdictColumns<'a> {
         self.delay_buckets
             .push(bucket(buckets::RETRY_DELAY, delay.as_secs_f64()));
         self.causes.push(cause.map(DeathCause::as_str));
-        // A cancelled job with a snooze verdict dies in the database without an error.
+        // A cancelled job that was snoozed or did not run dies in the database without an error.
         self.classes
             .push(Some(report.map_or("cancelled", |report| &report.class)));
         self.messages.push(Some(

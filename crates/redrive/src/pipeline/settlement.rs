@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::JobMeta;
 use crate::job::payload::Json;
-use crate::pipeline::claim::{LeaseId, WorkerId};
+use crate::pipeline::claim::{ClaimedJob, LeaseId, WorkerId};
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::{FailureCause, Outcome};
 use crate::sync::Instant;
@@ -64,6 +64,16 @@ impl Settlement {
         }
     }
 
+    /// Returns that of a claimed job that did not run: it returns after this time, without a charge.
+    pub(crate) fn unrun(job: &ClaimedJob, delay: Duration) -> Settlement {
+        let (meta, ran) = (&job.meta, Duration::ZERO);
+        Settlement {
+            has_run: false,
+            verdict: Verdict::Snooze { delay },
+            ..Settlement::done(job.lease, meta, ran, None, meta.claimed)
+        }
+    }
+
     /// Replaces the verdict by that on an attempt with this end. One that did not succeed stores its checkpoint, and so
     /// does one whose follow-ups the database rejects.
     pub(crate) fn judged(
@@ -84,6 +94,15 @@ impl Settlement {
             checkpoint,
             ..self
         }
+    }
+
+    /// Whether no handler ran, and the job is to return. It waits on, so nothing of the attempt is counted.
+    pub(crate) fn is_unrun(&self) -> bool {
+        let returns = matches!(
+            self.verdict,
+            Verdict::Snooze { .. } | Verdict::Refund { .. }
+        );
+        returns && !self.has_run
     }
 
     /// Whether the settle writes only the verdict.

@@ -56,7 +56,8 @@ pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
     let mut end_to_end = HistogramTally::new(buckets::END_TO_END);
     let mut attempts = HistogramTally::new(buckets::ATTEMPTS);
     let mut retry_delay = HistogramTally::new(buckets::RETRY_DELAY);
-    for settlement in settlements {
+    // The database counts whether the others return or die.
+    for settlement in settlements.iter().filter(|one| !one.is_unrun()) {
         let (kind, cause) = (&settlement.meta.kind, settlement.cause);
         let run_time = settlement.run_time.as_secs_f64();
         wait.add(settlement.meta.wait.as_secs_f64());
@@ -154,5 +155,28 @@ impl HistogramTally {
                 count,
                 sum,
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::job::job::JobMeta;
+
+    #[test]
+    fn a_job_that_did_not_run_waits_on_and_is_counted_once() {
+        let (lease, meta) = (LeaseId(uuid::Uuid::nil()), JobMeta::of_a_sample());
+        let now = meta.claimed;
+        let ran = Settlement::done(lease, &Arc::new(meta), Duration::ZERO, None, now);
+        let unrun = Settlement {
+            has_run: false,
+            verdict: Verdict::Snooze {
+                delay: Duration::ZERO,
+            },
+            ..ran.clone()
+        };
+        assert_eq!(tallies(&[unrun, ran.clone()]), tallies(&[ran]));
     }
 }

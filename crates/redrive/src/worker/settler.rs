@@ -35,7 +35,10 @@ pub(crate) enum Message {
     /// A job was not started. It is released when its lease ends.
     Unrun { lease: LeaseId },
     /// Jobs waited too long for a slot, or the job before them did not succeed. They are released at once.
-    Unstarted { lease: LeaseId, jobs: Vec<JobId> },
+    Unstarted {
+        lease: LeaseId,
+        jobs: Vec<Settlement>,
+    },
     /// A breaker must open, or its probe ended. Follows the verdict that caused it.
     Breaker(BreakerReport),
     /// The transaction of a handler that was given up must end.
@@ -145,7 +148,7 @@ impl Settler<'_> {
 
     /// Records messages, and releases jobs that waited too long. Returns the request to end.
     fn receive(&mut self, messages: Vec<Message>, now: Instant) -> Option<Finish> {
-        let mut unstarted: BTreeMap<LeaseId, Vec<JobId>> = BTreeMap::new();
+        let mut unstarted: BTreeMap<LeaseId, Vec<Settlement>> = BTreeMap::new();
         for message in messages {
             match message {
                 Message::Settled(settlements) => self.record(settlements, now),

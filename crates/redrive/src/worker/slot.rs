@@ -332,7 +332,8 @@ fn return_followers(context: &SlotContext, followers: &[ClaimedJob]) {
 /// Returns jobs that no slot started, before their leases end. Those of one lease return together.
 pub(crate) fn return_unstarted(context: &SlotContext, unstarted: &[ClaimedJob]) {
     for of_lease in unstarted.chunk_by(|one, next| one.lease == next.lease) {
-        let jobs = of_lease.iter().map(|job| job.meta.id).collect();
+        let unrun = |job| Settlement::unrun(job, Duration::ZERO);
+        let jobs = of_lease.iter().map(unrun).collect();
         let lease = of_lease[0].lease;
         context.tell(Message::Unstarted { lease, jobs });
         for job in of_lease {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres::types::Type;
 use uuid::Uuid;
 
-use super::{ids, milliseconds, uuid, uuids};
+use super::{milliseconds, uuid, uuids};
 use crate::rows::{Row, parameter};
 use crate::server::{Lease, Stored, Tables, WorkerRow};
 use crate::session::Parameter;
@@ -61,26 +61,11 @@ fn end_lease(tables: &mut Tables, lease: Uuid) -> Vec<Stored> {
     lease.jobs.into_iter().filter(undone).collect()
 }
 
-pub(super) fn give_back(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
-    let back = ids(given, 2);
-    let Some(lease) = tables.leases.get_mut(&uuid(given, 1)) else {
-        return Vec::new();
-    };
-    if back.iter().any(|id| lease.done.contains(id)) {
-        return Vec::new();
-    }
-    lease.done.extend(&back);
-    let worker = lease.worker;
-    let jobs = lease.jobs.clone();
-    let mut rows = Vec::new();
-    for mut job in jobs.into_iter().filter(|job| back.contains(&job.id)) {
-        job.attempt -= 1;
-        rows.push(Row::default().with("id", Type::INT8, &job.id));
-        tables.note(|| format!("job {} is given back", job.id));
-        tables.ready.insert(job.id, job);
-    }
-    wake(tables, Some(worker), &rows);
-    rows
+/// Notifies the waiting workers.
+pub(super) fn wake_all(tables: &mut Tables) -> Vec<Row> {
+    let waits = tables.workers.values().any(WorkerRow::is_notified);
+    tables.notified += u64::from(waits);
+    Vec::new()
 }
 
 /// Notifies the waiting workers, except the caller, if jobs became ready.

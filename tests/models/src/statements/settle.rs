@@ -52,12 +52,18 @@ pub(super) fn settle(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
                 continue;
             };
             let mut job = job.clone();
-            job.crashes = 0;
+            if verdicts[at] != "unrun" {
+                job.crashes = 0;
+            }
             let due = Instant::now() + milliseconds(delays[at]);
             tables.note(|| format!("job {} of lease {lease_id}: {}", job.id, verdicts[at]));
             match &*verdicts[at] {
                 "done" => _ = tables.done.insert(job.id),
                 "dead" => _ = tables.dead.insert(job.id),
+                "unrun" if delays[at] == 0 => {
+                    job.attempt -= 1;
+                    tables.ready.insert(job.id, job.clone());
+                }
                 verdict => {
                     if verdict != "retry" {
                         job.attempt -= 1;

@@ -9,22 +9,23 @@ use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settle::{ReleaseScope, give_back, release};
+use crate::pipeline::settlement::Settlement;
 use crate::worker::latch::lock;
 use crate::worker::retry::{call_timeout, retry, retry_unless_locked};
 
 impl Settler<'_> {
     /// Releases jobs that wait behind slow ones. Releases the whole lease if nothing else is left
     /// of it.
-    pub(super) fn release_unstarted(&mut self, lease: LeaseId, jobs: Vec<JobId>) {
+    pub(super) fn release_unstarted(&mut self, lease: LeaseId, jobs: Vec<Settlement>) {
         let (state, db_caller, count) = (self.state, &mut *self.db_caller, jobs.len());
-        let jobs: Arc<[JobId]> = jobs.into();
+        let jobs: Arc<[Settlement]> = jobs.into();
         let given = match self.kept.ledger.has_more_than(lease, count) {
             true => retry_unless_locked(state, self.until, || {
-                let jobs = Arc::clone(&jobs);
+                let (identity, jobs) = (state.identity.clone(), Arc::clone(&jobs));
                 db_caller.call(
                     "return unstarted jobs",
                     call_timeout(state),
-                    move |session| give_back(session, lease, &jobs),
+                    move |session| give_back(session, &identity, &jobs),
                 )
             }),
             false => Ok(0),
@@ -37,7 +38,7 @@ impl Settler<'_> {
         });
         state.count_released(given);
         self.kept.ledger.given_back(lease, given);
-        // The others were cancelled or had returned, or the lease is lost. They end with it.
+        // The others had returned, or the lease is lost. They end with it.
         (given..count).for_each(|_| self.kept.ledger.unrun(lease));
     }
 
