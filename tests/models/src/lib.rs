@@ -83,9 +83,7 @@ mod library {
         pub(crate) mod insert;
         pub(crate) mod promote;
         pub(crate) mod claim;
-        pub(crate) mod tokens;
         pub(crate) mod breaker;
-        pub(crate) mod probe;
         pub(crate) mod gates;
         pub(crate) mod pause;
         pub(crate) mod rate_limit;
@@ -95,6 +93,8 @@ mod library {
         pub(crate) mod settlement;
         pub(crate) mod tallies;
         pub(crate) mod settle;
+        pub(crate) mod tokens;
+        pub(crate) mod probe;
         pub(crate) mod checkpoint;
         pub(crate) mod done_jobs;
         pub(crate) mod follow_up;

@@ -1,6 +1,6 @@
 -- Purpose: writes verdicts on leased jobs: done, retry, snooze, dead. One statement removes each job
 --          from its lease and stores it where its verdict requires.
--- Called by: pipeline/settle.rs, for a worker's settler.
+-- Called by: pipeline/settle.rs, for a worker's settler, and for its fetcher if claimed jobs have no token of their group.
 -- $1 uuid[]    lease of each verdict
 -- $2 bigint[]  job
 -- $3 text[]    verdict: done, retry, outage (a retry whose attempt is refunded), snooze, dead, refund: a snooze

@@ -120,7 +120,6 @@ files {
     HELD_GROUPS = "pipeline" / "held_groups";
     QUEUES_WITH_HELD_GROUPS = "pipeline" / "queues_with_held_groups";
     RATE_LIMITS = "pipeline" / "rate_limits";
-    PUT_OFF = "pipeline" / "put_off";
     LOCK_TOKENS = "pipeline" / "lock_tokens";
     CHARGE_TOKENS = "pipeline" / "charge_tokens";
     SCHEDULES = "schedule" / "schedules";

@@ -43,11 +43,19 @@ pub(crate) struct LeaseId(pub(crate) Uuid);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WorkerId(pub(crate) Uuid);
 
+/// A worker that claims and settles, as its letters name it.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerIdentity {
+    pub(crate) id: WorkerId,
+    pub(crate) host: Arc<str>,
+    pub(crate) version: Arc<str>,
+}
+
 /// What to claim, and for which worker.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimRequest {
     pub(crate) queue: Arc<str>,
-    pub(crate) worker: WorkerId,
+    pub(crate) identity: WorkerIdentity,
     /// The kinds the worker handles. `None`: all.
     pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds not to claim, because their breaker is open.
@@ -134,7 +142,7 @@ pub(crate) fn claim(session: &mut dyn Run, claim: &ClaimRequest) -> Result<Vec<C
             &MAX_CLAIM_BYTES,
             &claim.max_crashes,
             &Uuid::new_v4(),
-            &claim.worker.0,
+            &claim.identity.id.0,
             &from_ranks,
             &from_ids,
             ends,
@@ -162,7 +170,7 @@ pub(crate) fn claim_one(
             &claim.except.as_deref(),
             &segment,
             &Uuid::new_v4(),
-            &claim.worker.0,
+            &claim.identity.id.0,
         ],
     )?;
     read(&rows, &claim.queue)

@@ -12,12 +12,12 @@ use crate::job::follow_up::FollowUp;
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
 use crate::pipeline::checkpoint::{self, Checkpoint};
-use crate::pipeline::claim::LeaseId;
+use crate::pipeline::claim::{LeaseId, WorkerIdentity};
 use crate::pipeline::done_jobs;
 use crate::pipeline::insert::{MAX_INSERTED_JOBS, insert};
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settle::{Repeat, settle};
-use crate::pipeline::settlement::{Settlement, WorkerIdentity};
+use crate::pipeline::settlement::Settlement;
 
 /// The payloads of a statement, in bytes. One payload has at most 1 MiB.
 const MAX_STATEMENT_BYTES: usize = 8 * 1024 * 1024;

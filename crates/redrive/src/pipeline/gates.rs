@@ -8,7 +8,9 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
 use crate::pipeline::breaker::BreakerStatus;
-use crate::pipeline::tokens::WHOLE_QUEUE;
+
+/// The kind of the limit of a whole queue.
+const WHOLE_QUEUE: &str = "";
 
 /// Everything that holds back jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -49,7 +49,7 @@ pub(crate) fn claim_probe(
         let rows = session.query(
             &doing,
             &sql::TAKE_PROBE,
-            &[&name, &request.worker.0, &milliseconds(lasting)],
+            &[&name, &request.identity.id.0, &milliseconds(lasting)],
         )?;
         Ok(rows.first().map(|row| {
             let number = row.get("number");

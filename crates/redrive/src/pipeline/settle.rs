@@ -19,11 +19,11 @@ use crate::job::job::JobId;
 use crate::job::milliseconds::milliseconds;
 use crate::job::payload::Json;
 use crate::pipeline::buckets::{self, bucket};
-use crate::pipeline::claim::{LeaseId, WorkerId};
+use crate::pipeline::claim::{LeaseId, WorkerId, WorkerIdentity};
 use crate::pipeline::done_jobs;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::FailureCause;
-use crate::pipeline::settlement::{Settlement, WorkerIdentity};
+use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::{DoneLease, Tally, tallies};
 use crate::sync::Transaction;
 

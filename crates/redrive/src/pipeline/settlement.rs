@@ -6,18 +6,10 @@ use std::time::Duration;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::JobMeta;
 use crate::job::payload::Json;
-use crate::pipeline::claim::{ClaimedJob, LeaseId, WorkerId};
+use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::{FailureCause, Outcome};
 use crate::sync::Instant;
-
-/// The worker that settles, as its letters name it.
-#[derive(Clone, Debug)]
-pub(crate) struct WorkerIdentity {
-    pub(crate) id: WorkerId,
-    pub(crate) host: Arc<str>,
-    pub(crate) version: Arc<str>,
-}
 
 /// A verdict on a leased job.
 #[derive(Clone, Debug)]

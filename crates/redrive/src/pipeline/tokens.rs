@@ -18,10 +18,9 @@ use crate::job::wait::from_now;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups, micros, start_by};
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, max_crashes_beside};
+use crate::pipeline::settle::{Repeat, settle};
+use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Row};
-
-/// The kind of the limit of a whole queue.
-pub(crate) const WHOLE_QUEUE: &str = "";
 
 /// The limits that concern the jobs of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,34 +182,38 @@ pub(crate) fn claim_charged(
 ) -> Result<ChargedJobs> {
     let claimed = claim(session, request)?;
     match each_group {
-        true => charge_groups(session, claimed),
+        true => charge_groups(session, request, claimed),
         false => Ok(unlimited(claimed)),
     }
 }
 
 /// Takes a token of its group for each claimed job that has one, and returns those without a token to the
 /// queue. A lost transaction loses no token.
-fn charge_groups(session: &mut Session, claimed: Vec<ClaimedJob>) -> Result<ChargedJobs> {
+fn charge_groups(
+    session: &mut Session,
+    request: &ClaimRequest,
+    claimed: Vec<ClaimedJob>,
+) -> Result<ChargedJobs> {
     let grouped = claimed.iter().filter_map(|job| {
         let group = job.meta.group.as_deref()?;
         Some((group, job.meta.id.get()))
     });
     let (keys, ids): (Vec<&str>, Vec<i64>) = grouped.unzip();
-    let Some(first) = claimed.first().filter(|_| !ids.is_empty()) else {
+    if ids.is_empty() {
         return Ok(unlimited(claimed));
-    };
+    }
     let asked_at = Instant::now();
     let rows = session.query(
         "take the tokens of groups",
         &sql::TAKE_GROUP_TOKENS,
-        &[&&*first.meta.queue, &keys, &ids],
+        &[&&*request.queue, &keys, &ids],
     )?;
     let mut tokens: HashMap<i64, _> = rows
         .iter()
         .map(|row| (row.get("job_id"), token(row, asked_at)))
         .collect();
     let mut charged = ChargedJobs::default();
-    let (mut leases, mut ids, mut waits) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unrun = Vec::new();
     let answered_at = Instant::now();
     for mut job in claimed {
         match tokens.remove(&job.meta.id.get()) {
@@ -221,22 +224,14 @@ fn charge_groups(session: &mut Session, claimed: Vec<ClaimedJob>) -> Result<Char
                 charged.jobs.push(job);
             }
             Some(Err(wait)) => {
-                leases.push(job.lease.0);
-                ids.push(job.meta.id.get());
-                waits.push(i64::try_from(wait.as_micros()).unwrap_or(i64::MAX));
+                unrun.push(Settlement::unrun(&job, wait));
                 let due_at = answered_at + wait;
                 charged.due_at = charged.due_at.into_iter().chain([due_at]).min();
                 charged.put_off.push(job);
             }
         }
     }
-    if !ids.is_empty() {
-        session.query(
-            "put off jobs without a token",
-            &sql::PUT_OFF,
-            &[&leases, &ids, &waits],
-        )?;
-    }
+    settle(session, &request.identity, &unrun, Repeat::First)?;
     Ok(charged)
 }
 

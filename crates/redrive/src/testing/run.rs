@@ -18,12 +18,12 @@ use crate::pipeline::breaker::MIN_PROBE_WAIT;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::mark::IndexRange;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WorkerId, claim};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WorkerId, WorkerIdentity, claim};
 use crate::pipeline::follow_up::settle_in;
 use crate::pipeline::judge::JudgeContext;
 use crate::pipeline::outcome::FailedBy;
 use crate::pipeline::settle::Repeat;
-use crate::pipeline::settlement::{Settlement, WorkerIdentity};
+use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::worker::AttemptOutcome;
 use crate::worker::handlers::{HandlerOptions, JobEnd, Prepared};
@@ -85,7 +85,7 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
     for row in queues {
         let request = ClaimRequest {
             queue: row.get::<_, &str>("queue").into(),
-            worker: identity.id,
+            identity: identity.clone(),
             kinds: kinds.clone(),
             except: None,
             alone: Arc::default(),

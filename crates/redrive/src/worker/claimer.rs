@@ -241,7 +241,7 @@ impl Claimer {
     pub(crate) fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
-            worker: self.state.identity.id,
+            identity: self.state.identity.clone(),
             kinds: source.kinds.clone(),
             except: source.except.clone(),
             alone: Arc::clone(&self.state.config.alone),

@@ -30,7 +30,6 @@ measure_queue               500  'orders', '{order}', '{}', 0
 claim_one                   100  'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()
 claim_groups              30000  'orders', NULL, '{}', 500, 8388608, gen_random_uuid(), gen_random_uuid(), NULL, NULL, 5199000, '{big}', 500, true, 31, '{}', 1
 take_group_tokens           100  'orders', '{g1,g2,g3,none}', '{1,2,3,4}'
-put_off                     200  ARRAY['00000000-0000-0000-0001-000000000002', '00000000-0000-0000-0001-000000000002']::uuid[], '{20,21}', '{1000,2000}'
 forget_full_buckets       10000  1000
 queues_with_held_groups   30000  10000
 promote                   20000  'orders', 1000, NULL, NULL, 10000

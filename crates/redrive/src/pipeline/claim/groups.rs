@@ -62,7 +62,7 @@ pub(crate) fn claim_groups(
             &limit,
             &MAX_CLAIM_BYTES,
             &Uuid::new_v4(),
-            &claim.worker.0,
+            &claim.identity.id.0,
             &claim.except.as_deref(),
             &after,
             &look.arrived,

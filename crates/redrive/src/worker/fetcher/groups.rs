@@ -109,7 +109,7 @@ impl Fetcher {
             // If this fails, the worker releases the lease as one of a lost claim.
             let leases = answer.claimed.iter().map(|job| job.lease).collect();
             let leases = ReleaseScope::Leases(leases);
-            release(session, request.worker, &leases, Some(&[]))?;
+            release(session, request.identity.id, &leases, Some(&[]))?;
             Ok(answer)
         })?;
         let (took, moved) = (asked_at.elapsed(), answer.claimed.len());
