@@ -48,19 +48,6 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn begin(&mut self, _: &str, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    pub(crate) fn end<T>(&mut self, _: &str, done: Result<T>) -> Result<T> {
-        done
-    }
-
-    /// No scenario has a breaker, whose probes alone are rolled back.
-    pub(crate) fn roll_back<T>(&mut self, doing: &str, _: Result<T>) -> Result<T> {
-        panic!("the model does not implement the end of `{doing}`")
-    }
-
     pub(crate) fn query(
         &mut self,
         doing: &str,

@@ -30,7 +30,6 @@ pub(crate) fn store(session: &mut dyn Run, checkpoints: &[Checkpoint<'_>]) -> Re
 /// Stores checkpoints beside a renewal. It waits only briefly for a lease that another session has
 /// locked, because the next renewal must not be late.
 pub(crate) fn store_soon(session: &mut Session, checkpoints: &[Checkpoint<'_>]) -> Result<()> {
-    session.begin(DOING, "SET LOCAL lock_timeout = '100ms'")?;
-    let stored = store(session, checkpoints);
-    session.end(DOING, stored)
+    let also = "SET LOCAL lock_timeout = '100ms'";
+    session.read_committed(DOING, also, |session| store(session, checkpoints))
 }

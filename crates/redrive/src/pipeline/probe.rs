@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::db::session::Session;
 use crate::db::sql;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::milliseconds::milliseconds;
 use crate::job::words::words;
 use crate::pipeline::breaker::{BreakerCause, MAX_PROBE_WAIT};
@@ -32,41 +32,43 @@ pub(crate) type ProbeAnswer = Option<(ChargedJobs, Option<Probe>)>;
 /// Claims a job, and takes the right to probe it for `lasting`.
 pub(crate) fn claim_probe(
     session: &mut Session,
-    name: String,
+    name: &str,
     cause: BreakerCause,
     lasting: Duration,
     request: &ClaimRequest,
     each_group: bool,
 ) -> Result<ProbeAnswer> {
     let doing = format!("take the probe of breaker `{name}`");
-    session.begin(&doing, "")?;
-    let claim = || -> Result<ProbeAnswer> {
+    let mut has_right = true;
+    let answer = session.read_committed(&doing, "", |session| {
         // A job without a token of its group makes room for another one.
         let charged = claim_charged(session, request, each_group)?;
         if charged.jobs.is_empty() {
-            return Ok(Some((charged, None)));
+            return Ok((charged, None));
         }
         let rows = session.query(
             &doing,
             &sql::TAKE_PROBE,
             &[&name, &request.identity.id.0, &milliseconds(lasting)],
         )?;
-        Ok(rows.first().map(|row| {
-            let number = row.get("number");
-            (
-                charged,
-                Some(Probe {
-                    name,
-                    cause,
-                    number,
-                }),
-            )
-        }))
-    };
-    let answer = claim();
-    match answer {
-        Ok(None) => session.roll_back(&doing, answer),
-        Ok(Some(_)) | Err(_) => session.end(&doing, answer),
+        has_right = !rows.is_empty();
+        let Some(row) = rows.first() else {
+            // Rolls the claim back.
+            return Err(Error::unavailable(format!(
+                "could not {doing}: it is not due"
+            )));
+        };
+        let (name, number) = (name.to_owned(), row.get("number"));
+        let probe = Probe {
+            name,
+            cause,
+            number,
+        };
+        Ok((charged, Some(probe)))
+    });
+    match has_right {
+        true => answer.map(Some),
+        false => Ok(None),
     }
 }
 

@@ -101,7 +101,7 @@ impl Fetcher {
             1,
             move |session, request| {
                 let mut answer =
-                    claim_probe(session, name, cause, lasting, request, limits.each_group)?;
+                    claim_probe(session, &name, cause, lasting, request, limits.each_group)?;
                 if let Some((charged, _)) = &mut answer
                     && let Some(job) = charged.jobs.first_mut()
                 {
