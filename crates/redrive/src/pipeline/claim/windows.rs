@@ -244,8 +244,9 @@ impl Windows {
         if got == Fill::Partial {
             self.gaps_at = self.newest.sampled_at;
         }
-        let mut is_empty = true;
+        let (mut is_empty, mut last_rank) = (true, i32::MAX);
         for (rank, id) in claimed {
+            last_rank = rank;
             let passed = match (front.ends.get(&rank), got) {
                 // One of the newest.
                 (Some(end), _) if id > *end => continue,
@@ -266,7 +267,12 @@ impl Windows {
                 true => front.newest,
                 false => front.settled,
             };
-            for (rank, mark) in &mut self.marks {
+            let last_rank = match got {
+                // It ended with the newest ids of this rank, and read nothing of those after it.
+                Fill::Full => last_rank,
+                Fill::Partial => i32::MAX,
+            };
+            for (rank, mark) in self.marks.range_mut(..=last_rank) {
                 let read = front.ends.get(rank).copied().unwrap_or(end);
                 *mark = read.max(*mark);
             }

@@ -148,6 +148,7 @@ fn the_newest_jobs_do_not_wait_for_the_marks() {
     // One of them moves no mark to the end, but the window was read.
     windows.note_front(&front, 0, 20 * MS, Fill::Full, [(0, newest)].into_iter());
     assert_eq!(windows.marks()[&0], 2 * FIRST_WIDTH);
+    assert_eq!(windows.marks()[&1], FIRST_WIDTH, "its window was not read");
     // Where jobs are found in their order, the newest come last.
     let later = [(0, 2 * FIRST_WIDTH + 5)];
     claim(&mut windows, 20 * MS, Fill::Full, &later);
