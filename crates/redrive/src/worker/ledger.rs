@@ -150,19 +150,6 @@ impl Ledger {
         }
     }
 
-    /// Whether the database has jobs of a lease besides these unstarted ones. Otherwise it must be released as a
-    /// whole.
-    pub(crate) fn has_more_than(&self, lease: LeaseId, unstarted: usize) -> bool {
-        self.accounts.get(&lease).is_some_and(|account| {
-            // After a failed write, the database may have these verdicts.
-            let unwritten = match account.postponed {
-                Some(_) => 0,
-                None => account.pending.len(),
-            };
-            account.left + unwritten > unstarted
-        })
-    }
-
     /// Records jobs of a lease that were released.
     pub(crate) fn given_back(&mut self, lease: LeaseId, jobs: usize) {
         if let Some(account) = self.accounts.get_mut(&lease) {

@@ -84,23 +84,10 @@ fn unrun_jobs_are_released_after_the_verdicts_of_their_lease() {
 #[test]
 fn a_lease_does_not_wait_for_released_jobs() {
     let (mut ledger, lease, now) = opened(4, Verdict::Done);
-    assert!(ledger.has_more_than(lease, 2), "one is running");
-    assert!(ledger.has_more_than(lease, 3), "the verdict is not written");
-    assert!(!ledger.has_more_than(lease, 4), "it has no more jobs");
     ledger.given_back(lease, 2);
     takes(&mut ledger, now, Flush::Due, &[]);
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
     takes(&mut ledger, now, Flush::Due, &[(2, Rest::Nothing, true)]);
-    assert!(!ledger.has_more_than(lease, 0), "the lease is gone");
-}
-
-#[test]
-fn a_lease_whose_verdicts_may_be_written_keeps_no_job_for_them() {
-    let (mut ledger, lease, now) = opened(3, Verdict::Done);
-    let mut due = ledger.take_due(now + PARTIAL_AFTER, Flush::Due);
-    assert!(!ledger.has_more_than(lease, 2), "it is being written");
-    ledger.postpone(due.remove(0), now);
-    assert!(!ledger.has_more_than(lease, 2), "it may be written");
 }
 
 #[test]

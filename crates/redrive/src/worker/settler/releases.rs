@@ -14,22 +14,18 @@ use crate::worker::latch::lock;
 use crate::worker::retry::{call_timeout, retry, retry_unless_locked};
 
 impl Settler<'_> {
-    /// Releases jobs that wait behind slow ones. Releases the whole lease if nothing else is left
-    /// of it.
+    /// Releases jobs that wait behind slow ones.
     pub(super) fn release_unstarted(&mut self, lease: LeaseId, jobs: Vec<Settlement>) {
         let (state, db_caller, count) = (self.state, &mut *self.db_caller, jobs.len());
         let jobs: Arc<[Settlement]> = jobs.into();
-        let given = match self.kept.ledger.has_more_than(lease, count) {
-            true => retry_unless_locked(state, self.until, || {
-                let (identity, jobs) = (state.identity.clone(), Arc::clone(&jobs));
-                db_caller.call(
-                    "return unstarted jobs",
-                    call_timeout(state),
-                    move |session| give_back(session, &identity, &jobs),
-                )
-            }),
-            false => Ok(0),
-        };
+        let given = retry_unless_locked(state, self.until, || {
+            let (identity, jobs) = (state.identity.clone(), Arc::clone(&jobs));
+            db_caller.call(
+                "return unstarted jobs",
+                call_timeout(state),
+                move |session| give_back(session, &identity, &jobs),
+            )
+        });
         let given = given.unwrap_or_else(|error| {
             log::warn!(
                 "{state}: waiting jobs not released yet; they go back with their lease: {error:#}"
