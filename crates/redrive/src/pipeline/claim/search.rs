@@ -25,21 +25,22 @@ const DEFAULT_RANKS: [i32; 2] = [0, 1];
 
 /// Where the claims of one process on one queue search.
 #[derive(Debug)]
-pub(crate) enum Search {
+pub(crate) struct Search {
+    place: Place,
+    /// Whether the next measurement looks for ranks.
+    ranks: Ranks,
+    /// The size of the queue when it was measured.
+    bytes: i64,
+}
+
+#[derive(Debug)]
+enum Place {
     /// Not measured yet. After a start again, the jobs that this worker left may lie below the marks of other processes.
-    Unknown { again: bool, ranks: Ranks },
-    /// In the whole queue, which is short or had this size when all of it was read in a moment.
-    Whole {
-        marks: Marks,
-        measured_at: Instant,
-        bytes: i64,
-    },
-    /// In windows. The queue had this size.
-    Windowed {
-        windows: Windows,
-        ranks: Ranks,
-        bytes: i64,
-    },
+    Unknown { again: bool },
+    /// In the whole queue, which is short, or all of which was read in a moment.
+    Whole { marks: Marks, measured_at: Instant },
+    /// In windows.
+    Windowed(Windows),
 }
 
 /// Whether to look for the ranks of ready jobs.
@@ -91,43 +92,39 @@ pub(crate) struct Ended {
 
 impl Search {
     pub(crate) fn new() -> Search {
-        Search::Unknown {
-            again: false,
+        Search {
+            place: Place::Unknown { again: false },
             ranks: Ranks::Find,
+            bytes: 0,
         }
     }
 
     /// Starts again, because the worker now handles jobs that it left until now.
     pub(crate) fn restart(&mut self) {
-        *self = Search::Unknown {
-            again: true,
-            ranks: Ranks::Find,
+        *self = Search {
+            place: Place::Unknown { again: true },
+            ..Search::new()
         };
     }
 
     /// Returns whether to measure the queue, and whether to look for ranks then. `bytes` is the size of
     /// all queues, as far as known.
     pub(crate) fn wants_measure(&mut self, now: Instant, bytes: i64) -> Option<Ranks> {
-        if let Search::Whole { bytes: before, .. } = self
-            && bytes > SMALL_BYTES.max(before.saturating_mul(2))
-        {
+        if bytes > SMALL_BYTES.max(self.bytes.saturating_mul(2)) {
             self.measure_again(now);
         }
-        match self {
-            Search::Unknown { ranks, .. } => Some(*ranks),
-            Search::Windowed {
-                windows,
-                ranks: Ranks::Find,
-                ..
-            } if windows.is_sample_due(now) => Some(Ranks::Find),
-            Search::Whole { .. } | Search::Windowed { .. } => None,
-        }
+        let is_due = match &self.place {
+            Place::Unknown { .. } => true,
+            Place::Whole { .. } => false,
+            Place::Windowed(windows) => self.ranks == Ranks::Find && windows.is_sample_due(now),
+        };
+        is_due.then_some(self.ranks)
     }
 
     /// Lets a queue that is read whole be measured again, unless it has just been.
     fn measure_again(&mut self, now: Instant) {
-        if let Search::Whole { measured_at, .. } = self
-            && now.saturating_duration_since(*measured_at) >= MEASURE_EVERY
+        if let Place::Whole { measured_at, .. } = self.place
+            && now.saturating_duration_since(measured_at) >= MEASURE_EVERY
         {
             *self = Search::new();
         }
@@ -135,91 +132,70 @@ impl Search {
 
     /// Records the size of the queue.
     pub(crate) fn measured(&mut self, now: Instant, found: Measured) {
-        let known = DEFAULT_RANKS.map(|rank| (rank, 0));
-        match self {
-            Search::Unknown { .. } if found.bytes <= SMALL_BYTES => {
-                *self = Search::Whole {
-                    marks: Marks::default(),
-                    measured_at: now,
-                    bytes: found.bytes,
-                };
+        match &mut self.place {
+            Place::Unknown { .. } if found.bytes <= SMALL_BYTES => {
+                (self.place, self.bytes) = (Place::whole(now), found.bytes);
             }
-            Search::Unknown { again, .. } => {
+            Place::Unknown { again } => {
                 let of_others = found.marks.into_iter();
                 let of_others = of_others.map(|(rank, id)| (rank, if *again { 0 } else { id }));
-                let mut marks = BTreeMap::from(known);
+                let mut marks = BTreeMap::from(DEFAULT_RANKS.map(|rank| (rank, 0)));
                 marks.extend(of_others);
-                *self = Search::Windowed {
-                    windows: Windows::new(now, found.newest, marks),
-                    ranks: Ranks::Known,
-                    bytes: found.bytes,
-                };
+                let windows = Windows::new(now, found.newest, marks);
+                (self.place, self.bytes) = (Place::Windowed(windows), found.bytes);
             }
-            Search::Windowed { windows, ranks, .. } => {
-                windows.add_ranks(found.marks.into_keys());
-                *ranks = Ranks::Known;
-            }
-            Search::Whole { .. } => {}
+            Place::Windowed(windows) => windows.add_ranks(found.marks.into_keys()),
+            Place::Whole { .. } => {}
         }
+        self.ranks = Ranks::Known;
     }
 
     /// Records that the queue could not be measured. The next attempt does less.
     pub(crate) fn not_measured(&mut self) {
-        match self {
-            Search::Unknown { ranks, .. } | Search::Windowed { ranks, .. } => {
-                *ranks = Ranks::Known;
-            }
-            Search::Whole { .. } => {}
-        }
+        self.ranks = Ranks::Known;
     }
 
     /// Returns the marks by rank, if they should be stored now.
     pub(crate) fn marks_to_store(&self, now: Instant) -> Option<BTreeMap<i32, i64>> {
-        match self {
-            Search::Windowed { windows, .. } if windows.is_sample_due(now) => {
-                Some(windows.marks().clone())
-            }
-            Search::Windowed { .. } | Search::Unknown { .. } | Search::Whole { .. } => None,
-        }
+        let windows = self.place.windows()?;
+        windows.is_sample_due(now).then(|| windows.marks().clone())
     }
 
     /// Records the newest id.
     pub(crate) fn sample(&mut self, now: Instant, newest: i64) {
-        if let Search::Windowed { windows, .. } = self {
+        if let Place::Windowed(windows) = &mut self.place {
             windows.sample(now, newest);
         }
     }
 
     /// Returns which scan the next claim uses.
     pub(crate) fn scan(&self, now: Instant) -> Scan {
-        match self {
-            Search::Unknown { .. } => Scan::Full,
-            Search::Whole { marks, .. } => marks.look(now),
-            Search::Windowed { .. } => Scan::FromMarks,
+        match &self.place {
+            Place::Unknown { .. } => Scan::Full,
+            Place::Whole { marks, .. } => marks.look(now),
+            Place::Windowed(_) => Scan::FromMarks,
         }
     }
 
     /// Returns the scans that come first.
     pub(crate) fn scans_before(&self, now: Instant) -> Vec<Scan> {
-        match self {
-            Search::Unknown { .. } | Search::Whole { .. } => Vec::new(),
-            Search::Windowed { windows, .. } => {
-                let gaps = (windows.gaps_at() <= now).then_some(Scan::Gaps);
-                let is_due = windows.sweep_in(now) == Some(Duration::ZERO);
-                let sweep = is_due.then_some(Scan::Sweep);
-                gaps.into_iter().chain(sweep).collect()
-            }
-        }
+        let Some(windows) = self.place.windows() else {
+            return Vec::new();
+        };
+        let gaps = (windows.gaps_at() <= now).then_some(Scan::Gaps);
+        let is_due = windows.sweep_in(now) == Some(Duration::ZERO);
+        let sweep = is_due.then_some(Scan::Sweep);
+        gaps.into_iter().chain(sweep).collect()
     }
 
     /// Returns what a claim with this scan reads, starting `lead` ids after the marks.
     pub(crate) fn look(&self, scan: Scan, lead: i64) -> Look {
-        match (self, scan) {
-            (Search::Unknown { .. }, _) => Look::Whole(Scan::Full, vec![IndexRange::ALL]),
-            (Search::Whole { marks, .. }, scan) => Look::Whole(scan, marks.ranges(scan, lead)),
-            (Search::Windowed { windows, .. }, Scan::Gaps) => Look::Gaps(windows.gaps()),
-            (Search::Windowed { windows, .. }, Scan::Sweep) => Look::Sweep(windows.window()),
-            (Search::Windowed { windows, .. }, Scan::Full | Scan::FromMarks) => {
+        match (&self.place, scan) {
+            (Place::Unknown { .. }, _) => Look::Whole(Scan::Full, vec![IndexRange::ALL]),
+            (Place::Whole { marks, .. }, scan) => Look::Whole(scan, marks.ranges(scan, lead)),
+            (Place::Windowed(windows), Scan::Gaps) => Look::Gaps(windows.gaps()),
+            (Place::Windowed(windows), Scan::Sweep) => Look::Sweep(windows.window()),
+            (Place::Windowed(windows), Scan::Full | Scan::FromMarks) => {
                 Look::Front(windows.front(lead))
             }
         }
@@ -227,19 +203,16 @@ impl Search {
 
     /// Whether the marks have not reached the settled ids, so that the next claim may find jobs.
     pub(crate) fn is_behind(&self) -> bool {
-        match self {
-            Search::Windowed { windows, .. } => windows.is_behind(),
-            Search::Unknown { .. } | Search::Whole { .. } => false,
-        }
+        self.place.windows().is_some_and(Windows::is_behind)
     }
 
     /// Returns the time until a claim may read what lies below the marks.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
-        match self {
-            Search::Unknown { .. } => Duration::ZERO,
-            Search::Whole { marks, .. } => marks.full_look_in(now),
-            Search::Windowed { windows, .. } if windows.is_behind() => Duration::ZERO,
-            Search::Windowed { windows, .. } => windows.sweep_in(now).unwrap_or_default(),
+        match &self.place {
+            Place::Unknown { .. } => Duration::ZERO,
+            Place::Whole { marks, .. } => marks.full_look_in(now),
+            Place::Windowed(windows) if windows.is_behind() => Duration::ZERO,
+            Place::Windowed(windows) => windows.sweep_in(now).unwrap_or_default(),
         }
     }
 
@@ -252,47 +225,58 @@ impl Search {
         claimed: impl Iterator<Item = (i32, i64)>,
     ) {
         let (asked_at, took, fill) = (ended.asked_at, ended.took, ended.fill);
-        match (&mut *self, look) {
-            (Search::Whole { marks, .. }, Look::Whole(scan, _)) => {
+        match (&mut self.place, look) {
+            (Place::Whole { marks, .. }, Look::Whole(scan, _)) => {
                 marks.note(*scan, asked_at, took, fill, claimed);
                 if took > SLOW && fill == Fill::Partial || took > SLOW * 10 {
                     self.measure_again(asked_at + took);
                 }
             }
-            (Search::Windowed { windows, .. }, Look::Front(front)) => {
+            (Place::Windowed(windows), Look::Front(front)) => {
                 windows.note_front(front, ended.lead, took, fill, claimed);
             }
-            (Search::Windowed { windows, ranks, .. }, Look::Gaps(_)) => {
+            (Place::Windowed(windows), Look::Gaps(_)) => {
                 windows.note_gaps(asked_at, claimed);
                 if took > SLOW {
-                    *ranks = Ranks::Find;
+                    self.ranks = Ranks::Find;
                 }
             }
-            (Search::Windowed { windows, bytes, .. }, Look::Sweep(window)) => {
+            (Place::Windowed(windows), Look::Sweep(window)) => {
                 if !windows.note_sweep(window, asked_at, took, fill, claimed.last()) {
-                    let bytes = *bytes;
-                    *self = Search::Whole {
-                        marks: Marks::default(),
-                        measured_at: asked_at,
-                        bytes,
-                    };
+                    self.place = Place::whole(asked_at);
                 }
             }
-            (Search::Unknown { .. } | Search::Whole { .. } | Search::Windowed { .. }, _) => {}
+            (Place::Unknown { .. } | Place::Whole { .. } | Place::Windowed(_), _) => {}
         }
     }
 
     /// Records a claim that failed.
     pub(crate) fn note_failure(&mut self, look: &Look, asked_at: Instant, took: Duration) {
-        match (&mut *self, look) {
-            (Search::Whole { marks, .. }, Look::Whole(scan, _)) => {
+        match (&mut self.place, look) {
+            (Place::Whole { marks, .. }, Look::Whole(scan, _)) => {
                 marks.note_time(*scan, asked_at, took);
                 if took > SLOW {
                     self.measure_again(asked_at + took);
                 }
             }
-            (Search::Windowed { windows, .. }, _) => windows.note_failure(asked_at, took),
-            (Search::Unknown { .. } | Search::Whole { .. }, _) => {}
+            (Place::Windowed(windows), _) => windows.note_failure(asked_at, took),
+            (Place::Unknown { .. } | Place::Whole { .. }, _) => {}
+        }
+    }
+}
+
+impl Place {
+    fn whole(measured_at: Instant) -> Place {
+        Place::Whole {
+            marks: Marks::default(),
+            measured_at,
+        }
+    }
+
+    fn windows(&self) -> Option<&Windows> {
+        match self {
+            Place::Windowed(windows) => Some(windows),
+            Place::Unknown { .. } | Place::Whole { .. } => None,
         }
     }
 }
