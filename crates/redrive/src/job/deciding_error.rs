@@ -129,13 +129,7 @@ impl Mark {
 
     /// Finds the outermost decision in the chain of an error.
     pub(crate) fn of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Mark> {
-        chain(error).find_map(|link| {
-            // The outermost error may be one of ours, unhidden.
-            let rejection = link.downcast_ref().map(|Rejection { mark }| mark);
-            let outage = || link.downcast_ref().map(|Outage { mark }| mark);
-            let mark = || link.downcast_ref::<Mark>();
-            rejection.or_else(outage).or_else(mark)
-        })
+        chain(error).find_map(|link| link.downcast_ref())
     }
 }
 
