@@ -167,14 +167,6 @@ impl Queue {
             &[&self.name(), &kind, &each_group, operator],
         )
     }
-
-    /// Returns the rate limits of this queue.
-    ///
-    /// # Errors
-    /// If the database does not answer.
-    pub fn rate_limits(&self) -> Result<Vec<ListedRateLimit>> {
-        self.database().admin().rate_limits(Some(self.name()))
-    }
 }
 
 impl Admin<'_> {

@@ -69,7 +69,7 @@ fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
     let worker = recording(&queue, orders, others);
     informed(&test, &[&worker]);
     assert_eq!(orders.count(), 0);
-    let listed = queue.rate_limits().unwrap();
+    let listed = queue.database().admin().rate_limits(None).unwrap();
     assert_eq!((listed.len(), listed[0].tokens), (1, 0));
     let reading = read(&mut Reader::new("1"), &mut test.client());
     says(&reading, "rate_limit_empty{orders,__queue__}", 0.0);

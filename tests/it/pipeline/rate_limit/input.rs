@@ -14,7 +14,7 @@ fn changes_of_limits_are_recorded() {
         let unlimited = queue.unlimit_rate(RateLimited::Kind("mail"), &maria());
         assert_eq!(unlimited.unwrap(), removed);
     }
-    assert_eq!(queue.rate_limits().unwrap().len(), 1);
+    assert_eq!(queue.database().admin().rate_limits(None).unwrap().len(), 1);
     let acts = "SELECT concat_ws(' ', replace(verb, '_rate_limit', ' of'), about ->> 'kind') FROM redrive.audit ORDER BY id";
     let acts: Vec<String> = test.client().column(acts, &[]);
     assert_eq!(acts, ["set of", "set of mail", "remove of mail"]);
@@ -26,7 +26,7 @@ fn a_changed_limit_grants_no_additional_burst() {
     let tokens = |burst| {
         let daily = RateLimit::per(10, DAY);
         limit(&queue, RateLimited::Queue, daily.burst(burst));
-        queue.rate_limits().unwrap()[0].tokens
+        queue.database().admin().rate_limits(None).unwrap()[0].tokens
     };
     tokens(100);
     test.sql("UPDATE redrive.rate_buckets SET tokens = 0.5");
