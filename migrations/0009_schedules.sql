@@ -18,8 +18,6 @@ CREATE TABLE redrive.schedules (
     headers      redrive.headers       CHECK (octet_length(headers::text) <= 64000),
     policy       jsonb                 CHECK (policy IS NULL OR (jsonb_typeof(policy -> 'letters') = 'object') IS TRUE),
     missed       text                  COLLATE "C" NOT NULL CHECK (missed IN ('skip', 'once', 'all')),
-    missed_ticks integer               NOT NULL CHECK (missed_ticks BETWEEN 1 AND 1000),
-    missed_age   interval              NOT NULL CHECK (missed_age BETWEEN '1 minute' AND '366 days'),
     overlap      text                  COLLATE "C" NOT NULL CHECK (overlap IN ('allow', 'skip')),
     version      bigint                NOT NULL DEFAULT 1,
     next_at      redrive.run_time,

@@ -50,9 +50,9 @@ BEGIN
             redrive.check_allowed(redrive.filter_values(set_policy.letters -> 'queue'));
     PERFORM redrive.refuse(format('%L is a schedule that enqueues jobs; remove it first', s.name))
     FROM redrive.schedules s WHERE s.name = set_policy.name AND s.policy IS NULL;
-    INSERT INTO redrive.schedules AS s (name, cron, zone, every, policy, missed, missed_ticks, missed_age, overlap, next_at)
+    INSERT INTO redrive.schedules AS s (name, cron, zone, every, policy, missed, overlap, next_at)
     VALUES (set_policy.name, line, CASE WHEN line IS NOT NULL THEN coalesce(set_policy.zone, 'UTC') END, set_policy.every,
-            policy, 'once', 1, '1 minute', 'allow',
+            policy, 'once', 'allow',
             coalesce(set_policy.next_at, date_trunc('milliseconds', clock_timestamp()) + set_policy.every))
     ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
     SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, policy = excluded.policy,

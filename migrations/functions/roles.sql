@@ -78,10 +78,9 @@ DECLARE
     settings CONSTANT text[] := ARRAY[
         'INSERT, UPDATE ON group_policies',
         -- No policy: an ordinary service redrives nothing.
-        'INSERT (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, missed_ticks,
-            missed_age, overlap, next_at), UPDATE (cron, zone, every, queue, kind, payload, priority, max_attempts,
-            headers, missed, missed_ticks, missed_age, overlap, next_at, version, retry_at, last_error, changed_at) ON
-            schedules',
+        'INSERT (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, overlap, next_at),
+            UPDATE (cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, overlap, next_at,
+            version, retry_at, last_error, changed_at) ON schedules',
         'DELETE ON diverted_groups'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.

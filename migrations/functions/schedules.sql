@@ -4,8 +4,8 @@
 -- recorded in the audit. A new rhythm starts at `next_at`; another change keeps the next tick, and a pause stays.
 CREATE OR REPLACE FUNCTION redrive.set_schedule(
     name text, cron text, zone text, every interval, queue text, kind text, payload json, priority integer,
-    max_attempts integer, headers jsonb, missed text, missed_ticks integer, missed_age interval, overlap text,
-    next_at timestamptz, person text DEFAULT NULL, reason text DEFAULT NULL
+    max_attempts integer, headers jsonb, missed text, overlap text, next_at timestamptz,
+    person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -18,26 +18,21 @@ BEGIN
     PERFORM redrive.refuse(format('%L is a policy; remove it first', s.name))
     FROM redrive.schedules s WHERE s.name = set_schedule.name AND s.policy IS NOT NULL;
     INSERT INTO redrive.schedules AS s
-        (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, missed_ticks,
-         missed_age, overlap, next_at)
+        (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, overlap, next_at)
     VALUES (set_schedule.name, set_schedule.cron, set_schedule.zone, set_schedule.every, set_schedule.queue,
             set_schedule.kind, set_schedule.payload, set_schedule.priority, set_schedule.max_attempts,
-            set_schedule.headers, set_schedule.missed, set_schedule.missed_ticks, set_schedule.missed_age,
-            set_schedule.overlap, set_schedule.next_at)
+            set_schedule.headers, set_schedule.missed, set_schedule.overlap, set_schedule.next_at)
     ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
     SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, queue = excluded.queue,
         kind = excluded.kind, payload = excluded.payload, priority = excluded.priority,
-        max_attempts = excluded.max_attempts, headers = excluded.headers, missed = excluded.missed,
-        missed_ticks = excluded.missed_ticks, missed_age = excluded.missed_age, overlap = excluded.overlap,
+        max_attempts = excluded.max_attempts, headers = excluded.headers, missed = excluded.missed, overlap = excluded.overlap,
         next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
                        THEN excluded.next_at ELSE s.next_at END,
         version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
-    WHERE (s.cron, s.zone, s.every, s.queue, s.kind, s.payload::text, s.priority, s.max_attempts, s.headers, s.missed,
-           s.missed_ticks, s.missed_age, s.overlap)
+    WHERE (s.cron, s.zone, s.every, s.queue, s.kind, s.payload::text, s.priority, s.max_attempts, s.headers, s.missed, s.overlap)
         IS DISTINCT FROM
           (excluded.cron, excluded.zone, excluded.every, excluded.queue, excluded.kind, excluded.payload::text,
-           excluded.priority, excluded.max_attempts, excluded.headers, excluded.missed, excluded.missed_ticks,
-           excluded.missed_age, excluded.overlap)
+           excluded.priority, excluded.max_attempts, excluded.headers, excluded.missed, excluded.overlap)
     RETURNING CASE s.version WHEN 1 THEN 'created' ELSE 'changed' END INTO result;
     IF NOT FOUND THEN
         RETURN 'unchanged';
@@ -79,8 +74,7 @@ CREATE OR REPLACE FUNCTION redrive.schedule(
     name text, queue text, kind text, payload jsonb, cron text DEFAULT NULL, zone text DEFAULT NULL,
     every interval DEFAULT NULL, priority integer DEFAULT 0, max_attempts integer DEFAULT 5,
     headers jsonb DEFAULT NULL, missed text DEFAULT 'once', overlap text DEFAULT 'allow',
-    missed_ticks integer DEFAULT 100, missed_age interval DEFAULT '7 days', person text DEFAULT NULL,
-    reason text DEFAULT NULL
+    person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -96,13 +90,11 @@ BEGIN
         WHEN redrive.have_reserved_header(headers)
             THEN 'cannot have a header whose name starts with redrive-, except redrive-payload-version with a whole number from 1'
         WHEN missed IS NULL OR missed NOT IN ('skip', 'once', 'all') THEN 'needs the policy skip, once or all for missed ticks'
-        WHEN missed_ticks IS NULL OR missed_ticks NOT BETWEEN 1 AND 1000 THEN 'needs a limit of 1 to 1000 missed ticks'
-        WHEN missed_age IS NULL OR missed_age NOT BETWEEN '1 minute' AND '366 days' THEN 'needs an age of 1 minute to 366 days for missed ticks'
         WHEN overlap IS NULL OR overlap NOT IN ('allow', 'skip') THEN 'needs the overlap allow or skip'
     END);
     RETURN redrive.set_schedule(
         schedule.name, line, CASE WHEN line IS NOT NULL THEN coalesce(zone, 'UTC') END, every, queue, kind,
-        payload::text::json, priority, max_attempts, headers, missed, missed_ticks, missed_age, overlap,
+        payload::text::json, priority, max_attempts, headers, missed, overlap,
         date_trunc('milliseconds', clock_timestamp()) + every, person, reason);
 END
 $$;

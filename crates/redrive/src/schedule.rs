@@ -18,8 +18,6 @@ pub use definition::Schedule;
 pub use handle::{ScheduleChange, Schedules, Triggered};
 pub use history::{ScheduleTick, ScheduledJobState, TickOutcome};
 pub use listed::{ScheduleStatus, ScheduledJob};
-pub use missed::{
-    DEFAULT_MISSED_AGE, DEFAULT_MISSED_TICKS, MAX_MISSED_TICKS, MISSED_AFTER, Missed,
-};
+pub use missed::Missed;
 pub use overlap::Overlap;
 pub use rhythm::{MAX_INTERVAL, MIN_INTERVAL};

@@ -41,7 +41,7 @@ fn schedules_are_listed_shown_paused_triggered_and_removed() {
     test.run("schedule show nightly")
         .shows("schedule nightly: in ")
         .shows("  header    trace: 7\n")
-        .shows("  missed    all, at most 100 of at most 7d\n")
+        .shows("  missed    all\n")
         .shows("08:00:00 +00:00\n")
         .shows("Payload:\n{}\n");
     test.run("schedule pause nightly --reason stocktaking");

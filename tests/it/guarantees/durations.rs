@@ -40,8 +40,6 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             fine("redrive", time, dlq.redrive_with(&filter, &options, &by));
         }
         let (jobs, schedules) = (admin.jobs(), db.schedules());
-        let nightly = Schedule::cron("c", "0 3 * * *").unwrap();
-        let nightly = nightly.job("orders", job()).missed_bounds(3, time);
         let every = Schedule::every("s", time).map(|every| every.job("orders", job()));
         let keyed = job().unique("k").unique_window(time);
         let delete = RetentionRule::delete(LetterState::Discarded, time);
@@ -65,7 +63,6 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             ("archive", dlq.retention().set(&archive, &by).map(drop)),
             ("apply retention", dlq.retention().apply(&by).map(drop)),
             ("every", every.map(drop)),
-            ("missed_bounds", schedules.set(&nightly, &by).map(drop)),
             ("audit", admin.audit(&since).map(drop)),
             ("old audit", admin.count_prunable_audit(time).map(drop)),
             ("prune_audit", admin.prune_audit(time, &by).map(drop)),

@@ -77,8 +77,6 @@ fn sql_rejects_what_it_can_check() {
            , every => '1 h', headers => '[]'            -- a JSON object
            , every => '1 h', headers => '{"redrive-x": "1"}' -- starts with redrive-
            , every => '1 h', missed => 'twice'          -- skip, once or all
-           , every => '1 h', missed_ticks => 1001       -- 1 to 1000 missed ticks
-           , every => '1 h', missed_age => '59 s'       -- 1 minute to 366 days
            , every => '1 h', overlap => 'both'          -- allow or skip"#,
     );
     for name in ["NULL", "''", "' x'"] {

@@ -85,8 +85,8 @@ pub(super) fn schedule_json(schedule: &ScheduleStatus) -> impl Serialize {
         payload = job.map(|job| job.payload.json()),
         priority = job.map(|job| job.priority), max_attempts = job.map(|job| job.max_attempts),
         headers = job.map(|job| job.headers.json()),
-        policy = schedule.policy.as_ref().map(policy), is_held, missed = job.map(|_| schedule.missed.json()), missed_ticks = job.map(|_| schedule.missed_ticks.json()),
-        missed_age_ms = job.map(|_| schedule.missed_age.json()), overlap = job.map(|_| schedule.overlap.json()), next_at, last_at,
+        policy = schedule.policy.as_ref().map(policy), is_held, missed = job.map(|_| schedule.missed.json()),
+        overlap = job.map(|_| schedule.overlap.json()), next_at, last_at,
         last_error = &schedule.last_trouble, paused_at, created_at, changed_at,
     )
 }

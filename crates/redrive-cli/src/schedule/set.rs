@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use redrive::NewJob;
-use redrive::schedule::{DEFAULT_MISSED_AGE, DEFAULT_MISSED_TICKS, Missed, Overlap, Schedule};
+use redrive::schedule::{Missed, Overlap, Schedule};
 use serde_json::Value;
 
 use crate::jobs::JobArgs;
@@ -44,7 +44,7 @@ pub(crate) struct SetSchedule {
     payload: String,
     #[command(flatten)]
     rhythm: RhythmArgs,
-    /// Ticks that were missed: skip them, run the latest once, or run all.
+    /// Ticks that were missed: skip them, run the latest once, or run all, but at most 100 of the last 7 days.
     #[arg(
         long,
         help_heading = "Rhythm",
@@ -52,12 +52,6 @@ pub(crate) struct SetSchedule {
         default_value = "once"
     )]
     missed: Missed,
-    /// With --missed all, run at most this many missed ticks; 1 to 1000 [default: 100].
-    #[arg(long, help_heading = "Rhythm", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    missed_ticks: Option<u32>,
-    /// With --missed all, run no missed tick that is older, except the latest; 1m to 366d [default: 7d].
-    #[arg(long, help_heading = "Rhythm", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
-    missed_age: Option<Duration>,
     /// While an earlier job is live: enqueue another (allow), or skip the tick.
     #[arg(
         long,
@@ -153,22 +147,12 @@ impl SetArgs {
 
 impl SetSchedule {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let is_bounded = self.missed_ticks.is_some() || self.missed_age.is_some();
-        if is_bounded && self.missed != Missed::All {
-            return Err(Error::new(
-                "--missed-ticks and --missed-age limit the ticks of --missed all",
-            ));
-        }
         let job = NewJob::raw(&self.kind, &self.payload)?;
         let schedule = self
             .rhythm
             .schedule(&self.name)?
             .job(&*self.queue, self.job.with_options(job))
             .missed(self.missed)
-            .missed_bounds(
-                self.missed_ticks.unwrap_or(DEFAULT_MISSED_TICKS),
-                self.missed_age.unwrap_or(DEFAULT_MISSED_AGE),
-            )
             .overlap(self.overlap);
         self.action.set(&schedule, &self.rhythm, json!({}), cx)
     }

@@ -1,7 +1,7 @@
 //! `redrive schedule show`: one schedule with its job or its policy.
 
 use redrive::dlq::PolicyStatus;
-use redrive::schedule::{Missed, ScheduleStatus};
+use redrive::schedule::ScheduleStatus;
 
 use super::list::{letters, next_tick, no_schedule, rhythm, schedule_json};
 use crate::prelude::*;
@@ -50,13 +50,6 @@ fn details(schedule: &ScheduleStatus) -> Details {
         Some(at) => zoned(at, zone),
         None => "a worker has not read the cron line yet".to_owned(),
     };
-    let missed = match schedule.missed {
-        Missed::All => {
-            let age = exact(schedule.missed_age);
-            format!("all, at most {} of at most {age}", schedule.missed_ticks)
-        }
-        Missed::Skip | Missed::Once | _ => schedule.missed.to_string(),
-    };
     let mut details = Details::default();
     details.add("rhythm", rhythm(schedule)).add("next", next);
     if let Some(job) = &schedule.job {
@@ -65,7 +58,7 @@ fn details(schedule: &ScheduleStatus) -> Details {
             .add("kind", &job.kind)
             .add("priority", job.priority)
             .add("attempts", job.max_attempts)
-            .add("missed", missed)
+            .add("missed", schedule.missed)
             .add("overlap", schedule.overlap);
         for (name, value) in &job.headers {
             details.add("header", format!("{name}: {value}"));

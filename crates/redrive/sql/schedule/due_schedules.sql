@@ -5,8 +5,7 @@
 -- Index relied on: none; schedules is small, and so are breakers and pauses.
 -- Rows: the schedules, the longest due first, with the database's time. Zero rows: none is due.
 SELECT s.name::text AS name, s.version, s.cron, s.zone, (extract(epoch FROM s.every) * 1000)::bigint AS every,
-       s.missed, s.missed_ticks AS ticks, (extract(epoch FROM s.missed_age) * 1000)::bigint AS age,
-       s.next_at::timestamptz AS next_at, greatest(s.changed_at, s.last_at) AS since, statement_timestamp() AS now
+       s.missed, s.next_at::timestamptz AS next_at, greatest(s.changed_at, s.last_at) AS since, statement_timestamp() AS now
 FROM redrive.schedules s
 WHERE s.paused_at IS NULL AND NOT redrive.is_policy_held(s.policy) AND coalesce(s.next_at <= statement_timestamp(), true)
     AND coalesce(s.retry_at <= statement_timestamp(), true)

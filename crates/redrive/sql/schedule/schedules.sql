@@ -5,8 +5,7 @@
 SELECT s.name::text AS name, s.cron, s.zone, (extract(epoch FROM s.every) * 1000)::bigint AS every,
        s.queue::text AS queue, s.kind::text AS kind, s.payload, s.priority::smallint AS priority,
        s.max_attempts::integer AS max_attempts, s.headers::jsonb AS headers, s.policy,
-       redrive.is_policy_held(s.policy) AS is_held, s.missed, s.missed_ticks,
-       (extract(epoch FROM s.missed_age) * 1000)::bigint AS missed_age, s.overlap,
+       redrive.is_policy_held(s.policy) AS is_held, s.missed, s.overlap,
        s.next_at::timestamptz AS next_at, s.last_at, s.last_error AS last_trouble, s.paused_at, s.created_at, s.changed_at
 FROM redrive.schedules s
 WHERE $1::text IS NULL OR s.name = $1

@@ -214,7 +214,7 @@ functions {
     SET_POLICY = set_policy(text, jsonb, interval, text, text, jsonb, timestamptz, text, text);
     SET_RATE_LIMIT = set_rate_limit(text, integer, interval, integer, text, boolean, text, text);
     SET_RETENTION = set_retention(text, text, interval, text, text, text);
-    SET_SCHEDULE = set_schedule(text, text, text, interval, text, text, json, integer, integer, jsonb, text, integer, interval, text, timestamptz, text, text);
+    SET_SCHEDULE = set_schedule(text, text, text, interval, text, text, json, integer, integer, jsonb, text, text, timestamptz, text, text);
     SET_GROUP_POLICY = set_group_policy(text, text, integer, text, text, text);
     CHANGE_JOBS = change_jobs(text, jsonb, jsonb, jsonb, bigint, text, text, bigint, integer, [bigint], [text], [text]);
     COUNT_JOBS = count_jobs(jsonb, integer);

@@ -10,11 +10,9 @@ use crate::job::headers::check_size;
 use crate::job::name;
 use crate::job::new_job::NewJob;
 use crate::schedule::cron::CronLine;
-use crate::schedule::missed::{
-    DEFAULT_MISSED_AGE, DEFAULT_MISSED_TICKS, MAX_MISSED_TICKS, MISSED_AFTER, Missed, MissedPolicy,
-};
+use crate::schedule::missed::Missed;
 use crate::schedule::overlap::Overlap;
-use crate::schedule::rhythm::{MAX_INTERVAL, Rhythm};
+use crate::schedule::rhythm::Rhythm;
 use crate::schedule::zone;
 
 /// The largest headers of a scheduled job, because each tick adds two.
@@ -54,7 +52,7 @@ pub struct Schedule {
     pub(crate) name: String,
     pub(crate) rhythm: Rhythm,
     pub(crate) action: Option<Action>,
-    pub(crate) missed: MissedPolicy,
+    pub(crate) missed: Missed,
     pub(crate) overlap: Overlap,
 }
 
@@ -98,11 +96,7 @@ impl Schedule {
             name,
             rhythm,
             action: None,
-            missed: MissedPolicy {
-                missed: Missed::default(),
-                ticks: DEFAULT_MISSED_TICKS,
-                age: DEFAULT_MISSED_AGE,
-            },
+            missed: Missed::default(),
             overlap: Overlap::default(),
         })
     }
@@ -141,16 +135,7 @@ impl Schedule {
 
     /// Sets the policy for missed ticks. Defaults to [`Missed::Once`].
     pub fn missed(mut self, missed: Missed) -> Schedule {
-        self.missed.missed = missed;
-        self
-    }
-
-    /// Sets the bounds of [`Missed::All`]: how many missed ticks run, and how old they may be.
-    ///
-    /// Defaults to 100 ticks of at most 7 days. Accepts 1 to 1,000 ticks and 1 minute to 366 days.
-    pub fn missed_bounds(mut self, ticks: u32, age: Duration) -> Schedule {
-        self.missed.ticks = ticks;
-        self.missed.age = age;
+        self.missed = missed;
         self
     }
 
@@ -188,14 +173,6 @@ impl Schedule {
             ));
         }
         check_size(MAX_HEADER_BYTES, "a scheduled job", &job.headers.0)?;
-        if !(1..=MAX_MISSED_TICKS).contains(&self.missed.ticks) {
-            return Err(invalid("the bound on missed ticks must be 1 to 1,000"));
-        }
-        if !(MISSED_AFTER..=MAX_INTERVAL).contains(&self.missed.age) {
-            return Err(invalid(
-                "the age of missed ticks must be 1 minute to 366 days",
-            ));
-        }
         Ok(action)
     }
 }
@@ -216,7 +193,6 @@ mod tests {
     fn an_invalid_schedule_says_why() {
         let minute = Duration::from_mins(1);
         let long = "x".repeat(64_000);
-        let bounds = |ticks, age| daily().job("q", job()).missed_bounds(ticks, age);
         for (schedule, why) in [
             (daily(), "neither a job nor a policy"),
             (daily().job("", job()), "queue name"),
@@ -226,16 +202,13 @@ mod tests {
             (daily().job("q", job().priority(1001)), "priority"),
             (daily().job("q", job().header("redrive-x", "1")), "reserved"),
             (daily().job("q", job().header("a", long)), "64000"),
-            (bounds(0, minute), "1 to 1,000"),
-            (bounds(1001, minute), "1 to 1,000"),
-            (bounds(1, minute / 2), "1 minute to 366 days"),
         ] {
             let error = schedule.checked().expect_err(why);
             error.assert_invalid(why);
         }
         let good = job().unique("k").group("g").without_keys();
         let good = daily().job("q", good.header("a", "b").expires_in(minute));
-        assert!(good.missed_bounds(1000, MAX_INTERVAL).checked().is_ok());
+        assert!(good.checked().is_ok());
         assert!(Schedule::cron("", "@daily").is_err() && Schedule::every("", minute).is_err());
         let zoned = Schedule::every("e", minute).and_then(|every| every.zone("UTC"));
         assert!(zoned.expect_err("a zone").to_string().contains("interval"));

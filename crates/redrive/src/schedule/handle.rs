@@ -76,14 +76,13 @@ impl Schedules<'_> {
     ///
     /// # Errors
     /// *Invalid* if there is neither a job nor a policy or it is invalid, the schedule of that name
-    /// has the other one, a bound is out of range, or the cron line has no time before the year
-    /// 3000; otherwise if the database fails.
+    /// has the other one, or the cron line has no time before the year 3000; otherwise if the database fails.
     pub fn set(&self, schedule: &Schedule, operator: &Operator) -> Result<ScheduleChange> {
         let action = schedule.checked()?;
         let doing = format!("set the schedule `{}`", schedule.name);
         let next = self.clock(schedule)?.times(&schedule.rhythm, 1)?;
         let (cron, zone, every) = schedule.rhythm.columns();
-        let (missed, next) = (schedule.missed, next.first().copied());
+        let next = next.first().copied();
         match action {
             Action::Enqueue(queue, job) => self.db.ask().one(
                 &doing,
@@ -99,9 +98,7 @@ impl Schedules<'_> {
                     &i32::from(job.priority),
                     &job.max_attempts,
                     &job.stored_headers()?,
-                    &missed.missed,
-                    &missed.ticks,
-                    &missed.age,
+                    &schedule.missed,
                     &schedule.overlap,
                     &next,
                     operator,

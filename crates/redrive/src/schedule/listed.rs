@@ -31,10 +31,6 @@ row! {
         pub is_held: bool,
         /// The policy for missed ticks.
         pub missed: Missed,
-        /// How many missed ticks run at most, with [`Missed::All`].
-        pub missed_ticks: u32,
-        /// How old they may be.
-        pub missed_age: Duration,
         /// The behavior of a tick while an earlier job is live.
         pub overlap: Overlap,
         /// The next tick, by the database's clock. `None`: SQL set the schedule, and no worker has computed it yet.

@@ -8,14 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 use crate::dlq::prelude::*;
 use crate::schedule::rhythm::{Rhythm, micros};
 
-/// A tick that is older than this is missed, even if it is the latest: 1 minute.
-pub const MISSED_AFTER: Duration = Duration::from_mins(1);
-/// How many missed ticks run at once with [`Missed::All`]: 100.
-pub const DEFAULT_MISSED_TICKS: u32 = 100;
-/// The most missed ticks that can run at once: 1,000.
-pub const MAX_MISSED_TICKS: u32 = 1000;
-/// How old a missed tick may be to run with [`Missed::All`]: 7 days.
-pub const DEFAULT_MISSED_AGE: Duration = Duration::from_hours(7 * 24);
+/// A tick that is older than this is missed, even if it is the latest.
+const MISSED_AFTER: Duration = Duration::from_mins(1);
+/// How many ticks run at once with [`Missed::All`], and how old they may be.
+const MAX_TICKS: usize = 100;
+const MAX_AGE: Duration = Duration::from_hours(7 * 24);
 /// How many ticks are counted one by one. Of more, only the newest are computed.
 const MAX_COUNTED: u64 = 10_000;
 
@@ -30,19 +27,8 @@ words! {
         /// Runs the latest.
         #[default]
         Once = "once",
-        /// Runs each, oldest first, within bounds: by default at most the newest 100, of at most 7 days. The
-        /// latest always runs.
+        /// Runs each, oldest first, but at most the newest 100, of at most 7 days. The latest always runs.
         All = "all",
-    }
-}
-
-row! {
-    /// The policy with its bounds.
-    #[derive(Copy, PartialEq, Eq)]
-    pub(crate) struct MissedPolicy {
-        pub(crate) missed: Missed,
-        pub(crate) ticks: u32,
-        pub(crate) age: Duration,
     }
 }
 
@@ -62,25 +48,25 @@ pub(crate) struct Plan {
 /// Plans the tick that is `due` at `now`, with all others that have become due since.
 pub(crate) fn plan(
     rhythm: &Rhythm,
-    policy: MissedPolicy,
+    policy: Missed,
     due: Timestamp,
     now: Timestamp,
 ) -> Result<Plan> {
     // One more, because the newest of those that do not run is reported.
-    let most = match policy.missed {
+    let most = match policy {
         Missed::Skip | Missed::Once => 1,
-        Missed::All => policy.ticks.max(1),
-    } as usize;
+        Missed::All => MAX_TICKS,
+    };
     let dues = dues(rhythm, most + 1, due, now)?;
     let older_than =
         |tick: Timestamp, age: Duration| now.as_microsecond() - tick.as_microsecond() > micros(age);
     let latest = dues.newest.back().copied().unwrap_or(due);
-    let run: Vec<Timestamp> = match policy.missed {
+    let run: Vec<Timestamp> = match policy {
         Missed::Skip if older_than(latest, MISSED_AFTER) => Vec::new(),
         Missed::Skip | Missed::Once => vec![latest],
         Missed::All => {
             let left_out = dues.newest.len().saturating_sub(most);
-            let runs = |tick: &Timestamp| *tick == latest || !older_than(*tick, policy.age);
+            let runs = |tick: &Timestamp| *tick == latest || !older_than(*tick, MAX_AGE);
             dues.newest
                 .iter()
                 .skip(left_out)

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use log::Level;
 
 use crate::dlq::prelude::*;
-use crate::schedule::missed::{MissedPolicy, Plan, plan};
+use crate::schedule::missed::{Missed, Plan, plan};
 use crate::schedule::rhythm::Rhythm;
 
 /// The most schedules per call.
@@ -50,7 +50,7 @@ row! {
         cron: Option<String>,
         zone: Option<String>,
         every: Option<Duration>,
-        policy: MissedPolicy => MissedPolicy::from_row,
+        missed: Missed,
         /// The tick; `None`: it must be computed.
         next_at: Option<Timestamp>,
         /// When the schedule was changed or last ticked.
@@ -72,7 +72,7 @@ impl Due {
             missed,
             missed_at,
             next,
-        } = plan(&rhythm, self.policy, due_at, self.now)?;
+        } = plan(&rhythm, self.missed, due_at, self.now)?;
         let ticks: Vec<SystemTime> = run.into_iter().map(SystemTime::from).collect();
         let row = session.query_one(
             &format!("run a tick of the schedule `{}`", self.name),
