@@ -13,7 +13,7 @@ const MISSED_AFTER: Duration = Duration::from_mins(1);
 /// How many ticks run at once with [`Missed::All`], and how old they may be.
 const MAX_TICKS: usize = 100;
 const MAX_AGE: Duration = Duration::from_hours(7 * 24);
-/// How many ticks are counted one by one. Of more, only the newest are computed.
+/// How many ticks are counted exactly. Of more, only the newest are computed.
 const MAX_COUNTED: u64 = 10_000;
 
 words! {
@@ -93,46 +93,29 @@ struct Dues {
     next: Timestamp,
 }
 
+/// Finds the newest of the ticks from `due` to `now`. Searches longer and longer times before `now`, so that it computes
+/// not every tick after a long time without a worker.
 fn dues(rhythm: &Rhythm, most: usize, due: Timestamp, now: Timestamp) -> Result<Dues> {
-    let mut found = Dues {
-        newest: VecDeque::new(),
-        count: 0,
-        next: due,
-    };
-    while found.next <= now && found.count < MAX_COUNTED {
-        found.add(found.next, most);
-        found.next = rhythm.next_after(found.next, found.next)?;
-    }
-    if found.next <= now {
-        found = newest_dues(rhythm, most, &found, now)?;
-    }
-    Ok(found)
-}
-
-/// After a long time without a worker, searches longer and longer times before `now` for the newest ticks.
-fn newest_dues(rhythm: &Rhythm, most: usize, oldest: &Dues, now: Timestamp) -> Result<Dues> {
-    let passed = oldest.next;
     let mut back = MISSED_AFTER;
     loop {
         let start = now
             .checked_sub(SignedDuration::from_micros(micros(back)))
-            .unwrap_or(passed);
-        let is_whole = start <= passed;
-        let (newest, next) = match is_whole {
-            true => (oldest.newest.clone(), passed),
-            false => (VecDeque::new(), rhythm.next_after(passed, start)?),
+            .unwrap_or(due);
+        let is_whole = start <= due;
+        let mut found = Dues {
+            newest: VecDeque::new(),
+            count: 0,
+            next: match is_whole {
+                true => due,
+                false => rhythm.next_after(due, start)?,
+            },
         };
-        let mut part = Dues {
-            newest,
-            count: oldest.count,
-            next,
-        };
-        while part.next <= now {
-            part.add(part.next, most);
-            part.next = rhythm.next_after(part.next, part.next)?;
+        while found.next <= now {
+            found.add(found.next, most);
+            found.next = rhythm.next_after(found.next, found.next)?;
         }
-        if is_whole || part.newest.len() == most {
-            return Ok(part);
+        if is_whole || found.count >= MAX_COUNTED {
+            return Ok(found);
         }
         back = back.saturating_mul(2);
     }
