@@ -139,11 +139,11 @@ struct Settler<'a> {
 
 impl Settler<'_> {
     fn write_due(&mut self, now: Instant) {
+        log_suppressed(self.state, self.kept.log.take_due(now));
         let due = self.kept.ledger.take_due(now, Flush::Due);
         self.write(due);
         self.write_reports();
         self.end_transactions();
-        log_suppressed(self.state, self.kept.log.take_due(now));
     }
 
     /// Records messages, and releases jobs that waited too long. Returns the request to end.

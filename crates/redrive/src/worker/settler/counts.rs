@@ -34,15 +34,14 @@ pub(super) fn count<'a>(
                 kind: Arc::clone(&settlement.meta.kind),
                 class: report.class.clone(),
             };
-            let more = || log.admit(failure, now).map(Suppressed);
-            log::log_enabled!(level(end)).then(more).flatten()
+            log::log_enabled!(level(end)) && log.admit(failure, now)
         };
         let (counter, delay) = match &settlement.verdict {
             Verdict::Done => (&counts.done, None),
             Verdict::Retry { delay, report } => {
-                if let Some(more) = failed(FailureEnd::Retried, report) {
+                if failed(FailureEnd::Retried, report) {
                     let (delay, cause) = (rounded(*delay), Cause(state, report));
-                    log::info!("{state} {job}: failed, retrying in {delay:?}: {cause}{more}");
+                    log::info!("{state} {job}: failed, retrying in {delay:?}: {cause}");
                 }
                 (&counts.retried, Some(*delay))
             }
@@ -57,18 +56,16 @@ pub(super) fn count<'a>(
                 (&counts.outages, Some(*delay))
             }
             Verdict::Refund { delay, report } => {
-                if let Some(more) = failed(FailureEnd::Interrupted, report) {
+                if failed(FailureEnd::Interrupted, report) {
                     let (delay, cause) = (rounded(*delay), Cause(state, report));
-                    log::warn!(
-                        "{state} {job}: interrupted, running again in {delay:?}: {cause}{more}"
-                    );
+                    log::warn!("{state} {job}: interrupted, running again in {delay:?}: {cause}");
                 }
                 (&counts.released, Some(*delay))
             }
             Verdict::Dead { cause, report } => {
-                if let Some(more) = failed(FailureEnd::Dead, report) {
+                if failed(FailureEnd::Dead, report) {
                     let why = Cause(state, report);
-                    log::warn!("{state} {job}: dead ({cause}): {why}{more}");
+                    log::warn!("{state} {job}: dead ({cause}): {why}");
                 }
                 (&counts.dead, None)
             }
@@ -90,7 +87,7 @@ fn level(end: FailureEnd) -> Level {
     }
 }
 
-/// Logs how many lines were suppressed.
+/// Logs how many failures had no line.
 pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>) {
     for (failure, more) in suppressed {
         let FailureKind { end, kind, class } = failure;
@@ -104,18 +101,6 @@ pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>)
             level(end),
             "{state} kind={kind}: {more} more jobs {what}: {class}"
         );
-    }
-}
-
-/// Ends a line that stands for several.
-struct Suppressed(u64);
-
-impl fmt::Display for Suppressed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => Ok(()),
-            more => write!(f, " (and {more} more of kind and class)"),
-        }
     }
 }
 
