@@ -207,7 +207,7 @@ $$;
 -- schedule_ticks_by_schedule; dead_letters_open_for_redrive or dead_letters_for_list.
 CREATE OR REPLACE FUNCTION redrive.tick_schedule(
     name text, version bigint, due_at timestamptz, ticks timestamptz[], missed bigint, missed_at timestamptz,
-    next_at timestamptz, OUT jobs bigint[], OUT letters bigint, OUT error text
+    next_at timestamptz, OUT jobs bigint[], OUT letters bigint
 )
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
@@ -221,20 +221,6 @@ BEGIN
     FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
-    END IF;
-    IF due.policy IS NOT NULL THEN
-        BEGIN
-            letters := redrive.run_policy(due, ticks[cardinality(ticks)], 'fired');
-        -- A policy that exceeds the statement timeout does not stop other schedules. It is tried again at its next tick,
-        -- or in a minute.
-        EXCEPTION WHEN query_canceled OR OTHERS THEN
-            GET STACKED DIAGNOSTICS error = MESSAGE_TEXT;
-            UPDATE redrive.schedules s
-            SET retry_at = least(tick_schedule.next_at, clock_timestamp() + interval '1 minute'),
-                last_error = left(tick_schedule.error, 1024)
-            WHERE s.name = due.name;
-            RETURN;
-        END;
     END IF;
     UPDATE redrive.schedules s
     SET next_at = tick_schedule.next_at, last_at = greatest(s.last_at, tick_schedule.missed_at, ticks[cardinality(ticks)]),
@@ -250,6 +236,8 @@ BEGIN
     END IF;
     IF due.policy IS NULL THEN
         jobs := redrive.run_ticks(due, tick_schedule.ticks, 'fired');
+    ELSE
+        letters := redrive.run_policy(due, ticks[cardinality(ticks)], 'fired');
     END IF;
 END
 $$;

@@ -37,7 +37,8 @@ fn a_schedule_that_fails_stops_no_other() {
              UPDATE redrive.schedules SET cron = '0 0 29 2 *', zone = 'Europe/Atlantis', every = NULL WHERE name = 'b';
              UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"died_from\": \"nonsense\"}')
              WHERE name = 'e'");
-    let refuse = "IF NEW.schedule = 'c' THEN RAISE EXCEPTION 'refused for a test'; END IF";
+    let refuse = "IF NEW.schedule = 'c' THEN \
+                      RAISE EXCEPTION 'refused for a test' USING ERRCODE = 'query_canceled'; END IF";
     test.before("INSERT ON redrive.schedule_ticks", refuse);
     let worker = ticking(&queue);
     wait_until("the last schedule", SOON, || history(db, "d").len() == 1);

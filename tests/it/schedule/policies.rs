@@ -20,9 +20,7 @@ fn trigger(db: &Database, name: &str) -> u64 {
 
 /// Runs the tick that is due, and returns the number of letters.
 fn tick(client: &mut impl GenericClient, name: &str, read: (i64, SystemTime)) -> Option<i64> {
-    let row = try_tick(client, name, read.0, read.1);
-    assert_eq!(row.get::<_, Option<&str>>("error"), None);
-    row.get("letters")
+    try_tick(client, name, read.0, read.1).get("letters")
 }
 
 /// Returns the schedules that a worker would tick now.

@@ -32,7 +32,8 @@ pub(crate) fn run_schedules(session: &mut Session) -> Result<Ticked> {
         match due.run(session) {
             Ok(line) => ticked.lines.extend(line),
             // The others would fail alike.
-            Err(error) if error.is_unavailable() => return Err(error),
+            Err(error) if error.is_lost() => return Err(error),
+            // A statement timeout or a lock concerns only this one.
             Err(error) => ticked.lines.push(due.fail(session, &error)?),
         }
     }
@@ -91,10 +92,6 @@ impl Due {
             let line = format!("policy={}: {letters} letters", self.name);
             return Ok(Some((Level::Info, line)));
         }
-        // The database has stored it, so that the chore goes on after a statement timeout.
-        if let Some(trouble) = row.get::<_, Option<&str>>("error") {
-            return Ok(Some(self.failed(trouble)));
-        }
         let jobs: Option<Vec<i64>> = row.get("jobs");
         Ok(jobs.map(|jobs| {
             let (name, jobs) = (&self.name, jobs.len());
@@ -128,12 +125,8 @@ impl Due {
             &sql::FAIL_SCHEDULE,
             &[&self.name, &self.version, &trouble],
         )?;
-        Ok(self.failed(&trouble))
-    }
-
-    fn failed(&self, trouble: &str) -> (Level, String) {
         let name = &self.name;
-        let line = format!("schedule={name}: failed, retrying within 1 min: {trouble}");
-        (Level::Error, line)
+        let line = format!("schedule={name}: failed, retrying in 1 min: {trouble}");
+        Ok((Level::Error, line))
     }
 }
