@@ -186,8 +186,7 @@ impl Server {
             }
         };
         clock::sleep(random_time(half));
-        let refused =
-            || Error::unavailable(format!("could not {doing}: the server is unreachable"));
+        let refused = || Error::lost(format!("could not {doing}: the server is unreachable"));
         match self.health() {
             Health::Unreachable => Err(refused()),
             Health::Healthy | Health::Slow => {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use postgres::error::SqlState;
-
 use crate::error::{Error, Result};
 use crate::sync::{Instant, thread};
 use crate::worker::state::State;
@@ -33,12 +31,6 @@ pub(crate) fn retry_unless_locked<T>(
 ) -> Result<T> {
     let is_worth_it = |error: &Error| error.is_unavailable() && !error.is_locked();
     retry_if(is_worth_it, state, until, call)
-}
-
-/// Whether a call that failed may have taken effect: the server did not answer, or ended the session.
-pub(crate) fn may_have_committed(error: &Error) -> bool {
-    let ends_session = |state: &SqlState| matches!(state.code().get(..2), Some("08" | "57"));
-    error.is_unavailable() && error.sql_state().is_none_or(ends_session)
 }
 
 fn retry_if<T>(

@@ -19,7 +19,7 @@ use crate::pipeline::tallies::DoneLease;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::ledger::{DueLease, Rest};
-use crate::worker::retry::{call_timeout, may_have_committed, retry_unless_locked};
+use crate::worker::retry::{call_timeout, retry_unless_locked};
 use crate::worker::state::State;
 
 /// The maximum number of verdicts per statement, except for a single larger lease.
@@ -301,7 +301,7 @@ impl Answers {
 
     /// Notes the answer of a write.
     fn note<T>(&mut self, answer: Result<T>) -> Result<T> {
-        self.one_was_lost |= answer.as_ref().is_err_and(may_have_committed);
+        self.one_was_lost |= answer.as_ref().is_err_and(Error::is_lost);
         answer
     }
 
