@@ -63,7 +63,7 @@ DECLARE
             jobs_waiting, jobs_delayed, leases, workers, claim_marks, delayed_marks',
         'SELECT ON SEQUENCE job_id',
         -- To compute the next tick of a schedule, and to store an error.
-        'SELECT, UPDATE (next_at, retry_at, last_error) ON schedules',
+        'SELECT, UPDATE (retry_at, last_error) ON schedules',
         'SELECT ON compactions, queues',
         'SELECT, UPDATE (status, retry_count, retry_after, error_reason, error_stacktrace, updated_at) ON dlq_events',
         -- To lock the slot of a held group.

@@ -199,7 +199,8 @@ END
 $$;
 
 -- Advances a schedule from the tick `due_at`, by the database's clock, and enqueues the jobs of `ticks`, or redrives the
--- letters of its policy. The next tick was computed by the caller for this version of the schedule. Returns the ids of
+-- letters of its policy. A schedule that SQL set has no tick until a caller stores its first one: its `due_at` is NULL.
+-- The next tick was computed by the caller for this version of the schedule. Returns the ids of
 -- the new jobs; for a policy none, and its `letters`. Both are NULL if it did nothing: another process ran the tick or
 -- holds the row, or the schedule was changed or paused. It runs with the owner's privileges, so that a worker enqueues no
 -- other job and redrives no other letter.
@@ -216,8 +217,9 @@ DECLARE
 BEGIN
     SELECT s.* INTO due
     FROM redrive.schedules s
-    WHERE s.name = tick_schedule.name AND s.version = tick_schedule.version AND s.next_at = tick_schedule.due_at
-        AND s.next_at <= statement_timestamp() AND s.paused_at IS NULL
+    WHERE s.name = tick_schedule.name AND s.version = tick_schedule.version
+        AND s.next_at IS NOT DISTINCT FROM tick_schedule.due_at AND (s.next_at <= statement_timestamp()) IS NOT FALSE
+        AND s.paused_at IS NULL
     FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
@@ -236,7 +238,7 @@ BEGIN
     END IF;
     IF due.policy IS NULL THEN
         jobs := redrive.run_ticks(due, tick_schedule.ticks, 'fired');
-    ELSE
+    ELSIF cardinality(ticks) > 0 THEN
         letters := redrive.run_policy(due, ticks[cardinality(ticks)], 'fired');
     END IF;
 END

@@ -126,7 +126,6 @@ files {
     SCHEDULE_HISTORY = "schedule" / "schedule_history";
     SCHEDULE_CLOCK = "schedule" / "schedule_clock";
     DUE_SCHEDULES = "schedule" / "due_schedules";
-    START_SCHEDULE = "schedule" / "start_schedule";
     FAIL_SCHEDULE = "schedule" / "fail_schedule";
     CAPTURED_BYTES = "dlq" / "captured_bytes";
     ARCHIVED_BYTES = "dlq" / "archived_bytes";

@@ -65,15 +65,21 @@ impl Due {
     fn run(&self, session: &mut Session) -> Result<Option<(Level, String)>> {
         let (cron, zone) = (self.cron.as_deref(), self.zone.as_deref());
         let rhythm = Rhythm::stored(cron, zone, self.every)?;
-        let Some(due_at) = self.next_at else {
-            return self.start(session, &rhythm);
-        };
         let Plan {
             run,
             missed,
             missed_at,
             next,
-        } = plan(&rhythm, self.missed, due_at, self.now)?;
+        } = match self.next_at {
+            Some(due_at) => plan(&rhythm, self.missed, due_at, self.now)?,
+            // SQL set it. The first tick may be due at once.
+            None => Plan {
+                run: Vec::new(),
+                missed: 0,
+                missed_at: None,
+                next: rhythm.next_after(self.since, self.since)?,
+            },
+        };
         let ticks: Vec<SystemTime> = run.into_iter().map(SystemTime::from).collect();
         let row = session.query_one(
             &format!("run a tick of the schedule `{}`", self.name),
@@ -81,7 +87,7 @@ impl Due {
             &[
                 &self.name,
                 &self.version,
-                &SystemTime::from(due_at),
+                &self.next_at.map(SystemTime::from),
                 &ticks,
                 &i64::try_from(missed).unwrap_or(i64::MAX),
                 &missed_at.map(SystemTime::from),
@@ -101,18 +107,6 @@ impl Due {
             );
             (Level::Debug, line)
         }))
-    }
-
-    /// Computes the first tick of a schedule that SQL set. It may be due at once.
-    fn start(&self, session: &mut Session, rhythm: &Rhythm) -> Result<Option<(Level, String)>> {
-        let next = SystemTime::from(rhythm.next_after(self.since, self.since)?);
-        let doing = format!("start the schedule `{}`", self.name);
-        session.query(
-            &doing,
-            &sql::START_SCHEDULE,
-            &[&self.name, &self.version, &next],
-        )?;
-        Ok(None)
     }
 
     /// Stores why the tick failed, and tells it.
