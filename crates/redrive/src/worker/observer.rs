@@ -36,7 +36,7 @@ pub struct Attempt<'a> {
 }
 
 /// What follows from an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum AttemptOutcome {
     /// The job is done.
@@ -53,15 +53,18 @@ pub enum AttemptOutcome {
     Dead,
 }
 
-/// Returns what follows, and the error.
-pub(crate) fn of_verdict(verdict: &Verdict) -> (AttemptOutcome, Option<&ErrorReport>) {
+/// Returns what follows, after which time if the job runs again, and the error.
+pub(crate) fn of_verdict(
+    verdict: &Verdict,
+) -> (AttemptOutcome, Option<Duration>, Option<&ErrorReport>) {
+    use AttemptOutcome::{Dead, Done, Interrupted, Outage, Retried, Snoozed};
     match verdict {
-        Verdict::Done => (AttemptOutcome::Done, None),
-        Verdict::Retry { report, .. } => (AttemptOutcome::Retried, Some(report)),
-        Verdict::Snooze { .. } => (AttemptOutcome::Snoozed, None),
-        Verdict::Outage { report, .. } => (AttemptOutcome::Outage, Some(report)),
-        Verdict::Refund { report, .. } => (AttemptOutcome::Interrupted, Some(report)),
-        Verdict::Dead { report, .. } => (AttemptOutcome::Dead, Some(report)),
+        Verdict::Done => (Done, None, None),
+        Verdict::Retry { delay, report } => (Retried, Some(*delay), Some(report)),
+        Verdict::Snooze { delay } => (Snoozed, Some(*delay), None),
+        Verdict::Outage { delay, report } => (Outage, Some(*delay), Some(report)),
+        Verdict::Refund { delay, report } => (Interrupted, Some(*delay), Some(report)),
+        Verdict::Dead { report, .. } => (Dead, None, Some(report)),
     }
 }
 
@@ -76,7 +79,7 @@ pub(crate) fn tell(
     duration: Duration,
     error: Option<&(dyn StdError + Send + Sync + 'static)>,
 ) {
-    let (outcome, report) = of_verdict(verdict);
+    let (outcome, _, report) = of_verdict(verdict);
     let attempt = Attempt {
         id: running.meta.id,
         queue: &running.meta.queue,

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use log::Level;
 
-use super::failure_log::{FailureEnd, FailureKind, FailureLog};
+use super::failure_log::{FailureKind, FailureLog};
 use crate::job::error_report::ErrorReport;
 use crate::job::printable::Printable;
 use crate::job::wait::from_now;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::worker::observer::{AttemptOutcome, of_verdict};
 use crate::worker::state::State;
+use crate::worker::stats::Counters;
 
 /// Counts and logs written verdicts, and wakes the fetcher for the next retry and the next jobs of groups.
 pub(super) fn count<'a>(
@@ -22,56 +24,28 @@ pub(super) fn count<'a>(
     log: &mut FailureLog,
     written: impl Iterator<Item = &'a Settlement>,
 ) {
-    let (counts, now) = (&state.counts, Instant::now());
+    let now = Instant::now();
     let mut next_due: Option<Duration> = None;
     let mut passed = Vec::new();
     for settlement in written {
-        passed.extend(settlement.meta.group.clone());
-        let job = Attempt(settlement);
-        let mut failed = |end, report: &ErrorReport| {
-            let failure = FailureKind {
-                end,
-                kind: Arc::clone(&settlement.meta.kind),
-                class: report.class.clone(),
-            };
-            log::log_enabled!(level(end)) && log.admit(failure, now)
-        };
-        let (counter, delay) = match &settlement.verdict {
-            Verdict::Done => (&counts.done, None),
-            Verdict::Retry { delay, report } => {
-                if failed(FailureEnd::Retried, report) {
-                    let (delay, cause) = (rounded(*delay), Cause(state, report));
-                    log::info!("{state} {job}: failed, retrying in {delay:?}: {cause}");
-                }
-                (&counts.retried, Some(*delay))
-            }
-            Verdict::Snooze { delay } => {
-                let next = rounded(*delay);
-                log::debug!("{state} {job}: snoozed, running again in {next:?}");
-                (&counts.snoozed, Some(*delay))
-            }
-            Verdict::Outage { delay, report } => {
-                let (next, cause) = (rounded(*delay), Cause(state, report));
-                log::debug!("{state} {job}: met an outage, retrying in {next:?}: {cause}");
-                (&counts.outages, Some(*delay))
-            }
-            Verdict::Refund { delay, report } => {
-                if failed(FailureEnd::Interrupted, report) {
-                    let (delay, cause) = (rounded(*delay), Cause(state, report));
-                    log::warn!("{state} {job}: interrupted, running again in {delay:?}: {cause}");
-                }
-                (&counts.released, Some(*delay))
-            }
-            Verdict::Dead { cause, report } => {
-                if failed(FailureEnd::Dead, report) {
-                    let why = Cause(state, report);
-                    log::warn!("{state} {job}: dead ({cause}): {why}");
-                }
-                (&counts.dead, None)
-            }
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        let meta = &settlement.meta;
+        passed.extend(meta.group.clone());
+        let (outcome, delay, report) = of_verdict(&settlement.verdict);
         next_due = next_due.into_iter().chain(delay).min();
+        let (counter, level, _) = line(&state.counts, outcome);
+        counter.fetch_add(1, Ordering::Relaxed);
+        if outcome == AttemptOutcome::Done || !log::log_enabled!(level) {
+            continue;
+        }
+        let failure = || FailureKind {
+            outcome,
+            kind: Arc::clone(&meta.kind),
+            class: report.map(|it| it.class.clone()).unwrap_or_default(),
+        };
+        // Those for debugging have a line each.
+        if level == Level::Debug || log.admit(failure(), now) {
+            log_attempt(state, settlement);
+        }
     }
     if let Some(delay) = next_due {
         state.note_due(from_now(delay));
@@ -79,27 +53,44 @@ pub(super) fn count<'a>(
     pass_turns(state, passed);
 }
 
-/// The level of the lines about a failure.
-fn level(end: FailureEnd) -> Level {
-    match end {
-        FailureEnd::Retried => Level::Info,
-        FailureEnd::Interrupted | FailureEnd::Dead => Level::Warn,
+/// Returns the counter of an outcome, and the level and the words of the lines about it.
+fn line(counts: &Counters, outcome: AttemptOutcome) -> (&AtomicU64, Level, &'static str) {
+    match outcome {
+        AttemptOutcome::Done => (&counts.done, Level::Trace, "done"),
+        AttemptOutcome::Retried => (&counts.retried, Level::Info, "failed, retrying"),
+        AttemptOutcome::Snoozed => (&counts.snoozed, Level::Debug, "snoozed, running again"),
+        AttemptOutcome::Outage => (&counts.outages, Level::Debug, "met an outage, retrying"),
+        AttemptOutcome::Interrupted => {
+            (&counts.released, Level::Warn, "interrupted, running again")
+        }
+        AttemptOutcome::Dead => (&counts.dead, Level::Warn, "dead"),
     }
+}
+
+fn log_attempt(state: &State, settlement: &Settlement) {
+    let (outcome, delay, report) = of_verdict(&settlement.verdict);
+    let (_, level, words) = line(&state.counts, outcome);
+    let mut next = delay.map(|delay| format!(" in {:?}", rounded(delay)));
+    if let Verdict::Dead { cause, .. } = &settlement.verdict {
+        next = Some(format!(" ({cause})"));
+    }
+    let why = report.map(|report| format!(": {}", Cause(state, report)));
+    let (job, next, why) = (
+        Attempt(settlement),
+        next.unwrap_or_default(),
+        why.unwrap_or_default(),
+    );
+    log::log!(level, "{state} {job}: {words}{next}{why}");
 }
 
 /// Logs how many failures had no line.
 pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>) {
     for (failure, more) in suppressed {
-        let FailureKind { end, kind, class } = failure;
-        let class = Printable(&class);
-        let what = match end {
-            FailureEnd::Retried => "failed and are retried",
-            FailureEnd::Interrupted => "were interrupted and run again",
-            FailureEnd::Dead => "are dead",
-        };
+        let (_, level, words) = line(&state.counts, failure.outcome);
+        let (kind, class) = (failure.kind, Printable(&failure.class));
         log::log!(
-            level(end),
-            "{state} kind={kind}: {more} more jobs {what}: {class}"
+            level,
+            "{state} kind={kind}: {more} more jobs {words}: {class}"
         );
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sync::Instant;
+use crate::worker::observer::AttemptOutcome;
 
 /// How often a failure has a line.
 pub(super) const PER_LINE: Duration = Duration::from_secs(1);
@@ -16,17 +17,9 @@ const MAX_FAILURES: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FailureKind {
     /// What follows from the failure.
-    pub(super) end: FailureEnd,
+    pub(super) outcome: AttemptOutcome,
     pub(super) kind: Arc<str>,
     pub(super) class: Box<str>,
-}
-
-/// What follows from a failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum FailureEnd {
-    Retried,
-    Interrupted,
-    Dead,
 }
 
 /// The failures since the first of a second.
@@ -79,7 +72,7 @@ mod tests {
 
     fn dead(kind: &str, class: &str) -> FailureKind {
         FailureKind {
-            end: FailureEnd::Dead,
+            outcome: AttemptOutcome::Dead,
             kind: kind.into(),
             class: class.into(),
         }
