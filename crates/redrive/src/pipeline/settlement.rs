@@ -97,6 +97,11 @@ impl Settlement {
         returns && !self.has_run
     }
 
+    /// Whether no slot started the job, so that it returns as if it had not been claimed.
+    pub(crate) fn is_unstarted(&self) -> bool {
+        !self.has_run && matches!(self.verdict, Verdict::Snooze { .. })
+    }
+
     /// Whether the settle writes only the verdict.
     pub(crate) fn is_verdict_only(&self) -> bool {
         !self.has_follow_ups() && self.checkpoint.is_none() && self.kept_for().is_none()

@@ -26,16 +26,14 @@ pub(crate) struct Ledger {
     accounts: HashMap<LeaseId, Account>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Account {
-    /// Jobs without a result.
+    /// Jobs without a verdict.
     left: usize,
-    /// Whether jobs came back without having run.
-    has_unrun: bool,
     /// Verdicts to write.
     pending: Vec<Settlement>,
-    /// Since when the oldest verdict waits.
-    since: Instant,
+    /// When they must be written. `None`: there are none.
+    write_at: Option<Instant>,
     /// Whether an earlier write may have taken effect.
     is_unanswered: bool,
     /// Set after a failed write.
@@ -54,22 +52,12 @@ struct Postponed {
 pub(crate) struct DueLease {
     pub(crate) lease: LeaseId,
     pub(crate) settlements: Vec<Settlement>,
-    pub(crate) rest: Rest,
+    /// Whether the lease ends, because no job is left.
+    pub(crate) ends: bool,
     /// Whether an earlier write may have taken effect.
     pub(crate) is_unanswered: bool,
     /// The last wait, if the lease was postponed.
     waited: Option<Duration>,
-}
-
-/// The rest of a lease after a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Jobs without a result.
-    Open,
-    /// Nothing: the lease ends.
-    Nothing,
-    /// Unrun jobs, to be released.
-    Unrun,
 }
 
 impl DueLease {
@@ -80,7 +68,7 @@ impl DueLease {
 
     /// Whether the lease ends because all its remaining jobs are done.
     pub(crate) fn is_done(&self) -> bool {
-        self.rest == Rest::Nothing && self.settlements.iter().all(Settlement::is_plain_done)
+        self.ends && self.settlements.iter().all(Settlement::is_plain_done)
     }
 }
 
@@ -94,37 +82,22 @@ pub(crate) enum Flush {
 }
 
 impl Account {
-    fn new(left: usize, now: Instant) -> Account {
-        Account {
-            left,
-            has_unrun: false,
-            pending: Vec::new(),
-            since: now,
-            is_unanswered: false,
-            postponed: None,
-        }
-    }
-
-    fn rest(&self) -> Rest {
-        match (self.left, self.has_unrun) {
-            (0, false) => Rest::Nothing,
-            (0, true) => Rest::Unrun,
-            (_, _) => Rest::Open,
-        }
-    }
-
     /// When its verdicts must be written. `None`: there are none.
     fn due_at(&self) -> Option<Instant> {
         match self.postponed {
             Some(postponed) => Some(postponed.until),
-            None => (!self.pending.is_empty()).then(|| self.since + PARTIAL_AFTER),
+            None => self.write_at,
         }
     }
 }
 
 impl Ledger {
-    pub(crate) fn open(&mut self, lease: LeaseId, jobs: usize, now: Instant) {
-        self.accounts.insert(lease, Account::new(jobs, now));
+    pub(crate) fn open(&mut self, lease: LeaseId, jobs: usize) {
+        let account = Account {
+            left: jobs,
+            ..Account::default()
+        };
+        self.accounts.insert(lease, account);
     }
 
     /// Whether a lease is open.
@@ -136,25 +109,14 @@ impl Ledger {
         let Some(account) = self.accounts.get_mut(&settlement.lease) else {
             return;
         };
-        if account.pending.is_empty() {
-            account.since = now;
-        }
+        let write_at = match settlement.is_unstarted() {
+            // Another worker may have a free slot.
+            true => now,
+            false => now + PARTIAL_AFTER,
+        };
+        account.write_at = account.write_at.into_iter().chain([write_at]).min();
         account.left = account.left.saturating_sub(1);
         account.pending.push(settlement);
-    }
-
-    pub(crate) fn unrun(&mut self, lease: LeaseId) {
-        if let Some(account) = self.accounts.get_mut(&lease) {
-            account.left = account.left.saturating_sub(1);
-            account.has_unrun = true;
-        }
-    }
-
-    /// Records jobs of a lease that were released.
-    pub(crate) fn given_back(&mut self, lease: LeaseId, jobs: usize) {
-        if let Some(account) = self.accounts.get_mut(&lease) {
-            account.left = account.left.saturating_sub(jobs);
-        }
     }
 
     /// Forgets a lease that ended in another way.
@@ -167,11 +129,7 @@ impl Ledger {
         let wait = due
             .waited
             .map_or(MIN_POSTPONED, |waited| (waited * 2).min(MAX_POSTPONED));
-        let account = self
-            .accounts
-            .entry(due.lease)
-            .or_insert_with(|| Account::new(0, now));
-        account.has_unrun |= due.rest == Rest::Unrun;
+        let account = self.accounts.entry(due.lease).or_default();
         account.pending.splice(..0, due.settlements);
         account.is_unanswered |= due.is_unanswered;
         account.postponed = Some(Postponed {
@@ -190,25 +148,24 @@ impl Ledger {
         let next_postponed = self.next_postponed(now);
         let mut due = Vec::new();
         self.accounts.retain(|lease, account| {
-            let rest = account.rest();
+            let ends = account.left == 0;
             let is_due = match (flush, account.postponed) {
                 (Flush::All, _) => true,
                 (Flush::Due, Some(_)) => next_postponed == Some(*lease),
-                (Flush::Due, None) => {
-                    rest != Rest::Open || account.due_at().is_some_and(|at| at <= now)
-                }
+                (Flush::Due, None) => ends || account.write_at.is_some_and(|at| at <= now),
             };
-            if !is_due || rest == Rest::Open && account.pending.is_empty() {
+            if !is_due || !ends && account.pending.is_empty() {
                 return true;
             }
+            account.write_at = None;
             due.push(DueLease {
                 lease: *lease,
                 settlements: std::mem::take(&mut account.pending),
-                rest,
+                ends,
                 is_unanswered: std::mem::take(&mut account.is_unanswered),
                 waited: account.postponed.take().map(|postponed| postponed.wait),
             });
-            rest == Rest::Open
+            !ends
         });
         due
     }

@@ -30,15 +30,8 @@ const MESSAGES: usize = 4096;
 
 /// A message to the settler.
 pub(crate) enum Message {
-    /// Jobs have their verdicts.
+    /// Jobs have their verdicts, or return because no slot started them.
     Settled(Vec<Settlement>),
-    /// A job was not started. It is released when its lease ends.
-    Unrun { lease: LeaseId },
-    /// Jobs waited too long for a slot, or the job before them did not succeed. They are released at once.
-    Unstarted {
-        lease: LeaseId,
-        jobs: Vec<Settlement>,
-    },
     /// A breaker must open, or its probe ended. Follows the verdict that caused it.
     Breaker(BreakerReport),
     /// The transaction of a handler that was given up must end.
@@ -146,34 +139,22 @@ impl Settler<'_> {
         self.end_transactions();
     }
 
-    /// Records messages, and releases jobs that waited too long. Returns the request to end.
+    /// Records messages. Returns the request to end.
     fn receive(&mut self, messages: Vec<Message>, now: Instant) -> Option<Finish> {
-        let mut unstarted: BTreeMap<LeaseId, Vec<Settlement>> = BTreeMap::new();
         for message in messages {
             match message {
                 Message::Settled(settlements) => self.record(settlements, now),
-                Message::Unrun { lease } => {
-                    self.open(lease, now);
-                    self.kept.ledger.unrun(lease);
-                }
-                Message::Unstarted { lease, jobs } => {
-                    self.open(lease, now);
-                    unstarted.entry(lease).or_default().extend(jobs);
-                }
                 Message::Breaker(report) => self.kept.reports.push(report),
                 Message::EndTransaction(open) => self.kept.transactions.push(open),
                 Message::Finish(finish) => return Some(finish),
             }
-        }
-        for (lease, jobs) in unstarted {
-            self.release_unstarted(lease, jobs);
         }
         None
     }
 
     fn record(&mut self, settlements: Vec<Settlement>, now: Instant) {
         for settlement in settlements {
-            self.open(settlement.lease, now);
+            self.open(settlement.lease);
             if !self.kept.ledger.knows(settlement.lease) {
                 // The lease was given up.
                 self.state.count_written(1);
@@ -184,11 +165,11 @@ impl Settler<'_> {
 
     /// Adds a lease to the ledger at the first message about its jobs. A message at each claim would
     /// wake this thread before the slots.
-    fn open(&mut self, lease: LeaseId, now: Instant) {
+    fn open(&mut self, lease: LeaseId) {
         if !self.kept.ledger.knows(lease)
             && let Some(jobs) = self.state.jobs_of(lease)
         {
-            self.kept.ledger.open(lease, jobs, now);
+            self.kept.ledger.open(lease, jobs);
         }
     }
 
@@ -215,7 +196,7 @@ impl Settler<'_> {
         _ = finish.reply.send(released.map(still));
     }
 
-    /// Writes all verdicts, and gives up those that cannot be written now. Returns the jobs of these.
+    /// Writes all verdicts, and gives up those that cannot be written now. Returns the jobs of these that ran.
     fn write_all(&mut self) -> Vec<JobId> {
         let due = self.kept.ledger.take_due(Instant::now(), Flush::All);
         self.write(due);
@@ -224,6 +205,7 @@ impl Settler<'_> {
         let all = self.kept.log.take_due(Instant::now() + PER_LINE);
         log_suppressed(self.state, all);
         let settlements = unwritten.iter().flat_map(|lease| &lease.settlements);
-        settlements.map(|unwritten| unwritten.meta.id).collect()
+        let ran = settlements.filter(|unwritten| !unwritten.is_unstarted());
+        ran.map(|unwritten| unwritten.meta.id).collect()
     }
 }

@@ -198,7 +198,7 @@ fn startable<'a>(
     // job is lost.
     if is_late || state.breakers.stops(claimed.lease, kind, now) || !state.trust.holds(now) {
         return_followers(context, &slot_state.take_followers());
-        leave_unrun(context, claimed.lease, kind, now);
+        return_unstarted(context, std::slice::from_ref(claimed));
         return Err(None);
     }
     let outcome = match (claimed.meta.expired(now), state.config.handlers.of(kind)) {
@@ -238,7 +238,7 @@ fn show(state: &State, slot_state: &SlotState, run: &Arc<Run>) {
     }
 }
 
-/// Leaves the jobs of a run that was just shown to the release at the end of their lease, because the worker stops.
+/// Leaves the jobs of a run that was just shown to the release at the end of the worker, which stops.
 ///
 /// The slot asks for that after it has shown its jobs, and a stop looks at the jobs that are shown after it has begun. So the
 /// stop sees each job whose handler runs.
@@ -247,7 +247,8 @@ fn leave_shown(context: &SlotContext, slot_state: &SlotState, run: &Run) -> Slot
     let is_mine = run.take(TakenBy::Slot);
     if is_mine {
         for running in run.jobs() {
-            leave_unrun(context, running.lease, &running.meta.kind, Instant::now());
+            let (lease, kind) = (running.lease, &running.meta.kind);
+            record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
         }
     }
     *lock(&slot_state.running) = None;
@@ -313,12 +314,6 @@ fn end_lease(context: &SlotContext, run: &Run, end: AttemptEnd<'_>, now: Instant
     state.count_finished(Some(run.ran(now)));
 }
 
-/// Leaves a job to the release at the end of its lease.
-fn leave_unrun(context: &SlotContext, lease: LeaseId, kind: &str, now: Instant) {
-    context.tell(Message::Unrun { lease });
-    record_end(context, lease, kind, AttemptEnd::Unrun, now);
-}
-
 /// Returns the followers of a job that did not succeed or is slow. They share its lease, and each counts as a job in
 /// flight.
 ///
@@ -331,15 +326,14 @@ fn return_followers(context: &SlotContext, followers: &[ClaimedJob]) {
 
 /// Returns jobs that no slot started, before their leases end. Those of one lease return together.
 pub(crate) fn return_unstarted(context: &SlotContext, unstarted: &[ClaimedJob]) {
-    for of_lease in unstarted.chunk_by(|one, next| one.lease == next.lease) {
-        let unrun = |job| Settlement::unrun(job, Duration::ZERO);
-        let jobs = of_lease.iter().map(unrun).collect();
-        let lease = of_lease[0].lease;
-        context.tell(Message::Unstarted { lease, jobs });
-        for job in of_lease {
-            let kind = &job.meta.kind;
-            record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
-        }
+    let unrun = unstarted.iter().map(|job| {
+        context.state.count_unwritten();
+        Settlement::unrun(job, Duration::ZERO)
+    });
+    settle(context, unrun.collect());
+    for job in unstarted {
+        let (kind, now) = (&job.meta.kind, Instant::now());
+        record_end(context, job.lease, kind, AttemptEnd::Unrun, now);
     }
 }
 

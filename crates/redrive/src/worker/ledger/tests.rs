@@ -33,17 +33,17 @@ fn dead() -> Verdict {
 /// A ledger with a lease of this many jobs, the first of which has this verdict.
 fn opened(jobs: usize, first: Verdict) -> (Ledger, LeaseId, Instant) {
     let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-    ledger.open(lease, jobs, now);
+    ledger.open(lease, jobs);
     ledger.settled(settlement(lease, 1, 0, first), now);
     (ledger, lease, now)
 }
 
-/// Takes what is due: per lease the number of verdicts, what remains, and whether it is done.
+/// Takes what is due: per lease the number of verdicts, whether it ends, and whether it is done.
 #[track_caller]
-fn takes(ledger: &mut Ledger, now: Instant, flush: Flush, expected: &[(usize, Rest, bool)]) {
+fn takes(ledger: &mut Ledger, now: Instant, flush: Flush, expected: &[(usize, bool, bool)]) {
     let due = ledger.take_due(now, flush);
     assert!(!due.iter().any(DueLease::has_waited), "{due:?}");
-    let of = |due: &DueLease| (due.settlements.len(), due.rest, due.is_done());
+    let of = |due: &DueLease| (due.settlements.len(), due.ends, due.is_done());
     assert_eq!(due.iter().map(of).collect::<Vec<_>>(), expected);
 }
 
@@ -58,7 +58,7 @@ fn a_lease_is_one_row_if_all_its_jobs_are_done_and_none_was_redriven() {
         // Half a lease is not due yet.
         takes(&mut ledger, now, Flush::Due, &[]);
         ledger.settled(settlement(lease, 2, generation, verdict), now);
-        takes(&mut ledger, now, Flush::Due, &[(2, Rest::Nothing, is_done)]);
+        takes(&mut ledger, now, Flush::Due, &[(2, true, is_done)]);
         assert_eq!(ledger.next_due(), None);
     }
 }
@@ -69,31 +69,30 @@ fn a_verdict_does_not_wait_long_for_a_slow_job_of_its_lease() {
     assert_eq!(ledger.next_due(), Some(now + PARTIAL_AFTER));
     takes(&mut ledger, now, Flush::Due, &[]);
     let late = now + PARTIAL_AFTER;
-    takes(&mut ledger, late, Flush::Due, &[(1, Rest::Open, false)]);
+    takes(&mut ledger, late, Flush::Due, &[(1, false, false)]);
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-    takes(&mut ledger, now, Flush::Due, &[(1, Rest::Nothing, true)]);
+    takes(&mut ledger, now, Flush::Due, &[(1, true, true)]);
 }
 
 #[test]
-fn unrun_jobs_are_released_after_the_verdicts_of_their_lease() {
-    let (mut ledger, lease, now) = opened(2, Verdict::Done);
-    ledger.unrun(lease);
-    takes(&mut ledger, now, Flush::Due, &[(1, Rest::Unrun, false)]);
-}
-
-#[test]
-fn a_lease_does_not_wait_for_released_jobs() {
-    let (mut ledger, lease, now) = opened(4, Verdict::Done);
-    ledger.given_back(lease, 2);
-    takes(&mut ledger, now, Flush::Due, &[]);
-    ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-    takes(&mut ledger, now, Flush::Due, &[(2, Rest::Nothing, true)]);
+fn a_job_that_no_slot_started_returns_at_once() {
+    let (mut ledger, lease, now) = opened(3, Verdict::Done);
+    let delay = Duration::ZERO;
+    let unstarted = || Settlement {
+        has_run: false,
+        ..settlement(lease, 2, 0, Verdict::Snooze { delay })
+    };
+    ledger.settled(unstarted(), now);
+    assert_eq!(ledger.next_due(), Some(now));
+    takes(&mut ledger, now, Flush::Due, &[(2, false, false)]);
+    ledger.settled(unstarted(), now);
+    takes(&mut ledger, now, Flush::Due, &[(1, true, false)]);
 }
 
 #[test]
 fn at_the_end_all_verdicts_are_written() {
     let (mut ledger, lease, now) = opened(3, Verdict::Done);
-    takes(&mut ledger, now, Flush::All, &[(1, Rest::Open, false)]);
+    takes(&mut ledger, now, Flush::All, &[(1, false, false)]);
     ledger.gone(lease);
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
     takes(&mut ledger, now, Flush::All, &[]);
@@ -103,8 +102,8 @@ fn at_the_end_all_verdicts_are_written() {
 fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wait() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
     let (locked, partial) = (lease(), lease());
-    ledger.open(locked, 1, now);
-    ledger.open(partial, 2, now);
+    ledger.open(locked, 1);
+    ledger.open(partial, 2);
     ledger.settled(settlement(locked, 1, 0, Verdict::Done), now);
     ledger.settled(settlement(partial, 2, 0, dead()), now);
     let mut now = now + PARTIAL_AFTER;
@@ -124,7 +123,7 @@ fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wai
             let mut due = ledger.take_due(now, Flush::Due);
             assert_eq!(due.len(), 1, "one at a time");
             let lease = due.remove(0);
-            assert!(lease.has_waited() && lease.rest == Rest::Nothing);
+            assert!(lease.has_waited() && lease.ends);
             verdicts.push((lease.lease == partial, lease.settlements.len()));
             ledger.postpone(lease, now);
         }
@@ -132,17 +131,6 @@ fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wai
         assert_eq!(verdicts, [(false, 1), (true, 2)]);
     }
     assert_eq!(ledger.take_due(now, Flush::All).len(), 2);
-}
-
-#[test]
-fn a_postponed_lease_still_releases_its_unrun_jobs() {
-    let (mut ledger, lease, now) = opened(2, dead());
-    ledger.unrun(lease);
-    for due in ledger.take_due(now, Flush::Due) {
-        ledger.postpone(due, now);
-    }
-    let due = ledger.take_due(now + MIN_POSTPONED, Flush::Due);
-    assert_eq!((due[0].settlements.len(), due[0].rest), (1, Rest::Unrun));
 }
 
 #[test]

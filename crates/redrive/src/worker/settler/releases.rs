@@ -1,4 +1,4 @@
-//! Releases jobs that did not run.
+//! Releases what a worker holds when it stops, and ends transactions of handlers.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,58 +8,21 @@ use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::settle::{ReleaseScope, give_back, release};
-use crate::pipeline::settlement::Settlement;
+use crate::pipeline::settle::{ReleaseScope, release};
 use crate::worker::latch::lock;
-use crate::worker::retry::{call_timeout, retry, retry_unless_locked};
+use crate::worker::retry::{call_timeout, retry};
 
 impl Settler<'_> {
-    /// Releases jobs that wait behind slow ones.
-    pub(super) fn release_unstarted(&mut self, lease: LeaseId, jobs: Vec<Settlement>) {
-        let (state, db_caller, count) = (self.state, &mut *self.db_caller, jobs.len());
-        let jobs: Arc<[Settlement]> = jobs.into();
-        let given = retry_unless_locked(state, self.until, || {
-            let (identity, jobs) = (state.identity.clone(), Arc::clone(&jobs));
-            db_caller.call(
-                "return unstarted jobs",
-                call_timeout(state),
-                move |session| give_back(session, &identity, &jobs),
-            )
-        });
-        let given = given.unwrap_or_else(|error| {
-            log::warn!(
-                "{state}: waiting jobs not released yet; they go back with their lease: {error:#}"
-            );
-            0
-        });
-        state.count_released(given);
-        self.kept.ledger.given_back(lease, given);
-        // The others had returned, or the lease is lost. They end with it.
-        (given..count).for_each(|_| self.kept.ledger.unrun(lease));
-    }
-
-    /// Releases the unrun jobs of these leases.
-    pub(super) fn release_unrun(&mut self, leases: &[LeaseId]) {
-        if leases.is_empty() {
-            return;
-        }
-        self.state.forget(leases);
-        if let Err(error) = self.release(&ReleaseScope::Leases(leases.to_vec()), Some(&[])) {
-            let state = self.state;
-            log::warn!("{state}: jobs could not be released; their lease will expire: {error:#}");
-        }
-    }
-
     /// Releases everything that is still held, and returns the jobs. Waits for other sessions that have locked some of it.
     pub(super) fn release_all(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
         // After a panic, nobody knows what the thread had started.
         let started = self.state.shared.failure.get().is_none().then_some(started);
-        let mut released = self.release(&ReleaseScope::All, started)?;
+        let mut released = self.release(started)?;
         let (state, until) = (self.state, self.until);
         retry(state, until, || match self.locked_leases()? {
             0 => Ok(()),
             leases => {
-                released.extend(self.release(&ReleaseScope::All, started)?);
+                released.extend(self.release(started)?);
                 Err(Error::unavailable(format!(
                     "could not release all leases: other sessions have locked {leases} of them"
                 )))
@@ -96,18 +59,14 @@ impl Settler<'_> {
         }
     }
 
-    /// Releases leases with one statement, or lease by lease if the database rejects that, so that one
+    /// Releases all leases with one statement, or lease by lease if the database rejects that, so that one
     /// lease does not hold the others.
-    fn release(&mut self, scope: &ReleaseScope, started: Option<&[JobId]>) -> Result<Vec<JobId>> {
-        let cause = match self.try_release(scope, started) {
+    fn release(&mut self, started: Option<&[JobId]>) -> Result<Vec<JobId>> {
+        let cause = match self.try_release(&ReleaseScope::All, started) {
             Err(error) if !error.is_unavailable() => error,
             answer => return answer,
         };
-        let leases = match scope {
-            ReleaseScope::Leases(leases) => leases.clone(),
-            ReleaseScope::All => lock(&self.state.held).keys().copied().collect(),
-            ReleaseScope::Unknown { .. } => Vec::new(),
-        };
+        let leases: Vec<LeaseId> = lock(&self.state.held).keys().copied().collect();
         if leases.len() < 2 {
             return Err(cause);
         }

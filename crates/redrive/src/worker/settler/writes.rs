@@ -13,12 +13,12 @@ use super::rejected::{failed, with_plain_report};
 use crate::error::{Error, Result};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::follow_up::{LockWait, settle_and_store};
-use crate::pipeline::settle::{Repeat, settle_done};
+use crate::pipeline::settle::{Repeat, give_back, settle_done};
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::DoneLease;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::worker::ledger::{DueLease, Rest};
+use crate::worker::ledger::DueLease;
 use crate::worker::retry::{call_timeout, retry_unless_locked};
 use crate::worker::state::State;
 
@@ -34,7 +34,9 @@ type Unwritten = (Vec<DueLease>, Error);
 impl Settler<'_> {
     /// Writes what is due.
     pub(super) fn write(&mut self, due: Vec<DueLease>) {
-        let (postponed, fresh): (Vec<_>, Vec<_>) = due.into_iter().partition(DueLease::has_waited);
+        let due = due.into_iter();
+        let due = due.filter_map(|lease| self.return_unstarted(lease));
+        let (postponed, fresh): (Vec<_>, Vec<_>) = due.partition(DueLease::has_waited);
         let (done, mixed) = fresh.into_iter().partition(DueLease::is_done);
         self.write_statement(done);
         for statement in in_statements(mixed) {
@@ -43,6 +45,42 @@ impl Settler<'_> {
         for lease in postponed {
             self.write_statement(vec![lease]);
         }
+    }
+
+    /// Returns the jobs of a lease that no slot started, and then the lease if it has verdicts.
+    ///
+    /// This comes first: once the job before them in their group is settled, a later one could start before them.
+    fn return_unstarted(&mut self, mut lease: DueLease) -> Option<DueLease> {
+        if !lease.settlements.iter().any(Settlement::is_unstarted) {
+            return Some(lease);
+        }
+        let (state, db_caller) = (self.state, &mut *self.db_caller);
+        let all = lease.settlements.into_iter();
+        let (unstarted, verdicts): (Vec<_>, Vec<_>) = all.partition(Settlement::is_unstarted);
+        lease.settlements = verdicts;
+        let unstarted: Arc<[Settlement]> = unstarted.into();
+        let returned = retry_unless_locked(state, self.until, || {
+            let (identity, jobs) = (state.identity.clone(), Arc::clone(&unstarted));
+            db_caller.call(
+                "return unstarted jobs",
+                call_timeout(state),
+                move |session| give_back(session, &identity, &jobs),
+            )
+        });
+        match returned {
+            Ok(returned) => state.count_released(returned),
+            Err(error) => {
+                lease.settlements.extend_from_slice(&unstarted);
+                self.postpone(vec![lease], &error);
+                return None;
+            }
+        }
+        state.count_written(unstarted.len());
+        if lease.settlements.is_empty() {
+            self.end(&[lease]);
+            return None;
+        }
+        Some(lease)
     }
 
     /// Writes leases with one statement, or lease by lease if that fails.
@@ -246,14 +284,11 @@ impl Settler<'_> {
         Ok(())
     }
 
-    /// Forgets written leases without remaining jobs, and releases their unrun jobs.
+    /// Forgets written leases without remaining jobs.
     fn end(&mut self, leases: &[DueLease]) {
-        let with = |rest| {
-            let leases = leases.iter().filter(move |lease| lease.rest == rest);
-            leases.map(|lease| lease.lease).collect::<Vec<_>>()
-        };
-        self.state.forget(&with(Rest::Nothing));
-        self.release_unrun(&with(Rest::Unrun));
+        let ended = leases.iter().filter(|lease| lease.ends);
+        let ended: Vec<LeaseId> = ended.map(|lease| lease.lease).collect();
+        self.state.forget(&ended);
     }
 
     /// Keeps leases that could not be written. Gives them up if the worker cannot rely on them.
@@ -271,7 +306,8 @@ impl Settler<'_> {
 
     /// Gives up verdicts. Their jobs return when their leases end.
     pub(super) fn give_up(&mut self, leases: &[DueLease]) {
-        let results = verdicts(leases);
+        let all = leases.iter().flat_map(|lease| &lease.settlements);
+        let results = all.filter(|one| !one.is_unstarted()).count();
         if results > 0 {
             let state = self.state;
             log::error!(
@@ -279,7 +315,7 @@ impl Settler<'_> {
             );
             count_lost(state, results as u64);
         }
-        self.state.count_written(results);
+        self.state.count_written(verdicts(leases));
         for lease in leases {
             self.kept.ledger.gone(lease.lease);
         }
