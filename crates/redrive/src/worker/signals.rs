@@ -2,124 +2,97 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::flag;
-use signal_hook::iterator::{Handle, Signals};
+use signal_hook::flag::register_conditional_shutdown;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
 use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
 use crate::worker::StopHandle;
 
-/// What the signals do in this process.
-static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
-
-struct Process {
-    /// The signals that stop workers.
-    stopping: Vec<c_int>,
-    /// Whether a signal ends the process: while no worker listens, and once a first one has arrived.
-    /// The library installs handlers that remain, so it must do what the default action did.
-    ends: Arc<AtomicBool>,
-    listeners: usize,
-}
+/// The workers that the next signal stops. `None`: none has listened yet, and the signals have their actions.
+static LISTENERS: Mutex<Option<Vec<StopHandle>>> = Mutex::new(None);
 
 /// A worker that listens for signals, until it is dropped.
-pub(super) struct StopSignals(Handle);
+pub(super) struct StopSignals(StopHandle);
 
 impl StopSignals {
     /// Passes the first signal on to the worker.
     pub(super) fn listen(stop: StopHandle) -> Result<StopSignals> {
-        let mut process = process();
-        let process = match &mut *process {
-            Some(process) => process,
-            none => none.insert(Process::new().map_err(not_installed)?),
-        };
-        process.listen(stop).map(StopSignals)
+        let mut listeners = listeners();
+        if listeners.is_none() {
+            start()?;
+        }
+        listeners.get_or_insert_default().push(stop.clone());
+        Ok(StopSignals(stop))
     }
 }
 
 impl Drop for StopSignals {
     fn drop(&mut self) {
-        self.0.close();
-        if let Some(process) = &mut *process() {
-            process.leave();
+        let is_other = |it: &StopHandle| !Arc::ptr_eq(&it.stopping, &self.0.stopping);
+        if let Some(listeners) = &mut *listeners() {
+            listeners.retain(is_other);
         }
     }
 }
 
-/// Starts the thread that passes signals on to a worker.
-fn start(stopping: &[c_int], stop: StopHandle) -> Result<Handle> {
-    let mut signals = Signals::new(stopping).map_err(not_installed)?;
-    let handle = signals.handle();
-    let unblocked: SigSet = stopping
-        .iter()
-        .filter_map(|signal| Signal::try_from(*signal).ok())
-        .collect();
-    spawn("redrive-signals", move || {
-        // The parent may have left them blocked. One thread that takes them is enough.
-        if let Err(error) = unblocked.thread_unblock() {
-            log::warn!("could not unblock the signals that stop a worker: {error}");
+/// Starts the thread that takes the signals from now on.
+fn start() -> Result<()> {
+    let found = Found::read();
+    let is_ours = |signal: &c_int| match *signal {
+        SIGTERM | SIGINT => true,
+        // A program may reload at a hangup, and `nohup` ignores it.
+        other => !found.caught.has(other) && !found.ignored.has(other),
+    };
+    let stopping = [SIGTERM, SIGINT, SIGHUP, SIGQUIT].into_iter();
+    let stopping: Vec<c_int> = stopping.filter(is_ours).collect();
+    let mut signals = Signals::new(&stopping).map_err(not_installed)?;
+    // A program with a handler of its own decides itself when it ends.
+    let ending = stopping.iter().filter(|signal| !found.caught.has(**signal));
+    let ending: Vec<c_int> = ending.copied().collect();
+    let started = spawn("redrive-signals", {
+        let ending = ending.clone();
+        move || {
+            let signals_of = stopping.iter().map(|signal| Signal::try_from(*signal));
+            let unblocked: SigSet = signals_of.flatten().collect();
+            // The parent may have left them blocked. One thread that takes them is enough.
+            if let Err(error) = unblocked.thread_unblock() {
+                log::warn!("could not unblock the signals that stop a worker: {error}");
+            }
+            for signal in signals.forever() {
+                let stopped = listeners().as_mut().map(std::mem::take);
+                let stopped = stopped.unwrap_or_default();
+                // It is the second one, or no worker listens any more. The library installs handlers that remain, so
+                // they must do what the default action did.
+                if stopped.is_empty() && ending.contains(&signal) {
+                    low_level::exit(128 + signal);
+                }
+                stopped.iter().for_each(StopHandle::stop);
+            }
         }
-        // It goes on after the first one, because it may be the only thread that takes the second.
-        for _ in signals.forever() {
-            stop.stop();
+    });
+    if started.is_err() {
+        for signal in ending {
+            let ends = Arc::new(AtomicBool::new(true));
+            register_conditional_shutdown(signal, 128 + signal, ends).map_err(not_installed)?;
         }
-    })?;
-    Ok(handle)
+    }
+    started.map(drop)
 }
 
 fn not_installed(error: io::Error) -> Error {
     Error::unavailable("could not install the signal handlers").caused_by(error)
 }
 
-impl Process {
-    fn listen(&mut self, stop: StopHandle) -> Result<Handle> {
-        if self.listeners == 0 {
-            // Before the handlers, or the first signal could be forgotten and the second one pass for it.
-            self.ends.store(false, Ordering::SeqCst);
-        }
-        self.listeners += 1;
-        let listening = start(&self.stopping, stop);
-        if listening.is_err() {
-            self.leave();
-        }
-        listening
-    }
-
-    fn leave(&mut self) {
-        self.listeners -= 1;
-        if self.listeners == 0 {
-            self.ends.store(true, Ordering::SeqCst);
-        }
-    }
-
-    fn new() -> io::Result<Process> {
-        let found = Found::read();
-        let is_ours = |signal: &c_int| match *signal {
-            SIGTERM | SIGINT => true,
-            // A program may reload at a hangup, and `nohup` ignores it.
-            other => !found.caught.has(other) && !found.ignored.has(other),
-        };
-        let stopping: Vec<c_int> = [SIGTERM, SIGINT, SIGHUP, SIGQUIT]
-            .into_iter()
-            .filter(is_ours)
-            .collect();
-        let ends = Arc::new(AtomicBool::new(false));
-        // A program with a handler of its own decides itself when it ends.
-        for signal in stopping.iter().filter(|signal| !found.caught.has(**signal)) {
-            // In this order: the second signal finds the flag of the first one.
-            flag::register_conditional_shutdown(*signal, 128 + *signal, Arc::clone(&ends))?;
-            flag::register(*signal, Arc::clone(&ends))?;
-        }
-        Ok(Process {
-            stopping,
-            ends,
-            listeners: 0,
-        })
-    }
+fn listeners() -> MutexGuard<'static, Option<Vec<StopHandle>>> {
+    // A panic cannot leave it inconsistent.
+    LISTENERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The signals that this process caught and ignored before.
@@ -159,28 +132,9 @@ impl SignalMask {
     }
 }
 
-fn process() -> MutexGuard<'static, Option<Process>> {
-    // A panic cannot leave it inconsistent.
-    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::latch::Latch;
-
-    #[test]
-    fn a_signal_ends_the_process_again_if_no_worker_can_listen() {
-        let mut process = Process {
-            stopping: vec![100],
-            ends: Arc::new(AtomicBool::new(true)),
-            listeners: 0,
-        };
-        let stopping = Arc::new(Latch::new().0);
-        let listening = process.listen(StopHandle { stopping });
-        assert!(listening.is_err(), "there is no such signal");
-        assert!(process.ends.load(Ordering::SeqCst));
-    }
 
     #[test]
     fn the_status_of_a_process_names_the_signals_it_catches_and_ignores() {
