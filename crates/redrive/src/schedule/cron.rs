@@ -63,22 +63,15 @@ impl CronLine {
             });
         }
         let fields = fields(line);
-        match fields.len() {
-            5 | 6 => {}
-            0..5 => {
-                let at = line.trim_end().chars().count();
-                let what = format!(
-                    "the line ends after {} fields; expected minute, hour, day of the month, month \
-                     and day of the week",
-                    fields.len()
-                );
-                return Err(mistake(line, at, &what));
-            }
-            _ => {
-                let what = "expected at most six fields: second, minute, hour, day of the month, \
-                            month and day of the week";
-                return Err(mistake(line, fields[6].0, what));
-            }
+        if !matches!(fields.len(), 5 | 6) {
+            let end = line.trim_end().chars().count();
+            let at = fields.get(6).map_or(end, |(at, _)| *at);
+            let what = format!(
+                "the line has {} fields; expected minute, hour, day of the month, month and day of the week, and \
+                 perhaps the second before them",
+                fields.len()
+            );
+            return Err(mistake(line, at, &what));
         }
         let has_gap = |(_, field): &(usize, &str)| field.split(',').any(str::is_empty);
         if fields.iter().any(has_gap) {
@@ -214,9 +207,9 @@ mod tests {
     #[test]
     fn a_mistake_is_reported_with_its_position() {
         for (line, at, why) in [
-            ("", 1, "the line ends after 0 fields"),
-            ("0 8 * *", 8, "the line ends after 4 fields"),
-            ("0 8 * * MON x y", 15, "at most six fields"),
+            ("", 1, "the line has 0 fields"),
+            ("0 8 * *", 8, "the line has 4 fields"),
+            ("0 8 * * MON x y", 15, "the line has 7 fields"),
             ("0 25 * * *", 3, "`25` is not a valid hour (0-23)"),
             ("60 8 * * *", 1, "`60` is not a valid minute"),
             ("0 8 32 * *", 5, "day of the month (1-31)"),
