@@ -99,9 +99,10 @@ fn http_gateway(url: String) -> Gateway {
 fn main() -> Result<(), Box<dyn Error>> {
     let gateway = std::env::args().nth(1).ok_or("usage: shop GATEWAY_URL")?;
     let url = std::env::var("DATABASE_URL")?;
-    // The web threads and the worker share a pool: a worker needs five connections.
+    // The web threads and the worker share a pool: a worker needs five connections, and one for each slot of a queue with
+    // handlers in transactions.
     let manager = PostgresConnectionManager::new(url.parse()?, NoTls);
-    let pool = r2d2::Pool::builder().max_size(9).build(manager)?;
+    let pool = r2d2::Pool::builder().max_size(15).build(manager)?;
     let db = Database::from_pool(pool.clone());
     db.migrate()?;
     pool.get()?.batch_execute(SCHEMA)?;

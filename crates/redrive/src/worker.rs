@@ -52,7 +52,7 @@ mod signals;
 mod builder;
 pub(crate) mod workers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,9 +166,7 @@ impl Worker {
     pub fn drain(&self, timeout: Duration) -> Result<bool> {
         let until = from_now(timeout);
         let mut pause = MIN_DRAIN_PAUSE;
-        // A queue has more than one state if it limits a kind.
-        let queues: BTreeSet<&str> = self.states().map(|state| state.queue()).collect();
-        let queues: Vec<String> = queues.into_iter().map(str::to_owned).collect();
+        let queues: Vec<String> = self.states().map(|it| it.queue().to_owned()).collect();
         // In one look, because a job of one queue may add a follow-up to another.
         while !are_drained(self.database(), &queues)? {
             let left = until.saturating_duration_since(Instant::now());

@@ -18,18 +18,3 @@ fn a_head_of_an_unhandled_kind_stops_only_its_group() {
     jobs.cancel(unknown, &maria()).unwrap();
     all_end(&test, &queue, worker, finished, &[1]);
 }
-
-#[test]
-fn a_turn_passes_at_once_to_a_kind_with_a_limit_of_its_own() {
-    let (_test, queue) = with_policy(CONTINUE);
-    for _ in 0..30 {
-        put(&queue, new_order(1).group("a"));
-        put(&queue, NewJob::new(&Finish {}).unwrap().group("a"));
-    }
-    let worker = worker(&queue).slots(2).handle(|_: &Job<Order>| Ok(()));
-    let worker = worker.options(HandlerOptions::new().concurrency(1));
-    let worker = worker.poll_interval(Duration::from_mins(1));
-    let worker = worker.runs(|_: &Job<Finish>| Ok(()));
-    assert!(worker.drain(SOON).unwrap(), "no turn waits for a poll");
-    stop(worker);
-}

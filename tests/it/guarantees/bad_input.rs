@@ -183,14 +183,9 @@ fn a_misconfigured_worker_does_not_start() {
         (one().version("a\0b"), "control characters"),
         (one().slots(0), "slots of 0;"),
         (one().slots(10_001), "slots of 10001;"),
-        (with(plain().concurrency(0)), "concurrency of 0"),
-        (
-            any(plain().concurrency(2)),
-            "a concurrency or a dependency to the handler of any kind",
-        ),
         (
             any(plain().dependency("gateway")),
-            "a concurrency or a dependency to the handler of any kind",
+            "a dependency to the handler of any kind",
         ),
         (worker(&queue).options(plain()), "options follow no handler"),
         (with(plain()).options(plain()), "options follow no handler"),

@@ -68,11 +68,7 @@ fn a_job_that_hops_between_the_queues_keeps_them_undrained() {
              RETURN answer;
          END $$";
     test.sql(script);
-    // The two kinds have claims of their own.
-    let one = HandlerOptions::new().concurrency(1);
-    let handlers = finishing().options(one).handle(|_: &Job<Order>| Ok(()));
-    let builder = Workers::builder(&db).queue("a", 2, &handlers);
-    let workers = builder.queue("b", 1, &handlers).start().unwrap();
+    let workers = each_with(&db, &["a", "b"], &finishing()).start().unwrap();
     assert!(!workers.drain(Duration::ZERO).unwrap());
     workers.stop_handle().stop();
     let error = workers.drain(SOON).expect_err("it stops");

@@ -36,21 +36,3 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
         assert_eq!(letter.error_class, "panic", "{panics} {in_transaction}");
     }
 }
-
-/// A kind never runs more jobs than its handler allows, and takes no slot from others meanwhile.
-#[test]
-fn a_handler_runs_at_most_as_many_jobs_as_it_allows() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let (few, many) = (Gate::new(), Gate::new());
-    let worker = worker(&queue).slots(4).handle(few.handler());
-    let worker = worker.options(HandlerOptions::new().concurrency(2));
-    let worker = worker.runs(many.passing::<Finish>());
-    queue.enqueue_many(&[Hold {}; 5]).unwrap();
-    few.wait_for(2);
-    queue.enqueue_many(&[Finish {}; 2]).unwrap();
-    many.wait_for(2);
-    assert_eq!(few.arrived(), 2, "the other slots are for others");
-    few.open();
-    many.open();
-    assert_eq!(finish(&queue, worker).stats.done, 7);
-}

@@ -27,7 +27,6 @@ use crate::sync::channel::{Sender, TryRecvError, select};
 use crate::sync::thread::JoinHandle;
 use crate::worker::claimer::{Claimer, Dispatcher, add};
 use crate::worker::limits::MAX_PAUSE;
-use crate::worker::passed_groups::PassedGroups;
 use crate::worker::second_fetcher::{ClaimFrom, Request};
 use crate::worker::shared::Shared;
 use crate::worker::source::Source;
@@ -72,7 +71,6 @@ fn claim_in_turns(fetchers: &mut [Fetcher]) {
                 fetcher.state.look_for_jobs();
             }
         }
-        groups::pass_turns(fetchers);
         idle::poll(fetchers, &mut look_at);
         for fetcher in &mut *fetchers {
             if !fetcher.is_due(Instant::now()) || shared.stopping.is_set() {
@@ -145,12 +143,10 @@ pub(crate) struct Fetcher {
     due: DueSearch,
     /// Where the probes of each breaker look.
     probes: HashMap<String, Source>,
-    /// When to look again for the probe of a breaker. Another fetcher of the queue may find a job for it.
+    /// When to look again for the probe of a breaker. Another worker of the queue may find a job for it.
     put_off: HashMap<String, Instant>,
     /// Where claims look for jobs of groups.
     walk: GroupWalk,
-    /// The groups whose turn has passed on since the last claim.
-    passed: PassedGroups,
     /// When the last claim found no job that does not wait for a group. `None`: it found some.
     ring_empty_at: Option<Instant>,
     /// Where the claims under each rate limit look, by kind.
@@ -186,7 +182,6 @@ impl Fetcher {
             probes: HashMap::new(),
             put_off: HashMap::new(),
             walk: GroupWalk::default(),
-            passed: PassedGroups::default(),
             ring_empty_at: None,
             limited: HashMap::new(),
             promoted_at: now,
@@ -229,9 +224,8 @@ impl Fetcher {
         if demand == 0 {
             return Next::Room(now + ROOM_NAP);
         }
-        let (kinds, left_out) = (&self.state.config.kinds, &self.state.config.left_out);
-        let breakers = &self.state.breakers;
-        let plan = breakers.plan(kinds.as_deref(), left_out, &self.put_off, now);
+        let (kinds, breakers) = (&self.state.config.kinds, &self.state.breakers);
+        let plan = breakers.plan(kinds.as_deref(), &self.put_off, now);
         let claimed = match &plan.probe {
             Some(due) => self.probe(due, &plan),
             None if plan.is_shut => {

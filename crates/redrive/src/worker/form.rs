@@ -26,8 +26,8 @@ use crate::worker::handlers::{Handler, in_transaction, typed};
 ///
 /// What the handler writes with `postgres::Transaction` and the completion commit together or roll back together, so
 /// effects in this database happen exactly once. Each of these jobs has its own lease and uses a pooled connection
-/// while it runs. A worker runs no more of them at a time than the pool has connections for, beside its own
-/// [five](crate::limits::WORKER_CONNECTIONS) and one for other calls, but at least one of each kind. An attempt that gets
+/// while it runs. A queue with such handlers has no more slots than the pool has connections for, beside the
+/// [five](crate::limits::WORKER_CONNECTIONS) of the worker and one for other calls, but at least one. An attempt that gets
 /// no connection is not charged. If the handler outlasts its deadline or the grace period of [`Worker::stop`](crate::Worker::stop),
 /// the server rolls its transaction back. Use `SET LOCAL`: a setting without LOCAL stays on the connection, for the next
 /// job.

@@ -60,27 +60,6 @@ impl HandlerTable {
         }
     }
 
-    /// Takes the handlers of kinds of which fewer jobs may run at a time than there are slots, each with its limit.
-    pub(crate) fn split_off_limited(&mut self, slots: usize) -> Vec<(String, usize, HandlerTable)> {
-        let limit = |handler: &Handler| handler.options.concurrency.filter(|most| *most < slots);
-        let limited = self.by_kind.extract_if(.., |_, it| limit(it).is_some());
-        let split = limited.map(|(kind, handler)| {
-            let most = limit(&handler).unwrap_or(slots);
-            let by_kind = BTreeMap::from([(kind.clone(), handler)]);
-            (kind, most, HandlerTable { by_kind, any: None })
-        });
-        split.collect()
-    }
-
-    /// Lets at most this many jobs of each kind in transactions run at a time.
-    pub(crate) fn limit_transactions(&mut self, most: usize) {
-        for handler in self.by_kind.values_mut() {
-            if matches!(handler.call, Call::InTransaction(_)) {
-                handler.limit(most);
-            }
-        }
-    }
-
     /// Sets how long to keep finished jobs of kinds whose options do not.
     pub(crate) fn default_keep_done(&mut self, time: Duration) {
         for handler in self.by_kind.values_mut().chain(&mut self.any) {

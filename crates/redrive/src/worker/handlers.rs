@@ -28,7 +28,6 @@ pub struct HandlerOptions {
     pub(super) deadline: Option<Duration>,
     pub(super) dependency: Option<String>,
     pub(crate) rules: Vec<ErrorRule>,
-    pub(super) concurrency: Option<usize>,
     pub(crate) keep_done: Option<Duration>,
     pub(crate) undecodable: Undecodable,
 }
@@ -81,16 +80,6 @@ impl HandlerOptions {
     /// all queues claim no jobs of kinds with this dependency.
     pub fn dependency(mut self, name: impl Into<String>) -> HandlerOptions {
         self.dependency = Some(name.into());
-        self
-    }
-
-    /// Sets how many jobs of the kind, or batches, run at the same time in this worker.
-    ///
-    /// Defaults to its slots. Accepts 1 or more; the worker never exceeds its slots. Jobs beyond that stay in the queue,
-    /// where other workers can claim them, and delay no other kind. In the database, the kind counts as a worker of its
-    /// own. A handler of [any kind](crate::WorkerBuilder::handle_any) cannot have such a limit.
-    pub fn concurrency(mut self, jobs: usize) -> HandlerOptions {
-        self.concurrency = Some(jobs);
         self
     }
 
@@ -248,12 +237,6 @@ impl Handler {
         Arc::make_mut(&mut self.options)
             .keep_done
             .get_or_insert(time);
-    }
-
-    /// Lets at most this many jobs run at a time.
-    pub(super) fn limit(&mut self, most: usize) {
-        let limit = &mut Arc::make_mut(&mut self.options).concurrency;
-        *limit = Some(limit.map_or(most, |own| own.min(most)));
     }
 
     /// Sets the options. What they leave open is a default of the payload.

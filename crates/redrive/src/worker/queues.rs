@@ -23,12 +23,6 @@ impl Queues {
         self.0.iter()
     }
 
-    /// The states of each queue, which share its breakers.
-    pub(crate) fn by_queue(&self) -> impl Iterator<Item = &[Arc<State>]> {
-        self.0
-            .chunk_by(|one, next| Arc::ptr_eq(&one.breakers, &next.breakers))
-    }
-
     /// The one that speaks for all, in logs and counts of what they share.
     pub(crate) fn first(&self) -> &Arc<State> {
         &self.0[0]

@@ -121,7 +121,7 @@ impl Handlers {
     ///
     /// let handlers = Handlers::new()
     ///     .handle(|charge: &Job<Charge>| Ok(()))
-    ///     .options(HandlerOptions::new().dependency("gateway").concurrency(2))
+    ///     .options(HandlerOptions::new().dependency("gateway"))
     ///     .handle(|mail: &Job<Mail>| Ok(()))
     ///     .options(HandlerOptions::new().deadline(Duration::from_secs(20)));
     /// # _ = handlers;

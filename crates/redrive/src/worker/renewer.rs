@@ -347,7 +347,7 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
         pool_slots.push(number(state.slots.count));
         let config = &state.config;
         names.push(config.queue.name());
-        slots.push(number(state.user.most));
+        slots.push(number(state.slots.count));
         slot_jobs.push(number(config.handlers.only_batches_of().unwrap_or(1)));
         kinds.push(config.kinds.as_deref().map(Json));
         leases.push(milliseconds(config.lease));
@@ -377,15 +377,11 @@ fn learn_gates(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
     let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
     // After the call, so that a pause never ends earlier here than in the database.
     let now = Instant::now();
-    for states in queues.by_queue() {
-        if states[0].breakers.learn(gates.clone(), now) {
-            for state in states {
-                state.look_for_jobs();
-            }
+    for state in queues.iter() {
+        if state.breakers.learn(gates.clone(), now) {
+            state.look_for_jobs();
         }
-        for state in states {
-            state.counts.readings.fetch_add(1, Ordering::Release);
-        }
+        state.counts.readings.fetch_add(1, Ordering::Release);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The slots of a queue, or of several that share them by weight.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::sync::Mutex;
@@ -13,16 +13,14 @@ pub(crate) struct Slots {
     /// How many jobs run at the same time.
     pub(crate) count: usize,
     running: Mutex<Vec<Arc<SlotState>>>,
-    /// The queues, which are known before the first slot starts.
-    users: OnceLock<Vec<Arc<SlotUser>>>,
+    /// The queues. Of one that shares them with no other, none.
+    users: Vec<Arc<SlotUser>>,
 }
 
 /// What a queue uses of its slots.
 #[derive(Debug)]
 pub(crate) struct SlotUser {
     weight: u32,
-    /// The number of slots that it may use at most.
-    pub(crate) most: usize,
     /// Jobs claimed and not finished. A batch counts as one job.
     pub(crate) in_flight: AtomicUsize,
     /// Whether its last claim was full, so that it could use more slots.
@@ -30,10 +28,9 @@ pub(crate) struct SlotUser {
 }
 
 impl SlotUser {
-    pub(crate) fn new(weight: u32, most: usize) -> Arc<SlotUser> {
+    pub(crate) fn new(weight: u32) -> Arc<SlotUser> {
         Arc::new(SlotUser {
             weight,
-            most,
             in_flight: AtomicUsize::new(0),
             is_hungry: AtomicBool::new(false),
         })
@@ -46,18 +43,12 @@ impl SlotUser {
 }
 
 impl Slots {
-    pub(crate) fn new(count: usize) -> Slots {
+    pub(crate) fn new(count: usize, users: Vec<Arc<SlotUser>>) -> Slots {
         Slots {
             count,
             running: Mutex::default(),
-            users: OnceLock::new(),
+            users,
         }
-    }
-
-    /// Names the queues that share the slots.
-    pub(crate) fn share(&self, users: Vec<Arc<SlotUser>>) {
-        // Fails if they are known, and they never change.
-        _ = self.users.set(users);
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<SlotState>> {
@@ -79,10 +70,6 @@ impl Slots {
     pub(crate) fn allow(&self, user: &Arc<SlotUser>, wanted: usize) -> (usize, usize) {
         let rivals = self.rivals(user);
         let part = rivals.part(self.count, wanted, user.weight);
-        let part = match user.most < self.count {
-            true => part.min(user.most),
-            false => part,
-        };
         (part, rivals.batch(user.weight))
     }
 
@@ -92,12 +79,12 @@ impl Slots {
     }
 
     fn rivals(&self, user: &Arc<SlotUser>) -> Rivals {
-        let users = self.users.get().map_or(&[][..], Vec::as_slice);
-        let others = users.iter().filter(|other| !Arc::ptr_eq(other, user));
+        let users = self.users.iter();
+        let others = users.filter(|other| !Arc::ptr_eq(other, user));
         let others = others.map(|other| Other {
             weight: other.weight,
             in_flight: other.in_flight.load(Ordering::Relaxed),
-            is_hungry: other.is_hungry.load(Ordering::Relaxed) && other.most >= self.count,
+            is_hungry: other.is_hungry.load(Ordering::Relaxed),
         });
         Rivals::of(user.weight, others)
     }
@@ -108,7 +95,7 @@ impl Slots {
 struct Other {
     weight: u32,
     in_flight: usize,
-    /// Whether it could use more slots, up to all of them.
+    /// Whether it could use more slots.
     is_hungry: bool,
 }
 

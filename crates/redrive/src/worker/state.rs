@@ -35,10 +35,6 @@ pub(crate) struct Config {
     pub(crate) handlers: HandlerTable,
     /// The kinds to claim. `None`: all.
     pub(crate) kinds: Option<Arc<[String]>>,
-    /// The kinds of all states of the queue, in the one that looks for jobs of others. `None`: all, or it does not look.
-    pub(crate) handled: Option<Arc<[String]>>,
-    /// The kinds that other states of the queue claim.
-    pub(crate) left_out: Vec<String>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
     /// The kinds whose jobs have no followers in their group and follow no other job.
@@ -78,8 +74,7 @@ pub(crate) struct State {
     pub(crate) identity: WorkerIdentity,
     pub(crate) shared: Arc<Shared>,
     pub(crate) trust: LeaseTrust,
-    /// Those of the queue, which all its states share.
-    pub(crate) breakers: Arc<LocalBreakers>,
+    pub(crate) breakers: LocalBreakers,
     pub(crate) counts: Counters,
     /// The leases that this process knows it holds.
     pub(crate) held: Mutex<HashMap<LeaseId, HeldLease>>,
@@ -121,7 +116,7 @@ impl State {
         config: Config,
         identity: WorkerIdentity,
         shared: Arc<Shared>,
-        breakers: Arc<LocalBreakers>,
+        breakers: LocalBreakers,
         (slots, user): (Arc<Slots>, Arc<SlotUser>),
     ) -> State {
         // With other handlers, the first claim shows whether the queue has jobs for batches.

@@ -144,33 +144,3 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     assert_eq!(released, 0, "it claimed what it could not start");
     assert_eq!(db.admin().breakers().unwrap().len(), 1);
 }
-
-/// Each of these kinds has claims of its own.
-#[test]
-fn kinds_that_run_one_job_at_a_time_count_the_outages_of_their_dependency_together() {
-    let (test, queue) = TestDatabase::with_orders();
-    let one = || HandlerOptions::new().dependency("gateway").concurrency(1);
-    let has_met_one = AtomicBool::new(false);
-    let worker = worker(&queue)
-        .slots(2)
-        .breaker_threshold(2)
-        .handle(|_: &Job<Order>| Err(Failure::outage("down")))
-        .options(one())
-        // Its own outages are too few.
-        .handle(move |_: &Job<Finish>| {
-            Err(match has_met_one.swap(true, Ordering::SeqCst) {
-                false => Failure::outage("down"),
-                true => Failure::snooze(HOUR),
-            })
-        })
-        .options(one())
-        .started();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "an outage", |counts| counts.outages >= 1);
-    // It meets no second one.
-    let later = "UPDATE redrive.jobs_delayed SET run_at = run_at + interval '1 hour'";
-    test.client().sql(later);
-    queue.enqueue(&Finish {}).unwrap();
-    is(queue.database(), "gateway", BreakerState::Open);
-    stop(worker);
-}

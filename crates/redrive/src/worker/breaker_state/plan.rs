@@ -33,20 +33,16 @@ pub(crate) struct DueProbe {
 }
 
 impl LocalBreakers {
-    /// Returns what the fetcher may claim. `handled` are its kinds, `None`: all, but not those of `left_out`, which other
-    /// fetchers of the queue claim. It has `put_off` the probes of these breakers until then.
+    /// Returns what the fetcher may claim. `handled` are its kinds, `None`: all. It has `put_off` the probes of these
+    /// breakers until then.
     pub(crate) fn plan(
         &self,
         handled: Option<&[String]>,
-        left_out: &[String],
         put_off: &HashMap<String, Instant>,
         now: Instant,
     ) -> ClaimPlan {
         if self.quiet.load(Ordering::Relaxed) {
-            return ClaimPlan {
-                except: left_out.to_vec(),
-                ..ClaimPlan::default()
-            };
+            return ClaimPlan::default();
         }
         let mut known = lock(&self.known);
         if known.is_paused(now) {
@@ -60,8 +56,7 @@ impl LocalBreakers {
         known.paused_until = None;
         self.settle_down(&known);
         let others = known.open.iter().filter(|(name, _)| **name != self.queue);
-        let held = others.flat_map(|(_, gate)| &gate.kinds);
-        let except: BTreeSet<&String> = held.chain(left_out).collect();
+        let except: BTreeSet<&String> = others.flat_map(|(_, gate)| &gate.kinds).collect();
         let mut plan = ClaimPlan {
             is_shut: known.open.contains_key(&self.queue),
             except: except.into_iter().cloned().collect(),
@@ -74,9 +69,7 @@ impl LocalBreakers {
                 continue;
             }
             let kinds: Option<Vec<String>> = (*name != self.queue).then(|| {
-                let ours = |kind: &&String| {
-                    handled.is_none_or(|handled| handled.contains(kind)) && !left_out.contains(kind)
-                };
+                let ours = |kind: &&String| handled.is_none_or(|handled| handled.contains(kind));
                 gate.kinds.iter().filter(ours).cloned().collect()
             });
             if kinds.as_ref().is_some_and(Vec::is_empty) {

@@ -16,7 +16,7 @@ fn flood(breakers: &LocalBreakers, now: Instant) -> bool {
 
 /// What a fetcher of all kinds may claim that has put off no probe.
 fn planned(breakers: &LocalBreakers, now: Instant) -> ClaimPlan {
-    breakers.plan(None, &[], &HashMap::new(), now)
+    breakers.plan(None, &HashMap::new(), now)
 }
 
 fn lease() -> LeaseId {
@@ -107,24 +107,20 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     assert_eq!(plan.except, ["old", "pay", "refund"]);
     assert_eq!((plan.probe, plan.next), (None, Some(now + second)));
     let handled = ["pay".to_owned(), "other".to_owned()];
-    let with = |handled: Option<&[String]>, left_out: &[String], again_at: Instant| {
+    let with = |handled: Option<&[String]>, again_at: Instant| {
         let put_off = HashMap::from([("payments".to_owned(), again_at)]);
-        breakers.plan(handled, left_out, &put_off, now + second)
+        breakers.plan(handled, &put_off, now + second)
     };
-    let due = with(Some(&handled), &[], now).probe;
+    let due = with(Some(&handled), now).probe;
     let due = due.expect("a probe is due");
     assert_eq!(&*due.name, "payments");
     assert_eq!(due.kinds.as_deref(), Some(&handled[..1]));
-    // Another fetcher may have a job for it meanwhile.
-    let late = with(None, &[], now + 2 * second);
+    // Another worker may have a job for it meanwhile.
+    let late = with(None, now + 2 * second);
     assert_eq!((late.probe, late.next), (None, Some(now + 2 * second)));
     assert!(planned(&breakers, now + second).probe.is_some());
     // A worker without an affected kind cannot probe.
-    assert_eq!(with(Some(&handled[1..]), &[], now).probe, None);
-    // A fetcher of all kinds without those that another one claims must not give them to its handler.
-    let others = ["old", "pay", "refund"].map(str::to_owned);
-    let rest = with(None, &others, now);
-    assert_eq!((rest.probe, rest.except), (None, others.to_vec()));
+    assert_eq!(with(Some(&handled[1..]), now).probe, None);
     // The queue itself comes first.
     let ours = gated("queue:orders", &[], None);
     breakers.learn(open([payments(&[]), ours]), now);

@@ -47,19 +47,16 @@ impl WorkerBuilder {
             return Some("has no handler".to_owned());
         }
         let of_any = handlers.any().map(|handler| &handler.options);
-        if of_any.is_some_and(|it| it.concurrency.is_some() || it.dependency.is_some()) {
-            return Some(
-                "gives a concurrency or a dependency to the handler of any kind; only that of one kind can have them"
-                    .to_owned(),
-            );
+        if of_any.is_some_and(|it| it.dependency.is_some()) {
+            let problem =
+                "gives a dependency to the handler of any kind; only that of one kind can have one";
+            return Some(problem.to_owned());
         }
         let mut names = handlers.options().flat_map(HandlerOptions::dependencies);
         names.find_map(dependency_problem)
     }
 
     fn number_problem(&self) -> Option<String> {
-        let options = self.handlers.table.options();
-        let concurrency = options.filter_map(|options| options.concurrency);
         let weight = self.weight.map(|weight| weight as usize);
         let threshold = self.breaker_threshold as usize;
         let letters = self.flood.map(|(letters, _)| letters);
@@ -70,7 +67,6 @@ impl WorkerBuilder {
         outside("number of slots", [self.slots], &SLOTS, "1 to 10,000")
             .or_else(|| outside("weight", weight, &WEIGHTS, "1 to 1000"))
             .or_else(|| outside("breaker threshold", [threshold], &THRESHOLDS, "1 to 1000"))
-            .or_else(|| outside("concurrency", concurrency, &(1..=usize::MAX), "1 or more"))
             .or_else(|| outside("flood guard", letters, &LETTERS, "1 to 1,000,000"))
             .or_else(|| outside("priority of aged jobs", aged, &priorities, "-1000 to 999"))
     }

@@ -113,7 +113,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     for state in queues.iter() {
         log::info!(
             "{state}: started with {} slots as worker {}",
-            state.user.most,
+            state.slots.count,
             state.identity.id.0
         );
     }
@@ -127,81 +127,60 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     })
 }
 
-/// Lets no more handlers in transactions run at a time than the pool has connections for, beside those of the worker and
-/// one for other calls. They would wait for each other's connections, and for those of the calls in them. One of each kind
-/// always runs.
+/// Gives queues with handlers in transactions no more slots than the pool has connections for, beside those of the worker
+/// and one for other calls. The handlers would wait for each other's connections, and for those of the calls in them.
 fn limit_transactions(builders: &mut [WorkerBuilder], connections: u32) {
-    let (mut kinds, mut slots) = (0, 0);
-    for builder in &*builders {
-        let of_queue = builder.handlers.table.kinds_in_transactions().len();
-        kinds += of_queue;
-        slots += if of_queue == 0 { 0 } else { builder.slots };
+    fn runs_any(builder: &WorkerBuilder) -> bool {
+        !builder.handlers.table.kinds_in_transactions().is_empty()
     }
+    let (sharing, own): (Vec<_>, Vec<_>) = builders.iter_mut().partition(|it| it.weight.is_some());
+    let own = own.into_iter().map(|builder| vec![builder]);
+    // The queues that use the same slots.
+    let mut users: Vec<Vec<&mut WorkerBuilder>> = own.chain([sharing]).collect();
+    users.retain(|users| users.iter().any(|it| runs_any(it)));
+    let slots: usize = users.iter().map(|users| users[0].slots).sum();
     let free = connections.saturating_sub(WORKER_CONNECTIONS + 1) as usize;
-    if kinds == 0 || slots <= free {
+    if slots <= free {
         return;
     }
-    let most = (free / kinds).max(1);
     log::warn!(
-        "at most {most} jobs of each kind with a handler in a transaction run at a time, because the pool has \
-         {connections} connections and its worker needs {WORKER_CONNECTIONS}"
+        "the queues with handlers in transactions get {free} of their {slots} slots, because the pool has {connections} \
+         connections and its worker needs {WORKER_CONNECTIONS}"
     );
-    for builder in builders {
-        builder.handlers.table.limit_transactions(most);
+    for builder in users.into_iter().flatten() {
+        builder.slots = (builder.slots * free / slots).max(1);
     }
 }
 
-/// Returns the states of the queues. A kind of which fewer jobs run at a time than there are slots has a state of its own,
-/// which uses the same slots. Queues with a weight share the slots of the first of them.
+/// Returns the states of the queues. Queues with a weight share the slots of the first of them.
 fn states(builders: Vec<WorkerBuilder>, shared: &Arc<Shared>) -> Vec<Arc<State>> {
-    let mut pool: Option<SharedSlots> = None;
-    let mut states = Vec::new();
-    for mut builder in builders {
-        let new = || (Arc::new(Slots::new(builder.slots)), Vec::new());
-        let mut own = None;
-        let (slots, users) = match builder.weight {
-            None => own.insert(new()),
-            Some(_) => pool.get_or_insert_with(new),
+    let user = |builder: &WorkerBuilder| SlotUser::new(builder.weight.unwrap_or(1));
+    let users: Vec<Arc<SlotUser>> = builders.iter().map(user).collect();
+    let sharing = builders.iter().zip(&users);
+    let sharing: Vec<_> = sharing.filter(|(it, _)| it.weight.is_some()).collect();
+    let pool = sharing.first().map(|(first, _)| {
+        let users = sharing.iter().map(|(_, user)| Arc::clone(user));
+        Arc::new(Slots::new(first.slots, users.collect()))
+    });
+    let builders = builders.into_iter().zip(users).enumerate();
+    let states = builders.map(|(place, (builder, user))| {
+        let slots = match (builder.weight, &pool) {
+            (Some(_), Some(pool)) => Arc::clone(pool),
+            (_, _) => Arc::new(Slots::new(builder.slots, Vec::new())),
         };
-        let breakers = Arc::new(LocalBreakers::new(
+        let breakers = LocalBreakers::new(
             builder.queue.name(),
             builder.breaker_threshold,
             builder.handlers.table.dependencies(),
             builder.flood.map(|(most, per)| FloodGuard::new(most, per)),
-        ));
-        let mut handled = builder.handlers.table.kinds();
-        let limited = builder.handlers.table.split_off_limited(slots.count);
-        let kinds: Vec<String> = limited.iter().map(|(kind, ..)| kind.clone()).collect();
-        let rest = (!builder.handlers.table.is_empty()).then(|| builder.handlers.table.clone());
-        let rest = rest.map(|table| (slots.count, table, kinds));
-        let limited = limited
-            .into_iter()
-            .map(|(_, most, table)| (most, table, Vec::new()));
-        for (most, table, left_out) in rest.into_iter().chain(limited) {
-            let user = SlotUser::new(builder.weight.unwrap_or(1), most);
-            users.push(Arc::clone(&user));
-            builder.handlers.table = table;
-            let config = builder.clone().config(handled.take(), left_out);
-            let (identity, shared) = (builder.identity(), Arc::clone(shared));
-            let (breakers, slots) = (Arc::clone(&breakers), (Arc::clone(slots), user));
-            let place = states.len();
-            let state = State::new(place, config, identity, shared, breakers, slots);
-            states.push(Arc::new(state));
-            // One state does this for all kinds of the queue.
-            (builder.unhandled_after, builder.age_priorities) = (None, None);
-        }
-        if let Some((slots, users)) = own {
-            slots.share(users);
-        }
-    }
-    if let Some((slots, users)) = pool {
-        slots.share(users);
-    }
-    states
+        );
+        let (identity, shared) = (builder.identity(), Arc::clone(shared));
+        let (config, slots) = (builder.config(), (slots, user));
+        let state = State::new(place, config, identity, shared, breakers, slots);
+        Arc::new(state)
+    });
+    states.collect()
 }
-
-/// Slots, and who uses them.
-type SharedSlots = (Arc<Slots>, Vec<Arc<SlotUser>>);
 
 /// Returns the pools of slots, and what takes jobs of each queue to them.
 fn pools(contexts: &Arc<[SlotContext]>) -> (Vec<SlotPool>, Vec<Giver<QueuedChunk>>) {
@@ -289,7 +268,7 @@ fn fetchers(
 }
 
 impl WorkerBuilder {
-    fn config(mut self, handled: Option<Arc<[String]>>, left_out: Vec<String>) -> Config {
+    fn config(mut self) -> Config {
         if let Some(time) = self.keep_done {
             self.handlers.table.default_keep_done(time);
         }
@@ -297,8 +276,6 @@ impl WorkerBuilder {
             poll: self.poll_every(),
             queue: self.queue,
             kinds: self.handlers.table.kinds(),
-            handled,
-            left_out,
             alone: self.handlers.table.kinds_in_transactions(),
             single: self.handlers.table.single_kinds(),
             handlers: self.handlers.table,

@@ -15,32 +15,15 @@ use crate::worker::second_fetcher::ClaimFrom;
 /// How long claims that the groups fill pass over the other jobs after there were none.
 const RING_REST: Duration = Duration::from_millis(20);
 
-/// Tells all fetchers of a queue of the groups whose turn has passed on, because any of them may have the kind of the next
-/// job.
-pub(super) fn pass_turns(fetchers: &[Fetcher]) {
-    let are_of_one = |one: &Fetcher, next: &Fetcher| one.state.queue() == next.state.queue();
-    for fetchers in fetchers.chunk_by(are_of_one) {
-        let grouped = fetchers.iter().filter(|it| it.state.breakers.has_groups());
-        let passed = grouped.flat_map(|it| it.state.passed_groups.take());
-        let passed: Vec<_> = passed.collect();
-        if !passed.is_empty() {
-            for fetcher in fetchers {
-                fetcher.passed.note(passed.iter().cloned());
-                fetcher.state.look_for_jobs();
-            }
-        }
-    }
-}
-
 impl Fetcher {
     /// Tells each limit of the groups whose turn has passed on. A claim looks at those once.
     pub(super) fn share_passed_groups(&self, plan: &ClaimPlan) {
-        let passed = self.passed.take();
+        let passed = self.state.passed_groups.take();
         for target in self.limited.values() {
             target.passed.note(passed.iter().cloned());
         }
         if !plan.limits.cover_queue() {
-            self.passed.note(passed);
+            self.state.passed_groups.note(passed);
         }
     }
 
@@ -79,7 +62,7 @@ impl Fetcher {
         // The walk finds enough groups by itself.
         let passed = match self.walk.has_plenty {
             true => Vec::new(),
-            false => self.passed.take(),
+            false => self.state.passed_groups.take(),
         };
         let in_a_row = self.state.in_a_row(limit);
         if self.walk.has_plenty && !self.state.breakers.limits_groups() {
@@ -89,7 +72,7 @@ impl Fetcher {
         let answer = match self.claimer.claim_groups(limit, look) {
             Ok(answer) => answer,
             Err(error) => {
-                self.passed.note(passed);
+                self.state.passed_groups.note(passed);
                 return Err(error);
             }
         };
