@@ -167,7 +167,6 @@ CREATE TABLE redrive.workers (
     version    text         NOT NULL,
     slots      integer      NOT NULL CHECK (slots > 0),
     pool       uuid,
-    pool_slots integer,
     slot_jobs  integer      NOT NULL DEFAULT 1 CHECK (slot_jobs > 0),
     kinds      text[]       COLLATE "C",
     waiting    boolean      NOT NULL DEFAULT false,
@@ -178,9 +177,8 @@ CREATE TABLE redrive.workers (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
 );
 
-COMMENT ON COLUMN redrive.workers.slots IS 'How many of its jobs run at a time.';
+COMMENT ON COLUMN redrive.workers.slots IS 'How many jobs of all rows with its pool run at a time.';
 COMMENT ON COLUMN redrive.workers.pool IS 'Rows with the same pool share its slots; NULL: it shares none.';
-COMMENT ON COLUMN redrive.workers.pool_slots IS 'How many jobs of all rows with the pool run at a time; NULL: as many as of this one.';
 COMMENT ON COLUMN redrive.workers.slot_jobs IS 'How many jobs a slot runs at once: the size of the batches, if there are only batches.';
 COMMENT ON COLUMN redrive.workers.kinds IS 'The kinds it handles; NULL: all.';
 COMMENT ON COLUMN redrive.workers.waiting IS 'The worker is idle: an enqueue should notify it.';

@@ -20,13 +20,11 @@ BEGIN
     RETURN QUERY
     SELECT 'redrive_workers', ARRAY[w.queue, w.state], count(*)::double precision
     FROM (
-        -- A kind of which few jobs run at a time has a row of its own.
-        SELECT o.queue::text AS queue, coalesce(o.pool, o.worker_id) AS pool, CASE
-                   WHEN max(o.expires_at) <= statement_timestamp() THEN 'expired'
-                   WHEN bool_and(o.waiting) THEN 'waiting'
+        SELECT o.queue::text AS queue, CASE
+                   WHEN o.expires_at <= statement_timestamp() THEN 'expired'
+                   WHEN o.waiting THEN 'waiting'
                    ELSE 'busy' END AS state
         FROM redrive.workers o
-        GROUP BY 1, 2
     ) w
     GROUP BY 2;
 

@@ -12,8 +12,8 @@ RETURN greatest(100, 10000 / greatest(queues, 1))::bigint;
 -- by index skip scan. Within a rank the order is that of ids. A job keeps its id when it returns from a delay, so
 -- the first 10 are compared; those behind them were enqueued later.
 --
--- Ages are those of jobs that a worker may take. A job without a handler, or one that waits for the end of another one,
--- may stay for days while the jobs around it come and go.
+-- Ages are those of jobs that a worker may take. A job without a handler, or one that waits for the turn of its group, may
+-- stay for days while the jobs around it come and go.
 --
 -- As in metrics_operations, tables that compaction rewrites are locked before they are read.
 -- Index: jobs_for_claim and jobs_delayed_for_promote, about 10000 rows in total, and for the oldest jobs of queues with
@@ -98,25 +98,6 @@ BEGIN
         ) few
         WHERE f.place > cap
     ),
-    serving AS MATERIALIZED (
-        SELECT w.queue, w.pool, w.kinds, w.free, w.pool_free, least(w.free, w.pool_free) > 0 AS has_room
-        FROM redrive.live_workers w
-    ),
-    by_name AS MATERIALIZED (
-        SELECT s.queue, s.pool, k.kind, s.has_room, s.free = 0 AND s.pool_free > 0 AS is_at_limit
-        FROM serving s CROSS JOIN LATERAL unnest(s.kinds) AS k (kind)
-    ),
-    -- Kinds of which a worker with a free slot runs as many as it may, and no other worker has room for one more. A row of
-    -- all kinds leaves out those that have a row of their own.
-    limited AS MATERIALIZED (
-        SELECT DISTINCT l.queue, l.kind
-        FROM by_name l
-        WHERE l.is_at_limit AND (l.queue, l.kind) NOT IN (SELECT o.queue, o.kind FROM by_name o WHERE o.has_room)
-            AND NOT EXISTS (
-                SELECT FROM serving o
-                WHERE o.queue = l.queue AND o.kinds IS NULL AND o.has_room
-                    AND (o.queue, o.pool, l.kind) NOT IN (SELECT n.queue, n.pool, n.kind FROM by_name n))
-    ),
     waiting AS MATERIALIZED (
         SELECT f.queue, f.kind, f.group_key, count(*) FILTER (WHERE f.place <= cap) AS jobs,
                count(*) FILTER (WHERE f.place = cap + 1) AS beyond, min(f.ready_at) AS oldest_at, min(f.place) AS place,
@@ -146,8 +127,7 @@ BEGIN
         SELECT w.*, h.takes_all OR w.kind = ANY (h.kinds) AS is_handled,
                NOT h.is_served OR h.takes_all OR w.kind = ANY (h.kinds) AS is_wanted,
                coalesce((w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g), false)
-                   AS has_no_turn,
-               (w.queue, w.kind) IN (SELECT l.queue, l.kind FROM limited l) AS is_limited
+                   AS has_no_turn
         FROM waiting w
         JOIN handled h ON h.queue = w.queue
     ),
@@ -155,10 +135,9 @@ BEGIN
         SELECT j.queue, sum(j.jobs) AS jobs, sum(j.beyond) > 0 AS is_capped,
                sum(j.jobs) FILTER (WHERE NOT j.is_handled) AS unhandled,
                sum(j.jobs) FILTER (WHERE j.has_no_turn) AS without_turn,
-               sum(j.jobs) FILTER (WHERE j.is_wanted AND (j.has_no_turn OR j.is_limited)) AS blocked,
-               min(j.oldest_at) FILTER (WHERE j.is_wanted AND NOT j.has_no_turn AND NOT j.is_limited) AS oldest_at,
-               (array_agg(j.next_at ORDER BY j.place)
-                   FILTER (WHERE j.is_wanted AND NOT j.has_no_turn AND NOT j.is_limited))[1] AS next_at
+               sum(j.jobs) FILTER (WHERE j.is_wanted AND j.has_no_turn) AS blocked,
+               min(j.oldest_at) FILTER (WHERE j.is_wanted AND NOT j.has_no_turn) AS oldest_at,
+               (array_agg(j.next_at ORDER BY j.place) FILTER (WHERE j.is_wanted AND NOT j.has_no_turn))[1] AS next_at
         FROM judged j
         GROUP BY j.queue
     ),

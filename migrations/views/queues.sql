@@ -8,32 +8,20 @@ CREATE OR REPLACE VIEW redrive.paused_queues AS
 
 COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with the person and the reason.';
 
--- The rows of live workers and their free slots. A worker has a row for each of its queues, and one for each kind of which
--- few jobs run at a time. A slot that runs a job of one row is busy for all that share it. Batches count as full ones.
-CREATE OR REPLACE VIEW redrive.live_workers AS
-    SELECT w.queue, w.pool, w.kinds, w.slots, w.pool_slots, greatest(0, w.slots - w.busy) AS free,
-           greatest(0, w.pool_slots - sum(w.busy) OVER (PARTITION BY w.pool)) AS pool_free
+-- The live workers of each queue. A worker has a row for each of its queues. Slots that queues share count for each of them,
+-- and one that runs a job of any of these is busy for all. Batches count as full ones.
+CREATE OR REPLACE VIEW redrive.served_queues AS
+    SELECT w.queue, count(*) AS workers, sum(w.slots) AS slots, sum(least(w.slots, w.busy)) AS busy
     FROM (
-        SELECT o.queue::text AS queue, coalesce(o.pool, o.worker_id) AS pool, o.kinds, o.slots,
-               coalesce(o.pool_slots, o.slots) AS pool_slots,
-               coalesce((l.jobs + o.slot_jobs - 1) / o.slot_jobs, 0) AS busy
+        SELECT o.queue::text AS queue, o.slots,
+               sum(coalesce((l.jobs + o.slot_jobs - 1) / o.slot_jobs, 0))
+                   OVER (PARTITION BY coalesce(o.pool, o.worker_id)) AS busy
         FROM redrive.workers o
         LEFT JOIN (
             SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs
             FROM redrive.leases h GROUP BY h.worker_id
         ) l ON l.worker_id = o.worker_id
         WHERE o.expires_at > statement_timestamp()
-    ) w;
-
-COMMENT ON VIEW redrive.live_workers IS 'The rows of live workers, with the slots that run no job.';
-
--- The live workers of each queue. Slots that queues share count for each of them.
-CREATE OR REPLACE VIEW redrive.served_queues AS
-    SELECT w.queue, count(*) AS workers, sum(w.slots) AS slots, sum(w.slots - w.free) AS busy
-    FROM (
-        SELECT r.queue, least(sum(r.slots), max(r.pool_slots)) AS slots, least(sum(r.free), max(r.pool_free)) AS free
-        FROM redrive.live_workers r
-        GROUP BY r.queue, r.pool
     ) w
     GROUP BY w.queue;
 

@@ -99,7 +99,7 @@ pub const CATALOGUE: &[Metric] = &[
     metric(Gauge, "redrive_group_waiting_jobs", &[QUEUE], Source::Queues,
         "Ready jobs that wait for the turn of their group, among those that redrive_queue_jobs counts: its other jobs run, wait for a retry, or died and hold it."),
     metric(Gauge, "redrive_queue_blocked_jobs", &[QUEUE], Source::Queues,
-        "Ready jobs that wait for the end of another job, among those that redrive_queue_jobs counts: for the turn of their group, or because workers run as many jobs of their kind as its limit allows. Jobs of kinds that no live worker handles do not count, if the queue has a worker."),
+        "Ready jobs that wait for the end of another job, among those that redrive_queue_jobs counts: for the turn of their group. Jobs of kinds that no live worker handles do not count, if the queue has a worker."),
     metric(Gauge, "redrive_held_groups", &[QUEUE], Source::Queues,
         "Groups of jobs that a letter holds, counted up to 10000 over all queues."),
     metric(Gauge, "redrive_held_group_jobs", &[QUEUE], Source::Queues,

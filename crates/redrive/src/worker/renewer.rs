@@ -338,13 +338,12 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
 fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
     let identity = &queues.first().identity;
     let (mut names, mut slots, mut kinds, mut leases) = (vec![], vec![], vec![], vec![]);
-    let (mut pools, mut pool_slots, mut slot_jobs) = (vec![], vec![], vec![]);
+    let (mut pools, mut slot_jobs) = (vec![], vec![]);
     let number = |slots: usize| i32::try_from(slots).unwrap_or(i32::MAX);
     for state in queues.iter() {
         let shares = |other: &&Arc<State>| Arc::ptr_eq(&other.slots, &state.slots);
         let first = queues.iter().find(shares).unwrap_or(state);
         pools.push(first.identity.id.0);
-        pool_slots.push(number(state.slots.count));
         let config = &state.config;
         names.push(config.queue.name());
         slots.push(number(state.slots.count));
@@ -365,7 +364,6 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
             &kinds,
             &leases,
             &pools,
-            &pool_slots,
             &slot_jobs,
         ],
     )

@@ -56,76 +56,29 @@ fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
 }
 
 #[test]
-fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
-    // Workers of four slots, of which two may run slow jobs. Each queue has three of these ready, and another job.
-    let reading = reading_of(
-        "CREATE TEMP TABLE rows AS SELECT gen_random_uuid() AS worker_id, r.* FROM (VALUES \
-             ('limited', 1, 4, 1, '{other}'), ('limited', 1, 2, 2, '{slow}'), \
-             ('any', 2, 4, 0, NULL), ('any', 2, 2, 2, '{slow}'), \
-             ('room', 3, 2, 2, '{slow}'), ('room', 4, 2, 1, '{slow}'), \
-             ('unlimited', 5, 2, 2, '{slow}'), ('unlimited', 6, 4, 3, NULL), \
-             ('full', 7, 4, 2, '{other}'), ('full', 7, 2, 2, '{slow}'), \
-             ('partly', 8, 4, 4, '{other}'), ('partly', 8, 2, 0, '{slow}'), ('partly', 9, 2, 2, '{slow}'), \
-             ('batch', 10, 2, 3, '{slow}'), ('batches', 11, 2, 3, '{slow}') \
-         ) r (queue, pool, slots, jobs, kinds); \
-         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, pool, pool_slots, expires_at) \
-         SELECT r.worker_id, r.queue, 'h', 1, '1', r.slots, r.kinds::text[], md5(r.pool::text)::uuid, 4, now() + interval '1 hour' \
-         FROM rows r; \
-         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
-         SELECT gen_random_uuid(), r.worker_id, r.queue, ARRAY[n], '{slow}', ARRAY['{}'::json], ARRAY[now()] \
-         FROM rows r, generate_series(1, r.jobs) n; \
-         INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-         SELECT 0, q.queue, k, '{}' FROM (SELECT DISTINCT queue FROM rows) q, unnest('{slow,slow,slow,other}'::text[]) k; \
-         UPDATE redrive.workers SET slot_jobs = CASE queue WHEN 'batch' THEN 3 ELSE 2 END WHERE queue LIKE 'batch%'",
-    );
-    for (queue, blocked) in [
-        ("limited", 3.0),
-        ("any", 3.0),
-        ("room", 0.0),
-        ("unlimited", 0.0),
-        // No slot is free, whatever the limit.
-        ("full", 0.0),
-        ("partly", 3.0),
-        // Of two batches, one runs, or both.
-        ("batch", 0.0),
-        ("batches", 3.0),
-    ] {
-        reads(&reading, "redrive_queue_blocked_jobs", &[queue], blocked);
-        reads(&reading, "redrive_group_waiting_jobs", &[queue], 0.0);
-    }
-}
-
-#[test]
 fn ages_are_those_of_jobs_that_a_worker_may_take() {
     let (_test, mut client) = TestDatabase::with_client();
     // The first job of each queue has waited for 9 hours, and the second one for one. No worker takes the first one, because
-    // of its kind, its group or the limit of its kind, or there is none.
+    // of its kind or its group, or there is none.
     client.sql(
         "SELECT redrive.set_group_policy('grouped', 'ordered', on_death => 'hold'); \
          INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at) VALUES ('grouped', 'g', 1, -1, now()); \
          INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key, meta.ready_at) \
          SELECT CASE WHEN r.key IS NULL THEN 0 ELSE 8 END, r.queue, r.kind, '{}', r.key, now() - r.hours * interval '1 hour' \
-         FROM (VALUES ('unhandled', 'x', NULL, 9), ('grouped', 'a', 'g', 9), ('limited', 'slow', NULL, 9), ('unserved', 'x', NULL, 9), \
-                      ('unhandled', 'a', NULL, 1), ('grouped', 'a', NULL, 1), ('limited', 'a', NULL, 1), ('unserved', 'a', NULL, 1)) \
+         FROM (VALUES ('unhandled', 'x', NULL, 9), ('grouped', 'a', 'g', 9), ('unserved', 'x', NULL, 9), \
+                      ('unhandled', 'a', NULL, 1), ('grouped', 'a', NULL, 1), ('unserved', 'a', NULL, 1)) \
               r (queue, kind, key, hours) ORDER BY r.hours DESC; \
-         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, pool, pool_slots, expires_at) \
-         SELECT md5(w.queue || w.kind)::uuid, w.queue, 'h', 1, '1', w.slots, ARRAY[w.kind], md5(w.queue)::uuid, 4, now() + interval '1 hour' \
-         FROM (VALUES ('unhandled', 'a', 4), ('grouped', 'a', 4), ('limited', 'a', 4), ('limited', 'slow', 1)) w (queue, kind, slots); \
-         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
-         VALUES (gen_random_uuid(), md5('limitedslow')::uuid, 'limited', '{1}', '{slow}', ARRAY['{}'::json], ARRAY[now()])",
+         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at) \
+         SELECT gen_random_uuid(), q, 'h', 1, '1', 4, '{a}', now() + interval '1 hour' \
+         FROM unnest('{unhandled,grouped}'::text[]) q",
     );
     // More jobs than are counted, behind the first ones.
     for more in [0_i32, 3000] {
         let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-                     SELECT 0, q, 'a', '{}' FROM unnest('{unhandled,grouped,limited,unserved}'::text[]) q, generate_series(1, $1) n";
+                     SELECT 0, q, 'a', '{}' FROM unnest('{unhandled,grouped,unserved}'::text[]) q, generate_series(1, $1) n";
         client.change(added, &[&more]);
         let reading = reading(&mut client);
-        for (queue, hours) in [
-            ("unhandled", 1.0),
-            ("grouped", 1.0),
-            ("limited", 1.0),
-            ("unserved", 9.0),
-        ] {
+        for (queue, hours) in [("unhandled", 1.0), ("grouped", 1.0), ("unserved", 9.0)] {
             for age in ["oldest", "next"] {
                 let name = format!("queue_{age}_ready_age_seconds{{{queue}}}");
                 about(&reading, &name, hours * 3600.0);

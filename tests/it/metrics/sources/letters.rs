@@ -159,14 +159,13 @@ fn operations_are_published() {
 
 #[test]
 fn a_slot_that_is_shared_is_busy_for_every_queue_that_shares_it() {
-    // A pool of two queues, one of which has none of the jobs; a queue with a kind of which two jobs run at a time; and one
-    // with a limit for each of its kinds. A worker has a row for each.
+    // A pool of two queues, one of which has none of the jobs; one with more jobs than slots; and batches of two.
     let reading = reading_of(
         "CREATE TEMP TABLE rows AS SELECT gen_random_uuid() AS worker_id, r.* FROM (VALUES \
-             ('full', 4, 4, 4, 'a'), ('none', 4, 4, 0, 'a'), ('some', 6, 6, 3, 'b'), ('some', 6, 2, 2, 'b'), \
-             ('each', 9, 2, 2, 'c'), ('each', 9, 3, 1, 'c')) r (queue, pool_slots, slots, jobs, pool); \
-         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, pool, pool_slots, expires_at) \
-         SELECT r.worker_id, r.queue, 'h', 1, '1', r.slots, md5(r.pool)::uuid, r.pool_slots, now() + interval '1 hour' FROM rows r; \
+             ('full', 4, 4, 1, 'a'), ('none', 4, 0, 1, 'a'), ('some', 6, 3, 1, 'b'), ('more', 6, 5, 1, 'b'), \
+             ('batches', 5, 3, 2, 'c')) r (queue, slots, jobs, slot_jobs, pool); \
+         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, slot_jobs, pool, expires_at) \
+         SELECT r.worker_id, r.queue, 'h', 1, '1', r.slots, r.slot_jobs, md5(r.pool)::uuid, now() + interval '1 hour' FROM rows r; \
          INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
          SELECT gen_random_uuid(), r.worker_id, r.queue, ARRAY[n], '{order}', ARRAY['{}'::json], ARRAY[now()] \
          FROM rows r, generate_series(1, r.jobs) n",
@@ -174,8 +173,9 @@ fn a_slot_that_is_shared_is_busy_for_every_queue_that_shares_it() {
     for (queue, slots, busy) in [
         ("full", 4.0, 4.0),
         ("none", 4.0, 4.0),
-        ("some", 6.0, 5.0),
-        ("each", 5.0, 3.0),
+        ("some", 6.0, 6.0),
+        ("more", 6.0, 6.0),
+        ("batches", 5.0, 2.0),
     ] {
         reads(&reading, "redrive_workers", &[queue, "busy"], 1.0);
         reads(&reading, "redrive_worker_slots", &[queue], slots);
