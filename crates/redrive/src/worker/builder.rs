@@ -21,7 +21,7 @@ use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 use crate::worker::observer::Attempt;
 use crate::worker::registry::Handlers;
-use crate::worker::state::Hooks;
+use crate::worker::state::{Config, Hooks};
 pub(crate) use start::start;
 
 /// Connections that a worker needs, however many queues it serves: 5, for two fetchers, the settler, the renewer and the
@@ -34,44 +34,37 @@ pub const WORKER_CONNECTIONS: u32 = 5;
 #[derive(Clone)]
 #[must_use]
 pub struct WorkerBuilder {
-    queue: Queue,
+    config: Config,
     handlers: Handlers,
     pub(crate) slots: usize,
     /// Its share of the slots of a pool. `None`: it has slots of its own.
     pub(crate) weight: Option<u32>,
-    lease: Duration,
-    poll: Option<Duration>,
-    hold_for: Duration,
-    backoff: Backoff,
-    deadline: Duration,
     version: Option<String>,
-    hooks: Hooks,
     breaker_threshold: u32,
     flood: Option<(usize, Duration)>,
-    unhandled_after: Option<Duration>,
-    keep_done: Option<Duration>,
-    age_priorities: Option<(Duration, i16)>,
 }
 
 impl WorkerBuilder {
     pub(crate) fn new(queue: &Queue) -> WorkerBuilder {
         WorkerBuilder {
-            queue: queue.clone(),
+            config: Config {
+                queue: queue.clone(),
+                lease: limits::DEFAULT_LEASE,
+                poll: limits::poll(queue.database().pooler_mode()),
+                hold_for: limits::DEFAULT_HOLD_TIME,
+                backoff: Backoff::default(),
+                deadline: limits::DEFAULT_DEADLINE,
+                keep_done: None,
+                hooks: Hooks::default(),
+                unhandled_after: None,
+                age_priorities: None,
+            },
             handlers: Handlers::new(),
             slots: thread::available_parallelism().map_or(4, usize::from),
             weight: None,
-            lease: limits::DEFAULT_LEASE,
-            poll: None,
-            hold_for: limits::DEFAULT_HOLD_TIME,
-            backoff: Backoff::default(),
-            deadline: limits::DEFAULT_DEADLINE,
             version: None,
-            hooks: Hooks::default(),
             breaker_threshold: limits::DEFAULT_BREAKER_THRESHOLD,
             flood: None,
-            unhandled_after: None,
-            keep_done: None,
-            age_priorities: None,
         }
     }
 
@@ -89,7 +82,7 @@ impl WorkerBuilder {
     /// Defaults to 60 seconds. Accepts 2 seconds to 1 hour. The worker renews three times per
     /// lease, so handlers may run longer than one.
     pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
-        self.lease = lease;
+        self.config.lease = lease;
         self
     }
 
@@ -98,13 +91,8 @@ impl WorkerBuilder {
     /// Defaults to 3 seconds (1 second behind a [transaction-mode pooler](crate::Pooler)), with ±20
     /// % jitter. Accepts 5 milliseconds to 1 minute.
     pub fn poll_interval(mut self, poll: Duration) -> WorkerBuilder {
-        self.poll = Some(poll);
+        self.config.poll = poll;
         self
-    }
-
-    fn poll_every(&self) -> Duration {
-        self.poll
-            .unwrap_or(limits::poll(self.queue.database().pooler_mode()))
     }
 
     /// Sets how long claimed jobs may wait while every slot is busy with one job.
@@ -115,7 +103,7 @@ impl WorkerBuilder {
     /// Short jobs are claimed in batches of hundreds. If the first ones turn out to be slow,
     /// another worker may have a free slot for the rest.
     pub fn hold_for(mut self, hold_for: Duration) -> WorkerBuilder {
-        self.hold_for = hold_for;
+        self.config.hold_for = hold_for;
         self
     }
 
@@ -123,7 +111,7 @@ impl WorkerBuilder {
     ///
     /// Defaults to [`Backoff::default`].
     pub fn backoff(mut self, backoff: Backoff) -> WorkerBuilder {
-        self.backoff = backoff;
+        self.config.backoff = backoff;
         self
     }
 
@@ -155,7 +143,7 @@ impl WorkerBuilder {
     /// # Ok(()) }
     /// ```
     pub fn keep_done(mut self, time: Duration) -> WorkerBuilder {
-        self.keep_done = Some(time);
+        self.config.keep_done = Some(time);
         self
     }
 
@@ -169,7 +157,7 @@ impl WorkerBuilder {
     /// kinds that it handles itself, even while its renewals are late. Of a long queue, it considers the
     /// 10,000 jobs that are next in line. The jobs are not charged an attempt.
     pub fn unhandled_after(mut self, time: Duration) -> WorkerBuilder {
-        self.unhandled_after = Some(time);
+        self.config.unhandled_after = Some(time);
         self
     }
 
@@ -186,7 +174,7 @@ impl WorkerBuilder {
     /// each priority, it considers the 500 jobs that are next in line, and more while it raises all of
     /// them.
     pub fn age_priorities(mut self, after: Duration, priority: i16) -> WorkerBuilder {
-        self.age_priorities = Some((after, priority));
+        self.config.age_priorities = Some((after, priority));
         self
     }
 
@@ -198,7 +186,7 @@ impl WorkerBuilder {
     /// takes over the slot. A later result is rejected. If more handlers than slots are beyond their
     /// deadlines and do not end, the worker fails, see [`Worker::failure`](crate::Worker::failure).
     pub fn deadline(mut self, deadline: Duration) -> WorkerBuilder {
-        self.deadline = deadline;
+        self.config.deadline = deadline;
         self
     }
 
@@ -220,14 +208,14 @@ impl WorkerBuilder {
     where
         F: Fn(&str) -> String + Send + Sync + 'static,
     {
-        self.hooks.redact = Some(Arc::new(hook));
+        self.config.hooks.redact = Some(Arc::new(hook));
         self
     }
 
     /// Logs the first line of an error's message after its class. Defaults to off, because messages may
     /// have personal data. The [redaction hook](WorkerBuilder::redact) applies first.
     pub fn log_messages(mut self, log: bool) -> WorkerBuilder {
-        self.hooks.logs_messages = log;
+        self.config.hooks.logs_messages = log;
         self
     }
 
@@ -257,7 +245,7 @@ impl WorkerBuilder {
     where
         F: Fn(&Attempt<'_>) + Send + Sync + 'static,
     {
-        self.hooks.observer = Some(Arc::new(hook));
+        self.config.hooks.observer = Some(Arc::new(hook));
         self
     }
 
@@ -383,7 +371,7 @@ impl WorkerBuilder {
 impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkerBuilder")
-            .field("queue", &self.queue.name())
+            .field("queue", &self.config.queue.name())
             .finish_non_exhaustive()
     }
 }

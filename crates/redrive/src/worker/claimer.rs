@@ -244,8 +244,8 @@ impl Claimer {
             identity: self.state.identity.clone(),
             kinds: source.kinds.clone(),
             except: source.except.clone(),
-            alone: Arc::clone(&self.state.config.alone),
-            single: Arc::clone(&self.state.config.single),
+            alone: Arc::clone(&self.state.alone),
+            single: Arc::clone(&self.state.single),
             limit,
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             parts: Parts::Ranges(vec![IndexRange::ALL]),
@@ -307,7 +307,7 @@ impl Dispatcher {
         gather: &Sender<Vec<ClaimedJob>>,
         claimed: Vec<ClaimedJob>,
     ) -> Vec<ClaimedJob> {
-        let handlers = &state.config.handlers;
+        let handlers = &state.handlers;
         let handler = |job: &ClaimedJob| handlers.batch(&job.meta.kind);
         let size = claimed.iter().filter_map(handler).map(|it| it.rule.size);
         state.set_batch_size(size.max().unwrap_or(0));

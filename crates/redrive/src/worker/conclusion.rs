@@ -60,10 +60,9 @@ pub(crate) fn conclude(
         park,
         ..JudgeContext::of(meta, backoff, fastrand::f64())
     };
-    let keep = options.keep_done;
     let settlement = Settlement {
         has_run,
-        ..Settlement::done(running.lease, meta, ran, keep, now)
+        ..Settlement::done(running.lease, meta, ran, run.keep_done, now)
     };
     let settlement = settlement.judged(end, &at, || running.signal.checkpoints.headers());
     let counts =

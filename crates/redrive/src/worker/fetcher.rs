@@ -224,7 +224,7 @@ impl Fetcher {
         if demand == 0 {
             return Next::Room(now + ROOM_NAP);
         }
-        let (kinds, breakers) = (&self.state.config.kinds, &self.state.breakers);
+        let (kinds, breakers) = (&self.state.kinds, &self.state.breakers);
         let plan = breakers.plan(kinds.as_deref(), &self.put_off, now);
         let claimed = match &plan.probe {
             Some(due) => self.probe(due, &plan),

@@ -49,7 +49,7 @@ fn add(
     claimed: ClaimedJob,
     now: Instant,
 ) {
-    let handler = state.config.handlers.batch(&claimed.meta.kind);
+    let handler = state.handlers.batch(&claimed.meta.kind);
     // The breaker of a probe lets nothing else run.
     let may_join = !state.breakers.is_probe(claimed.lease);
     let rule = handler.map(|handler| &handler.rule).filter(|_| may_join);

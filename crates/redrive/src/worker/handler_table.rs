@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::worker::batch::BatchOptions;
 use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions};
@@ -57,13 +56,6 @@ impl HandlerTable {
                 self.by_kind.extend(of_any);
                 Vec::new()
             }
-        }
-    }
-
-    /// Sets how long to keep finished jobs of kinds whose options do not.
-    pub(crate) fn default_keep_done(&mut self, time: Duration) {
-        for handler in self.by_kind.values_mut().chain(&mut self.any) {
-            handler.default_keep_done(time);
         }
     }
 

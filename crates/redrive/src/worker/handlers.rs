@@ -232,13 +232,6 @@ impl Handler {
         }
     }
 
-    /// Sets how long to keep finished jobs, unless the options do.
-    pub(super) fn default_keep_done(&mut self, time: Duration) {
-        Arc::make_mut(&mut self.options)
-            .keep_done
-            .get_or_insert(time);
-    }
-
     /// Sets the options. What they leave open is a default of the payload.
     pub(super) fn set_options(&mut self, options: HandlerOptions) {
         self.options = Arc::new(options.or(&self.options));

@@ -126,7 +126,7 @@ impl OwnAttempt<'_> {
 
         let now = Instant::now();
         let ran = now.saturating_duration_since(started);
-        let (lease, keep) = (running.lease, self.run.options.keep_done);
+        let (lease, keep) = (running.lease, self.run.keep_done);
         let mut done = Settlement::done(lease, &running.meta, ran, keep, now);
         done.follow_ups = follow_ups;
         let Some(xid) = settle_in_own(&mut transaction, &done, began)? else {

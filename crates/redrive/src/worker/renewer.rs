@@ -347,8 +347,8 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
         let config = &state.config;
         names.push(config.queue.name());
         slots.push(number(state.slots.count));
-        slot_jobs.push(number(config.handlers.only_batches_of().unwrap_or(1)));
-        kinds.push(config.kinds.as_deref().map(Json));
+        slot_jobs.push(number(state.handlers.only_batches_of().unwrap_or(1)));
+        kinds.push(state.kinds.as_deref().map(Json));
         leases.push(milliseconds(config.lease));
     }
     session.query(

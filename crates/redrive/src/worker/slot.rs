@@ -201,7 +201,7 @@ fn startable<'a>(
         return_unstarted(context, std::slice::from_ref(claimed));
         return Err(None);
     }
-    let outcome = match (claimed.meta.expired(now), state.config.handlers.of(kind)) {
+    let outcome = match (claimed.meta.expired(now), state.handlers.of(kind)) {
         (None, Some(handler)) => return Ok(handler),
         (Some(limit), _) => expired(limit),
         (None, None) => unhandled(claimed),
@@ -217,10 +217,12 @@ fn run_of(
     options: &Arc<HandlerOptions>,
     started: Instant,
 ) -> Run {
+    let config = &context.state.config;
     Run {
         queue: context.state.place,
         started,
-        deadline: options.deadline_or(context.state.config.deadline),
+        deadline: options.deadline_or(config.deadline),
+        keep_done: options.keep_done.or(config.keep_done),
         options: Arc::clone(options),
         first,
         others: Vec::new(),

@@ -136,6 +136,8 @@ pub(crate) struct Run {
     pub(crate) queue: usize,
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
+    /// How long to keep its jobs if they are done.
+    pub(crate) keep_done: Option<Duration>,
     pub(crate) options: Arc<HandlerOptions>,
     pub(crate) first: RunningJob,
     /// The other jobs of a batch.

@@ -29,22 +29,18 @@ use held::HeldLease;
 /// No job has ended yet. Counts as slow, so that the first claim takes one job per slot.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The checked settings of a worker.
+/// The settings of a worker for a queue.
+#[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) queue: Queue,
-    pub(crate) handlers: HandlerTable,
-    /// The kinds to claim. `None`: all.
-    pub(crate) kinds: Option<Arc<[String]>>,
-    /// The kinds whose jobs get a lease each.
-    pub(crate) alone: Arc<[String]>,
-    /// The kinds whose jobs have no followers in their group and follow no other job.
-    pub(crate) single: Arc<[String]>,
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
     /// How long jobs may wait behind slow ones.
     pub(crate) hold_for: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) deadline: Duration,
+    /// How long to keep finished jobs. `None`: not at all.
+    pub(crate) keep_done: Option<Duration>,
     pub(crate) hooks: Hooks,
     /// How long no live worker must have handled a kind before its ready jobs die. `None`: they wait.
     pub(crate) unhandled_after: Option<Duration>,
@@ -71,6 +67,13 @@ pub(crate) struct State {
     /// Its place among those of the worker.
     pub(crate) place: usize,
     pub(crate) config: Config,
+    pub(crate) handlers: HandlerTable,
+    /// The kinds to claim. `None`: all.
+    pub(crate) kinds: Option<Arc<[String]>>,
+    /// The kinds whose jobs get a lease each.
+    pub(crate) alone: Arc<[String]>,
+    /// The kinds whose jobs have no followers in their group and follow no other job.
+    pub(crate) single: Arc<[String]>,
     pub(crate) identity: WorkerIdentity,
     pub(crate) shared: Arc<Shared>,
     pub(crate) trust: LeaseTrust,
@@ -114,16 +117,21 @@ impl State {
     pub(crate) fn new(
         place: usize,
         config: Config,
+        handlers: HandlerTable,
         identity: WorkerIdentity,
         shared: Arc<Shared>,
         breakers: LocalBreakers,
         (slots, user): (Arc<Slots>, Arc<SlotUser>),
     ) -> State {
         // With other handlers, the first claim shows whether the queue has jobs for batches.
-        let batch_size = config.handlers.only_batches_of().unwrap_or(0);
+        let batch_size = handlers.only_batches_of().unwrap_or(0);
         State {
             place,
             config,
+            kinds: handlers.kinds(),
+            alone: handlers.kinds_in_transactions(),
+            single: handlers.single_kinds(),
+            handlers,
             identity,
             shared,
             trust: LeaseTrust::new(),

@@ -30,7 +30,7 @@ impl WorkerBuilder {
             None => Ok(()),
             Some(problem) => Err(Error::invalid(format!(
                 "the worker of queue `{}` {problem}",
-                self.queue.name()
+                self.config.queue.name()
             ))),
         }
     }
@@ -60,7 +60,7 @@ impl WorkerBuilder {
         let weight = self.weight.map(|weight| weight as usize);
         let threshold = self.breaker_threshold as usize;
         let letters = self.flood.map(|(letters, _)| letters);
-        let aged = self.age_priorities.map(|(_, priority)| priority);
+        let aged = self.config.age_priorities.map(|(_, priority)| priority);
         // A redriven job gets the next higher priority.
         let highest = MAX_PRIORITY - 1;
         let priorities = -MAX_PRIORITY..=highest;
@@ -85,15 +85,15 @@ impl WorkerBuilder {
         const MONTH: &str = "1 s to 30 days";
         let options = || self.handlers.table.options();
         let deadlines = options().filter_map(|options| options.deadline);
-        let deadlines = deadlines.chain([self.deadline]);
+        let deadlines = deadlines.chain([self.config.deadline]);
         let kept = options().filter_map(|options| options.keep_done);
-        let kept = kept.chain(self.keep_done);
-        let (poll, unhandled) = (self.poll_every(), self.unhandled_after);
-        let aged = self.age_priorities.map(|(after, _)| after);
+        let kept = kept.chain(self.config.keep_done);
+        let (poll, unhandled) = (self.config.poll, self.config.unhandled_after);
+        let aged = self.config.age_priorities.map(|(after, _)| after);
         let flood = self.flood.map(|(_, per)| per);
-        outside("lease", [self.lease], &LEASE, "2 s to 1 h")
+        outside("lease", [self.config.lease], &LEASE, "2 s to 1 h")
             .or_else(|| outside("poll interval", [poll], &POLL, "5 ms to 1 min"))
-            .or_else(|| outside("hold time", [self.hold_for], &HOLD, "10 ms to 24 h"))
+            .or_else(|| outside("hold time", [self.config.hold_for], &HOLD, "10 ms to 24 h"))
             .or_else(|| outside("deadline", deadlines, &DEADLINE, "1 ms to 24 h"))
             .or_else(|| outside("time to keep finished jobs", kept, &KEEP, MONTH))
             .or_else(|| outside("time to wait for a handler", unhandled, &WAIT, MONTH))
@@ -102,7 +102,7 @@ impl WorkerBuilder {
     }
 
     fn connection_problem(&self) -> Option<String> {
-        let connections = self.queue.database().connections();
+        let connections = self.config.queue.database().connections();
         (connections < WORKER_CONNECTIONS).then(|| {
             format!("has a pool of {connections} connections; it needs {WORKER_CONNECTIONS}")
         })

@@ -26,7 +26,7 @@ use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::QueuedChunk;
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::source::Source;
-use crate::worker::state::{Config, State};
+use crate::worker::state::State;
 use crate::worker::{Worker, chores, fetcher, gatherer, renewer, settler, threads, watchdog};
 
 /// The capacity of the channels to the gatherers, in claims. More than a worker holds, unless it has very many slots; then
@@ -44,7 +44,7 @@ impl WorkerBuilder {
     /// connections. Also fails if the schema is older or newer than this library, or if the
     /// database does not answer.
     pub fn start(self) -> Result<Worker> {
-        let db = self.queue.database().clone();
+        let db = self.config.queue.database().clone();
         start(&db, vec![self])
     }
 }
@@ -169,14 +169,15 @@ fn states(builders: Vec<WorkerBuilder>, shared: &Arc<Shared>) -> Vec<Arc<State>>
             (_, _) => Arc::new(Slots::new(builder.slots, Vec::new())),
         };
         let breakers = LocalBreakers::new(
-            builder.queue.name(),
+            builder.config.queue.name(),
             builder.breaker_threshold,
             builder.handlers.table.dependencies(),
             builder.flood.map(|(most, per)| FloodGuard::new(most, per)),
         );
         let (identity, shared) = (builder.identity(), Arc::clone(shared));
-        let (config, slots) = (builder.config(), (slots, user));
-        let state = State::new(place, config, identity, shared, breakers, slots);
+        let (config, table) = (builder.config, builder.handlers.table);
+        let slots = (slots, user);
+        let state = State::new(place, config, table, identity, shared, breakers, slots);
         Arc::new(state)
     });
     states.collect()
@@ -220,7 +221,7 @@ fn dispatchers(
     for (context, jobs) in contexts.iter().zip(to_slots) {
         let state = Arc::clone(&context.state);
         let mut gather = None;
-        if state.config.handlers.rules().next().is_some() {
+        if state.handlers.rules().next().is_some() {
             let (give, claimed) = bounded(JOBS_IN_CHANNEL);
             gather = Some(give);
             let slots = jobs.clone();
@@ -244,7 +245,7 @@ fn fetchers(
     let (requests, asked) = bounded(1);
     let (mut fetchers, mut helped) = (Vec::new(), Vec::new());
     for (state, dispatcher) in queues.iter().zip(dispatchers) {
-        let source = Source::new(state.config.kinds.clone(), &[]);
+        let source = Source::new(state.kinds.clone(), &[]);
         let claimer = |db_caller: &Arc<Mutex<DbCaller>>, max_crashes| {
             Claimer::new(state, Arc::clone(db_caller), source.clone(), max_crashes)
         };
@@ -268,27 +269,6 @@ fn fetchers(
 }
 
 impl WorkerBuilder {
-    fn config(mut self) -> Config {
-        if let Some(time) = self.keep_done {
-            self.handlers.table.default_keep_done(time);
-        }
-        Config {
-            poll: self.poll_every(),
-            queue: self.queue,
-            kinds: self.handlers.table.kinds(),
-            alone: self.handlers.table.kinds_in_transactions(),
-            single: self.handlers.table.single_kinds(),
-            handlers: self.handlers.table,
-            lease: self.lease,
-            hold_for: self.hold_for,
-            backoff: self.backoff,
-            deadline: self.deadline,
-            hooks: self.hooks,
-            unhandled_after: self.unhandled_after,
-            age_priorities: self.age_priorities,
-        }
-    }
-
     /// Returns the identity of a new worker.
     fn identity(&self) -> WorkerIdentity {
         WorkerIdentity {

@@ -23,7 +23,7 @@ impl Chores<'_> {
     pub(super) fn wants_unhandled(&self, state: &State, now: Instant) -> bool {
         let warn_at = self.of_queues[state.place].warn_at;
         let is_time = warn_at.is_none_or(|at| at <= now);
-        state.config.kinds.is_some() && (is_time || state.config.unhandled_after.is_some())
+        state.kinds.is_some() && (is_time || state.config.unhandled_after.is_some())
     }
 
     /// Looks for kinds that no live worker handles, warns of them, and makes letters of the jobs of those that none has
@@ -33,7 +33,7 @@ impl Chores<'_> {
     pub(super) fn look_for_unhandled(&mut self, state: &State) -> Result<()> {
         const LOOK: &str = "look for kinds without a worker";
         let begun = Instant::now();
-        let own = state.config.kinds.as_deref();
+        let own = state.kinds.as_deref();
         let Some(own) = own.filter(|_| self.wants_unhandled(state, begun)) else {
             return Ok(());
         };

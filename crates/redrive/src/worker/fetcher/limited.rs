@@ -76,7 +76,7 @@ impl Fetcher {
 
     /// Returns when tokens are expected for a claim that had none, or when a search goes on.
     pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
-        let handled = self.state.config.kinds.as_deref();
+        let handled = self.state.kinds.as_deref();
         let targets = plan.limits.targets(handled, &plan.except);
         let searches = targets.filter_map(|limit| self.limited.get(&limit.kind));
         let expected = searches.filter(|target| target.is_expected);
@@ -97,7 +97,7 @@ impl Fetcher {
 
     /// Claims jobs under each limit whose turn it is.
     fn claim_limited(&mut self, room: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
-        let handled = self.state.config.kinds.clone();
+        let handled = self.state.kinds.clone();
         let targets = plan.limits.targets(handled.as_deref(), &plan.except);
         let mut limits: Vec<LimitStatus> = targets.cloned().collect();
         // None of several limits always comes first.
@@ -155,7 +155,7 @@ impl Fetcher {
     /// changed.
     fn limited_search(&mut self, limit: &LimitStatus, plan: &ClaimPlan) -> LimitedSearch {
         let (kinds, except): (Option<Arc<[String]>>, Vec<String>) = match &limit.kind {
-            None => (self.state.config.kinds.clone(), except(plan)),
+            None => (self.state.kinds.clone(), except(plan)),
             Some(kind) => (Some([kind.clone()].into()), Vec::new()),
         };
         let known = self.limited.remove(&limit.kind).filter(|known| {

@@ -54,7 +54,7 @@ impl Fetcher {
     fn probe_source(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Source {
         let (kinds, except): (Option<Arc<[String]>>, &[String]) = match &due.kinds {
             // Other breakers still apply.
-            None => (self.state.config.kinds.clone(), &plan.except),
+            None => (self.state.kinds.clone(), &plan.except),
             Some(kinds) => (Some(kinds.as_slice().into()), &[]),
         };
         // Handlers may name a dependency for each host. A forgotten search starts again.

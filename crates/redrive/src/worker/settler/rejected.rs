@@ -6,7 +6,7 @@ use crate::pipeline::judge::{JudgeContext, Verdict};
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settlement::Settlement;
 use crate::worker::own_transaction::not_accepted;
-use crate::worker::state::Config;
+use crate::worker::state::State;
 
 /// Returns the verdict without the texts of its error and without its checkpoint, which the database may have rejected.
 pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
@@ -28,10 +28,10 @@ pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
 }
 
 /// Returns the verdict on a finished job whose follow-ups were rejected: its attempt failed.
-pub(super) fn failed(settlement: &Settlement, error: &Error, config: &Config) -> Settlement {
-    let meta = &settlement.meta;
+pub(super) fn failed(settlement: &Settlement, error: &Error, state: &State) -> Settlement {
+    let (meta, config) = (&settlement.meta, &state.config);
     let failed = Outcome::from(not_accepted(error));
-    let backoff = match config.handlers.of(&meta.kind) {
+    let backoff = match state.handlers.of(&meta.kind) {
         Some(handler) => handler.options.backoff_or(&config.backoff),
         None => &config.backoff,
     };

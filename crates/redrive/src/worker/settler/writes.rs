@@ -187,7 +187,7 @@ impl Settler<'_> {
             return settled;
         }
         let acceptable = match one.has_follow_ups() {
-            true => failed(one, error, &state.config),
+            true => failed(one, error, state),
             false => with_plain_report(one),
         };
         let settled = self.settle(&[acceptable].into(), answers, LockWait::Short);

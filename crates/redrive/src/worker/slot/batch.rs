@@ -24,7 +24,7 @@ pub(super) fn run_batch(
     let mut running = jobs.iter().map(RunningJob::of);
     let first = running.next();
     let handler = first.as_ref();
-    let handler = handler.and_then(|job| state.config.handlers.of(&job.meta.kind));
+    let handler = handler.and_then(|job| state.handlers.of(&job.meta.kind));
     let batch = handler.and_then(Handler::batch);
     let (Some(first), Some(handler), Some(batch)) = (first, handler, batch) else {
         super::settle(context, slot_state.take_verdicts_of(context.state.place));
