@@ -57,17 +57,30 @@ impl Fetcher {
             rest.for_each(|target| target.next_at = Instant::now());
         }
         self.share_passed_groups(plan);
-        // Each of them is first at times, so that neither starves.
-        let is_limited_first = fastrand::bool();
+        let cover_queue = plan.limits.cover_queue();
+        if cover_queue {
+            self.promote_when_due()?;
+            if std::mem::take(&mut self.woken) {
+                self.promote()?;
+            }
+        }
+        let handled = self.state.kinds.as_deref();
+        let limits = plan.limits.targets(handled, &plan.except);
+        let limits = limits.cloned().map(Some);
+        // `None`: the jobs of kinds without a limit.
+        let mut targets: Vec<Option<LimitStatus>> =
+            limits.chain((!cover_queue).then_some(None)).collect();
+        // Each of them is first at times, so that none starves.
+        fastrand::shuffle(&mut targets);
         let mut claimed = Vec::new();
-        for is_limited in [is_limited_first, !is_limited_first] {
+        for target in targets {
             let room = demand.saturating_sub(claimed.len());
             if room == 0 {
                 break;
             }
-            let more = match is_limited {
-                true => self.claim_limited(room, plan),
-                false => self.claim_others(room, plan),
+            let more = match target {
+                Some(limit) => self.claim_limited(limit, room, plan),
+                None => self.claim_round(room, &except(plan)),
             };
             add(&self.state, &mut claimed, more)?;
         }
@@ -83,49 +96,28 @@ impl Fetcher {
         expected.map(|target| target.next_at).min()
     }
 
-    /// Claims jobs of kinds without a limit.
-    fn claim_others(&mut self, room: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
-        if plan.limits.cover_queue() {
-            self.promote_when_due()?;
-            if std::mem::take(&mut self.woken) {
-                self.promote()?;
-            }
+    /// Claims jobs under a limit if it is its turn.
+    fn claim_limited(
+        &mut self,
+        limit: LimitStatus,
+        room: usize,
+        plan: &ClaimPlan,
+    ) -> Result<Vec<ClaimedJob>> {
+        let queue = self.state.config.queue.shared_name();
+        let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
             return Ok(Vec::new());
-        }
-        self.claim_round(room, &except(plan))
+        };
+        let mut target = self.limited_search(&limit, plan);
+        let claimed = match target.next_at <= Instant::now() {
+            true => self.claim_under(&mut target, &scope, room),
+            false => Ok(Vec::new()),
+        };
+        // After an error, too: the search goes on where it was.
+        self.limited.insert(limit.kind, target);
+        claimed
     }
 
-    /// Claims jobs under each limit whose turn it is.
-    fn claim_limited(&mut self, room: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
-        let handled = self.state.kinds.clone();
-        let targets = plan.limits.targets(handled.as_deref(), &plan.except);
-        let mut limits: Vec<LimitStatus> = targets.cloned().collect();
-        // None of several limits always comes first.
-        let first = fastrand::usize(..limits.len().max(1));
-        limits.rotate_left(first);
-        let mut claimed = Vec::new();
-        for limit in limits {
-            let room = room - claimed.len();
-            if room == 0 {
-                break;
-            }
-            let queue = self.state.config.queue.shared_name();
-            let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
-                continue;
-            };
-            let mut target = self.limited_search(&limit, plan);
-            let more = match target.next_at <= Instant::now() {
-                true => self.claim_under(&mut target, &scope, room),
-                false => Ok(Vec::new()),
-            };
-            // After an error, too: the search goes on where it was.
-            self.limited.insert(limit.kind, target);
-            add(&self.state, &mut claimed, more)?;
-        }
-        Ok(claimed)
-    }
-
-    /// Claims jobs under one limit.
+    /// Claims jobs under a limit.
     fn claim_under(
         &mut self,
         target: &mut LimitedSearch,
