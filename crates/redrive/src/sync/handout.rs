@@ -101,12 +101,6 @@ impl<T> Drop for Giver<T> {
     }
 }
 
-impl<T> Clone for Taker<T> {
-    fn clone(&self) -> Taker<T> {
-        Taker(Arc::clone(&self.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -130,18 +124,14 @@ mod tests {
     #[test]
     fn many_threads_take_all_work_once_and_end() {
         let (giver, taker) = handout();
-        let takers: Vec<_> = (0..8)
-            .map(|_| {
-                let taker = taker.clone();
-                thread::spawn(move || std::iter::from_fn(|| taker.take()).sum::<u64>())
-            })
-            .collect();
-        let givers = [giver.clone(), giver]
-            .map(|giver| thread::spawn(move || (1..=1000).for_each(|number| giver.give(number))));
-        for giver in givers {
-            giver.join().unwrap();
-        }
-        let taken: u64 = takers.into_iter().map(|one| one.join().unwrap()).sum();
+        let take = || std::iter::from_fn(|| taker.take()).sum::<u64>();
+        let taken: u64 = thread::scope(|scope| {
+            let takers: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+            for giver in [giver.clone(), giver] {
+                scope.spawn(move || (1..=1000).for_each(|number| giver.give(number)));
+            }
+            takers.into_iter().map(|one| one.join().unwrap()).sum()
+        });
         assert_eq!(taken, 2 * 1000 * 1001 / 2);
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::worker::slot_state::SlotState;
-use crate::worker::slots::Slots;
 use crate::worker::state::State;
 
 /// The queues that the threads of a worker serve: at least one.
@@ -35,13 +34,8 @@ impl Queues {
 
     /// All slots.
     pub(crate) fn slots(&self) -> Vec<Arc<SlotState>> {
-        let mut seen: Vec<&Arc<Slots>> = Vec::new();
-        for state in self.iter() {
-            if !seen.iter().any(|slots| Arc::ptr_eq(slots, &state.slots)) {
-                seen.push(&state.slots);
-            }
-        }
-        seen.iter().flat_map(|slots| slots.all()).collect()
+        let firsts = self.iter().filter(|state| state.is_first_of_pool());
+        firsts.flat_map(|state| state.slots.all()).collect()
     }
 
     /// The shortest lease, after which the worker must have renewed.

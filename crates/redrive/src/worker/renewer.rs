@@ -5,7 +5,6 @@
 //! lock of a lease.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator;
@@ -338,12 +337,10 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
 fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
     let identity = &queues.first().identity;
     let (mut names, mut slots, mut kinds, mut leases) = (vec![], vec![], vec![], vec![]);
-    let (mut pools, mut slot_jobs) = (vec![], vec![]);
+    let (ids, mut pools, mut slot_jobs) = (queues.ids(), vec![], vec![]);
     let number = |slots: usize| i32::try_from(slots).unwrap_or(i32::MAX);
     for state in queues.iter() {
-        let shares = |other: &&Arc<State>| Arc::ptr_eq(&other.slots, &state.slots);
-        let first = queues.iter().find(shares).unwrap_or(state);
-        pools.push(first.identity.id.0);
+        pools.push(ids[state.pool]);
         let config = &state.config;
         names.push(config.queue.name());
         slots.push(number(state.slots.count));
@@ -355,7 +352,7 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
         &format!("renew the leases of queue `{}`", names.join("`, `")),
         &sql::RENEW,
         &[
-            &queues.ids(),
+            &ids,
             &names,
             &&*identity.host,
             &std::process::id().cast_signed(),

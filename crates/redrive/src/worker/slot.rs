@@ -21,7 +21,6 @@ use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::channel::Sender;
-use crate::sync::handout::Taker;
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion;
 use crate::worker::handlers::{Handler, HandlerOptions, JobEnd};
@@ -29,7 +28,7 @@ use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::own_transaction::{self, AttemptResult};
 use crate::worker::settler::Message;
-use crate::worker::slot_state::{Chunk, QueuedChunk, Run, RunningJob, SlotState, TakenBy};
+use crate::worker::slot_state::{Chunk, Run, RunningJob, SlotState, TakenBy};
 use crate::worker::slots::Slots;
 #[cfg(feature = "tracing")]
 use crate::worker::span;
@@ -59,44 +58,55 @@ impl SlotContext {
 /// What the slots of a queue, or of several that share them, have in common.
 #[derive(Clone)]
 pub(crate) struct SlotPool {
-    pub(crate) slots: Arc<Slots>,
     /// All queues of the worker.
     pub(crate) queues: Arc<[SlotContext]>,
     /// The place of the queue that speaks for the others of the pool.
-    pub(crate) first: usize,
-    /// Chunks of claimed jobs, until a stop, and before them those that waited behind a slow job.
-    pub(crate) jobs: Taker<QueuedChunk>,
+    first: usize,
 }
 
 impl SlotPool {
+    /// Returns the pools of the queues of a worker.
+    pub(crate) fn all(queues: &Arc<[SlotContext]>) -> Vec<SlotPool> {
+        let firsts = queues.iter().filter(|it| it.state.is_first_of_pool());
+        let pools = firsts.map(|it| SlotPool {
+            queues: Arc::clone(queues),
+            first: it.state.place,
+        });
+        pools.collect()
+    }
+
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.queues[self.first].state
     }
 
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.state().slots
+    }
+
     /// Returns the queues that use these slots.
     pub(crate) fn users(&self) -> impl Iterator<Item = &SlotContext> {
-        let uses = |context: &&SlotContext| Arc::ptr_eq(&context.state.slots, &self.slots);
-        self.queues.iter().filter(uses)
+        self.queues.iter().filter(|it| it.state.pool == self.first)
     }
 }
 
 /// Starts a slot.
 pub(crate) fn start(pool: &SlotPool) -> Result<()> {
     let slot_state = Arc::new(SlotState::default());
-    let number = pool.slots.add(&slot_state);
-    let (kept, pool) = (Arc::clone(&slot_state), pool.clone());
-    let slots = Arc::clone(&pool.slots);
-    let started = spawn(&format!("redrive-slot-{number}"), move || {
-        supervised(pool.state(), &format!("slot {number}"), || {
-            work(&pool, &slot_state);
-        });
-        displace(&pool, &slot_state);
-        send_verdicts(&pool, &slot_state);
-        pool.slots.remove(&slot_state);
-        pool.state().shared.left.ring();
+    let number = pool.slots().add(&slot_state);
+    let started = spawn(&format!("redrive-slot-{number}"), {
+        let (pool, slot_state) = (pool.clone(), Arc::clone(&slot_state));
+        move || {
+            supervised(pool.state(), &format!("slot {number}"), || {
+                work(&pool, &slot_state);
+            });
+            displace(&pool, &slot_state);
+            send_verdicts(&pool, &slot_state);
+            pool.slots().remove(&slot_state);
+            pool.state().shared.left.ring();
+        }
     });
     if started.is_err() {
-        slots.remove(&kept);
+        pool.slots().remove(&slot_state);
     }
     started.map(drop)
 }
@@ -120,9 +130,10 @@ fn run_next(pool: &SlotPool, slot_state: &SlotState) -> Option<SlotEnd> {
     if let Some((queue, claimed)) = slot_state.next_job() {
         return Some(run_job(&pool.queues[queue], slot_state, claimed));
     }
-    let (queue, chunk) = pool.jobs.try_take().or_else(|| {
+    let jobs = &pool.slots().jobs;
+    let (queue, chunk) = jobs.try_take().or_else(|| {
         send_verdicts(pool, slot_state);
-        pool.jobs.take()
+        jobs.take()
     })?;
     if slot_state.has_verdicts_of_others(queue) {
         send_verdicts(pool, slot_state);
@@ -287,7 +298,7 @@ pub(crate) fn displace(pool: &SlotPool, slot_state: &SlotState) {
     return_followers(&pool.queues[queue], &followers);
     for turn in turns {
         // One by one, because the next one may be slow, too.
-        pool.jobs.give_back((queue, Chunk::OneByOne(turn)));
+        pool.slots().jobs.give_back((queue, Chunk::OneByOne(turn)));
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::handout::{Giver, Taker, handout};
 use crate::worker::latch::lock;
-use crate::worker::slot_state::SlotState;
+use crate::worker::slot_state::{QueuedChunk, SlotState};
 
 /// The slots that some queues share.
 pub(crate) struct Slots {
@@ -15,6 +16,8 @@ pub(crate) struct Slots {
     running: Mutex<Vec<Arc<SlotState>>>,
     /// The queues. Of one that shares them with no other, none.
     users: Vec<Arc<SlotUser>>,
+    /// Chunks of claimed jobs, until a stop, and before them those that waited behind a slow job.
+    pub(crate) jobs: Taker<QueuedChunk>,
 }
 
 /// What a queue uses of its slots.
@@ -43,12 +46,17 @@ impl SlotUser {
 }
 
 impl Slots {
-    pub(crate) fn new(count: usize, users: Vec<Arc<SlotUser>>) -> Slots {
-        Slots {
+    /// Returns slots for these queues, and what takes jobs to them.
+    pub(crate) fn new(count: usize, users: Vec<Arc<SlotUser>>) -> (Arc<Slots>, Giver<QueuedChunk>) {
+        // What waits is bounded by what the worker claims; see `MAX_UNWRITTEN`.
+        let (giver, jobs) = handout();
+        let slots = Slots {
             count,
             running: Mutex::default(),
             users,
-        }
+            jobs,
+        };
+        (Arc::new(slots), giver)
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<SlotState>> {

@@ -66,6 +66,8 @@ pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 pub(crate) struct State {
     /// Its place among those of the worker.
     pub(crate) place: usize,
+    /// The place of the first one with its slots.
+    pub(crate) pool: usize,
     pub(crate) config: Config,
     pub(crate) handlers: HandlerTable,
     /// The kinds to claim. `None`: all.
@@ -121,12 +123,13 @@ impl State {
         identity: WorkerIdentity,
         shared: Arc<Shared>,
         breakers: LocalBreakers,
-        (slots, user): (Arc<Slots>, Arc<SlotUser>),
+        (pool, slots, user): (usize, Arc<Slots>, Arc<SlotUser>),
     ) -> State {
         // With other handlers, the first claim shows whether the queue has jobs for batches.
         let batch_size = handlers.only_batches_of().unwrap_or(0);
         State {
             place,
+            pool,
             config,
             kinds: handlers.kinds(),
             alone: handlers.kinds_in_transactions(),
@@ -158,6 +161,11 @@ impl State {
 
     pub(crate) fn queue(&self) -> &str {
         self.config.queue.name()
+    }
+
+    /// Whether it speaks for all that have its slots.
+    pub(crate) fn is_first_of_pool(&self) -> bool {
+        self.pool == self.place
     }
 
     pub(crate) fn in_flight(&self) -> usize {

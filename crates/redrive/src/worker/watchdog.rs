@@ -138,8 +138,8 @@ impl Watched {
 
     /// Starts slots in place of those whose handlers are overdue. Fails the worker if too many of them do not end.
     fn replace_overdue(&mut self) {
-        let (pool, threads) = (&self.pool, self.pool.slots.all());
-        let (slots, is_overdue) = (pool.slots.count, |it: &&Arc<SlotState>| it.is_replaced());
+        let (pool, threads) = (&self.pool, self.pool.slots().all());
+        let (slots, is_overdue) = (pool.slots().count, |it: &&Arc<SlotState>| it.is_replaced());
         let overdue = threads.iter().filter(is_overdue).count();
         self.crowded_checks = crowded(self.crowded_checks, slots, overdue);
         // No job starts after a stop, and it waits for no overdue handler.
@@ -180,12 +180,12 @@ fn start_slot(pool: &SlotPool) {
 /// Releases the waiting jobs while every slot runs a slow one, because another worker may have a
 /// free slot.
 fn give_back(pool: &SlotPool, now: Instant) {
-    if pool.jobs.is_empty() {
+    if pool.slots().jobs.is_empty() {
         return;
     }
     // `None`: a slot is free and takes the waiting jobs.
     let slow: Option<Vec<Duration>> = pool
-        .slots
+        .slots()
         .all()
         .iter()
         .map(|slot_state| Some(now.saturating_duration_since(slot_state.running_since()?)))
@@ -200,7 +200,7 @@ fn give_back(pool: &SlotPool, now: Instant) {
     // First, or the fetcher claims them again.
     pool.users()
         .for_each(|context| context.state.raise_run_time(least));
-    while let Some((queue, chunk)) = pool.jobs.try_take() {
+    while let Some((queue, chunk)) = pool.slots().jobs.try_take() {
         let (jobs, counted) = match chunk {
             Chunk::OneByOne(jobs) => {
                 let counted = jobs.len();
@@ -217,7 +217,7 @@ fn give_back(pool: &SlotPool, now: Instant) {
 
 /// Returns the slots that run something, so that no lock is held while they are handled.
 fn running(pool: &SlotPool) -> Vec<(Arc<SlotState>, Arc<Run>)> {
-    let slots = pool.slots.all().into_iter();
+    let slots = pool.slots().all().into_iter();
     let with_run = |slot_state: Arc<SlotState>| {
         let run = lock(&slot_state.running).clone();
         run.map(|run| (slot_state, run))

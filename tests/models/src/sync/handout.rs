@@ -59,13 +59,3 @@ impl<T> Clone for Giver<T> {
         Giver(self.0.clone())
     }
 }
-
-impl<T> Clone for Taker<T> {
-    fn clone(&self) -> Taker<T> {
-        Taker {
-            given: self.given.clone(),
-            give_back: self.give_back.clone(),
-            returned: self.returned.clone(),
-        }
-    }
-}

@@ -12,7 +12,7 @@ use crate::pipeline::claim::group_walk::SideWalk;
 use crate::pipeline::claim::{WorkerId, WorkerIdentity};
 use crate::sync::Mutex;
 use crate::sync::channel::{bounded, unbounded};
-use crate::sync::handout::{Giver, handout};
+use crate::sync::handout::Giver;
 use crate::sync::thread::JoinHandle;
 use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::claimer::{Claimer, Dispatcher};
@@ -65,7 +65,8 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     log::error!("this program is built with panic=abort: a panicking handler ends the process");
 
     let shared = Arc::new(Shared::new(&db.workers().suspects));
-    let queues = Queues::new(states(builders, &shared));
+    let (states, to_slots): (Vec<_>, Vec<_>) = states(builders, &shared).into_iter().unzip();
+    let queues = Queues::new(states);
     let mut renewer_db = db.caller("redrive-renewer-db");
     renewer::register(&queues, &mut renewer_db)?;
 
@@ -77,9 +78,9 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         messages: messages.clone(),
     });
     let contexts: Arc<[SlotContext]> = contexts.collect();
-    let (pools, to_slots) = pools(&contexts);
+    let pools = SlotPool::all(&contexts);
     for pool in &pools {
-        (0..pool.slots.count).try_for_each(|_| slot::start(pool))?;
+        (0..pool.slots().count).try_for_each(|_| slot::start(pool))?;
     }
     let (dispatchers, mut started) = dispatchers(&contexts, to_slots)?;
     let first = queues.first();
@@ -152,22 +153,24 @@ fn limit_transactions(builders: &mut [WorkerBuilder], connections: u32) {
     }
 }
 
-/// Returns the states of the queues. Queues with a weight share the slots of the first of them.
-fn states(builders: Vec<WorkerBuilder>, shared: &Arc<Shared>) -> Vec<Arc<State>> {
+/// Returns the states of the queues, and what takes jobs to the slots of each. Queues with a weight share the slots of the
+/// first of them.
+fn states(
+    builders: Vec<WorkerBuilder>,
+    shared: &Arc<Shared>,
+) -> Vec<(Arc<State>, Giver<QueuedChunk>)> {
     let user = |builder: &WorkerBuilder| SlotUser::new(builder.weight.unwrap_or(1));
     let users: Vec<Arc<SlotUser>> = builders.iter().map(user).collect();
     let sharing = builders.iter().zip(&users);
-    let sharing: Vec<_> = sharing.filter(|(it, _)| it.weight.is_some()).collect();
-    let pool = sharing.first().map(|(first, _)| {
-        let users = sharing.iter().map(|(_, user)| Arc::clone(user));
-        Arc::new(Slots::new(first.slots, users.collect()))
-    });
+    let sharing = sharing.filter(|(it, _)| it.weight.is_some());
+    let sharing = sharing.map(|(_, user)| Arc::clone(user)).collect();
+    let first = builders.iter().position(|it| it.weight.is_some());
+    let pool = first.map(|first| (first, Slots::new(builders[first].slots, sharing)));
     let builders = builders.into_iter().zip(users).enumerate();
     let states = builders.map(|(place, (builder, user))| {
-        let slots = match (builder.weight, &pool) {
-            (Some(_), Some(pool)) => Arc::clone(pool),
-            (_, _) => Arc::new(Slots::new(builder.slots, Vec::new())),
-        };
+        let shared_slots = pool.clone().filter(|_| builder.weight.is_some());
+        let (first, (slots, giver)) =
+            shared_slots.unwrap_or_else(|| (place, Slots::new(builder.slots, Vec::new())));
         let breakers = LocalBreakers::new(
             builder.config.queue.name(),
             builder.breaker_threshold,
@@ -176,40 +179,11 @@ fn states(builders: Vec<WorkerBuilder>, shared: &Arc<Shared>) -> Vec<Arc<State>>
         );
         let (identity, shared) = (builder.identity(), Arc::clone(shared));
         let (config, table) = (builder.config, builder.handlers.table);
-        let slots = (slots, user);
+        let slots = (first, slots, user);
         let state = State::new(place, config, table, identity, shared, breakers, slots);
-        Arc::new(state)
+        (Arc::new(state), giver)
     });
     states.collect()
-}
-
-/// Returns the pools of slots, and what takes jobs of each queue to them.
-fn pools(contexts: &Arc<[SlotContext]>) -> (Vec<SlotPool>, Vec<Giver<QueuedChunk>>) {
-    let mut pools: Vec<(SlotPool, Giver<QueuedChunk>)> = Vec::new();
-    let mut to_slots = Vec::new();
-    for context in contexts.iter() {
-        let slots = &context.state.slots;
-        let known = pools
-            .iter()
-            .find(|(pool, _)| Arc::ptr_eq(&pool.slots, slots));
-        let chunks = match known {
-            Some((_, chunks)) => chunks.clone(),
-            None => {
-                // What waits is bounded by what the worker claims; see `MAX_UNWRITTEN`.
-                let (chunks, jobs) = handout();
-                let pool = SlotPool {
-                    slots: Arc::clone(slots),
-                    queues: Arc::clone(contexts),
-                    first: context.state.place,
-                    jobs,
-                };
-                pools.push((pool, chunks.clone()));
-                chunks
-            }
-        };
-        to_slots.push(chunks);
-    }
-    (pools.into_iter().map(|(pool, _)| pool).collect(), to_slots)
 }
 
 /// Returns the dispatcher of each queue, and the gatherers of those with batch handlers.
