@@ -3,9 +3,10 @@
 use std::sync::Once;
 
 use log::{Log, Metadata, Record};
+use redrive::Workers;
 use redrive_tests::prelude::*;
 
-/// A log that panics on lines about one queue.
+/// A log that panics on lines about retries of one queue, and about custom backoffs.
 struct Cursed;
 
 /// Returns the name.
@@ -19,19 +20,24 @@ impl Log for Cursed {
     fn log(&self, record: &Record<'_>) {
         let line = record.args().to_string();
         let is_meant = record.level() <= log::Level::Warn && line.contains("retrying in");
-        assert!(!is_meant || !line.contains(QUEUE), "the log is broken");
+        let is_meant = is_meant && line.contains(QUEUE) || line.contains("custom backoff");
+        assert!(!is_meant, "the log is broken");
     }
 
     fn flush(&self) {}
 }
 
-#[test]
-fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
+fn curse() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         log::set_logger(&Cursed).expect("the only log of this process");
         log::set_max_level(LevelFilter::Warn);
     });
+}
+
+#[test]
+fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
+    curse();
     let test = TestDatabase::migrated();
     let proxy = Proxy::to(test.url());
     let db = Database::builder(proxy.url()).connect_timeout(Duration::from_millis(300));
@@ -51,4 +57,31 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
     proxy.mend();
     let error = worker.stop(Duration::ZERO).expect_err("it had stopped");
     assert!(error.is_unavailable(), "{error:?}");
+}
+
+/// The jobs that other slots had not started are as they were.
+#[test]
+fn a_slot_that_panics_has_started_its_job_and_no_other() {
+    curse();
+    let test = TestDatabase::migrated();
+    let db = redrive::connect(test.url()).unwrap();
+    let options = BatchOptions::new(2).linger(Duration::from_mins(1));
+    let gathering = Handlers::new().handle_batch(options, |_: &Batch<Finish>| Ok(()));
+    let failing = Handlers::new().handle(|_: &Job<Order>| Err(Failure::retry("no")));
+    let broken = Backoff::custom(|_| panic!("no delay"));
+    let worker = Workers::builder(&db)
+        .queue("gathering", 1, &gathering)
+        .queue_with(QUEUE, |worker| {
+            worker.slots(1).backoff(broken).handlers(&failing)
+        })
+        .start()
+        .unwrap();
+    let queue = |name| Queue::new(&db, name).unwrap();
+    queue("gathering").enqueue(&Finish {}).unwrap();
+    test.reaches("leases", 1);
+    queue(QUEUE).enqueue(&Order { number: 1 }).unwrap();
+    wait_until("the panic", SOON, || worker.failure().is_some());
+    assert!(worker.stop(SOON).is_err());
+    assert_eq!(test.count("jobs WHERE (meta).refunds = 1"), 1);
+    assert_eq!(test.untouched(), 1);
 }

@@ -101,7 +101,12 @@ pub(crate) fn start(pool: &SlotPool) -> Result<()> {
             });
             displace(&pool, &slot_state);
             send_verdicts(&pool, &slot_state);
-            pool.slots().remove(&slot_state);
+            let abandoned = lock(&slot_state.running).clone();
+            match abandoned {
+                None => pool.slots().remove(&slot_state),
+                // It panicked. A stop must find what it had started.
+                Some(run) => run.abandon(),
+            }
             pool.state().shared.left.ring();
         }
     });

@@ -179,6 +179,12 @@ impl Run {
         self.taken.fetch_or(0, Ordering::AcqRel) != 0
     }
 
+    /// Leaves the jobs to a stop, as those of a slot that was replaced, because their thread has panicked.
+    pub(crate) fn abandon(&self) {
+        let by = TakenBy::Watchdog as u8;
+        self.taken.store(by, Ordering::Release);
+    }
+
     /// Whether the watchdog has taken the jobs.
     pub(crate) fn is_overdue(&self) -> bool {
         self.taken.load(Ordering::Acquire) == TakenBy::Watchdog as u8

@@ -15,8 +15,6 @@ use crate::worker::retry::{call_timeout, retry};
 impl Settler<'_> {
     /// Releases everything that is still held, and returns the jobs. Waits for other sessions that have locked some of it.
     pub(super) fn release_all(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
-        // After a panic, nobody knows what the thread had started.
-        let started = self.state.shared.failure.get().is_none().then_some(started);
         let mut released = self.release(started)?;
         let (state, until) = (self.state, self.until);
         retry(state, until, || match self.locked_leases()? {
@@ -61,7 +59,7 @@ impl Settler<'_> {
 
     /// Releases all leases with one statement, or lease by lease if the database rejects that, so that one
     /// lease does not hold the others.
-    fn release(&mut self, started: Option<&[JobId]>) -> Result<Vec<JobId>> {
+    fn release(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
         let cause = match self.try_release(&ReleaseScope::All, started) {
             Err(error) if !error.is_unavailable() => error,
             answer => return answer,
@@ -84,17 +82,13 @@ impl Settler<'_> {
         }
     }
 
-    fn try_release(
-        &mut self,
-        scope: &ReleaseScope,
-        started: Option<&[JobId]>,
-    ) -> Result<Vec<JobId>> {
+    fn try_release(&mut self, scope: &ReleaseScope, started: &[JobId]) -> Result<Vec<JobId>> {
         let (state, db_caller) = (self.state, &mut *self.db_caller);
-        let started: Option<Arc<[JobId]>> = started.map(Arc::from);
+        let started: Arc<[JobId]> = started.into();
         let released = retry(state, self.until, || {
             let (scope, started, worker) = (scope.clone(), started.clone(), state.identity.id);
             db_caller.call("release jobs", call_timeout(state), move |session| {
-                release(session, worker, &scope, started.as_deref())
+                release(session, worker, &scope, Some(&started))
             })
         })?;
         state.count_released(released.len());
