@@ -1,5 +1,6 @@
-//! The groups in which a job of this process has just ended, so that the next claim looks at them.
+//! The groups in which a job of this process has just ended, so that the next claims look at them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::sync::Mutex;
@@ -10,24 +11,36 @@ const MAX_PASSED: usize = 500;
 
 /// The groups whose turn has just passed on.
 #[derive(Default)]
-pub(crate) struct PassedGroups {
-    groups: Mutex<Vec<Arc<str>>>,
+pub(crate) struct PassedGroups(Mutex<Passed>);
+
+#[derive(Default)]
+struct Passed {
+    latest: VecDeque<Arc<str>>,
+    /// How many were noted in all.
+    noted: usize,
 }
 
 impl PassedGroups {
     /// Records groups.
     pub(crate) fn note(&self, groups: impl IntoIterator<Item = Arc<str>>) {
-        let mut passed = lock(&self.groups);
+        let mut passed = lock(&self.0);
+        let before = passed.latest.len();
         for group in groups {
             // The jobs of a turn end one after the other.
-            if passed.last() != Some(&group) && passed.len() < MAX_PASSED {
-                passed.push(group);
+            if passed.latest.len() == before || passed.latest.back() != Some(&group) {
+                passed.latest.push_back(group);
+                passed.noted += 1;
             }
         }
+        let more = passed.latest.len().saturating_sub(MAX_PASSED);
+        passed.latest.drain(..more);
     }
 
-    /// Removes and returns the groups.
-    pub(crate) fn take(&self) -> Vec<Arc<str>> {
-        std::mem::take(&mut *lock(&self.groups))
+    /// Returns the latest groups that were noted after the first `seen`, and how many have been noted.
+    pub(crate) fn since(&self, seen: usize) -> (Vec<Arc<str>>, usize) {
+        let passed = lock(&self.0);
+        let (latest, new) = (&passed.latest, passed.noted - seen);
+        let latest = latest.iter().skip(latest.len().saturating_sub(new));
+        (latest.cloned().collect(), passed.noted)
     }
 }

@@ -8,7 +8,6 @@ use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
-use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::add;
 use crate::worker::second_fetcher::ClaimFrom;
 
@@ -16,17 +15,6 @@ use crate::worker::second_fetcher::ClaimFrom;
 const RING_REST: Duration = Duration::from_millis(20);
 
 impl Fetcher {
-    /// Tells each limit of the groups whose turn has passed on. A claim looks at those once.
-    pub(super) fn share_passed_groups(&self, plan: &ClaimPlan) {
-        let passed = self.state.passed_groups.take();
-        for target in self.limited.values() {
-            target.passed.note(passed.iter().cloned());
-        }
-        if !plan.limits.cover_queue() {
-            self.state.passed_groups.note(passed);
-        }
-    }
-
     /// Claims jobs that wait for their group, and others. Each of them is first at times.
     pub(super) fn claim_with_groups(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
         let are_groups_first = self.ring_rests() || fastrand::bool();
@@ -59,23 +47,18 @@ impl Fetcher {
 
     fn claim_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        // The walk finds enough groups by itself.
-        let passed = match self.walk.has_plenty {
-            true => Vec::new(),
-            false => self.state.passed_groups.take(),
-        };
+        let (mut passed, seen) = self.state.passed_groups.since(self.seen_passed);
+        if self.walk.has_plenty {
+            // The walk finds enough groups by itself.
+            passed.clear();
+        }
         let in_a_row = self.state.in_a_row(limit);
         if self.walk.has_plenty && !self.state.breakers.limits_groups() {
             self.ask_for_help(limit, ClaimFrom::Groups);
         }
-        let look = self.walk.look(limit, in_a_row, passed.clone());
-        let answer = match self.claimer.claim_groups(limit, look) {
-            Ok(answer) => answer,
-            Err(error) => {
-                self.state.passed_groups.note(passed);
-                return Err(error);
-            }
-        };
+        let look = self.walk.look(limit, in_a_row, passed);
+        let answer = self.claimer.claim_groups(limit, look)?;
+        self.seen_passed = seen;
         let now = Instant::now();
         let (took, claimed) = (now.duration_since(asked_at), answer.claimed);
         self.walk.note(now, took, claimed.len(), answer.place);

@@ -17,7 +17,6 @@ use crate::pipeline::tokens::{TokenScope, claim_with_tokens};
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::add;
-use crate::worker::passed_groups::PassedGroups;
 use crate::worker::source::Source;
 
 /// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one
@@ -36,7 +35,8 @@ pub(super) struct LimitedSearch {
     limit: LimitStatus,
     source: Source,
     walk: GroupWalk,
-    pub(super) passed: PassedGroups,
+    /// How many of the groups whose turn has passed on it has looked at.
+    seen_passed: usize,
     /// When to claim again.
     next_at: Instant,
     /// Whether there are tokens then, or the search goes on. Otherwise there was no job: it claims at a notification or a
@@ -56,7 +56,6 @@ impl Fetcher {
             let rest = self.limited.values_mut().filter(|it| !it.is_expected);
             rest.for_each(|target| target.next_at = Instant::now());
         }
-        self.share_passed_groups(plan);
         let cover_queue = plan.limits.cover_queue();
         if cover_queue {
             self.promote_when_due()?;
@@ -157,7 +156,7 @@ impl Fetcher {
             limit: limit.clone(),
             source: Source::new(kinds, &except),
             walk: GroupWalk::default(),
-            passed: PassedGroups::default(),
+            seen_passed: 0,
             next_at: Instant::now(),
             is_expected: false,
         })
@@ -195,9 +194,10 @@ impl Fetcher {
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
     ) -> Result<Option<Duration>> {
-        let (scope, passed, asked_at) = (scope.clone(), target.passed.take(), Instant::now());
+        let (scope, asked_at) = (scope.clone(), Instant::now());
+        let (passed, seen) = self.state.passed_groups.since(target.seen_passed);
         let has_groups = self.state.breakers.has_groups();
-        let groups = has_groups.then(|| target.walk.look(room, 1, passed.clone()));
+        let groups = has_groups.then(|| target.walk.look(room, 1, passed));
         let answer = self.claimer.scan(
             "claim jobs under a rate limit",
             (&target.source, scan, 0),
@@ -210,11 +210,9 @@ impl Fetcher {
         );
         let claim = match answer {
             Ok(Ok(claim)) => claim,
-            without => {
-                target.passed.note(passed);
-                return without.map(Result::err);
-            }
+            without => return without.map(Result::err),
         };
+        target.seen_passed = seen;
         let before = claimed.len();
         claimed.extend(claim.ring.jobs);
         if let Some(answer) = claim.of_groups {
