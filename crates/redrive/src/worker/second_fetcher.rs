@@ -47,27 +47,19 @@ pub(crate) struct Helped {
 
 /// Helps until nobody can ask any more. Connects when it is first asked.
 pub(crate) fn work(db_caller: &Mutex<DbCaller>, helped: &mut [Helped], asked: &Receiver<Request>) {
-    let mut is_connected = false;
     loop {
-        let asked = match is_connected {
-            true => asked.recv_timeout(IDLE_TIMEOUT),
-            false => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        let (queue, from, except) = match asked {
+        let (queue, from, except) = match asked.recv_timeout(IDLE_TIMEOUT) {
             Ok(asked) => asked,
             Err(RecvTimeoutError::Timeout) => {
                 lock(db_caller).rest();
-                is_connected = false;
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let one = &mut helped[queue];
-        if one.state.shared.stopping.is_set() || one.state.demand() < MAX_BATCH {
-            continue;
+        if !one.state.shared.stopping.is_set() && one.state.demand() >= MAX_BATCH {
+            one.claim(from, except);
         }
-        is_connected = true;
-        one.claim(from, except);
     }
 }
 
