@@ -146,7 +146,8 @@ mod tests {
         let config = "host=localhost user=me".parse().expect("an address");
         let manager = PostgresConnectionManager::new(config, NoTls);
         let pool = Pool::builder().min_idle(Some(0)).build_unchecked(manager);
-        source.opened = Some(((String::new(), false), Database::from_pool(pool)));
+        let db = Database::from_pool(pool, Pooler::Transaction);
+        source.opened = Some(((String::new(), false), db));
         source.database().expect("it stays open");
     }
 }

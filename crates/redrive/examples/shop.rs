@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redrive::postgres::{NoTls, Transaction};
 use redrive::r2d2_postgres::PostgresConnectionManager;
-use redrive::{Database, Failure, Handlers, Job, NewJob, Payload, Workers, r2d2};
+use redrive::{Database, Failure, Handlers, Job, NewJob, Payload, Pooler, Workers, r2d2};
 use serde::{Deserialize, Serialize};
 use tiny_http::{Method, Request, Response, Server};
 
@@ -103,7 +103,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // handlers in transactions.
     let manager = PostgresConnectionManager::new(url.parse()?, NoTls);
     let pool = r2d2::Pool::builder().max_size(15).build(manager)?;
-    let db = Database::from_pool(pool.clone());
+    let db = Database::from_pool(pool.clone(), Pooler::Session);
     db.migrate()?;
     pool.get()?.batch_execute(SCHEMA)?;
 

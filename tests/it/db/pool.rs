@@ -20,7 +20,7 @@ fn pool(test: &TestDatabase, customizer: Box<dyn CustomizeConnection<Client, Err
 
 /// A queue on the connections of a pool.
 fn queue(users: &Users) -> Queue {
-    let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
+    let db = Database::from_pool(users.clone(), Pooler::Session);
     Queue::new(&db, "orders").unwrap()
 }
 

@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::net::TcpListener;
 
+use redrive::Pooler;
 use redrive::r2d2::Pool;
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive_tests::prelude::*;
@@ -33,7 +34,7 @@ fn a_call_on_a_connection_of_any_kind_ends_at_its_deadline() {
     let manager = PostgresConnectionManager::new(cluster.url().parse().unwrap(), NoTls);
     let pool = Pool::builder().max_size(2).build(manager).unwrap();
     // Its deadline is the usual one.
-    let pooled = Database::from_pool(pool);
+    let pooled = Database::from_pool(pool, Pooler::Transaction);
     let queues = handles.map(|db| Queue::new(&db, "orders").unwrap());
     let of_the_user = Queue::new(&pooled, "orders").unwrap();
     let all = queues.iter().chain([&of_the_user]);

@@ -57,18 +57,6 @@ impl SessionSource {
         session.set_deadline(None);
         Ok(session)
     }
-
-    /// Returns the same source with `made` applied to each session.
-    pub(crate) fn giving(
-        &self,
-        made: impl Fn(Session) -> Session + Send + Sync + 'static,
-    ) -> SessionSource {
-        let open = Arc::clone(&self.open);
-        SessionSource {
-            open: Arc::new(move |wait| open(wait).map(&made)),
-            ..self.clone()
-        }
-    }
 }
 
 /// When a call returns its session.
@@ -372,6 +360,7 @@ mod tests {
     use super::*;
     use crate::db::connection::{Connection, Statements};
     use crate::db::deadline::CallDeadline;
+    use crate::db::pooler::Pooler;
 
     #[test]
     fn a_call_runs_on_the_callers_thread_if_the_connection_has_deadlines() {
@@ -419,7 +408,7 @@ mod tests {
         let connection = deadline.clone();
         let source = SessionSource::new(Deadlines::ByConnection, move |_| {
             let connection = Unused(bounded(1).0, connection.clone());
-            Ok(Session::new(Box::new(connection)))
+            Ok(Session::new(Box::new(connection), Pooler::Transaction))
         });
         let mut db = DbCaller::new("test", source, SessionUse::PerCall);
         let caller = std::thread::current().id();
@@ -442,7 +431,7 @@ mod tests {
             let (discarded, seen) = bounded(1);
             let source = SessionSource::new(deadlines, move |_| {
                 let connection = Unused(discarded.clone(), CallDeadline::default());
-                Ok(Session::new(Box::new(connection)))
+                Ok(Session::new(Box::new(connection), Pooler::Transaction))
             });
             let mut db = DbCaller::new("test", source, SessionUse::PerCall);
             let wait = Duration::from_mins(1);
@@ -484,7 +473,7 @@ mod tests {
         let source = || {
             SessionSource::new(Deadlines::ByConnection, |_| {
                 let connection = Unused(bounded(1).0, CallDeadline::default());
-                Ok(Session::new(Box::new(connection)))
+                Ok(Session::new(Box::new(connection), Pooler::Transaction))
             })
         };
         let late = "could not ask: the database did not answer within 0ns";

@@ -109,33 +109,11 @@ impl Database {
     ///
     /// A worker holds up to five connections, so give the pool five more than your own threads
     /// need. Every call waits up to the pool's timeout for a connection. Connections must come back to the pool outside of
-    /// a transaction: what a later call writes in one that is left open is lost with it. Unless you declare
-    /// [`Pooler::Session`], redrive keeps nothing on these connections between transactions, which is
-    /// slower: workers poll and are not notified.
-    pub fn from_pool<M>(pool: Pool<M>) -> Database
-    where
-        M: ManageConnection<Connection = Client>,
-        M::Error: 'static,
-    {
-        let (connections, timeout) = (pool.max_size(), pool.connection_timeout());
-        let source = SessionSource::new(Deadlines::ByThread, move |_| {
-            let connection = pool.get().map_err(|error| {
-                Error::unavailable("could not get a connection to the database").caused_by(error)
-            })?;
-            Ok(Session::new(Box::new(ForeignConnection(connection))))
-        });
-        let timeouts = Timeouts {
-            connect: timeout,
-            ..DEFAULT_TIMEOUTS
-        };
-        Database::over(&source, Pooler::Transaction, connections, timeouts)
-    }
-
-    /// Declares the [pooler](Pooler) in front of an existing pool. Without a declaration, redrive
-    /// assumes [`Pooler::Transaction`], which is always correct. With [`Pooler::Session`], workers and deliveries
-    /// close the connections that they have used.
+    /// a transaction: what a later call writes in one that is left open is lost with it.
     ///
-    /// For a new pool, use [`DatabaseBuilder::pooler`].
+    /// [`Pooler::Transaction`] is always correct. Declare [`Pooler::Session`] if each connection belongs to the pool
+    /// alone: then workers are notified and statements prepared, and workers and deliveries close the connections that
+    /// they have used.
     ///
     /// ```
     /// use redrive::postgres::NoTls;
@@ -145,33 +123,41 @@ impl Database {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let config = std::env::var("DATABASE_URL")?.parse()?;
     /// let pool = redrive::r2d2::Pool::new(PostgresConnectionManager::new(config, NoTls))?;
-    /// let db = Database::from_pool(pool).pooler(Pooler::Session);
+    /// let db = Database::from_pool(pool, Pooler::Session);
     /// db.migrate()?;
     /// # Ok(()) }
     /// ```
-    #[must_use]
-    pub fn pooler(self, pooler: Pooler) -> Database {
-        let Shared {
-            source,
-            connections,
-            timeouts,
-            ..
-        } = &*self.shared;
-        Database {
-            watch: self.watch.clone(),
-            ..Database::over(source, pooler, *connections, *timeouts)
-        }
+    pub fn from_pool<M>(pool: Pool<M>, pooler: Pooler) -> Database
+    where
+        M: ManageConnection<Connection = Client>,
+        M::Error: 'static,
+    {
+        let (connections, timeout) = (pool.max_size(), pool.connection_timeout());
+        let source = SessionSource::new(Deadlines::ByThread, move |_| {
+            let connection = pool.get().map_err(|error| {
+                Error::unavailable("could not get a connection to the database").caused_by(error)
+            })?;
+            Ok(Session::new(
+                Box::new(ForeignConnection(connection)),
+                pooler,
+            ))
+        });
+        let timeouts = Timeouts {
+            connect: timeout,
+            ..DEFAULT_TIMEOUTS
+        };
+        Database::over(source, pooler, connections, timeouts)
     }
 
     fn over(
-        source: &SessionSource,
+        source: SessionSource,
         pooler: Pooler,
         connections: u32,
         timeouts: Timeouts,
     ) -> Database {
         Database {
             shared: Arc::new(Shared {
-                source: source.giving(move |session| session.behind(pooler)),
+                source,
                 pooler,
                 connections,
                 workers: PoolShares::default(),
@@ -317,23 +303,12 @@ impl fmt::Debug for Database {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
     use super::*;
-
-    #[test]
-    fn another_pooler_keeps_the_function_of_each_batch() {
-        let silent = SessionSource::new(Deadlines::ByThread, |_| Err(Error::unavailable("none")));
-        let db = Database::over(&silent, Pooler::Transaction, 2, DEFAULT_TIMEOUTS);
-        let stopped = db.each_batch(|_| ControlFlow::Break(()));
-        let stopped = stopped.pooler(Pooler::Session);
-        assert!(stopped.go_on(BatchProgress::default()).is_break());
-    }
 
     #[test]
     fn no_more_callers_are_kept_than_can_work() {
         let silent = SessionSource::new(Deadlines::ByThread, |_| Err(Error::unavailable("none")));
-        let db = Database::over(&silent, Pooler::Session, 2, DEFAULT_TIMEOUTS);
+        let db = Database::over(silent, Pooler::Session, 2, DEFAULT_TIMEOUTS);
         let (all, barrier) = (5, Arc::new(std::sync::Barrier::new(5)));
         std::thread::scope(|scope| {
             for _ in 0..all {

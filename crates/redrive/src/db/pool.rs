@@ -8,6 +8,7 @@ use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 use crate::db::caller::{Deadlines, SessionSource};
 use crate::db::connector::Connector;
+use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::db::spawn::refused;
 use crate::error::{Error, Result};
@@ -19,6 +20,7 @@ const THREADS: usize = 3;
 /// Opens a pool and returns the source of its sessions.
 pub(crate) fn open(
     connector: Connector,
+    pooler: Pooler,
     connections: u32,
     timeout: Duration,
 ) -> Result<SessionSource> {
@@ -49,7 +51,7 @@ pub(crate) fn open(
         let connection = pool
             .get_timeout(wait.min(timeout))
             .map_err(|error| no_connection(&connector, error))?;
-        Ok(Session::new(Box::new(connection)))
+        Ok(Session::new(Box::new(connection), pooler))
     });
     // The pool closes a connection that is idle for long; the connector would keep it.
     drop(source.session(timeout)?);

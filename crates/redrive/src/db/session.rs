@@ -107,20 +107,13 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(connection: Box<dyn Connection>) -> Session {
+    pub(crate) fn new(connection: Box<dyn Connection>, pooler: Pooler) -> Session {
         Session {
             connection,
-            // Until it is known to be private, nothing is kept on the connection.
-            pooler: Pooler::Transaction,
+            pooler,
             settings: Settings::Users,
             scope: Scope::Statement,
         }
-    }
-
-    /// Returns the same session behind this pooler.
-    pub(crate) fn behind(mut self, pooler: Pooler) -> Session {
-        self.pooler = pooler;
-        self
     }
 
     /// Returns the driver's client, for transactions, COPY and LISTEN.

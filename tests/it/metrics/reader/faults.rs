@@ -2,6 +2,7 @@
 
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
+use redrive::Pooler;
 use redrive::metrics::{MetricsCollector, Reader, Source};
 use redrive::postgres::Error;
 use redrive::r2d2::{CustomizeConnection, Pool};
@@ -36,7 +37,7 @@ fn the_wait_for_a_connection_is_part_of_the_budget() {
     let manager = PostgresConnectionManager::new(test.url().parse().unwrap(), NoTls);
     let pool = Pool::<PostgresConnectionManager<NoTls>>::builder().max_size(1);
     let pool = pool.min_idle(Some(0)).connection_customizer(Box::new(Late));
-    let db = Database::from_pool(pool.build_unchecked(manager));
+    let db = Database::from_pool(pool.build_unchecked(manager), Pooler::Transaction);
     let reader = Reader::new("1");
     let (reader, reading) = reader.read_within(&db, BUDGET, SOON);
     assert!(!success(&reading, Source::Totals), "there is no time left");

@@ -159,10 +159,10 @@ fn unsent(run: &RedriveRun, queues: &[Queue]) -> Option<(RunId, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use redrive::Database;
     use redrive::postgres::NoTls;
     use redrive::r2d2::Pool;
     use redrive::r2d2_postgres::PostgresConnectionManager;
+    use redrive::{Database, Pooler};
 
     use super::*;
 
@@ -172,7 +172,7 @@ mod tests {
         let manager = PostgresConnectionManager::new(config, NoTls);
         let pool = Pool::builder().min_idle(Some(0));
         let pool = pool.connection_timeout(Duration::from_millis(1));
-        let db = Database::from_pool(pool.build_unchecked(manager));
+        let db = Database::from_pool(pool.build_unchecked(manager), Pooler::Transaction);
         let queues = [Queue::new(&db, "orders").expect("a name")];
         assert_eq!(of_all(&queues, |_| true), None);
     }

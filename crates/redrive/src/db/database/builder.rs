@@ -124,12 +124,12 @@ impl DatabaseBuilder {
         // The first connection bypasses the pool, which would hide an error such as a wrong
         // password.
         let (connector, pooler) = Connector::new(address, timeout).begin(self.pooler)?;
-        let source = pool::open(connector, self.connections, timeout)?;
+        let source = pool::open(connector, pooler, self.connections, timeout)?;
         let timeouts = Timeouts {
             connect: timeout,
             ..self.timeouts
         };
-        Ok(Database::over(&source, pooler, self.connections, timeouts))
+        Ok(Database::over(source, pooler, self.connections, timeouts))
     }
 }
 
