@@ -17,7 +17,7 @@ use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
 use crate::job::wait::from_now;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crate::sync::channel::{RecvTimeoutError, Sender, bounded};
 use crate::sync::{Instant, in_async_runtime};
 
 /// What ends a call at its deadline.
@@ -109,31 +109,6 @@ impl DbCaller {
             here: CallSession::new(source, between),
             calls: None,
         }
-    }
-
-    /// Opens the session in the background. If that fails, the first call tries again and reports
-    /// it.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
-    pub(crate) fn warm(&mut self) -> Result<()> {
-        if self.runs_here() {
-            let (reply, opened) = bounded(1);
-            let source = self.here.source.clone();
-            spawn(&self.name, move || {
-                // The worker may have failed to start.
-                _ = reply.send(source.session(Duration::MAX));
-            })?;
-            self.here.warming = Some(opened);
-            return Ok(());
-        }
-        let calls = self.start()?;
-        // The first call reports an error.
-        _ = calls.send(Box::new(move |session| {
-            _ = session.run(&AtomicBool::new(false), None, work_of(|_| Ok(())));
-        }));
-        self.calls = Some(calls);
-        Ok(())
     }
 
     /// Gives the connection up. The next call takes another one.
@@ -289,8 +264,6 @@ struct CallSession {
     source: SessionSource,
     between: SessionUse,
     session: Option<Session>,
-    /// A session that is being opened in the background.
-    warming: Option<Receiver<Result<Session>>>,
 }
 
 impl CallSession {
@@ -299,13 +272,12 @@ impl CallSession {
             source,
             between,
             session: None,
-            warming: None,
         }
     }
 
     /// Makes a call that its caller may abandon.
     fn run(&mut self, begins: &AtomicBool, until: Option<Instant>, work: Work) -> Result<Answer> {
-        let opened = self.take(|| Duration::MAX)?;
+        let opened = self.take(Duration::MAX)?;
         if begins.swap(true, Ordering::SeqCst) {
             // The caller gave up before the call started. The session goes back to the pool.
             return Err(Error::unavailable(
@@ -318,22 +290,17 @@ impl CallSession {
 
     /// Makes a call that the connection ends at the deadline.
     fn run_until(&mut self, until: Instant, work: Work) -> Result<Answer> {
-        let opened = self.take(|| until.saturating_duration_since(Instant::now()))?;
+        let opened = self.take(until.saturating_duration_since(Instant::now()))?;
         opened.0.set_deadline(Some(until));
         self.run_on(opened, work)
     }
 
     /// Returns the session, and whether it is new.
-    fn take(&mut self, wait: impl Fn() -> Duration) -> Result<(Session, bool)> {
-        if let Some(session) = self.session.take() {
-            return Ok((session, false));
+    fn take(&mut self, wait: Duration) -> Result<(Session, bool)> {
+        match self.session.take() {
+            Some(session) => Ok((session, false)),
+            None => Ok((self.source.session(wait)?, true)),
         }
-        if let Some(warming) = self.warming.take()
-            && let Ok(Ok(session)) = warming.recv_timeout(wait())
-        {
-            return Ok((session, true));
-        }
-        Ok((self.source.session(wait())?, true))
     }
 
     fn run_on(&mut self, (mut session, is_new): (Session, bool), work: Work) -> Result<Answer> {
@@ -442,30 +409,6 @@ mod tests {
             assert!(error.is_lost(), "{error:?}");
             seen.recv_timeout(wait).expect("discarded");
         }
-    }
-
-    #[test]
-    fn a_call_that_waited_for_a_warm_connection_waits_no_longer_for_another() {
-        let (release, warming) = bounded::<()>(0);
-        let (asked, waits) = bounded(1);
-        let open = move |wait: Duration| {
-            if wait == Duration::MAX {
-                // Returns when the test drops its side.
-                _ = warming.recv();
-            } else {
-                asked.send(wait).expect("the test listens");
-            }
-            Err(Error::unavailable("none"))
-        };
-        let source = SessionSource::new(Deadlines::ByConnection, open);
-        let mut db = DbCaller::new("test", source, SessionUse::PerCall);
-        db.warm().expect("a thread");
-        let error = db
-            .call("ask", Duration::from_millis(1), |_| Ok(()))
-            .expect_err("no connection");
-        assert!(error.is_unavailable(), "{error:?}");
-        assert_eq!(waits.recv(), Ok(Duration::ZERO));
-        drop(release);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::db::caller::DbCaller;
 use crate::db::database::Database;
-use crate::error::Result;
+use crate::db::spawn::spawn;
+use crate::error::{Error, Result};
 use crate::pipeline::claim::group_walk::SideWalk;
 use crate::pipeline::claim::{WorkerId, WorkerIdentity};
 use crate::sync::Mutex;
@@ -54,12 +55,15 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     builders.iter().try_for_each(WorkerBuilder::check)?;
     let share = db.workers().admit(WORKER_CONNECTIONS, db.connections())?;
     limit_transactions(&mut builders, db.connections());
-    // Open connections while the schema is checked. One after another, they would take half of
+    // Connects while the schema is checked. One after another, the connections would take half of
     // the time until the first job starts.
-    let mut fetcher_db = db.caller("redrive-fetcher-db");
-    let mut settler_db = db.caller("redrive-settler-db");
-    fetcher_db.warm()?;
-    settler_db.warm()?;
+    let (connect, connected) = bounded(1);
+    let (mut fetcher_db, within) = (db.caller("redrive-fetcher-db"), db.call_timeout());
+    spawn("redrive-connect", move || {
+        // The first claim reports an error.
+        _ = fetcher_db.call("open a connection", within, |_| Ok(()));
+        _ = connect.send(fetcher_db);
+    })?;
     db.check_schema()?;
     #[cfg(panic = "abort")]
     log::error!("this program is built with panic=abort: a panicking handler ends the process");
@@ -86,6 +90,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     let first = queues.first();
     started.push(threads::start(first, "settler", {
         let (queues, over) = (queues.clone(), over.clone());
+        let mut settler_db = db.caller("redrive-settler-db");
         move || {
             settler::work(&queues, &mut settler_db, &inbox);
             renewer::wake_at_end(queues.first(), settler_db, &over);
@@ -105,6 +110,8 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         let queues = queues.clone();
         move || watchdog::work(&queues, pools, &over)
     })?;
+    let ended = |_| Error::unavailable("could not open a connection: its thread ended");
+    let fetcher_db = connected.recv().map_err(ended)?;
     let (fetchers, second) = fetchers(db, fetcher_db, &queues, dispatchers)?;
     started.push(threads::start(first, "fetcher", move || {
         // Dropped when the fetcher ends, even if it panics.
