@@ -32,8 +32,7 @@ use crate::error::{Error, Result};
 ///   operating system.
 /// - `sslcert` and `sslkey`: PEM files with a client certificate and its key.
 ///
-/// The driver handles its own options; see [`postgres::Config`]. Those of libpq that ask for the same
-/// are accepted, such as `target_session_attrs=primary`. Any other option is an error that names it.
+/// The driver handles its own options; see [`postgres::Config`]. Any other option is an error that names it.
 ///
 /// ```
 /// use redrive::ConnectOptions;
@@ -203,20 +202,14 @@ fn unreadable(error: &postgres::Error) -> Error {
     let is_part = |byte: u8| byte == b'_' || byte.is_ascii_lowercase();
     let unknown = cause.strip_prefix("unknown option `");
     match unknown.map(|name| name.trim_end_matches('`')) {
-        // Options of libpq are known with some values.
         Some(name) if name.bytes().all(is_part) => Error::invalid(format!(
-            "the database URL has the option `{name}`, or a value of it, that redrive does not support"
+            "the database URL has the option `{name}`, which redrive does not support"
         )),
-        Some(_) => refused.with_advice(PERCENT_ENCODED),
         // This text names an option of the driver but not its value.
         None if cause.starts_with("invalid value for option") => refused.caused_by(cause),
-        None => refused,
+        Some(_) | None => refused,
     }
 }
-
-/// What to do about an option that may be a part of a password.
-const PERCENT_ENCODED: &str = "it has an unknown option; if it is part of a password, write special characters \
-                               percent-encoded, such as %3F for `?` and %26 for `&`";
 
 #[cfg(test)]
 mod tests {
@@ -314,7 +307,7 @@ mod tests {
             ("postgres://host/db?passfile=/x", "`passfile`"),
             ("postgres://host/db?sslmod=require", "`sslmod`"),
             ("host=db requirepeer=postgres", "`requirepeer`"),
-            ("postgres://host/db?gssencmode=require", "a value of it"),
+            ("postgres://host/db?gssencmode=disable", "`gssencmode`"),
             (
                 "postgres://host/db?target_session_attr=any",
                 "`target_session_attr`",
@@ -322,7 +315,8 @@ mod tests {
             ("postgres://me:s3@cret@host/db", "%40"),
             ("postgres://me:a@s3cret:1@host/db?sslmode=disable", "%40"),
             ("postgres://host/db?application_name=s3@cret", "%40"),
-            ("postgres://me@host/db?S3cret=2", "percent-encoded"),
+            ("postgres://me:s3?cret@host/db", "%3F"),
+            ("postgres://me@host/db?S3cret=2", "cannot be read"),
         ] {
             let error = bad.parse::<ConnectOptions>().expect_err(bad);
             let said = error.to_string();
