@@ -39,9 +39,9 @@ use crate::error::{Error, Result};
 ///
 /// # fn main() -> redrive::Result<()> {
 /// let here: ConnectOptions = "host=/run/postgresql dbname=shop".parse()?;
-/// assert!(!here.is_encrypted());
-/// let elsewhere: ConnectOptions = "postgres://me@db.example.com/shop?sslmode=disable".parse()?;
-/// assert!(!elsewhere.is_encrypted());
+/// assert_eq!(here.config().get_dbname(), Some("shop"));
+/// let elsewhere = "postgres://me@db.example.com/shop?sslmode=prefer";
+/// assert!(elsewhere.parse::<ConnectOptions>().is_err());
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -78,18 +78,12 @@ impl ConnectOptions {
         Ok(OwnConnection::new(client, Some(deadline)))
     }
 
-    /// Returns whether the connection is encrypted.
-    pub fn is_encrypted(&self) -> bool {
-        self.config.get_ssl_mode() == SslMode::Require
-    }
-
     /// Returns the driver's configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Returns the driver's configuration, to change timeouts or the application name.
-    pub fn config_mut(&mut self) -> &mut Config {
+    pub(crate) fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
 }
@@ -269,16 +263,6 @@ mod tests {
         ] {
             let decided = decide(mode, host_location);
             assert_eq!(decided.ok(), expected, "{mode:?} {host_location:?}");
-        }
-    }
-
-    #[test]
-    fn a_program_that_turns_encryption_off_is_told_so() {
-        let address = "host=10.0.0.7 sslmode=disable";
-        let mut options: ConnectOptions = address.parse().expect("an address");
-        for mode in [SslMode::Require, SslMode::Disable] {
-            options.config_mut().ssl_mode(mode);
-            assert_eq!(options.is_encrypted(), mode == SslMode::Require);
         }
     }
 
