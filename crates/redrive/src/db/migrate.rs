@@ -9,7 +9,6 @@ mod script;
 
 use postgres::error::{DbError, SqlState};
 use postgres::{IsolationLevel, Row, Transaction};
-use semver::Version;
 
 use crate::db::database::Database;
 use crate::db::obstacles::refuse_obstacles;
@@ -18,6 +17,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
 
+use script::release;
 pub(crate) use script::whole;
 pub use script::{Script, after, all, in_transaction, print};
 
@@ -357,10 +357,10 @@ pub(crate) fn is_newer(session: &mut Session) -> Result<bool> {
 /// Returns whether a newer library applied some of it. Its functions must stay, even if this one has others.
 fn is_of_newer(ledger: &[Entry]) -> bool {
     let last = MIGRATIONS.last().map(|migration| migration.version);
-    let is_later = |library: &String| is_later(library, LIBRARY);
+    let is_later = |library: &str| order(library) > order(LIBRARY);
     ledger
         .iter()
-        .any(|entry| entry.version > last || entry.library.as_ref().is_some_and(is_later))
+        .any(|entry| entry.version > last || entry.library.as_deref().is_some_and(is_later))
 }
 
 /// Returns the library's definitions that the schema has in another version or not at all. Those of a newer library
@@ -379,13 +379,9 @@ fn changed(ledger: &[Entry]) -> Vec<&'static Definition> {
     }
 }
 
-/// Returns whether a version is newer than another by semantic versioning. A text that is no version is of a library that
-/// this one does not know, so it is newer.
-fn is_later(version: &str, than: &str) -> bool {
-    version != than
-        && Version::parse(version).map_or(true, |version| {
-            Version::parse(than).is_ok_and(|than| version.cmp_precedence(&than).is_gt())
-        })
+/// Returns the order of the version of a library. A pre-release is older than its release.
+fn order(version: &str) -> (i64, bool) {
+    (release(version), !version.contains('-'))
 }
 
 /// The version of a database's schema.

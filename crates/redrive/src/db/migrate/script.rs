@@ -131,7 +131,7 @@ fn definitions() -> String {
 }
 
 /// Returns the number of a release among those with the same last migration: 10203 for 1.2.3.
-fn release(version: &str) -> i64 {
+pub(super) fn release(version: &str) -> i64 {
     let numbers = version.split(['.', '-', '+']).take(3);
     numbers.fold(0, |sum, number| 100 * sum + number.parse().unwrap_or(0))
 }
