@@ -11,7 +11,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use postgres::error::{DbError, Severity, SqlState};
+use postgres::error::SqlState;
 
 use crate::error::driver::DriverError;
 
@@ -41,8 +41,6 @@ enum Kind {
     Lost,
     MigrationRequired,
     SchemaNewer,
-    /// A transaction-mode pooler was detected but not configured.
-    Pooled,
     Database,
 }
 
@@ -83,11 +81,6 @@ impl Error {
             cause = error.source();
         }
         None
-    }
-
-    /// Whether a transaction-mode pooler is not configured. Retrying cannot help.
-    pub(crate) fn needs_pooler_setting(&self) -> bool {
-        self.0.kind == Kind::Pooled
     }
 
     /// Whether the call was sent and its answer was lost.
@@ -191,21 +184,11 @@ impl Error {
             Kind::MigrationRequired => format!(
                 "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
             ),
-            Kind::Pooled => not_private(&message),
             Kind::Invalid | Kind::Unavailable | Kind::Lost | Kind::SchemaNewer | Kind::Database => {
                 message
             }
         };
         Error::new(kind, message, Some(Arc::new(DriverError::from(source))))
-    }
-
-    /// Another program may use the server connections of this one.
-    pub(crate) fn pooled(doing: &str) -> Error {
-        Error::new(
-            Kind::Pooled,
-            not_private(&format!("could not {doing}")),
-            None,
-        )
     }
 
     fn new(kind: Kind, message: String, source: Option<Arc<dyn StdError + Send + Sync>>) -> Error {
@@ -221,7 +204,6 @@ impl Error {
 fn kind_of_source(source: &postgres::Error) -> Kind {
     match source.as_db_error() {
         _ if source.is_closed() || has_broken(source) => Kind::Lost,
-        Some(server) if is_foreign_statement(server) => Kind::Pooled,
         Some(server) => kind_of(server.code()),
         None => kind_of_driver(&source.to_string()),
     }
@@ -240,14 +222,6 @@ fn is_of_network(error: &io::Error) -> bool {
     is_end || error.raw_os_error().is_some()
 }
 
-/// Names the setting for a pooler that was found after the connections seemed to be private.
-fn not_private(message: &str) -> String {
-    format!(
-        "{message}: a transaction-mode pooler was detected but not configured; set \
-         `Pooler::Transaction`, on the command line `--pooler transaction`"
-    )
-}
-
 /// Classifies an error of the driver itself, which has a text but no code.
 fn kind_of_driver(said: &str) -> Kind {
     const REFUSED: [&str; 3] = ["TLS", "authentication", "configuration"];
@@ -262,13 +236,6 @@ fn kind_of_driver(said: &str) -> Kind {
     }
 }
 
-/// Whether a statement of this name takes other parameters. Only a pooler reports this with
-/// severity ERROR: it switched to a connection on which another program prepared the name.
-fn is_foreign_statement(server: &DbError) -> bool {
-    *server.code() == SqlState::PROTOCOL_VIOLATION
-        && server.parsed_severity() == Some(Severity::Error)
-}
-
 /// Classifies a SQLSTATE.
 fn kind_of(state: &SqlState) -> Kind {
     if [
@@ -281,16 +248,6 @@ fn kind_of(state: &SqlState) -> Kind {
     .contains(state)
     {
         return Kind::MigrationRequired;
-    }
-    // The driver prepares each statement once per connection under its own name. If the name exists
-    // already, or is gone, a pooler switched connections.
-    if [
-        SqlState::DUPLICATE_PSTATEMENT,
-        SqlState::INVALID_SQL_STATEMENT_NAME,
-    ]
-    .contains(state)
-    {
-        return Kind::Pooled;
     }
     // Waiting or another server helps: a lock, an object in use, a read-only standby, a transaction
     // that was idle or took too long. Other members of their classes are refusals, such as that of
@@ -381,8 +338,6 @@ mod tests {
             // From something that is no PostgreSQL server.
             (SqlState::from_code(""), Kind::Database),
             (SqlState::INSUFFICIENT_PRIVILEGE, Kind::Database),
-            (SqlState::DUPLICATE_PSTATEMENT, Kind::Pooled),
-            (SqlState::INVALID_SQL_STATEMENT_NAME, Kind::Pooled),
         ] {
             assert_eq!(kind_of(&state), kind, "{state:?}");
         }

@@ -16,6 +16,7 @@ use crate::db::deadline::can_have_deadlines;
 use crate::db::pooler::Pooler;
 use crate::db::spawn::{refused, spawn};
 use crate::db::url::ConnectOptions;
+use crate::error::driver::SHARED;
 use crate::error::{Error, Result};
 use crate::job::caught::caught;
 use crate::job::wait::from_now;
@@ -67,7 +68,7 @@ impl Connector {
             false => self.attempt(ConnectOptions::connect_until),
             true => self
                 .attempt(open_private)?
-                .ok_or_else(|| Error::pooled("open a connection")),
+                .ok_or_else(|| Error::refused(format!("could not open a connection: {SHARED}"))),
         }
     }
 

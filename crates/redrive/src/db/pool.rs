@@ -62,7 +62,6 @@ pub(crate) fn open(
 fn no_connection(connector: &Connector, error: r2d2::Error) -> Error {
     let none = Error::unavailable("could not get a connection to the database");
     match connector.trouble() {
-        Some(trouble) if trouble.needs_pooler_setting() => trouble,
         Some(trouble) => none.caused_by(trouble),
         None => none.caused_by(error),
     }

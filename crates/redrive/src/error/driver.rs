@@ -13,6 +13,10 @@ const GRANT: &str = "the owner of the schema grants a role what an app, enqueuer
                      changes) or reader needs: SELECT redrive.grant_role('ROLE', 'PROFESSION'); only the \
                      owner migrates and protects queues";
 
+/// The driver prepares each statement once per connection. If the name exists already, the connection is another one.
+pub(crate) const SHARED: &str = "other programs use the same sessions, as behind a transaction-mode pooler; declare \
+                      `Pooler::Transaction`, on the command line `--pooler transaction`";
+
 /// An error of the driver, as the source of an [`Error`](crate::Error).
 #[derive(Debug)]
 pub(crate) struct DriverError {
@@ -81,12 +85,15 @@ impl From<postgres::Error> for DriverError {
             Some(server) => DriverError {
                 refusal: Some(Refusal::from(server)),
                 said: format!("{}: {}", server.severity(), server.message()),
-                // A protection or an approval refuses a role that has the privileges, and says so.
-                cause: match *server.code() == SqlState::INSUFFICIENT_PRIVILEGE
-                    && !server.message().starts_with("redrive: ")
-                {
-                    true => Some(GRANT.into()),
-                    false => None,
+                cause: match *server.code() {
+                    // A protection or an approval refuses a role that has the privileges, and says so.
+                    SqlState::INSUFFICIENT_PRIVILEGE
+                        if !server.message().starts_with("redrive: ") =>
+                    {
+                        Some(GRANT.into())
+                    }
+                    SqlState::DUPLICATE_PSTATEMENT => Some(SHARED.into()),
+                    _ => None,
                 },
             },
             None => DriverError {

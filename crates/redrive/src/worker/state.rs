@@ -281,12 +281,8 @@ impl State {
         slots.iter().any(|slot_state| !slot_state.is_replaced())
     }
 
-    /// Logs a database error that is retried after `retry_in`. If a pooler is not configured, the
-    /// worker fails instead, because retrying cannot help.
+    /// Logs a database error that is retried after `retry_in`.
     pub(crate) fn report_error(&self, error: &Error, retry_in: Duration) {
-        if error.needs_pooler_setting() {
-            return self.fail(error.to_string());
-        }
         let level = self.shared.outage_log.level(error);
         log::log!(level, "{self}: retrying in {retry_in:?}: {error:#}");
     }

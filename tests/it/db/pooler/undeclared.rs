@@ -1,7 +1,6 @@
 //! A pooler that was not declared: the library finds it and leaves nothing on its connections. A wrong
 //! declaration is an error that names the right one.
 
-use redrive::Pooler;
 use redrive_tests::prelude::*;
 
 use super::{CONNECTIONS, PooledDatabase, redrive, well};
@@ -61,23 +60,4 @@ fn the_error_for_a_pooler_declared_as_private_names_the_setting() {
     // A client that declares the pooler works beside one that does not.
     let arguments = ["--pooler", "transaction", "stats"];
     well(&redrive(pooled.url(), &arguments));
-}
-
-#[test]
-fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
-    let pooled = PooledDatabase::of(TestDatabase::migrated(), 1, "");
-    let db = Database::builder(pooled.url()).pooler(Pooler::Session);
-    let queue = Queue::new(&db.open().unwrap(), "orders").unwrap();
-    let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    done(&worker, 1);
-    // Another program uses the same connection with the same statement names.
-    let mut other = pooled.client();
-    let script = "DO $$ BEGIN DEALLOCATE ALL; FOR n IN 0..2000 LOOP \
-                  EXECUTE format('PREPARE s%s AS SELECT 1', n); END LOOP; END $$";
-    other.sql(script);
-    wait_until("the worker to stop", SOON, || worker.failure().is_some());
-    let why = worker.failure().expect("trouble").to_owned();
-    has(&why, "Pooler::Transaction");
-    worker.stop(Duration::ZERO).expect_err("it had stopped");
 }
