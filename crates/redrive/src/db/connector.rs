@@ -1,14 +1,14 @@
-//! Opens connections within a deadline.
+//! Opens connections.
 //!
-//! Over TCP, the stream of the connection ends an attempt. Nothing ends one on a Unix socket, and
-//! nothing ends the lookup of a name. Each attempt therefore runs on a thread that is abandoned at the
-//! deadline.
+//! Over TCP, the stream of the connection ends an attempt. Nothing ends one on a Unix socket, and nothing ends the lookup
+//! of a name. The attempts of a pool run on its threads, for which no call waits longer than its deadline. The first one
+//! has no pool yet, so it runs on a thread that is abandoned at the deadline.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use postgres::{Config, SimpleQueryMessage};
+use postgres::SimpleQueryMessage;
 use uuid::Uuid;
 
 use crate::db::connection::OwnConnection;
@@ -22,12 +22,11 @@ use crate::job::caught::caught;
 use crate::job::wait::from_now;
 use crate::sync::lock;
 
-/// The maximum number of abandoned attempts to reach a server. They end when the server or the name server does.
+/// The maximum number of abandoned attempts of a process. They end when the server or the name server does.
 const MAX_ABANDONED: usize = 16;
 
-/// The abandoned attempts of the whole process, each with its server, because each attempt to reach a silent server may
-/// come from a new handle. The thread of one that has ended is gone.
-static ABANDONED: Mutex<Vec<(String, Weak<()>)>> = Mutex::new(Vec::new());
+/// The abandoned attempts. The thread of one that has ended is gone.
+static ABANDONED: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
 
 /// Opens connections to one server.
 #[derive(Clone)]
@@ -59,85 +58,76 @@ impl Connector {
         }
     }
 
-    /// Opens a connection.
-    ///
-    /// # Errors
-    /// *Unavailable* if the server does not answer in time; otherwise the server's error.
-    pub(crate) fn open(&self) -> Result<OwnConnection> {
-        match self.is_private {
-            false => self.attempt(ConnectOptions::connect_until),
-            true => self
-                .attempt(open_private)?
-                .ok_or_else(|| Error::refused(format!("could not open a connection: {SHARED}"))),
-        }
-    }
-
     /// Opens the first connection and keeps it for the pool. Without a declaration, it shows whether there is a pooler;
     /// if there is none, all later sessions must be private, too.
     ///
     /// # Errors
-    /// As [`open`](Connector::open).
+    /// *Unavailable* if the server does not answer in time; otherwise the server's error.
     pub(crate) fn begin(mut self, declared: Option<Pooler>) -> Result<(Connector, Pooler)> {
-        let find_pooler = |address: &ConnectOptions, until| -> Result<(Pooler, OwnConnection)> {
-            if let Some(private) = open_private(address, until)? {
-                return Ok((Pooler::Session, private));
+        if abandoned() >= MAX_ABANDONED {
+            return Err(Error::unavailable(format!(
+                "could not connect to the database: no answer to {MAX_ABANDONED} earlier attempts"
+            )));
+        }
+        let (until, connector) = (from_now(self.timeout), self.clone());
+        let (reply, answer) = bounded(1);
+        let running = Arc::new(());
+        let attempt = Arc::downgrade(&running);
+        spawn("redrive-connect", move || {
+            // If the caller gave up, this drops the connection.
+            _ = reply.send(unless_refused(|| connector.open_first(declared, until)));
+            drop(running);
+        })?;
+        let (pooler, first) = match answer.recv_deadline(until) {
+            // The stream may be earlier than this thread.
+            Ok(Err(error)) if Instant::now() >= until && error.is_lost() => {
+                return Err(self.no_answer().caused_by(error));
             }
-            let shared = address.connect_until(until)?;
-            log::info!(
-                "other programs may use the same sessions of the database, as behind a pooler, so \
-                 nothing is kept on them; if each session belongs to one client, declare \
-                 `Pooler::Session`, on the command line `--pooler session`"
-            );
-            Ok((Pooler::Transaction, shared))
-        };
-        let (pooler, first) = match declared {
-            Some(pooler) => (pooler, self.open()?),
-            None => self.attempt(find_pooler)?,
+            Ok(opened) => opened?,
+            Err(_) => {
+                lock(&ABANDONED).push(attempt);
+                return Err(self.no_answer());
+            }
         };
         self.is_private = declared.is_none() && matches!(pooler, Pooler::Session);
         *lock(&self.first) = Some(first);
         Ok((self, pooler))
     }
 
+    /// Opens the first connection, and finds out whether there is a pooler, unless it is declared.
+    fn open_first(
+        &self,
+        declared: Option<Pooler>,
+        until: Instant,
+    ) -> Result<(Pooler, OwnConnection)> {
+        if let Some(pooler) = declared {
+            return Ok((pooler, self.address.connect_until(until)?));
+        }
+        if let Some(private) = open_private(&self.address, until)? {
+            return Ok((Pooler::Session, private));
+        }
+        let shared = self.address.connect_until(until)?;
+        log::info!(
+            "other programs may use the same sessions of the database, as behind a pooler, so \
+             nothing is kept on them; if each session belongs to one client, declare \
+             `Pooler::Session`, on the command line `--pooler session`"
+        );
+        Ok((Pooler::Transaction, shared))
+    }
+
+    /// Opens a later connection.
+    fn open(&self) -> Result<OwnConnection> {
+        let until = from_now(self.timeout);
+        match self.is_private {
+            false => self.address.connect_until(until),
+            true => open_private(&self.address, until)?
+                .ok_or_else(|| Error::refused(format!("could not open a connection: {SHARED}"))),
+        }
+    }
+
     /// Returns why the pool has no connection, if the last attempt failed.
     pub(crate) fn trouble(&self) -> Option<Error> {
         lock(&self.trouble).clone()
-    }
-
-    /// Connects within the deadline, on a thread that is abandoned then.
-    fn attempt<T: Send + 'static>(
-        &self,
-        connect: impl FnOnce(&ConnectOptions, Instant) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let server = server(self.address.config());
-        if abandoned(&server) >= MAX_ABANDONED {
-            return Err(Error::unavailable(format!(
-                "could not connect to the database: it has not answered {MAX_ABANDONED} earlier attempts"
-            )));
-        }
-        let (until, address) = (from_now(self.timeout), self.address.clone());
-        let (reply, answer) = bounded(1);
-        let running = Arc::new(());
-        let attempt = Arc::downgrade(&running);
-        spawn("redrive-connect", move || {
-            // The driver panics if the host refuses what it needs.
-            let connected = caught(|| connect(&address, until))
-                .unwrap_or_else(|_| Err(refused("connect to the database")));
-            // If the caller gave up, this drops the connection.
-            _ = reply.send(connected);
-            drop(running);
-        })?;
-        match answer.recv_deadline(until) {
-            // The stream may be earlier than this thread.
-            Ok(Err(error)) if Instant::now() >= until && error.is_lost() => {
-                Err(self.no_answer().caused_by(error))
-            }
-            Ok(connected) => connected,
-            Err(_) => {
-                lock(&ABANDONED).push((server, attempt));
-                Err(self.no_answer())
-            }
-        }
     }
 
     /// Returns whether its connections can have deadlines.
@@ -153,8 +143,7 @@ impl Connector {
     }
 }
 
-// `r2d2_postgres::PostgresConnectionManager` is not used, because its `connect` blocks forever on a
-// silent server. Inside `open` it would only forward to the driver, and its errors have another type.
+// `r2d2_postgres::PostgresConnectionManager` is not used, because its connections have no deadlines.
 impl r2d2::ManageConnection for Connector {
     type Connection = OwnConnection;
     type Error = Error;
@@ -163,7 +152,7 @@ impl r2d2::ManageConnection for Connector {
         if let Some(first) = lock(&self.first).take() {
             return Ok(first);
         }
-        let opened = self.open();
+        let opened = unless_refused(|| self.open());
         *lock(&self.trouble) = opened.as_ref().err().cloned();
         opened
     }
@@ -181,17 +170,16 @@ impl r2d2::ManageConnection for Connector {
     }
 }
 
-/// Returns what tells a server from others.
-fn server(config: &Config) -> String {
-    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
-    format!("{hosts:?} {addresses:?} {:?}", config.get_ports())
+/// Connects. The driver panics if the host refuses what it needs.
+fn unless_refused<T>(connect: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught(connect).unwrap_or_else(|_| Err(refused("connect to the database")))
 }
 
-/// Returns how many abandoned attempts to reach a server have not ended.
-fn abandoned(server: &str) -> usize {
+/// Returns how many abandoned attempts have not ended.
+fn abandoned() -> usize {
     let mut all = lock(&ABANDONED);
-    all.retain(|(_, attempt)| attempt.strong_count() > 0);
-    all.iter().filter(|(of, _)| of == server).count()
+    all.retain(|attempt| attempt.strong_count() > 0);
+    all.len()
 }
 
 /// Opens a connection and proves that its session belongs to this program alone. `None`: another
@@ -235,15 +223,9 @@ fn may_refuse_options(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
-    use std::path::Path;
     use std::{env, fs};
 
     use super::*;
-
-    fn connector(folder: &Path, timeout: Duration) -> Connector {
-        let address = format!("host={} user=me", folder.display());
-        Connector::new(address.parse().expect("an address"), timeout)
-    }
 
     #[test]
     fn each_host_has_its_share_of_an_attempt() {
@@ -261,22 +243,24 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_gets_so_many_attempts_and_keeps_none_from_another() {
+    fn a_silent_server_gets_so_many_attempts() {
         let folder = env::temp_dir().join(Uuid::new_v4().simple().to_string());
         fs::create_dir(&folder).expect("a folder");
         let silent = UnixListener::bind(folder.join(".s.PGSQL.5432")).expect("a socket");
-        let said = |connector: &Connector| {
-            let error = connector.open().map(drop).expect_err("no answer");
+        let address = format!("host={} user=me", folder.display());
+        let said = || {
+            let hasty = Connector::new(
+                address.parse().expect("an address"),
+                Duration::from_millis(1),
+            );
+            let error = hasty.begin(None).map(drop).expect_err("no answer");
             assert!(error.is_unavailable(), "{error:?}");
             error.to_string()
         };
-        let hasty = connector(&folder, Duration::from_millis(1));
         for _ in 0..MAX_ABANDONED {
-            assert!(said(&hasty).contains("did not answer within 1ms"));
+            assert!(said().contains("did not answer within 1ms"));
         }
-        assert!(said(&hasty).contains("16 earlier attempts"));
-        let none = connector(&folder.join("none"), Duration::from_mins(1));
-        assert_eq!(said(&none), "could not connect to the database");
+        assert!(said().contains("16 earlier attempts"));
         drop(silent);
         fs::remove_dir_all(&folder).expect("removed");
     }
