@@ -8,7 +8,7 @@
 mod script;
 
 use postgres::error::{DbError, SqlState};
-use postgres::{IsolationLevel, Row, Transaction};
+use postgres::{IsolationLevel, Row};
 
 use crate::db::database::Database;
 use crate::db::obstacles::refuse_obstacles;
@@ -21,64 +21,54 @@ use script::release;
 pub(crate) use script::whole;
 pub use script::{Script, after, all, in_transaction, print};
 
-/// One migration: its number, its name and its SQL.
+/// A file of the schema: a migration, or a definition of functions, views or triggers, all of which replace themselves.
 #[derive(Debug)]
-struct Migration {
-    version: i32,
+struct File {
+    /// Its path below the migrations, without the ending.
     name: &'static str,
     text: &'static str,
 }
 
-impl Migration {
+impl File {
+    /// The number of a migration.
+    fn version(&self) -> Option<i32> {
+        self.name.get(..4)?.parse().ok()
+    }
+
     /// True if a library without this migration must not use a schema that has it.
     fn is_breaking(&self) -> bool {
         self.text.lines().any(|line| line == "-- breaking: yes")
     }
 }
 
-/// A file of functions, views or triggers, all of which replace themselves.
-#[derive(Debug)]
-struct Definition {
-    /// Its path below the migrations, without the ending.
-    file: &'static str,
-    text: &'static str,
-}
-
-macro_rules! migrations {
-    ($($version:literal $name:literal;)*) => {
-        /// Every migration, in order.
-        static MIGRATIONS: &[Migration] = &[$(Migration {
-            version: $version,
+macro_rules! files {
+    ($(#[$about:meta])* $list:ident: $($name:literal;)*) => {
+        $(#[$about])*
+        static $list: &[File] = &[$(File {
             name: $name,
             text: include_str!(concat!("../../migrations/", $name, ".sql")),
         }),*];
     };
 }
 
-macro_rules! definitions {
-    ($($file:literal;)*) => {
-        /// Every definition, after those it uses: functions, views, functions that return rows of views, triggers.
-        static DEFINITIONS: &[Definition] = &[$(Definition {
-            file: $file,
-            text: include_str!(concat!("../../migrations/", $file, ".sql")),
-        }),*];
-    };
+files! {
+    /// Every migration, in order.
+    MIGRATIONS:
+    "0001_types";
+    "0002_jobs";
+    "0003_letters";
+    "0004_failure_groups";
+    "0005_runs";
+    "0006_counters";
+    "0007_gates";
+    "0008_job_groups";
+    "0009_schedules";
+    "0010_operations";
 }
 
-migrations! {
-    1 "0001_types";
-    2 "0002_jobs";
-    3 "0003_letters";
-    4 "0004_failure_groups";
-    5 "0005_runs";
-    6 "0006_counters";
-    7 "0007_gates";
-    8 "0008_job_groups";
-    9 "0009_schedules";
-    10 "0010_operations";
-}
-
-definitions! {
+files! {
+    /// Every definition, after those it uses: functions, views, functions that return rows of views, triggers.
+    DEFINITIONS:
     "functions/archive";
     "functions/audit";
     "functions/breakers";
@@ -319,7 +309,7 @@ impl Database {
                     missing.join(", ")
                 )));
             }
-            let changed: Vec<&str> = changed(&ledger).iter().map(|one| one.file).collect();
+            let changed: Vec<&str> = changed(&ledger).iter().map(|one| one.name).collect();
             if !changed.is_empty() {
                 return Err(Error::migration_required(format!(
                     "the schema `redrive` has another version of {}; run `redrive migrate`",
@@ -356,18 +346,17 @@ pub(crate) fn is_newer(session: &mut Session) -> Result<bool> {
 
 /// Returns whether a newer library applied some of it. Its functions must stay, even if this one has others.
 fn is_of_newer(ledger: &[Entry]) -> bool {
-    let last = MIGRATIONS.last().map(|migration| migration.version);
     let is_later = |library: &str| order(library) > order(LIBRARY);
     ledger
         .iter()
-        .any(|entry| entry.version > last || entry.library.as_deref().is_some_and(is_later))
+        .any(|entry| entry.version > Some(last()) || entry.library.as_deref().is_some_and(is_later))
 }
 
 /// Returns the library's definitions that the schema has in another version or not at all. Those of a newer library
 /// are not compared.
-fn changed(ledger: &[Entry]) -> Vec<&'static Definition> {
-    let is_applied = |ours: &&Definition| {
-        let is_ours = |one: &Entry| one.name == ours.file && one.checksum == checksum(ours.text);
+fn changed(ledger: &[Entry]) -> Vec<&'static File> {
+    let is_applied = |ours: &&File| {
+        let is_ours = |one: &Entry| one.name == ours.name && one.checksum == checksum(ours.text);
         ledger.iter().any(is_ours)
     };
     match is_of_newer(ledger) {
@@ -407,22 +396,21 @@ pub(crate) fn schema_version(rows: &[Row]) -> Result<SchemaVersion> {
 }
 
 /// Returns the library's migrations that were not applied.
-fn missing(ledger: &[Entry]) -> Vec<&'static Migration> {
-    let is_applied = |version| ledger.iter().any(|entry| entry.version == Some(version));
-    MIGRATIONS
-        .iter()
-        .filter(|migration| !is_applied(migration.version))
-        .collect()
+fn missing(ledger: &[Entry]) -> Vec<&'static File> {
+    let is_applied = |ours: &&File| ledger.iter().any(|entry| entry.name == ours.name);
+    MIGRATIONS.iter().filter(|ours| !is_applied(ours)).collect()
+}
+
+/// Returns the number of the last migration.
+fn last() -> i32 {
+    MIGRATIONS.last().and_then(File::version).unwrap_or(0)
 }
 
 /// Compares the ledger with the migrations of this library.
 fn examine(ledger: &[Entry]) -> Result<()> {
     for entry in ledger {
-        match MIGRATIONS
-            .iter()
-            .find(|migration| Some(migration.version) == entry.version)
-        {
-            Some(migration) if checksum(migration.text) != entry.checksum => {
+        match MIGRATIONS.iter().find(|ours| ours.name == entry.name) {
+            Some(ours) if checksum(ours.text) != entry.checksum => {
                 return Err(Error::invalid(format!(
                     "migration `{}` was applied with a different text; a released migration never changes",
                     entry.name
@@ -441,7 +429,7 @@ fn examine(ledger: &[Entry]) -> Result<()> {
     // Later migrations build on the missing one, so it cannot be applied after them.
     let last = ledger.iter().max_by_key(|entry| entry.version);
     if let Some((last, first)) = last.zip(missing(ledger).first())
-        && Some(first.version) < last.version
+        && first.version() < last.version
     {
         return Err(Error::invalid(format!(
             "the schema `redrive` lacks the migration `{}` but has the later `{}`; \
@@ -454,7 +442,7 @@ fn examine(ledger: &[Entry]) -> Result<()> {
 
 /// Applies what is missing or changed; the lock makes check and change atomic.
 fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
-    let failed = |error| failed("migrate the schema `redrive`", error);
+    let refused = |error| failed("migrate the schema `redrive`", error);
     // After waiting for the lock, read what the previous migrator committed, even if the database
     // defaults to a stricter isolation level.
     let mut transaction = session
@@ -462,71 +450,41 @@ fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
         .build_transaction()
         .isolation_level(IsolationLevel::ReadCommitted)
         .start()
-        .map_err(failed)?;
-    transaction.batch_execute(SETTINGS).map_err(failed)?;
-    transaction.batch_execute(LOCK).map_err(failed)?;
-    transaction
-        .batch_execute("SET LOCAL lock_timeout = '5s'")
-        .map_err(failed)?;
+        .map_err(refused)?;
+    let begin = format!("{SETTINGS}; {LOCK}; SET LOCAL lock_timeout = '5s'");
+    transaction.batch_execute(&begin).map_err(refused)?;
     let ledger_is_there: bool = transaction
         .query_typed_one(LEDGER_IS_THERE, &[])
-        .map_err(failed)?
+        .map_err(refused)?
         .get(0);
     if !ledger_is_there {
-        transaction.batch_execute(AS_OWNER).map_err(failed)?;
-        transaction.batch_execute(CREATE_LEDGER).map_err(failed)?;
+        let create = format!("{AS_OWNER}; {CREATE_LEDGER}");
+        transaction.batch_execute(&create).map_err(refused)?;
     }
     // Checked under the lock, because a migrator of another version may run too. Newer migrations
     // must not be breaking.
     let rows = transaction
         .query_typed(sql::SCHEMA_VERSION.text, &[])
-        .map_err(failed)?;
+        .map_err(refused)?;
     let ledger: Vec<Entry> = read_all(&rows)?;
     examine(&ledger)?;
-    let missing = missing(&ledger);
-    // A migration may drop what is defined again.
-    let changed = match missing.is_empty() {
-        true => changed(&ledger),
-        false => DEFINITIONS.iter().collect(),
-    };
-    if !changed.is_empty() {
-        transaction.batch_execute(AS_OWNER).map_err(failed)?;
+    let mut files = missing(&ledger);
+    match files.is_empty() {
+        true => files = changed(&ledger),
+        // A migration may drop what is defined again.
+        false => files.extend(DEFINITIONS),
     }
-    for migration in &missing {
-        add(&mut transaction, migration)?;
+    if !files.is_empty() {
+        transaction.batch_execute(AS_OWNER).map_err(refused)?;
+        for file in &files {
+            transaction
+                .batch_execute(&file.script())
+                .map_err(|error| failed(&format!("apply `{}` to the schema", file.name), error))?;
+        }
+        transaction.batch_execute(SEAL).map_err(refused)?;
     }
-    for definition in &changed {
-        replace(&mut transaction, definition)?;
-    }
-    if !changed.is_empty() {
-        transaction.batch_execute(SEAL).map_err(failed)?;
-    }
-    transaction.commit().map_err(failed)?;
-    let names = missing.iter().map(|one| one.name);
-    Ok(names.chain(changed.iter().map(|one| one.file)).collect())
-}
-
-/// Applies a migration.
-fn add(transaction: &mut Transaction<'_>, migration: &Migration) -> Result<()> {
-    transaction
-        .batch_execute(&migration.script())
-        .map_err(|error| failed(&format!("apply migration `{}`", migration.name), error))
-}
-
-/// Replaces what a file defines.
-fn replace(transaction: &mut Transaction<'_>, definition: &Definition) -> Result<()> {
-    transaction
-        .batch_execute(&definition.script())
-        .map_err(|error| {
-            let advice = match error.code() {
-                Some(&SqlState::INVALID_FUNCTION_DEFINITION | &SqlState::INVALID_TABLE_DEFINITION) => {
-                    ", because the parameters, the result or the columns differ; drop it and migrate again"
-                }
-                _ => "",
-            };
-            let doing = format!("replace what `{}` defines{advice}", definition.file);
-            failed(&doing, error)
-        })
+    transaction.commit().map_err(refused)?;
+    Ok(files.iter().map(|file| file.name).collect())
 }
 
 /// Converts an error of a migration. If a function of the database failed, such as that of an event trigger, it says

@@ -4,8 +4,8 @@
 //! so are all definitions of a release together, which follow its last migration and precede the next one.
 
 use super::{
-    AS_OWNER, CREATE_LEDGER, DEFINITIONS, Definition, LIBRARY, LOCK, MIGRATIONS, Migration, SEAL,
-    SETTINGS, checksum,
+    AS_OWNER, CREATE_LEDGER, DEFINITIONS, File, LIBRARY, LOCK, MIGRATIONS, SEAL, SETTINGS,
+    checksum, last,
 };
 use crate::error::{Error, Result};
 
@@ -44,14 +44,14 @@ pub struct Script {
 /// }
 /// ```
 pub fn all() -> Vec<Script> {
-    let migrations = MIGRATIONS.iter().map(|migration| {
-        let body = match migration.version {
+    let migrations = (1..).zip(MIGRATIONS).map(|(version, migration)| {
+        let body = match version {
             1 => format!("{CREATE_LEDGER};\n{}", migration.script()),
             version => follows(version - 1) + &migration.script(),
         };
-        script(migration.version, 0, migration.name, &body)
+        script(version, 0, migration.name, &body)
     });
-    let last = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    let last = last();
     let body = follows(last) + &not_newer() + &definitions();
     let name = format!("definitions_{}", LIBRARY.replace(['.', '-', '+'], "_"));
     migrations
@@ -64,7 +64,7 @@ pub fn all() -> Vec<Script> {
 /// # Errors
 /// *Invalid* if this version has no such migration; 0 is none.
 pub fn after(migration: i32) -> Result<Vec<Script>> {
-    let last = MIGRATIONS.last().map_or(0, |last| last.version);
+    let last = last();
     if !(0..=last).contains(&migration) {
         return Err(Error::invalid(format!(
             "there is no migration {migration}; the last one is {last}"
@@ -90,43 +90,34 @@ pub fn print() -> String {
 
 /// Returns the SQL of the whole schema, for a transaction with the [settings](SETTINGS) and without the lock.
 pub(crate) fn whole() -> String {
-    let migrations: String = MIGRATIONS.iter().map(Migration::script).collect();
+    let migrations: String = MIGRATIONS.iter().map(File::script).collect();
     format!("{CREATE_LEDGER};\n{migrations}{}", definitions())
 }
 
-impl Migration {
+impl File {
     /// Returns its SQL and its entry in the ledger.
     pub(super) fn script(&self) -> String {
-        format!(
-            "\n-- {name}\n{text}\nINSERT INTO redrive.migrations (version, name, checksum, breaking)\n\
-             VALUES ({version}, '{name}', '{checksum}', {breaking});\n",
-            name = self.name,
-            text = self.text,
-            version = self.version,
-            checksum = checksum(self.text),
-            breaking = self.is_breaking(),
-        )
-    }
-}
-
-impl Definition {
-    /// Returns its SQL and its entry in the ledger.
-    pub(super) fn script(&self) -> String {
-        format!(
-            "\n-- {file}\n{text}\nINSERT INTO redrive.migrations (name, checksum, library)\n\
-             VALUES ('{file}', '{checksum}', '{LIBRARY}')\n\
-             ON CONFLICT (name) DO UPDATE SET checksum = EXCLUDED.checksum, library = EXCLUDED.library,\n    \
-             applied_at = EXCLUDED.applied_at, applied_by = EXCLUDED.applied_by;\n",
-            file = self.file,
-            text = self.text,
-            checksum = checksum(self.text),
-        )
+        let (name, text, checksum) = (self.name, self.text, checksum(self.text));
+        let entry = match self.version() {
+            Some(version) => format!(
+                "INSERT INTO redrive.migrations (version, name, checksum, breaking)\n\
+                 VALUES ({version}, '{name}', '{checksum}', {});\n",
+                self.is_breaking()
+            ),
+            None => format!(
+                "INSERT INTO redrive.migrations (name, checksum, library)\n\
+                 VALUES ('{name}', '{checksum}', '{LIBRARY}')\n\
+                 ON CONFLICT (name) DO UPDATE SET checksum = EXCLUDED.checksum, library = EXCLUDED.library,\n    \
+                 applied_at = EXCLUDED.applied_at, applied_by = EXCLUDED.applied_by;\n"
+            ),
+        };
+        format!("\n-- {name}\n{text}\n{entry}")
     }
 }
 
 /// Returns the SQL of all definitions.
 fn definitions() -> String {
-    let definitions: String = DEFINITIONS.iter().map(Definition::script).collect();
+    let definitions: String = DEFINITIONS.iter().map(File::script).collect();
     format!("{definitions}\n{SEAL};\n")
 }
 
@@ -193,8 +184,7 @@ mod tests {
     #[test]
     fn the_frame_of_a_script_is_the_released_one() {
         // Other tools store checksums of released scripts.
-        let migration = Migration {
-            version: 2,
+        let migration = File {
             name: "0002_x",
             text: "-- breaking: no\nSELECT 1;\n",
         };

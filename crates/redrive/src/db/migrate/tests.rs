@@ -5,9 +5,9 @@ use super::*;
 #[test]
 fn migrations_are_numbered_in_order() {
     for (version, migration) in (1..).zip(MIGRATIONS) {
-        assert_eq!(migration.version, version);
-        assert!(migration.name.starts_with(&format!("{version:04}_")));
+        assert_eq!(migration.version(), Some(version));
     }
+    assert!(DEFINITIONS.iter().all(|one| one.version().is_none()));
 }
 
 #[test]
@@ -20,7 +20,9 @@ fn the_checksum_is_the_published_one() {
 /// Returns a ledger of these versions, each with its `breaking` flag.
 fn ledger(versions: &[(i32, bool)]) -> Vec<Entry> {
     let entry = |&(version, breaking): &(i32, bool)| {
-        let ours = MIGRATIONS.iter().find(|ours| ours.version == version);
+        let ours = MIGRATIONS
+            .iter()
+            .find(|ours| ours.version() == Some(version));
         Entry {
             version: Some(version),
             name: ours.map_or_else(|| format!("{version:04}_later"), |ours| ours.name.into()),
@@ -34,7 +36,7 @@ fn ledger(versions: &[(i32, bool)]) -> Vec<Entry> {
 
 #[test]
 fn a_ledger_is_valid_without_gaps_and_newer_breaking_migrations() {
-    let last = MIGRATIONS.last().expect("a migration").version;
+    let last = last();
     let ours = || (1..=last).map(|version| (version, false));
     for (had, missing_at_most, is_good) in [
         (vec![], last, true),
