@@ -245,7 +245,9 @@ fn template(server: &mut Client) -> String {
         return name;
     }
     let mut hasher = DefaultHasher::new();
-    redrive::migrate::print().hash(&mut hasher);
+    for script in redrive::migrate::all() {
+        script.sql.hash(&mut hasher);
+    }
     let name = format!("redrive_template_{:016x}", hasher.finish());
     if is_finished(server, &name) {
         return name;

@@ -1,5 +1,6 @@
 //! Encodings: a database that is not UTF-8 is refused, and nothing is created in it.
 
+use redrive::migrate::{all, in_transaction};
 use redrive_tests::prelude::*;
 
 #[test]
@@ -11,7 +12,7 @@ fn a_database_with_another_encoding_is_refused_and_unchanged() {
         let expected = format!("has the encoding {encoding}; redrive needs UTF8");
         has(&said, &expected);
 
-        let script = test.client().batch_execute(&redrive::migrate::print());
+        let script = test.client().batch_execute(&in_transaction(&all()));
         has(refusal(&script.expect_err("not UTF-8")), &expected);
         test.fails(2, "migrate").tells(&expected);
         let created = "SELECT FROM pg_namespace WHERE nspname = 'redrive'";

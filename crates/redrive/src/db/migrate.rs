@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 
 use script::release;
 pub(crate) use script::whole;
-pub use script::{Script, after, all, in_transaction, print};
+pub use script::{Script, after, all, in_transaction};
 
 /// A file of the schema: a migration, or a definition of functions, views or triggers, all of which replace themselves.
 #[derive(Debug)]

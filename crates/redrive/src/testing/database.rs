@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use uuid::Uuid;
 
 use crate::db::database::{Database, connect};
-use crate::db::migrate;
+use crate::db::migrate::{all, in_transaction};
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
 use crate::sync::Mutex;
@@ -103,7 +103,8 @@ fn server() -> Result<String> {
     }
     let server = Server::start()?;
     // Each new database is a copy of this one.
-    run(&url_of(&server.url, "template1"), &migrate::print())?;
+    let schema = in_transaction(&all());
+    run(&url_of(&server.url, "template1"), &schema)?;
     Ok(started.insert(server).url.clone())
 }
 

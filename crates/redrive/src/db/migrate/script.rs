@@ -80,14 +80,6 @@ pub fn in_transaction(scripts: &[Script]) -> String {
     format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{scripts}COMMIT;\n")
 }
 
-/// Returns the SQL of the whole schema in one transaction, for a database without redrive.
-///
-/// It writes the same ledger as [`Database::migrate`](crate::Database::migrate), so you can use both. See [`all`] for
-/// upgrades.
-pub fn print() -> String {
-    in_transaction(&all())
-}
-
 /// Returns the SQL of the whole schema, for a transaction with the [settings](SETTINGS) and without the lock.
 pub(crate) fn whole() -> String {
     let migrations: String = MIGRATIONS.iter().map(File::script).collect();
