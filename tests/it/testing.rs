@@ -22,15 +22,16 @@ fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
     let [first, second] = &jobs[..] else {
         panic!("{jobs:?}")
     };
-    assert_eq!((first.payload.number, &*first.queue), (1, "orders"));
+    assert_eq!((first.payload.number, second.payload.number), (1, 2));
+    let (first, second) = (&first.job, &second.job);
+    assert_eq!((&*first.queue, first.state), ("orders", JobState::Ready));
     assert_eq!((first.max_attempts, first.priority), (5, 0));
-    assert!(first.due_at.is_none() && first.unique_key.is_none() && first.headers.is_empty());
-    let numbers = (second.payload.number, second.priority, second.max_attempts);
-    assert_eq!(numbers, (2, 7, 2));
+    assert!(first.unique_key.is_none() && first.headers.is_empty());
+    let options = (second.state, second.priority, second.max_attempts);
+    assert_eq!(options, (JobState::Delayed, 7, 2));
     assert_eq!(second.unique_key.as_deref(), Some("two"));
-    assert_eq!(second.group.as_deref(), Some("g"));
+    assert_eq!(second.group_key.as_deref(), Some("g"));
     assert_eq!(second.headers["trace"], "t1");
-    assert!(second.due_at.is_some());
     tx.rollback().unwrap();
     assert!(enqueued::<Order>(&mut client).unwrap().is_empty());
 

@@ -40,7 +40,7 @@
 //! let mut tx = client.transaction()?;
 //! db.enqueue_in(&mut tx, &Charge { order: 42 })?;
 //! let jobs = enqueued::<Charge>(&mut tx)?;
-//! assert_eq!((jobs[0].payload.order, &*jobs[0].queue), (42, "testing"));
+//! assert_eq!((jobs[0].payload.order, &*jobs[0].job.queue), (42, "testing"));
 //!
 //! let ran = drain_in(&mut tx, &Handlers::new().handle(charge))?;
 //! assert_eq!((ran.len(), ran[0].outcome), (1, AttemptOutcome::Retried));
@@ -57,16 +57,14 @@ mod server;
 #[cfg(unix)]
 mod database;
 
-use std::collections::BTreeMap;
-use std::time::SystemTime;
+use postgres::GenericClient;
 
-use postgres::{GenericClient, Row};
-
+use crate::admin::{JobFilter, LiveJob};
+use crate::db::row::read_all;
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::headers::Headers;
-use crate::job::job::JobId;
-use crate::job::payload::{Json, Payload, read};
+use crate::job::payload::{Payload, read};
 
 pub use crate::job::disposition::Disposition as Decision;
 pub use crate::job::follow_up::FollowUp;
@@ -79,24 +77,10 @@ pub use run::{Ran, drain_in, run_next, travel};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EnqueuedJob<P> {
-    /// The id.
-    pub id: JobId,
-    /// The queue.
-    pub queue: String,
-    /// The payload.
+    /// Its payload.
     pub payload: P,
-    /// The priority.
-    pub priority: i16,
-    /// The attempt budget.
-    pub max_attempts: u32,
-    /// When a delayed job becomes ready; `None`: it is not delayed.
-    pub due_at: Option<SystemTime>,
-    /// The unique key.
-    pub unique_key: Option<String>,
-    /// The group.
-    pub group: Option<String>,
-    /// The headers.
-    pub headers: BTreeMap<String, String>,
+    /// Its queue, its state, its options and the rest of it.
+    pub job: LiveJob,
 }
 
 /// Returns the live jobs of a payload's kind in all queues, in the order of their enqueue.
@@ -106,36 +90,26 @@ pub struct EnqueuedJob<P> {
 /// # Errors
 /// *Invalid* if a payload is no `P`. Otherwise if the database rejects the statement.
 pub fn enqueued<P: Payload>(client: &mut impl GenericClient) -> Result<Vec<EnqueuedJob<P>>> {
-    let parameters = sql::ENQUEUED.typed(&[&P::KIND]);
+    let filter = JobFilter::new().kind(P::KIND).parameter()?;
+    let (after, most) = (None::<i64>, i64::MAX);
+    let parameters = sql::LIST_JOBS.typed(&[&filter, &after, &most]);
     let rows = client
-        .query_typed(sql::ENQUEUED.text, &parameters)
+        .query_typed(sql::LIST_JOBS.text, &parameters)
         .map_err(|error| {
             Error::from_postgres(format!("list the jobs of kind `{}`", P::KIND), error)
         })?;
-    rows.iter().map(job).collect()
+    let jobs: Vec<LiveJob> = read_all(&rows)?;
+    jobs.into_iter().map(typed).collect()
 }
 
-fn job<P: Payload>(row: &Row) -> Result<EnqueuedJob<P>> {
-    let id = JobId::new(row.get("id"));
-    let payload: Json = row.get("payload");
-    let headers: Option<Json> = row.get("headers");
-    let headers = Headers::read(headers.as_ref().map(Json::as_str))?;
-    let payload = read(payload.as_str(), headers.payload_version()).map_err(|failure| {
+fn typed<P: Payload>(job: LiveJob) -> Result<EnqueuedJob<P>> {
+    let version = Headers(job.headers.clone()).payload_version();
+    let payload = read(job.payload.get(), version).map_err(|failure| {
         let expected = std::any::type_name::<P>();
         Error::invalid(format!(
-            "the payload of job {id} is no {expected}: {failure}"
+            "the payload of job {} is no {expected}: {failure}",
+            job.id
         ))
     })?;
-    let due_at: SystemTime = row.get("run_at");
-    Ok(EnqueuedJob {
-        id,
-        queue: row.get("queue"),
-        payload,
-        priority: row.get("priority"),
-        max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
-        due_at: row.get::<_, bool>("is_delayed").then_some(due_at),
-        unique_key: row.get("unique_key"),
-        group: row.get("group_key"),
-        headers: headers.0,
-    })
+    Ok(EnqueuedJob { payload, job })
 }

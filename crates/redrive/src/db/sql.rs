@@ -150,7 +150,6 @@ files {
     GROUPS = "dlq" / "groups";
     GROUP_RULES = "dlq" / "group_rules";
     PREVIEW_SPLIT = "dlq" / "preview_split";
-    ENQUEUED = "testing" / "enqueued";
     MAKE_DUE_READY = "testing" / "make_due_ready";
     QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
     RESTORE_SETTINGS = "testing" / "restore_settings";
