@@ -24,8 +24,8 @@ static STARTED: Mutex<Option<Server>> = Mutex::new(None);
 /// of a second each. The server ends with the process, also after a panic or a kill. It has no port, only a
 /// socket in a temporary folder that no other user can enter, and it skips what protects data from crashes.
 ///
-/// Its programs come from the folder in the variable `REDRIVE_POSTGRES_BIN`, or from where `pg_config --bindir` says, `PATH` or
-/// `/usr/lib/postgresql`. If the tests run as root, which PostgreSQL refuses, it runs as the user `postgres` or `nobody`. If
+/// Its programs come from the folder in the variable `REDRIVE_POSTGRES_BIN`, or from `PATH` or `/usr/lib/postgresql`.
+/// If the tests run as root, which PostgreSQL refuses, it runs as the user `postgres` or `nobody`. If
 /// `REDRIVE_TEST_DATABASE_URL` has the URL of a role that may create databases, its server is used instead.
 ///
 /// ```

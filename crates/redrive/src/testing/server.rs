@@ -124,36 +124,24 @@ fn programs() -> io::Result<PathBuf> {
         let mut programs = ["initdb", "pg_ctl", "postgres"].iter();
         programs.all(|name| folder.join(name).is_file())
     };
-    let set = env::var_os(FOLDER)
-        .filter(|folder| !folder.is_empty())
-        .map(PathBuf::from);
-    let places: Vec<PathBuf> = match set {
-        Some(folder) => vec![folder],
-        None => {
-            let configured = Command::new("pg_config").arg("--bindir").output().ok();
-            let configured = configured
-                .map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
+    let places: Vec<PathBuf> = match env::var_os(FOLDER) {
+        Some(folder) if !folder.is_empty() => vec![folder.into()],
+        Some(_) | None => {
             let path = env::var_os("PATH").unwrap_or_default();
             let versions = fs::read_dir(PACKAGED).into_iter().flatten().flatten();
             let mut versions: Vec<(u32, PathBuf)> = versions
                 .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
                 .collect();
             versions.sort_unstable();
-            let packaged = versions
-                .into_iter()
-                .rev()
-                .map(|(_, folder)| folder.join("bin"));
-            configured
-                .into_iter()
-                .chain(env::split_paths(&path))
-                .chain(packaged)
-                .collect()
+            let packaged = versions.iter().rev();
+            let packaged = packaged.map(|(_, folder)| folder.join("bin"));
+            env::split_paths(&path).chain(packaged).collect()
         }
     };
     places.into_iter().find(is_whole).ok_or_else(|| {
         io::Error::other(format!(
-            "no server is installed in the folder {FOLDER}, or, if it is not set, where `pg_config --bindir` says, in \
-             PATH or in {PACKAGED}/*/bin; a client is not enough"
+            "no server is installed in the folder {FOLDER}, or, if it is not set, in PATH or in {PACKAGED}/*/bin; a \
+             client is not enough"
         ))
     })
 }
