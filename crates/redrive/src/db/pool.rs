@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use r2d2::Pool;
+use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 use crate::db::caller::{Deadlines, SessionSource};
@@ -41,7 +41,8 @@ pub(crate) fn open(
         .connection_timeout(timeout)
         // A broken connection shows at its next use. Testing first would double the round trips.
         .test_on_check_out(false)
-        .error_handler(Box::new(QuietErrors))
+        // The call that needed the connection reports its errors.
+        .error_handler(Box::new(NopErrorHandler))
         .build_unchecked(connector.clone());
     let deadlines = match connector.can_have_deadlines() {
         true => Deadlines::ByConnection,
@@ -64,16 +65,5 @@ fn no_connection(connector: &Connector, error: r2d2::Error) -> Error {
     match connector.trouble() {
         Some(trouble) => none.caused_by(trouble),
         None => none.caused_by(error),
-    }
-}
-
-/// Logs connection errors of the pool at debug level. The call that needed the connection reports
-/// them.
-#[derive(Debug)]
-struct QuietErrors;
-
-impl r2d2::HandleError<Error> for QuietErrors {
-    fn handle_error(&self, error: Error) {
-        log::debug!("could not open a connection: {error:#}");
     }
 }
