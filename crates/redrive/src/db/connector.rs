@@ -45,9 +45,10 @@ pub(crate) struct Connector {
 impl Connector {
     pub(crate) fn new(mut address: ConnectOptions, timeout: Duration) -> Connector {
         let config = address.config_mut();
-        // The driver tries one host after another, each for this long. The last one must have its share of the attempt.
-        if let Ok(hosts @ 2..) = u32::try_from(config.get_hosts().len()) {
-            config.connect_timeout(timeout / hosts);
+        // The driver tries one address after another, each for this long. The last one must have its share of the attempt,
+        // and a name may have two: one of IPv6 and one of IPv4.
+        if let Ok(addresses @ 1..) = u32::try_from(2 * config.get_hosts().len()) {
+            config.connect_timeout(timeout / addresses);
         }
         Connector {
             address,
@@ -231,14 +232,14 @@ mod tests {
     fn each_host_has_its_share_of_an_attempt() {
         let given = Duration::from_secs(6);
         for (hosts, share) in [
-            ("host=db connect_timeout=6 sslmode=disable", 6),
-            ("host=db,db2,/run/postgresql sslmode=disable", 2),
-            ("host=db,db2 connect_timeout=6 sslmode=disable", 3),
-            ("hostaddr=127.0.0.1,127.0.0.2", 3),
+            ("host=db connect_timeout=6 sslmode=disable", 3000),
+            ("host=db,db2,/run/postgresql sslmode=disable", 1000),
+            ("host=db,db2 connect_timeout=6 sslmode=disable", 1500),
+            ("hostaddr=127.0.0.1,127.0.0.2", 1500),
         ] {
             let connector = Connector::new(hosts.parse().expect("an address"), given);
             let per_host = connector.address.config().get_connect_timeout();
-            assert_eq!(per_host, Some(&Duration::from_secs(share)), "{hosts}");
+            assert_eq!(per_host, Some(&Duration::from_millis(share)), "{hosts}");
         }
     }
 

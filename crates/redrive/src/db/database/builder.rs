@@ -62,7 +62,8 @@ impl DatabaseBuilder {
     }
 
     /// Sets the deadline for opening a connection, including authentication. Defaults to 10
-    /// seconds. A `connect_timeout` in the URL takes precedence. Several hosts share it equally.
+    /// seconds. A `connect_timeout` in the URL takes precedence. Several hosts share it equally, and so do the two
+    /// addresses that a name may have.
     pub fn connect_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
         self.timeouts.connect = timeout;
         self
