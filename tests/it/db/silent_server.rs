@@ -85,6 +85,24 @@ fn a_statement_of_a_handlers_transaction_ends_soon_after_the_deadline_of_its_job
 }
 
 #[test]
+fn a_silent_host_leaves_the_next_one_its_share_of_an_attempt() {
+    let cluster = Cluster::new();
+    cluster.start();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ports = (silent.local_addr().unwrap().port(), cluster.port());
+    let words = "user=postgres dbname=postgres sslmode=disable";
+    let address = format!(
+        "host=127.0.0.1,127.0.0.1 port={},{} {words}",
+        ports.0, ports.1
+    );
+    let opened = || {
+        let builder = Database::builder(&address);
+        builder.connect_timeout(Duration::from_secs(2)).open()
+    };
+    eventually("a connection to the second host", opened);
+}
+
+#[test]
 fn an_attempt_to_connect_to_a_silent_server_is_over_at_its_deadline() {
     let roots = TempFile::of(authority("ours").pem());
     for (host, mode) in [

@@ -13,7 +13,7 @@ use std::io::{Error as IoError, ErrorKind, Result as IoResult};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use postgres::config::{Host, SslMode, SslNegotiation};
 use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -57,34 +57,48 @@ pub(crate) fn connect(
     let deadline = CallDeadline::default();
     deadline.set(Some(until));
     let is_asked = tls.is_some() && config.get_ssl_negotiation() == SslNegotiation::Postgres;
+    // A host that accepts and is silent leaves the others their share of the attempt.
+    let hosts = u32::try_from(config.get_hosts().len().max(1)).unwrap_or(u32::MAX);
+    let share = until.saturating_duration_since(Instant::now()) / hosts;
+    let attempt = Attempt {
+        is_asked,
+        until,
+        share,
+        deadline: deadline.clone(),
+    };
     let mut config = config.clone();
     // The driver calls the connector at once and sends the server no request for TLS.
     config
         .ssl_mode(SslMode::Require)
         .ssl_negotiation(SslNegotiation::Direct);
-    let below = deadline.clone();
     let client = match tls {
-        Some(tls) => config.connect(WithDeadline {
-            tls,
-            is_asked,
-            deadline: below,
-        }),
+        Some(tls) => config.connect(WithDeadline { tls, attempt }),
         None => config.connect(WithDeadline {
             tls: Unencrypted,
-            is_asked,
-            deadline: below,
+            attempt,
         }),
     }?;
+    deadline.set(Some(until));
     Ok((client, deadline))
+}
+
+/// An attempt to connect to one host after another.
+#[derive(Clone)]
+struct Attempt {
+    /// Whether the server is asked for encryption before it begins.
+    is_asked: bool,
+    /// When the whole attempt is over.
+    until: Instant,
+    /// The time for each host.
+    share: Duration,
+    deadline: CallDeadline,
 }
 
 /// A connector that puts a [`DeadlineStream`] below another connector.
 #[derive(Clone)]
 struct WithDeadline<T> {
     tls: T,
-    /// Whether the server is asked for encryption before it begins.
-    is_asked: bool,
-    deadline: CallDeadline,
+    attempt: Attempt,
 }
 
 impl<T> MakeTlsConnect<Socket> for WithDeadline<T>
@@ -100,8 +114,7 @@ where
     fn make_tls_connect(&mut self, domain: &str) -> Result<Self::TlsConnect, T::Error> {
         Ok(WithDeadline {
             tls: self.tls.make_tls_connect(domain)?,
-            is_asked: self.is_asked,
-            deadline: self.deadline.clone(),
+            attempt: self.attempt.clone(),
         })
     }
 }
@@ -120,14 +133,16 @@ where
     type Future = Connecting<T::Stream>;
 
     fn connect(self, socket: Socket) -> Connecting<T::Stream> {
+        let WithDeadline { tls, attempt } = self;
+        let until = attempt.until.min(Instant::now() + attempt.share);
+        attempt.deadline.set(Some(until));
         let mut stream = DeadlineStream {
             socket,
-            deadline: self.deadline,
+            deadline: attempt.deadline,
             timer: None,
         };
-        let (tls, is_asked) = (self.tls, self.is_asked);
         Box::pin(async move {
-            if is_asked {
+            if attempt.is_asked {
                 ask_for_encryption(&mut stream).await?;
             }
             let begun = tls.connect(stream).await;
