@@ -66,21 +66,17 @@ struct Shared {
 }
 
 const DEFAULT_CONNECTIONS: u32 = 10;
-const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(15);
 const DEFAULT_BULK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Deadlines of calls.
 #[derive(Clone, Copy, Debug)]
 struct Timeouts {
-    connect: Duration,
     call: Duration,
     bulk: Duration,
 }
 
 const DEFAULT_TIMEOUTS: Timeouts = Timeouts {
-    connect: DEFAULT_CONNECT_TIMEOUT,
     call: DEFAULT_CALL_TIMEOUT,
     bulk: DEFAULT_BULK_TIMEOUT,
 };
@@ -89,7 +85,6 @@ impl Timeouts {
     /// Limits each, so that sums and multiples of them cannot overflow.
     fn bounded(self) -> Timeouts {
         Timeouts {
-            connect: self.connect.min(MAX_WAIT),
             call: self.call.min(MAX_WAIT),
             bulk: self.bulk.min(MAX_WAIT),
         }
@@ -132,7 +127,7 @@ impl Database {
         M: ManageConnection<Connection = Client>,
         M::Error: 'static,
     {
-        let (connections, timeout) = (pool.max_size(), pool.connection_timeout());
+        let connections = pool.max_size();
         let source = SessionSource::new(Deadlines::ByThread, move |_| {
             let connection = pool.get().map_err(|error| {
                 Error::unavailable("could not get a connection to the database").caused_by(error)
@@ -142,11 +137,7 @@ impl Database {
                 pooler,
             ))
         });
-        let timeouts = Timeouts {
-            connect: timeout,
-            ..DEFAULT_TIMEOUTS
-        };
-        Database::over(source, pooler, connections, timeouts)
+        Database::over(source, pooler, connections, DEFAULT_TIMEOUTS)
     }
 
     fn over(
@@ -274,9 +265,9 @@ impl Database {
         result
     }
 
-    /// Opens a session for the calling thread, for a handler's transaction.
+    /// Opens a session for the calling thread, for a handler's transaction. Waits as long as the pool does.
     pub(crate) fn session(&self) -> Result<Session> {
-        self.shared.source.session(self.shared.timeouts.connect)
+        self.shared.source.session(Duration::MAX)
     }
 
     /// Returns a caller that keeps a connection of the pool.

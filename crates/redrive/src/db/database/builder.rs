@@ -25,6 +25,7 @@ pub struct DatabaseBuilder {
     application_name: String,
     pooler: Option<Pooler>,
     connections: u32,
+    connect_timeout: Duration,
     timeouts: Timeouts,
 }
 
@@ -35,6 +36,7 @@ impl DatabaseBuilder {
             application_name: "redrive".to_owned(),
             pooler: None,
             connections: DEFAULT_CONNECTIONS,
+            connect_timeout: Duration::from_secs(10),
             timeouts: DEFAULT_TIMEOUTS,
         }
     }
@@ -65,7 +67,7 @@ impl DatabaseBuilder {
     /// seconds. A `connect_timeout` in the URL takes precedence. Several hosts share it equally, and so do the two
     /// addresses that a name may have.
     pub fn connect_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.timeouts.connect = timeout;
+        self.connect_timeout = timeout;
         self
     }
 
@@ -89,12 +91,8 @@ impl DatabaseBuilder {
     /// cannot be reached in time.
     pub fn open(self) -> Result<Database> {
         let mut address: ConnectOptions = self.url.parse()?;
-        let Timeouts {
-            connect,
-            call,
-            bulk,
-        } = self.timeouts.bounded();
-        if [connect, call, bulk].contains(&Duration::ZERO) {
+        let Timeouts { call, bulk } = self.timeouts;
+        if [self.connect_timeout, call, bulk].contains(&Duration::ZERO) {
             return Err(Error::invalid("timeouts must be greater than zero"));
         }
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
@@ -108,9 +106,6 @@ impl DatabaseBuilder {
             config.application_name(&self.application_name);
         }
         // Notice a dead network within seconds instead of hours, unless the URL sets this.
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(connect);
-        }
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(Duration::from_secs(15));
         }
@@ -121,16 +116,17 @@ impl DatabaseBuilder {
                 .keepalives_retries(3);
         }
         let timeout = config.get_connect_timeout().copied();
-        let timeout = timeout.unwrap_or(connect).min(MAX_WAIT);
+        let timeout = timeout.unwrap_or(self.connect_timeout).min(MAX_WAIT);
         // The first connection bypasses the pool, which would hide an error such as a wrong
         // password.
         let (connector, pooler) = Connector::new(address, timeout).begin(self.pooler)?;
         let source = pool::open(connector, pooler, self.connections, timeout)?;
-        let timeouts = Timeouts {
-            connect: timeout,
-            ..self.timeouts
-        };
-        Ok(Database::over(source, pooler, self.connections, timeouts))
+        Ok(Database::over(
+            source,
+            pooler,
+            self.connections,
+            self.timeouts,
+        ))
     }
 }
 
@@ -141,7 +137,7 @@ impl fmt::Debug for DatabaseBuilder {
             .field("application_name", &self.application_name)
             .field("pooler", &self.pooler)
             .field("connections", &self.connections)
-            .field("connect_timeout", &self.timeouts.connect)
+            .field("connect_timeout", &self.connect_timeout)
             .field("call_timeout", &self.timeouts.call)
             .field("bulk_timeout", &self.timeouts.bulk)
             .finish_non_exhaustive()
