@@ -82,12 +82,13 @@ fn text_removed_by_the_redaction_hook_is_not_stored() {
     let worker = worker(&queue).redact(|text| text.replace("4111", "****"));
     let declined = |_: &Job<Order>| {
         let failure = Failure::reject("card 4111");
-        Err(failure.detail("the card was 4111"))
+        Err(failure.detail("the card was 4111").failure_key("card 4111"))
     };
     finish(&queue, worker.runs(declined));
     let letter = queue.letter(id);
     assert_eq!(letter.error_message, "card ****");
     assert_eq!(letter.error_detail.as_deref(), Some("the card was ****"));
+    assert_eq!(letter.failure_key.as_deref(), Some("card ****"));
     let message = letter.history[0].error_message.as_deref();
     assert_eq!(message, Some("card ****"));
     for table in ["dead_letters", "groups", "details"] {
