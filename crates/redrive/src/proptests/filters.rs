@@ -23,17 +23,7 @@ fn built() -> impl Strategy<Value = LetterFilter> {
         any::<f64>().prop_map(Value::from),
         text().prop_map(Value::from),
     ];
-    let comparison = select(
-        &[
-            Comparison::Equal,
-            Comparison::NotEqual,
-            Comparison::Less,
-            Comparison::AtMost,
-            Comparison::Greater,
-            Comparison::AtLeast,
-            Comparison::Contains,
-        ][..],
-    );
+    let comparison = select(Comparison::ALL.to_vec());
     let new = LetterFilter::new;
     prop_oneof![
         text().prop_map(move |queue| new().queue(queue)),

@@ -237,13 +237,4 @@ mod tests {
         assert_eq!(made(Edit::set(long), Some(long)).as_deref(), Ok(long));
         assert!(Edit::merge(r#"{"b":12345678901234567890123}"#).is_err());
     }
-
-    #[test]
-    fn what_is_no_payload_is_refused() {
-        assert!(Edit::patch("{}").is_err_and(|error| error.is_invalid()));
-        assert!(Edit::merge("{").is_err_and(|error| error.is_invalid()));
-        assert!(Edit::set("\"\\u0000\"").is_err_and(|error| error.is_invalid()));
-        let nul = Edit::merge(r#"{"a":"\u0000"}"#);
-        assert!(made(nul, Some("{}")).is_err_and(|why| why.contains("NUL")));
-    }
 }
