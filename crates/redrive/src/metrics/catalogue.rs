@@ -285,15 +285,9 @@ mod tests {
             assert!(help.ends_with('.'), "the help of {name} needs a period");
             let is_cell = !help.contains(['\n', '|']);
             assert!(is_cell, "the help of {name} must fit in a cell of Markdown");
-        }
-    }
-
-    #[test]
-    fn histogram_bounds_increase() {
-        for metric in CATALOGUE {
             if let MetricKind::Histogram(bounds) = metric.kind {
-                assert!(bounds.is_sorted_by(|a, b| a < b), "{}", metric.name);
-                assert_eq!(metric.source, Source::Totals, "{}", metric.name);
+                assert!(bounds.is_sorted_by(|a, b| a < b), "{name}");
+                assert_eq!(metric.source, Source::Totals, "{name}");
             }
         }
     }

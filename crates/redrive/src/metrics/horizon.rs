@@ -99,6 +99,8 @@ mod tests {
         assert_age(&horizon, 450, 0.0);
         assert_age(&horizon, 500, 0.0);
         assert_age(&Horizon::default(), 10, 0.0);
+        let restored = sampled(&[(100.0, 50), (200.0, 70), (300.0, 20)]);
+        assert_age(&restored, 10, 700.0);
     }
 
     #[test]
@@ -121,12 +123,5 @@ mod tests {
         let age = |id| horizon.age(id, 1_200_000.0, 20_001) / 60.0;
         assert!((age(19_000) - 999.0).abs() < 1e-9);
         assert!((age(5) - 10_079.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_restored_server_resets_the_samples() {
-        let mut horizon = sampled(&[(100.0, 50), (200.0, 70)]);
-        horizon.sample(300.0, 20);
-        assert_eq!(horizon.samples, [(300.0, 20)]);
     }
 }

@@ -49,13 +49,3 @@ fn series_of_an_overdue_source_disappear_and_return() {
     }
     assert!(has(&reader.publish(None, after(7)), READY));
 }
-
-#[test]
-fn a_reader_is_ready_while_only_a_collector_fails() {
-    let start = Instant::now();
-    let mut reader = read_at(start);
-    reader.schema.is_known = true;
-    let later = start + Duration::from_mins(6);
-    assert!(reader.publish(None, later).is_ready());
-    assert!(!reader.publish(Some(Distrust::Privilege), later).is_ready());
-}
