@@ -201,7 +201,7 @@ fn run(
             return Err(Error::invalid(why));
         }
     };
-    let (outcome, report) = of_verdict(&settled.verdict);
+    let (outcome, _, report) = of_verdict(&settled.verdict);
     Ok(Ran {
         id: meta.id,
         queue: meta.queue.to_string(),
