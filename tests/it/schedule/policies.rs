@@ -181,6 +181,7 @@ fn a_policy_redrives_only_letters_its_filter_and_limits_allow() {
         all().batch(10_001),
         all().generations(0),
         all().growth(0.5),
+        all().growth(f64::NAN),
     ] {
         let refused = hourly("q", refused);
         let error = db.schedules().set(&refused, &maria()).unwrap_err();

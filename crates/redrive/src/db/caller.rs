@@ -329,25 +329,6 @@ mod tests {
     use crate::db::deadline::CallDeadline;
     use crate::db::pooler::Pooler;
 
-    #[test]
-    fn a_call_runs_on_the_callers_thread_if_the_connection_has_deadlines() {
-        for (deadlines, is_here) in [
-            (Deadlines::ByConnection, true),
-            (Deadlines::ByThread, false),
-        ] {
-            let caller = std::thread::current().id();
-            let source = SessionSource::new(deadlines, move |_| {
-                let here = std::thread::current().id() == caller;
-                Err(Error::unavailable(here.to_string()))
-            });
-            let mut db = DbCaller::new("test", source, SessionUse::PerCall);
-            let asked = db.call("ask", Duration::from_mins(1), |_| Ok(()));
-            let error = asked.expect_err("no connection");
-            assert!(error.is_unavailable());
-            assert_eq!(error.to_string(), is_here.to_string(), "{deadlines:?}");
-        }
-    }
-
     /// A connection that only notes its deadline, and that it must not be used again.
     struct Unused(Sender<()>, CallDeadline);
 
@@ -369,38 +350,50 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_call_inside_an_async_runtime_runs_elsewhere_with_its_deadline() {
-        let deadline = CallDeadline::default();
-        let connection = deadline.clone();
-        let source = SessionSource::new(Deadlines::ByConnection, move |_| {
-            let connection = Unused(bounded(1).0, connection.clone());
+    /// A caller with such connections.
+    fn caller(deadlines: Deadlines, deadline: &CallDeadline, discarded: &Sender<()>) -> DbCaller {
+        let (deadline, discarded) = (deadline.clone(), discarded.clone());
+        let source = SessionSource::new(deadlines, move |_| {
+            let connection = Unused(discarded.clone(), deadline.clone());
             Ok(Session::new(Box::new(connection), Pooler::Transaction))
         });
-        let mut db = DbCaller::new("test", source, SessionUse::PerCall);
-        let caller = std::thread::current().id();
-        let begun = Instant::now();
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let asked = runtime.expect("a runtime").block_on(async {
-            db.call("ask", Duration::from_mins(1), move |_| {
-                let is_here = std::thread::current().id() == caller;
-                Ok((is_here, deadline.get()))
-            })
-        });
-        let (is_here, until) = asked.expect("an answer");
-        assert!(!is_here, "the driver panics there");
-        assert!(until.is_some_and(|until| until > begun), "{until:?}");
+        DbCaller::new("test", source, SessionUse::PerCall)
+    }
+
+    #[test]
+    fn a_call_runs_here_if_its_connection_has_deadlines_outside_of_an_async_runtime() {
+        for (deadlines, in_runtime, expected) in [
+            (Deadlines::ByConnection, false, true),
+            (Deadlines::ByThread, false, false),
+            // The driver panics there.
+            (Deadlines::ByConnection, true, false),
+        ] {
+            let deadline = CallDeadline::default();
+            let mut db = caller(deadlines, &deadline, &bounded(1).0);
+            let (here, begun) = (std::thread::current().id(), Instant::now());
+            let ask = move || {
+                db.call("ask", Duration::from_mins(1), move |_| {
+                    Ok((std::thread::current().id() == here, deadline.get()))
+                })
+            };
+            let asked = match in_runtime {
+                true => {
+                    let runtime = tokio::runtime::Builder::new_current_thread().build();
+                    runtime.expect("a runtime").block_on(async { ask() })
+                }
+                false => ask(),
+            };
+            let (is_here, until) = asked.expect("an answer");
+            assert_eq!(is_here, expected, "{deadlines:?} {in_runtime}");
+            assert!(until.is_some_and(|until| until > begun), "{until:?}");
+        }
     }
 
     #[test]
     fn a_connection_is_used_again_unless_its_call_panicked() {
         for deadlines in [Deadlines::ByConnection, Deadlines::ByThread] {
             let (discarded, seen) = bounded(1);
-            let source = SessionSource::new(deadlines, move |_| {
-                let connection = Unused(discarded.clone(), CallDeadline::default());
-                Ok(Session::new(Box::new(connection), Pooler::Transaction))
-            });
-            let mut db = DbCaller::new("test", source, SessionUse::PerCall);
+            let mut db = caller(deadlines, &CallDeadline::default(), &discarded);
             let wait = Duration::from_mins(1);
             db.call("work", wait, |_| Ok(())).expect("done");
             assert!(seen.is_empty(), "{deadlines:?}");
@@ -413,40 +406,16 @@ mod tests {
 
     #[test]
     fn what_the_server_says_is_reported_however_late() {
-        let source = || {
-            SessionSource::new(Deadlines::ByConnection, |_| {
-                let connection = Unused(bounded(1).0, CallDeadline::default());
-                Ok(Session::new(Box::new(connection), Pooler::Transaction))
-            })
-        };
         let late = "could not ask: the database did not answer within 0ns";
         for (said, expected) in [
             (Error::invalid("a refusal"), "a refusal"),
             (Error::unavailable("many connections"), "many connections"),
             (Error::lost("closed"), late),
         ] {
-            let mut db = DbCaller::new("test", source(), SessionUse::PerCall);
+            let deadline = CallDeadline::default();
+            let mut db = caller(Deadlines::ByConnection, &deadline, &bounded(1).0);
             let asked = db.call("ask", Duration::ZERO, move |_| -> Result<()> { Err(said) });
             assert_eq!(asked.expect_err("an error").to_string(), expected);
         }
-    }
-
-    #[test]
-    fn an_unanswered_call_is_abandoned_and_the_next_gets_a_new_thread() {
-        let (release, blocked) = bounded::<()>(0);
-        let silent = SessionSource::new(Deadlines::ByThread, move |_| {
-            // Returns when the test drops its side.
-            _ = blocked.recv();
-            Err(Error::unavailable("late"))
-        });
-        let mut db = DbCaller::new("test", silent, SessionUse::PerCall);
-        let mut asks = |within| {
-            db.call("ask", within, |_| Ok(()))
-                .expect_err("no connection")
-        };
-        let error = asks(Duration::from_millis(1));
-        assert!(error.to_string().contains("no connection"), "{error:#}");
-        drop(release);
-        assert_eq!(asks(Duration::from_mins(1)).to_string(), "late");
     }
 }

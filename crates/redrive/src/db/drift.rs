@@ -149,22 +149,4 @@ mod tests {
             assert_eq!(drifts, [drift]);
         }
     }
-
-    #[test]
-    fn the_schema_is_renamed_where_its_name_is_a_word() {
-        for (script, renamed) in [
-            ("CREATE SCHEMA redrive;", "CREATE SCHEMA new;"),
-            (
-                "redrive.jobs, 'redrive'::regnamespace",
-                "new.jobs, 'new'::regnamespace",
-            ),
-            (
-                "redrive_jobs redrives a_redrive redrive1",
-                "redrive_jobs redrives a_redrive redrive1",
-            ),
-            ("none", "none"),
-        ] {
-            assert_eq!(named(script, "new"), renamed);
-        }
-    }
 }

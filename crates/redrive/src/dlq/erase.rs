@@ -137,15 +137,3 @@ impl Dlq<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn leased_jobs_alone_are_nothing_to_erase() {
-        let erasure = |place: &str| Erasure::of(&BTreeMap::from([(place.to_owned(), 3)]));
-        assert!(erasure("leased").is_empty());
-        assert!(!erasure("audit").is_empty());
-    }
-}

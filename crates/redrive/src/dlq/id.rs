@@ -15,17 +15,3 @@ ids! {
     /// The id of a redaction.
     RedactionId = "redaction";
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_a_positive_number() {
-        assert_eq!("12".parse::<GroupId>().expect("an id"), GroupId::new(12));
-        for text in ["0", "-1", "x", ""] {
-            let error = text.parse::<RunId>().expect_err(text);
-            assert!(error.is_invalid(), "{error}");
-        }
-    }
-}

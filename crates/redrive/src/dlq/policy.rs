@@ -122,20 +122,3 @@ impl Policy {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_database_cannot_check_is_refused() {
-        for (policy, why) in [
-            (Policy::new(LetterFilter::new()).growth(0.5), "growth"),
-            (Policy::new(LetterFilter::new()).growth(f64::NAN), "growth"),
-            (Policy::new(LetterFilter::new().limit(3)), "batch"),
-        ] {
-            let error = policy.options().expect_err(why);
-            error.assert_invalid(why);
-        }
-    }
-}

@@ -117,15 +117,4 @@ mod tests {
             "a batch waits for its slowest source"
         );
     }
-
-    #[test]
-    fn calm_sources_are_forgotten() {
-        let mut pace = pace(10);
-        let start = Instant::now();
-        for number in 0..100_u32 {
-            let now = start + Duration::from_secs(number.into());
-            pace.wait_at(std::iter::once(&*number.to_string()), now);
-        }
-        assert_eq!(pace.due.len(), 1);
-    }
 }
