@@ -244,21 +244,11 @@ impl ErrorRule {
 
 #[cfg(test)]
 mod tests {
+    use std::env::VarError::{self, NotPresent};
+    use std::num::ParseIntError;
+
     use super::*;
     use crate::job::failure::Failure;
-
-    #[derive(Debug)]
-    enum Gateway {
-        Timeout,
-    }
-
-    impl fmt::Display for Gateway {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("the gateway did not answer")
-        }
-    }
-
-    impl StdError for Gateway {}
 
     #[derive(Debug)]
     struct Wrapped(BoxedError);
@@ -275,69 +265,61 @@ mod tests {
         }
     }
 
+    fn parsed() -> ParseIntError {
+        "x".parse::<i32>().expect_err("no number")
+    }
+
     /// What a failure of an error says: class, message and causes.
-    fn told(failure: Failure) -> (String, String, String) {
-        let report = failure.report;
-        let detail = report.detail.unwrap_or_default();
-        let causes = detail.lines().filter(|line| line.starts_with("caused by"));
-        let causes: Vec<&str> = causes.collect();
-        (report.class.into(), report.message, causes.join("; "))
+    fn told(failure: &Failure) -> String {
+        let report = &failure.report;
+        let detail = report.detail.iter().flat_map(|detail| detail.lines());
+        let causes = detail.filter_map(|line| line.strip_prefix("caused by: "));
+        let parts = [&*report.class, &*report.message].into_iter().chain(causes);
+        parts.collect::<Vec<_>>().join(" | ")
     }
 
     #[test]
     fn errors_without_a_type_have_a_class_a_message_and_causes() {
-        let parsed = || "x".parse::<i32>().expect_err("no number");
-        let digit = "caused by: invalid digit found in string";
-        for text in ["no funds", "Card(7)"] {
-            let expected = ("Error".to_owned(), text.to_owned(), String::new());
-            assert_eq!(told(Failure::any(text)), expected);
-            assert_eq!(told(Failure::any(text.to_owned())), expected);
-            assert_eq!(told(Failure::any(anyhow::anyhow!(text))), expected);
-        }
         let order = anyhow::Error::new(parsed()).context("cannot charge");
-        let boxed = BoxedError::from(Wrapped(Gateway::Timeout.into()));
+        let boxed = BoxedError::from(Wrapped(NotPresent.into()));
         let io = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        for (failure, class, message, causes) in [
+        let (digit, variable) = (parsed(), NotPresent);
+        for (failure, expected) in [
+            (Failure::any("no funds"), "Error | no funds".to_owned()),
+            (Failure::any("Card(7)".to_owned()), "Error | Card(7)".into()),
+            (
+                Failure::any(anyhow::anyhow!("Card(7)")),
+                "Error | Card(7)".into(),
+            ),
             (
                 Failure::any(order.context("order 7")),
-                "ParseIntError",
-                "order 7",
-                &*format!("caused by: cannot charge; {digit}"),
+                format!("ParseIntError | order 7 | cannot charge | {digit}"),
             ),
             (
                 Failure::any(boxed),
-                "Timeout",
-                "cannot charge",
-                "caused by: the gateway did not answer",
+                format!("NotPresent | cannot charge | {variable}"),
             ),
             (
                 Failure::any(anyhow::Error::new(io)),
-                "std::io::Error",
-                "connection refused",
-                "",
+                "std::io::Error | connection refused".into(),
             ),
             (
                 Failure::from(Wrapped(parsed().into())),
-                type_name::<Wrapped>(),
-                "cannot charge",
-                digit,
+                format!("{} | cannot charge | {digit}", type_name::<Wrapped>()),
             ),
             (
-                Failure::any(Gateway::Timeout),
-                type_name::<Gateway>(),
-                "the gateway did not answer",
-                "",
+                Failure::any(NotPresent),
+                format!("{} | {variable}", type_name::<VarError>()),
             ),
         ] {
             assert_eq!(failure.disposition, Disposition::Retry);
-            let expected = (class.to_owned(), message.to_owned(), causes.to_owned());
-            assert_eq!(told(failure), expected);
+            assert_eq!(told(&failure), expected);
         }
     }
 
     #[test]
     fn a_rejection_and_an_outage_decide_from_any_depth() {
-        let outage = || Outage::new(Gateway::Timeout).dependency(" gate\0way");
+        let outage = || Outage::new(NotPresent).dependency(" gate\0way");
         let wrapped = |error: BoxedError| Wrapped(Box::new(Wrapped(error)));
         let (reject, down) = (Disposition::Reject, Disposition::Outage);
         let rejection = || Rejection::new("no");
@@ -346,7 +328,7 @@ mod tests {
         for (failure, disposition) in [
             (Failure::from(rejection()), reject),
             (Failure::any(rejection()), reject),
-            (Failure::reject_error(Gateway::Timeout), reject),
+            (Failure::reject_error(NotPresent), reject),
             (Failure::from(wrapped(rejection().into())), reject),
             (Failure::any(any()), reject),
             (order(any()), reject),
@@ -361,44 +343,39 @@ mod tests {
         }
         let failure = order(anyhow::Error::new(outage()));
         assert_eq!(failure.dependency.as_deref(), Some("gateway"));
-        let (class, message, causes) = told(failure);
-        assert_eq!(class, type_name::<Gateway>());
-        assert_eq!(message, "order 7");
-        assert_eq!(causes, "caused by: the gateway did not answer");
-        let (class, message, causes) = told(Failure::from(Rejection::new("no such currency")));
-        let expected = ("Rejected", "no such currency", "");
-        assert_eq!((&*class, &*message, &*causes), expected);
+        let (class, cause) = (type_name::<VarError>(), NotPresent);
+        assert_eq!(told(&failure), format!("{class} | order 7 | {cause}"));
+        let failure = Failure::from(Rejection::new("no such currency"));
+        assert_eq!(told(&failure), "Rejected | no such currency");
     }
 
     #[test]
     fn the_first_rule_that_concerns_an_error_decides_unless_it_decided_itself() {
         let second = Duration::from_secs(1);
         let rules = [
-            ErrorRule::retry::<std::num::ParseIntError>(second),
+            ErrorRule::retry::<ParseIntError>(second),
             ErrorRule::reject::<Wrapped>(),
-            ErrorRule::outage::<Gateway>("gateway"),
+            ErrorRule::outage::<VarError>("gateway"),
         ];
-        let parsed = || "x".parse::<i32>().expect_err("no number");
         let later = Disposition::RetryAfter;
         let (reject, retry) = (Disposition::Reject, Disposition::Retry);
-        let gateway = || Gateway::Timeout;
         for (failure, disposition) in [
             (Failure::from(parsed()), later(second)),
             (Failure::from(Wrapped(parsed().into())), later(second)),
-            (Failure::from(Wrapped(gateway().into())), reject),
+            (Failure::from(Wrapped(NotPresent.into())), reject),
             (Failure::any("else"), retry),
             (Failure::retry("said so"), retry),
             (
-                Failure::from(gateway()).after(2 * second),
+                Failure::from(NotPresent).after(2 * second),
                 later(2 * second),
             ),
-            (Failure::from(Rejection::new(gateway())), reject),
+            (Failure::from(Rejection::new(NotPresent)), reject),
         ] {
             let ruled = failure.ruled(&rules);
             assert_eq!(ruled.disposition, disposition, "{ruled:?}");
             assert_eq!(ruled.dependency, None, "{ruled:?}");
         }
-        let ruled = Failure::any(anyhow::Error::new(gateway())).ruled(&rules);
+        let ruled = Failure::any(anyhow::Error::new(NotPresent)).ruled(&rules);
         assert_eq!(ruled.disposition, Disposition::Outage);
         assert_eq!(ruled.dependency.as_deref(), Some("gateway"));
     }

@@ -141,20 +141,6 @@ mod tests {
     }
 
     #[test]
-    fn follow_ups_are_kept_in_the_order_of_the_calls() {
-        let follow_ups = FollowUps::default();
-        for (queue, payload) in [("b", "1"), ("a", "2"), ("b", "3")] {
-            follow_ups.add(&queue.into(), job(payload)).unwrap();
-        }
-        let taken = follow_ups.take();
-        let seen = taken
-            .iter()
-            .map(|one| (&*one.queue, one.job.payload.as_str()));
-        assert!(seen.eq([("b", "1"), ("a", "2"), ("b", "3")]), "{taken:?}");
-        assert!(follow_ups.take().is_empty());
-    }
-
-    #[test]
     fn a_follow_up_that_is_invalid_or_too_much_is_refused_and_those_before_it_are_kept() {
         let large = format!("\"{}\"", "x".repeat(MAX_FOLLOW_UP_BYTES / 4 - 2));
         for (count, before, queue, last, why) in [

@@ -285,7 +285,6 @@ impl<'a> FromSql<'a> for Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::disposition::Disposition;
 
     #[test]
     fn text_that_is_no_json_or_has_nul_is_rejected() {
@@ -301,48 +300,6 @@ mod tests {
         }
         for json in [r#""\\u0000""#, r#""\u0001 0000""#, r#""\ud800""#, "1e99999"] {
             assert!(Json::parse(json).is_ok(), "{json}");
-        }
-    }
-
-    /// Its first version had whole euros.
-    #[derive(Debug, Serialize, serde::Deserialize)]
-    struct Price {
-        cents: i64,
-    }
-
-    impl Payload for Price {
-        const KIND: &'static str = "price";
-        const VERSION: u32 = 3;
-
-        fn upgrade(from: u32, old: Value) -> Result<Value, Failure> {
-            match from {
-                1 => Ok(serde_json::json!({ "cents": 100 * old["euros"].as_i64().unwrap_or(0) })),
-                _ => Err(Failure::retry("nobody ever wrote it")),
-            }
-        }
-    }
-
-    #[test]
-    fn a_payload_is_read_by_its_version() {
-        let cents = |json: &str, version| read::<Price>(json, version).map(|it| it.cents);
-        assert_eq!(cents(r#"{"cents": 5}"#, 3).unwrap(), 5);
-        assert_eq!(cents(r#"{"euros": 7}"#, 1).unwrap(), 700);
-        for (json, version, may_retry, why) in [
-            (r#"{"euros": 7}"#, 3, false, "missing field `cents`"),
-            (r#"{"cents": 5}"#, 2, false, "nobody ever wrote it"),
-            ("{", 1, false, "EOF"),
-            (
-                r#"{"cents": 5}"#,
-                4,
-                true,
-                "has version 4, and this program reads up to 3",
-            ),
-            (r#"{"cents": 5}"#, u32::MAX, true, "has version 4294967295"),
-        ] {
-            let failure = cents(json, version).expect_err(why);
-            assert!(failure.message().contains(why), "{failure}");
-            let asks_for_one = failure.disposition == Disposition::Retry;
-            assert_eq!(asks_for_one, may_retry, "{failure}");
         }
     }
 
