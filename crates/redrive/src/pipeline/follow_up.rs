@@ -119,27 +119,15 @@ fn in_statements<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::follow_up::FollowUps;
-
-    /// Returns the queue and the number of jobs of each statement.
-    fn statements(follow_ups: &[(&str, &str)]) -> Vec<(String, usize)> {
-        let of = |(queue, payload): &(&str, &str)| {
-            let follow_ups = FollowUps::default();
-            let job = NewJob::raw("k", payload).unwrap();
-            follow_ups.add(&(*queue).into(), job).unwrap();
-            follow_ups.take()
-        };
-        let follow_ups: Vec<FollowUp> = follow_ups.iter().flat_map(of).collect();
-        in_statements(&follow_ups)
-            .into_iter()
-            .map(|(queue, jobs)| (queue.to_owned(), jobs.len()))
-            .collect()
-    }
 
     #[test]
     fn follow_ups_are_stored_by_queue_within_the_limits_of_a_statement() {
         let large = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
-        for (follow_ups, expected) in [
+        let follow_up = |&(queue, payload): &(&str, &str)| FollowUp {
+            queue: queue.into(),
+            job: NewJob::raw("k", payload).unwrap(),
+        };
+        for (added, expected) in [
             (vec![], vec![]),
             (
                 vec![("b", "1"), ("a", "2"), ("b", "3")],
@@ -153,11 +141,12 @@ mod tests {
             (vec![("q", &*large); 8], vec![("q", 8)]),
             (vec![("q", &*large); 17], vec![("q", 8), ("q", 8), ("q", 1)]),
         ] {
-            let expected: Vec<(String, usize)> = expected
-                .into_iter()
-                .map(|(queue, jobs)| (queue.to_owned(), jobs))
+            let follow_ups: Vec<FollowUp> = added.iter().map(follow_up).collect();
+            let statements = in_statements(&follow_ups).into_iter();
+            let sizes: Vec<_> = statements
+                .map(|(queue, jobs)| (queue, jobs.len()))
                 .collect();
-            assert_eq!(statements(&follow_ups), expected);
+            assert_eq!(sizes, expected);
         }
     }
 }

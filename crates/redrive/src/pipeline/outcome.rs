@@ -140,30 +140,3 @@ impl From<Failure> for Outcome {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_outcome_has_its_cause() {
-        let of = |by| Outcome::of(by, ErrorReport::new("C", "m".to_owned(), None));
-        let second = Duration::from_secs(1);
-        for (outcome, expected) in [
-            (Failure::snooze(second).into(), None),
-            (of(FailedBy::Expiry), None),
-            (of(FailedBy::NotBegun), None),
-            (Failure::retry("m").into(), Some("error")),
-            (Failure::retry("m").after(second).into(), Some("error")),
-            (Failure::reject("m").into(), Some("rejected")),
-            (Failure::outage("m").into(), Some("outage")),
-            (of(FailedBy::Panic), Some("panic")),
-            (of(FailedBy::Payload), Some("undecodable")),
-            (of(FailedBy::NoHandler), Some("unhandled")),
-            (Outcome::timed_out(second), Some("timeout")),
-        ] {
-            let cause = outcome.cause().map(FailureCause::as_str);
-            assert_eq!(cause, expected, "{outcome:?}");
-        }
-    }
-}

@@ -257,54 +257,54 @@ mod tests {
 
     #[test]
     fn a_walk_starts_again_when_a_group_may_have_a_token() {
-        let (now, took) = (Instant::now(), Duration::from_millis(5));
-        let ms = Duration::from_millis;
+        let (now, ms) = (Instant::now(), Duration::from_millis);
         // A small queue: one look passes all groups.
         let mut walk = GroupWalk::default();
-        walk.note(now, took, 0, token_in(300, None));
+        walk.note(now, TOOK, 0, token_in(300, None));
         assert_eq!(walk.wait(now), Some(ms(300)));
         // A token that comes very soon waits for others.
-        walk.note(now, took, 0, token_in(1, None));
+        walk.note(now, TOOK, 0, token_in(1, None));
         assert_eq!(walk.wait(now), Some(GATHER));
         // No group lacks a token any more.
-        walk.note(now, took, 0, place(None));
+        walk.note(now, TOOK, 0, place(None));
         assert_eq!(walk.wait(now), None);
         // A large queue: the earliest of a whole pass counts.
-        walk.note(now, took, 0, token_in(300, Some("m")));
-        assert_eq!(walk.wait(now + ms(1000)), Some(took));
-        walk.note(now, took, 0, token_in(700, None));
+        walk.note(now, TOOK, 0, token_in(300, Some("m")));
+        assert_eq!(walk.wait(now + ms(1000)), Some(TOOK));
+        walk.note(now, TOOK, 0, token_in(700, None));
         assert_eq!(walk.wait(now), Some(ms(300)));
-        walk.note(now + ms(300), took, 0, token_in(900, Some("m")));
-        assert_eq!(walk.wait(now + ms(300)), Some(took));
+        walk.note(now + ms(300), TOOK, 0, token_in(900, Some("m")));
+        assert_eq!(walk.wait(now + ms(300)), Some(TOOK));
         // A long wait for a token delays no other job.
         let mut walk = GroupWalk::default();
-        walk.note(now, took, 0, token_in(60_000, None));
-        walk.note(now, took, 0, token_in(60_000, Some("m")));
+        walk.note(now, TOOK, 0, token_in(60_000, None));
+        walk.note(now, TOOK, 0, token_in(60_000, Some("m")));
         assert_eq!(walk.wait(now), Some(WALK_EVERY));
     }
 
     #[test]
-    fn a_walk_ends_after_it_has_passed_all_groups_without_a_job() {
+    fn a_walk_ends_after_it_has_passed_all_groups_without_a_job_and_starts_again_after_a_second() {
         let now = Instant::now();
-        let took = Duration::from_millis(5);
         let mut walk = GroupWalk::default();
         assert_eq!(walk.wait(now), None);
-        for (jobs, walked_to, unfinished) in [
+        for (jobs, walked_to, wait) in [
+            (0, Some("m"), Some(TOOK)),
+            (0, None, None),
             // A small queue: one look passes all groups.
-            (0, None, false),
-            (3, None, true),
-            (0, None, false),
+            (3, None, Some(WALK_EVERY)),
+            (0, None, None),
             // A large one: the groups before the last job are passed once more.
-            (0, Some("m"), true),
-            (2, Some("t"), true),
-            (0, None, true),
-            (0, Some("m"), true),
-            (0, None, false),
+            (0, Some("m"), Some(WALK_EVERY)),
+            (2, Some("t"), Some(WALK_EVERY)),
+            (0, None, Some(WALK_EVERY)),
+            (0, Some("m"), Some(WALK_EVERY)),
+            (0, None, None),
         ] {
-            walk.note(now, took, jobs, place(walked_to));
-            assert_eq!(walk.wait(now).is_some(), unfinished, "{jobs} {walked_to:?}");
-            let start =
-                walked_to.map_or(WalkStart::First, |group| WalkStart::After(group.to_owned()));
+            walk.note(now, TOOK, jobs, place(walked_to));
+            assert_eq!(walk.wait(now), wait, "{jobs} {walked_to:?}");
+            assert_eq!(walk.wait(now + WALK_EVERY), wait.map(|_| TOOK));
+            let start = walked_to.map(str::to_owned);
+            let start = start.map_or(WalkStart::First, WalkStart::After);
             assert_eq!(walk.look(1, 1, Vec::new()).start, start);
         }
     }
@@ -332,26 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_without_a_result_starts_again_after_a_second() {
-        let now = Instant::now();
-        let took = Duration::from_millis(5);
-        let mut walk = GroupWalk::default();
-        walk.note(now, took, 0, place(Some("m")));
-        assert_eq!(walk.wait(now), Some(took));
-        walk.note(now, took, 0, place(None));
-        walk.note(now, took, 0, place(Some("m")));
-        assert_eq!(walk.wait(now), Some(WALK_EVERY));
-        assert_eq!(walk.wait(now + WALK_EVERY), Some(took));
-    }
-
-    #[test]
     fn a_look_covers_more_groups_until_they_give_as_many_jobs_as_it_wants() {
         let mut walk = GroupWalk::default();
-        let mut windows = |found: usize, walked_to| {
-            let window = walk.look(100, 10, Vec::new()).window;
-            walk.note(Instant::now(), Duration::ZERO, found, place(walked_to));
-            window
-        };
         for (found, walked_to, window) in [
             // Ten groups are enough if each gives ten jobs.
             (30, Some("a"), 18),
@@ -366,7 +348,9 @@ mod tests {
             // The last claim needed 100 groups.
             (100, Some("b"), 120),
         ] {
-            assert_eq!(windows(found, walked_to), window, "{found} {walked_to:?}");
+            let look = walk.look(100, 10, Vec::new());
+            assert_eq!(look.window, window, "{found} {walked_to:?}");
+            walk.note(Instant::now(), TOOK, found, place(walked_to));
         }
         assert_eq!(GroupWalk::default().look(1000, 1, Vec::new()).window, 500);
     }
