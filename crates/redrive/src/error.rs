@@ -369,13 +369,4 @@ mod tests {
             assert_eq!(is_of_network(&error), expected, "{error:?}");
         }
     }
-
-    #[test]
-    fn the_message_does_not_repeat_the_cause() {
-        let error = Error::unavailable("could not claim jobs of queue `q`").caused_by("gone");
-        assert_eq!(error.to_string(), "could not claim jobs of queue `q`");
-        let whole = format!("{error:#}");
-        assert_eq!(whole, "could not claim jobs of queue `q`: gone");
-        assert_eq!(error.source().expect("a cause").to_string(), "gone");
-    }
 }

@@ -153,7 +153,7 @@ fn changed_functions_of_an_older_version_are_required_and_replaced() {
 /// While a new version is rolled out, programs of the old one start and migrate too.
 #[test]
 fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
-    for library in ["0.1.1", "0.2.0-rc.1", "1.0.0", "10.0.0"] {
+    for library in ["0.1.1", "0.2.0-rc.1", "1.0.0", "10.0.0", "no version"] {
         let test = with_functions_of(library);
         let before = rows_of_schema(&test);
         let db = test.open();
@@ -303,6 +303,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         ALTER SEQUENCE redrive.job_id CYCLE;
         ALTER TABLE redrive.jobs DETACH PARTITION redrive.jobs_3;
         ALTER TABLE redrive.retention SET UNLOGGED;
+        ALTER TABLE redrive.letter_versions DISABLE TRIGGER delete_version_pieces;
         ALTER TABLE redrive.metric_slots ALTER COLUMN name TYPE text;
         DROP TRIGGER append_only ON redrive.audit";
     test.sql(changes);
@@ -325,6 +326,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         "sequence job_id differs from the migrations",
         "table jobs_3 differs from the migrations",
         "table retention differs from the migrations",
+        "trigger delete_version_pieces on letter_versions is disabled",
         "column metric_slots.name differs from the migrations",
         "function table_bytes(heap regclass) belongs to another role than the schema",
         "view ring is missing",

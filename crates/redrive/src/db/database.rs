@@ -291,27 +291,3 @@ impl fmt::Debug for Database {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_callers_are_kept_than_can_work() {
-        let silent = SessionSource::new(Deadlines::ByThread, |_| Err(Error::unavailable("none")));
-        let db = Database::over(silent, Pooler::Session, 2, DEFAULT_TIMEOUTS);
-        let (all, barrier) = (5, Arc::new(std::sync::Barrier::new(5)));
-        std::thread::scope(|scope| {
-            for _ in 0..all {
-                scope.spawn(|| {
-                    db.with_caller(|caller| {
-                        barrier.wait();
-                        caller.call("ask", Duration::from_mins(1), |_| Ok(()))
-                    })
-                    .expect_err("no connection")
-                });
-            }
-        });
-        assert_eq!(lock(&db.shared.idle).len(), 2);
-    }
-}

@@ -117,36 +117,3 @@ fn compare(expected: &Objects, found: &Objects) -> Vec<String> {
     };
     expected.iter().filter_map(differ).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(text: &str) -> Objects {
-        let pair = |line: &str| {
-            let (object, definition) = line.split_once('\t').expect("a tab");
-            (object.to_owned(), definition.to_owned())
-        };
-        text.lines().map(pair).collect()
-    }
-
-    #[test]
-    fn objects_are_missing_disabled_invalid_or_changed() {
-        let whole = "column a.b\tbigint\nindex i\tON a\ntable a\t\ntrigger t on a\tBEFORE";
-        let expected = lines(whole);
-        assert_eq!(compare(&expected, &expected), [""; 0]);
-        for (before, after, drift) in [
-            ("column a.b\tbigint\n", "", "column a.b is missing"),
-            ("BEFORE", "BEFORE DISABLED", "trigger t on a is disabled"),
-            ("ON a", "ON a INVALID", "index i is invalid"),
-            (
-                "bigint",
-                "text\nindex mine\tON a",
-                "column a.b differs from the migrations",
-            ),
-        ] {
-            let drifts = compare(&expected, &lines(&whole.replacen(before, after, 1)));
-            assert_eq!(drifts, [drift]);
-        }
-    }
-}

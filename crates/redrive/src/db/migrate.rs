@@ -510,6 +510,3 @@ fn checksum(text: &str) -> String {
     });
     format!("{hash:016x}")
 }
-
-#[cfg(test)]
-mod tests;

@@ -152,33 +152,6 @@ mod tests {
     }
 
     #[test]
-    fn a_record_takes_missing_fields_from_the_next() {
-        let json = r#"[{"attempt": 1, "host": "web-2"},
-            {"attempt": 2, "error_class": null},
-            {"attempt": 3, "error_class": "Timeout", "host": "web-1", "pid": 7}]"#;
-        let class = Some("Timeout".to_owned());
-        assert_eq!(each(json, |a| a.error_class), [None, None, class]);
-        let hosts = ["web-2", "web-1", "web-1"].map(|host| Some(host.to_owned()));
-        assert_eq!(each(json, |a| a.host), hosts);
-        assert_eq!(each(json, |a| a.pid), [Some(7); 3]);
-        assert_eq!(each(json, |a| a.version)[0], None);
-    }
-
-    #[test]
-    fn a_record_without_words_is_an_array() {
-        let json = r#"[[1, 12, "2026-11-20T10:00:00.123Z"], {"attempt": 2, "host": "web-1"},
-            [3, 7, "2026-11-20T10:00:01.000Z", "timeout"],
-            {"attempt": 4, "host": "web-2", "outcome": "exhausted"}]"#;
-        let facts = each(json, |a| (a.attempt, a.run_ms, a.ended_at));
-        let ended = Some("2026-11-20T10:00:00.123Z".to_owned());
-        assert_eq!(facts[0], (1, Some(12), ended));
-        let outcomes = ["timeout", "timeout", "timeout", "exhausted"];
-        assert_eq!(each(json, |a| a.outcome), outcomes);
-        let hosts = ["web-1", "web-1", "web-2", "web-2"].map(|host| Some(host.to_owned()));
-        assert_eq!(each(json, |a| a.host), hosts);
-    }
-
-    #[test]
     fn a_record_that_cannot_be_read_hides_no_other() {
         for (json, outcomes) in [
             ("{}", "unreadable"),

@@ -263,10 +263,4 @@ mod tests {
         let spaced = CronLine::parse(" 0  8 *  * * ").expect("a line with blanks");
         assert_eq!(spaced.to_string(), "0 8 * * *");
     }
-
-    #[test]
-    fn a_line_that_never_matches_has_no_next_time() {
-        let line = CronLine::parse("0 0 30 2 *").expect("a line");
-        assert_eq!(line.next_after(Timestamp::UNIX_EPOCH, &TimeZone::UTC), None);
-    }
 }

@@ -77,45 +77,14 @@ mod tests {
 
     use super::*;
 
-    fn limit(name: &str, kind: &str, hold_ms: u64) -> LimitStatus {
-        LimitStatus {
-            name: name.to_owned(),
-            each_group: false,
-            kind: (!kind.is_empty()).then(|| kind.to_owned()),
-            hold: Duration::from_millis(hold_ms),
-        }
-    }
-
-    #[test]
-    fn a_job_obeys_the_limits_of_its_queue_and_of_its_kind() {
-        let limits = LocalLimits::of(
-            "queue:mails",
-            vec![
-                limit("queue:mails", "", 100),
-                limit("queue:mails", "news", 40),
-                limit("queue:other", "news", 20),
-            ],
-        );
-        let queue: Arc<str> = "mails".into();
-        let scope = |kind| limits.scope(&queue, kind);
-        for (kind, kinds, hold) in [
-            (None, vec![""], 100),
-            (Some("bill"), vec![""], 100),
-            (Some("news"), vec!["", "news"], 40),
-        ] {
-            let scope = scope(kind).unwrap();
-            assert_eq!(scope.kinds, kinds, "{kind:?}");
-            assert_eq!(scope.hold, Duration::from_millis(hold), "{kind:?}");
-        }
-        assert!(limits.cover_queue());
-        assert_eq!(limits.kinds().collect::<Vec<_>>(), ["news"]);
-        let none = LocalLimits::of("queue:third", vec![limit("queue:mails", "", 100)]);
-        assert!(none.is_empty() && none.scope(&queue, Some("news")).is_none());
-    }
-
     #[test]
     fn a_worker_claims_only_for_the_limits_of_kinds_that_it_may_claim() {
-        let both = ["a", "b"].map(|kind| limit("queue:q", kind, 20));
+        let both = ["a", "b"].map(|kind| LimitStatus {
+            name: "queue:q".to_owned(),
+            each_group: false,
+            kind: Some(kind.to_owned()),
+            hold: Duration::from_millis(20),
+        });
         let limits = LocalLimits::of("queue:q", both.into());
         let b = ["b".to_owned()];
         for (handled, except, claimed) in [
