@@ -148,28 +148,22 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The verdict in words, for a job with three attempts and a linear backoff.
-    fn told(outcome: impl Into<Option<Outcome>>, attempt: u32, cancelled: bool) -> String {
-        after_outages(outcome, attempt, cancelled, None, 1.0)
-    }
-
-    fn after_outages(
-        outcome: impl Into<Option<Outcome>>,
-        attempt: u32,
-        cancelled: bool,
-        outage_age: Option<Duration>,
-        random: f64,
-    ) -> String {
-        let context = JudgeContext {
+    /// An attempt of a job with three attempts whose breaker waits for eight seconds.
+    fn attempt(attempt: u32, backoff: &Backoff) -> JudgeContext<'_> {
+        JudgeContext {
             attempt,
             max_attempts: 3,
-            cancelled,
-            backoff: &Backoff::linear(SECOND),
-            outage_age,
+            cancelled: false,
+            backoff,
+            outage_age: None,
             park: 8 * SECOND,
-            random,
-        };
-        match judge(outcome.into(), &context) {
+            random: 1.0,
+        }
+    }
+
+    /// The verdict in words.
+    fn told(outcome: impl Into<Option<Outcome>>, at: &JudgeContext<'_>) -> String {
+        match judge(outcome.into(), at) {
             Verdict::Done => "done".to_owned(),
             Verdict::Retry { delay, report } => format!("retry {delay:?}: {}", report.message),
             Verdict::Snooze { delay } => format!("snooze {delay:?}"),
@@ -192,7 +186,9 @@ mod tests {
         let (read_later, read_never) = (Disposition::Retry, Disposition::Reject);
         let retry = || failed(Failure::retry("m"));
         let interrupted = || failed(Failure::retry("away").interrupted());
-        for (outcome, attempt, cancelled, expected) in [
+        let never = Failure::retry("m").after(Duration::MAX);
+        let linear = Backoff::linear(SECOND);
+        for (outcome, number, cancelled, expected) in [
             // Failures retry until the attempts are used up.
             (retry(), 2, false, "retry 2s: m"),
             (retry(), 3, false, "dead exhausted"),
@@ -221,60 +217,50 @@ mod tests {
             (interrupted(), 4, false, "refund 5s: away"),
             // A handler chooses its delay.
             (failed(Failure::snooze(SECOND)), 3, false, "snooze 1s"),
+            (
+                failed(Failure::snooze(Duration::MAX)),
+                3,
+                false,
+                "snooze 2592000s",
+            ),
+            (failed(never), 1, false, "retry 2592000s: m"),
         ] {
-            let case = format!("{outcome:?}, attempt {attempt}, cancelled: {cancelled}");
-            assert_eq!(told(outcome, attempt, cancelled), expected, "{case}");
+            let case = format!("{outcome:?}, attempt {number}, cancelled: {cancelled}");
+            let at = JudgeContext {
+                cancelled,
+                ..attempt(number, &linear)
+            };
+            assert_eq!(told(outcome, &at), expected, "{case}");
+            assert_eq!(told(None, &at), "done", "a success always counts");
         }
-        assert_eq!(told(None, 3, true), "done", "a success always counts");
     }
 
     #[test]
     fn an_outage_costs_no_attempt_for_a_day() {
-        let outage = |age, attempt, random| {
-            let outcome = Outcome::from(Failure::outage("down"));
-            after_outages(outcome, attempt, false, age, random)
+        let (day, linear) = (MAX_OUTAGE, Backoff::linear(SECOND));
+        let outage = |number, outage_age, park, random| {
+            let at = JudgeContext {
+                outage_age,
+                park,
+                random,
+                ..attempt(number, &linear)
+            };
+            told(Outcome::from(Failure::outage("down")), &at)
         };
-        let day = MAX_OUTAGE;
-        for (age, random, expected) in [
-            (None, 0.0, "outage 6s: down"),
-            (Some(Duration::ZERO), 0.5, "outage 8s: down"),
-            (Some(60 * SECOND), 0.5, "outage 15s: down"),
-            (Some(day.saturating_sub(SECOND)), 1.0, "outage 75s: down"),
+        for (age, park, random, expected) in [
+            (None, 8, 0.0, "outage 6s: down"),
+            (Some(Duration::ZERO), 8, 0.5, "outage 8s: down"),
+            (Some(60 * SECOND), 8, 0.5, "outage 15s: down"),
+            (Some(day.saturating_sub(SECOND)), 8, 1.0, "outage 75s: down"),
+            // No wait makes it longer than the limit, with its jitter.
+            (None, u32::MAX, 1.0, "outage 3240000s: down"),
         ] {
-            for attempt in [1, 3, 4] {
-                assert_eq!(outage(age, attempt, random), expected, "{age:?} {attempt}");
+            for number in [1, 3, 4] {
+                let told = outage(number, age, park * SECOND, random);
+                assert_eq!(told, expected, "{age:?} {number}");
             }
         }
-        assert_eq!(outage(Some(day), 2, 1.0), "retry 2s: down", "its backoff");
-        assert_eq!(outage(Some(2 * day), 3, 1.0), "dead exhausted");
-    }
-
-    #[test]
-    fn no_number_makes_a_delay_longer_than_its_limit() {
-        let context = JudgeContext {
-            attempt: u32::MAX - 1,
-            max_attempts: u32::MAX,
-            cancelled: false,
-            backoff: &Backoff::exponential(Duration::MAX),
-            outage_age: Some(MAX_OUTAGE.saturating_sub(SECOND)),
-            park: Duration::MAX,
-            random: 1.0,
-        };
-        for (failure, longest) in [
-            (Failure::retry("m"), Duration::from_hours(1)),
-            (Failure::retry("m").after(Duration::MAX), MAX_BACKOFF),
-            (Failure::snooze(Duration::MAX), MAX_BACKOFF),
-            // With its jitter.
-            (Failure::outage("down"), MAX_BACKOFF.mul_f64(1.25)),
-        ] {
-            let verdict = judge(Some(failure.into()), &context);
-            let (Verdict::Retry { delay, .. }
-            | Verdict::Outage { delay, .. }
-            | Verdict::Snooze { delay }) = verdict
-            else {
-                panic!("{verdict:?}")
-            };
-            assert_eq!(delay, longest);
-        }
+        assert_eq!(outage(2, Some(day), 8 * SECOND, 1.0), "retry 2s: down");
+        assert_eq!(outage(3, Some(2 * day), 8 * SECOND, 1.0), "dead exhausted");
     }
 }
