@@ -99,14 +99,7 @@ mod tests {
 
     #[test]
     fn a_system_time_is_written_in_utc_to_the_microsecond() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_700_000_000, "2023-11-14T22:13:20Z"),
-        ] {
-            let at = UNIX_EPOCH + Duration::from_secs(seconds);
-            assert_eq!(written(at), text);
-        }
+        assert_eq!(written(UNIX_EPOCH), "1970-01-01T00:00:00Z");
         let before = UNIX_EPOCH - Duration::from_micros(1);
         assert_eq!(written(before), "1969-12-31T23:59:59.999999Z");
         let latest = UNIX_EPOCH + Duration::from_secs(1 << 40);
