@@ -132,37 +132,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::sync::channel::bounded;
-
-    #[test]
-    fn a_suspect_is_admitted_if_it_fits_beside_all_others() {
-        let suspects = PoolShares::default().suspects;
-        let [(one, rings), (other, other_rings)] = [(); 2].map(|()| bounded(1));
-        suspects.wake(one);
-        suspects.wake(other);
-        assert_eq!(rings.len(), 1, "a start rings the bells before it");
-        rings.recv().unwrap();
-        let admit = |lease, crashes| {
-            suspects.admit(Uuid::from_u128(lease), crashes, |most| most + crashes <= 2)
-        };
-        let ended = || (suspects.ended(), rings.len(), other_rings.len());
-        let remove = |lease| {
-            suspects.remove(&[Uuid::from_u128(lease)]);
-            ended()
-        };
-        assert!(admit(1, 1));
-        assert!(!admit(2, 2), "beside one");
-        assert!(admit(3, 1));
-        assert_eq!(remove(1), (0, 0, 0));
-        assert!(!admit(2, 2), "beside the other one");
-        assert_eq!(remove(3), (1, 1, 1), "each worker looks again");
-        assert!(admit(2, 2));
-        assert!(!admit(4, 1));
-        assert_eq!(suspects.most_crashes(), 2);
-        drop(other_rings);
-        suspects.remove(&[Uuid::from_u128(2)]);
-        assert_eq!(lock(&suspects.bells).len(), 1, "one worker has ended");
-    }
 
     #[test]
     fn a_suspect_of_a_dropped_worker_counts_until_its_lease_ends() {
