@@ -100,34 +100,3 @@ impl Dlq<'_> {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn properties_are_read_back() {
-        for text in [
-            "group",
-            "run",
-            "payload.tenant",
-            "payload.items[3].id",
-            "payload.\"x y\".\"a.b\"",
-            "payload[0]",
-        ] {
-            let property: LetterProperty = text.parse().expect(text);
-            assert_eq!(property.to_string(), text);
-        }
-        for text in [
-            "",
-            "colour",
-            "age",
-            "unique",
-            "payload",
-            "payload.",
-            "payload.a..b",
-        ] {
-            assert!(text.parse::<LetterProperty>().is_err(), "{text}");
-        }
-    }
-}

@@ -81,33 +81,3 @@ macro_rules! words {
     };
 }
 pub(crate) use words;
-
-#[cfg(test)]
-mod tests {
-    words! {
-        /// A colour.
-        enum Colour is "colour" {
-            /// As the sky.
-            Blue = "blue",
-            /// As a lemon.
-            Yellow = "yellow",
-            /// As nothing.
-            Odd = "odd": "no colour",
-        }
-    }
-
-    #[test]
-    fn a_word_is_read_back_and_another_one_is_named() {
-        for (colour, word) in Colour::ALL.into_iter().zip(Colour::WORDS) {
-            assert_eq!(colour.as_str(), word);
-            assert_eq!(word.parse::<Colour>().ok(), Some(colour));
-        }
-        let shown = Colour::ALL.map(|colour| colour.to_string());
-        assert_eq!(shown, ["blue", "yellow", "no colour"]);
-        let error = "Blue\u{1b}".parse::<Colour>().expect_err("no word");
-        assert!(error.is_invalid(), "{error:?}");
-        let text = error.to_string();
-        let why = "`Blue\\u{1b}`; expected one of blue, yellow, odd";
-        assert!(text.contains(why), "{text}");
-    }
-}
