@@ -250,23 +250,23 @@ mod tests {
     #[test]
     fn a_histogram_is_held_as_a_whole() {
         let mut fixture = Fixture::new();
-        let buckets = |first: f64, second: f64, sum: f64| {
+        let buckets = |[first, second, sum]: [f64; 3]| {
             let mut numbers = vec![0.0; 12];
             (numbers[0], numbers[1], numbers[11]) = (first, second, sum);
             numbers
         };
-        let mut publish = |minute, value| fixture.publish(minute, HISTOGRAM, "a", value);
-        publish(0, buckets(10.0, 5.0, 20.0));
-        let held = publish(1, buckets(11.0, 4.0, 19.0));
-        assert_eq!(held, buckets(10.0, 5.0, 20.0), "one bucket fell");
-        let held = publish(6, buckets(11.0, 4.0, 19.0));
-        assert_eq!(held, buckets(10.0, 5.0, 20.0), "the hold ends");
-        let published = publish(7, buckets(12.0, 6.0, 24.0));
-        assert_eq!(
-            published,
-            buckets(11.0, 7.0, 25.0),
-            "continues with an offset"
-        );
+        let (before, lower) = ([10.0, 5.0, 20.0], [11.0, 4.0, 19.0]);
+        for (minute, read, published) in [
+            (0, before, before),
+            // One bucket fell.
+            (1, lower, before),
+            // The hold ends, and it continues with an offset.
+            (6, lower, before),
+            (7, [12.0, 6.0, 24.0], [11.0, 7.0, 25.0]),
+        ] {
+            let found = fixture.publish(minute, HISTOGRAM, "a", buckets(read));
+            assert_eq!(found, buckets(published), "{minute}");
+        }
         assert_eq!(fixture.0.regressions(), 1, "as a whole");
     }
 
