@@ -146,17 +146,10 @@ mod tests {
         assert_eq!(gathering.take_due(early), [[0; 0]; 0]);
         assert_eq!(gathering.take_due(start + SECOND), [[1, 2]]);
         assert_eq!(gathering.next_due(), Some(start + SECOND * 5 / 4));
-        assert_eq!(gathering.take_due(start + SECOND * 2), [[3]]);
+        // A job that must start soon takes its batch along.
+        gathering.add(&kind("b"), 4, 10, &rule(3).without_linger(), start + SECOND);
+        assert_eq!(gathering.take_due(start + SECOND), [[3, 4]]);
         assert_eq!(gathering.next_due(), None);
-    }
-
-    #[test]
-    fn a_job_that_must_start_soon_lets_its_batch_start() {
-        let (mut gathering, now) = (Gathering::new(), Instant::now());
-        gathering.add(&kind("a"), 1, 10, &rule(3), now);
-        assert_eq!(gathering.take_due(now), [[0; 0]; 0]);
-        gathering.add(&kind("a"), 2, 10, &rule(3).without_linger(), now);
-        assert_eq!(gathering.take_due(now), [[1, 2]]);
     }
 
     #[test]

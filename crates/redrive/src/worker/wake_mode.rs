@@ -149,77 +149,71 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A worker that asked for notifications at `now`.
-    fn listening(now: Instant) -> WakePolicy {
+    /// A worker that took a mode at `now`.
+    fn in_mode(mode: WakeMode, now: Instant) -> WakePolicy {
         let mut policy = WakePolicy::new(Pooler::Session, now);
-        policy.switch(WakeMode::Notified, now, 0);
+        policy.switch(mode, now, 0);
         policy
     }
 
     #[test]
-    fn an_idle_worker_asks_for_notifications_at_start() {
-        let now = Instant::now();
-        let mut policy = WakePolicy::new(Pooler::Session, now);
-        let idle = policy.claimed(now, 0, Fill::Partial, 0);
-        assert_eq!(idle, Some(WakeMode::Notified));
-        let mut policy = WakePolicy::new(Pooler::Session, now);
-        assert_eq!(policy.claimed(now, 500, Fill::Full, 0), None, "a backlog");
-    }
+    fn a_worker_polls_while_many_jobs_arrive() {
+        use Fill::{Full, Partial};
+        use WakeMode::{Busy, Notified};
 
-    #[test]
-    fn a_worker_with_many_notifications_polls() {
-        // Notifications, and the milliseconds in which they arrived.
-        for (told_times, took, mode) in [
-            (10, 200, None),
-            (39, 200, None),
-            (40, 200, Some(WakeMode::Busy)),
-            (40, 100, None),
-            (100, 2000, None),
-            (400, 2000, Some(WakeMode::Busy)),
+        let now = Instant::now();
+        let start = || WakePolicy::new(Pooler::Session, now);
+        let (notified, busy) = (|| in_mode(Notified, now), || in_mode(Busy, now));
+        // The claims: the milliseconds since it took its mode, the jobs, whether it was full, and the notifications.
+        for (mut policy, claims, expected) in [
+            // An idle worker asks for notifications at its start, and none with a backlog.
+            (start(), &[(0, 0, Partial, 0)][..], Some(Notified)),
+            (start(), &[(0, 500, Full, 0)], None),
+            // It polls after many notifications in a short time.
+            (notified(), &[(200, 1, Partial, 10)], None),
+            (notified(), &[(200, 1, Partial, 39)], None),
+            (notified(), &[(200, 1, Partial, 40)], Some(Busy)),
+            (notified(), &[(100, 1, Partial, 40)], None),
+            (notified(), &[(2000, 1, Partial, 100)], None),
+            (notified(), &[(2000, 1, Partial, 400)], Some(Busy)),
+            // It polls if all claims are full for a while.
+            (notified(), &[(5000, 1, Full, 1), (5199, 1, Full, 1)], None),
+            (
+                notified(),
+                &[(5000, 1, Full, 1), (5200, 1, Full, 1)],
+                Some(Busy),
+            ),
+            (
+                notified(),
+                &[(0, 1, Full, 1), (100, 0, Partial, 1), (250, 1, Full, 2)],
+                None,
+            ),
+            // It asks for notifications again after a second, and then once few jobs arrive.
+            (busy(), &[(900, 0, Partial, 0)], None),
+            (busy(), &[(1000, 199, Partial, 0)], Some(Notified)),
+            (busy(), &[(1000, 200, Partial, 0)], None),
+            (busy(), &[(1000, 1, Full, 0)], None),
+            (
+                busy(),
+                &[(1000, 500, Partial, 0), (1100, 0, Partial, 0)],
+                None,
+            ),
+            (
+                busy(),
+                &[(1000, 500, Partial, 0), (1200, 0, Partial, 0)],
+                Some(Notified),
+            ),
         ] {
-            let now = Instant::now();
-            let answer = listening(now).claimed(now + MS * took, 1, Fill::Partial, told_times);
-            assert_eq!(answer, mode, "{told_times} times in {took} ms");
+            let mut last = None;
+            for &(ms, jobs, found, notifications) in claims {
+                last = policy.claimed(now + ms * MS, jobs, found, notifications);
+            }
+            assert_eq!(last, expected, "{claims:?} {policy:?}");
         }
     }
 
     #[test]
-    fn a_worker_with_full_claims_polls() {
-        let now = Instant::now();
-        let mut policy = listening(now);
-        assert_eq!(policy.claimed(now + 5000 * MS, 1, Fill::Full, 1), None);
-        assert_eq!(policy.claimed(now + 5199 * MS, 1, Fill::Full, 1), None);
-        let all = policy.claimed(now + 5200 * MS, 1, Fill::Full, 1);
-        assert_eq!(all, Some(WakeMode::Busy));
-        let mut policy = listening(now);
-        policy.claimed(now, 1, Fill::Full, 1);
-        policy.claimed(now + 100 * MS, 0, Fill::Partial, 1);
-        assert_eq!(policy.claimed(now + 250 * MS, 1, Fill::Full, 2), None);
-    }
-
-    #[test]
-    fn a_busy_worker_asks_for_notifications_after_a_quiet_second() {
-        let now = Instant::now();
-        let looks = || {
-            let mut policy = listening(now);
-            policy.switch(WakeMode::Busy, now, 0);
-            policy
-        };
-        assert_eq!(looks().claimed(now + 900 * MS, 0, Fill::Partial, 0), None);
-        let quiet = looks().claimed(now + 1000 * MS, 199, Fill::Partial, 0);
-        assert_eq!(quiet, Some(WakeMode::Notified));
-        let busy = looks().claimed(now + 1000 * MS, 200, Fill::Partial, 0);
-        assert_eq!(busy, None);
-        assert_eq!(looks().claimed(now + 1000 * MS, 1, Fill::Full, 0), None);
-        let mut policy = looks();
-        policy.claimed(now + 1000 * MS, 500, Fill::Partial, 0);
-        assert_eq!(policy.claimed(now + 1100 * MS, 0, Fill::Partial, 0), None);
-        let after = policy.claimed(now + 1200 * MS, 0, Fill::Partial, 0);
-        assert_eq!(after, Some(WakeMode::Notified), "the next window is empty");
-    }
-
-    #[test]
-    fn a_worker_without_notifications_polls_less_often_until_a_job_arrives() {
+    fn waits_double_while_no_job_arrives() {
         let now = Instant::now();
         let mut policy = WakePolicy::new(Pooler::Transaction, now);
         for (jobs, found) in [(0, Fill::Partial), (500, Fill::Full), (1, Fill::Partial)] {
@@ -227,23 +221,17 @@ mod tests {
             assert_eq!(policy.claimed(later, jobs, found, 0), None, "{jobs}");
             assert_eq!(policy.mode(), WakeMode::Polling);
         }
-        let waits: Vec<Duration> = (0..4).map(|_| policy.wait()).collect();
-        assert_eq!(waits, [5 * MS, 10 * MS, 20 * MS, 40 * MS]);
+        for policy in [&mut policy, &mut in_mode(WakeMode::Notified, now)] {
+            let waits: Vec<Duration> = (0..4).map(|_| policy.wait()).collect();
+            assert_eq!(waits, [5 * MS, 10 * MS, 20 * MS, 40 * MS]);
+        }
         policy.claimed(now + 6000 * MS, 0, Fill::Partial, 0);
         assert_eq!(policy.wait(), 80 * MS, "no job arrived");
         policy.claimed(now + 6000 * MS, 1, Fill::Partial, 0);
         assert_eq!(policy.wait(), BUSY_POLL_INTERVAL, "a job arrived");
-    }
-
-    #[test]
-    fn waits_double_after_asking_for_notifications() {
-        let now = Instant::now();
-        let mut policy = listening(now);
-        let waits: Vec<Duration> = (0..4).map(|_| policy.wait()).collect();
-        assert_eq!(waits, [5 * MS, 10 * MS, 20 * MS, 40 * MS]);
         policy.switch(WakeMode::Busy, now, 0);
         assert_eq!([policy.wait(), policy.wait()], [BUSY_POLL_INTERVAL; 2]);
         policy.switch(WakeMode::Notified, now, 0);
-        assert_eq!(policy.wait(), 5 * MS);
+        assert_eq!(policy.wait(), 5 * MS, "again");
     }
 }
