@@ -15,20 +15,7 @@ pub const MAX_POLICY_BATCH: u32 = 10_000;
 /// What each tick of a [schedule](crate::schedule::Schedule::redrive) redrives: its oldest open letters that are due, and
 /// whose unique keys no live job holds.
 ///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-/// # db.migrate()?;
-/// use redrive::Operator;
-/// use redrive::dlq::{LetterFilter, Policy};
-/// use redrive::schedule::Schedule;
-///
-/// let letters = LetterFilter::new().queue("orders").error_class("Partner");
-/// let nightly = Schedule::cron("partner-nightly", "0 22-23,0-5 * * *")?
-///     .redrive(Policy::new(letters).growth(2.0).batch(200).generations(12));
-/// db.schedules().set(&nightly, &Operator::new("maria@ops-1").reason("the partner recovers at night"))?;
-/// # Ok(()) }
-/// ```
+/// The [guide](crate::_guide::schedules) has an example.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Policy {

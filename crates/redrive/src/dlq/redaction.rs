@@ -18,19 +18,7 @@ row! {
     /// the dead letter queue until an edit replaces the values or a redrive is
     /// [forced](crate::dlq::RedriveOptions::force).
     ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// use redrive::dlq::Redaction;
-    /// use redrive::Operator;
-    ///
-    /// let cards = Redaction::new().queue("orders").path("/card/number").pattern(r"\d{13,19}");
-    /// let id = db.dlq().redactions().add(&cards, &Operator::new("maria@ops-1").reason("card data"))?;
-    /// assert!(db.dlq().redactions().list()?.iter().any(|(known, rule)| *known == id && *rule == cards));
-    /// db.dlq().redactions().remove(id, &Operator::default())?;
-    /// # Ok(()) }
-    /// ```
+    /// The [guide](crate::_guide::dead_letters) has an example.
     #[derive(Default, PartialEq, Eq)]
     #[must_use]
     pub struct Redaction {

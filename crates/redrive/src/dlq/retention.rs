@@ -13,20 +13,7 @@ pub(crate) const RETAIN_BATCH: i32 = 2_000;
 row! {
     /// A rule: how long to keep the letters of a state, in one queue or in all.
     ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// use std::time::Duration;
-    /// use redrive::dlq::{LetterState, RetentionRule};
-    /// use redrive::Operator;
-    ///
-    /// let month = Duration::from_hours(30 * 24);
-    /// let operator = Operator::new("maria@ops-1");
-    /// db.dlq().retention().set(&RetentionRule::delete(LetterState::Recovered, month), &operator)?;
-    /// db.dlq().retention().set(&RetentionRule::archive(LetterState::Open, 12 * month).queue("orders"), &operator)?;
-    /// # Ok(()) }
-    /// ```
+    /// The [guide](crate::_guide::dead_letters) has an example.
     #[derive(PartialEq, Eq)]
     #[must_use]
     pub struct RetentionRule {

@@ -18,25 +18,7 @@ type Check = Arc<dyn Fn(&Letter) -> Result<(), String> + Send + Sync>;
 /// Checks to run on letters before a redrive, by kind. They have no side effects and call no
 /// handler.
 ///
-/// ```
-/// use redrive::dlq::Validators;
-/// use redrive::Payload;
-/// # #[derive(serde::Serialize, serde::Deserialize)]
-/// # struct Invoice { cents: i64 }
-/// # impl Payload for Invoice { const KIND: &'static str = "invoice"; }
-/// # #[derive(serde::Serialize, serde::Deserialize)]
-/// # struct Mail {}
-/// # impl Payload for Mail { const KIND: &'static str = "mail"; }
-///
-/// let validators = Validators::new()
-///     // The payload decodes as this type.
-///     .decodes::<Mail>()
-///     // The payload decodes and passes the check.
-///     .check(|invoice: &Invoice| match invoice.cents {
-///         1.. => Ok(()),
-///         cents => Err(format!("{cents} cents is not an amount")),
-///     });
-/// ```
+/// The [guide](crate::_guide::payloads) has an example.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Validators {

@@ -54,22 +54,6 @@ impl Rejection {
 ///
 /// Like a [`Rejection`], it decides from any depth. See [`Failure::outage`](crate::Failure::outage) for
 /// what follows.
-///
-/// ```
-/// use redrive::{Failure, Outage};
-///
-/// fn connect() -> Result<std::net::TcpStream, Outage> {
-///     let stream = std::net::TcpStream::connect("127.0.0.1:1");
-///     stream.map_err(|error| Outage::new(error).dependency("payments-api"))
-/// }
-///
-/// fn pay() -> Result<(), Failure> {
-///     connect()?;
-///     Ok(())
-/// }
-///
-/// assert!(pay().is_err());
-/// ```
 #[derive(Debug)]
 pub struct Outage {
     mark: Mark,

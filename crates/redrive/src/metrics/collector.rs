@@ -22,21 +22,7 @@ const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 /// value is published for 5 minutes, and `redrive_up` or `redrive_collector_success` is 0.
 /// Concurrent scrapes share one reading.
 ///
-/// ```
-/// use prometheus::{Registry, TextEncoder};
-/// use redrive::metrics::MetricsCollector;
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-/// db.migrate()?;
-/// let registry = Registry::new();
-/// registry.register(Box::new(MetricsCollector::new(&db)))?;
-///
-/// let text = TextEncoder::new().encode_to_string(&registry.gather())?;
-/// println!("{text}");
-/// assert!(text.contains("\nredrive_up 1\n"));
-/// # Ok(()) }
-/// ```
+/// The [guide](crate::_guide::monitoring) has an example.
 #[derive(Debug)]
 pub struct MetricsCollector {
     database: Database,

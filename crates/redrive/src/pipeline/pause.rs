@@ -48,18 +48,7 @@ impl Queue {
     /// transaction mode, within a third of their lease, at most 10 seconds. A second pause replaces
     /// the end and the reason.
     ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use redrive::{Operator, PauseEnd, Queue};
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// let invoices = Queue::new(&db, "invoices")?;
-    /// let operator = Operator::new("maria@ops-1").reason("the ledger is being migrated");
-    /// invoices.pause(PauseEnd::After(Duration::from_mins(30)), &operator)?;
-    /// assert!(invoices.resume(&operator)?);
-    /// # Ok(()) }
-    /// ```
+    /// The [guide](crate::_guide::outages) has an example.
     ///
     /// # Errors
     /// *Invalid* for an end that is not ahead, or more than 3,650 days ahead. Otherwise if the

@@ -123,25 +123,6 @@ impl WorkerBuilder {
     /// priority, and not its payload. `redrive job show`, `redrive job list state=done` and
     /// [`Jobs::list`](crate::admin::Jobs::list) read it. It is written in the transaction that settles the job, which
     /// then takes about twice as long. Its space is returned up to two days after its time.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redrive::{Queue, Worker};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// # let queue = Queue::new(&db, "kept")?;
-    /// # queue.enqueue_job(redrive::NewJob::raw("step", "{}")?)?;
-    /// let worker = Worker::builder(&queue)
-    ///     .handle_kind("step", |_| Ok(()))
-    ///     .keep_done(Duration::from_hours(24))
-    ///     .start()?;
-    /// # assert!(worker.drain(Duration::from_mins(1))?);
-    /// # worker.stop(Duration::from_mins(1))?;
-    /// let done = db.admin().jobs().list(&"queue=kept state=done".parse()?)?;
-    /// assert_eq!(done[0].attempts, 1);
-    /// # Ok(()) }
-    /// ```
     pub fn keep_done(mut self, time: Duration) -> WorkerBuilder {
         self.config.keep_done = Some(time);
         self
@@ -226,21 +207,7 @@ impl WorkerBuilder {
     /// an attempt whose lease was lost, nor one that a stop gave up because its handler ran on. Keep it short: the slot
     /// waits for it. A panic in it is logged and harms nothing.
     ///
-    /// ```
-    /// use redrive::worker::{Attempt, AttemptOutcome};
-    /// # use redrive::{Queue, Worker};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # let queue = Queue::new(&db, "observed")?;
-    ///
-    /// let builder = Worker::builder(&queue).on_attempt(|attempt: &Attempt<'_>| {
-    ///     if attempt.outcome == AttemptOutcome::Dead {
-    ///         eprintln!("{} {}: {:?}", attempt.kind, attempt.id, attempt.error_message);
-    ///     }
-    /// });
-    /// # drop(builder);
-    /// # Ok(()) }
-    /// ```
+    /// The [guide](crate::_guide::monitoring) has an example.
     pub fn on_attempt<F>(mut self, hook: F) -> WorkerBuilder
     where
         F: Fn(&Attempt<'_>) + Send + Sync + 'static,

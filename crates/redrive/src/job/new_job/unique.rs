@@ -56,24 +56,7 @@ impl NewJob {
     /// of changes becomes one job that runs when they stop; with [`Replace::Payload`], it runs a
     /// fixed time after the first one. Needs [`unique`](NewJob::unique).
     ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redrive::{Enqueued, Queue};
-    /// use redrive::{NewJob, Replace};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// # let index = Queue::new(&db, "index-documents")?;
-    /// let changed = |text: &str| -> redrive::Result<NewJob> {
-    ///     let job = NewJob::raw("index", text)?.delay(Duration::from_secs(60));
-    ///     Ok(job.unique("document 7").replace(Replace::Both))
-    /// };
-    /// let first = index.enqueue_job(changed(r#""a""#)?)?.id();
-    /// assert_eq!(index.enqueue_job(changed(r#""b""#)?)?, Enqueued::Replaced(first));
-    /// # db.admin().jobs().cancel(first, &redrive::Operator::default())?;
-    /// # Ok(()) }
-    /// ```
+    /// The [guide](crate::_guide::groups) has an example.
     ///
     /// In your own transaction, no worker takes the changed job before you commit. Of several jobs of
     /// one call with the same key, the first one decides.
@@ -91,23 +74,7 @@ impl NewJob {
     /// without a window disregard it. With [`replace`](NewJob::replace), the enqueue changes the job if it
     /// still waits. Needs [`unique`](NewJob::unique).
     ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redrive::{Enqueued, NewJob, Queue};
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// # let mails = Queue::new(&db, "warnings")?;
-    /// // At most one warning an hour for each account.
-    /// let warning = |account: u32| -> redrive::Result<NewJob> {
-    ///     let job = NewJob::raw("quota.warning", "{}")?.unique(account.to_string());
-    ///     Ok(job.unique_window(Duration::from_hours(1)))
-    /// };
-    /// let first = mails.enqueue_job(warning(7)?)?.id();
-    /// # db.admin().jobs().cancel(first, &redrive::Operator::default())?;
-    /// assert_eq!(mails.enqueue_job(warning(7)?)?, Enqueued::Existing(first));
-    /// # Ok(()) }
-    /// ```
+    /// The [guide](crate::_guide::groups) has an example.
     pub fn unique_window(mut self, window: Duration) -> NewJob {
         self.unique_window = Some(window);
         self
