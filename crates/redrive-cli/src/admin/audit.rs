@@ -136,6 +136,7 @@ fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {
         cx.say("the counters match the rows");
         return Ok(Ending::Done);
     }
-    let differ = format!("{} counters differ from the rows", wrong.len());
+    let differences = counted(wrong.len() as u64, "difference");
+    let differ = format!("{differences} between the counters and the rows");
     report("counter", &wrong, &differ, cx)
 }

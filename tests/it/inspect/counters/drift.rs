@@ -12,10 +12,14 @@ fn drift_is_detected_and_published() {
 
     // A job that was not counted, and a letter whose state was changed directly.
     let mut client = test.client();
-    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'orders', 'order', '{}');
-             ALTER TABLE redrive.dead_letters DISABLE TRIGGER count_changed;
+    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'orders', 'order', '{}')");
+    test.fails(1, "audit counters")
+        .tells("1 difference between the counters and the rows");
+    client.sql(
+        "ALTER TABLE redrive.dead_letters DISABLE TRIGGER count_changed;
              UPDATE redrive.dead_letters SET state = 'recovered'
-             WHERE id = (SELECT min(id) FROM redrive.dead_letters)");
+             WHERE id = (SELECT min(id) FROM redrive.dead_letters)",
+    );
     let found = db.admin().audit_counters().unwrap();
     let by_set = |set: CountedSet| found.iter().find(|audit| audit.set == set).expect("a set");
     let (live, dlq) = (by_set(CountedSet::Live), by_set(CountedSet::Letters));
@@ -29,7 +33,7 @@ fn drift_is_detected_and_published() {
 
     test.fails(1, "audit counters")
         .shows("queue orders, live: 5 rows, 4 counted")
-        .tells("2 counters differ from the rows");
+        .tells("2 differences between the counters and the rows");
     let output = test.fails(1, "audit counters --json");
     assert_eq!(output.lines()[0]["fault"], "counter", "{}", output.out);
     test.fails(2, "audit counters --since 1d");
