@@ -45,18 +45,12 @@ CREATE OR REPLACE VIEW redrive.queues AS
         FROM redrive.leases l
         GROUP BY 1
     ),
-    served AS (
-        SELECT s.queue, s.workers, s.slots FROM redrive.served_queues s
-    ),
     dead AS (
         SELECT g.queue::text AS queue, sum(g.open) AS open, sum(g.redriving) AS redriving,
                sum(g.recovered) AS recovered, sum(g.discarded) AS discarded, sum(g.quarantined) AS quarantined
         FROM redrive.failure_groups g
         GROUP BY 1
         HAVING sum(g.open + g.redriving + g.recovered + g.discarded + g.quarantined) > 0
-    ),
-    paused AS (
-        SELECT p.queue, p.paused_at, p.ends_at FROM redrive.paused_queues p
     )
     SELECT queue,
            CASE WHEN paused.paused_at IS NULL THEN 'running' ELSE 'paused' END AS state,
@@ -76,8 +70,8 @@ CREATE OR REPLACE VIEW redrive.queues AS
     FROM ready
     FULL JOIN delayed USING (queue)
     FULL JOIN leased USING (queue)
-    FULL JOIN served USING (queue)
+    FULL JOIN redrive.served_queues served USING (queue)
     FULL JOIN dead USING (queue)
-    FULL JOIN paused USING (queue);
+    FULL JOIN redrive.paused_queues paused USING (queue);
 
 COMMENT ON VIEW redrive.queues IS 'The numbers of every queue, counted row by row; meant for people, not for polling.';
