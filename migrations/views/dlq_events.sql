@@ -36,7 +36,8 @@ ALTER VIEW redrive.dlq_events ALTER COLUMN queue SET DEFAULT 'dlq_events';
 -- The archived letters in the columns of `dlq_events`. An INSERT moves the letter with that id to the archive.
 CREATE OR REPLACE VIEW redrive.dlq_events_archive AS
     SELECT a.id, a.letter ->> 'kind' AS event_type,
-           coalesce(redrive.readable_payload((a.letter ->> 'payload')::json), a.letter -> 'raw_base64') AS payload,
+           coalesce(redrive.readable_payload((a.letter ->> 'payload')::json), a.letter -> 'raw_base64',
+                    a.letter -> 'payload') AS payload,
            a.letter ->> 'error_message' AS error_reason, a.letter ->> 'error_detail' AS error_stacktrace,
            CASE a.letter ->> 'state' WHEN 'recovered' THEN 'SUCCEEDED' ELSE 'FAILED_PERMANENTLY' END AS status,
            coalesce((a.letter ->> 'earlier_attempts')::integer, 0) + coalesce((a.letter ->> 'attempts')::integer, 0)

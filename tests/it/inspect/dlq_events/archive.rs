@@ -44,3 +44,16 @@ fn old_events_are_archived_and_deleted() {
     assert_eq!(acts, ["2archive", "1delete"]);
     no_drift(&test.open());
 }
+
+#[test]
+fn a_payload_that_jsonb_cannot_hold_is_a_string_in_the_archive_too() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let id = inserted(&mut client);
+    let odd = r#"UPDATE redrive.dead_letters SET payload = '"\u0000"', raw = NULL, state = 'recovered' WHERE id = $1"#;
+    test.client().change(odd, &[&id]);
+    let before: String = client.ask("SELECT payload #>> '{}' FROM dlq_events", &[]);
+    client.sql("INSERT INTO dlq_events_archive SELECT * FROM dlq_events");
+    let after: String = client.ask("SELECT payload #>> '{}' FROM dlq_events_archive", &[]);
+    assert_eq!((&*before, &*after), (r#""\u0000""#, r#""\u0000""#));
+}
