@@ -48,3 +48,17 @@ fn groups_are_merged_and_the_rule_is_removed() {
     db.run(format!("dlq groups merge {from} {into} --yes --json"))
         .holds(&json!({"letters": 1}));
 }
+
+#[test]
+fn a_dry_run_of_a_split_shows_the_rule_that_the_group_has() {
+    let db = TestDatabase::migrated();
+    let all = group(&db, "shard 11 is down");
+    assert_eq!(group(&db, "shard 27 is down"), all);
+    let split = format!("dlq groups split {all} --error 'shard 2'");
+    db.run(&split).shows(format!(
+        "1 letter of group {all} would move to a new group."
+    ));
+    db.run(format!("{split} --yes")).shows("1 letter moved");
+    db.fails(1, &split)
+        .tells("matches; it is split by this pattern already (rule 1)");
+}

@@ -1,6 +1,6 @@
 //! `redrive dlq groups split`.
 
-use redrive::dlq::GroupId;
+use redrive::dlq::{GroupId, GroupRule};
 
 use super::rules::report;
 use super::show::not_found;
@@ -40,9 +40,17 @@ impl SplitGroup {
             return report("split", &done, &what, cx);
         }
         let letters = groups.preview_split(self.group, &self.error)?;
+        let rules = groups.rules()?;
+        let is_this = |rule: &GroupRule| {
+            rule.group == self.group && rule.pattern.as_ref() == Some(&self.error)
+        };
+        let known = match rules.iter().find(|rule| is_this(rule)) {
+            Some(rule) => format!("; it is split by this pattern already (rule {})", rule.id),
+            None => String::new(),
+        };
         if letters == 0 {
             cx.no_change("split", "letters", true)?;
-            return cx.nothing(format!("no letter of group {} matches", self.group));
+            return cx.nothing(format!("no letter of group {} matches{known}", self.group));
         }
         cx.print(
             &json!({
@@ -50,7 +58,7 @@ impl SplitGroup {
                 "pattern": self.error, "letters": letters,
             }),
             format!(
-                "{} of group {} would move to a new group.",
+                "{} of group {} would move to a new group{known}.",
                 counted(letters, "letter"),
                 self.group
             ),
