@@ -139,7 +139,7 @@ BEGIN
     WHERE l.id = ANY (waiting_ids || new_ids) AND l.id = t.id AND t.times > 0;
     IF cardinality(closed_ids) > 0 THEN
         -- The proposed row passes the triggers of a new letter: redaction, group and detail. It always
-        -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
+        -- conflicts, because the letters are locked. The trigger `reopen` keeps their history.
         WITH reopened AS (
             INSERT INTO redrive.dead_letters AS l
                 (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
@@ -197,7 +197,7 @@ $$;
 -- payload.
 --
 -- Capturing a position again reopens a recovered or discarded letter with the new failure; see
--- `reopen_captured`. While the letter is open or quarantined, it only counts in `seen`. While the letter is
+-- `reopen`. While the letter is open or quarantined, it only counts in `seen`. While the letter is
 -- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
 --
 -- A source of more than 100 characters, a kind of more than 255 and a position of more than 500 are shortened; the headers

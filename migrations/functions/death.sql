@@ -115,35 +115,68 @@ BEGIN
 END
 $$;
 
--- Reopens the letter of a redriven job that died again, and merges the histories: the job carried that of
--- its generation, the letter those of the generations before. A letter is quarantined when it dies of the
--- same error for the third time in a row after a redrive, or of any error for the tenth time. A job that was diverted
--- did not fail.
+-- Reopens a letter in the next generation: its redriven job died again, or its failure was captured again after it was
+-- closed. It keeps what happened before: in its events the earlier death and a recovery (a discard is one already), and in
+-- its history all failures. The job carried the history of its generation, the letter those of the generations before.
+-- Content that a capture replaces is kept as a version.
+--
+-- A letter is quarantined when it dies of the same error for the third time in a row after a redrive, or of any error for
+-- the tenth time. A job that was diverted did not fail. A recovery ends a row of like deaths. A discard does not.
 CREATE OR REPLACE FUNCTION redrive.reopen() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 DECLARE
-    failed_in CONSTANT bigint := CASE WHEN OLD.cause <> 'diverted' THEN OLD.group_id ELSE (
+    is_captured  CONSTANT boolean := OLD.state <> 'redriving';
+    has_rules    CONSTANT boolean := EXISTS (SELECT FROM redrive.redactions);
+    failed_in    CONSTANT bigint := CASE WHEN OLD.cause <> 'diverted' THEN OLD.group_id ELSE (
         SELECT (e.event ->> 'group')::bigint
         FROM jsonb_array_elements(OLD.events) WITH ORDINALITY AS e (event, place)
         WHERE e.event ->> 'event' = 'died' AND e.event ->> 'cause' <> 'diverted'
         ORDER BY e.place DESC
         LIMIT 1) END;
+    is_alike     CONSTANT boolean := NEW.group_id = failed_in OR redrive.is_same_failure(NEW.group_id, failed_in);
+    earlier      redrive.dead_letters := OLD;
 BEGIN
-    IF NEW.generation > OLD.generation THEN
+    IF is_captured THEN
+        -- Bytes in pieces cannot be compared by their start.
+        IF EXISTS (SELECT FROM redrive.captured_pieces p WHERE p.letter_id = OLD.id AND p.version = OLD.edits) THEN
+            NEW.edits := OLD.edits + 1;
+        END IF;
+        IF has_rules THEN
+            -- A rule may be newer than the earlier failure.
+            NEW := redrive.redact(NEW);
+            earlier := redrive.redact(earlier);
+        END IF;
+        IF NEW.edits > OLD.edits OR (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
+            INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
+            VALUES (earlier.id, redrive.next_version(earlier.id, earlier.edits), earlier.payload, earlier.raw,
+                    earlier.redacted, 'captured again')
+            RETURNING version + 1 INTO NEW.edits;
+        END IF;
+        NEW.history := redrive.past_failures(earlier);
+        NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
+    ELSIF NEW.generation > OLD.generation THEN
         NEW.history := redrive.cut_history(
             redrive.past_failures(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
     END IF;
     NEW.deaths := OLD.deaths + 1;
     NEW.earlier_attempts := OLD.earlier_attempts + OLD.attempts;
     NEW.audit_id := NULL;
-    NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
+    NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
         'error_class', OLD.error_class, 'group', OLD.group_id)
         || CASE WHEN OLD.detail_id IS NULL THEN '{}' ELSE jsonb_build_object('detail', OLD.detail_id) END);
+    IF is_captured THEN
+        IF OLD.state = 'recovered' THEN
+            NEW.events := redrive.add_event(NEW.events, jsonb_build_object('at', OLD.changed_at, 'event', 'recovered'));
+            NEW.failed_redrives := 0;
+        END IF;
+        NEW.alike := CASE WHEN OLD.state = 'discarded' AND is_alike THEN OLD.alike ELSE 0 END;
+        RETURN NEW;
+    END IF;
     NEW.alike := CASE
         WHEN NEW.cause = 'diverted' THEN OLD.alike
-        WHEN NEW.group_id IS DISTINCT FROM failed_in AND NOT redrive.is_same_failure(NEW.group_id, failed_in) THEN 0
+        WHEN is_alike IS NOT TRUE THEN 0
         WHEN OLD.policy_id IS NULL THEN OLD.alike + 1
         -- Policies limit generations instead.
         ELSE OLD.alike
@@ -161,8 +194,8 @@ BEGIN
             NEW.state := 'quarantined';
         END IF;
     END IF;
-    -- A rule may be newer than an earlier death: redact what that stored, such as its message and captured bytes.
-    IF EXISTS (SELECT FROM redrive.redactions) THEN
+    IF has_rules THEN
+        -- A rule may be newer than an earlier death: redact what that stored, such as its message and captured bytes.
         NEW := redrive.redact(NEW);
     END IF;
     RETURN NEW;
@@ -200,55 +233,5 @@ BEGIN
         RAISE WARNING 'redrive: job % cannot die, because letter % belongs to another job, and stays leased; move the sequence redrive.job_id past the greatest id with setval, and delete that letter', refused, refused;
     END IF;
     RETURN refused IS NOT NULL;
-END
-$$;
-
--- Completes a closed letter whose failure is captured again. It becomes open in the next generation. Its
--- history gets the new failure, and its events the earlier failure and the recovery; a discard is an event
--- already. If the content differs, the earlier content is kept as a version.
-CREATE OR REPLACE FUNCTION redrive.reopen_captured() RETURNS trigger
-    LANGUAGE plpgsql
-AS $$
-DECLARE
-    earlier redrive.dead_letters := OLD;
-BEGIN
-    -- Bytes in pieces cannot be compared by their start.
-    IF EXISTS (SELECT FROM redrive.captured_pieces p WHERE p.letter_id = OLD.id AND p.version = OLD.edits) THEN
-        NEW.edits := OLD.edits + 1;
-    END IF;
-    -- A rule may be newer than the earlier failure.
-    IF EXISTS (SELECT FROM redrive.redactions) THEN
-        NEW := redrive.redact(NEW);
-        earlier := redrive.redact(earlier);
-    END IF;
-    IF NEW.edits > OLD.edits OR (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
-        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
-        VALUES (earlier.id, redrive.next_version(earlier.id, earlier.edits), earlier.payload, earlier.raw, earlier.redacted,
-                'captured again')
-        RETURNING version + 1 INTO NEW.edits;
-    END IF;
-    NEW.history := redrive.past_failures(earlier);
-    NEW.history := redrive.cut_history(redrive.past_failures(NEW), 20);
-    NEW.deaths := earlier.deaths + 1;
-    NEW.earlier_attempts := earlier.earlier_attempts + earlier.attempts;
-    NEW.audit_id := NULL;
-    NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
-        'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
-        'error_class', earlier.error_class, 'group', earlier.group_id)
-        || CASE WHEN earlier.detail_id IS NULL THEN '{}' ELSE jsonb_build_object('detail', earlier.detail_id) END);
-    IF earlier.state = 'recovered' THEN
-        NEW.events := redrive.add_event(NEW.events, jsonb_build_object(
-            'at', earlier.changed_at, 'event', 'recovered'));
-    END IF;
-    -- A recovery ends a row of like deaths. A discard does not: the next one may quarantine the letter.
-    IF earlier.state = 'recovered' THEN
-        NEW.failed_redrives := 0;
-    END IF;
-    IF earlier.state = 'recovered' OR NEW.group_id <> earlier.group_id
-        AND NOT redrive.is_same_failure(NEW.group_id, earlier.group_id)
-    THEN
-        NEW.alike := 0;
-    END IF;
-    RETURN NEW;
 END
 $$;

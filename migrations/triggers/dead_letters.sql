@@ -10,17 +10,14 @@ CREATE OR REPLACE TRIGGER delete_contents AFTER DELETE ON redrive.dead_letters
 CREATE OR REPLACE TRIGGER bury BEFORE INSERT ON redrive.dead_letters
     FOR EACH ROW EXECUTE FUNCTION redrive.complete_letter();
 CREATE OR REPLACE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters
-    FOR EACH ROW WHEN (OLD.state = 'redriving' AND NEW.state = 'open') EXECUTE FUNCTION redrive.reopen();
+    FOR EACH ROW WHEN (NEW.state = 'open' AND (OLD.state = 'redriving'
+        OR OLD.state IN ('recovered', 'discarded') AND NEW.generation > OLD.generation))
+    EXECUTE FUNCTION redrive.reopen();
 -- Only a death or a capture changes the cause, and no job dies of the cause `captured`.
 CREATE OR REPLACE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters
     FOR EACH ROW WHEN (NEW.generation <> OLD.generation + 1 OR OLD.state <> 'redriving'
         AND NOT (NEW.cause = 'captured' AND OLD.state IN ('recovered', 'discarded')))
     EXECUTE FUNCTION redrive.refuse_death();
-
-CREATE OR REPLACE TRIGGER reopen_captured BEFORE UPDATE OF state ON redrive.dead_letters
-    FOR EACH ROW WHEN (OLD.state IN ('recovered', 'discarded') AND NEW.state = 'open'
-        AND NEW.generation > OLD.generation)
-    EXECUTE FUNCTION redrive.reopen_captured();
 
 CREATE OR REPLACE TRIGGER count_added AFTER INSERT ON redrive.dead_letters
     REFERENCING NEW TABLE AS moved FOR EACH STATEMENT EXECUTE FUNCTION redrive.count_moved_letters();
