@@ -6,29 +6,17 @@ CREATE OR REPLACE FUNCTION redrive.archive_json(letter redrive.dead_letters, det
 AS $$
 DECLARE
     whole redrive.dead_letters := letter;
-    told  jsonb;
 BEGIN
-    -- Nulls inside of these are kept, and bytes are not written in the format of to_jsonb.
+    -- `jsonb` cannot hold each payload, and would write the bytes in its own format.
     letter.payload := NULL;
     letter.raw := NULL;
-    letter.headers := NULL;
-    letter.history := NULL;
-    letter.run_ms := NULL;
-    letter.events := NULL;
-    letter.detail_id := NULL;
-    letter.error_detail := coalesce(letter.error_detail, detail);
-    told := jsonb_strip_nulls(to_jsonb(letter))
-        || jsonb_build_object('history', redrive.full_history(whole), 'events', whole.events);
-    IF whole.payload IS NOT NULL THEN
-        told := told || jsonb_build_object('payload', whole.payload::text);
-    END IF;
-    IF whole.headers IS NOT NULL THEN
-        told := told || jsonb_build_object('headers', whole.headers);
-    END IF;
-    IF whole.raw IS NOT NULL THEN
-        told := told || jsonb_build_object('raw_base64', translate(encode(whole.raw, 'base64'), E'\n', ''));
-    END IF;
-    RETURN told;
+    RETURN jsonb_strip_nulls(
+            (to_jsonb(letter) - '{headers,history,events,run_ms,detail_id}'::text[]) || jsonb_build_object(
+                'error_detail', coalesce(letter.error_detail, detail), 'payload', whole.payload::text,
+                'raw_base64', translate(encode(whole.raw, 'base64'), E'\n', '')))
+        -- Nulls inside of these are kept.
+        || jsonb_build_object('history', redrive.full_history(whole), 'events', whole.events)
+        || CASE WHEN whole.headers IS NULL THEN '{}' ELSE jsonb_build_object('headers', whole.headers) END;
 END
 $$;
 
@@ -48,21 +36,11 @@ $$;
 -- Returns the SQL condition for a filter of letters on the archive: on its row `a` and the letter `l` of that row.
 -- See `filter_letters`.
 CREATE OR REPLACE FUNCTION redrive.filter_archive(filter jsonb) RETURNS text
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
 AS $$
-DECLARE
-    conditions text := redrive.filter_letters(filter);
-    ids        bigint[] := redrive.filter_values(filter -> 'ids')::bigint[];
-BEGIN
-    -- For the indexes.
-    IF ids IS NOT NULL THEN
-        conditions := conditions || ' AND a.id = ANY (' || quote_literal(ids) || '::bigint[])';
-    END IF;
-    IF filter ? 'queue' THEN
-        conditions := conditions || ' AND a.queue = $1 ->> ''queue''';
-    END IF;
-    RETURN conditions;
-END
+    -- The conditions on the row are for its indexes. Their text is of no filter, so that it can be replaced.
+    SELECT redrive.filter_letters($1) || ' AND ' || replace(redrive.filter_letters(coalesce((
+        SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each($1) e WHERE e.key IN ('ids', 'queue')), '{}')), 'l.', 'a.')
 $$;
 
 -- Lists archived letters in the order of their ids, after the id `after`.
