@@ -1,5 +1,5 @@
 -- Purpose: counts the live workers that claim the same jobs as this one.
--- Called by: worker/fetcher.rs, about every second while its claims return full batches.
+-- Called by: worker/fetcher/help.rs, about every second while its claims return full batches.
 -- $1 uuid      worker
 -- Index relied on: the primary key of workers, which is small.
 -- Rows: always one: the number of other workers with the same queue and kinds. All of them are busy,
