@@ -50,14 +50,8 @@ pub(crate) mod schedule {
         use crate::error::Result;
         use crate::session::Session;
 
-        #[derive(Default)]
-        pub(crate) struct Ticked {
-            pub(crate) lines: Vec<(log::Level, String)>,
-            pub(crate) next: Option<Duration>,
-        }
-
-        pub(crate) fn run_schedules(_: &mut Session) -> Result<Ticked> {
-            Ok(Ticked::default())
+        pub(crate) fn run_schedules(_: &mut Session) -> Result<Option<Duration>> {
+            Ok(None)
         }
     }
 }

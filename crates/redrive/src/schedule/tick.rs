@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use log::Level;
 
 use crate::dlq::prelude::*;
 use crate::schedule::missed::{Missed, Plan, plan};
@@ -14,33 +13,23 @@ const SCHEDULES: i64 = 100;
 /// The shortest time until the next call, if a tick is still due because another session holds its schedule.
 const MIN_PAUSE: Duration = Duration::from_millis(200);
 
-/// The result of a call.
-#[derive(Debug, Default)]
-pub(crate) struct Ticked {
-    /// A line of the log for each schedule that this process ticked.
-    pub(crate) lines: Vec<(Level, String)>,
-    /// The time until the next tick; `None`: no schedule ticks.
-    pub(crate) next: Option<Duration>,
-}
-
-/// Runs the ticks that are due, one statement each. A schedule that fails is tried again after a minute.
-pub(crate) fn run_schedules(session: &mut Session) -> Result<Ticked> {
+/// Runs the ticks that are due, one statement each. A schedule that fails is tried again after a minute. Returns the time
+/// until the next tick; `None`: no schedule ticks.
+pub(crate) fn run_schedules(session: &mut Session) -> Result<Option<Duration>> {
     const DUE: &str = "look for due schedules";
-    let mut ticked = Ticked::default();
     for row in session.query(DUE, &sql::DUE_SCHEDULES, &[&SCHEDULES])? {
         let due = Due::from_row(&row)?;
         match due.run(session) {
-            Ok(line) => ticked.lines.extend(line),
+            Ok(()) => {}
             // The others would fail alike.
             Err(error) if error.is_lost() => return Err(error),
             // A statement timeout or a lock concerns only this one.
-            Err(error) => ticked.lines.push(due.fail(session, &error)?),
+            Err(error) => due.fail(session, &error)?,
         }
     }
     let row = session.query_one("look for the next schedule", &sql::NEXT_TICK, &[])?;
     let next: Option<Duration> = column(&row, "next_tick")?;
-    ticked.next = next.map(|next| next.max(MIN_PAUSE));
-    Ok(ticked)
+    Ok(next.map(|next| next.max(MIN_PAUSE)))
 }
 
 row! {
@@ -61,8 +50,8 @@ row! {
 }
 
 impl Due {
-    /// Runs the tick, or computes it. Returns `None` if another process was faster or the schedule has changed.
-    fn run(&self, session: &mut Session) -> Result<Option<(Level, String)>> {
+    /// Runs the tick, or computes it, unless another process was faster or the schedule has changed.
+    fn run(&self, session: &mut Session) -> Result<()> {
         let (cron, zone) = (self.cron.as_deref(), self.zone.as_deref());
         let rhythm = Rhythm::stored(cron, zone, self.every)?;
         let Plan {
@@ -94,23 +83,19 @@ impl Due {
                 &SystemTime::from(next),
             ],
         )?;
+        let name = &self.name;
         if let Some(letters) = row.get::<_, Option<i64>>("letters") {
-            let line = format!("policy={}: {letters} letters", self.name);
-            return Ok(Some((Level::Info, line)));
+            log::info!("policy={name}: {letters} letters");
         }
-        let jobs: Option<Vec<i64>> = row.get("jobs");
-        Ok(jobs.map(|jobs| {
-            let (name, jobs) = (&self.name, jobs.len());
-            let overlapped = ticks.len() - jobs;
-            let line = format!(
-                "schedule={name}: {jobs} jobs enqueued, {overlapped} ticks skipped, {missed} missed"
-            );
-            (Level::Debug, line)
-        }))
+        if let Some(jobs) = row.get::<_, Option<Vec<i64>>>("jobs") {
+            let (jobs, ticks) = (jobs.len(), ticks.len());
+            log::debug!("schedule={name}: {jobs} jobs enqueued by {ticks} ticks, {missed} missed");
+        }
+        Ok(())
     }
 
-    /// Stores why the tick failed, and tells it.
-    fn fail(&self, session: &mut Session, error: &Error) -> Result<(Level, String)> {
+    /// Stores why the tick failed.
+    fn fail(&self, session: &mut Session, error: &Error) -> Result<()> {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let trouble = format!("{error}{}", cause.unwrap_or_default()).replace('\0', "\u{fffd}");
         let doing = format!("store the failure of the schedule `{}`", self.name);
@@ -120,7 +105,7 @@ impl Due {
             &[&self.name, &self.version, &trouble],
         )?;
         let name = &self.name;
-        let line = format!("schedule={name}: failed, retrying in 1 min: {trouble}");
-        Ok((Level::Error, line))
+        log::error!("schedule={name}: failed, retrying in 1 min: {trouble}");
+        Ok(())
     }
 }

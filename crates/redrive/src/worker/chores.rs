@@ -11,7 +11,6 @@
 
 mod age;
 mod reap;
-mod schedules;
 mod unhandled;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +27,7 @@ use crate::dlq::runs::{DriveStatus, Steps, find_run};
 use crate::error::{Error, Result};
 use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
+use crate::schedule::tick::run_schedules;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::select;
@@ -189,6 +189,20 @@ impl<'a> Chores<'a> {
         if let Some(place) = self.next_run().filter(|place| now >= self.runs[*place].1) {
             self.attempt(Chore::Runs, |chores| chores.drive(place));
         }
+    }
+
+    /// Runs the schedules if one ticks now, and remembers when the next one does.
+    fn tick_if_due(&mut self, now: Instant) {
+        if self.schedules_at.is_none_or(|at| now < at) {
+            return;
+        }
+        // Until a look learns it again, if the chore fails or is paused.
+        self.schedules_at = None;
+        self.attempt(Chore::Schedules, |chores| {
+            let next = chores.call("run the schedules", run_schedules)?;
+            chores.schedules_at = next.map(from_now);
+            Ok(())
+        });
     }
 
     /// Runs a chore unless it is paused. A failure concerns this chore alone.
