@@ -1,6 +1,6 @@
 //! Sets, changes and triggers schedules.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 
@@ -8,7 +8,6 @@ use crate::db::column::Column;
 use crate::db::database::Database;
 use crate::dlq::prelude::*;
 use crate::schedule::definition::{Action, Schedule};
-use crate::schedule::rhythm::Rhythm;
 
 /// The schedules of a database. Returned by [`Database::schedules`].
 #[derive(Clone, Copy, Debug)]
@@ -80,9 +79,8 @@ impl Schedules<'_> {
     pub fn set(&self, schedule: &Schedule, operator: &Operator) -> Result<ScheduleChange> {
         let action = schedule.checked()?;
         let doing = format!("set the schedule `{}`", schedule.name);
-        let next = self.clock(schedule)?.times(&schedule.rhythm, 1)?;
+        let next = self.ticks(schedule, 1)?.pop();
         let (cron, zone, every) = schedule.rhythm.columns();
-        let next = next.first().copied();
         match action {
             Action::Enqueue(queue, job) => self.db.ask().one(
                 &doing,
@@ -126,8 +124,7 @@ impl Schedules<'_> {
     /// # Errors
     /// *Invalid* if the cron line has no time before the year 3000; otherwise if the database does not answer.
     pub fn preview(&self, schedule: &Schedule, count: usize) -> Result<Vec<SystemTime>> {
-        self.clock(schedule)?
-            .times(&schedule.rhythm, count.min(1000))
+        self.ticks(schedule, count.min(1000))
     }
 
     /// Pauses a schedule. Returns whether it exists.
@@ -185,44 +182,26 @@ impl Schedules<'_> {
         ask.one(&doing, &sql::REMOVE_SCHEDULE, &[&name, operator])
     }
 
-    fn clock(self, schedule: &Schedule) -> Result<Clock> {
-        let doing = format!("read the schedule `{}`", schedule.name);
-        let ask = self.db.ask();
-        ask.one(&doing, &sql::SCHEDULE_CLOCK, &[&schedule.name])
-    }
-}
-
-row! {
-    /// The clock of the database and the stored schedule, if there is one.
-    struct Clock {
-        now: Timestamp,
-        cron: Option<String>,
-        zone: Option<String>,
-        every: Option<Duration>,
-        next_at: Option<Timestamp>,
-        /// No tick up to this time runs again.
-        last_at: Option<Timestamp>,
-    }
-}
-
-impl Clock {
-    /// Returns the next ticks. A rhythm that is stored already keeps its next one.
-    fn times(&self, rhythm: &Rhythm, count: usize) -> Result<Vec<SystemTime>> {
-        let stored = (self.cron.clone(), self.zone.as_deref(), self.every);
-        // The database's clock may have gone back.
-        let from = self.last_at.map_or(self.now, |last| last.max(self.now));
-        let mut next = match self.next_at {
-            Some(kept) if stored == rhythm.columns() => kept,
-            Some(_) | None => rhythm.next_after(from, from)?,
+    /// Returns the next ticks. A schedule that keeps its rhythm keeps its next one.
+    fn ticks(self, schedule: &Schedule, count: usize) -> Result<Vec<SystemTime>> {
+        let (cron, zone, every) = schedule.rhythm.columns();
+        let (start, kept): (Timestamp, Option<Timestamp>) = self.db.ask().one(
+            &format!("read the schedule `{}`", schedule.name),
+            &sql::SCHEDULE_CLOCK,
+            &[&schedule.name, &cron, &zone, &every],
+        )?;
+        let mut next = match kept {
+            Some(kept) => kept,
+            None => schedule.rhythm.next_after(start, start)?,
         };
-        let mut times = Vec::with_capacity(count);
-        while times.len() < count {
-            times.push(next.into());
-            if times.len() < count {
-                next = rhythm.next_after(next, next)?;
+        let mut ticks = Vec::with_capacity(count);
+        while ticks.len() < count {
+            ticks.push(next.into());
+            if ticks.len() < count {
+                next = schedule.rhythm.next_after(next, next)?;
             }
         }
-        Ok(times)
+        Ok(ticks)
     }
 }
 
