@@ -30,7 +30,7 @@ impl PoolShares {
         match all.saturating_mul(each_needs) {
             needed if needed <= connections => Ok(share),
             needed => Err(Error::invalid(format!(
-                "{all} workers need {needed} of the pool's {connections} connections"
+                "the workers of a pool of {connections} connections need {needed}"
             ))),
         }
     }
@@ -151,7 +151,7 @@ mod tests {
         let pool = PoolShares::default();
         let two = [(); 2].map(|()| pool.admit(5, 12).expect("10 of 12"));
         let error = pool.admit(5, 12).expect_err("15 of 12");
-        let said = "3 workers need 15 of the pool's 12 connections";
+        let said = "the workers of a pool of 12 connections need 15";
         assert!(error.is_invalid() && error.to_string() == said, "{error}");
         drop(two);
         let one = pool.admit(5, 12).expect("5 of 12");

@@ -23,7 +23,7 @@ use crate::pipeline::promote::due::DueSearch;
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Sender, TryRecvError, select};
+use crate::sync::channel::{Sender, TryRecvError, never, select};
 use crate::sync::thread::JoinHandle;
 use crate::worker::claimer::{Claimer, Dispatcher, add};
 use crate::worker::limits::MAX_PAUSE;
@@ -90,22 +90,17 @@ fn wait(fetchers: &[Fetcher], shared: &Shared) {
     }
     let next = fetchers.iter().map(|fetcher| fetcher.next.at(now));
     let wait = next.min().unwrap_or(now).saturating_duration_since(now);
-    // The slots ring this bell with each job.
-    match fetchers
-        .iter()
-        .any(|fetcher| matches!(fetcher.next, Next::Room(_)))
-    {
-        true => select! {
-            recv(shared.room.rung) -> _ => {},
-            recv(shared.jobs.rung) -> _ => {},
-            recv(shared.stop) -> _ => {},
-            default(wait) => {}
-        },
-        false => select! {
-            recv(shared.jobs.rung) -> _ => {},
-            recv(shared.stop) -> _ => {},
-            default(wait) => {}
-        },
+    let waits_for_room = |fetcher: &Fetcher| matches!(fetcher.next, Next::Room(_));
+    let room = match fetchers.iter().any(waits_for_room) {
+        true => shared.room.rung.clone(),
+        // The slots ring this bell with each job.
+        false => never(),
+    };
+    select! {
+        recv(room) -> _ => {},
+        recv(shared.jobs.rung) -> _ => {},
+        recv(shared.stop) -> _ => {},
+        default(wait) => {}
     }
 }
 

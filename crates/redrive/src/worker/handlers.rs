@@ -205,22 +205,9 @@ type RunBatch = dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + S
 /// How a handler of batches runs, and what its batches look like.
 #[derive(Clone)]
 pub(crate) struct BatchCall {
+    /// Returns the ends of the jobs in the same order.
     pub(super) run: Arc<RunBatch>,
     pub(super) rule: BatchOptions,
-}
-
-impl BatchCall {
-    /// Runs jobs together. Returns their ends in the same order.
-    pub(crate) fn attempt(&self, jobs: Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> {
-        (self.run)(jobs)
-    }
-
-    /// Runs a batch of one job.
-    pub(crate) fn attempt_one(&self, job: ClaimedJob, signal: Arc<Signal>) -> JobEnd {
-        let end = self.attempt(vec![(job, signal)]).pop();
-        // A batch returns an end for each of its jobs.
-        end.unwrap_or(Ok(Vec::new()))
-    }
 }
 
 impl Handler {
@@ -241,7 +228,11 @@ impl Handler {
     pub(crate) fn run(&self, claimed: ClaimedJob, signal: Arc<Signal>) -> Result<JobEnd, Prepared> {
         match &self.call {
             Call::Plain(run) => Ok(run(claimed, signal)),
-            Call::Batch(batch) => Ok(batch.attempt_one(claimed, signal)),
+            Call::Batch(batch) => {
+                let end = (batch.run)(vec![(claimed, signal)]).pop();
+                // A batch returns an end for each of its jobs.
+                Ok(end.unwrap_or(Ok(Vec::new())))
+            }
             Call::InTransaction(prepare) => match prepare(claimed, signal) {
                 Ok(prepared) => Err(prepared),
                 Err(outcome) => Ok(Err(outcome)),

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
 
-use super::{WORKER_CONNECTIONS, WorkerBuilder};
+use super::WorkerBuilder;
 use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::new_job::MAX_PRIORITY;
@@ -24,8 +24,7 @@ impl WorkerBuilder {
             .or_else(|| self.handler_problem())
             .or_else(|| self.number_problem())
             .or_else(|| self.batch_problem())
-            .or_else(|| self.time_problem())
-            .or_else(|| self.connection_problem());
+            .or_else(|| self.time_problem());
         match problem {
             None => Ok(()),
             Some(problem) => Err(Error::invalid(format!(
@@ -99,13 +98,6 @@ impl WorkerBuilder {
             .or_else(|| outside("time to wait for a handler", unhandled, &WAIT, MONTH))
             .or_else(|| outside("time to wait for a priority", aged, &WAIT, MONTH))
             .or_else(|| outside("time of the flood guard", flood, &PER, "1 s to 24 h"))
-    }
-
-    fn connection_problem(&self) -> Option<String> {
-        let connections = self.config.queue.database().connections();
-        (connections < WORKER_CONNECTIONS).then(|| {
-            format!("has a pool of {connections} connections; it needs {WORKER_CONNECTIONS}")
-        })
     }
 }
 

@@ -266,17 +266,11 @@ impl WorkerBuilder {
 
 /// Returns the host name.
 fn host() -> String {
-    let from_file = || std::fs::read_to_string("/etc/hostname").ok();
-    std::env::var("HOSTNAME")
-        .ok()
-        .or_else(from_file)
-        .map(|name| {
-            name.trim()
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(100)
-                .collect::<String>()
-        })
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "unknown".to_owned())
+    let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    let name = name.unwrap_or_default();
+    let letters = name.trim().chars().filter(|c| !c.is_control());
+    match letters.take(100).collect::<String>() {
+        name if name.is_empty() => "unknown".to_owned(),
+        name => name,
+    }
 }

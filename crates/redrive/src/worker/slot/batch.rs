@@ -42,7 +42,7 @@ pub(super) fn run_batch(
     let attempts = jobs.into_iter().zip(signals).collect();
     #[cfg(feature = "tracing")]
     let _span = span::enter(&run.first.meta, run.size());
-    let ends = batch.attempt(attempts);
+    let ends = (batch.run)(attempts);
     let end = match run.take(TakenBy::Slot) {
         true => {
             settle(context, slot_state, &run, ends);
