@@ -26,7 +26,7 @@ use crate::worker::state::State;
 
 /// Claims over its own connection. All claimers of a worker share the search.
 pub(crate) struct Claimer {
-    state: Arc<State>,
+    pub(crate) state: Arc<State>,
     db_caller: Arc<Mutex<DbCaller>>,
     /// Where it looks for jobs without a limit.
     pub(crate) source: Source,

@@ -16,7 +16,7 @@ use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::tokens::{TokenScope, claim_with_tokens};
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
-use crate::worker::claimer::add;
+use crate::worker::claimer::{Claimer, add};
 use crate::worker::source::Source;
 
 /// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one
@@ -78,7 +78,7 @@ impl Fetcher {
                 break;
             }
             let more = match target {
-                Some(limit) => self.claim_limited(limit, room, plan),
+                Some(limit) => self.claim_limited(&limit, room, plan),
                 None => self.claim_round(room, &except(plan)),
             };
             add(&self.state, &mut claimed, more)?;
@@ -95,10 +95,11 @@ impl Fetcher {
         expected.map(|target| target.next_at).min()
     }
 
-    /// Claims jobs under a limit if it is its turn.
+    /// Claims jobs under a limit if it is its turn. Searches on where the last claim of the limit ended, unless the limit or the
+    /// kinds have changed.
     fn claim_limited(
         &mut self,
-        limit: LimitStatus,
+        limit: &LimitStatus,
         room: usize,
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
@@ -106,101 +107,95 @@ impl Fetcher {
         let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
             return Ok(Vec::new());
         };
-        let mut target = self.limited_search(&limit, plan);
-        let claimed = match target.next_at <= Instant::now() {
-            true => self.claim_under(&mut target, &scope, room),
-            false => Ok(Vec::new()),
-        };
-        // After an error, too: the search goes on where it was.
-        self.limited.insert(limit.kind, target);
-        claimed
-    }
-
-    /// Claims jobs under a limit.
-    fn claim_under(
-        &mut self,
-        target: &mut LimitedSearch,
-        scope: &TokenScope,
-        room: usize,
-    ) -> Result<Vec<ClaimedJob>> {
-        let slots = self.state.slots.count;
-        let free = slots.saturating_sub(self.state.in_flight());
-        let room = in_time(room, free, scope.hold);
-        let mut claimed = Vec::new();
-        let found = self.search_under(target, scope, room, &mut claimed);
-        let now = Instant::now();
-        let expected_in = match found {
-            Ok(Some(wait)) => Some(wait.max(GATHER)),
-            // The search, or the walk over the groups, continues.
-            Ok(None) if target.source.search().is_behind() => Some(Duration::ZERO),
-            Ok(None) if self.state.breakers.has_groups() => target.walk.wait(now),
-            Ok(None) | Err(_) => None,
-        };
-        target.is_expected = expected_in.is_some();
-        target.next_at = now + expected_in.unwrap_or(REST);
-        add(&self.state, &mut claimed, found.map(|_| Vec::new()))?;
-        Ok(claimed)
-    }
-
-    /// Returns where to search: where the last claim of the limit did, unless the limit or the kinds have
-    /// changed.
-    fn limited_search(&mut self, limit: &LimitStatus, plan: &ClaimPlan) -> LimitedSearch {
         let (kinds, except): (Option<Arc<[String]>>, Vec<String>) = match &limit.kind {
             None => (self.state.kinds.clone(), except(plan)),
             Some(kind) => (Some([kind.clone()].into()), Vec::new()),
         };
-        let known = self.limited.remove(&limit.kind).filter(|known| {
-            known.limit == *limit && known.source.is_for(kinds.as_deref(), &except)
-        });
-        known.unwrap_or_else(|| LimitedSearch {
+        let new = || LimitedSearch {
             limit: limit.clone(),
-            source: Source::new(kinds, &except),
+            source: Source::new(kinds.clone(), &except),
             walk: GroupWalk::default(),
             seen_passed: 0,
             next_at: Instant::now(),
             is_expected: false,
-        })
+        };
+        let known = self.limited.entry(limit.kind.clone());
+        let target = known.or_insert_with(new);
+        if target.limit != *limit || !target.source.is_for(kinds.as_deref(), &except) {
+            *target = new();
+        }
+        match target.next_at <= Instant::now() {
+            true => target.claim(&mut self.claimer, &scope, room),
+            false => Ok(Vec::new()),
+        }
+    }
+}
+
+impl LimitedSearch {
+    fn claim(
+        &mut self,
+        claimer: &mut Claimer,
+        scope: &TokenScope,
+        room: usize,
+    ) -> Result<Vec<ClaimedJob>> {
+        let state = Arc::clone(&claimer.state);
+        let free = state.slots.count.saturating_sub(state.in_flight());
+        let room = in_time(room, free, scope.hold);
+        let mut claimed = Vec::new();
+        let found = self.search(claimer, scope, room, &mut claimed);
+        let now = Instant::now();
+        let expected_in = match found {
+            Ok(Some(wait)) => Some(wait.max(GATHER)),
+            // The search, or the walk over the groups, continues.
+            Ok(None) if self.source.search().is_behind() => Some(Duration::ZERO),
+            Ok(None) if state.breakers.has_groups() => self.walk.wait(now),
+            Ok(None) | Err(_) => None,
+        };
+        self.is_expected = expected_in.is_some();
+        self.next_at = now + expected_in.unwrap_or(REST);
+        add(&state, &mut claimed, found.map(|_| Vec::new()))?;
+        Ok(claimed)
     }
 
     /// Searches the next parts of the queue, until the tokens or the room are used up. Adds the jobs to
     /// `claimed`. Returns how long there are no tokens. `None`: there are more tokens than jobs.
-    fn search_under(
+    fn search(
         &mut self,
-        target: &mut LimitedSearch,
+        claimer: &mut Claimer,
         scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
     ) -> Result<Option<Duration>> {
-        for scan in self.claimer.scans(&target.source)? {
-            let found = self.scan_under(scan, target, scope, room - claimed.len(), claimed)?;
+        for scan in claimer.scans(&self.source)? {
+            let found = self.scan(scan, claimer, scope, room - claimed.len(), claimed)?;
             if found.is_some() || claimed.len() >= room {
                 return Ok(found);
             }
             // Nothing is left after the marks, but jobs may lie below them.
-            let next = target.source.search().scan(Instant::now());
+            let next = self.source.search().scan(Instant::now());
             if scan == Scan::FromMarks && next == Scan::Full {
-                return self.scan_under(next, target, scope, room - claimed.len(), claimed);
+                return self.scan(next, claimer, scope, room - claimed.len(), claimed);
             }
         }
         Ok(None)
     }
 
     /// Claims with one scan. Returns the same.
-    fn scan_under(
+    fn scan(
         &mut self,
         scan: Scan,
-        target: &mut LimitedSearch,
+        claimer: &mut Claimer,
         scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
     ) -> Result<Option<Duration>> {
-        let (scope, asked_at) = (scope.clone(), Instant::now());
-        let (passed, seen) = self.state.passed_groups.since(target.seen_passed);
-        let has_groups = self.state.breakers.has_groups();
-        let groups = has_groups.then(|| target.walk.look(room, 1, passed));
-        let answer = self.claimer.scan(
+        let (scope, state, asked_at) = (scope.clone(), Arc::clone(&claimer.state), Instant::now());
+        let (passed, seen) = state.passed_groups.since(self.seen_passed);
+        let has_groups = state.breakers.has_groups();
+        let groups = has_groups.then(|| self.walk.look(room, 1, passed));
+        let answer = claimer.scan(
             "claim jobs under a rate limit",
-            (&target.source, scan, 0),
+            (&self.source, scan, 0),
             room,
             move |session, request| claim_with_tokens(session, &scope, request, groups.as_ref()),
             |answer| {
@@ -212,14 +207,14 @@ impl Fetcher {
             Ok(Ok(claim)) => claim,
             without => return without.map(Result::err),
         };
-        target.seen_passed = seen;
+        self.seen_passed = seen;
         let before = claimed.len();
         claimed.extend(claim.ring.jobs);
         if let Some(answer) = claim.of_groups {
-            self.state.hold(&answer.claimed);
+            state.hold(&answer.claimed);
             let (now, found) = (Instant::now(), answer.claimed.len());
             let took = now.duration_since(asked_at);
-            target.walk.note(now, took, found, answer.place);
+            self.walk.note(now, took, found, answer.place);
             claimed.extend(answer.claimed);
         }
         Ok(match Fill::of(claimed.len() - before, claim.tokens) {
