@@ -299,24 +299,14 @@ impl Database {
     /// this library, or an earlier one is missing.
     pub fn check_schema(&self) -> Result<()> {
         self.call("check the schema", |session| {
-            let ledger = ledger(session)?;
-            examine(&ledger)?;
-            let missing = missing(&ledger);
-            let missing: Vec<&str> = missing.iter().map(|one| one.name).collect();
-            if !missing.is_empty() {
-                return Err(Error::migration_required(format!(
-                    "the schema `redrive` lacks {}; run `redrive migrate`",
-                    missing.join(", ")
-                )));
+            match &to_apply(&ledger(session)?)?[..] {
+                [] => refuse_obstacles(session),
+                [first, others @ ..] => Err(Error::migration_required(format!(
+                    "the schema `redrive` lacks `{}` of this version and {} more; run `redrive migrate`",
+                    first.name,
+                    others.len()
+                ))),
             }
-            let changed: Vec<&str> = changed(&ledger).iter().map(|one| one.name).collect();
-            if !changed.is_empty() {
-                return Err(Error::migration_required(format!(
-                    "the schema `redrive` has another version of {}; run `redrive migrate`",
-                    changed.join(", ")
-                )));
-            }
-            refuse_obstacles(session)
         })
     }
 }
@@ -395,6 +385,18 @@ pub(crate) fn schema_version(rows: &[Row]) -> Result<SchemaVersion> {
     })
 }
 
+/// Returns what must be applied, in order, unless the schema is none that this library can migrate.
+fn to_apply(ledger: &[Entry]) -> Result<Vec<&'static File>> {
+    examine(ledger)?;
+    let mut files = missing(ledger);
+    match files.is_empty() {
+        true => files = changed(ledger),
+        // A migration may drop what is defined again.
+        false => files.extend(DEFINITIONS),
+    }
+    Ok(files)
+}
+
 /// Returns the library's migrations that were not applied.
 fn missing(ledger: &[Entry]) -> Vec<&'static File> {
     let is_applied = |ours: &&File| ledger.iter().any(|entry| entry.name == ours.name);
@@ -466,14 +468,7 @@ fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
     let rows = transaction
         .query_typed(sql::SCHEMA_VERSION.text, &[])
         .map_err(refused)?;
-    let ledger: Vec<Entry> = read_all(&rows)?;
-    examine(&ledger)?;
-    let mut files = missing(&ledger);
-    match files.is_empty() {
-        true => files = changed(&ledger),
-        // A migration may drop what is defined again.
-        false => files.extend(DEFINITIONS),
-    }
+    let files = to_apply(&read_all::<Entry>(&rows)?)?;
     if !files.is_empty() {
         transaction.batch_execute(AS_OWNER).map_err(refused)?;
         for file in &files {
