@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use postgres::{Client, GenericClient};
-use redrive::metrics::{Family, MetricKind, Reader, Reading};
+use redrive::metrics::{MetricKind, Reader, Reading, Sample};
 
 /// Reads with a deadline that a healthy database never reaches.
 pub fn read(reader: &mut Reader, client: &mut Client) -> Reading {
@@ -11,10 +11,10 @@ pub fn read(reader: &mut Reader, client: &mut Client) -> Reading {
 }
 
 /// Returns the value of a series, or the number of observations of a histogram.
-pub fn number(families: &[Family], name: &str, labels: &[&str]) -> Option<f64> {
-    let family = families.iter().find(|family| family.metric.name == name)?;
-    let sample = family.samples.iter().find(|s| *s.labels == *labels)?;
-    Some(match family.metric.kind {
+pub fn number(samples: &[Sample], name: &str, labels: &[&str]) -> Option<f64> {
+    let mut samples = samples.iter();
+    let sample = samples.find(|s| s.metric.name == name && *s.labels == *labels)?;
+    Some(match sample.metric.kind {
         MetricKind::Counter | MetricKind::Gauge => sample.numbers[0],
         MetricKind::Histogram(bounds) => sample.numbers[..=bounds.len()].iter().sum(),
     })
@@ -32,7 +32,7 @@ pub fn series(reading: &Reading, name: &str) -> Option<f64> {
     let labels = labels.trim_end_matches('}');
     let labels = labels.split(',').filter(|label| !label.is_empty());
     let labels: Vec<&str> = labels.collect();
-    number(&reading.families, &format!("redrive_{name}"), &labels)
+    number(&reading.samples, &format!("redrive_{name}"), &labels)
 }
 
 /// Fails unless the series, written as `queue_jobs{orders,ready}`, has this value.
@@ -44,6 +44,6 @@ pub fn says(reading: &Reading, name: &str, value: f64) {
 /// Fails unless the series has this value.
 #[track_caller]
 pub fn reads(reading: &Reading, name: &str, labels: &[&str], value: f64) {
-    let found = number(&reading.families, name, labels);
+    let found = number(&reading.samples, name, labels);
     assert_eq!(found, Some(value), "{name}{labels:?}");
 }

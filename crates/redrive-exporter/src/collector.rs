@@ -144,7 +144,7 @@ impl Shared {
     fn publish(&self, reader: Reader, reading: Reading) {
         let answered = reading.is_connected.then(|| reading.is_ready());
         // Rendered before the lock is taken, because it takes a while.
-        let exposition = render(reading.families);
+        let exposition = render(reading.samples);
         let mut state = self.state();
         state.reader = Arc::new(reader);
         state.exposition = exposition;
@@ -190,7 +190,7 @@ impl State {
             reading: None,
             completed: 0,
             waiting: 0,
-            exposition: render(reader.unreachable().families),
+            exposition: render(reader.unreachable().samples),
             answered_at: None,
             is_schema_known: false,
             reader: Arc::new(reader),
@@ -216,7 +216,7 @@ impl State {
 
     /// Returns the last good values with `redrive_up` 0.
     fn stale_exposition(&mut self) -> Arc<Vec<u8>> {
-        let render_stale = || render(Reader::clone(&self.reader).unreachable().families);
+        let render_stale = || render(Reader::clone(&self.reader).unreachable().samples);
         self.stale.get_or_insert_with(render_stale).clone()
     }
 }

@@ -23,7 +23,7 @@ pub use catalogue::CATALOGUE;
 #[cfg(feature = "prometheus")]
 pub use collector::MetricsCollector;
 pub use labels::{NAME_SLOTS, OTHER, QUEUE_SLOTS};
-pub use metric::{Family, Label, Metric, MetricKind, Sample, Source};
+pub use metric::{Label, Metric, MetricKind, Sample, Source};
 #[cfg(feature = "prometheus")]
 pub use proto::to_proto;
 pub use reader::{Reader, Reading};

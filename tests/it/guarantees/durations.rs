@@ -73,7 +73,7 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             fine(call, time, result);
         }
         let reading = Reader::new("1").read(&mut test.client(), time);
-        assert!(!reading.families.is_empty());
+        assert!(!reading.samples.is_empty());
     }
 }
 

@@ -26,5 +26,5 @@ fn with_own_totals(test: &TestDatabase) -> Client {
 #[track_caller]
 fn success(reading: &Reading, source: Source) -> bool {
     let labels = [source.as_str()];
-    number(&reading.families, "redrive_collector_success", &labels).unwrap() > 0.0
+    number(&reading.samples, "redrive_collector_success", &labels).unwrap() > 0.0
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use prometheus::{Encoder as _, TextEncoder};
-use redrive::metrics::{Family, to_proto};
+use redrive::metrics::{Sample, to_proto};
 
 /// The media type of the text.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Renders families in the order of their names. Leaves out a family that cannot be encoded, and logs it.
-pub(crate) fn render(mut families: Vec<Family>) -> Arc<Vec<u8>> {
-    families.sort_by_key(|family| family.metric.name);
+/// Renders samples in the order of the names of their metrics. Leaves out a metric that cannot be encoded, and logs it.
+pub(crate) fn render(mut samples: Vec<Sample>) -> Arc<Vec<u8>> {
+    samples.sort_by_key(|sample| sample.metric.name);
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
-    // One family at a time, each freed after it: they take up many times the space of the text.
-    for family in families {
+    // One metric at a time: all together, they take up many times the space of the text.
+    for of_metric in samples.chunk_by(|one, next| one.metric.name == next.metric.name) {
         let length = text.len();
-        if let Err(error) = encoder.encode(&to_proto(&[family]), &mut text) {
+        if let Err(error) = encoder.encode(&to_proto(of_metric), &mut text) {
             log::error!("could not encode a metric: {error}");
             text.truncate(length);
         }

@@ -88,7 +88,7 @@ impl Collector for MetricsCollector {
         let last = &state.reader;
         let (reader, reading) = last.read_within(&self.database, budget, self.deadline);
         state.reader = reader;
-        let families = to_proto(&reading.families);
+        let families = to_proto(&reading.samples);
         state.last = Some((Instant::now(), families.clone()));
         families
     }

@@ -93,19 +93,12 @@ pub struct Label {
     pub values: &'static [&'static str],
 }
 
-/// A metric and its samples.
-// Exhaustive, like `Sample`: programs build families to test what they expose.
+/// One value of a metric.
+// Exhaustive: programs build samples to test what they expose.
 #[derive(Clone, Debug)]
-pub struct Family {
+pub struct Sample {
     /// The definition of the metric.
     pub metric: &'static Metric,
-    /// One sample per combination of label values.
-    pub samples: Vec<Sample>,
-}
-
-/// One value of a metric.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
     /// The label values, in the order of [`Metric::labels`].
     pub labels: Arc<[String]>,
     /// The value of a counter or gauge. Of a histogram, the number of observations per bucket, not cumulative, of

@@ -2,9 +2,9 @@
 
 use prometheus::proto;
 
-use crate::metrics::{Family, Metric, MetricKind, Sample};
+use crate::metrics::{MetricKind, Sample};
 
-/// Converts families to the types of the `prometheus` crate, in the same order.
+/// Converts samples to the types of the `prometheus` crate, in the same order. Those of a metric must stand together.
 ///
 /// ```
 /// use prometheus::{Encoder, TextEncoder};
@@ -12,16 +12,17 @@ use crate::metrics::{Family, Metric, MetricKind, Sample};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let reading = Reader::new("1.0.0").unreachable();
-/// let text = TextEncoder::new().encode_to_string(&to_proto(&reading.families))?;
+/// let text = TextEncoder::new().encode_to_string(&to_proto(&reading.samples))?;
 /// assert!(text.contains("redrive_up 0\n"));
 /// # Ok(()) }
 /// ```
-pub fn to_proto(families: &[Family]) -> Vec<proto::MetricFamily> {
-    families.iter().map(family).collect()
+pub fn to_proto(samples: &[Sample]) -> Vec<proto::MetricFamily> {
+    let families = samples.chunk_by(|one, next| one.metric.name == next.metric.name);
+    families.filter_map(family).collect()
 }
 
-fn family(family: &Family) -> proto::MetricFamily {
-    let metric = family.metric;
+fn family(samples: &[Sample]) -> Option<proto::MetricFamily> {
+    let metric = samples.first()?.metric;
     let mut result = proto::MetricFamily::default();
     result.set_name(metric.name.to_owned());
     result.set_help(metric.help.to_owned());
@@ -30,13 +31,12 @@ fn family(family: &Family) -> proto::MetricFamily {
         MetricKind::Gauge => proto::MetricType::GAUGE,
         MetricKind::Histogram(_) => proto::MetricType::HISTOGRAM,
     });
-    let samples = family.samples.iter().map(|sample| value(metric, sample));
-    result.set_metric(samples.collect());
-    result
+    result.set_metric(samples.iter().map(value).collect());
+    Some(result)
 }
 
-fn value(metric: &Metric, sample: &Sample) -> proto::Metric {
-    let labels = metric.labels.iter().zip(&*sample.labels);
+fn value(sample: &Sample) -> proto::Metric {
+    let labels = sample.metric.labels.iter().zip(&*sample.labels);
     let mut result = proto::Metric::from_label(
         labels
             .map(|(label, value)| {
@@ -48,7 +48,7 @@ fn value(metric: &Metric, sample: &Sample) -> proto::Metric {
             .collect(),
     );
     let number = sample.numbers.first().copied().unwrap_or_default();
-    match metric.kind {
+    match sample.metric.kind {
         MetricKind::Counter => {
             let mut counter = proto::Counter::default();
             counter.set_value(number);
@@ -100,14 +100,12 @@ mod tests {
         let metric = CATALOGUE.iter().find(|metric| metric.name == name);
         let mut numbers = vec![0.0; 12];
         (numbers[0], numbers[1], numbers[10], numbers[11]) = (5.0, 2.0, 1.0, 40.0);
-        let family = Family {
+        let sample = Sample {
             metric: metric.expect("in the catalogue"),
-            samples: vec![Sample {
-                labels: ["mail".to_owned()].into(),
-                numbers,
-            }],
+            labels: ["mail".to_owned()].into(),
+            numbers,
         };
-        let text = TextEncoder::new().encode_to_string(&to_proto(&[family]));
+        let text = TextEncoder::new().encode_to_string(&to_proto(&[sample]));
         let text = text.expect("valid metrics");
         for line in [
             r#"redrive_job_attempts_to_success_bucket{queue="mail",le="1"} 5"#,

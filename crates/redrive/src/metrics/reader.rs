@@ -16,10 +16,10 @@ use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
 use crate::metrics::metric::Distrust;
 use crate::metrics::names::fold;
-use crate::metrics::series::{Key, Numbers, families, gauge};
+use crate::metrics::series::{Key, Numbers, gauge, samples};
 use crate::metrics::source_state::{self, SourceState};
 use crate::metrics::zero::fill;
-use crate::metrics::{Family, Source};
+use crate::metrics::{Sample, Source};
 
 /// Reads the metrics and keeps the last good value of each for 5 minutes.
 ///
@@ -38,7 +38,7 @@ use crate::metrics::{Family, Source};
 /// let mut client = Client::connect(&std::env::var("DATABASE_URL")?, NoTls)?;
 /// let mut reader = Reader::new(env!("CARGO_PKG_VERSION"));
 /// let reading = reader.read(&mut client, Duration::from_secs(5));
-/// assert!(reading.families.iter().any(|family| family.metric.name == "redrive_up"));
+/// assert!(reading.samples.iter().any(|sample| sample.metric.name == "redrive_up"));
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub struct Reader {
 pub struct Reading {
     /// The metrics, in the order of the catalogue. Metrics that were not read this time have
     /// their last good values. Those of a source that was last read 5 minutes ago are missing.
-    pub families: Vec<Family>,
+    pub samples: Vec<Sample>,
     /// True if the connection is still usable.
     pub is_connected: bool,
     /// The sources that could not be read, with the error. `None` means the whole database.
@@ -284,7 +284,7 @@ impl Reader {
         self.guard.apply(&mut series, &answered, now);
         series.extend(self.reader_metrics(distrust));
         Reading {
-            families: families(series),
+            samples: samples(series),
             is_connected: false,
             failures: Vec::new(),
             is_ready: failure.is_none() && self.schema.is_known,

@@ -1,16 +1,16 @@
-//! Identifies series by metric and labels and groups them into families.
+//! Identifies series by metric and labels.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use crate::metrics::{CATALOGUE, Family, Metric, MetricKind, Sample, Source};
+use crate::metrics::{CATALOGUE, Metric, MetricKind, Sample, Source};
 
 /// Identifies a series: a metric and its label values.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
     /// The index of the metric in the catalogue.
     index: usize,
-    /// Shared, because the reader, the guard and the published families all keep the labels.
+    /// Shared, because the reader, the guard and the published samples all keep the labels.
     pub(crate) labels: Arc<[String]>,
 }
 
@@ -84,22 +84,12 @@ pub(crate) fn gauge(name: &str, labels: &[&str], value: f64) -> Option<(Key, Num
     Some((Key::new(name, labels)?, vec![value]))
 }
 
-/// Groups series into families, in the order of the catalogue.
-pub(crate) fn families(series: Series) -> Vec<Family> {
-    let mut families: Vec<Family> = Vec::new();
-    for (key, numbers) in series {
-        let metric = key.metric();
-        let sample = Sample {
-            labels: key.labels,
-            numbers,
-        };
-        match families.last_mut() {
-            Some(family) if family.metric.name == metric.name => family.samples.push(sample),
-            Some(_) | None => families.push(Family {
-                metric,
-                samples: vec![sample],
-            }),
-        }
-    }
-    families
+/// Returns the samples of all series, in the order of the catalogue.
+pub(crate) fn samples(series: Series) -> Vec<Sample> {
+    let sample = |(key, numbers): (Key, Numbers)| Sample {
+        metric: key.metric(),
+        labels: key.labels,
+        numbers,
+    };
+    series.into_iter().map(sample).collect()
 }

@@ -25,7 +25,7 @@ fn counters_are_exact_and_never_fall_with_any_backlog_and_no_worker() {
             ("redrive_queue_live_jobs", &["orders"], 2 * written),
             ("redrive_totals_regressions_total", &[], 0),
         ] {
-            let found = number(&reading.families, name, labels);
+            let found = number(&reading.samples, name, labels);
             assert_eq!(found, Some(f64::from(count)), "{name} of {written}");
         }
     }

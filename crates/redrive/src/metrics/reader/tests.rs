@@ -19,8 +19,8 @@ fn read_at(start: Instant) -> Reader {
 }
 
 fn has(reading: &Reading, name: &str) -> bool {
-    let mut families = reading.families.iter();
-    families.any(|family| family.metric.name == name)
+    let mut samples = reading.samples.iter();
+    samples.any(|sample| sample.metric.name == name)
 }
 
 #[test]
