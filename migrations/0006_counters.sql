@@ -81,19 +81,11 @@ COMMENT ON COLUMN redrive.metric_deltas.labels IS 'The first label after the que
 COMMENT ON COLUMN redrive.metric_deltas.causes IS 'The second label after the queue.';
 COMMENT ON COLUMN redrive.metric_deltas.buckets IS 'For histograms: the number of bounds below the observed value.';
 
-CREATE TABLE redrive.metric_deltas_0 PARTITION OF redrive.metric_deltas FOR VALUES IN (0);
-CREATE TABLE redrive.metric_deltas_1 PARTITION OF redrive.metric_deltas FOR VALUES IN (1);
-CREATE TABLE redrive.metric_deltas_2 PARTITION OF redrive.metric_deltas FOR VALUES IN (2);
 DO $$
-DECLARE
-    each_segment smallint;
 BEGIN
     FOR each_segment IN 0..2 LOOP
-        EXECUTE format(
-            'ALTER TABLE redrive.metric_deltas_%s SET (autovacuum_vacuum_scale_factor = 0,'
-            ' autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,'
-            ' autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000)',
-            each_segment);
+        EXECUTE format('CREATE TABLE redrive.metric_deltas_%s PARTITION OF redrive.metric_deltas FOR VALUES IN (%1$s)',
+                       each_segment);
         EXECUTE format('ALTER TABLE redrive.metric_deltas_%s REPLICA IDENTITY FULL', each_segment);
     END LOOP;
 END

@@ -79,7 +79,7 @@ DECLARE
     each_table text;
 BEGIN
     FOREACH each_table IN ARRAY '{jobs_0,jobs_1,jobs_2,jobs_3,jobs_4,jobs_5,jobs_6,jobs_7,jobs_waiting,jobs_delayed,'
-        'unique_keys,unique_windows,group_slots,group_buckets}'::text[]
+        'unique_keys,unique_windows,group_slots,group_buckets,metric_deltas_0,metric_deltas_1,metric_deltas_2}'::text[]
     LOOP
         EXECUTE format('ALTER TABLE redrive.%I SET (autovacuum_vacuum_scale_factor = 0,'
             ' autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,'
