@@ -209,28 +209,25 @@ BEGIN
             END IF;
         WHEN 'group_count' THEN
             WITH differences AS (
-                SELECT g.id, coalesce(n.open, 0) - g.open AS open, coalesce(n.redriving, 0) - g.redriving AS redriving,
-                       coalesce(n.recovered, 0) - g.recovered AS recovered,
-                       coalesce(n.discarded, 0) - g.discarded AS discarded,
-                       coalesce(n.quarantined, 0) - g.quarantined AS quarantined
+                SELECT g.id, s.state, coalesce(n.letters, 0) - s.letters AS more
                 FROM redrive.failure_groups g
+                CROSS JOIN LATERAL (VALUES
+                    ('open', g.open), ('redriving', g.redriving), ('recovered', g.recovered), ('discarded', g.discarded),
+                    ('quarantined', g.quarantined)) AS s (state, letters)
                 LEFT JOIN (
-                    SELECT l.group_id, count(*) FILTER (WHERE l.state = 'open') AS open,
-                           count(*) FILTER (WHERE l.state = 'redriving') AS redriving,
-                           count(*) FILTER (WHERE l.state = 'recovered') AS recovered,
-                           count(*) FILTER (WHERE l.state = 'discarded') AS discarded,
-                           count(*) FILTER (WHERE l.state = 'quarantined') AS quarantined
-                    FROM redrive.dead_letters l GROUP BY l.group_id
-                ) n ON n.group_id = g.id
+                    SELECT l.group_id, l.state, count(*) AS letters FROM redrive.dead_letters l GROUP BY 1, 2
+                ) n ON n.group_id = g.id AND n.state = s.state
+                WHERE coalesce(n.letters, 0) <> s.letters
             ),
             fixed AS (
                 INSERT INTO redrive.letter_deltas (group_id, open, redriving, recovered, discarded, quarantined)
-                SELECT d.id, d.open, d.redriving, d.recovered, d.discarded, d.quarantined
+                SELECT d.id, d.more * (d.state = 'open')::integer, d.more * (d.state = 'redriving')::integer,
+                       d.more * (d.state = 'recovered')::integer, d.more * (d.state = 'discarded')::integer,
+                       d.more * (d.state = 'quarantined')::integer
                 FROM differences d
-                WHERE NOT dry_run AND (d.open, d.redriving, d.recovered, d.discarded, d.quarantined) <> (0, 0, 0, 0, 0)
+                WHERE NOT dry_run
             )
-            SELECT array_agg(d.id ORDER BY d.id) INTO names
-            FROM differences d WHERE (d.open, d.redriving, d.recovered, d.discarded, d.quarantined) <> (0, 0, 0, 0, 0);
+            SELECT array_agg(DISTINCT d.id ORDER BY d.id) INTO names FROM differences d;
         WHEN 'counter' THEN
             WITH differences AS (
                 SELECT c.queue, c.state, c.rows - c.total AS more,
