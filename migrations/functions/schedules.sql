@@ -257,7 +257,6 @@ AS $$
 DECLARE
     triggered_at CONSTANT timestamptz := clock_timestamp();
     found_row    redrive.schedules;
-    new_ids      bigint[];
 BEGIN
     SELECT s.* INTO found_row FROM redrive.schedules s WHERE s.name = trigger_schedule.name;
     IF NOT FOUND THEN
@@ -267,15 +266,13 @@ BEGIN
         PERFORM redrive.check_allowed(redrive.filter_values(found_row.policy #> '{letters,queue}'));
         letters := redrive.run_policy(found_row, triggered_at, 'triggered', person, reason);
     ELSE
-        new_ids := redrive.run_ticks(found_row, ARRAY[triggered_at], 'triggered');
-        is_new := cardinality(new_ids) > 0;
+        PERFORM redrive.run_ticks(found_row, ARRAY[triggered_at], 'triggered');
         -- The latest tick may be one of another session.
-        job_id := coalesce(new_ids[1], (
-            SELECT t.job_id
-            FROM redrive.schedule_ticks t
-            WHERE t.schedule = found_row.name AND t.tick_at = triggered_at
-            ORDER BY t.id DESC
-            LIMIT 1));
+        SELECT t.job_id, t.outcome = 'triggered' INTO job_id, is_new
+        FROM redrive.schedule_ticks t
+        WHERE t.schedule = found_row.name AND t.tick_at = triggered_at
+        ORDER BY t.id DESC
+        LIMIT 1;
     END IF;
     PERFORM redrive.record_act(
         -- The record of a policy counts its letters.
