@@ -73,7 +73,7 @@ AS $$
 $$;
 
 -- Returns the SQL condition for a filter on dead letters `l` or live jobs `j`. The filter is a JSON object and
--- the `parameter` of the statement that contains the condition. The text consists of constants, quoted words and numbers.
+-- the parameter `$1` of the statement that contains the condition. The text consists of constants, quoted words and numbers.
 --
 -- Each key of `filter_keys` narrows the selection. It takes one value; `integers`, `not`, `texts` and `words` take one or a
 -- list, and an empty list selects nothing. `path` is a jsonpath predicate, which no unreadable payload meets, `part` a
@@ -81,7 +81,7 @@ $$;
 -- the last to discard, reopen, restore or edit. Ages (`older`, `newer`) are milliseconds.
 --
 -- The planner checks a payload after everything else, and once, because its conversion costs most.
-CREATE OR REPLACE FUNCTION redrive.filter_condition(filter jsonb, subject text, parameter text DEFAULT '$1') RETURNS text
+CREATE OR REPLACE FUNCTION redrive.filter_condition(filter jsonb, subject text) RETURNS text
     LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
@@ -89,27 +89,27 @@ BEGIN
     RETURN (
         SELECT concat_ws(E'\n    AND ', 'true', string_agg(coalesce(format(
             CASE WHEN v.given <> '{}' THEN CASE k.takes
-                WHEN 'text' THEN '%1$s = %5$s ->> %2$L'
+                WHEN 'text' THEN '%1$s = $1 ->> %2$L'
                 WHEN 'texts' THEN '%1$s = ANY (%3$L::text[])'
                 -- As constants, for the partial indexes.
                 WHEN 'words' THEN '%1$s IN (%4$s)'
-                WHEN 'part' THEN 'position(lower(%5$s ->> %2$L) IN lower(%1$s)) > 0'
-                WHEN 'integer' THEN '%1$s = (%5$s ->> %2$L)::bigint'
+                WHEN 'part' THEN 'position(lower($1 ->> %2$L) IN lower(%1$s)) > 0'
+                WHEN 'integer' THEN '%1$s = ($1 ->> %2$L)::bigint'
                 WHEN 'integers' THEN '%1$s = ANY (%3$L::bigint[])'
-                WHEN 'from' THEN '%1$s >= (%5$s ->> %2$L)::bigint'
-                WHEN 'to' THEN '%1$s <= (%5$s ->> %2$L)::bigint'
+                WHEN 'from' THEN '%1$s >= ($1 ->> %2$L)::bigint'
+                WHEN 'to' THEN '%1$s <= ($1 ->> %2$L)::bigint'
                 WHEN 'not' THEN '%1$s <> ALL (%3$L::bigint[])'
-                WHEN 'since' THEN '%1$s >= (%5$s ->> %2$L)::timestamptz'
-                WHEN 'before' THEN '%1$s < (%5$s ->> %2$L)::timestamptz'
-                WHEN 'older' THEN '%1$s < statement_timestamp() - (%5$s ->> %2$L)::bigint * interval ''1 millisecond'''
-                WHEN 'newer' THEN '%1$s >= statement_timestamp() - (%5$s ->> %2$L)::bigint * interval ''1 millisecond'''
-                WHEN 'path' THEN 'redrive.readable_payload(%1$s) @@ (%5$s ->> %2$L)::jsonpath'
+                WHEN 'since' THEN '%1$s >= ($1 ->> %2$L)::timestamptz'
+                WHEN 'before' THEN '%1$s < ($1 ->> %2$L)::timestamptz'
+                WHEN 'older' THEN '%1$s < statement_timestamp() - ($1 ->> %2$L)::bigint * interval ''1 millisecond'''
+                WHEN 'newer' THEN '%1$s >= statement_timestamp() - ($1 ->> %2$L)::bigint * interval ''1 millisecond'''
+                WHEN 'path' THEN 'redrive.readable_payload(%1$s) @@ ($1 ->> %2$L)::jsonpath'
                 WHEN 'operation' THEN '%1$s = (SELECT coalesce((a.about ->> ''batch_of'')::bigint, a.id)'
-                    ' FROM redrive.audit a WHERE a.id = (%5$s ->> %2$L)::bigint)'
+                    ' FROM redrive.audit a WHERE a.id = ($1 ->> %2$L)::bigint)'
             END END,
             k.compared, k.key,
             CASE WHEN k.takes IN ('integers', 'not') THEN v.given::bigint[]::text ELSE v.given::text END,
-            (SELECT string_agg(quote_literal(w), ', ') FROM unnest(v.given) w), parameter), 'false'), E'\n    AND '))
+            (SELECT string_agg(quote_literal(w), ', ') FROM unnest(v.given) w)), 'false'), E'\n    AND '))
         FROM redrive.filter_keys(subject) k
         CROSS JOIN LATERAL (SELECT redrive.filter_values(filter -> k.key) OFFSET 0) AS v (given)
         WHERE filter ? k.key);

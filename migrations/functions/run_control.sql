@@ -2,7 +2,7 @@
 
 -- Creates a run over the letters that match a filter now, at most `max_letters` of them, and writes the audit.
 -- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker
--- may drive the run. `among` is a second filter, which narrows the first and is not kept. It halts if more than
+-- may drive the run. `only_ids` narrows the filter to these letters and is not kept. It halts if more than
 -- `tolerated` percent of the outcomes are deaths; see `paced`. If it has more letters of a queue than the queue's
 -- protection allows, the run is `unapproved` until a second operator approves it.
 CREATE OR REPLACE FUNCTION redrive.create_run(
@@ -19,7 +19,7 @@ CREATE OR REPLACE FUNCTION redrive.create_run(
     driver       uuid    DEFAULT NULL,
     lease_ms     integer DEFAULT 10000,
     tolerated    integer DEFAULT 10,
-    among        jsonb   DEFAULT '{}',
+    only_ids     bigint[] DEFAULT NULL,
     delay_ms     bigint  DEFAULT NULL,
     OUT id       bigint,
     OUT letters  bigint
@@ -40,9 +40,9 @@ BEGIN
         ' SELECT $2, row_number() OVER (ORDER BY ' || in_order || '), l.id FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $4 AND l.state = ''quarantined'') AND '
         || redrive.filter_letters(create_run.filter)
-        || ' AND ' || redrive.filter_condition(among, 'letters', '$5') ||
+        || CASE WHEN create_run.only_ids IS NULL THEN '' ELSE ' AND l.id = ANY ($5)' END ||
         ' ORDER BY ' || in_order || ' LIMIT $3'
-        USING create_run.filter, create_run.id, redrive.limit_of('max_letters', create_run.max_letters), force, among;
+        USING create_run.filter, create_run.id, redrive.limit_of('max_letters', create_run.max_letters), force, create_run.only_ids;
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters = 0 THEN
         create_run.id := NULL;
@@ -82,7 +82,7 @@ BEGIN
             'max_attempts', create_run.max_attempts, 'delay_ms', nullif(create_run.delay_ms, 0),
             'rate', create_run.rate,
             'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
-            'needs_approval', nullif(coalesce(needs_approval, false), false), 'only', cardinality(redrive.filter_values(among -> 'ids')), 'forced', nullif(force, false))));
+            'needs_approval', nullif(coalesce(needs_approval, false), false), 'only', cardinality(create_run.only_ids), 'forced', nullif(force, false))));
 END
 $$;
 

@@ -190,7 +190,7 @@ functions {
     BURY_UNHANDLED = bury_unhandled(text, text, text, bigint);
     COMPACT = compact();
     CAPTURE_LETTERS = capture_letters([jsonb], [bytea]);
-    CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, jsonb, bigint);
+    CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, [bigint], bigint);
     DISCARD_LETTERS = discard_letters(jsonb, timestamptz, bigint, text, text, bigint, boolean);
     DRIVE_RUN = drive_run(bigint, uuid, bigint, integer, bigint);
     FOLD_LETTERS = fold_letters(integer);

@@ -4,13 +4,12 @@
 use redrive_tests::prelude::*;
 
 /// Operations on letters that take a filter.
-const ON_LETTERS: [&str; 17] = [
+const ON_LETTERS: [&str; 16] = [
     "SELECT redrive.discard($1::text::jsonb, reason => 'x')",
     "SELECT redrive.redrive($1::text::jsonb)",
     "SELECT redrive.redrive($1::text::jsonb, force => true, reason => 'x')",
     "SELECT redrive.reopen_discarded($1::text::jsonb)",
     "SELECT redrive.create_run($1::text::jsonb)",
-    "SELECT redrive.create_run('{}', among => $1::text::jsonb)",
     "SELECT redrive.set_policy('p', $1::text::jsonb, '1 hour')",
     "SELECT redrive.preview_redrive($1::text::jsonb)",
     "SELECT redrive.overlapping_runs($1::text::jsonb)",

@@ -159,7 +159,6 @@ impl Runs<'_> {
         let chosen = options.chosen(filter);
         let blocked = self.db.dlq().blocked(&chosen, how)?;
         let overlapping = self.db.dlq().overlapping(&chosen, how)?;
-        let among = options.chosen(&LetterFilter::new()).parameter()?;
         let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
             "create a redrive run",
             &sql::CREATE_RUN,
@@ -176,7 +175,7 @@ impl Runs<'_> {
                 &driver,
                 &DRIVER_LEASE_MS,
                 &i32::from(options.tolerated),
-                &among,
+                &options.only,
                 &how.delay,
             ],
         )?;
