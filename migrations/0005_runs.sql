@@ -34,7 +34,6 @@ CREATE TABLE redrive.redrive_runs (
     next_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     total             bigint      NOT NULL DEFAULT 0,
     cursor            bigint      NOT NULL DEFAULT 0 CHECK (cursor BETWEEN 0 AND total),
-    sweeps            smallint    NOT NULL DEFAULT 0,
     sent              bigint      NOT NULL DEFAULT 0,
     skipped           bigint      NOT NULL DEFAULT 0,
     recovered         bigint      NOT NULL DEFAULT 0,
@@ -63,7 +62,6 @@ COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each dr
 COMMENT ON COLUMN redrive.redrive_runs.next_at IS 'When the next letter is due according to the rate.';
 COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried; of a run in chunks, how many were tried.';
 COMMENT ON COLUMN redrive.redrive_runs.progress_at IS 'When a step last sent letters or found outcomes, or an operator changed its state.';
-COMMENT ON COLUMN redrive.redrive_runs.sweeps IS 'How many times locked members were retried.';
 
 CREATE INDEX redrive_runs_running ON redrive.redrive_runs (next_at) WHERE state = 'running';
 CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs (state)

@@ -101,7 +101,6 @@ DECLARE
     due      bigint;
     ids      bigint[] := '{}';
     ordinals bigint[] := '{}';
-    retried  boolean := false;
 BEGIN
     sent_now := 0;
     wait_ms := 0;
@@ -169,35 +168,17 @@ BEGIN
                     FROM redrive.run_letters m
                     WHERE m.run_id = run AND m.ordinal > r.cursor AND m.ordinal <= least(r.cursor + due, bound);
                     r.cursor := least(r.cursor + due, bound);
-                ELSIF r.cursor = r.total AND r.sweeps < 5 AND moment >= r.next_at THEN
-                    -- Retry members that were locked, once per second.
-                    SELECT coalesce(array_agg(m.letter_id), '{}'), coalesce(array_agg(m.ordinal), '{}')
-                    INTO ids, ordinals
-                    FROM (
-                        SELECT o.letter_id, o.ordinal FROM redrive.run_letters o
-                        WHERE o.run_id = run AND o.outcome IN ('skipped_locked', 'skipped_claimed')
-                        ORDER BY o.ordinal LIMIT max_letters
-                    ) m;
-                    retried := cardinality(ids) > 0;
-                    r.sweeps := CASE WHEN retried THEN r.sweeps + 1 ELSE 5 END;
                 END IF;
 
                 IF cardinality(ids) > 0 THEN
-                    IF retried THEN
-                        UPDATE redrive.run_letters m SET outcome = NULL
-                        WHERE m.run_id = run AND m.ordinal = ANY (ordinals);
-                        r.skipped := r.skipped - cardinality(ids);
-                    END IF;
                     sent_now := redrive.send_members(r, ids, ordinals);
                     r.skipped := r.skipped + cardinality(ids) - sent_now;
                     r.sent := r.sent + sent_now;
-                    IF retried THEN
-                        r.next_at := moment + interval '1 second';
-                    ELSIF r.rate IS NOT NULL THEN
+                    IF r.rate IS NOT NULL THEN
                         r.next_at := r.next_at + cardinality(ids) * (interval '1 second' / r.rate);
                     END IF;
                 END IF;
-                IF r.cursor = r.total AND (r.skipped = 0 OR r.sweeps >= 5) THEN
+                IF r.cursor = r.total THEN
                     r.state := 'finished';
                     r.stage_to := NULL;
                 END IF;
@@ -212,7 +193,7 @@ BEGIN
         SET state = r.state, halted_because = r.halted_because, started_at = r.started_at,
             ended_at = r.ended_at, stage = r.stage, stage_to = r.stage_to, stage_sent = r.stage_sent,
             stage_recovered = r.stage_recovered, stage_died = r.stage_died, next_at = r.next_at,
-            cursor = r.cursor, sweeps = r.sweeps, sent = r.sent, skipped = r.skipped,
+            cursor = r.cursor, sent = r.sent, skipped = r.skipped,
             progress_at = CASE
                 WHEN (c.cursor, c.sent, c.skipped) = (r.cursor, r.sent, r.skipped) THEN c.progress_at
                 ELSE clock_timestamp() END,
