@@ -57,12 +57,18 @@ BEGIN
         WITH RECURSIVE way (id) AS (
             SELECT add_group_rule.into_id
             UNION
-            SELECT r.into_id FROM way w JOIN redrive.group_rules r ON r.group_id = w.id
+            SELECT coalesce(r.into_id, p.id)
+            FROM way w
+            JOIN redrive.group_rules r ON r.group_id = w.id
+            JOIN redrive.groups g ON g.id = w.id
+            -- The part that a split of it has made; see `ruled_group`.
+            LEFT JOIN redrive.groups p ON p.fingerprint = redrive.fingerprint(
+                g.queue, g.kind, g.error_class, format('%s [error %s]', g.title, r.pattern))
         )
         SELECT FROM way w WHERE w.id = add_group_rule.group_id)
     THEN
         PERFORM redrive.refuse(format(
-            'group %s cannot be merged into group %s, which is the same group or is merged into it', group_id, into_id));
+            'group %s cannot be merged into group %s, which is the same group or whose rules lead to it', group_id, into_id));
     END IF;
     IF pattern IS NOT NULL THEN
         PERFORM redrive.check_pattern(pattern);

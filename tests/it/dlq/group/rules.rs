@@ -81,6 +81,9 @@ fn a_group_is_split_by_a_pattern_of_the_message() {
     assert_eq!((part.open, part.deaths), (2, 2));
     assert_eq!(part.title, "shard ? is down [error shard 2[0-9]]");
     assert_eq!(part.sample, "shard 27 is down");
+    // Its letters would be split off again.
+    let back = groups.merge(GroupId::new(split), GroupId::new(all), &maria());
+    assert!(back.unwrap_err().is_invalid());
     groups_add_up(&db);
 }
 
