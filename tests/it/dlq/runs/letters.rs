@@ -2,7 +2,7 @@
 
 use redrive_tests::prelude::*;
 
-use super::{LONG_AGO, adds_up, drive, live, next_due, run, slowly, start, unthrottled};
+use super::{LONG_AGO, adds_up, drive, live, next_due, run, sends, slowly, start, unthrottled};
 
 #[test]
 fn a_run_skips_a_letter_that_another_session_has_locked() {
