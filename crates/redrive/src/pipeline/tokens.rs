@@ -92,15 +92,14 @@ pub(crate) fn claim_with_tokens(
     })
 }
 
-/// Takes the token of one job that was claimed without regard to its limits, as a probe is. Returns whether
-/// there was one; without it, the job must not start.
-pub(crate) fn take_token(session: &mut Session, scope: &TokenScope) -> Result<bool> {
-    session.read_committed("take a token", "", |session| {
-        match lock_tokens(session, scope)? {
-            Ok(_) => charge_tokens(session, scope, 1).map(|()| true),
-            Err(_) => Ok(false),
-        }
-    })
+/// Takes the token of one job that was claimed without regard to its limits, as a probe is, in the transaction of its
+/// claim. Returns by when the job must start; `None`: there is no token, so the job must not start.
+pub(crate) fn take_token(session: &mut Session, scope: &TokenScope) -> Result<Option<Instant>> {
+    let start_by = from_now(scope.hold);
+    match lock_tokens(session, scope)? {
+        Ok(_) => charge_tokens(session, scope, 1).map(|()| Some(start_by)),
+        Err(_) => Ok(None),
+    }
 }
 
 /// How long a worker waits for a bucket that another one is using.

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
-use crate::db::session::Session;
 use crate::error::Result;
+use crate::job::job::JobMeta;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::probe::{ProbeAnswer, ProbeVerdict, claim_probe, end_probe};
-use crate::pipeline::tokens::take_token;
 use crate::sync::Instant;
 use crate::worker::breaker_state::{ClaimPlan, DueProbe, LocalLimits};
 use crate::worker::source::Source;
@@ -100,14 +99,9 @@ impl Fetcher {
             (source, scan, 0),
             1,
             move |session, request| {
-                let mut answer =
-                    claim_probe(session, &name, cause, lasting, request, limits.each_group)?;
-                if let Some((charged, _)) = &mut answer
-                    && let Some(job) = charged.jobs.first_mut()
-                {
-                    take_its_token(session, &limits, job)?;
-                }
-                Ok(answer)
+                let scope = |meta: &JobMeta| limits.scope(&meta.queue, Some(&meta.kind));
+                let each_group = limits.each_group;
+                claim_probe(session, &name, cause, lasting, request, each_group, scope)
             },
             |answer: &ProbeAnswer| answer.as_ref().map(|(charged, _)| (charged, 1)),
         );
@@ -132,18 +126,4 @@ impl Fetcher {
         breakers.probing(job.lease, probe, asked_at + lasting);
         Ok(Some(claimed))
     }
-}
-
-/// Takes the token of a probe. Without one, the slot returns the job and the right to probe.
-fn take_its_token(session: &mut Session, limits: &LocalLimits, job: &mut ClaimedJob) -> Result<()> {
-    let Some(scope) = limits.scope(&job.meta.queue, Some(&job.meta.kind)) else {
-        return Ok(());
-    };
-    let asked_at = Instant::now();
-    let start_by = match take_token(session, &scope)? {
-        true => asked_at + scope.hold,
-        false => asked_at,
-    };
-    job.start_by = job.start_by.into_iter().chain([start_by]).min();
-    Ok(())
 }
