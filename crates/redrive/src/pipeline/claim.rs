@@ -28,7 +28,7 @@ use mark::{IndexRange, rank};
 use windows::IdRange;
 
 /// A claim stops at this many bytes of payload, to bound the memory of a batch.
-const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
+pub(crate) const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
 
 /// The number of lost workers after which a job is dead-lettered: 3.
 pub const MAX_CRASHES: u32 = 3;

@@ -15,9 +15,12 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::wait::from_now;
+use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups, micros, start_by};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, max_crashes_beside};
+use crate::pipeline::claim::{
+    ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, claim, max_crashes_beside,
+};
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Row};
@@ -153,6 +156,17 @@ impl ChargedJobs {
     pub(crate) fn claimed(&self) -> usize {
         self.jobs.len() + self.put_off.len()
     }
+
+    /// Returns whether the claim took as many jobs as there was `room` for, or as many bytes as it may take.
+    pub(crate) fn fill(&self, room: usize) -> Fill {
+        let all = self.jobs.iter().chain(&self.put_off);
+        // A stored payload has a header of at most four bytes.
+        let bytes: usize = all.map(|job| job.payload.as_str().len() + 4).sum();
+        match i64::try_from(bytes) {
+            Ok(bytes) if bytes < MAX_CLAIM_BYTES => Fill::of(self.claimed(), room),
+            Ok(_) | Err(_) => Fill::Full,
+        }
+    }
 }
 
 /// Claims ready jobs, and takes tokens for those with a group if each group has a limit.
@@ -247,5 +261,34 @@ fn unlimited(jobs: Vec<ClaimedJob>) -> ChargedJobs {
     ChargedJobs {
         jobs,
         ..ChargedJobs::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::job::JobMeta;
+    use crate::job::payload::Json;
+    use crate::pipeline::claim::LeaseId;
+
+    #[test]
+    fn a_claim_is_full_of_jobs_or_of_bytes() {
+        for (jobs, bytes, expected) in [
+            (999, 10, Fill::Partial),
+            (1000, 10, Fill::Full),
+            (8, 1_000_000, Fill::Partial),
+            (9, 1_000_000, Fill::Full),
+        ] {
+            let job = || ClaimedJob {
+                lease: LeaseId(uuid::Uuid::nil()),
+                meta: Arc::new(JobMeta::of_a_sample()),
+                crashes: 0,
+                payload: Json::of("it", &"x".repeat(bytes)).expect("a payload"),
+                start_by: None,
+                follows: false,
+            };
+            let charged = unlimited((0..jobs).map(|_| job()).collect());
+            assert_eq!(charged.fill(1000), expected, "{jobs} of {bytes} bytes");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::error::Result;
-use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
+use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
 use crate::pipeline::claim::mark::{IndexRange, Scan};
@@ -151,7 +151,7 @@ impl Claimer {
                     asked_at,
                     took,
                     lead,
-                    fill: Fill::of(charged.claimed(), room),
+                    fill: charged.fill(room),
                 };
                 let found = charged.jobs.iter().chain(&charged.put_off);
                 let found = found.map(ClaimedJob::place);
