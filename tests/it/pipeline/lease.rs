@@ -102,9 +102,21 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
     let a = builder.runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
+    let mut client = test.client();
+    client.sql("UPDATE redrive.workers SET started_at = started_at - interval '1 hour'");
     // While another session locks the row of the worker, it cannot renew.
     let mut locker = test.begins("SELECT FROM redrive.workers FOR UPDATE");
     saw_loss.wait_for(1);
+    // Others may be cut off as well, so it takes nothing from them.
+    client.sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, enqueued_at)
+             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - interval '1 hour', '{70}', '{other}',
+                    ARRAY['{}'::json], ARRAY[now()];
+         INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+             VALUES ('orders', 'order', 'rejected', 'Broken', 'broken', '{}', now())");
+    wait_until("the chores after a reap", SOON, || {
+        client.count("letter_deltas") == 0
+    });
+    assert_eq!(client.count("leases WHERE ids = '{70}'"), 1);
     let next = queue.enqueue(&Order { number: 1 }).unwrap();
     let job = queue.live(next);
     assert_eq!(job.attempts, 0, "claimed without trust in a lease");

@@ -106,12 +106,12 @@ impl Renewer<'_> {
                 self.is_listening = false;
                 self.relisten_at = now + LISTEN_INTERVAL;
             }
-            let renewed = renew(self.queues, &mut self.db_caller)?;
-            self.renew_at = from_now(lease / RENEWALS_PER_LEASE);
             if !trusted {
                 let longest = self.queues.iter().map(|state| state.config.lease).max();
                 *lock(&self.queues.first().shared.reap_from) = longest.map(from_now);
             }
+            let renewed = renew(self.queues, &mut self.db_caller)?;
+            self.renew_at = from_now(lease / RENEWALS_PER_LEASE);
             self.store_checkpoints();
             for (state, leases) in self.queues.iter().zip(renewed) {
                 self.release_unknown(state, &leases)?;

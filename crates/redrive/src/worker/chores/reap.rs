@@ -13,7 +13,9 @@ use crate::worker::latch::lock;
 impl Chores<'_> {
     pub(super) fn reap(&mut self) -> Result<()> {
         let begun = Instant::now();
-        if lock(&self.state.shared.reap_from).is_some_and(|from| begun < from) {
+        // The others may be cut off as well.
+        let is_away = self.queues.iter().any(|state| !state.trust.holds(begun));
+        if is_away || lock(&self.state.shared.reap_from).is_some_and(|from| begun < from) {
             return Ok(());
         }
         let health = *self.health(Chore::Reap);
