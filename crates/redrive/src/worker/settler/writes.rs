@@ -1,10 +1,11 @@
 //! Writes verdicts, and keeps those that cannot be written yet.
 //!
 //! Another session may hold a lock that one lease needs, and the database may reject one verdict.
-//! Neither may hold the other leases: a statement that fails for such a reason is repeated lease by
-//! lease. A lease that still fails is postponed. It stays in the ledger and counts as held, so its
+//! Neither may hold the other leases: a statement that fails for such a reason is repeated in smaller
+//! parts. A lease that still fails is postponed. It stays in the ledger and counts as held, so its
 //! finished jobs are not released, for as long as the worker may rely on its leases.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Settler;
@@ -25,40 +26,37 @@ use crate::worker::state::State;
 /// The maximum number of verdicts per statement, except for a single larger lease.
 const VERDICTS: usize = 1000;
 
-/// How many locks or answers a pass waits for in vain before it postpones the rest of its statement.
+/// How many locks or answers a pass waits for in vain before it postpones the rest of a statement.
 const MAX_WAITS: usize = 2;
-
-/// Leases that could not be written, and why.
-type Unwritten = (Vec<DueLease>, Error);
 
 impl Settler<'_> {
     /// Writes what is due.
     pub(super) fn write(&mut self, due: Vec<DueLease>) {
-        let due = due.into_iter();
-        let due = due.filter_map(|lease| self.return_unstarted(lease));
-        let (postponed, fresh): (Vec<_>, Vec<_>) = due.partition(DueLease::has_waited);
-        let (done, mixed) = fresh.into_iter().partition(DueLease::is_done);
-        self.write_statement(done);
+        let (postponed, fresh): (Vec<_>, Vec<_>) = due.into_iter().partition(DueLease::has_waited);
+        let fresh = self.return_unstarted(fresh).into_iter();
+        let (done, mixed) = fresh.partition(DueLease::is_done);
+        self.write_done(done);
         for statement in in_statements(mixed) {
-            self.write_statement(statement);
+            self.write_verdicts(statement, LockWait::Usual);
         }
         for lease in postponed {
-            self.write_statement(vec![lease]);
+            let lease = self.return_unstarted(vec![lease]);
+            self.write_verdicts(lease, LockWait::Short);
         }
     }
 
-    /// Returns the jobs of a lease that no slot started, and then the lease if it has verdicts.
+    /// Returns the jobs of these leases that no slot started, and then the leases with verdicts.
     ///
     /// This comes first: once the job before them in their group is settled, a later one could start before them.
-    fn return_unstarted(&mut self, mut lease: DueLease) -> Option<DueLease> {
-        if !lease.settlements.iter().any(Settlement::is_unstarted) {
-            return Some(lease);
+    fn return_unstarted(&mut self, leases: Vec<DueLease>) -> Vec<DueLease> {
+        let has_some = |lease: &DueLease| lease.settlements.iter().any(Settlement::is_unstarted);
+        let (with, mut others): (Vec<_>, Vec<_>) = leases.into_iter().partition(has_some);
+        if with.is_empty() {
+            return others;
         }
         let (state, db_caller) = (self.state, &mut *self.db_caller);
-        let all = lease.settlements.into_iter();
-        let (unstarted, verdicts): (Vec<_>, Vec<_>) = all.partition(Settlement::is_unstarted);
-        lease.settlements = verdicts;
-        let unstarted: Arc<[Settlement]> = unstarted.into();
+        let all = with.iter().flat_map(|lease| &lease.settlements);
+        let unstarted: Arc<[Settlement]> = all.filter(|one| one.is_unstarted()).cloned().collect();
         let returned = retry_unless_locked(state, self.until, || {
             let (identity, jobs) = (state.identity.clone(), Arc::clone(&unstarted));
             db_caller.call(
@@ -70,103 +68,76 @@ impl Settler<'_> {
         match returned {
             Ok(returned) => state.count_released(returned),
             Err(error) => {
-                lease.settlements.extend_from_slice(&unstarted);
-                self.postpone(vec![lease], &error);
-                return None;
+                self.postpone(with, &error);
+                return others;
             }
         }
         state.count_written(unstarted.len());
-        if lease.settlements.is_empty() {
-            self.end(&[lease]);
-            return None;
+        for mut lease in with {
+            lease.settlements.retain(|one| !one.is_unstarted());
+            match lease.settlements.is_empty() {
+                true => self.end(&[lease]),
+                false => others.push(lease),
+            }
         }
-        Some(lease)
+        others
     }
 
-    /// Writes leases with one statement, or lease by lease if that fails.
-    fn write_statement(&mut self, leases: Vec<DueLease>) {
-        let Err((mut leases, error)) = self.try_write(leases) else {
+    /// Writes leases with one statement, or in parts if that fails.
+    fn write_verdicts(&mut self, mut leases: Vec<DueLease>, lock_wait: LockWait) {
+        if leases.is_empty() {
             return;
-        };
-        if leases.len() == 1 {
-            return match self.write_apart(leases, error) {
-                Ok(()) => {}
-                Err((leases, error)) => self.postpone(leases, &error),
+        }
+        let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
+        match self.settle_acceptable(&all, &mut answers, lock_wait) {
+            Ok(()) => self.end(&leases),
+            Err(error) => self.write_parts(leases, &all, answers, error),
+        }
+    }
+
+    /// Writes what it can of the verdicts that one statement could not write, and postpones the rest.
+    fn write_parts(
+        &mut self,
+        mut leases: Vec<DueLease>,
+        all: &[Settlement],
+        mut answers: Answers,
+        error: Error,
+    ) {
+        let mut parts: VecDeque<Arc<[Settlement]>> = parts_of(all, &error).into();
+        let mut tried = Vec::new();
+        match parts.is_empty() {
+            true => tried.extend_from_slice(all),
+            false => log::warn!("{}: settling in parts: {error:#}", self.state),
+        }
+        let (mut cause, mut waits) = (error, 0);
+        while waits < MAX_WAITS
+            && let Some(part) = parts.pop_front()
+        {
+            let Err(error) = self.settle_acceptable(&part, &mut answers, LockWait::Short) else {
+                continue;
             };
-        }
-        if error.is_unavailable() && !error.is_locked() {
-            return self.postpone(leases, &error);
-        }
-        log::warn!("{}: settling lease by lease: {error:#}", self.state);
-        let (mut waits, mut unwritten, mut cause) = (0, Vec::new(), error);
-        while let Some(lease) = leases.pop() {
-            let written = self.try_write(vec![lease]);
-            let written = written.or_else(|(lease, error)| self.write_apart(lease, error));
-            if let Err((lease, error)) = written {
+            let smaller = parts_of(&part, &error);
+            if smaller.is_empty() {
                 waits += usize::from(error.is_unavailable());
-                unwritten.extend(lease);
-                cause = error;
+                tried.extend_from_slice(&part);
             }
-            if waits >= MAX_WAITS {
-                unwritten.append(&mut leases);
+            parts.extend(smaller);
+            cause = error;
+        }
+        // The next pass begins with those that this one has not tried.
+        for one in parts.iter().flat_map(|part| part.iter()).chain(&tried) {
+            let mut its = leases.iter_mut();
+            if let Some(lease) = its.find(|lease| lease.lease == one.lease) {
+                lease.settlements.push(one.clone());
             }
         }
+        let is_written = |lease: &DueLease| lease.settlements.is_empty();
+        let leases = answers.mark(leases).into_iter();
+        let (written, unwritten): (Vec<_>, Vec<_>) = leases.partition(is_written);
+        self.end(&written);
         if !unwritten.is_empty() {
             self.postpone(unwritten, &cause);
         }
-    }
-
-    /// Writes leases with one statement. Returns those that could not be written.
-    fn try_write(&mut self, leases: Vec<DueLease>) -> Result<(), Unwritten> {
-        match leases.iter().all(DueLease::is_done) {
-            true => self.write_done(leases),
-            false => self.write_verdicts(leases),
-        }
-    }
-
-    /// Writes what it can of one lease that could not be written because of a lock or of a verdict that the database rejects,
-    /// so that one job does not hold or harm the others. Only jobs that need what an open transaction has locked wait for
-    /// it. Returns the lease with what is not written.
-    fn write_apart(&mut self, mut leases: Vec<DueLease>, error: Error) -> Result<(), Unwritten> {
-        let (state, is_locked) = (self.state, error.is_locked());
-        let needs_own = |one: &Settlement| !is_locked || one.may_wait();
-        let mut all = leases.iter().flat_map(|lease| &lease.settlements);
-        if error.is_unavailable() && !is_locked || !all.any(needs_own) {
-            return Err((leases, error));
-        }
-        if !is_locked {
-            log::error!("{state}: verdicts were rejected; settling them one by one: {error:#}");
-        }
-        let mut answers = Answers::of(&leases);
-        let all = leases
-            .iter_mut()
-            .flat_map(|lease| lease.settlements.drain(..));
-        let (own, others): (Vec<_>, Vec<_>) = all.partition(needs_own);
-        let own = own.into_iter().map(|one| Arc::<[Settlement]>::from([one]));
-        let others: Arc<[Settlement]> = others.into();
-        let (mut cause, mut waits) = (error, 0);
-        let (mut unwritten, mut tried) = (Vec::new(), Vec::new());
-        for part in [others].into_iter().chain(own) {
-            if waits == MAX_WAITS || part.is_empty() {
-                unwritten.extend_from_slice(&part);
-                continue;
-            }
-            if let Err(error) = self.settle_acceptable(&part, &mut answers) {
-                waits += usize::from(error.is_unavailable());
-                cause = error;
-                tried.extend_from_slice(&part);
-            }
-        }
-        // The next pass begins with those that this one has not tried.
-        unwritten.append(&mut tried);
-        if unwritten.is_empty() {
-            self.end(&leases);
-            return Ok(());
-        }
-        if let Some(lease) = leases.first_mut() {
-            lease.settlements = unwritten;
-        }
-        Err((answers.mark(leases), cause))
     }
 
     /// Writes verdicts. If the database rejects the only one, its error report is reduced to a text that the database
@@ -175,31 +146,31 @@ impl Settler<'_> {
         &mut self,
         settlements: &Arc<[Settlement]>,
         answers: &mut Answers,
+        lock_wait: LockWait,
     ) -> Result<()> {
-        let (state, settled) = (
-            self.state,
-            self.settle(settlements, answers, LockWait::Short),
-        );
+        let settled = self.settle(settlements, answers, lock_wait);
         let (Err(error), [one]) = (&settled, &**settlements) else {
             return settled;
         };
         if error.is_unavailable() {
             return settled;
         }
+        let (state, job) = (self.state, one.meta.id);
+        log::error!("{state} job={job}: its verdict was rejected: {error:#}");
         let acceptable = match one.has_follow_ups() {
             true => failed(one, error, state),
             false => with_plain_report(one),
         };
-        let settled = self.settle(&[acceptable].into(), answers, LockWait::Short);
+        let settled = self.settle(&[acceptable].into(), answers, lock_wait);
         settled.inspect_err(|error| {
-            let job = one.meta.id;
             log::error!("{state} job={job}: could not be settled: {error:#}");
         })
     }
 
-    fn write_done(&mut self, leases: Vec<DueLease>) -> Result<(), Unwritten> {
+    /// Ends leases whose jobs are all done with one statement, or in parts if that fails.
+    fn write_done(&mut self, mut leases: Vec<DueLease>) {
         if leases.is_empty() {
-            return Ok(());
+            return;
         }
         let (state, db_caller) = (self.state, &mut *self.db_caller);
         let done = |lease: &DueLease| DoneLease::of(lease.lease, &lease.settlements);
@@ -216,7 +187,10 @@ impl Settler<'_> {
         });
         let missing = match written {
             Ok(missing) => missing,
-            Err(error) => return Err((answers.mark(leases), error)),
+            Err(error) => {
+                let all = take_verdicts(&mut leases);
+                return self.write_parts(leases, &all, answers, error);
+            }
         };
         self.state.forget(&ids(&leases));
         state.count_written(verdicts(&leases));
@@ -229,30 +203,6 @@ impl Settler<'_> {
         }
         let of_all = leases.iter().flat_map(|lease| &lease.settlements);
         pass_turns(state, of_all.filter_map(|done| done.meta.group.clone()));
-        Ok(())
-    }
-
-    fn write_verdicts(&mut self, mut leases: Vec<DueLease>) -> Result<(), Unwritten> {
-        let of_all = leases
-            .iter_mut()
-            .flat_map(|lease| lease.settlements.drain(..));
-        let settlements: Arc<[Settlement]> = of_all.collect();
-        let mut answers = Answers::of(&leases);
-        let lock_wait = match leases.iter().any(DueLease::has_waited) {
-            true => LockWait::Short,
-            false => LockWait::Usual,
-        };
-        let Err(error) = self.settle(&settlements, &mut answers, lock_wait) else {
-            self.end(&leases);
-            return Ok(());
-        };
-        for settlement in &*settlements {
-            let mut its = leases.iter_mut();
-            if let Some(lease) = its.find(|lease| lease.lease == settlement.lease) {
-                lease.settlements.push(settlement.clone());
-            }
-        }
-        Err((answers.mark(leases), error))
     }
 
     /// Writes verdicts with one statement, and counts them.
@@ -356,6 +306,35 @@ impl Answers {
         }
         leases
     }
+}
+
+/// Takes the verdicts out of leases, those of each lease together.
+fn take_verdicts(leases: &mut [DueLease]) -> Arc<[Settlement]> {
+    let all = leases.iter_mut();
+    all.flat_map(|lease| lease.settlements.drain(..)).collect()
+}
+
+/// Splits verdicts that could not be written together, so that one job does not hold or harm the others: by lease, and
+/// those of a lease by job. Only jobs that need what an open transaction has locked wait for it. Empty: no part of them can
+/// be written.
+fn parts_of(all: &[Settlement], error: &Error) -> Vec<Arc<[Settlement]>> {
+    let is_locked = error.is_locked();
+    if error.is_unavailable() && !is_locked || all.len() < 2 {
+        return Vec::new();
+    }
+    let leases: Vec<_> = all.chunk_by(|one, next| one.lease == next.lease).collect();
+    if leases.len() > 1 {
+        return leases.into_iter().map(Arc::from).collect();
+    }
+    let needs_own = |one: &Settlement| !is_locked || one.may_wait();
+    let (own, others): (Vec<_>, Vec<_>) = all.iter().cloned().partition(needs_own);
+    if own.is_empty() {
+        return Vec::new();
+    }
+    let own = own.into_iter().map(|one| Arc::<[Settlement]>::from([one]));
+    let others = Some(Arc::<[Settlement]>::from(others));
+    let others = others.filter(|others| !others.is_empty());
+    others.into_iter().chain(own).collect()
 }
 
 /// Splits verdicts into statements, never within a lease.
