@@ -81,7 +81,6 @@ use crate::pipeline::queue::{Queue, are_drained};
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{RecvTimeoutError, bounded};
-use crate::sync::thread::{self, JoinHandle};
 
 /// How long cancelled handlers get to end after the grace period.
 const CANCEL_GRACE: Duration = Duration::from_millis(200);
@@ -91,9 +90,6 @@ const CLAIM_TIME: Duration = Duration::from_secs(2);
 const RELEASE_TIME: Duration = Duration::from_secs(3);
 /// How long a stop waits for threads that must end at a moment.
 const END_TIME: Duration = Duration::from_secs(1);
-/// The first and the longest pause between checks whether threads have ended.
-const MIN_END_PAUSE: Duration = Duration::from_millis(1);
-const MAX_END_PAUSE: Duration = Duration::from_millis(20);
 
 /// The first and the longest pause between checks of [`Worker::drain`].
 const MIN_DRAIN_PAUSE: Duration = Duration::from_millis(5);
@@ -109,7 +105,8 @@ pub struct Worker {
     over: Arc<Latch>,
     /// Closed after the last claim.
     claimed_last: LatchReceiver,
-    threads: Vec<JoinHandle<()>>,
+    /// Closed when the threads beside those of claims and slots have ended.
+    ended: LatchReceiver,
     /// It holds connections of the pool.
     _share: PoolShare,
 }
@@ -229,7 +226,7 @@ impl Worker {
     /// Fails if the worker had already failed ([`Worker::failure`]), or if its jobs could not be
     /// released because the database is unavailable or does not answer a claim. They then return when
     /// their lease expires.
-    pub fn stop(mut self, grace: Duration) -> Result<StopReport> {
+    pub fn stop(self, grace: Duration) -> Result<StopReport> {
         let deadline = from_now(grace);
         self.shared.stopping.set();
         self.wait_until_quiet(deadline);
@@ -249,7 +246,8 @@ impl Worker {
         let finished = self.finish(cut_off, until);
         self.over.set();
         if finished.is_ok() && !is_claiming {
-            self.join(until.max(from_now(END_TIME)));
+            // A thread whose call the database does not answer in time ends later.
+            _ = self.ended.recv_deadline(until.max(from_now(END_TIME)));
         }
         let still_running = finished?.into_iter().collect::<Result<Vec<_>>>()?.concat();
         if is_claiming || self.shared.claim_unanswered.load(Ordering::Relaxed) {
@@ -299,21 +297,6 @@ impl Worker {
             })
         };
         self.queues.iter().map(answer).collect()
-    }
-
-    /// Joins the threads. One whose call the database does not answer in time ends later.
-    fn join(&mut self, until: Instant) {
-        let mut pause = MIN_END_PAUSE;
-        for thread in self.threads.drain(..) {
-            while !thread.is_finished() && Instant::now() < until {
-                thread::sleep(pause);
-                pause = (pause * 2).min(MAX_END_PAUSE);
-            }
-            if thread.is_finished() {
-                // The panic hook has printed a panic of the thread.
-                _ = thread.join();
-            }
-        }
     }
 
     fn wait_until_quiet(&self, deadline: Instant) {

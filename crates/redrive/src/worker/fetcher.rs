@@ -24,7 +24,6 @@ use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
-use crate::sync::thread::JoinHandle;
 use crate::worker::claimer::{Claimer, Dispatcher, add};
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::{ClaimFrom, Request};
@@ -50,16 +49,8 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// How long to wait for room, and for trust in the leases.
 const ROOM_NAP: Duration = Duration::from_millis(50);
 
-/// Claims until the worker stops. A second fetcher helps while batches are full.
-pub(crate) fn work(mut fetchers: Vec<Fetcher>, second: JoinHandle<()>) {
-    claim_in_turns(&mut fetchers);
-    // The second fetcher ends with all who can ask it.
-    drop(fetchers);
-    // The panic hook has reported a panic.
-    _ = second.join();
-}
-
-fn claim_in_turns(fetchers: &mut [Fetcher]) {
+/// Claims for the queues in turns until the worker stops. A second fetcher helps while batches are full, and ends with these.
+pub(crate) fn work(fetchers: &mut [Fetcher]) {
     let shared = Arc::clone(&fetchers[0].state.shared);
     let (mut look_at, mut suspects_ended) = (Instant::now(), 0);
     while shared.stop.try_recv() == Err(TryRecvError::Empty) {

@@ -1,16 +1,21 @@
 //! Latches and bells of a worker's threads.
 
+use std::convert::Infallible;
+
 use crate::sync::Mutex;
 use crate::sync::channel::{Receiver, Sender, bounded};
 
 pub(crate) use crate::sync::lock;
 
-/// Closes when its latch is set. Carries no messages.
-pub(crate) type LatchReceiver = Receiver<std::convert::Infallible>;
+/// Closes when its latch is set, or when the last of some threads has ended. Carries no messages.
+pub(crate) type LatchReceiver = Receiver<Infallible>;
+
+/// What threads keep until they end.
+pub(crate) type Alive = Sender<Infallible>;
 
 /// A flag that can be waited for: setting it closes a channel.
 #[derive(Debug)]
-pub(crate) struct Latch(Mutex<Option<Sender<std::convert::Infallible>>>);
+pub(crate) struct Latch(Mutex<Option<Alive>>);
 
 impl Latch {
     pub(crate) fn new() -> (Latch, LatchReceiver) {

@@ -5,19 +5,22 @@ use std::sync::Arc;
 use crate::db::spawn::spawn;
 use crate::error::Result;
 use crate::job::caught::caught;
-use crate::sync::thread::JoinHandle;
+use crate::worker::latch::Alive;
 use crate::worker::state::State;
 
-/// Starts a thread of the worker.
+/// Starts a thread of the worker, which is alive until its work and what that had are gone.
 pub(crate) fn start(
     state: &Arc<State>,
     name: &'static str,
+    alive: &Alive,
     work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>> {
-    let state = Arc::clone(state);
-    spawn(&format!("redrive-{name}"), move || {
+) -> Result<()> {
+    let (state, alive) = (Arc::clone(state), alive.clone());
+    let started = spawn(&format!("redrive-{name}"), move || {
         supervised(&state, name, work);
-    })
+        drop(alive);
+    });
+    started.map(drop)
 }
 
 /// Runs the work of a thread. If it panics, the worker stops, because it would look alive and do

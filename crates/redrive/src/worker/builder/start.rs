@@ -14,12 +14,11 @@ use crate::pipeline::claim::{WorkerId, WorkerIdentity};
 use crate::sync::Mutex;
 use crate::sync::channel::{bounded, unbounded};
 use crate::sync::handout::Giver;
-use crate::sync::thread::JoinHandle;
 use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::fetcher::Fetcher;
 use crate::worker::flood::FloodGuard;
-use crate::worker::latch::Latch;
+use crate::worker::latch::{Alive, Latch};
 use crate::worker::queues::Queues;
 use crate::worker::second_fetcher::{self, Helped};
 use crate::worker::shared::Shared;
@@ -76,7 +75,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
 
     let (messages, inbox) = unbounded();
     let (end, over) = Latch::new();
-    let (claiming, claimed_last) = Latch::new();
+    let ((alive, ended), (claiming, claimed_last)) = (bounded(0), bounded(0));
     let contexts = queues.iter().map(|state| SlotContext {
         state: Arc::clone(state),
         messages: messages.clone(),
@@ -86,38 +85,35 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     for pool in &pools {
         (0..pool.slots().count).try_for_each(|_| slot::start(pool))?;
     }
-    let (dispatchers, mut started) = dispatchers(&contexts, to_slots)?;
+    let dispatchers = dispatchers(&contexts, to_slots, &alive)?;
     let first = queues.first();
-    started.push(threads::start(first, "settler", {
+    threads::start(first, "settler", &alive, {
         let (queues, over) = (queues.clone(), over.clone());
         let mut settler_db = db.caller("redrive-settler-db");
         move || {
             settler::work(&queues, &mut settler_db, &inbox);
             renewer::wake_at_end(queues.first(), settler_db, &over);
         }
-    })?);
-    started.push(threads::start(first, "chores", {
+    })?;
+    threads::start(first, "chores", &alive, {
         let (queues, over) = (queues.clone(), over.clone());
         let chores_db = db.caller("redrive-chores-db");
         move || chores::work(&queues, chores_db, &over)
-    })?);
-    started.push(threads::start(first, "renewer", {
+    })?;
+    threads::start(first, "renewer", &alive, {
         let (queues, over) = (queues.clone(), over.clone());
         move || renewer::work(&queues, renewer_db, &over)
-    })?);
-    // Not joined: it ends at its next check.
-    threads::start(first, "watchdog", {
+    })?;
+    threads::start(first, "watchdog", &alive, {
         let queues = queues.clone();
         move || watchdog::work(&queues, pools, &over)
     })?;
     let ended = |_| Error::unavailable("could not open a connection: its thread ended");
     let fetcher_db = connected.recv().map_err(ended)?;
-    let (fetchers, second) = fetchers(db, fetcher_db, &queues, dispatchers)?;
-    started.push(threads::start(first, "fetcher", move || {
-        // Dropped when the fetcher ends, even if it panics.
-        let _claiming = claiming;
-        fetcher::work(fetchers, second);
-    })?);
+    let mut fetchers = fetchers(db, fetcher_db, &queues, dispatchers, &claiming)?;
+    threads::start(first, "fetcher", &claiming, move || {
+        fetcher::work(&mut fetchers);
+    })?;
     for state in queues.iter() {
         log::info!(
             "{state}: started with {} slots as worker {}",
@@ -130,7 +126,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         shared,
         over: Arc::new(end),
         claimed_last,
-        threads: started,
+        ended,
         _share: share,
     })
 }
@@ -193,12 +189,13 @@ fn states(
     states.collect()
 }
 
-/// Returns the dispatcher of each queue, and the gatherers of those with batch handlers.
+/// Returns the dispatcher of each queue, and starts the gatherers of those with batch handlers.
 fn dispatchers(
     contexts: &[SlotContext],
     to_slots: Vec<Giver<QueuedChunk>>,
-) -> Result<(Vec<Dispatcher>, Vec<JoinHandle<()>>)> {
-    let (mut dispatchers, mut gatherers) = (Vec::new(), Vec::new());
+    alive: &Alive,
+) -> Result<Vec<Dispatcher>> {
+    let mut dispatchers = Vec::new();
     for (context, jobs) in contexts.iter().zip(to_slots) {
         let state = Arc::clone(&context.state);
         let mut gather = None;
@@ -207,20 +204,22 @@ fn dispatchers(
             gather = Some(give);
             let slots = jobs.clone();
             let work = move || gatherer::work(&state, &claimed, &slots);
-            gatherers.push(threads::start(&context.state, "gatherer", work)?);
+            threads::start(&context.state, "gatherer", alive, work)?;
         }
         dispatchers.push(Dispatcher { jobs, gather });
     }
-    Ok((dispatchers, gatherers))
+    Ok(dispatchers)
 }
 
-/// Returns the fetchers of all queues, which share a connection. The second one connects when it first claims.
+/// Returns the fetchers of all queues, which share a connection, and starts the second one, which connects when it first
+/// claims.
 fn fetchers(
     db: &Database,
     db_caller: DbCaller,
     queues: &Queues,
     dispatchers: Vec<Dispatcher>,
-) -> Result<(Vec<Fetcher>, JoinHandle<()>)> {
+    claiming: &Alive,
+) -> Result<Vec<Fetcher>> {
     let callers = [db_caller, db.caller("redrive-fetcher-2-db")];
     let [first, second] = callers.map(|it| Arc::new(Mutex::new(it)));
     let (requests, asked) = bounded(1);
@@ -243,10 +242,10 @@ fn fetchers(
             requests.clone(),
         ));
     }
-    let second = threads::start(queues.first(), "fetcher-2", move || {
+    threads::start(queues.first(), "fetcher-2", claiming, move || {
         second_fetcher::work(&second, &mut helped, &asked);
     })?;
-    Ok((fetchers, second))
+    Ok(fetchers)
 }
 
 impl WorkerBuilder {
