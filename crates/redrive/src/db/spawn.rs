@@ -1,12 +1,14 @@
 //! Starts threads.
 
 use crate::error::{Error, Result};
-use crate::sync::thread::{Builder, JoinHandle};
+use crate::sync::thread::Builder;
 
 /// Starts a thread.
-pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let started = Builder::new().name(name.to_owned()).spawn(work);
-    started.map_err(|error| refused(&format!("start the thread `{name}`")).caused_by(error))
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    match Builder::new().name(name.to_owned()).spawn(work) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(refused(&format!("start the thread `{name}`")).caused_by(error)),
+    }
 }
 
 /// The host lets this process start nothing.

@@ -110,10 +110,7 @@ pub(crate) fn start(pool: &SlotPool) -> Result<()> {
             pool.state().shared.left.ring();
         }
     });
-    if started.is_err() {
-        pool.slots().remove(&slot_state);
-    }
-    started.map(drop)
+    started.inspect_err(|_| pool.slots().remove(&slot_state))
 }
 
 /// Whether a slot goes on after a run.

@@ -16,11 +16,10 @@ pub(crate) fn start(
     work: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     let (state, alive) = (Arc::clone(state), alive.clone());
-    let started = spawn(&format!("redrive-{name}"), move || {
+    spawn(&format!("redrive-{name}"), move || {
         supervised(&state, name, work);
         drop(alive);
-    });
-    started.map(drop)
+    })
 }
 
 /// Runs the work of a thread. If it panics, the worker stops, because it would look alive and do
