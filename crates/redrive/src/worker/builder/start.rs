@@ -108,8 +108,8 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         let queues = queues.clone();
         move || watchdog::work(&queues, pools, &over)
     })?;
-    let ended = |_| Error::unavailable("could not open a connection: its thread ended");
-    let fetcher_db = connected.recv().map_err(ended)?;
+    let lost = |_| Error::unavailable("could not open a connection: its thread ended");
+    let fetcher_db = connected.recv().map_err(lost)?;
     let mut fetchers = fetchers(db, fetcher_db, &queues, dispatchers, &claiming)?;
     threads::start(first, "fetcher", &claiming, move || {
         fetcher::work(&mut fetchers);
