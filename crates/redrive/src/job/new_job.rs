@@ -221,14 +221,6 @@ impl NewJob {
         !self.headers.0.is_empty() || !self.reserved.0.is_empty()
     }
 
-    /// Returns the version of the payload. That of a raw job is in its headers.
-    pub(crate) fn version(&self) -> u32 {
-        match self.reserved.payload_version() {
-            1 => self.headers.payload_version(),
-            version => version,
-        }
-    }
-
     pub(crate) fn stored_headers(&self) -> Result<Option<Json>> {
         let mut all = self.headers.0.clone();
         all.extend(self.reserved.0.clone());
