@@ -12,8 +12,7 @@ use super::lock;
 pub(crate) fn handout<T>() -> (Giver<T>, Taker<T>) {
     let desk = Arc::new(Desk {
         work: Mutex::new(Work {
-            returned: VecDeque::new(),
-            given: VecDeque::new(),
+            waiting: VecDeque::new(),
             givers: 1,
         }),
         changed: Condvar::new(),
@@ -27,9 +26,7 @@ struct Desk<T> {
 }
 
 struct Work<T> {
-    /// Taken before what was given.
-    returned: VecDeque<T>,
-    given: VecDeque<T>,
+    waiting: VecDeque<T>,
     givers: usize,
 }
 
@@ -39,23 +36,13 @@ impl<T> Desk<T> {
     }
 }
 
-impl<T> Work<T> {
-    fn next(&mut self) -> Option<T> {
-        self.returned.pop_front().or_else(|| self.given.pop_front())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.returned.is_empty() && self.given.is_empty()
-    }
-}
-
 /// Gives work.
 pub(crate) struct Giver<T>(Arc<Desk<T>>);
 
 impl<T> Giver<T> {
     /// Gives work to one taker.
     pub(crate) fn give(&self, one: T) {
-        self.0.work().given.push_back(one);
+        self.0.work().waiting.push_back(one);
         self.0.changed.notify_one();
     }
 }
@@ -66,24 +53,28 @@ pub(crate) struct Taker<T>(Arc<Desk<T>>);
 impl<T> Taker<T> {
     /// Waits for work. `None`: no giver is left.
     pub(crate) fn take(&self) -> Option<T> {
-        let is_idle = |work: &mut Work<T>| work.is_empty() && work.givers > 0;
+        let is_idle = |work: &mut Work<T>| work.waiting.is_empty() && work.givers > 0;
         let woken = self.0.changed.wait_while(self.0.work(), is_idle);
-        woken.unwrap_or_else(PoisonError::into_inner).next()
+        let mut work = woken.unwrap_or_else(PoisonError::into_inner);
+        work.waiting.pop_front()
     }
 
     /// Takes work if there is some.
     pub(crate) fn try_take(&self) -> Option<T> {
-        self.0.work().next()
+        self.0.work().waiting.pop_front()
     }
 
-    /// Returns work for others to take, before what was given.
-    pub(crate) fn give_back(&self, one: T) {
-        self.0.work().returned.push_back(one);
-        self.0.changed.notify_one();
+    /// Returns work for others to take, before all that waits.
+    pub(crate) fn give_back(&self, all: impl DoubleEndedIterator<Item = T>) {
+        let mut work = self.0.work();
+        for one in all.rev() {
+            work.waiting.push_front(one);
+            self.0.changed.notify_one();
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.work().is_empty()
+        self.0.work().waiting.is_empty()
     }
 }
 
@@ -113,12 +104,12 @@ mod tests {
         assert!(taker.is_empty() && taker.try_take().is_none());
         giver.give(1);
         giver.give(2);
-        taker.give_back(3);
+        taker.give_back([3, 4].into_iter());
         assert!(!taker.is_empty());
         drop(giver);
-        taker.give_back(4);
+        taker.give_back([5].into_iter());
         let all: Vec<i32> = std::iter::from_fn(|| taker.take()).collect();
-        assert_eq!(all, [3, 4, 1, 2]);
+        assert_eq!(all, [5, 3, 4, 1, 2]);
     }
 
     #[test]

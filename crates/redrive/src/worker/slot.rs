@@ -298,10 +298,9 @@ fn note_late(state: &State, run: &Run, attempted: &AttemptResult) {
 pub(crate) fn displace(pool: &SlotPool, slot_state: &SlotState) {
     let (queue, followers, turns) = slot_state.take_chunk();
     return_followers(&pool.queues[queue], &followers);
-    for turn in turns {
-        // One by one, because the next one may be slow, too.
-        pool.slots().jobs.give_back((queue, Chunk::OneByOne(turn)));
-    }
+    // One by one, because the next one may be slow, too.
+    let turns = turns.into_iter().map(|it| (queue, Chunk::OneByOne(it)));
+    pool.slots().jobs.give_back(turns);
 }
 
 /// Sends the verdicts of a slot to the settler.

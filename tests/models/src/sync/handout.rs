@@ -44,9 +44,9 @@ impl<T> Taker<T> {
         returned.or_else(|_| self.given.try_recv()).ok()
     }
 
-    pub(crate) fn give_back(&self, one: T) {
+    pub(crate) fn give_back(&self, all: impl DoubleEndedIterator<Item = T>) {
         // Its receiver is kept beside it.
-        _ = self.give_back.send(one);
+        all.for_each(|one| _ = self.give_back.send(one));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
