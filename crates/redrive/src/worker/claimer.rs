@@ -298,7 +298,8 @@ impl Dispatcher {
         for chunk in chunks(claimed, size, |job| job.follows) {
             self.jobs.give((state.place, Chunk::OneByOne(chunk)));
         }
-        state.wake_watchdog();
+        // Wakes the watchdog if it rests.
+        state.shared.busy.ring();
     }
 
     /// Sends the jobs of batch handlers to the gatherer. Returns the others.

@@ -36,8 +36,6 @@ pub(crate) struct Shared {
     pub(crate) busy: Bell,
     /// Wakes the chores when a schedule has changed.
     pub(crate) schedules: Bell,
-    /// Whether the watchdog waits for jobs.
-    pub(crate) watchdog_rests: AtomicBool,
     /// Whether the renewer must read the breakers, pauses and limits, because what is known of them is out of date. Only
     /// that thread does: of two that read, the one that read first could be the last to record what it knows, and a pause
     /// would be forgotten.
@@ -73,7 +71,6 @@ impl Shared {
             jobs,
             busy: Bell::new(),
             schedules: Bell::new(),
-            watchdog_rests: AtomicBool::new(false),
             stale_gates: AtomicBool::new(false),
         }
     }

@@ -215,13 +215,6 @@ impl State {
         self.user.in_flight.fetch_add(jobs, Ordering::SeqCst);
     }
 
-    /// Wakes the watchdog if it rests, after jobs were counted.
-    pub(crate) fn wake_watchdog(&self) {
-        if self.shared.watchdog_rests.swap(false, Ordering::SeqCst) {
-            self.shared.busy.ring();
-        }
-    }
-
     /// Counts a job or a batch that left the slots, with its run time if it ran.
     pub(crate) fn count_finished(&self, ran: Option<Duration>) {
         if let Some(ran) = ran {

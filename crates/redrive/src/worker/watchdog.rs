@@ -11,7 +11,7 @@ use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::select;
+use crate::sync::channel::{never, select};
 use crate::worker::conclusion::decided;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::queues::Queues;
@@ -45,15 +45,19 @@ pub(crate) fn work(queues: &Queues, pools: Vec<SlotPool>, over: &LatchReceiver) 
     let mut watched: Vec<Watched> = watched.collect();
     let mut trusted = true;
     let mut checks_without_jobs = 0_u32;
+    let busy = &queues.first().shared.busy.rung;
     loop {
-        let may_rest = checks_without_jobs >= CHECKS_BEFORE_REST;
-        let pause = match may_rest && rest(queues) {
-            true => REST,
-            false => CHECK_INTERVAL,
+        // Before the look at the jobs: those that are counted after it ring again.
+        _ = busy.try_recv();
+        let in_flight = |state: &Arc<State>| state.user.in_flight.load(Ordering::SeqCst);
+        let is_idle = queues.iter().all(|state| in_flight(state) == 0);
+        let (bell, pause) = match is_idle && checks_without_jobs >= CHECKS_BEFORE_REST {
+            true => (busy.clone(), REST),
+            false => (never(), CHECK_INTERVAL),
         };
         select! {
             recv(over) -> _ => return,
-            recv(queues.first().shared.busy.rung) -> _ => {
+            recv(bell) -> _ => {
                 checks_without_jobs = 0;
                 continue;
             }
@@ -78,19 +82,6 @@ pub(crate) fn work(queues: &Queues, pools: Vec<SlotPool>, over: &LatchReceiver) 
             it.check(now);
         }
     }
-}
-
-/// Returns whether the watchdog may rest until it is woken: there are no jobs. It says so before it looks, so that jobs
-/// counted afterwards wake it.
-fn rest(queues: &Queues) -> bool {
-    let rests = &queues.first().shared.watchdog_rests;
-    rests.store(true, Ordering::SeqCst);
-    let in_flight = |state: &Arc<State>| state.user.in_flight.load(Ordering::SeqCst);
-    let is_idle = queues.iter().all(|state| in_flight(state) == 0);
-    if !is_idle {
-        rests.store(false, Ordering::SeqCst);
-    }
-    is_idle
 }
 
 /// The slots of a queue, or of several that share them.
