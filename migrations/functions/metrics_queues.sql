@@ -115,21 +115,20 @@ BEGIN
     ),
     -- The kinds that live workers handle.
     handled AS MATERIALIZED (
-        SELECT k.queue, count(w.worker_id) > 0 AS is_served, coalesce(bool_or(w.kinds IS NULL) FILTER (WHERE w.worker_id IS NOT NULL), false) AS takes_all,
-               coalesce(array_agg(DISTINCT n.kind) FILTER (WHERE n.kind IS NOT NULL), '{}') AS kinds
-        FROM unnest(queues) AS k (queue)
-        LEFT JOIN redrive.workers w ON w.queue = k.queue AND w.expires_at > statement_timestamp()
-        LEFT JOIN LATERAL unnest(w.kinds) AS n (kind) ON true
-        GROUP BY k.queue
+        SELECT s.queue, bool_or(s.kinds IS NULL) AS takes_all,
+               coalesce(array_agg(DISTINCT k.kind) FILTER (WHERE k.kind IS NOT NULL), '{}') AS kinds
+        FROM serving s
+        LEFT JOIN LATERAL unnest(s.kinds) AS k (kind) ON true
+        GROUP BY s.queue
     ),
     -- The jobs of a queue without a worker wait for any.
     judged AS MATERIALIZED (
-        SELECT w.*, h.takes_all OR w.kind = ANY (h.kinds) AS is_handled,
-               NOT h.is_served OR h.takes_all OR w.kind = ANY (h.kinds) AS is_wanted,
+        SELECT w.*, coalesce(h.takes_all OR w.kind = ANY (h.kinds), false) AS is_handled,
+               coalesce(h.takes_all OR w.kind = ANY (h.kinds), true) AS is_wanted,
                coalesce((w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g), false)
                    AS has_no_turn
         FROM waiting w
-        JOIN handled h ON h.queue = w.queue
+        LEFT JOIN handled h ON h.queue = w.queue
     ),
     ready AS MATERIALIZED (
         SELECT j.queue, sum(j.jobs) AS jobs, sum(j.beyond) > 0 AS is_capped,
@@ -156,7 +155,7 @@ BEGIN
     counted AS MATERIALIZED (
         SELECT k.queue, ready.jobs AS ready, ready.is_capped, ready.unhandled, ready.without_turn, ready.blocked,
                late.jobs AS delayed, late.due_at, ready.next_at, ready.oldest_at
-        FROM handled k
+        FROM unnest(queues) AS k (queue)
         LEFT JOIN ready ON ready.queue = k.queue
         LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
         -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
