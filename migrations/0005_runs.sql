@@ -41,7 +41,6 @@ CREATE TABLE redrive.redrive_runs (
     died_differently  bigint      NOT NULL DEFAULT 0,
     halted_because    text,
     approved_by       text,
-    approved_role     text,
     approved_at       timestamptz,
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     started_at        timestamptz,

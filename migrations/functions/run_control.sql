@@ -157,7 +157,6 @@ BEGIN
         halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
         next_at = clock_timestamp(), progress_at = clock_timestamp(),
         approved_by = CASE verb WHEN 'approve' THEN left(change_run.person, 200) ELSE r.approved_by END,
-        approved_role = CASE verb WHEN 'approve' THEN session_user::text ELSE r.approved_role END,
         approved_at = CASE verb WHEN 'approve' THEN clock_timestamp() ELSE r.approved_at END,
         stage = CASE was WHEN 'halted' THEN r.stage + 1 ELSE r.stage END,
         stage_to = CASE was WHEN 'halted' THEN r.cursor + nullif(r.canary, 0) ELSE r.stage_to END,

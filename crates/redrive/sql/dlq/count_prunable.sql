@@ -1,7 +1,7 @@
 -- Purpose: counts the letters that have been closed (recovered, discarded) for longer than a given age.
 -- Called by: dlq/discard.rs, for the dry run of a prune.
 -- $1 bigint    age in milliseconds, since the letter was closed
--- Index relied on: dead_letters_closed_by_queue.
+-- Index relied on: dead_letters_by_state.
 -- Rows: always one.
 SELECT count(*) AS letters
 FROM redrive.dead_letters l
