@@ -152,10 +152,9 @@ BEGIN
         crashes = CASE WHEN is_abandoned THEN l.crashes + 1 WHEN NEW.status = 'PROCESSING' THEN l.crashes ELSE 0 END,
         changed_at = clock_timestamp(),
         events = CASE nullif(NEW.status, OLD.status)
-            WHEN 'PROCESSING' THEN redrive.add_event(l.events, jsonb_build_object(
-                'at', clock_timestamp(), 'event', 'claimed', 'by', session_user))
-            WHEN 'SUCCEEDED' THEN redrive.add_event(l.events, jsonb_build_object(
-                'at', clock_timestamp(), 'event', 'delivered', 'by', session_user, 'sink', 'dlq_events'))
+            WHEN 'PROCESSING' THEN redrive.add_event(l.events, redrive.act_event('claimed', NULL, NULL))
+            WHEN 'SUCCEEDED' THEN redrive.add_event(
+                l.events, redrive.act_event('delivered', NULL, NULL, '{"sink": "dlq_events"}'))
             ELSE l.events END
     WHERE l.id = OLD.id
     RETURNING l.retry_after, l.changed_at INTO NEW.retry_after, NEW.updated_at;

@@ -87,9 +87,8 @@ BEGIN
         SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
             redacted = CASE WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
             changed_at = clock_timestamp(),
-            events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
-                'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
-                'reason', left(edit_letters.reason, 1024), 'version', g.version + 1)))
+            events = redrive.add_event(l.events, redrive.act_event(
+                'edited', edit_letters.person, edit_letters.reason, jsonb_build_object('version', g.version + 1)))
         FROM given g
         WHERE l.id = g.id
         RETURNING l.id, l.edits

@@ -188,8 +188,7 @@ DECLARE
 BEGIN
     IF NOT counts_only AND letters > 0 THEN
         SELECT count(*) INTO letters
-        FROM redrive.send_back(ids, jsonb_build_object(
-            'at', clock_timestamp(), 'event', 'redriven', 'by', 'policy ' || due.name), policy_id => due.id) b
+        FROM redrive.send_back(ids, redrive.act_event('redriven', 'policy ' || due.name, NULL), policy_id => due.id) b
         WHERE b.result = 'sent';
     END IF;
     IF letters > 0 THEN

@@ -10,9 +10,8 @@ WITH recovered AS (
     UPDATE redrive.dead_letters l
     SET state = 'recovered', changed_at = clock_timestamp(),
         run_id = NULL, run_ordinal = NULL, policy_id = NULL,
-        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
-            'at', clock_timestamp(), 'event', 'delivered', 'sink', $2::text,
-            'reason', left($3::text, 1024), 'by', left($4::text, 200))))
+        events = redrive.add_event(l.events, redrive.act_event(
+            'delivered', $4::text, $3::text, jsonb_build_object('sink', $2::text)))
     WHERE l.id = $1
     RETURNING l.id
 )

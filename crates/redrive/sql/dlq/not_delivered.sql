@@ -8,8 +8,7 @@
 -- Index relied on: the primary key.
 -- Rows: always one: the id.
 UPDATE redrive.dead_letters l
-SET events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
-        'at', clock_timestamp(), 'event', 'not delivered', 'sink', $2::text,
-        'error_class', $3::text, 'error_message', redrive.redacted_text(l, $4::text), 'by', left($5::text, 200))))
+SET events = redrive.add_event(l.events, redrive.act_event('not delivered', $5::text, NULL, jsonb_build_object(
+        'sink', $2::text, 'error_class', $3::text, 'error_message', redrive.redacted_text(l, $4::text))))
 WHERE l.id = $1
 RETURNING l.id
