@@ -1,6 +1,5 @@
 //! Samples: jobs outside of any queue, for tests that call a handler directly.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,6 +12,7 @@ use crate::sync::Instant;
 /// A job outside of any queue, for tests that call a handler directly; see [`Job::sample`].
 ///
 /// It is a [`Job`] wherever a reference to one is wanted.
+#[derive(Debug)]
 #[must_use]
 pub struct Sample<P> {
     job: Job<P>,
@@ -134,11 +134,5 @@ impl<P> Deref for Sample<P> {
 
     fn deref(&self) -> &Job<P> {
         &self.job
-    }
-}
-
-impl<P: fmt::Debug> fmt::Debug for Sample<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.job.fmt(f)
     }
 }
