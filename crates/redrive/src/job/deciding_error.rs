@@ -36,16 +36,12 @@ use crate::job::name;
 /// assert_eq!(failure.message(), "no such currency");
 /// ```
 #[derive(Debug)]
-pub struct Rejection {
-    mark: Mark,
-}
+pub struct Rejection(Mark);
 
 impl Rejection {
     /// Makes a rejection of an error or a message.
     pub fn new(error: impl Into<BoxedError> + 'static) -> Rejection {
-        Rejection {
-            mark: Mark::new(Disposition::Reject, "Rejected", error),
-        }
+        Rejection(Mark::new(Disposition::Reject, "Rejected", error))
     }
 }
 
@@ -55,22 +51,18 @@ impl Rejection {
 /// Like a [`Rejection`], it decides from any depth. See [`Failure::outage`](crate::Failure::outage) for
 /// what follows.
 #[derive(Debug)]
-pub struct Outage {
-    mark: Mark,
-}
+pub struct Outage(Mark);
 
 impl Outage {
     /// Makes an outage of an error or a message.
     pub fn new(error: impl Into<BoxedError> + 'static) -> Outage {
-        Outage {
-            mark: Mark::new(Disposition::Outage, "Outage", error),
-        }
+        Outage(Mark::new(Disposition::Outage, "Outage", error))
     }
 
     /// Names the dependency, as [`Failure::dependency`](crate::Failure::dependency) does.
     #[must_use]
     pub fn dependency(mut self, name: impl Into<String>) -> Outage {
-        self.mark.dependency = name::kept_dependency(&name.into());
+        self.0.dependency = name::kept_dependency(&name.into());
         self
     }
 }
@@ -131,25 +123,25 @@ impl StdError for Mark {
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.mark.fmt(f)
+        self.0.fmt(f)
     }
 }
 
 impl StdError for Rejection {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.mark)
+        Some(&self.0)
     }
 }
 
 impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.mark.fmt(f)
+        self.0.fmt(f)
     }
 }
 
 impl StdError for Outage {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.mark)
+        Some(&self.0)
     }
 }
 
