@@ -36,15 +36,8 @@ struct Account {
     write_at: Option<Instant>,
     /// Whether an earlier write may have taken effect.
     is_unanswered: bool,
-    /// Set after a failed write.
-    postponed: Option<Postponed>,
-}
-
-/// When to write a lease again.
-#[derive(Clone, Copy, Debug)]
-struct Postponed {
-    until: Instant,
-    wait: Duration,
+    /// The wait since a failed write. `None`: it is not postponed.
+    waited: Option<Duration>,
 }
 
 /// What to write about a lease.
@@ -81,16 +74,6 @@ pub(crate) enum Flush {
     All,
 }
 
-impl Account {
-    /// When its verdicts must be written. `None`: there are none.
-    fn due_at(&self) -> Option<Instant> {
-        match self.postponed {
-            Some(postponed) => Some(postponed.until),
-            None => self.write_at,
-        }
-    }
-}
-
 impl Ledger {
     pub(crate) fn open(&mut self, lease: LeaseId, jobs: usize) {
         let account = Account {
@@ -109,12 +92,14 @@ impl Ledger {
         let Some(account) = self.accounts.get_mut(&settlement.lease) else {
             return;
         };
-        let write_at = match settlement.is_unstarted() {
-            // Another worker may have a free slot.
-            true => now,
-            false => now + PARTIAL_AFTER,
-        };
-        account.write_at = account.write_at.into_iter().chain([write_at]).min();
+        if account.waited.is_none() {
+            let write_at = match settlement.is_unstarted() {
+                // Another worker may have a free slot.
+                true => now,
+                false => now + PARTIAL_AFTER,
+            };
+            account.write_at = account.write_at.into_iter().chain([write_at]).min();
+        }
         account.left = account.left.saturating_sub(1);
         account.pending.push(settlement);
     }
@@ -132,15 +117,14 @@ impl Ledger {
         let account = self.accounts.entry(due.lease).or_default();
         account.pending.splice(..0, due.settlements);
         account.is_unanswered |= due.is_unanswered;
-        account.postponed = Some(Postponed {
-            until: now + wait,
-            wait,
-        });
+        account.write_at = Some(now + wait);
+        account.waited = Some(wait);
     }
 
     /// When the next write is due. `None`: none waits.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.accounts.values().filter_map(Account::due_at).min()
+        let accounts = self.accounts.values();
+        accounts.filter_map(|account| account.write_at).min()
     }
 
     /// Removes and returns what to write now.
@@ -149,7 +133,7 @@ impl Ledger {
         let mut due = Vec::new();
         self.accounts.retain(|lease, account| {
             let ends = account.left == 0;
-            let is_due = match (flush, account.postponed) {
+            let is_due = match (flush, account.waited) {
                 (Flush::All, _) => true,
                 (Flush::Due, Some(_)) => next_postponed == Some(*lease),
                 (Flush::Due, None) => ends || account.write_at.is_some_and(|at| at <= now),
@@ -163,7 +147,7 @@ impl Ledger {
                 settlements: std::mem::take(&mut account.pending),
                 ends,
                 is_unanswered: std::mem::take(&mut account.is_unanswered),
-                waited: account.postponed.take().map(|postponed| postponed.wait),
+                waited: account.waited.take(),
             });
             !ends
         });
@@ -174,8 +158,9 @@ impl Ledger {
     fn next_postponed(&self, now: Instant) -> Option<LeaseId> {
         let accounts = self.accounts.iter();
         accounts
-            .filter_map(|(lease, account)| Some((account.postponed?.until, *lease)))
-            .filter(|(until, _)| *until <= now)
+            .filter(|(_, account)| account.waited.is_some())
+            .filter_map(|(lease, account)| Some((account.write_at?, *lease)))
+            .filter(|(at, _)| *at <= now)
             .min()
             .map(|(_, lease)| lease)
     }
