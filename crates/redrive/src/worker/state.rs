@@ -109,10 +109,8 @@ pub(crate) struct State {
     requested: AtomicUsize,
     /// The average run time in nanoseconds, or [`UNKNOWN`].
     run_time: AtomicU64,
-    /// Whether there may be jobs that the fetcher has not looked for.
-    has_work: AtomicBool,
-    /// When the next delayed job is due that the fetcher does not know of.
-    due_at: Mutex<Option<Instant>>,
+    /// Whether there may be jobs that the fetcher has not looked for, and when a delayed job is due that it does not know of.
+    news: Mutex<(bool, Option<Instant>)>,
 }
 
 impl State {
@@ -154,8 +152,7 @@ impl State {
             batch_size: AtomicUsize::new(batch_size),
             requested: AtomicUsize::new(0),
             run_time: AtomicU64::new(UNKNOWN),
-            has_work: AtomicBool::new(false),
-            due_at: Mutex::default(),
+            news: Mutex::default(),
         }
     }
 
@@ -245,27 +242,26 @@ impl State {
 
     /// Wakes the fetcher, because there may be jobs.
     pub(crate) fn look_for_jobs(&self) {
-        self.has_work.store(true, Ordering::SeqCst);
+        lock(&self.news).0 = true;
         self.shared.jobs.ring();
     }
 
     /// Wakes the fetcher, because a delayed job is due at this time.
     pub(crate) fn note_due(&self, at: Instant) {
-        let mut due_at = lock(&self.due_at);
-        *due_at = due_at.into_iter().chain([at]).min();
-        drop(due_at);
+        let mut news = lock(&self.news);
+        news.1 = news.1.into_iter().chain([at]).min();
+        drop(news);
         self.shared.jobs.ring();
     }
 
     /// Whether the fetcher has been woken since it last took the news.
     pub(crate) fn has_news(&self) -> bool {
-        self.has_work.load(Ordering::SeqCst) || lock(&self.due_at).is_some()
+        *lock(&self.news) != (false, None)
     }
 
     /// Takes why the fetcher was woken: whether there may be jobs, and when a delayed job is due.
     pub(crate) fn take_news(&self) -> (bool, Option<Instant>) {
-        let has_work = self.has_work.swap(false, Ordering::SeqCst);
-        (has_work, lock(&self.due_at).take())
+        std::mem::take(&mut *lock(&self.news))
     }
 
     /// Whether a slot is busy. A replaced slot does not count, because it may never end.
