@@ -10,7 +10,7 @@ use crate::global::GlobalArgs;
 use crate::jobs::{Enqueue, JobCommand, Stats, Work, job_conditions_help};
 use crate::name::OWN_NAME;
 use crate::optional::Optional as _;
-use crate::registry::Registry;
+use crate::program::Program;
 use crate::schedule::ScheduleCommand;
 use crate::selection::WORDS;
 use crate::subcommands::subcommands;
@@ -74,11 +74,11 @@ subcommands! {
 }
 
 /// The command line of a program, ready to parse.
-pub(crate) fn definition(registry: &Registry) -> clap::Command {
-    let version = registry.version.clone();
+pub(crate) fn definition(program: &Program) -> clap::Command {
+    let version = program.version.clone();
     with_help_layout(Cli::command(), &conditions_help)
-        .name(registry.name.clone())
-        .bin_name(registry.name.clone())
+        .name(program.name.clone())
+        .bin_name(program.name.clone())
         .with(version, clap::Command::version)
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_help_of_a_command_has_a_summary_its_usage_examples_conditions_and_then_the_options() {
-        let mut definition = definition(&Registry::new("redrive".to_owned()));
+        let mut definition = definition(&Program::new("redrive"));
         // Passes the global options on.
         definition.build();
         let mut filtering = 0;
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(named(text, "redrive"), text);
         let of_the_shop = "a redrive run: shop dlq redrive audit 4, `shop stats`";
         assert_eq!(named(text, "shop"), of_the_shop);
-        let mut shop = definition(&Registry::new("shop".to_owned()));
+        let mut shop = definition(&Program::new("shop".to_owned()));
         shop.build();
         let commands = shop.get_subcommands().map(clap::Command::get_name);
         let commands: Vec<&str> = commands.collect();
@@ -202,7 +202,7 @@ mod tests {
     /// Help wraps at the width of the terminal, and a command that is wrapped cannot be copied.
     #[test]
     fn every_line_of_an_example_fits_on_a_narrow_terminal() {
-        let definition = definition(&Registry::new("redrive".to_owned()));
+        let definition = definition(&Program::new("redrive"));
         for_each(&definition, &mut |command| {
             let helps = [command.get_before_help(), command.get_after_help()];
             for help in helps.into_iter().flatten().map(ToString::to_string) {

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::error::{Error, Result};
 use crate::global::GlobalArgs;
 use crate::optional::Optional as _;
-use crate::registry::Registry;
+use crate::program::Program;
 use crate::terminal::{Table, clean, json_line};
 use crate::time::Clock;
 
@@ -56,7 +56,7 @@ pub(crate) struct Context<'a> {
     /// Messages.
     pub(crate) err: &'a mut dyn Write,
     pub(crate) global: &'a GlobalArgs,
-    pub(crate) registry: &'a Registry,
+    pub(crate) program: &'a Program,
     /// The database, once it is open.
     pub(crate) db: Option<Database>,
 }

@@ -7,7 +7,7 @@ mod optional;
 mod terminal;
 mod logging;
 mod global;
-mod registry;
+mod program;
 mod context;
 mod subcommands;
 mod operator;
@@ -26,7 +26,7 @@ mod jobs;
 mod schedule;
 mod admin;
 mod command;
-mod program;
+mod command_line;
 #[cfg(test)]
 mod proptests;
 

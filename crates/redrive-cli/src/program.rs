@@ -1,25 +1,11 @@
 //! A program with the commands of `redrive` and its own handlers, validators and sinks.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, LineWriter, Write};
-use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::FromArgMatches as _;
 use redrive::Handlers;
 use redrive::dlq::{Sink, Validators};
-use serde_json::json;
-
-use crate::command::{self, Cli};
-use crate::context::{Context, Ending};
-use crate::error::Error;
-use crate::logging;
-use crate::name::Me;
-use crate::registry::Registry;
-use crate::stop;
-use crate::terminal::{Style, clean, json_line};
-use crate::time::Clock;
 
 /// A command line with every command of `redrive` and the handlers of your program.
 ///
@@ -58,14 +44,22 @@ use crate::time::Clock;
 /// ```
 #[must_use]
 pub struct Program {
-    registry: Registry,
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
+    pub(crate) handlers: Handlers,
+    pub(crate) validators: Validators,
+    pub(crate) sinks: BTreeMap<String, Arc<dyn Sink + Send + Sync>>,
 }
 
 impl Program {
     /// Creates a program with this name and nothing registered.
     pub fn new(name: impl Into<String>) -> Program {
         Program {
-            registry: Registry::new(name.into()),
+            name: name.into(),
+            version: None,
+            handlers: Handlers::new(),
+            validators: Validators::new(),
+            sinks: BTreeMap::new(),
         }
     }
 
@@ -73,128 +67,40 @@ impl Program {
     ///
     /// Defaults to the version of redrive.
     pub fn version(mut self, version: impl Into<String>) -> Program {
-        self.registry.version = Some(version.into());
+        self.version = Some(version.into());
         self
     }
 
     /// Sets the handlers for `work`.
     pub fn handlers(mut self, handlers: Handlers) -> Program {
-        self.registry.handlers = handlers;
+        self.handlers = handlers;
         self
     }
 
     /// Sets the validators for `dlq validate`. A validator must not have side effects.
     pub fn validators(mut self, validators: Validators) -> Program {
-        self.registry.validators = validators;
+        self.validators = validators;
         self
     }
 
     /// Registers a sink for `dlq deliver --sink NAME`.
     pub fn sink(mut self, name: &str, sink: impl Sink + Send + Sync + 'static) -> Program {
-        self.registry.sinks.insert(name.to_owned(), Arc::new(sink));
+        self.sinks.insert(name.to_owned(), Arc::new(sink));
         self
     }
 
-    /// Runs the command line of the process. Call this in `main`.
-    pub fn main(&self) -> ExitCode {
-        stop::unblock();
-        let mut out = LineWriter::new(io::stdout());
-        // Stderr is not locked, because log lines and progress bars write to it from other threads.
-        self.run(std::env::args_os(), &mut out, &mut io::stderr())
-    }
-
-    /// Runs one command line, whose first argument is the program name, and returns the exit code.
-    ///
-    /// Results go to `out` and messages to `err`. Log lines and progress bars go to the stderr of
-    /// the process. A broken pipe is not an error.
-    pub fn run(
-        &self,
-        args: impl IntoIterator<Item = OsString>,
-        out: &mut dyn Write,
-        err: &mut dyn Write,
-    ) -> ExitCode {
-        Me::run_as(&self.registry.name);
-        let args: Vec<OsString> = args.into_iter().collect();
-        let is_json = args.iter().any(|arg| arg == "--json");
-        let parsed = command::definition(&self.registry)
-            .try_get_matches_from(args)
-            .and_then(|matches| Cli::from_arg_matches(&matches));
-        let cli = match parsed {
-            Ok(cli) => cli,
-            Err(message) => return print(&message, &self.registry, is_json, out, err),
-        };
-        logging::start(cli.global.verbose);
-        let mut cx = Context {
-            out,
-            err,
-            global: &cli.global,
-            registry: &self.registry,
-            db: None,
-        };
-        let ended = cli.command.run(&mut cx);
-        // It keeps no connection.
-        Clock::Own.set();
-        match ended.and_then(|ending| Ok(cx.out.flush().map(|()| ending)?)) {
-            Ok(Ending::Done) | Err(Error::BrokenPipe) => ExitCode::SUCCESS,
-            Ok(Ending::NothingMatched) => ExitCode::from(1),
-            Err(stopped @ Error::Stopped) => {
-                cx.say(stopped.one_line());
-                ExitCode::from(1)
-            }
-            Err(error) => {
-                let message = error.one_line();
-                // If stderr is closed too, the exit code still reports the error.
-                _ = match cli.global.json {
-                    true => json_line(cx.err, &json!({ "error": message })),
-                    false => {
-                        let label = Style::of_stderr().error("error:");
-                        writeln!(cx.err, "{label} {}", clean(&message)).map_err(Error::from)
-                    }
-                };
-                ExitCode::from(2)
-            }
+    pub(crate) fn attempt_version(&self) -> String {
+        match &self.version {
+            Some(version) => version.clone(),
+            None => concat!("redrive-cli ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
-    }
-}
-
-/// Prints help and versions to `out`, and usage errors to `err`.
-fn print(
-    message: &clap::Error,
-    registry: &Registry,
-    is_json: bool,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> ExitCode {
-    let text = |style: &Style| {
-        let text = match style.has_colors() {
-            true => message.render().ansi().to_string(),
-            false => message.render().to_string(),
-        };
-        command::named(&text, &registry.name)
-    };
-    let written = if message.use_stderr() && is_json {
-        let text = message.render().to_string();
-        // The rest is advice.
-        let fault = text.split("\n\n").next().unwrap_or_default();
-        let fault = fault.strip_prefix("error: ").unwrap_or(fault);
-        let line = json!({ "error": fault.replace("\n  ", " ") });
-        writeln!(err, "{line}")
-    } else if message.use_stderr() {
-        err.write_all(text(&Style::of_stderr()).as_bytes())
-    } else {
-        out.write_all(text(&Style::of_stdout()).as_bytes())
-            .and_then(|()| out.flush())
-    };
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(2),
-        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
     }
 }
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program")
-            .field("name", &self.registry.name)
+            .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::command::{Cli, definition};
 use crate::error::Error;
 use crate::ndjson::{CaptureLine, Lines};
-use crate::registry::Registry;
+use crate::program::Program;
 use crate::terminal::{clean, cut, one_line, pretty, width};
 use crate::time;
 
@@ -69,7 +69,7 @@ proptest! {
     #[test]
     fn any_arguments_are_accepted_or_rejected_with_a_message(words in vec(word(), 0..8)) {
         let program = [OsString::from("redrive")];
-        let parsed = definition(&Registry::new("redrive".to_owned()))
+        let parsed = definition(&Program::new("redrive"))
             .try_get_matches_from(program.into_iter().chain(words))
             .and_then(|matches| Cli::from_arg_matches(&matches));
         if let Err(error) = parsed {

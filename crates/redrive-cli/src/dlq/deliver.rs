@@ -144,7 +144,7 @@ impl Deliver {
                 shell.run_letter(letter, stdout)
             }));
         }
-        let (sinks, name) = (&cx.registry.sinks, self.sink.as_deref().unwrap_or_default());
+        let (sinks, name) = (&cx.program.sinks, self.sink.as_deref().unwrap_or_default());
         let names: Vec<&str> = sinks.keys().map(String::as_str).collect();
         match (sinks.get(name), &*names) {
             (Some(sink), _) => Ok(Arc::clone(sink)),

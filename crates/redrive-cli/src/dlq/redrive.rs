@@ -135,7 +135,7 @@ impl Redrive {
         let db = cx.database()?;
         // Of letters in other states, the redrive says why it skips them.
         let redrivable = self.selection.letters()?.within(self.states());
-        let validated = self.validation.validated(&redrivable, cx.registry, &db)?;
+        let validated = self.validation.validated(&redrivable, cx.program, &db)?;
         match to_act.is_some() || !self.selection.ids().is_empty() {
             true => self.redrive(to_act, validated.as_ref(), cx),
             false => self.start_run(validated, cx),

@@ -60,7 +60,7 @@ impl Validate {
                 | _ => Ok(()),
             }
         };
-        let validation = self.validators.validate(&open, visit, cx.registry, &db)?;
+        let validation = self.validators.validate(&open, visit, cx.program, &db)?;
         let states = open.named_states().unwrap_or_default();
         let checked = validation.passed + validation.failed + validation.unchecked;
         if checked == 0 {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::ndjson::{read_text, shown};
 use crate::prelude::*;
-use crate::registry::Registry;
+use crate::program::Program;
 use crate::shell::Shell;
 use crate::stop::StopSignal;
 
@@ -36,7 +36,7 @@ impl ValidatorArgs {
         &self,
         letters: &LetterFilter,
         mut visit: impl FnMut(JobId, &ValidationResult) -> Result<()>,
-        registry: &Registry,
+        program: &Program,
         db: &Database,
     ) -> Result<Validation> {
         let shell = Shell::given(self.exec.as_deref(), self.deadline)?;
@@ -46,12 +46,12 @@ impl ValidatorArgs {
                 checked.map_err(|failure| failure.message().to_owned())
             }),
             (None, Some(file)) => Validators::new().any(schema_check(file)?),
-            (None, None) if registry.validators.is_empty() => {
+            (None, None) if program.validators.is_empty() => {
                 return Err(Error::new(
                     "no validator: use --schema FILE or --exec COMMAND",
                 ));
             }
-            (None, None) => registry.validators.clone(),
+            (None, None) => program.validators.clone(),
         };
         let stop = StopSignal::listen()?;
         let dlq = db.dlq();

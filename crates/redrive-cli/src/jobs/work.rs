@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use signal_hook::iterator::Signals;
 
 use crate::prelude::*;
-use crate::registry::Registry;
+use crate::program::Program;
 use crate::shell::Shell;
 use crate::stop;
 use left::Left;
@@ -113,7 +113,7 @@ pub(crate) struct Work {
 
 impl Work {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        if self.exec.is_none() && cx.registry.handlers.is_empty() {
+        if self.exec.is_none() && cx.program.handlers.is_empty() {
             return Err(Error::new("no handler: use --exec COMMAND"));
         }
         // Before the worker runs, there is nothing to stop gracefully.
@@ -136,7 +136,7 @@ impl Work {
         let db = cx.database_for_worker()?;
         let queues = self.queues.iter().map(|name| Queue::new(&db, name));
         let queues = queues.collect::<redrive::Result<Vec<Queue>>>()?;
-        let workers = self.start(&db, slots, &shell, cx.registry)?;
+        let workers = self.start(&db, slots, &shell, cx.program)?;
         ends_at_signal.store(false, Ordering::SeqCst);
         let left = self.watch(&workers, &queues, &shell, &mut signals, cx);
         shell.stop();
@@ -160,11 +160,11 @@ impl Work {
         db: &Database,
         slots: usize,
         shell: &Arc<Shell>,
-        registry: &Registry,
+        program: &Program,
     ) -> Result<Worker> {
-        let handlers = self.handlers(shell, registry);
+        let handlers = self.handlers(shell, program);
         let version = self.app_version.clone();
-        let version = version.unwrap_or_else(|| registry.attempt_version());
+        let version = version.unwrap_or_else(|| program.attempt_version());
         let configured = |builder: WorkerBuilder| {
             builder
                 .handlers(&handlers)
@@ -186,7 +186,7 @@ impl Work {
     }
 
     /// The command as the handler of the kinds, or the program's own handlers.
-    fn handlers(&self, shell: &Arc<Shell>, registry: &Registry) -> Handlers {
+    fn handlers(&self, shell: &Arc<Shell>, program: &Program) -> Handlers {
         let shell = Arc::clone(shell);
         let run = move |job: &Job<Box<RawValue>>| shell.run_job(job);
         match (self.exec.is_some(), self.kinds.as_slice()) {
@@ -194,8 +194,8 @@ impl Work {
             (true, kinds) => kinds.iter().fold(Handlers::new(), |handlers, kind| {
                 handlers.handle_kind(kind, run.clone())
             }),
-            (false, []) => registry.handlers.clone(),
-            (false, kinds) => registry.handlers.clone().only(kinds),
+            (false, []) => program.handlers.clone(),
+            (false, kinds) => program.handlers.clone().only(kinds),
         }
     }
 

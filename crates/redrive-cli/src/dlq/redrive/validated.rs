@@ -6,7 +6,7 @@ use redrive::dlq::{LetterFilter, Validation, ValidationResult};
 use crate::dlq::validators::ValidatorArgs;
 use crate::left_out::LeftOut;
 use crate::prelude::*;
-use crate::registry::Registry;
+use crate::program::Program;
 
 /// Whether letters are validated before they are redriven, and how.
 #[derive(Args, Debug)]
@@ -33,7 +33,7 @@ impl ValidateArgs {
     pub(super) fn validated(
         &self,
         letters: &LetterFilter,
-        registry: &Registry,
+        program: &Program,
         db: &Database,
     ) -> Result<Option<Validated>> {
         if !self.validate {
@@ -47,7 +47,7 @@ impl ValidateArgs {
             }
             Ok(())
         };
-        let validation = self.validators.validate(letters, visit, registry, db)?;
+        let validation = self.validators.validate(letters, visit, program, db)?;
         Ok(Some(Validated {
             passing,
             rejected,
