@@ -260,7 +260,6 @@ impl Worker {
                 "the worker of queue `{queue}` had stopped: {why}"
             ))),
             None => Ok(StopReport {
-                released: self.stats().released,
                 still_running,
                 stats: self.stats(),
                 by_queue: self.stats_by_queue(),
@@ -388,8 +387,6 @@ impl StopHandle {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StopReport {
-    /// The number of jobs released, at the stop and before.
-    pub released: u64,
     /// The released jobs whose handlers were still running.
     pub still_running: Vec<JobId>,
     /// The worker's results until it stopped.

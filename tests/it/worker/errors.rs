@@ -85,7 +85,7 @@ fn an_error_because_of_a_stop_is_not_charged() {
             continue;
         }
         assert!(letter.is_none(), "{letter:?}");
-        assert_eq!((stopped.released, stopped.stats.dead), (1, 0));
+        assert_eq!((stopped.stats.released, stopped.stats.dead), (1, 0));
         assert_eq!(queue.live(id).attempts, 0);
         let counted = "SELECT (meta).refunds::bigint FROM redrive.jobs
             UNION ALL SELECT (meta).refunds FROM redrive.jobs_delayed";

@@ -46,7 +46,7 @@ fn they_work_on_their_queues_and_a_hanging_one_delays_no_other() {
     gate.open();
     assert!(workers.drain(SOON).unwrap());
     let report = workers.stop(SOON).unwrap();
-    assert_eq!((report.stats.done, report.released), (3, 0));
+    assert_eq!((report.stats.done, report.stats.released), (3, 0));
     let by_queue = report.by_queue.iter();
     let done: Vec<_> = by_queue.map(|(queue, it)| (&**queue, it.done)).collect();
     assert_eq!(done, [("mails", 2), ("payments", 1)]);

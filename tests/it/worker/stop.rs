@@ -40,7 +40,7 @@ fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
     assert_eq!(stopped.still_running, []);
     assert_eq!((test.count("live_jobs"), test.untouched()), (10, 10));
     super::nothing_left(&test);
-    assert_eq!(stopped.released, 10, "it reports the released jobs");
+    assert_eq!(stopped.stats.released, 10, "it reports the released jobs");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn verdicts_during_the_stop_are_written() {
     let stopped = stop_at(worker, &gate);
     let counts = stopped.stats;
     assert_eq!((counts.done, counts.dead, counts.retried), (1, 1, 1));
-    assert_eq!((counts.lost, stopped.released), (0, 0));
+    assert_eq!((counts.lost, stopped.stats.released), (0, 0));
     let left = stats(queue.database(), "orders").expect("a letter and a delayed job");
     let left = (left.ready + left.leased, left.delayed, left.open);
     assert_eq!(left, (0, 1, 1));

@@ -14,7 +14,10 @@ fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
-    assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
+    assert_eq!(
+        (stopped.stats.released, &*stopped.still_running),
+        (1, &[id][..])
+    );
     super::nothing_left(&test);
     super::uncharged(&queue, id);
 
@@ -40,7 +43,7 @@ fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
     gate.wait_for(1);
     other_gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
-    assert_eq!(stopped.released, 1);
+    assert_eq!(stopped.stats.released, 1);
     // It claims the released job again once its slot is free.
     other_gate.open();
     assert_eq!(finish(&queue, other).stats.done, 2);

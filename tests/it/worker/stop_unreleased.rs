@@ -30,7 +30,7 @@ fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
     });
     locker.sql("ROLLBACK");
     let stopped = stopping.join().expect("the stopping thread").unwrap();
-    assert_eq!((stopped.released, test.count("leases")), (1, 0));
+    assert_eq!((stopped.stats.released, test.count("leases")), (1, 0));
     gate.open();
 }
 

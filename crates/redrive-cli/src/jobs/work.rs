@@ -276,7 +276,7 @@ fn report(stopped: &StopReport, killed: usize, left: &Left, cx: &mut Context<'_>
         ("outages", counts.outages),
         ("dead", counts.dead),
         // The handler snoozes a job whose command was killed, which releases it.
-        ("released", stopped.released + counts.snoozed),
+        ("released", counts.released + counts.snoozed),
         ("lost", counts.lost),
     ];
     if cx.global.json {

@@ -140,7 +140,7 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     test.all_due();
     drained(&queue);
     finish(&other, first);
-    let released = stop(second).released;
+    let released = stop(second).stats.released;
     assert_eq!(released, 0, "it claimed what it could not start");
     assert_eq!(db.admin().breakers().unwrap().len(), 1);
 }

@@ -27,7 +27,7 @@ fn a_stop_releases_the_jobs_that_wait_for_a_batch() {
     worker.stop_handle().stop();
     test.reaches("jobs", 4);
     let stopped = stop(worker);
-    assert_eq!((stopped.released, stopped.stats.done), (4, 0));
+    assert_eq!((stopped.stats.released, stopped.stats.done), (4, 0));
     assert_eq!(batches.all(), [[0; 0]; 0]);
     let left = stats(queue.database(), "orders").expect("jobs");
     assert_eq!((left.ready, left.leased), (4, 0));
@@ -42,7 +42,7 @@ fn a_stop_that_does_not_wait_keeps_the_decisions_and_releases_the_other_jobs() {
     let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
     gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
-    assert_eq!((stopped.stats.done, stopped.released), (1, 2));
+    assert_eq!((stopped.stats.done, stopped.stats.released), (1, 2));
     let mut still_running = stopped.still_running;
     still_running.sort_unstable();
     assert_eq!(still_running, &ids[1..]);
