@@ -289,7 +289,8 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// Sends claimed jobs to the slots, in chunks.
     pub(crate) fn dispatch(&self, state: &State, claimed: Vec<ClaimedJob>) {
-        state.count_claimed(claimed.len());
+        let in_flight = &state.user.in_flight;
+        in_flight.fetch_add(claimed.len(), Ordering::SeqCst);
         let claimed = match &self.gather {
             None => claimed,
             Some(gather) => Self::gather(state, gather, claimed),

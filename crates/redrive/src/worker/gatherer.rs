@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
 use crate::sync::handout::Giver;
 use crate::worker::gathering::Gathering;
@@ -67,7 +68,8 @@ fn add(
     );
     let (joined, filled) = gathering.add(&kind, claimed, bytes, &rule, now);
     if joined {
-        state.count_joined();
+        // A batch counts as one job.
+        state.user.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
     if let Some(batch) = filled {
         slots.give((state.place, Chunk::Together(batch)));

@@ -129,7 +129,7 @@ impl HandlerOptions {
     }
 
     /// Fills what is not set with the defaults of the payload.
-    fn or(self, defaults: &HandlerOptions) -> HandlerOptions {
+    pub(super) fn or(self, defaults: &HandlerOptions) -> HandlerOptions {
         HandlerOptions {
             backoff: self.backoff.or_else(|| defaults.backoff.clone()),
             deadline: self.deadline.or(defaults.deadline),
@@ -156,10 +156,6 @@ impl HandlerOptions {
         // Only the failure of a handler has an error.
         *outcome.failure = outcome.failure.ruled(&self.rules);
         outcome
-    }
-
-    pub(crate) fn deadline_or(&self, default: Duration) -> Duration {
-        self.deadline.unwrap_or(default)
     }
 
     pub(crate) fn backoff_or<'a>(&'a self, default: &'a Backoff) -> &'a Backoff {
@@ -217,11 +213,6 @@ impl Handler {
             call,
             options: Arc::new(defaults),
         }
-    }
-
-    /// Sets the options. What they leave open is a default of the payload.
-    pub(super) fn set_options(&mut self, options: HandlerOptions) {
-        self.options = Arc::new(options.or(&self.options));
     }
 
     /// Runs the attempt of a job. Of a handler in a transaction, returns what runs it there.

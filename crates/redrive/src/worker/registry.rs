@@ -132,7 +132,7 @@ impl Handlers {
     pub fn options(mut self, options: HandlerOptions) -> Handlers {
         let latest = self.latest.take();
         match latest.and_then(|latest| self.table.get_mut(latest.as_deref())) {
-            Some(handler) => handler.set_options(options),
+            Some(handler) => handler.options = Arc::new(options.or(&handler.options)),
             None => self.reject("options follow no handler, or other options".to_owned()),
         }
         self

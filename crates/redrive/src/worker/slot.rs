@@ -234,7 +234,7 @@ fn run_of(
     Run {
         queue: context.state.place,
         started,
-        deadline: options.deadline_or(config.deadline),
+        deadline: options.deadline.unwrap_or(config.deadline),
         keep_done: options.keep_done.or(config.keep_done),
         options: Arc::clone(options),
         first,

@@ -207,11 +207,6 @@ impl State {
         self.run_time.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// Counts claimed jobs.
-    pub(crate) fn count_claimed(&self, jobs: usize) {
-        self.user.in_flight.fetch_add(jobs, Ordering::SeqCst);
-    }
-
     /// Counts a job or a batch that left the slots, with its run time if it ran.
     pub(crate) fn count_finished(&self, ran: Option<Duration>) {
         if let Some(ran) = ran {

@@ -50,11 +50,6 @@ impl State {
         self.batch_size.store(size, Ordering::Relaxed);
     }
 
-    /// Counts a claimed job that runs together with another one.
-    pub(crate) fn count_joined(&self) {
-        self.user.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// Returns how many of these claimed jobs a slot takes at a time.
     pub(crate) fn chunk(&self, jobs: usize) -> usize {
         part(jobs, self.slots.count, self.run_time(), MAX_CHUNK)
