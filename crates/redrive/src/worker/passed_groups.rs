@@ -44,3 +44,27 @@ impl PassedGroups {
         (latest.cloned().collect(), passed.noted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_sees_each_turn_that_has_passed_on_since_its_last_look() {
+        let passed = PassedGroups::default();
+        let note = |groups: &str| passed.note(groups.split(' ').map(Arc::from));
+        let since = |seen| {
+            let (groups, seen) = passed.since(seen);
+            (groups.join(" "), seen)
+        };
+        // Two jobs of one turn, and another turn.
+        note("a a b");
+        assert_eq!(since(0), ("a b".to_owned(), 2));
+        assert_eq!(since(2), (String::new(), 2));
+        note("b");
+        assert_eq!(since(2), ("b".to_owned(), 3));
+        assert_eq!(since(0), ("a b b".to_owned(), 3), "another walk");
+        (0..MAX_PASSED).for_each(|_| note("c"));
+        assert_eq!(since(0).0, vec!["c"; MAX_PASSED].join(" "));
+    }
+}
