@@ -91,21 +91,21 @@ BEGIN
 END
 $$;
 
--- The totals, one row per series.
+-- The totals: one row per counter, and one per bucket of a histogram.
 CREATE TABLE redrive.metric_values (
     key     text             COLLATE "C" NOT NULL,
     queue   text             COLLATE "C" NOT NULL,
     label   text             COLLATE "C" NOT NULL DEFAULT '',
     cause   text             COLLATE "C" NOT NULL DEFAULT '',
+    bucket  smallint         NOT NULL DEFAULT 0,
     value   bigint           NOT NULL,
-    counts  bigint[],
     sum     double precision NOT NULL DEFAULT 0,
     last_at timestamptz      NOT NULL,
-    PRIMARY KEY (key, queue, label, cause)
+    PRIMARY KEY (key, queue, label, cause, bucket)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0);
 
-COMMENT ON COLUMN redrive.metric_values.counts IS 'For a histogram: counts per bucket, not cumulative; value is their sum.';
+COMMENT ON COLUMN redrive.metric_values.sum IS 'For a histogram: the sum of the values that were observed in the bucket.';
 COMMENT ON COLUMN redrive.metric_values.last_at IS 'When it was last counted.';
 
 -- The names that are published: the first 100 queues, and for each the first 20 kinds, error classes and sources.

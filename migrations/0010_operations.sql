@@ -44,7 +44,7 @@ INSERT INTO redrive.compactions (relation, min_bytes, max_rows) VALUES
     ('redrive.rate_buckets', 65536, 5000),
     ('redrive.letter_deltas', 1048576, 5000),
     ('redrive.run_deltas', 1048576, 5000),
-    ('redrive.metric_values', 1048576, 20000),
+    ('redrive.metric_values', 1048576, 50000),
     ('redrive.failure_hours', 4194304, 20000);
 INSERT INTO redrive.compactions (relation, min_bytes, max_rows, vacuum_bytes) VALUES
     -- Every claim waits while it is rewritten.

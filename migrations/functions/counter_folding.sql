@@ -1,14 +1,5 @@
 -- Purpose: Folding counters into totals.
 
--- Adds two arrays of counts element by element.
-CREATE OR REPLACE FUNCTION redrive.add_counts(one bigint[], other bigint[]) RETURNS bigint[]
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE WHEN other IS NULL THEN one WHEN one IS NULL THEN other ELSE (
-        SELECT array_agg(coalesce(b.one, 0) + coalesce(b.other, 0) ORDER BY b.place)
-        FROM unnest(one, other) WITH ORDINALITY AS b (one, other, place)) END;
-END;
-
 -- Returns the names that get a slot when these tallies are folded: first come, first served.
 CREATE OR REPLACE FUNCTION redrive.new_metric_slots(tallies redrive.metric_tally[])
     RETURNS TABLE (label text, queue text, name text)
@@ -59,10 +50,11 @@ AS $$
     WHERE p.place <= 20
 $$;
 
--- Turns tallies into rows of `metric_values`. Names without a slot become `__other__`.
+-- Turns tallies into rows of `metric_values`. Names without a slot become `__other__`. Whoever may enqueue may leave out a
+-- bucket or a count, which must not stop the others.
 CREATE OR REPLACE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_tally[])
-    RETURNS TABLE (key text, queue text, label text, cause text, value bigint, counts bigint[],
-                   sum double precision, last_at timestamptz)
+    RETURNS TABLE (key text, queue text, label text, cause text, bucket smallint, value bigint, sum double precision,
+                   last_at timestamptz)
     LANGUAGE sql STABLE
 AS $$
     WITH slots AS MATERIALIZED (
@@ -71,37 +63,19 @@ AS $$
         SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n
     ),
     queued AS (
-        SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.bucket, c.count, c.sum,
-               c.last_at, w.bounds,
+        SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.count, c.sum, c.last_at,
+               least(greatest(c.bucket, 0), coalesce(cardinality(w.bounds), 0))::smallint AS bucket,
                CASE WHEN w.labels[1] IN ('kind', 'error_class', 'source') THEN w.labels[1] END AS slotted
         FROM unnest(tallies) c
         JOIN redrive.counter_keys w ON w.key = c.key
         LEFT JOIN slots s ON s.label = 'queue' AND s.queue = '' AND s.name = c.queue
-    ),
-    named AS MATERIALIZED (
-        SELECT q.key, q.queue,
-               CASE WHEN q.slotted IS NULL THEN coalesce(q.label, '') ELSE coalesce(s.name, '__other__') END AS label,
-               coalesce(q.cause, '') AS cause, q.bucket, q.bounds, sum(q.count)::bigint AS count,
-               sum(q.sum) AS sum, max(q.last_at) AS last_at
-        FROM queued q
-        LEFT JOIN slots s ON s.label = q.slotted AND s.queue = q.queue AND s.name = q.label
-        GROUP BY 1, 2, 3, 4, 5, 6
     )
-    SELECT n.key, n.queue, n.label, n.cause, n.count, NULL::bigint[], 0::double precision, n.last_at
-    FROM named n
-    WHERE n.bounds IS NULL
-    UNION ALL
-    SELECT k.key, k.queue, k.label, k.cause, sum(n.count)::bigint,
-           array_agg(coalesce(n.count, 0) ORDER BY b.bucket), coalesce(sum(n.sum), 0), max(n.last_at)
-    FROM (
-        SELECT DISTINCT n.key, n.queue, n.label, n.cause, cardinality(n.bounds) AS last_bucket
-        FROM named n
-        WHERE n.bounds IS NOT NULL
-    ) k
-    CROSS JOIN LATERAL generate_series(0, k.last_bucket) AS b (bucket)
-    LEFT JOIN named n ON n.key = k.key AND n.queue = k.queue AND n.label = k.label
-        AND n.cause = k.cause AND n.bucket = b.bucket
-    GROUP BY 1, 2, 3, 4
+    SELECT q.key, q.queue,
+           CASE WHEN q.slotted IS NULL THEN coalesce(q.label, '') ELSE coalesce(s.name, '__other__') END,
+           coalesce(q.cause, ''), q.bucket, coalesce(sum(q.count), 0)::bigint, coalesce(sum(q.sum), 0), max(q.last_at)
+    FROM queued q
+    LEFT JOIN slots s ON s.label = q.slotted AND s.queue = q.queue AND s.name = q.label
+    GROUP BY 1, 2, 3, 4, 5
 $$;
 
 -- Folds up to `max_rows` delta rows into the totals. A row lock lets one caller through. It turns the ring
@@ -151,12 +125,11 @@ BEGIN
         IF taken > 0 THEN
             INSERT INTO redrive.metric_slots (label, queue, name)
             SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
-            INSERT INTO redrive.metric_values AS v (key, queue, label, cause, value, counts, sum, last_at)
-            SELECT p.key, p.queue, p.label, p.cause, p.value, p.counts, p.sum, p.last_at
-            FROM redrive.place_metric_tallies(tallies) p
-            ON CONFLICT (key, queue, label, cause) DO UPDATE
-            SET value = v.value + excluded.value, counts = redrive.add_counts(v.counts, excluded.counts),
-                sum = v.sum + excluded.sum, last_at = greatest(v.last_at, excluded.last_at);
+            INSERT INTO redrive.metric_values AS v (key, queue, label, cause, bucket, value, sum, last_at)
+            SELECT p.* FROM redrive.place_metric_tallies(tallies) p
+            ON CONFLICT (key, queue, label, cause, bucket) DO UPDATE
+            SET value = v.value + excluded.value, sum = v.sum + excluded.sum,
+                last_at = greatest(v.last_at, excluded.last_at);
         END IF;
         EXIT WHEN folded >= max_rows;
     END LOOP;

@@ -33,25 +33,27 @@ BEGIN
         GROUP BY 1, 2, 3, 4, 5
     ),
     placed AS (
-        SELECT p.key, p.queue, p.label, p.cause, p.value, p.counts, p.sum, p.last_at
+        SELECT v.key, v.queue, v.label, v.cause, v.bucket, v.value, v.sum, v.last_at FROM redrive.metric_values v
+        UNION ALL
+        SELECT p.*
         FROM redrive.place_metric_tallies((
             SELECT array_agg(ROW(c.queue, c.key, c.label, c.cause, c.bucket, c.count, c.sum,
                                  c.first_at, c.last_at)::redrive.metric_tally) FROM tallies c)) p
     ),
     series AS MATERIALIZED (
-        SELECT coalesce(v.key, p.key) AS key, coalesce(v.queue, p.queue) AS queue,
-               coalesce(v.label, p.label) AS label, coalesce(v.cause, p.cause) AS cause,
-               coalesce(v.value, 0) + coalesce(p.value, 0) AS value,
-               CASE WHEN p.counts IS NULL THEN v.counts ELSE redrive.add_counts(v.counts, p.counts) END AS counts,
-               coalesce(v.sum, 0) + coalesce(p.sum, 0) AS sum,
-               greatest(v.last_at, p.last_at) AS last_at
-        FROM redrive.metric_values v
-        FULL JOIN placed p ON p.key = v.key AND p.queue = v.queue AND p.label = v.label AND p.cause = v.cause
+        SELECT p.key, p.queue, p.label, p.cause, sum(p.value)::bigint AS value, sum(p.sum) AS sum,
+               max(p.last_at) AS last_at, array_agg(p.bucket) AS buckets, array_agg(p.value) AS counts
+        FROM placed p
+        GROUP BY 1, 2, 3, 4
     )
     SELECT w.metric,
            ARRAY[s.queue] || (ARRAY[s.label, s.cause])[1:cardinality(w.labels)],
            CASE WHEN w.bounds IS NULL THEN s.value::double precision END,
-           s.counts,
+           CASE WHEN w.bounds IS NOT NULL THEN ARRAY(
+               SELECT coalesce(sum(c.count), 0)::bigint
+               FROM generate_series(0, cardinality(w.bounds)) AS b (bucket)
+               LEFT JOIN unnest(s.buckets, s.counts) AS c (bucket, count) ON c.bucket = b.bucket
+               GROUP BY b.bucket ORDER BY b.bucket) END,
            CASE WHEN w.bounds IS NOT NULL THEN s.sum END
     FROM series s
     JOIN redrive.counter_keys w ON w.key = s.key

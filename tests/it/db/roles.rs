@@ -236,6 +236,12 @@ fn an_enqueuer_counts_within_bounds_and_takes_keys_for_jobs_that_exist() {
         client.refuses(statement, &[], says);
     }
     assert_eq!(test.count("unique_keys"), 0);
+    // A histogram without a bucket, and a counter without a count.
+    client.sql(
+        "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
+         VALUES (0, 'orders', '{wait,claimed}', '{1}')",
+    );
+    assert_eq!(fold(&mut test.client()), 1);
 }
 
 /// Makes an open letter in the queue `orders`.
