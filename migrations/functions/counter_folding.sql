@@ -56,6 +56,8 @@ CREATE OR REPLACE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_t
     RETURNS TABLE (key text, queue text, label text, cause text, bucket smallint, value bigint, sum double precision,
                    last_at timestamptz)
     LANGUAGE sql STABLE
+    -- The planner expects ten tallies, and would look through all slots for each of thousands.
+    SET enable_nestloop = off
 AS $$
     WITH slots AS MATERIALIZED (
         SELECT s.label, s.queue, s.name FROM redrive.metric_slots s
