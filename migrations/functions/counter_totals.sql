@@ -13,9 +13,6 @@ CREATE OR REPLACE FUNCTION redrive.metric_totals()
     SET jit = off
 AS $$
 #variable_conflict use_column
-DECLARE
-    tallies redrive.metric_tally[];
-    age   double precision;
 BEGIN
     PERFORM redrive.require_read_committed('metric_totals');
     LOCK TABLE redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
