@@ -99,8 +99,7 @@ DECLARE
     moment   timestamptz;
     bound    bigint;
     due      bigint;
-    ids      bigint[] := '{}';
-    ordinals bigint[] := '{}';
+    tried    bigint := 0;
 BEGIN
     sent_now := 0;
     wait_ms := 0;
@@ -163,19 +162,13 @@ BEGIN
                 END IF;
 
                 IF r.cursor < bound AND due > 0 THEN
-                    SELECT array_agg(m.letter_id ORDER BY m.ordinal), array_agg(m.ordinal ORDER BY m.ordinal)
-                    INTO ids, ordinals
-                    FROM redrive.run_letters m
-                    WHERE m.run_id = run AND m.ordinal > r.cursor AND m.ordinal <= least(r.cursor + due, bound);
-                    r.cursor := least(r.cursor + due, bound);
-                END IF;
-
-                IF cardinality(ids) > 0 THEN
-                    sent_now := redrive.send_members(r, ids, ordinals);
-                    r.skipped := r.skipped + cardinality(ids) - sent_now;
+                    tried := least(due, bound - r.cursor);
+                    sent_now := redrive.send_members(r, r.cursor, r.cursor + tried);
+                    r.cursor := r.cursor + tried;
+                    r.skipped := r.skipped + tried - sent_now;
                     r.sent := r.sent + sent_now;
                     IF r.rate IS NOT NULL THEN
-                        r.next_at := r.next_at + cardinality(ids) * (interval '1 second' / r.rate);
+                        r.next_at := r.next_at + tried * (interval '1 second' / r.rate);
                     END IF;
                 END IF;
                 IF r.cursor = r.total THEN
@@ -202,7 +195,7 @@ BEGIN
                 THEN clock_timestamp() + lease_ms * interval '1 millisecond' END
         WHERE c.id = run;
 
-        status := CASE WHEN r.state <> 'running' THEN r.state WHEN cardinality(ids) > 0 THEN 'sent' ELSE 'waiting' END;
+        status := CASE WHEN r.state <> 'running' THEN r.state WHEN tried > 0 THEN 'sent' ELSE 'waiting' END;
     END IF;
 END
 $$;

@@ -22,17 +22,23 @@ AS $$
     RETURNING r.id, r.term
 $$;
 
--- Sends members of a run back, records why others were not sent, and writes the audit. Returns the number
--- sent. A letter that has died since the run was created was sent back by another operation.
-CREATE OR REPLACE FUNCTION redrive.send_members(r redrive.redrive_runs, ids bigint[], ordinals bigint[]) RETURNS bigint
+-- Sends the members of a run from the one after `after` to `upto` back, records why others were not sent, and writes the
+-- audit. Returns the number sent. A letter that has died since the run was created was sent back by another operation.
+CREATE OR REPLACE FUNCTION redrive.send_members(r redrive.redrive_runs, after bigint, upto bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
 DECLARE
+    ids      bigint[];
+    ordinals bigint[];
     gone_ids bigint[];
     gone_at  bigint[];
     sent     bigint;
 BEGIN
+    SELECT coalesce(array_agg(m.letter_id ORDER BY m.ordinal), '{}'), coalesce(array_agg(m.ordinal ORDER BY m.ordinal), '{}')
+    INTO ids, ordinals
+    FROM redrive.run_letters m
+    WHERE m.run_id = r.id AND m.ordinal > after AND m.ordinal <= send_members.upto;
     SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.ordinal), '{}')
     INTO gone_ids, gone_at
     FROM redrive.send_back(
@@ -81,8 +87,6 @@ DECLARE
     r        redrive.redrive_runs;
     mine     redrive.run_chunks;
     until    bigint;
-    ids      bigint[];
-    ordinals bigint[];
 BEGIN
     sent_now := 0;
     SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR KEY SHARE;
@@ -104,11 +108,7 @@ BEGIN
     ELSE
         UPDATE redrive.run_chunks s SET cursor = until WHERE s.run_id = run AND s.upto = mine.upto;
     END IF;
-    SELECT coalesce(array_agg(m.letter_id ORDER BY m.ordinal), '{}'), coalesce(array_agg(m.ordinal ORDER BY m.ordinal), '{}')
-    INTO ids, ordinals
-    FROM redrive.run_letters m
-    WHERE m.run_id = run AND m.ordinal > mine.cursor AND m.ordinal <= until;
-    sent_now := redrive.send_members(r, ids, ordinals);
+    sent_now := redrive.send_members(r, mine.cursor, until);
     INSERT INTO redrive.run_deltas (run_id, tried, sent, skipped)
     VALUES (run, until - mine.cursor, sent_now, until - mine.cursor - sent_now);
 
