@@ -100,19 +100,3 @@ fn a_probe_costs_a_token() {
     assert_eq!(orders.count(), 2);
     stop(worker);
 }
-
-#[test]
-fn a_kind_without_tokens_keeps_no_breaker_of_the_queue_open() {
-    let (test, queue) = TestDatabase::with_orders();
-    limit(&queue, RateLimited::Kind("order"), once());
-    let (orders, others) = (kept::<Starts>(), kept::<Starts>());
-    queue.enqueue_many(&Order::up_to(2)).unwrap();
-    let worker = recording(&queue, orders, others);
-    wait_until("an order to use the token", SOON, || orders.count() == 1);
-    test.sql(OPEN);
-    informed(&test, &[&worker]);
-    queue.enqueue(&Finish {}).unwrap();
-    test.reaches("breakers WHERE state = 'closed'", 1);
-    assert_eq!((orders.count(), others.count()), (1, 1));
-    stop(worker);
-}

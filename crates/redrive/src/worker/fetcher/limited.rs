@@ -225,7 +225,7 @@ impl LimitedSearch {
 }
 
 /// Returns the kinds that claims without a limit leave out.
-pub(super) fn except(plan: &ClaimPlan) -> Vec<String> {
+fn except(plan: &ClaimPlan) -> Vec<String> {
     let held = plan.except.iter().map(String::as_str);
     let mut except: Vec<String> = held.chain(plan.limits.kinds()).map(str::to_owned).collect();
     except.sort_unstable();

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
-use super::limited::except;
 use crate::error::Result;
 use crate::job::job::JobMeta;
 use crate::pipeline::claim::ClaimedJob;
@@ -20,7 +19,7 @@ use crate::worker::source::Source;
 /// The longest wait before another attempt to take a probe that is due. No breaker waits less for its probe.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// How many searches for probes a worker remembers.
+/// Of how many breakers a worker remembers where their probes look.
 const MAX_SEARCHES: usize = 100;
 
 /// The result of a search for a probe: its job, or none if the right was not available. `None`: there is no job in what was
@@ -31,15 +30,8 @@ impl Fetcher {
     /// Claims one job as a probe, unless another process has the right to it.
     pub(super) fn probe(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        let mut source = self.probe_source(due, &plan.except);
-        let mut found = self.find_probe(due, &source, &plan.limits);
-        let others = except(plan);
-        let is_refused = matches!(&found, Ok(Some(none)) if none.is_empty());
-        // Kinds whose limits have no token must not keep the queue closed for the others.
-        if is_refused && due.kinds.is_none() && others != plan.except {
-            source = self.probe_source(due, &others);
-            found = self.find_probe(due, &source, &plan.limits);
-        }
+        let source = self.probe_source(due, plan);
+        let found = self.find_probe(due, &source, &plan.limits);
         if let Ok(None) = found
             && self.state.breakers.has_groups()
         {
@@ -57,23 +49,21 @@ impl Fetcher {
         found.map(Option::unwrap_or_default)
     }
 
-    /// Returns where to search: where the last probe of the same kinds did.
-    fn probe_source(&mut self, due: &DueProbe, except: &[String]) -> Source {
+    /// Returns where to search: where the last probe of the breaker did, unless the kinds have changed.
+    fn probe_source(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Source {
         let (kinds, except): (Option<Arc<[String]>>, &[String]) = match &due.kinds {
             // Other breakers still apply.
-            None => (self.state.kinds.clone(), except),
+            None => (self.state.kinds.clone(), &plan.except),
             Some(kinds) => (Some(kinds.as_slice().into()), &[]),
         };
-        let mut known = self.probes.iter();
-        if let Some(known) = known.find(|known| known.is_for(kinds.as_deref(), except)) {
-            return known.clone();
-        }
         // Handlers may name a dependency for each host. A forgotten search starts again.
         if self.probes.len() >= MAX_SEARCHES {
             self.probes.clear();
         }
-        let source = Source::new(kinds, except);
-        self.probes.push(source.clone());
+        let known = self.probes.remove(&due.name);
+        let known = known.filter(|known| known.is_for(kinds.as_deref(), except));
+        let source = known.unwrap_or_else(|| Source::new(kinds, except));
+        self.probes.insert(due.name.clone(), source.clone());
         source
     }
 
