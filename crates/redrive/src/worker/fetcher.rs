@@ -127,8 +127,8 @@ pub(crate) struct Fetcher {
     only_polls: bool,
     /// Where promotions look.
     due: DueSearch,
-    /// Where the probes of each breaker look.
-    probes: HashMap<String, Source>,
+    /// Where probes look, by the kinds that they look for.
+    probes: Vec<Source>,
     /// When to look again for the probe of a breaker. Another worker of the queue may find a job for it.
     put_off: HashMap<String, Instant>,
     /// Where claims look for jobs of groups.
@@ -167,7 +167,7 @@ impl Fetcher {
             next: Next::Now,
             only_polls: false,
             due: DueSearch::default(),
-            probes: HashMap::new(),
+            probes: Vec::new(),
             put_off: HashMap::new(),
             walk: GroupWalk::default(),
             seen_passed: 0,

@@ -100,3 +100,24 @@ fn a_probe_costs_a_token() {
     assert_eq!(orders.count(), 2);
     stop(worker);
 }
+
+#[test]
+fn a_kind_without_tokens_keeps_no_breaker_open_for_others() {
+    for breaker in ["queue:orders", "payments"] {
+        let (test, queue) = TestDatabase::with_orders();
+        limit(&queue, RateLimited::Kind("order"), once());
+        let (orders, others) = (kept::<Starts>(), kept::<Starts>());
+        queue.enqueue_many(&Order::up_to(2)).unwrap();
+        let worker = recording(&queue, orders, others);
+        wait_until("an order to use the token", SOON, || orders.count() == 1);
+        let open = OPEN.replace("queue:orders", breaker);
+        test.sql(&format!(
+            "{open}; UPDATE redrive.breakers SET kinds = '{{order, finish}}'"
+        ));
+        informed(&test, &[&worker]);
+        queue.enqueue(&Finish {}).unwrap();
+        test.reaches("breakers WHERE state = 'closed'", 1);
+        assert_eq!((orders.count(), others.count()), (1, 1));
+        stop(worker);
+    }
+}

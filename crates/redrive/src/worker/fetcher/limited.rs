@@ -15,7 +15,7 @@ use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::tokens::{TokenScope, claim_with_tokens};
 use crate::sync::Instant;
-use crate::worker::breaker_state::ClaimPlan;
+use crate::worker::breaker_state::{ClaimPlan, LocalLimits};
 use crate::worker::claimer::{Claimer, add};
 use crate::worker::source::Source;
 
@@ -79,7 +79,7 @@ impl Fetcher {
             }
             let more = match target {
                 Some(limit) => self.claim_limited(&limit, room, plan),
-                None => self.claim_round(room, &except(plan)),
+                None => self.claim_round(room, &except(&plan.except, &plan.limits)),
             };
             add(&self.state, &mut claimed, more)?;
         }
@@ -108,7 +108,7 @@ impl Fetcher {
             return Ok(Vec::new());
         };
         let (kinds, except): (Option<Arc<[String]>>, Vec<String>) = match &limit.kind {
-            None => (self.state.kinds.clone(), except(plan)),
+            None => (self.state.kinds.clone(), except(&plan.except, &plan.limits)),
             Some(kind) => (Some([kind.clone()].into()), Vec::new()),
         };
         let new = || LimitedSearch {
@@ -224,10 +224,10 @@ impl LimitedSearch {
     }
 }
 
-/// Returns the kinds that claims without a limit leave out.
-fn except(plan: &ClaimPlan) -> Vec<String> {
-    let held = plan.except.iter().map(String::as_str);
-    let mut except: Vec<String> = held.chain(plan.limits.kinds()).map(str::to_owned).collect();
+/// Returns the kinds that claims without a limit leave out, beside those of `held`.
+pub(super) fn except(held: &[String], limits: &LocalLimits) -> Vec<String> {
+    let held = held.iter().map(String::as_str);
+    let mut except: Vec<String> = held.chain(limits.kinds()).map(str::to_owned).collect();
     except.sort_unstable();
     except.dedup();
     except

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
+use super::limited::except;
 use crate::error::Result;
 use crate::job::job::JobMeta;
 use crate::pipeline::claim::ClaimedJob;
@@ -19,7 +20,7 @@ use crate::worker::source::Source;
 /// The longest wait before another attempt to take a probe that is due. No breaker waits less for its probe.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Of how many breakers a worker remembers where their probes look.
+/// How many searches for probes a worker remembers.
 const MAX_SEARCHES: usize = 100;
 
 /// The result of a search for a probe: its job, or none if the right was not available. `None`: there is no job in what was
@@ -30,8 +31,20 @@ impl Fetcher {
     /// Claims one job as a probe, unless another process has the right to it.
     pub(super) fn probe(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        let source = self.probe_source(due, plan);
-        let found = self.find_probe(due, &source, &plan.limits);
+        let left_out: &[String] = match due.kinds {
+            // Other breakers still apply.
+            None => &plan.except,
+            Some(_) => &[],
+        };
+        let mut source = self.probe_source(due, left_out);
+        let mut found = self.find_probe(due, &source, &plan.limits);
+        let others = except(left_out, &plan.limits);
+        let is_refused = matches!(&found, Ok(Some(none)) if none.is_empty());
+        // A kind whose limit has no token must not keep the breaker open for the others.
+        if is_refused && others != left_out {
+            source = self.probe_source(due, &others);
+            found = self.find_probe(due, &source, &plan.limits);
+        }
         if let Ok(None) = found
             && self.state.breakers.has_groups()
         {
@@ -49,21 +62,22 @@ impl Fetcher {
         found.map(Option::unwrap_or_default)
     }
 
-    /// Returns where to search: where the last probe of the breaker did, unless the kinds have changed.
-    fn probe_source(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Source {
-        let (kinds, except): (Option<Arc<[String]>>, &[String]) = match &due.kinds {
-            // Other breakers still apply.
-            None => (self.state.kinds.clone(), &plan.except),
-            Some(kinds) => (Some(kinds.as_slice().into()), &[]),
+    /// Returns where to search: where the last probe of the same kinds did.
+    fn probe_source(&mut self, due: &DueProbe, except: &[String]) -> Source {
+        let kinds: Option<Arc<[String]>> = match &due.kinds {
+            None => self.state.kinds.clone(),
+            Some(kinds) => Some(kinds.as_slice().into()),
         };
+        let mut known = self.probes.iter();
+        if let Some(known) = known.find(|known| known.is_for(kinds.as_deref(), except)) {
+            return known.clone();
+        }
         // Handlers may name a dependency for each host. A forgotten search starts again.
         if self.probes.len() >= MAX_SEARCHES {
             self.probes.clear();
         }
-        let known = self.probes.remove(&due.name);
-        let known = known.filter(|known| known.is_for(kinds.as_deref(), except));
-        let source = known.unwrap_or_else(|| Source::new(kinds, except));
-        self.probes.insert(due.name.clone(), source.clone());
+        let source = Source::new(kinds, except);
+        self.probes.push(source.clone());
         source
     }
 
