@@ -157,7 +157,7 @@ impl<W: Word> Column for W {
     type Stored = String;
 
     fn read(stored: String) -> Result<W> {
-        W::of_word(&stored)
+        stored.parse()
     }
 }
 

@@ -1,14 +1,12 @@
 //! Enumerations whose values are words: in the database, in metrics and on the command line.
 
+use std::str::FromStr;
+
 use crate::error::{Error, Result};
 
 /// A value that is stored as a word.
-pub(crate) trait Word: Copy {
+pub(crate) trait Word: Copy + FromStr<Err = Error> {
     fn word(self) -> &'static str;
-
-    /// # Errors
-    /// *Invalid* if no value has this word.
-    fn of_word(text: &str) -> Result<Self>;
 }
 
 /// Returns the value with this word. `noun` says what it is, for the error.
@@ -57,10 +55,6 @@ macro_rules! words {
             fn word(self) -> &'static str {
                 self.as_str()
             }
-
-            fn of_word(text: &str) -> $crate::error::Result<$name> {
-                $crate::job::words::find($noun, &$name::ALL, &$name::WORDS, text)
-            }
         }
 
         impl std::fmt::Display for $name {
@@ -75,7 +69,7 @@ macro_rules! words {
             type Err = $crate::error::Error;
 
             fn from_str(text: &str) -> $crate::error::Result<$name> {
-                $crate::job::words::Word::of_word(text)
+                $crate::job::words::find($noun, &$name::ALL, &$name::WORDS, text)
             }
         }
     };
