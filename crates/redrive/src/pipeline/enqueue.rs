@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::GenericClient;
 
 use crate::db::database::Database;
-use crate::db::session::Parameter;
+use crate::db::session::{Parameter, Session};
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
@@ -265,7 +265,8 @@ impl Queue {
         self.database()
             .call(&doing.clone(), move |session| {
                 if jobs.len() > MAX_INSERTED_JOBS {
-                    return queue.enqueue_jobs_in(session.client(), &jobs);
+                    let store = |session: &mut Session| queue.store_in(session.client(), &jobs);
+                    return session.read_committed(&doing, "", store);
                 }
                 insert(queue.name(), &jobs, |sql, values| {
                     session.query(&doing, sql, values)
