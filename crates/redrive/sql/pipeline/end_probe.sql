@@ -1,5 +1,5 @@
 -- Purpose: ends a probe: closes the breaker, reopens it with twice the delay, or returns the grant
---          because there was no job to claim.
+--          because the job did not run.
 -- Called by: pipeline/probe.rs, for a worker's settler and fetcher.
 -- $1 text      breaker
 -- $2 bigint    number of the probe; a mismatch means that the breaker has moved on
