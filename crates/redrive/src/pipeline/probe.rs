@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::job::job::JobMeta;
 use crate::job::milliseconds::milliseconds;
 use crate::job::words::words;
-use crate::pipeline::breaker::{BreakerCause, MAX_PROBE_WAIT};
+use crate::pipeline::breaker::{BreakerCause, MAX_PROBE_WAIT, MIN_PROBE_WAIT};
 use crate::pipeline::claim::ClaimRequest;
 use crate::pipeline::tokens::{ChargedJobs, TokenScope, claim_charged, take_token};
 
@@ -102,6 +102,7 @@ pub(crate) fn end_probe(session: &mut Session, probe: &Probe, ended: ProbeVerdic
             &probe.number,
             &ended.as_str(),
             &milliseconds(MAX_PROBE_WAIT),
+            &milliseconds(MIN_PROBE_WAIT),
         ],
     )?;
     Ok(!rows.is_empty())
