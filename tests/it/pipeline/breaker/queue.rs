@@ -61,3 +61,20 @@ fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
         assert_eq!((counts.dead, counts.done), (1, 1), "{what}");
     }
 }
+
+#[test]
+fn a_queue_whose_jobs_another_breaker_holds_back_is_probed_with_one_of_them() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    let (gateway, db) = (kept::<Gateway>(), queue.database());
+    for name in ["queue:orders", "payments"] {
+        client.sql(&format!("SELECT redrive.open_breaker('{name}', '1 hour')"));
+    }
+    client.sql("UPDATE redrive.breakers SET kinds = '{order}' WHERE name = 'payments'");
+    let worker = worker(&queue).runs(gateway.handler());
+    for (number, name) in [(1, "queue:orders"), (2, "payments")] {
+        queue.enqueue(&Order { number }).unwrap();
+        waited(&mut client);
+        is(db, name, BreakerState::Closed);
+    }
+    finish(&queue, worker);
+}

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::Fetcher;
 use crate::error::Result;
+use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::groups::claim_groups;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
 use crate::worker::claimer::add;
 use crate::worker::second_fetcher::ClaimFrom;
+use crate::worker::source::Source;
 
 /// How long claims that the groups fill pass over the other jobs after there were none.
 const RING_REST: Duration = Duration::from_millis(20);
@@ -65,9 +66,13 @@ impl Fetcher {
         Ok(claimed)
     }
 
-    /// Moves a job that waits for its group to the other ready jobs, where a probe finds it. Returns how
-    /// many were moved.
-    pub(super) fn offer_probe(&mut self, request: ClaimRequest) -> Result<usize> {
+    /// Moves a job that waits for its group to the other ready jobs, where the next probe finds it. Returns whether there
+    /// was one, or other groups may have one.
+    pub(super) fn offer_probe(&mut self, source: &Source) -> Result<bool> {
+        if !self.state.breakers.has_groups() {
+            return Ok(false);
+        }
+        let request = self.claimer.request_of(source, 1);
         let look = self.walk.look_for_probe(request.limit);
         let asked_at = Instant::now();
         let answer = self.call("look for a job of a group to probe", move |session| {
@@ -80,6 +85,6 @@ impl Fetcher {
         })?;
         let (took, moved) = (asked_at.elapsed(), answer.claimed.len());
         self.walk.note(Instant::now(), took, moved, answer.place);
-        Ok(moved)
+        Ok(moved > 0 || !self.walk.is_over())
     }
 }

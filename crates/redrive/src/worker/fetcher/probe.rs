@@ -31,35 +31,47 @@ impl Fetcher {
     /// Claims one job as a probe, unless another process has the right to it.
     pub(super) fn probe(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        let left_out: &[String] = match due.kinds {
-            // Other breakers still apply.
-            None => &plan.except,
-            Some(_) => &[],
-        };
-        let mut source = self.probe_source(due, left_out);
-        let mut found = self.find_probe(due, &source, &plan.limits);
-        let others = except(left_out, &plan.limits);
-        let is_refused = matches!(&found, Ok(Some(none)) if none.is_empty());
-        // A kind whose limit has no token must not keep the breaker open for the others.
-        if is_refused && others != left_out {
-            source = self.probe_source(due, &others);
+        let (mut found, mut is_behind) = (Ok(None), false);
+        for left_out in self.left_out_of_probes(due, plan) {
+            let source = self.probe_source(due, &left_out);
             found = self.find_probe(due, &source, &plan.limits);
-        }
-        if let Ok(None) = found
-            && self.state.breakers.has_groups()
-        {
-            self.offer_probe(self.claimer.request_of(&source, 1))?;
+            is_behind = source.search().is_behind();
+            let is_over = match &found {
+                Ok(Some(claimed)) => !claimed.is_empty(),
+                Ok(None) => self.offer_probe(&source)? || is_behind,
+                Err(_) => true,
+            };
+            if is_over {
+                break;
+            }
         }
         let wait = match &found {
             Ok(Some(claimed)) if !claimed.is_empty() => Duration::ZERO,
             // Half of the time is for the jobs of other kinds.
-            Ok(None) if source.search().is_behind() => asked_at.elapsed(),
+            Ok(None) if is_behind => asked_at.elapsed(),
             Ok(_) | Err(_) => TRY_AGAIN,
         };
         let again_at = Instant::now() + wait.min(TRY_AGAIN);
         self.put_off.retain(|_, at| *at > asked_at);
         self.put_off.insert(due.name.clone(), again_at);
         found.map(Option::unwrap_or_default)
+    }
+
+    /// Returns the kinds that the searches for a probe leave out. The next one follows if one finds no job that may start.
+    fn left_out_of_probes(&self, due: &DueProbe, plan: &ClaimPlan) -> Vec<Vec<String>> {
+        let held: &[String] = match due.kinds {
+            // Other breakers still apply.
+            None => &plan.except,
+            Some(_) => &[],
+        };
+        // A kind whose limit has no token must not keep the breaker open for the others.
+        let mut searches = vec![held.to_vec(), except(held, &plan.limits)];
+        if due.kinds.is_none() {
+            // If other breakers hold back all jobs: these are not probed before that of the queue is closed.
+            searches.push(self.state.config.left_out.clone());
+        }
+        searches.dedup();
+        searches
     }
 
     /// Returns where to search: where the last probe of the same kinds did.
