@@ -8,6 +8,9 @@ fn rarely_looking(queue: &Queue) -> Worker {
     worker.runs(|_: &Job<Order>| Ok(()))
 }
 
+/// Much longer than a slow machine needs, and less than the poll interval.
+const BEFORE_THE_POLL: Duration = Duration::from_secs(30);
+
 #[test]
 fn a_job_enqueued_while_the_worker_did_not_listen_is_found() {
     let (_test, queue, mut client) = TestDatabase::with_session();
@@ -23,9 +26,36 @@ fn a_job_enqueued_while_the_worker_did_not_listen_is_found() {
         "SELECT pg_terminate_backend(pid, 10000) FROM ({listening}) p; \
              SELECT redrive.enqueue('orders', 'order', '{{\"number\": 1}}')"
     ));
-    // Much longer than a slow machine needs, and less than the poll interval.
-    let before_the_poll = Duration::from_secs(30);
-    wait_until("the job", before_the_poll, || worker.stats().done == 1);
+    wait_until("the job", BEFORE_THE_POLL, || worker.stats().done == 1);
+    stop(worker);
+}
+
+#[test]
+fn a_worker_whose_connection_ended_while_it_stored_a_checkpoint_listens_again() {
+    let (test, queue, mut client) = TestDatabase::with_session();
+    client.sql("CREATE SEQUENCE public.tries");
+    test.before(
+        "UPDATE OF metas ON redrive.leases",
+        "IF nextval('public.tries') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF",
+    );
+    let gate = kept::<Gate>();
+    let worker = lively(&queue)
+        .slots(2)
+        .poll_interval(Duration::from_mins(1))
+        .handle(move |job: &Job<Hold>| {
+            job.checkpoint(&1)?;
+            gate.pass();
+            Ok(())
+        })
+        .runs(|_: &Job<Order>| Ok(()));
+    queue.enqueue(&Hold {}).unwrap();
+    wait_until("a second try", SOON, || {
+        scalar(&mut client, "SELECT last_value FROM public.tries") > 1
+    });
+    client.reaches("workers WHERE waiting", 1);
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    wait_until("the job", BEFORE_THE_POLL, || worker.stats().done == 1);
+    gate.open();
     stop(worker);
 }
 

@@ -112,9 +112,11 @@ impl Renewer<'_> {
             }
             let renewed = renew(self.queues, &mut self.db_caller)?;
             self.renew_at = from_now(lease / RENEWALS_PER_LEASE);
-            self.store_checkpoints();
-            for (state, leases) in self.queues.iter().zip(renewed) {
-                self.release_unknown(state, &leases)?;
+            let (stored, released) = (self.store_checkpoints(), self.release_unknown(&renewed));
+            for error in [stored, released].into_iter().filter_map(Result::err) {
+                log::warn!("{}: {error:#}", self.queues.first());
+                // The next renewal tries again. The next connection does not listen yet, if this one ended.
+                self.is_listening = false;
             }
         }
         // Another thread may have found that a breaker, a pause or a limit has changed.
@@ -138,8 +140,8 @@ impl Renewer<'_> {
         }
     }
 
-    /// Stores the new checkpoints of the running jobs. The next renewal repeats what fails.
-    fn store_checkpoints(&mut self) {
+    /// Stores the new checkpoints of the running jobs.
+    fn store_checkpoints(&mut self) -> Result<()> {
         let mut unstored = Vec::new();
         for slot_state in self.queues.slots() {
             let run = lock(&slot_state.running).clone();
@@ -154,11 +156,10 @@ impl Renewer<'_> {
             }
         }
         if unstored.is_empty() {
-            return;
+            return Ok(());
         }
         let timeout = self.timeout();
-        let stored = self
-            .db_caller
+        self.db_caller
             .call("store checkpoints", timeout, move |session| {
                 let checkpoints: Vec<_> = unstored
                     .iter()
@@ -169,39 +170,36 @@ impl Renewer<'_> {
                     running.signal.checkpoints.stored(new.version);
                 }
                 Ok(())
-            });
-        if let Err(error) = stored {
-            log::warn!(
-                "{}: checkpoints not stored yet: {error:#}",
-                self.queues.first()
-            );
-        }
+            })
     }
 
     /// Releases leases in the database that this worker does not know: claims whose answer was lost, and verdicts
-    /// that it gave up.
-    fn release_unknown(&mut self, state: &State, leases: &[Uuid]) -> Result<()> {
-        let known: HashSet<LeaseId> = lock(&state.held).keys().copied().collect();
-        if leases.iter().all(|lease| known.contains(&LeaseId(*lease))) {
-            return Ok(());
-        }
-        let held = ReleaseScope::Unknown {
-            known: known.into_iter().collect(),
-            // Twice the time that a call may take: the answer to the claim was lost.
-            older_than: self.timeout() * 2,
-        };
-        let worker = state.identity.id;
-        let released = self
-            .db_caller
-            .call("release jobs", self.timeout(), move |session| {
-                release(session, worker, &held, None)
-            })?;
-        state.count_released(released.len());
-        if !released.is_empty() {
-            log::warn!(
-                "{state}: released {} jobs of leases that the worker does not know, because an answer was lost",
-                released.len()
-            );
+    /// that it gave up. Takes the leases that the database knows, by queue.
+    fn release_unknown(&mut self, renewed: &[Vec<Uuid>]) -> Result<()> {
+        let timeout = self.timeout();
+        for (state, leases) in self.queues.iter().zip(renewed) {
+            let known: HashSet<LeaseId> = lock(&state.held).keys().copied().collect();
+            if leases.iter().all(|lease| known.contains(&LeaseId(*lease))) {
+                continue;
+            }
+            let held = ReleaseScope::Unknown {
+                known: known.into_iter().collect(),
+                // Twice the time that a call may take: the answer to the claim was lost.
+                older_than: timeout * 2,
+            };
+            let worker = state.identity.id;
+            let released = self
+                .db_caller
+                .call("release jobs", timeout, move |session| {
+                    release(session, worker, &held, None)
+                })?;
+            state.count_released(released.len());
+            if !released.is_empty() {
+                log::warn!(
+                    "{state}: released {} jobs of leases that the worker does not know, because an answer was lost",
+                    released.len()
+                );
+            }
         }
         Ok(())
     }
