@@ -199,7 +199,7 @@ END
 $$;
 
 -- Advances a schedule from the tick `due_at`, by the database's clock, and enqueues the jobs of `ticks`, or redrives the
--- letters of its policy. A schedule that SQL set has no tick until a caller stores its first one: its `due_at` is NULL.
+-- letters of its policy. A schedule that SQL set has no tick yet: its `due_at` is NULL, and `ticks` may be empty.
 -- The next tick was computed by the caller for this version of the schedule. Returns the ids of
 -- the new jobs; for a policy none, and its `letters`. Both are NULL if it did nothing: another process ran the tick or
 -- holds the row, or the schedule was changed or paused. It runs with the owner's privileges, so that a worker enqueues no

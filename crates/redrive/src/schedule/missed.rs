@@ -45,11 +45,11 @@ pub(crate) struct Plan {
     pub(crate) next: Timestamp,
 }
 
-/// Plans the tick that is `due` at `now`, with all others that have become due since.
+/// Plans the tick `first`, if it is due at `now`, with all others that have become due since.
 pub(crate) fn plan(
     rhythm: &Rhythm,
     policy: Missed,
-    due: Timestamp,
+    first: Timestamp,
     now: Timestamp,
 ) -> Result<Plan> {
     // One more, because the newest of those that do not run is reported.
@@ -57,16 +57,19 @@ pub(crate) fn plan(
         Missed::Skip | Missed::Once => 1,
         Missed::All => MAX_TICKS,
     };
-    let dues = dues(rhythm, most + 1, due, now)?;
+    let dues = dues(rhythm, most + 1, first, now)?;
     let older_than =
         |tick: Timestamp, age: Duration| now.as_microsecond() - tick.as_microsecond() > micros(age);
-    let latest = dues.newest.back().copied().unwrap_or(due);
+    let latest = dues.newest.back().copied();
     let run: Vec<Timestamp> = match policy {
-        Missed::Skip if older_than(latest, MISSED_AFTER) => Vec::new(),
-        Missed::Skip | Missed::Once => vec![latest],
+        Missed::Skip => latest
+            .filter(|latest| !older_than(*latest, MISSED_AFTER))
+            .into_iter()
+            .collect(),
+        Missed::Once => latest.into_iter().collect(),
         Missed::All => {
             let left_out = dues.newest.len().saturating_sub(most);
-            let runs = |tick: &Timestamp| *tick == latest || !older_than(*tick, MAX_AGE);
+            let runs = |tick: &Timestamp| Some(*tick) == latest || !older_than(*tick, MAX_AGE);
             dues.newest
                 .iter()
                 .skip(left_out)
@@ -93,21 +96,21 @@ struct Dues {
     next: Timestamp,
 }
 
-/// Finds the newest of the ticks from `due` to `now`. Searches longer and longer times before `now`, so that it computes
+/// Finds the newest of the ticks from `first` to `now`. Searches longer and longer times before `now`, so that it computes
 /// not every tick after a long time without a worker.
-fn dues(rhythm: &Rhythm, most: usize, due: Timestamp, now: Timestamp) -> Result<Dues> {
+fn dues(rhythm: &Rhythm, most: usize, first: Timestamp, now: Timestamp) -> Result<Dues> {
     let mut back = MISSED_AFTER;
     loop {
         let start = now
             .checked_sub(SignedDuration::from_micros(micros(back)))
-            .unwrap_or(due);
-        let is_whole = start <= due;
+            .unwrap_or(first);
+        let is_whole = start <= first;
         let mut found = Dues {
             newest: VecDeque::new(),
             count: 0,
             next: match is_whole {
-                true => due,
-                false => rhythm.next_after(due, start)?,
+                true => first,
+                false => rhythm.next_after(first, start)?,
             },
         };
         while found.next <= now {

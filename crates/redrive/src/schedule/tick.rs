@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 
 use crate::dlq::prelude::*;
-use crate::schedule::missed::{Missed, Plan, plan};
+use crate::schedule::missed::{Missed, plan};
 use crate::schedule::rhythm::Rhythm;
 
 /// The most schedules per call.
@@ -50,26 +50,18 @@ row! {
 }
 
 impl Due {
-    /// Runs the tick, or computes it, unless another process was faster or the schedule has changed.
+    /// Runs the ticks that are due and stores the next one, unless another process was faster or the schedule has changed.
     fn run(&self, session: &mut Session) -> Result<()> {
         let (cron, zone) = (self.cron.as_deref(), self.zone.as_deref());
         let rhythm = Rhythm::stored(cron, zone, self.every)?;
-        let Plan {
-            run,
-            missed,
-            missed_at,
-            next,
-        } = match self.next_at {
-            Some(due_at) => plan(&rhythm, self.missed, due_at, self.now)?,
-            // SQL set it. The first tick may be due at once.
-            None => Plan {
-                run: Vec::new(),
-                missed: 0,
-                missed_at: None,
-                next: rhythm.next_after(self.since, self.since)?,
-            },
+        // The first tick of a schedule that SQL set may already be due.
+        let next_at = match self.next_at {
+            Some(next_at) => next_at,
+            None => rhythm.next_after(self.since, self.since)?,
         };
-        let ticks: Vec<SystemTime> = run.into_iter().map(SystemTime::from).collect();
+        let plan = plan(&rhythm, self.missed, next_at, self.now)?;
+        let missed = plan.missed;
+        let ticks: Vec<SystemTime> = plan.run.into_iter().map(SystemTime::from).collect();
         let row = session.query_one(
             &format!("run a tick of the schedule `{}`", self.name),
             &sql::TICK_SCHEDULE,
@@ -79,8 +71,8 @@ impl Due {
                 &self.next_at.map(SystemTime::from),
                 &ticks,
                 &i64::try_from(missed).unwrap_or(i64::MAX),
-                &missed_at.map(SystemTime::from),
-                &SystemTime::from(next),
+                &plan.missed_at.map(SystemTime::from),
+                &SystemTime::from(plan.next),
             ],
         )?;
         let name = &self.name;

@@ -48,6 +48,16 @@ fn a_tick_on_time_runs_with_every_policy() {
 }
 
 #[test]
+fn a_tick_that_is_not_due_stays_the_next_one() {
+    for missed in Missed::ALL {
+        let (next, now) = ("2026-01-05T08:00:00", "2026-01-05T07:59:59");
+        let plan = planned(&cron("0 8 * * *"), missed, next, now);
+        let expected = "run [] missed 0 - next 05T08:00:00";
+        assert_eq!(plan, expected, "{missed}");
+    }
+}
+
+#[test]
 fn ticks_of_the_last_week_run_and_the_latest_in_any_case() {
     let due = "2026-01-05T08:00:00";
     for (days, now, expected) in [
