@@ -52,32 +52,22 @@ pub(crate) fn plan(
     first: Timestamp,
     now: Timestamp,
 ) -> Result<Plan> {
+    let (most, max_age) = match policy {
+        Missed::Skip => (1, MISSED_AFTER),
+        // The latest, of any age.
+        Missed::Once => (1, MAX_AGE),
+        Missed::All => (MAX_TICKS, MAX_AGE),
+    };
     // One more, because the newest of those that do not run is reported.
-    let most = match policy {
-        Missed::Skip | Missed::Once => 1,
-        Missed::All => MAX_TICKS,
-    };
     let dues = dues(rhythm, most + 1, first, now)?;
-    let older_than =
-        |tick: Timestamp, age: Duration| now.as_microsecond() - tick.as_microsecond() > micros(age);
     let latest = dues.newest.back().copied();
-    let run: Vec<Timestamp> = match policy {
-        Missed::Skip => latest
-            .filter(|latest| !older_than(*latest, MISSED_AFTER))
-            .into_iter()
-            .collect(),
-        Missed::Once => latest.into_iter().collect(),
-        Missed::All => {
-            let left_out = dues.newest.len().saturating_sub(most);
-            let runs = |tick: &Timestamp| Some(*tick) == latest || !older_than(*tick, MAX_AGE);
-            dues.newest
-                .iter()
-                .skip(left_out)
-                .copied()
-                .filter(runs)
-                .collect()
-        }
+    let runs = |tick: &Timestamp| {
+        let age = now.as_microsecond() - tick.as_microsecond();
+        age <= micros(max_age) || (policy != Missed::Skip && Some(*tick) == latest)
     };
+    let left_out = dues.newest.len().saturating_sub(most);
+    let newest = dues.newest.iter().skip(left_out);
+    let run: Vec<Timestamp> = newest.copied().filter(runs).collect();
     let is_missed = |tick: &&Timestamp| run.first().is_none_or(|first| *tick < first);
     Ok(Plan {
         missed: dues.count - run.len() as u64,
