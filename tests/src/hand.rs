@@ -56,9 +56,8 @@ impl Hand<'_> {
         leases: Option<&[Uuid]>,
         started: Option<&[i64]>,
     ) -> usize {
-        let (id, none) = (&self.id, Vec::<Uuid>::new());
-        let values: [&(dyn ToSql + Sync); 7] =
-            [id, &leases, &none, &0_i32, &started, &10_i32, &"manual"];
+        let values: [&(dyn ToSql + Sync); 6] =
+            [&self.id, &leases, &0_i32, &started, &10_i32, &"manual"];
         let released = client.query(statement("release"), &values);
         released.expect("release jobs").len()
     }

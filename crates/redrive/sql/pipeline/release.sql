@@ -3,11 +3,10 @@
 -- Called by: pipeline/settle.rs, for a worker that stops or that lost the reply to a claim.
 -- $1 uuid      worker
 -- $2 uuid[]    only these leases; NULL: all
--- $3 uuid[]    leases to keep
--- $4 integer   only leases claimed at least this many milliseconds ago
--- $5 bigint[]  ids of jobs whose handlers had started; their refunds are counted. NULL: any of them may have
--- $6 integer   maximum refunds per job; after that, the attempt stays charged
--- $7 text      cause for a cancelled job: manual
+-- $3 integer   only leases claimed at least this many milliseconds ago
+-- $4 bigint[]  ids of jobs whose handlers had started; their refunds are counted. NULL: any of them may have
+-- $5 integer   maximum refunds per job; after that, the attempt stays charged
+-- $6 text      cause for a cancelled job: manual
 -- Locks: the lease rows, skipping those that another session settles or reaps; the letters of
 --        redriven jobs that die, in the order of their ids; their unique keys.
 -- Index relied on: leases_for_reap, unique_keys_by_job.
@@ -16,9 +15,8 @@
 WITH held AS MATERIALIZED (
     SELECT l.lease_id
     FROM redrive.leases l
-    WHERE l.worker_id = $1 AND l.lease_id <> ALL ($3::uuid[])
-        AND ($2::uuid[] IS NULL OR l.lease_id = ANY ($2::uuid[]))
-        AND l.claimed_at <= clock_timestamp() - $4::integer * interval '1 millisecond'
+    WHERE l.worker_id = $1 AND ($2::uuid[] IS NULL OR l.lease_id = ANY ($2::uuid[]))
+        AND l.claimed_at <= clock_timestamp() - $3::integer * interval '1 millisecond'
     FOR UPDATE SKIP LOCKED
 ),
 ended AS (
@@ -31,11 +29,11 @@ released AS MATERIALIZED (
            redrive.tried(j, t.attempt, refunds => t.refunds) AS job
     FROM ended e
     CROSS JOIN LATERAL redrive.jobs_of(e.lease) j
-    CROSS JOIN LATERAL (SELECT coalesce(j.id = ANY ($5::bigint[]), true) AS has_started) s
+    CROSS JOIN LATERAL (SELECT coalesce(j.id = ANY ($4::bigint[]), true) AS has_started) s
     CROSS JOIN LATERAL (SELECT j.id = ANY (e.cancelled) AS is_cancelled) c
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN s.has_started AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
-               CASE WHEN s.has_started AND j.refunds < $6::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds
+        SELECT CASE WHEN s.has_started AND j.refunds >= $5::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
+               CASE WHEN s.has_started AND j.refunds < $5::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds
     ) t
     WHERE j.id <> ALL (e.done)
 ),
@@ -44,7 +42,7 @@ ready AS MATERIALIZED (
 ),
 died AS MATERIALIZED (
     SELECT redrive.bury(array_agg(b.job), array_agg(ROW(
-               CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
+               CASE WHEN b.is_cancelled THEN $6::text ELSE 'exhausted' END,
                CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
                CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
                     ELSE 'its worker stopped before it ended, or lost it, too many times' END,

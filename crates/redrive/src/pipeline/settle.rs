@@ -184,44 +184,26 @@ pub(crate) fn settle_own(
     Ok(rows.first().map(|row| row.get("xid")))
 }
 
-/// Which leases of a worker to release.
-#[derive(Clone, Debug)]
-pub(crate) enum ReleaseScope {
-    /// All, because the worker stops.
-    All,
-    /// Only these, because a claim may be in flight.
-    Leases(Vec<LeaseId>),
-    /// Those older than `older_than` and not in `known`: claims whose answer was lost.
-    Unknown {
-        known: Vec<LeaseId>,
-        older_than: Duration,
-    },
-}
-
-/// Releases the jobs of a worker and returns their ids. `started` are the jobs whose handlers ran, `None`: any of them
-/// may have. Their refunds are counted.
+/// Releases the jobs of these leases of a worker, or of all, that were claimed at least `age` ago, and returns their ids.
+/// `started` are the jobs whose handlers ran, `None`: any of them may have. Their refunds are counted.
 pub(crate) fn release(
     session: &mut Session,
     worker: WorkerId,
-    held: &ReleaseScope,
+    leases: Option<&[LeaseId]>,
+    age: Duration,
     started: Option<&[JobId]>,
 ) -> Result<Vec<JobId>> {
-    let uuids = |leases: &[LeaseId]| leases.iter().map(|lease| lease.0).collect::<Vec<Uuid>>();
-    let (these, keep, older_than) = match held {
-        ReleaseScope::All => (None, Vec::new(), Duration::ZERO),
-        ReleaseScope::Leases(leases) => (Some(uuids(leases)), Vec::new(), Duration::ZERO),
-        ReleaseScope::Unknown { known, older_than } => (None, uuids(known), *older_than),
-    };
+    let leases: Option<Vec<Uuid>> =
+        leases.map(|leases| leases.iter().map(|lease| lease.0).collect());
     let started: Option<Vec<i64>> = started.map(|jobs| jobs.iter().map(|id| id.get()).collect());
-    let older_than_ms = i32::try_from(milliseconds(older_than)).unwrap_or(i32::MAX);
+    let age_ms = i32::try_from(milliseconds(age)).unwrap_or(i32::MAX);
     let rows = session.query(
         "release jobs",
         &sql::RELEASE,
         &[
             &worker.0,
-            &these,
-            &keep,
-            &older_than_ms,
+            &leases,
+            &age_ms,
             &started,
             &MAX_REFUNDS,
             &DeathCause::Manual.as_str(),

@@ -20,7 +20,7 @@ use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::promote::due::DueSearch;
-use crate::pipeline::settle::{ReleaseScope, release};
+use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
@@ -264,9 +264,9 @@ impl Fetcher {
         if leases.is_empty() {
             return;
         }
-        let (worker, scope) = (self.state.identity.id, ReleaseScope::Leases(leases));
+        let worker = self.state.identity.id;
         let returned = self.call("return suspects", move |session| {
-            release(session, worker, &scope, Some(&[]))
+            release(session, worker, Some(&leases), Duration::ZERO, Some(&[]))
         });
         if let Err(error) = returned {
             // The renewer releases them as those of a lost claim.

@@ -4,7 +4,6 @@
 //! One row per process keeps all its leases alive. A renewal also stores checkpoints, and waits at most 100 ms for the
 //! lock of a lease.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator;
@@ -22,7 +21,7 @@ use crate::job::wait::from_now;
 use crate::pipeline::checkpoint::store_soon;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::gates::read_gates;
-use crate::pipeline::settle::{ReleaseScope, release};
+use crate::pipeline::settle::release;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::TryRecvError;
 use crate::sync::{Instant, Notification, Row};
@@ -178,20 +177,20 @@ impl Renewer<'_> {
     fn release_unknown(&mut self, renewed: &[Vec<Uuid>]) -> Result<()> {
         let timeout = self.timeout();
         for (state, leases) in self.queues.iter().zip(renewed) {
-            let known: HashSet<LeaseId> = lock(&state.held).keys().copied().collect();
-            if leases.iter().all(|lease| known.contains(&LeaseId(*lease))) {
+            let mut unknown: Vec<LeaseId> = leases.iter().copied().map(LeaseId).collect();
+            {
+                let held = lock(&state.held);
+                unknown.retain(|lease| !held.contains_key(lease));
+            }
+            if unknown.is_empty() {
                 continue;
             }
-            let held = ReleaseScope::Unknown {
-                known: known.into_iter().collect(),
-                // Twice the time that a call may take: the answer to the claim was lost.
-                older_than: timeout * 2,
-            };
-            let worker = state.identity.id;
+            // Twice the time that a call may take: the answer to the claim was lost.
+            let (worker, age) = (state.identity.id, timeout * 2);
             let released = self
                 .db_caller
                 .call("release jobs", timeout, move |session| {
-                    release(session, worker, &held, None)
+                    release(session, worker, Some(&unknown), age, None)
                 })?;
             state.count_released(released.len());
             if !released.is_empty() {

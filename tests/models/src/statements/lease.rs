@@ -14,8 +14,7 @@ use crate::sync::Instant;
 pub(super) fn release(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let worker = uuid(given, 1);
     let these: Option<Vec<Uuid>> = parameter(given, 2, &Type::UUID_ARRAY);
-    let keep = uuids(given, 3);
-    let age: i32 = parameter(given, 4, &Type::INT4);
+    let age: i32 = parameter(given, 3, &Type::INT4);
     let older = milliseconds(age.into());
     let now = Instant::now();
     let leases: Vec<Uuid> = tables
@@ -23,7 +22,6 @@ pub(super) fn release(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> 
         .iter()
         .filter(|(id, lease)| {
             lease.worker == worker
-                && !keep.contains(id)
                 && these.as_ref().is_none_or(|these| these.contains(id))
                 && now - lease.claimed_at >= older
         })

@@ -6,7 +6,8 @@ use super::Fetcher;
 use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::groups::claim_groups;
-use crate::pipeline::settle::{ReleaseScope, release};
+use crate::pipeline::claim::LeaseId;
+use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::worker::claimer::add;
 use crate::worker::second_fetcher::ClaimFrom;
@@ -78,9 +79,9 @@ impl Fetcher {
         let answer = self.call("look for a job of a group to probe", move |session| {
             let answer = claim_groups(session, &request, &look)?;
             // If this fails, the worker releases the lease as one of a lost claim.
-            let leases = answer.claimed.iter().map(|job| job.lease).collect();
-            let leases = ReleaseScope::Leases(leases);
-            release(session, request.identity.id, &leases, Some(&[]))?;
+            let leases: Vec<LeaseId> = answer.claimed.iter().map(|job| job.lease).collect();
+            let (leases, age) = (Some(&*leases), Duration::ZERO);
+            release(session, request.identity.id, leases, age, Some(&[]))?;
             Ok(answer)
         })?;
         let (took, moved) = (asked_at.elapsed(), answer.claimed.len());

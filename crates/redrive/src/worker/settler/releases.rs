@@ -1,14 +1,14 @@
 //! Releases what a worker holds when it stops, and ends transactions of handlers.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::Settler;
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::settle::{ReleaseScope, release};
+use crate::pipeline::settle::release;
 use crate::worker::latch::lock;
 use crate::worker::retry::{call_timeout, retry};
 
@@ -60,7 +60,7 @@ impl Settler<'_> {
     /// Releases all leases with one statement, or lease by lease if the database rejects that, so that one
     /// lease does not hold the others.
     fn release(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
-        let cause = match self.try_release(&ReleaseScope::All, started) {
+        let cause = match self.try_release(None, started) {
             Err(error) if !error.is_unavailable() => error,
             answer => return answer,
         };
@@ -71,7 +71,7 @@ impl Settler<'_> {
         log::warn!("{}: releasing lease by lease: {cause:?}", self.state);
         let (mut released, mut rejected) = (Vec::new(), None);
         for lease in leases {
-            match self.try_release(&ReleaseScope::Leases(vec![lease]), started) {
+            match self.try_release(Some(lease), started) {
                 Ok(more) => released.extend(more),
                 Err(error) => rejected = Some(error),
             }
@@ -82,13 +82,15 @@ impl Settler<'_> {
         }
     }
 
-    fn try_release(&mut self, scope: &ReleaseScope, started: &[JobId]) -> Result<Vec<JobId>> {
+    /// Releases one lease, or all of them.
+    fn try_release(&mut self, lease: Option<LeaseId>, started: &[JobId]) -> Result<Vec<JobId>> {
         let (state, db_caller) = (self.state, &mut *self.db_caller);
         let started: Arc<[JobId]> = started.into();
         let released = retry(state, self.until, || {
-            let (scope, started, worker) = (scope.clone(), started.clone(), state.identity.id);
+            let (started, worker) = (started.clone(), state.identity.id);
             db_caller.call("release jobs", call_timeout(state), move |session| {
-                release(session, worker, &scope, Some(&started))
+                let leases = lease.as_ref().map(std::slice::from_ref);
+                release(session, worker, leases, Duration::ZERO, Some(&started))
             })
         })?;
         state.count_released(released.len());
