@@ -1,13 +1,11 @@
 //! Counts and logs the results of settled jobs.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use log::Level;
 
 use super::failure_log::{FailureKind, FailureLog};
-use crate::job::error_report::ErrorReport;
 use crate::job::printable::Printable;
 use crate::job::wait::from_now;
 use crate::pipeline::judge::Verdict;
@@ -67,6 +65,7 @@ fn line(counts: &Counters, outcome: AttemptOutcome) -> (&AtomicU64, Level, &'sta
     }
 }
 
+/// Logs the class of the error and, if the program wants it, the first line of its message.
 fn log_attempt(state: &State, settlement: &Settlement) {
     let (outcome, delay, report) = of_verdict(&settlement.verdict);
     let (_, level, words) = line(&state.counts, outcome);
@@ -74,13 +73,21 @@ fn log_attempt(state: &State, settlement: &Settlement) {
     if let Verdict::Dead { cause, .. } = &settlement.verdict {
         next = Some(format!(" ({cause})"));
     }
-    let why = report.map(|report| format!(": {}", Cause(state, report)));
-    let (job, next, why) = (
-        Attempt(settlement),
-        next.unwrap_or_default(),
-        why.unwrap_or_default(),
+    let mut why = String::new();
+    if let Some(report) = report {
+        let message = report.message.lines().next();
+        let message = message.filter(|_| state.config.hooks.logs_messages);
+        for text in [&*report.class].into_iter().chain(message) {
+            why.push_str(": ");
+            why.push_str(&Printable(text).to_string());
+        }
+    }
+    let (meta, next) = (&settlement.meta, next.unwrap_or_default());
+    let (kind, id, attempt, of) = (&meta.kind, meta.id, meta.attempt, meta.max_attempts);
+    log::log!(
+        level,
+        "{state} kind={kind} job={id} attempt={attempt}/{of}: {words}{next}{why}"
     );
-    log::log!(level, "{state} {job}: {words}{next}{why}");
 }
 
 /// Logs how many failures had no line.
@@ -107,32 +114,6 @@ pub(super) fn pass_turns(state: &State, groups: impl IntoIterator<Item = Arc<str
 /// A delay without the digits that nobody reads.
 fn rounded(delay: Duration) -> Duration {
     Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// What a log line says about a failure: the class of the error and, if the program wants it, the first
-/// line of its message.
-struct Cause<'a>(&'a State, &'a ErrorReport);
-
-impl fmt::Display for Cause<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cause(state, report) = self;
-        write!(f, "{}", Printable(&report.class))?;
-        match report.message.lines().next() {
-            Some(line) if state.config.hooks.logs_messages => write!(f, ": {}", Printable(line)),
-            Some(_) | None => Ok(()),
-        }
-    }
-}
-
-/// The fields of a log line about an attempt: `kind=charge job=17 attempt=1/5`.
-struct Attempt<'a>(&'a Settlement);
-
-impl fmt::Display for Attempt<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let meta = &self.0.meta;
-        let (id, attempt, of) = (meta.id, meta.attempt, meta.max_attempts);
-        write!(f, "kind={} job={id} attempt={attempt}/{of}", meta.kind)
-    }
 }
 
 /// Counts results that the database rejected.
