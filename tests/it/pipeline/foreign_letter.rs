@@ -107,6 +107,29 @@ fn a_stop_releases_every_other_lease() {
 }
 
 #[test]
+fn a_renewal_releases_every_other_lease_of_a_lost_claim() {
+    let (test, queue, mut client) = TestDatabase::with_session();
+    let taken = lagging(&test);
+    let worker = lively(&queue).runs(|_: &Job<Order>| Ok(()));
+    client.reaches("workers WHERE queue = 'orders'", 1);
+    // One of the jobs is cancelled. It dies at its release, and the database refuses this death.
+    client.sql(&format!(
+        "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at, cancelled) \
+         SELECT gen_random_uuid(), w.worker_id, w.queue, ARRAY[id], '{{other}}', ARRAY['{{}}'::json], ARRAY[now()], \
+                now() - interval '1 minute', array_remove(ARRAY[id], 7) \
+         FROM redrive.workers w, unnest(ARRAY[{taken}, 7]::bigint[]) AS id WHERE w.queue = 'orders'"
+    ));
+    client.reaches("leases", 1);
+    assert_eq!(queue.live(JobId::new(7)).state, JobState::Ready);
+    assert_eq!(queue_of(&test, taken), "old");
+
+    delete(&mut client, taken);
+    client.reaches("leases", 0);
+    assert_eq!(queue_of(&test, taken), "orders");
+    stop(worker);
+}
+
+#[test]
 fn a_version_of_an_archived_letter_holds_up_no_death() {
     let (test, queue, ids) = TestDatabase::with_letters(1);
     let version =

@@ -186,17 +186,26 @@ impl Renewer<'_> {
                 continue;
             }
             // Twice the time that a call may take: the answer to the claim was lost.
-            let (worker, age) = (state.identity.id, timeout * 2);
+            let (worker, age, name) = (state.identity.id, timeout * 2, state.to_string());
             let released = self
                 .db_caller
                 .call("release jobs", timeout, move |session| {
-                    release(session, worker, Some(&unknown), age, None)
+                    let mut released = 0;
+                    // One by one, so that one that the database rejects does not hold the others.
+                    for lease in unknown {
+                        match release(session, worker, Some(&[lease]), age, None) {
+                            Err(error) if !error.is_unavailable() => {
+                                log::error!("{name}: {error:#}");
+                            }
+                            jobs => released += jobs?.len(),
+                        }
+                    }
+                    Ok(released)
                 })?;
-            state.count_released(released.len());
-            if !released.is_empty() {
+            state.count_released(released);
+            if released > 0 {
                 log::warn!(
-                    "{state}: released {} jobs of leases that the worker does not know, because an answer was lost",
-                    released.len()
+                    "{state}: released {released} jobs of leases that the worker does not know, because an answer was lost"
                 );
             }
         }
