@@ -20,23 +20,16 @@ where
     F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     let call = move |jobs: Vec<(ClaimedJob, Arc<Signal>)>| {
-        let mut undecodable = Vec::with_capacity(jobs.len());
         let mut batch = Batch { jobs: Vec::new() };
-        for (claimed, signal) in jobs {
-            undecodable.push(match decode(claimed, signal, read) {
-                Ok(job) => {
-                    batch.jobs.push(BatchJob(job));
-                    None
-                }
-                Err(outcome) => Some(outcome),
-            });
-        }
-        let mut ends = run(batch, &function).into_iter();
-        let end = |outcome: Option<Outcome>| match outcome {
-            Some(outcome) => Some(Err(outcome)),
-            None => ends.next(),
-        };
-        undecodable.into_iter().filter_map(end).collect()
+        let decoded = jobs.into_iter().map(|(claimed, signal)| {
+            let decoded = decode(claimed, signal, read);
+            decoded.map(|job| batch.jobs.push(BatchJob(job)))
+        });
+        // The ends of jobs that cannot be decoded.
+        let ends: Vec<Option<JobEnd>> = decoded.map(|it| it.err().map(Err)).collect();
+        let mut ran = run(batch, &function).into_iter();
+        let ends = ends.into_iter();
+        ends.filter_map(|end| end.or_else(|| ran.next())).collect()
     };
     let call = BatchCall {
         run: Arc::new(call),
