@@ -9,7 +9,6 @@ use crate::job::job::Signal;
 use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
-use crate::pipeline::outcome::Outcome;
 use crate::worker::batch::{Batch, BatchJob, BatchOptions};
 use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions, JobEnd, decode};
 
@@ -55,21 +54,11 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
         Ok(())
     });
     let of_batch = dropped.and(ran);
-    of_jobs
-        .into_iter()
-        .map(|(decision, follow_ups)| end_of(decision, follow_ups, &of_batch))
-        .collect()
-}
-
-/// Returns the end of a job: what the handler said about it or, if it said nothing, how the batch ended.
-fn end_of(
-    decision: Option<Decision>,
-    added: Vec<FollowUp>,
-    of_batch: &Result<(), Outcome>,
-) -> JobEnd {
-    match (decision, of_batch) {
+    // What the handler said about a job or, if it said nothing, how the batch ended.
+    let end = |(decision, added): (Option<Decision>, Vec<FollowUp>)| match (decision, &of_batch) {
         (Some(Err(failure)), _) => Err(failure.into()),
         (Some(Ok(_)), _) | (None, Ok(())) => Ok(added),
         (None, Err(outcome)) => Err(outcome.clone()),
-    }
+    };
+    of_jobs.into_iter().map(end).collect()
 }
