@@ -13,7 +13,6 @@ mod batch;
 mod gathering;
 pub(crate) mod handlers;
 mod batch_handler;
-mod handler_table;
 mod form;
 pub(crate) mod registry;
 mod slot_state;

@@ -73,7 +73,7 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
     if let Some(problem) = &handlers.problem {
         return Err(Error::invalid(problem.clone()));
     }
-    let kinds = handlers.table.kinds();
+    let kinds = handlers.claimed_kinds();
     let of_kinds: [Parameter<'_>; 1] = [&kinds.as_deref()];
     transaction.run("make due jobs ready", &sql::MAKE_DUE_READY, &of_kinds)?;
     let queues = transaction.run("look for jobs", &sql::QUEUES_OF_KINDS, &of_kinds)?;
@@ -237,11 +237,11 @@ fn attempt(
     claimed: ClaimedJob,
     signal: Arc<Signal>,
 ) -> Result<(AttemptResult, Arc<HandlerOptions>)> {
-    let (table, kind) = (&handlers.table, Arc::clone(&claimed.meta.kind));
+    let kind = Arc::clone(&claimed.meta.kind);
     if let Some(limit) = claimed.meta.expired(Instant::now()) {
         return Ok((AttemptResult::Judge(Err(expired(limit))), Arc::default()));
     }
-    let Some(handler) = table.of(&kind) else {
+    let Some(handler) = handlers.of(&kind) else {
         return Err(Error::invalid(format!("kind `{kind}` has no handler")));
     };
     let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));

@@ -6,7 +6,6 @@ use crate::job::failure::Failure;
 use crate::job::job::Job;
 use crate::job::payload::Payload;
 use crate::sync::Transaction;
-use crate::worker::handler_table::Handles;
 use crate::worker::handlers::{Handler, in_transaction, typed};
 
 /// A function that handles jobs: `fn(&Job<P>) -> Result<(), Failure>`, where `P` is a [`Payload`].
@@ -64,6 +63,9 @@ pub trait JobHandler<S, Form>: Sized {
     #[doc(hidden)]
     fn erase(self, state: &Arc<S>) -> Erased;
 }
+
+/// The kind that a handler handles. `None`: every kind without its own.
+pub(super) type Handles = Option<String>;
 
 /// A handler whose payload, state and form are known no more.
 #[allow(missing_debug_implementations, reason = "nobody outside sees it")]

@@ -1,5 +1,6 @@
 //! Holds a set of handlers that several workers of a program can share.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,9 +13,8 @@ use crate::job::name;
 use crate::job::payload::Payload;
 use crate::worker::batch::{Batch, BatchOptions};
 use crate::worker::batch_handler;
-use crate::worker::form::{Erased, JobHandler};
-use crate::worker::handler_table::{HandlerTable, Handles};
-use crate::worker::handlers::{self, HandlerOptions};
+use crate::worker::form::{Erased, Handles, JobHandler};
+use crate::worker::handlers::{self, BatchCall, Call, Handler, HandlerOptions};
 
 /// A set of handlers that several workers can share.
 ///
@@ -24,7 +24,9 @@ use crate::worker::handlers::{self, HandlerOptions};
 #[derive(Clone, Default)]
 #[must_use]
 pub struct Handlers {
-    pub(crate) table: HandlerTable,
+    by_kind: BTreeMap<String, Handler>,
+    /// The handler of every kind without its own.
+    pub(super) any: Option<Handler>,
     latest: Option<Handles>,
     /// What keeps a worker with these handlers from starting.
     pub(crate) problem: Option<String>,
@@ -130,8 +132,11 @@ impl Handlers {
     /// What they leave open is the default of the payload's type. A worker does not start if they do not
     /// directly follow a handler.
     pub fn options(mut self, options: HandlerOptions) -> Handlers {
-        let latest = self.latest.take();
-        match latest.and_then(|latest| self.table.get_mut(latest.as_deref())) {
+        let latest = self.latest.take().and_then(|latest| match latest {
+            Some(kind) => self.by_kind.get_mut(&kind),
+            None => self.any.as_mut(),
+        });
+        match latest {
             Some(handler) => handler.options = Arc::new(options.or(&handler.options)),
             None => self.reject("options follow no handler, or other options".to_owned()),
         }
@@ -140,19 +145,26 @@ impl Handlers {
 
     /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        self.table.is_empty()
+        self.by_kind.is_empty() && self.any.is_none()
     }
 
     /// Returns the kinds with a handler of their own, in alphabetical order.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
-        self.table.own_kinds()
+        self.by_kind.keys().map(String::as_str)
     }
 
     /// Keeps only the handlers of these kinds. A worker does not start if one of them has none.
     pub fn only(mut self, kinds: &[impl AsRef<str>]) -> Handlers {
         let kinds: Vec<&str> = kinds.iter().map(AsRef::as_ref).collect();
-        for missing in self.table.retain(&kinds) {
-            self.reject(format!("there is no handler of kind `{missing}`"));
+        self.by_kind.retain(|kind, _| kinds.contains(&&**kind));
+        let any = self.any.take();
+        for kind in kinds {
+            // That of any kind becomes the one of each that has no other.
+            match (self.by_kind.contains_key(kind), &any) {
+                (true, _) => {}
+                (false, Some(any)) => self.insert(Some(kind), any.clone()),
+                (false, None) => self.reject(format!("there is no handler of kind `{kind}`")),
+            }
         }
         self
     }
@@ -163,10 +175,8 @@ impl Handlers {
             self.reject(problem.clone());
         }
         self.latest = None;
-        for (handles, handler) in other.table.entries() {
-            if !self.table.add(handles, handler.clone()) {
-                self.reject(two_handlers(handles));
-            }
+        for (handles, handler) in other.entries() {
+            self.insert(handles, handler.clone());
         }
     }
 
@@ -176,11 +186,22 @@ impl Handlers {
         {
             self.reject(error.to_string());
         }
-        if !self.table.add(handles.as_deref(), handler) {
-            self.reject(two_handlers(handles.as_deref()));
-        }
+        self.insert(handles.as_deref(), handler);
         self.latest = Some(handles);
         self
+    }
+
+    fn insert(&mut self, handles: Option<&str>, handler: Handler) {
+        let replaced = match handles {
+            Some(kind) => self.by_kind.insert(kind.to_owned(), handler),
+            None => self.any.replace(handler),
+        };
+        if replaced.is_some() {
+            self.reject(match handles {
+                None => "handle_any was called twice".to_owned(),
+                Some(kind) => format!("kind `{kind}` has two handlers"),
+            });
+        }
     }
 
     fn reject(&mut self, problem: String) {
@@ -188,10 +209,73 @@ impl Handlers {
     }
 }
 
-fn two_handlers(handles: Option<&str>) -> String {
-    match handles {
-        None => "handle_any was called twice".to_owned(),
-        Some(kind) => format!("kind `{kind}` has two handlers"),
+/// What the threads of a worker ask.
+impl Handlers {
+    fn entries(&self) -> impl Iterator<Item = (Option<&str>, &Handler)> {
+        let by_kind = self.by_kind.iter();
+        let by_kind = by_kind.map(|(kind, handler)| (Some(&**kind), handler));
+        by_kind.chain(self.any.iter().map(|handler| (None, handler)))
+    }
+
+    /// The handler of a kind.
+    pub(crate) fn of(&self, kind: &str) -> Option<&Handler> {
+        self.by_kind.get(kind).or(self.any.as_ref())
+    }
+
+    /// How the batches of a kind run. `None`: its jobs run singly.
+    pub(crate) fn batch(&self, kind: &str) -> Option<&BatchCall> {
+        self.by_kind.get(kind).and_then(Handler::batch)
+    }
+
+    /// The rules of the batches, by kind.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&str, &BatchOptions)> {
+        let handlers = self.by_kind.iter();
+        handlers.filter_map(|(kind, handler)| Some((kind.as_str(), &handler.batch()?.rule)))
+    }
+
+    /// The size of the largest batches. `None`: other handlers than those of batches.
+    pub(crate) fn only_batches_of(&self) -> Option<usize> {
+        let mut entries = self.entries();
+        let is_only = entries.all(|(_, handler)| handler.batch().is_some());
+        let sizes = self.rules().map(|(_, rule)| rule.size);
+        sizes.max().filter(|_| is_only)
+    }
+
+    /// The kinds to claim. `None`: all.
+    pub(crate) fn claimed_kinds(&self) -> Option<Arc<[String]>> {
+        match self.any {
+            Some(_) => None,
+            None => Some(self.by_kind.keys().cloned().collect()),
+        }
+    }
+
+    /// The kinds whose jobs need their own lease, because the handler's transaction ends it.
+    pub(crate) fn kinds_in_transactions(&self) -> Arc<[String]> {
+        self.kinds_called(|call| matches!(call, Call::InTransaction(_)))
+    }
+
+    /// The kinds whose jobs do not run one after the other in a slot: those of batches and those in transactions.
+    pub(crate) fn single_kinds(&self) -> Arc<[String]> {
+        self.kinds_called(|call| !matches!(call, Call::Plain(_)))
+    }
+
+    fn kinds_called(&self, is_so: impl Fn(&Call) -> bool) -> Arc<[String]> {
+        let with = self.by_kind.iter().filter(|(_, it)| is_so(&it.call));
+        with.map(|(kind, _)| kind.clone()).collect()
+    }
+
+    /// The dependencies by kind.
+    pub(crate) fn dependencies(&self) -> HashMap<String, String> {
+        let with = self.by_kind.iter().filter_map(|(kind, handler)| {
+            let dependency = handler.options.dependency.clone()?;
+            Some((kind.clone(), dependency))
+        });
+        with.collect()
+    }
+
+    /// The options of all handlers, for the check at start.
+    pub(crate) fn all_options(&self) -> impl Iterator<Item = &HandlerOptions> {
+        self.entries().map(|(_, handler)| &*handler.options)
     }
 }
 

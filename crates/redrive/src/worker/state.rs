@@ -16,11 +16,11 @@ use crate::pipeline::queue::Queue;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::breaker_state::LocalBreakers;
-use crate::worker::handler_table::HandlerTable;
 use crate::worker::latch::lock;
 use crate::worker::lease_trust::LeaseTrust;
 use crate::worker::observer::Observer;
 use crate::worker::passed_groups::PassedGroups;
+use crate::worker::registry::Handlers;
 use crate::worker::shared::Shared;
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::stats::Counters;
@@ -69,7 +69,7 @@ pub(crate) struct State {
     /// The place of the first one with its slots.
     pub(crate) pool: usize,
     pub(crate) config: Config,
-    pub(crate) handlers: HandlerTable,
+    pub(crate) handlers: Handlers,
     /// The kinds to claim. `None`: all.
     pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
@@ -117,7 +117,7 @@ impl State {
     pub(crate) fn new(
         place: usize,
         config: Config,
-        handlers: HandlerTable,
+        handlers: Handlers,
         identity: WorkerIdentity,
         shared: Arc<Shared>,
         breakers: LocalBreakers,
@@ -129,7 +129,7 @@ impl State {
             place,
             pool,
             config,
-            kinds: handlers.kinds(),
+            kinds: handlers.claimed_kinds(),
             alone: handlers.kinds_in_transactions(),
             single: handlers.single_kinds(),
             handlers,

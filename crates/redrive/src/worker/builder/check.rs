@@ -41,17 +41,19 @@ impl WorkerBuilder {
     }
 
     fn handler_problem(&self) -> Option<String> {
-        let handlers = &self.handlers.table;
+        let handlers = &self.handlers;
         if handlers.is_empty() {
             return Some("has no handler".to_owned());
         }
-        let of_any = handlers.any().map(|handler| &handler.options);
+        let of_any = handlers.any.as_ref().map(|handler| &handler.options);
         if of_any.is_some_and(|it| it.dependency.is_some()) {
             let problem =
                 "gives a dependency to the handler of any kind; only that of one kind can have one";
             return Some(problem.to_owned());
         }
-        let mut names = handlers.options().flat_map(HandlerOptions::dependencies);
+        let mut names = handlers
+            .all_options()
+            .flat_map(HandlerOptions::dependencies);
         names.find_map(dependency_problem)
     }
 
@@ -71,7 +73,7 @@ impl WorkerBuilder {
     }
 
     fn batch_problem(&self) -> Option<String> {
-        let mut rules = self.handlers.table.rules();
+        let mut rules = self.handlers.rules();
         rules.find_map(|(kind, rule)| {
             let size = format!("batch size of kind `{kind}`");
             let linger = format!("linger of kind `{kind}`");
@@ -82,7 +84,7 @@ impl WorkerBuilder {
 
     fn time_problem(&self) -> Option<String> {
         const MONTH: &str = "1 s to 30 days";
-        let options = || self.handlers.table.options();
+        let options = || self.handlers.all_options();
         let deadlines = options().filter_map(|options| options.deadline);
         let deadlines = deadlines.chain([self.config.deadline]);
         let kept = options().filter_map(|options| options.keep_done);

@@ -135,7 +135,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
 /// and one for other calls. The handlers would wait for each other's connections, and for those of the calls in them.
 fn limit_transactions(builders: &mut [WorkerBuilder], connections: u32) {
     fn runs_any(builder: &WorkerBuilder) -> bool {
-        !builder.handlers.table.kinds_in_transactions().is_empty()
+        !builder.handlers.kinds_in_transactions().is_empty()
     }
     let (sharing, own): (Vec<_>, Vec<_>) = builders.iter_mut().partition(|it| it.weight.is_some());
     let own = own.into_iter().map(|builder| vec![builder]);
@@ -177,13 +177,13 @@ fn states(
         let breakers = LocalBreakers::new(
             builder.config.queue.name(),
             builder.breaker_threshold,
-            builder.handlers.table.dependencies(),
+            builder.handlers.dependencies(),
             builder.flood.map(|(most, per)| FloodGuard::new(most, per)),
         );
         let (identity, shared) = (builder.identity(), Arc::clone(shared));
-        let (config, table) = (builder.config, builder.handlers.table);
+        let (config, handlers) = (builder.config, builder.handlers);
         let slots = (first, slots, user);
-        let state = State::new(place, config, table, identity, shared, breakers, slots);
+        let state = State::new(place, config, handlers, identity, shared, breakers, slots);
         (Arc::new(state), giver)
     });
     states.collect()
