@@ -65,6 +65,6 @@ mod tests {
         assert_eq!(since(2), ("b".to_owned(), 3));
         assert_eq!(since(0), ("a b b".to_owned(), 3), "another walk");
         (0..MAX_PASSED).for_each(|_| note("c"));
-        assert_eq!(since(0).0, vec!["c"; MAX_PASSED].join(" "));
+        assert_eq!(since(0).0, ["c"; MAX_PASSED].join(" "));
     }
 }
