@@ -78,8 +78,8 @@ settled AS MATERIALIZED (
                THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms,
            CASE WHEN s.verdict <> 'done' THEN redrive.tried(
                j.job,
-               -- A job that expired made no attempt.
-               CASE WHEN s.verdict IN ('snooze', 'outage') OR v.cause = 'expired' THEN (j.job).attempt - 1
+               -- A job that expired or did not run made no attempt.
+               CASE WHEN s.verdict IN ('snooze', 'outage') OR v.verdict = 'unrun' OR v.cause = 'expired' THEN (j.job).attempt - 1
                    ELSE (j.job).attempt END,
                -- No handler has shown that a suspect is innocent.
                CASE WHEN s.verdict = 'dead' OR v.verdict = 'unrun' THEN (j.job).crashes ELSE 0 END,
