@@ -113,3 +113,36 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
     gate.open();
     assert_eq!(finish(&queue, worker).stats.dead, 1);
 }
+
+/// For example because another letter has its id.
+#[test]
+fn a_cancelled_job_that_cannot_die_keeps_back_nothing_of_its_lease() {
+    let (test, queue) = TestDatabase::with_orders();
+    let gate = Gate::new();
+    let depends = HandlerOptions::new().dependency("gateway");
+    let worker = worker(&queue).lease(LEASE).hold_for(HOUR);
+    let worker = worker.handle(gate.handler()).handle_any(|_| Ok(()));
+    let worker = worker.handle(wait_for_cancel).options(depends).started();
+    // After many quick jobs, the worker claims in batches.
+    let quick = NewJob::raw("quick", "{}").unwrap();
+    queue.enqueue_jobs(&vec![quick.clone(); 150]).unwrap();
+    done(&worker, 150);
+    let held = NewJob::new(&Hold {}).unwrap().priority(2);
+    let jobs = [held, quick.priority(1), new_order(1), new_order(2)];
+    let ids = queue.enqueue_jobs(&jobs).unwrap();
+    gate.wait_for(1);
+    super::leased(&queue, 4);
+    queue.cancels(ids[2].id());
+    test.before(
+        "INSERT ON redrive.dead_letters",
+        "RAISE EXCEPTION 'no letters today'",
+    );
+    test.sql("SELECT redrive.open_breaker('gateway', '1 hour')");
+    told(&test, &worker);
+    gate.open();
+    done(&worker, 152);
+    test.reaches("jobs", 1);
+    test.sql("DROP TRIGGER for_test ON redrive.dead_letters");
+    stop(worker);
+    assert_eq!(queue.letter(ids[2].id()).attempts, 0);
+}

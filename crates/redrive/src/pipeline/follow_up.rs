@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::db::run::Run;
 use crate::db::session::Session;
+use crate::db::sql;
 use crate::error::Result;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::JobId;
@@ -53,6 +54,23 @@ pub(crate) fn settle_and_store(
     session.read_committed(DOING, also, |session| {
         settle_in(session, identity, settlements, repeat)
     })
+}
+
+/// Returns jobs that no slot started, and wakes an idle worker for them. Returns how many; those that an operator
+/// cancelled have died. The others had returned before, or their lease is lost.
+pub(crate) fn give_back(
+    session: &mut Session,
+    identity: &WorkerIdentity,
+    unrun: &[Settlement],
+    lock_wait: LockWait,
+) -> Result<usize> {
+    // They have no results that the database could refuse.
+    let returned = settle_and_store(session, identity, unrun, Repeat::Again, lock_wait)?.len();
+    if let Some(first) = unrun.first().filter(|_| returned > 0) {
+        let queue = &*first.meta.queue;
+        session.query("wake a worker", &sql::WAKE, &[&queue])?;
+    }
+    Ok(returned)
 }
 
 /// Writes verdicts, checkpoints, kept jobs and follow-ups in the transaction of the caller.

@@ -212,22 +212,6 @@ pub(crate) fn release(
     Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
 }
 
-/// Returns jobs of a lease that no slot started, and wakes an idle worker for them. Returns how many; those that an operator
-/// cancelled have died. None means that the lease is lost, or that they have returned before.
-pub(crate) fn give_back(
-    session: &mut Session,
-    identity: &WorkerIdentity,
-    unrun: &[Settlement],
-) -> Result<usize> {
-    // They have no results that the database could refuse.
-    let returned = settle(session, identity, unrun, Repeat::Again)?.len();
-    if let Some(first) = unrun.first().filter(|_| returned > 0) {
-        let queue = &*first.meta.queue;
-        session.query("wake a worker", &sql::WAKE, &[&queue])?;
-    }
-    Ok(returned)
-}
-
 /// The verdicts, one array per column.
 ///
 /// One `jsonb` would need a single parameter, but reading a thousand verdicts from it takes ten times as long

@@ -122,10 +122,11 @@ impl Settlement {
     }
 
     /// Whether the settle may wait for what a caller's or an operator's open transaction has locked: the key of a
-    /// follow-up, the failure group of a new letter, or the letter of a redriven job.
+    /// follow-up, the failure group of a new letter, or the letter of a redriven job. A job that did not start may die,
+    /// because an operator cancelled it.
     pub(crate) fn may_wait(&self) -> bool {
-        let is_dead = matches!(self.verdict, Verdict::Dead { .. });
-        is_dead || self.meta.generation > 0 || self.has_unique_follow_up()
+        let may_die = matches!(self.verdict, Verdict::Dead { .. }) || self.is_unstarted();
+        may_die || self.meta.generation > 0 || self.has_unique_follow_up()
     }
 
     /// Whether the job only has to be deleted, and its turn passed on if it has a group.

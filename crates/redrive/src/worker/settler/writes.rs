@@ -13,8 +13,8 @@ use super::counts::{count, count_lost, pass_turns};
 use super::rejected::{failed, with_plain_report};
 use crate::error::{Error, Result};
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::follow_up::{LockWait, settle_and_store};
-use crate::pipeline::settle::{Repeat, give_back, settle_done};
+use crate::pipeline::follow_up::{LockWait, give_back, settle_and_store};
+use crate::pipeline::settle::{Repeat, settle_done};
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::DoneLease;
 use crate::sync::Instant;
@@ -47,40 +47,64 @@ impl Settler<'_> {
 
     /// Returns the jobs of these leases that no slot started, and then the leases with verdicts.
     ///
-    /// This comes first: once the job before them in their group is settled, a later one could start before them.
+    /// This comes first: once the job before them in their group is settled, a later one could start before them. Only if
+    /// the database refuses it, because one was cancelled and cannot die, do the verdicts not wait for it.
     fn return_unstarted(&mut self, leases: Vec<DueLease>) -> Vec<DueLease> {
         let has_some = |lease: &DueLease| lease.settlements.iter().any(Settlement::is_unstarted);
         let (with, mut others): (Vec<_>, Vec<_>) = leases.into_iter().partition(has_some);
         if with.is_empty() {
             return others;
         }
-        let (state, db_caller) = (self.state, &mut *self.db_caller);
         let all = with.iter().flat_map(|lease| &lease.settlements);
-        let unstarted: Arc<[Settlement]> = all.filter(|one| one.is_unstarted()).cloned().collect();
-        let returned = retry_unless_locked(state, self.until, || {
-            let (identity, jobs) = (state.identity.clone(), Arc::clone(&unstarted));
-            db_caller.call(
-                "return unstarted jobs",
-                call_timeout(state),
-                move |session| give_back(session, &identity, &jobs),
-            )
+        let all: Vec<Settlement> = all.filter(|one| one.is_unstarted()).cloned().collect();
+        // After a failure, some may have returned, and the statement writes nothing of a lease beside those.
+        let (at_once, mut lock_wait) = match with.iter().any(DueLease::has_waited) {
+            true => (1, LockWait::Short),
+            false => (all.len(), LockWait::Usual),
+        };
+        let parts: VecDeque<Arc<[Settlement]>> = all.chunks(at_once).map(Arc::from).collect();
+        let (left, error) = self.in_parts(parts, |settler, part| {
+            settler.give_back(part, std::mem::replace(&mut lock_wait, LockWait::Short))
         });
-        match returned {
-            Ok(returned) => state.count_released(returned),
-            Err(error) => {
-                self.postpone(with, &error);
-                return others;
-            }
-        }
-        state.count_written(unstarted.len());
+        let is_away = |error: &Error| error.is_unavailable() && !error.is_locked();
+        let (is_away, mut later) = (error.as_ref().is_some_and(is_away), Vec::new());
         for mut lease in with {
             lease.settlements.retain(|one| !one.is_unstarted());
+            let its = left.iter().filter(|one| one.lease == lease.lease);
+            let its: Vec<Settlement> = its.cloned().collect();
+            if is_away && !its.is_empty() {
+                lease.settlements.extend(its);
+                later.push(lease);
+                continue;
+            }
+            if !its.is_empty() {
+                later.push(lease.leave(its));
+            }
             match lease.settlements.is_empty() {
                 true => self.end(&[lease]),
                 false => others.push(lease),
             }
         }
+        if let (Some(error), false) = (error, later.is_empty()) {
+            self.postpone(later, &error);
+        }
         others
+    }
+
+    /// Returns jobs that no slot started.
+    fn give_back(&mut self, unstarted: &Arc<[Settlement]>, lock_wait: LockWait) -> Result<()> {
+        let (state, db_caller) = (self.state, &mut *self.db_caller);
+        let returned = retry_unless_locked(state, self.until, || {
+            let (identity, jobs) = (state.identity.clone(), Arc::clone(unstarted));
+            db_caller.call(
+                "return unstarted jobs",
+                call_timeout(state),
+                move |session| give_back(session, &identity, &jobs, lock_wait),
+            )
+        })?;
+        state.count_released(returned);
+        state.count_written(unstarted.len());
+        Ok(())
     }
 
     /// Writes leases with one statement, or in parts if that fails.
@@ -103,32 +127,21 @@ impl Settler<'_> {
         mut answers: Answers,
         error: Error,
     ) {
-        let mut parts: VecDeque<Arc<[Settlement]>> = parts_of(all, &error).into();
-        let mut tried = Vec::new();
-        match parts.is_empty() {
-            true => tried.extend_from_slice(all),
-            false => log::warn!("{}: settling in parts: {error:#}", self.state),
-        }
-        let (mut cause, mut waits) = (error, 0);
-        while waits < MAX_WAITS
-            && let Some(part) = parts.pop_front()
-        {
-            let Err(error) = self.settle_acceptable(&part, &mut answers, LockWait::Short) else {
-                continue;
-            };
-            let smaller = parts_of(&part, &error);
-            if smaller.is_empty() {
-                waits += usize::from(error.is_unavailable());
-                tried.extend_from_slice(&part);
+        let parts = parts_of(all, &error);
+        let (unwritten, cause) = match parts.is_empty() {
+            true => (all.to_vec(), error),
+            false => {
+                log::warn!("{}: settling in parts: {error:#}", self.state);
+                let (unwritten, last) = self.in_parts(parts.into(), |settler, part| {
+                    settler.settle_acceptable(part, &mut answers, LockWait::Short)
+                });
+                (unwritten, last.unwrap_or(error))
             }
-            parts.extend(smaller);
-            cause = error;
-        }
-        // The next pass begins with those that this one has not tried.
-        for one in parts.iter().flat_map(|part| part.iter()).chain(&tried) {
+        };
+        for one in unwritten {
             let mut its = leases.iter_mut();
             if let Some(lease) = its.find(|lease| lease.lease == one.lease) {
-                lease.settlements.push(one.clone());
+                lease.settlements.push(one);
             }
         }
         let is_written = |lease: &DueLease| lease.settlements.is_empty();
@@ -138,6 +151,32 @@ impl Settler<'_> {
         if !unwritten.is_empty() {
             self.postpone(unwritten, &cause);
         }
+    }
+
+    /// Writes parts, and splits those that fail. Returns what is not written and the last error. The next pass begins with
+    /// what this one has not tried.
+    fn in_parts(
+        &mut self,
+        mut parts: VecDeque<Arc<[Settlement]>>,
+        mut write: impl FnMut(&mut Self, &Arc<[Settlement]>) -> Result<()>,
+    ) -> (Vec<Settlement>, Option<Error>) {
+        let (mut tried, mut cause, mut waits) = (Vec::new(), None, 0);
+        while waits < MAX_WAITS
+            && let Some(part) = parts.pop_front()
+        {
+            let Err(error) = write(self, &part) else {
+                continue;
+            };
+            let smaller = parts_of(&part, &error);
+            if smaller.is_empty() {
+                waits += usize::from(error.is_unavailable());
+                tried.extend_from_slice(&part);
+            }
+            parts.extend(smaller);
+            cause = Some(error);
+        }
+        let untried = parts.iter().flat_map(|part| part.iter()).cloned();
+        (untried.chain(tried).collect(), cause)
     }
 
     /// Writes verdicts. If the database rejects the only one, its error report is reduced to a text that the database
