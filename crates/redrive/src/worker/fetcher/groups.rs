@@ -49,11 +49,11 @@ impl Fetcher {
 
     fn claim_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        let (mut passed, seen) = self.state.passed_groups.since(self.seen_passed);
-        if self.walk.has_plenty {
-            // The walk finds enough groups by itself.
-            passed.clear();
-        }
+        let (passed, seen) = match self.walk.has_plenty {
+            // The walk finds enough groups by itself. Later, it may have gone past these.
+            true => (Vec::new(), self.seen_passed),
+            false => self.state.passed_groups.since(self.seen_passed),
+        };
         let in_a_row = self.state.in_a_row(limit);
         if self.walk.has_plenty && !self.state.breakers.limits_groups() {
             self.ask_for_help(limit, ClaimFrom::Groups);
