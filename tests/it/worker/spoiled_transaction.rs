@@ -184,6 +184,12 @@ fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_
     gate.open();
     let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.retried, counts.released), (6, 0, 0));
+    // One runs in any case.
+    let logged = Logged::start(LevelFilter::Warn);
+    let few = Queue::new(&pool(&test, 6, SOON), "few").unwrap();
+    let handler = |_: &Job<Order>, _: &mut Transaction<'_>| Ok(());
+    stop(lively(&few).slots(4).handle(handler).started());
+    has(logged.lines().join("\n"), "get 1 of their 4 slots");
 }
 
 /// Two workers have six slots and together a pool of ten connections, most of which they need themselves. The jobs have had

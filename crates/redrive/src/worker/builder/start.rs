@@ -147,12 +147,14 @@ fn limit_transactions(builders: &mut [WorkerBuilder], connections: u32) {
     if slots <= free {
         return;
     }
+    let share = |of: usize| (of * free / slots).max(1);
+    let left: usize = users.iter().map(|users| share(users[0].slots)).sum();
     log::warn!(
-        "the queues with handlers in transactions get {free} of their {slots} slots, because the pool has {connections} \
+        "the queues with handlers in transactions get {left} of their {slots} slots, because the pool has {connections} \
          connections and its worker needs {WORKER_CONNECTIONS}"
     );
     for builder in users.into_iter().flatten() {
-        builder.slots = (builder.slots * free / slots).max(1);
+        builder.slots = share(builder.slots);
     }
 }
 
