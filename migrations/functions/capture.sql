@@ -96,7 +96,8 @@ BEGIN
                 -- An insert would wait for a session that updates the letter, and would find its group first.
                 WHERE NOT EXISTS (
                     SELECT FROM redrive.dead_letters k WHERE k.source = g.source AND k."position" = g."position")
-                ORDER BY g.source, g."position", g.id
+                -- No closed one hides a failure that waits.
+                ORDER BY g.source, g."position", g.state IN ('recovered', 'discarded'), g.id
             ),
             captured AS (
                 INSERT INTO redrive.dead_letters AS l

@@ -130,6 +130,19 @@ fn a_closed_letter_stays_closed_in_another_database() {
 }
 
 #[test]
+fn a_closed_letter_hides_no_later_line_of_it_that_is_open() {
+    let (test, queue, ids) = TestDatabase::with_letters(1);
+    queue.discards(&only(ids[0]));
+    let export = || test.run("dlq export orders state=any").out;
+    let closed = export();
+    test.run("dlq reopen orders --yes");
+    let file = TempFile::of(closed + &export());
+    let other = TestDatabase::migrated();
+    other.run(format!("dlq capture --file {file}"));
+    assert_eq!(letters_in(&other.open(), "orders", LetterState::Open), 1);
+}
+
+#[test]
 fn a_line_with_an_impossible_past_is_reported() {
     let (test, _, _) = TestDatabase::with_letters(1);
     let line = test.run("dlq export orders").out;
