@@ -122,6 +122,10 @@ BEGIN
         RAISE EXCEPTION 'redrive: role % does not exist', coalesce(quote_ident(grant_role.role), 'NULL')
             USING ERRCODE = 'undefined_object', HINT = 'CREATE ROLE ... LOGIN';
     END IF;
+    IF shared IS NULL THEN
+        RAISE EXCEPTION 'redrive: % may grant nothing; the owner of the schema grants roles', current_user
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
     FOREACH profession IN ARRAY professions LOOP
         granted := CASE profession
             WHEN 'app' THEN enqueuer || letters || worker || capturer || settings || exporter

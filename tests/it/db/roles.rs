@@ -196,6 +196,19 @@ fn granting_a_role_that_does_not_exist_is_an_error() {
 }
 
 #[test]
+fn who_may_grant_nothing_is_told_so() {
+    let test = TestDatabase::migrated();
+    let role = test.role_of("clerk", &["reader"]);
+    let may = format!(
+        "GRANT EXECUTE ON FUNCTION redrive.grant_role TO {}",
+        role.name()
+    );
+    test.sql(&may);
+    let grant = "SELECT redrive.grant_role('postgres', 'reader')";
+    role.client().refuses(grant, &[], "42501");
+}
+
+#[test]
 fn functions_of_the_same_name_break_no_grant() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql(
