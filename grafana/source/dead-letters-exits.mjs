@@ -93,7 +93,7 @@ export const retention = row(
       about: 'Recovered and discarded letters that are still stored.',
       healthy: 'flat, because a retention rule deletes them by age.',
       otherwise: 'if it only grows, set a retention rule.',
-      type: ['redrive dlq retention set recovered 30d', 'redrive prune --dry-run'],
+      type: ['redrive dlq retention set recovered 30d', 'redrive dlq retention list'],
     },
   }),
   graph({

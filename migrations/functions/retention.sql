@@ -88,31 +88,6 @@ AS $$
     ORDER BY q.queue, r.state, r.queue NULLS LAST
 $$;
 
--- Counts what the rules would remove now: a dry run.
-CREATE OR REPLACE FUNCTION redrive.retention_due()
-    RETURNS TABLE (queue text, state text, keep interval, action text, letters bigint)
-    LANGUAGE sql STABLE
-AS $$
-    -- One query per state, so that each uses its index.
-    SELECT r.queue, r.state, r.keep, r.action, CASE r.state
-        WHEN 'open' THEN (
-            SELECT count(*) FROM redrive.dead_letters l
-            WHERE l.state = 'open' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep
-                AND l.changed_at < statement_timestamp() - r.keep
-                AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp()))
-        WHEN 'quarantined' THEN (
-            SELECT count(*) FROM redrive.dead_letters l
-            WHERE l.state = 'quarantined' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep
-                AND l.changed_at < statement_timestamp() - r.keep)
-        ELSE (
-            SELECT count(*) FROM redrive.dead_letters l
-            WHERE l.state IN ('recovered', 'discarded') AND l.state = r.state AND l.queue = r.queue
-                AND l.changed_at < statement_timestamp() - r.keep)
-        END
-    FROM redrive.retention_by_queue() r
-    ORDER BY r.queue, r.state
-$$;
-
 -- Deletes or archives letters that the transaction has locked. One statement does both, so that a letter is never in
 -- both places or in neither. Returns their number.
 CREATE OR REPLACE FUNCTION redrive.remove_locked(ids bigint[], action text) RETURNS bigint

@@ -34,7 +34,6 @@ use state_change::{DISCARD, MoveLetters, REOPEN};
 pub(crate) use edit_preview::Preview;
 pub(crate) use none_matched::{missing_queue, none_in};
 pub(crate) use payload_edit::PayloadEdit;
-pub(crate) use retention::{EVERY_QUEUE, rule_json};
 
 /// Inspect dead letters, send them back, or discard them
 ///

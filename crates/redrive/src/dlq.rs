@@ -60,7 +60,7 @@ pub use redaction::Redaction;
 pub use redrive::{
     Blocked, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip,
 };
-pub use retention::{RetentionAction, RetentionDue, RetentionRule};
+pub use retention::{RetentionAction, RetentionRule};
 pub use state::LetterState;
 pub use validate::{Validation, ValidationResult, Validators};
 pub use validation_error::ValidationError;

@@ -36,8 +36,7 @@ job priority 7 NAME
 job edit NAME --merge '{"a": 1}'
 breaker list
 redact list
-audit
-prune --dry-run"#;
+audit"#;
 
 /// Commands that print nothing but a table, each with a window into which that fits. The numbers of jobs and of runs
 /// need a wider one.

@@ -132,8 +132,6 @@ fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
     client.sql("UPDATE redrive.dead_letters SET died_at = died_at - interval '1 year'");
     let rule = RetentionRule::archive(LetterState::Open, DAY);
     db.retains(&rule);
-    let due = db.dlq().retention().due().unwrap();
-    assert_eq!(due.iter().map(|due| due.letters).sum::<u64>(), 0);
     assert_eq!(db.tidies_up(), 0);
 }
 

@@ -1,29 +1,20 @@
-//! `redrive prune`: deletes or archives old letters, and deletes old audit records.
+//! `redrive prune`: deletes old letters or audit records.
 
 use std::time::Duration;
 
-use redrive::Operator;
-use redrive::dlq::RetentionDue;
-
 use crate::batches::{Batches, Undo};
-use crate::dlq::{EVERY_QUEUE, rule_json};
 use crate::prelude::*;
 
-/// The age without retention rules: 30 days.
-const DEFAULT_AGE: Duration = Duration::from_hours(30 * 24);
-
-/// Delete old letters or audit records, or apply the retention rules
+/// Delete old letters or audit records
 ///
-/// Without --yes this is a dry run. With --older-than, recovered and discarded letters of that age
-/// are deleted. Without it, the rules of `dlq retention` are applied; if there are none,
-/// --older-than 30d is the default. No rule deletes open letters. Workers apply the
-/// rules too. With --audit, audit records of that age are deleted, at least 30 days old; each batch
-/// leaves a record.
+/// Without --yes this is a dry run. Recovered and discarded letters of this age are deleted, whatever the rules of
+/// `dlq retention`, which the workers apply. With --audit, audit records of this age are deleted, at least 30 days old;
+/// each batch leaves a record.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\
 Examples:
-  redrive prune
+  redrive prune --older-than 90d
   redrive prune --older-than 90d --yes
   redrive prune --audit --older-than 730d --yes
 ",
@@ -34,9 +25,9 @@ timer. Ctrl-C stops after the current batch; the exit code is 1 then."
 pub(crate) struct Prune {
     /// Time since the letters were recovered or discarded, such as 12h or 30d.
     #[arg(long, value_name = "AGE", value_parser = time::parse, allow_hyphen_values = true)]
-    older_than: Option<Duration>,
+    older_than: Duration,
     /// Delete audit records instead of letters.
-    #[arg(long, requires = "older_than")]
+    #[arg(long)]
     audit: bool,
     #[command(flatten)]
     confirm: Confirm,
@@ -53,30 +44,23 @@ const AUDIT: Batches = Batches {
     undo: Undo::Hint("repeat the command for the others"),
     ..LETTERS
 };
-const BY_RULES: Batches = Batches {
-    participle: "deleted or archived",
-    undo: Undo::Hint(
-        "deleted letters cannot be restored; `dlq archive list` has the archived ones",
-    ),
-    ..LETTERS
-};
 
 impl Prune {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        if self.older_than.is_none() && !db.dlq().retention().list()?.is_empty() {
-            return self.by_rules(db, cx);
-        }
-        let age = self.older_than.unwrap_or(DEFAULT_AGE);
+        let (db, age) = (&cx.database()?, self.older_than);
         let (batches, total) = match self.audit {
             true => (AUDIT, db.admin().count_prunable_audit(age)?),
             false => (LETTERS, db.dlq().count_prunable(age)?),
         };
         if self.confirm.yes {
-            return self.act(&batches, total, cx, |db, operator| match self.audit {
-                true => db.admin().prune_audit(age, operator),
-                false => db.dlq().prune(age, operator),
-            });
+            let operator = self.confirm.reason.operator();
+            let ended = batches.run(total, cx, |db| match self.audit {
+                true => db.admin().prune_audit(age, &operator),
+                false => db.dlq().prune(age, &operator),
+            })?;
+            let done = ended.so_far.done;
+            let ending = cx.print(&batches.json(done), batches.text(done))?;
+            return ended.or_stopped(ending, cx);
         }
         if cx.global.json {
             let mut line = batches.json(total);
@@ -90,62 +74,6 @@ impl Prune {
         };
         let rows = counted(total, batches.noun);
         writeln!(cx.out, "{rows}, {old}, would be deleted.")?;
-        match self.older_than {
-            Some(_) => cx.propose(&[self.confirm.to_act()]),
-            // Rules may be set before the act.
-            None => cx.propose(&[
-                &format!("--older-than {}", exact(age)),
-                self.confirm.to_act(),
-            ]),
-        }
-    }
-
-    /// Prunes the letters that are due according to each rule, or shows how many they are.
-    fn by_rules(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let due = db.dlq().retention().due()?;
-        let total = due.iter().map(|due| due.letters).sum();
-        if self.confirm.yes {
-            return self.act(&BY_RULES, total, cx, |db, operator| {
-                db.dlq().retention().apply(operator)
-            });
-        }
-        let json = |due: &RetentionDue| {
-            let mut line = json!(rule_json(&due.rule));
-            line["action"] = "prune".into();
-            line["dry_run"] = true.into();
-            line["letters"] = due.letters.into();
-            line
-        };
-        let table = table!(due in &due => {
-            Text "QUEUE" => due.rule.queue.as_deref().unwrap_or(EVERY_QUEUE),
-            Word "STATE" => due.rule.state,
-            Number "KEEP" => short(due.rule.keep),
-            Word "THEN" => due.rule.action,
-            Number "LETTERS NOW" => grouped(due.letters),
-        });
-        if due.is_empty() {
-            cx.no_change("prune", "letters", true)?;
-        }
-        cx.items(&due, json, &table)?;
-        if cx.global.json {
-            return Ok(Ending::Done);
-        }
-        let rows = counted(total, BY_RULES.noun);
-        writeln!(cx.out, "\n{rows} would be deleted or archived.")?;
         cx.propose(&[self.confirm.to_act()])
-    }
-
-    fn act(
-        &self,
-        batches: &Batches,
-        total: u64,
-        cx: &mut Context<'_>,
-        prune: impl FnOnce(&Database, &Operator) -> redrive::Result<u64>,
-    ) -> Result<Ending> {
-        let operator = self.confirm.reason.operator();
-        let ended = batches.run(total, cx, |db| prune(db, &operator))?;
-        let done = ended.so_far.done;
-        let ending = cx.print(&batches.json(done), batches.text(done))?;
-        ended.or_stopped(ending, cx)
     }
 }

@@ -9,9 +9,9 @@ use crate::prelude::*;
 subcommands! {
     /// List, set and remove retention rules
     ///
-    /// Without a rule, letters are kept forever. The workers and `redrive prune` apply the rules.
+    /// Without a rule, letters are kept forever. The workers apply the rules.
     pub(super) enum RetentionCommand {
-        /// List the rules; `redrive prune --dry-run` counts the letters that they affect now
+        /// List the rules
         #[command(before_help = "Example:\n  redrive dlq retention list\n")]
         List(Plain).run(list),
         Set(SetRule),
@@ -63,7 +63,7 @@ pub(crate) struct RemoveRule {
 }
 
 /// Stands for the queue of a rule that applies to every queue.
-pub(crate) const EVERY_QUEUE: &str = "(every)";
+const EVERY_QUEUE: &str = "(every)";
 
 fn list(cx: &mut Context<'_>) -> Result<Ending> {
     let rules = cx.database()?.dlq().retention().list()?;
@@ -78,7 +78,7 @@ fn list(cx: &mut Context<'_>) -> Result<Ending> {
     cx.list(&none, &rules, rule_json, &table)
 }
 
-pub(crate) fn rule_json(rule: &Rule) -> impl Serialize {
+fn rule_json(rule: &Rule) -> impl Serialize {
     object!(rule => queue, state, keep_ms = rule.keep.json(), then = rule.action.as_str())
 }
 

@@ -143,7 +143,6 @@ files {
     DELIVERED = "dlq" / "delivered";
     NOT_DELIVERED = "dlq" / "not_delivered";
     RETENTION = "dlq" / "retention";
-    RETENTION_DUE = "dlq" / "retention_due";
     ARCHIVED_LETTERS = "dlq" / "archived_letters";
     REDACTIONS = "dlq" / "redactions";
     PROTECTIONS = "dlq" / "protections";

@@ -38,17 +38,6 @@ words! {
     }
 }
 
-row! {
-    /// The letters of a queue that a rule would remove now.
-    #[derive(PartialEq, Eq)]
-    pub struct RetentionDue {
-        /// The rule, with the queue it applies to.
-        pub rule: RetentionRule => RetentionRule::from_row,
-        /// The number of letters.
-        pub letters: u64,
-    }
-}
-
 impl RetentionRule {
     /// Deletes letters that have been in this state for longer than `keep`. Open and quarantined letters can only be
     /// [archived](RetentionRule::archive).
@@ -114,15 +103,6 @@ impl RetentionRules<'_> {
     pub fn list(&self) -> Result<Vec<RetentionRule>> {
         let ask = self.db.ask();
         ask.all("list the retention rules", &sql::RETENTION, &[])
-    }
-
-    /// Counts the letters that the rules would remove now, per queue. Changes nothing.
-    ///
-    /// # Errors
-    /// If the database fails.
-    pub fn due(&self) -> Result<Vec<RetentionDue>> {
-        let ask = self.db.ask_bulk();
-        ask.all("count what is due", &sql::RETENTION_DUE, &[])
     }
 
     /// Applies the rules in batches until no letter is due. Returns the number of deleted
