@@ -1,35 +1,11 @@
 -- Purpose: Finding and fixing what points at a job that is gone, and counters that disagree with the rows.
 
--- Gives free keys to jobs that are live and lost them. Their rows are locked, so that none ends meanwhile and leaves its
--- key behind. A job that moves at this moment is left out.
-CREATE OR REPLACE FUNCTION redrive.give_keys(queues text[], keys text[], ids bigint[]) RETURNS void
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    held bigint[];
-BEGIN
-    held := ARRAY(SELECT j.id FROM redrive.jobs j WHERE j.id = ANY (ids) FOR UPDATE SKIP LOCKED);
-    held := held || ARRAY(SELECT d.id FROM redrive.jobs_delayed d WHERE d.id = ANY (ids) FOR UPDATE SKIP LOCKED);
-    held := held || ARRAY(
-        SELECT u.id
-        FROM (SELECT l.ids, l.done FROM redrive.leases l WHERE l.ids && give_keys.ids FOR UPDATE SKIP LOCKED) n
-        CROSS JOIN LATERAL unnest(n.ids) AS u (id)
-        WHERE u.id <> ALL (n.done));
-    INSERT INTO redrive.unique_keys (queue, key, job_id)
-    SELECT n.queue, n.key, n.id
-    FROM unnest(queues, keys, give_keys.ids) AS n (queue, key, id)
-    WHERE n.id = ANY (held)
-    ORDER BY n.queue, n.key
-    ON CONFLICT DO NOTHING;
-END
-$$;
-
 -- Finds what no statement of redrive leaves behind, but a deleted row, a partial restore or a restore into a migrated
 -- schema does, and fixes it unless `dry_run`. Each row is a kind of fault with the number of its places and the first
 -- ten of them; there is none if all is well:
 --   `sequence`   ids are in use that a sequence would give again: it moves past them;
 --   `letter`     a letter is redriving and its job is gone: it opens again;
---   `unique_key` a key is held by a job that is gone: it is freed; or a live job lost its key: it takes it, the oldest first;
+--   `unique_key` a key is held by a job that is gone: it is freed;
 --   `group_slot` the turn of a group belongs to a job that is gone: it passes on;
 --   `bucket`     a rate limit has no bucket, so no job starts: it gets an empty one, which fills at its rate;
 --   `run`        a run waits for the outcome of a letter that its job no longer decides: it counts as skipped;
@@ -51,7 +27,6 @@ DECLARE
     names   text[];
     queues  text[];
     keys    text[];
-    owners  bigint[];
     fault   text;
     counted record;
     highest bigint;
@@ -120,23 +95,8 @@ BEGIN
             WHERE k.job_id = ANY (lost) AND NOT EXISTS (
                 SELECT FROM redrive.dead_letters l
                 WHERE l.id = k.job_id AND l.state = 'redriving' AND l.id <> ALL (letters));
-            SELECT names || array_agg(m.key ORDER BY m.id), array_agg(m.queue ORDER BY m.id),
-                   array_agg(m.key ORDER BY m.id), array_agg(m.id ORDER BY m.id)
-            INTO names, queues, keys, owners
-            FROM (
-                SELECT DISTINCT ON (j.queue, j.unique_key) j.queue, j.unique_key AS key, j.id
-                FROM redrive.live_jobs j
-                WHERE j.unique_key IS NOT NULL
-                    -- Nothing tells whether one that holds its key only until it starts has started.
-                    AND j.headers ->> 'redrive-unique-until' IS DISTINCT FROM 'started'
-                    AND NOT EXISTS (
-                        SELECT FROM redrive.unique_keys k
-                        WHERE k.queue = j.queue AND k.key = j.unique_key AND k.job_id <> ALL (freed))
-                ORDER BY j.queue, j.unique_key, j.id
-            ) m;
             IF NOT dry_run THEN
                 DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (freed);
-                PERFORM redrive.give_keys(queues, keys, owners);
             END IF;
         WHEN 'group_slot' THEN
             SELECT array_agg(s.queue || ' ' || s.group_key ORDER BY s.job_id), coalesce(array_agg(s.job_id), '{}'),

@@ -119,34 +119,3 @@ fn totals_groups_ids_and_schedules_are_fixed() {
     assert_eq!(scalar(&mut client, deaths), 3, "of the groups made again");
     assert_eq!(scalar(&mut client, "SELECT nextval('redrive.job_id')"), 4);
 }
-
-#[test]
-fn a_live_job_that_lost_its_key_takes_it_again() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let unique = |key: &str| new_order(1).unique(key);
-    let ready = put(&queue, unique("ready"));
-    let delayed = put(&queue, unique("delayed").delay(HOUR));
-    let leased = put(&queue, unique("leased"));
-    let mut client = test.client();
-    client.change(
-        "WITH taken AS (DELETE FROM redrive.jobs WHERE id = $1 RETURNING *)
-         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, metas)
-         SELECT gen_random_uuid(), gen_random_uuid(), t.queue, ARRAY[t.id], ARRAY[t.kind::text], ARRAY[t.payload],
-                ARRAY[t.enqueued_at], ARRAY[t.meta::redrive.job_meta] FROM taken t",
-        &[&leased.get()],
-    );
-    assert_eq!(db.admin().faults().unwrap(), []);
-    client.sql("DELETE FROM redrive.unique_keys");
-    // Two jobs have the key now; the older one takes it.
-    put(&queue, unique("ready"));
-    client.sql("DELETE FROM redrive.unique_keys");
-    let found = db.admin().faults().unwrap();
-    assert_eq!(kinds(&found), [("unique_key", 3)]);
-    assert_eq!(found[0].examples, ["ready", "delayed", "leased"]);
-    assert_eq!(db.admin().repair(&Operator::default()).unwrap(), found);
-    assert_eq!(db.admin().faults().unwrap(), []);
-    let keys = "SELECT job_id FROM redrive.unique_keys ORDER BY job_id";
-    let holders: Vec<i64> = client.column(keys, &[]);
-    assert_eq!(holders, [ready, delayed, leased].map(JobId::get));
-}

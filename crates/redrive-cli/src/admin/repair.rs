@@ -61,7 +61,7 @@ fn what(kind: &str) -> &'static str {
     match kind {
         "sequence" => "ids would be given twice",
         "letter" => "redriving, but the job is gone",
-        "unique_key" => "held by a job that is gone, or lost by one that is live",
+        "unique_key" => "held by a job that is gone",
         "group_slot" => "the turn of a job that is gone",
         "bucket" => "a rate limit that lets no job start",
         "run" => "waits for a job that is gone",
