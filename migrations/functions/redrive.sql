@@ -188,13 +188,13 @@ $$;
 -- gets it.
 CREATE OR REPLACE FUNCTION redrive.preview_redrive(
     filter jsonb, forced boolean DEFAULT false, to_queue text DEFAULT NULL, max_letters bigint DEFAULT NULL
-) RETURNS TABLE (id bigint, group_id bigint, died_at timestamptz, result text, queue text, kind text)
+) RETURNS TABLE (id bigint, died_at timestamptz, result text, queue text, kind text)
     LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
         'WITH members AS MATERIALIZED ('
-        ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.kind::text AS kind,'
+        ' SELECT l.id, l.died_at, coalesce($3, l.queue::text) AS queue, l.kind::text AS kind,'
         '  CASE WHEN l.group_key IS NULL THEN l.unique_key'
         '   WHEN l.unique_key IS NOT NULL THEN redrive.retaken_key(l.id, l.queue, $3, l.group_key, l.unique_key) END AS unique_key,'
         '  CASE WHEN l.group_key IS NULL THEN l.died_at END AS key_order,'
@@ -207,10 +207,10 @@ BEGIN
         'keyed AS ('
         ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.key_order, m.id) AS place'
         ' FROM members m WHERE m.refused IS NULL AND m.unique_key IS NOT NULL)'
-        'SELECT m.id, m.group_id, m.died_at, coalesce(m.refused, ''sent''), m.queue, m.kind'
+        'SELECT m.id, m.died_at, coalesce(m.refused, ''sent''), m.queue, m.kind'
         ' FROM members m WHERE m.refused IS NOT NULL OR m.unique_key IS NULL'
         ' UNION ALL '
-        'SELECT k.id, k.group_id, k.died_at, CASE'
+        'SELECT k.id, k.died_at, CASE'
         ' WHEN k.place > 1 OR EXISTS ('
         '  SELECT FROM redrive.unique_keys u WHERE u.queue = k.queue AND u.key = k.unique_key) THEN ''conflict'''
         ' ELSE ''sent'' END, k.queue, k.kind FROM keyed k'

@@ -153,7 +153,7 @@ pub trait Dead {
         let preview = preview.expect("preview a redrive");
         let left_out = preview.left_out.iter();
         let left_out: Vec<(Skip, u64)> = left_out.map(|one| (one.reason, one.letters)).collect();
-        assert_eq!((preview.letters(), &*left_out), (0, reasons));
+        assert_eq!((preview.letters, &*left_out), (0, reasons));
     }
 
     /// Redrives letters.

@@ -58,7 +58,7 @@ pub use policy::{Policy, PolicyStatus};
 pub use protection::Protection;
 pub use redaction::Redaction;
 pub use redrive::{
-    Blocked, LeftOut, OverlappingRun, PreviewGroup, RedriveOptions, RedrivePreview, Redriven, Skip,
+    Blocked, LeftOut, OverlappingRun, RedriveOptions, RedrivePreview, Redriven, Skip,
 };
 pub use retention::{RetentionAction, RetentionRule};
 pub use state::LetterState;

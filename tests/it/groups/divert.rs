@@ -198,7 +198,7 @@ fn of_the_letters_with_one_key_that_of_the_first_job_goes_first() {
     let (all, dlq) = (of_orders(), diverted.queue.database().dlq());
     let sent = |of: &[LeftOut]| of.iter().map(|of| of.letters).sum::<u64>();
     let preview = dlq.preview_redrive(&all, &RedriveOptions::new()).unwrap();
-    assert_eq!((preview.letters(), sent(&preview.left_out)), (4, 1));
+    assert_eq!((preview.letters, sent(&preview.left_out)), (4, 1));
     let redriven = dlq.redrive(&all, &maria()).unwrap();
     assert_eq!(redriven.skipped, [(diverted.ids[2], Skip::Conflict)]);
     diverted.holds(3);

@@ -58,7 +58,7 @@ fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
         let dlq = queue.database().dlq();
         let one = only(letter);
         let preview = dlq.preview_redrive(&one, &RedriveOptions::new()).unwrap();
-        assert_eq!((preview.letters(), preview.left_out), (1, vec![]));
+        assert_eq!((preview.letters, preview.left_out), (1, vec![]));
         assert_eq!(dlq.redrive(&one, &maria()).unwrap().redriven, [letter]);
         let third = queue.enqueue_job(keyed(3)).unwrap();
         assert_eq!(third, Enqueued::Existing(next));

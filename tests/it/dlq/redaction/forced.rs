@@ -45,7 +45,7 @@ fn nothing_sends_a_redacted_letter_back_without_force() {
     let without_reason = db.dlq().redrive_with(&one, &forced, &Operator::default());
     assert!(without_reason.expect_err("no reason").is_invalid());
     let preview = db.dlq().preview_redrive(&all, &forced).unwrap();
-    assert_eq!((preview.letters(), preview.left_out.len()), (1, 0));
+    assert_eq!((preview.letters, preview.left_out.len()), (1, 0));
     let done = db.redrives_with(&one, &forced);
     assert_eq!(done.redriven, [id]);
 }

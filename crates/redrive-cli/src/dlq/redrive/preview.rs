@@ -13,9 +13,6 @@ use crate::dlq::none_matched::words;
 use crate::left_out::LeftOut;
 use crate::prelude::*;
 
-/// How many groups are shown.
-const GROUPS: usize = 10;
-
 impl Redrive {
     /// Finds out what would be redriven and what is left out, and why the jobs would wait.
     pub(super) fn find(
@@ -47,28 +44,10 @@ impl Redrive {
             print_errors("letter", errors, &mut details)?;
             writeln!(details)?;
         }
-        if !preview.groups.is_empty() {
-            let table = table!(group in preview.groups.iter().take(GROUPS) => {
-                Number "GROUP" => group.group,
-                Number "LETTERS" => grouped(group.letters),
-                Text "QUEUE" => group.queue,
-                Name "KIND" => group.kind,
-                Text "ERROR" => format!("{}: {}", group.error_class, group.title),
-            });
-            table.write(&mut details)?;
-            let more = preview.groups.len().saturating_sub(GROUPS) as u64;
-            if more > 0 {
-                writeln!(details, "and {} more", counted(more, "group"))?;
-            }
-            writeln!(details)?;
-        }
-        let groups = preview.groups.iter();
-        let groups =
-            groups.map(|of| json!(object!(of => group, queue, kind, error_class, title, letters)));
         let runs = preview.overlapping.iter();
         let runs = runs.map(|of| json!(object!(of => run, letters)));
         let found = Found {
-            affected: preview.letters(),
+            affected: preview.letters,
             left_out: not_valid.into_iter().chain(left_out(&preview)).collect(),
             details,
             more: vec![
@@ -76,7 +55,6 @@ impl Redrive {
                     "errors",
                     errors.iter().map(|of| error_json("letter", of)).collect(),
                 ),
-                ("groups", groups.collect()),
                 ("blocked", json!(blocked_json(&preview.blocked))),
                 ("overlapping", runs.collect()),
             ],

@@ -12,8 +12,8 @@ const SAMPLE: i64 = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedrivePreview {
-    /// The letters that would be redriven, by failure group, largest group first.
-    pub groups: Vec<PreviewGroup>,
+    /// The number of letters that would be redriven.
+    pub letters: u64,
     /// The letters that match the filter and would be left out, by reason.
     pub left_out: Vec<LeftOut>,
     /// The oldest letters that would be redriven, at most five.
@@ -22,32 +22,6 @@ pub struct RedrivePreview {
     pub blocked: Vec<Blocked>,
     /// Runs that have not ended and will send some of the letters too.
     pub overlapping: Vec<OverlappingRun>,
-}
-
-impl RedrivePreview {
-    /// Returns the number of letters that would be redriven.
-    pub fn letters(&self) -> u64 {
-        self.groups.iter().map(|group| group.letters).sum()
-    }
-}
-
-row! {
-    /// The letters of one failure group.
-    #[derive(PartialEq, Eq)]
-    pub struct PreviewGroup {
-        /// The group.
-        pub group: GroupId,
-        /// The queue.
-        pub queue: String,
-        /// The kind.
-        pub kind: String,
-        /// The error class.
-        pub error_class: String,
-        /// The masked error message.
-        pub title: String,
-        /// The number of letters.
-        pub letters: u64,
-    }
 }
 
 row! {
@@ -111,10 +85,10 @@ impl Dlq<'_> {
             preview.sample = column(row, "sample")?;
         }
         for row in &judged {
-            let group = PreviewGroup::from_row(row)?;
+            let letters = column(row, "letters")?;
             match row.get("result") {
-                "sent" => preview.groups.push(group),
-                reason => preview.leave_out(Skip::of_stored(reason), None, group.letters),
+                "sent" => preview.letters = letters,
+                reason => preview.leave_out(Skip::of_stored(reason), None, letters),
             }
         }
         for state in filter
@@ -151,20 +125,12 @@ impl Dlq<'_> {
 
 impl RedrivePreview {
     fn leave_out(&mut self, reason: Skip, state: Option<LetterState>, letters: u64) {
-        if letters == 0 {
-            return;
-        }
-        let known = self
-            .left_out
-            .iter_mut()
-            .find(|left_out| (left_out.reason, left_out.state) == (reason, state));
-        match known {
-            Some(known) => known.letters += letters,
-            None => self.left_out.push(LeftOut {
+        if letters > 0 {
+            self.left_out.push(LeftOut {
                 reason,
                 state,
                 letters,
-            }),
+            });
         }
     }
 }
