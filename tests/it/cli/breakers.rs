@@ -34,6 +34,9 @@ fn a_breaker_that_pauses_nothing_is_opened_with_a_warning() {
         .tells("but a queue; its breaker is `queue:orders`")
         .tells("redrive breaker close orders");
     db.run("breaker close orders");
+    db.run("breaker open -- -api")
+        .tells("redrive breaker close -- -api");
+    db.run("breaker close -- -api");
     // A queue may be paused before it exists.
     db.run("breaker open queue:nosuch")
         .tells("there is no queue `nosuch`; there is `orders`");

@@ -8,7 +8,7 @@ const HOLD: &str = "queue groups set orders ordered --on-death hold --reason x";
 fn a_policy_is_set_and_shown() {
     let db = TestDatabase::migrated();
     db.run("queue groups set orders --reason x fair")
-        .tells("if the name is wrong: redrive queue groups set orders none --reason TEXT");
+        .tells("if the name is wrong: redrive queue groups set --reason TEXT orders none");
     for (policy, shown) in [
         ("none", "groups are metadata"),
         (

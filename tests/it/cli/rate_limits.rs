@@ -9,6 +9,8 @@ fn rate_limits_are_set_listed_and_removed() {
     db.run("enqueue mails mail.sent 1");
     db.run("queue limit mail --rate 1/h --reason x")
         .tells("redrive queue unlimit mail");
+    db.run("queue limit --rate 1/h --kind=-k --reason x -- -q")
+        .tells("redrive queue unlimit --kind=-k -- -q");
     db.fails(1, "queue limits mails");
     let limit = "queue limit mails --reason 'the \u{1b}[31mprovider'";
     for (options, set) in [

@@ -97,7 +97,7 @@ impl OpenBreaker {
         if let Some(problem) = problem {
             cx.say(format!(
                 "warning: {problem}; if the name is wrong: {Me} breaker close {}",
-                quoted(name)
+                operand(name)
             ));
         }
         let until = match self.duration {

@@ -99,7 +99,7 @@ impl LimitedJobs {
             (Some(kind), _) => (
                 RateLimited::Kind(kind),
                 format!("kind {} in queue {queue}", one_line(kind)),
-                format!(" --kind {}", quoted(kind)),
+                format!(" --kind={}", quoted(kind)),
             ),
             (None, true) => (
                 RateLimited::EachGroup,
@@ -118,7 +118,7 @@ pub(super) fn warn_if_unknown(
     cx: &mut Context<'_>,
 ) -> Result<()> {
     if let Some(problem) = missing_queue(queue.name(), queue.database())? {
-        let undo = undo(&quoted(queue.name()));
+        let undo = undo(&operand(queue.name()));
         cx.say(format!(
             "warning: {problem}; if the name is wrong: {Me} queue {undo}"
         ));
@@ -134,7 +134,7 @@ impl SetLimit {
         let limit = RateLimit::per(starts, period).with(*burst, RateLimit::burst);
         let (limited, shown, of) = jobs.limited(queue.name());
         queue.limit_rate(limited, limit, &self.reason.operator())?;
-        warn_if_unknown(&queue, |name| format!("unlimit {name}{of}"), cx)?;
+        warn_if_unknown(&queue, |name| format!("unlimit{of} {name}"), cx)?;
         let burst = burst.unwrap_or(starts);
         cx.print(
             &json!({

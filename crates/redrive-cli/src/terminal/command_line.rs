@@ -13,7 +13,7 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", clean(word).replace('\'', r"'\''"))
 }
 
-/// Quotes the last word of a command, which may begin with `-`.
+/// Quotes a word that comes after the options of a command, and may begin with `-`.
 pub(crate) fn operand(word: &str) -> String {
     match word.starts_with('-') {
         true => format!("-- {}", quoted(word)),
