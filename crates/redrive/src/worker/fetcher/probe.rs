@@ -68,7 +68,7 @@ impl Fetcher {
         let mut searches = vec![held.to_vec(), except(held, &plan.limits)];
         if due.kinds.is_none() {
             // If other breakers hold back all jobs: these are not probed before that of the queue is closed.
-            searches.push(self.state.config.left_out.clone());
+            searches.push(Vec::new());
         }
         searches.dedup();
         searches
