@@ -173,11 +173,25 @@ BEGIN
         SELECT coalesce(array_agg(r.id), '{}') INTO closed_ids FROM reopened r;
         PERFORM redrive.drop_redacted_pieces(closed_ids);
     END IF;
+    -- All bytes of the letters that have only their start. If a redaction rule applies to them, they are dropped.
     IF pg_column_size(raws) > 16777216 THEN
-        PERFORM redrive.keep_pieces(found_ids[g.place], g.raw)
+        INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
+        SELECT l.id, l.edits, p.place, substring(g.raw FROM (p.place - 1) * 1048576 + 1 FOR 1048576)
         FROM unnest(raws) WITH ORDINALITY AS g (raw, place)
-        WHERE octet_length(g.raw) > 16777216 AND found_ids[g.place] = ANY (new_ids || closed_ids)
-            AND array_position(found_ids, found_ids[g.place]) = g.place;
+        JOIN redrive.dead_letters l ON l.id = found_ids[g.place]
+        CROSS JOIN generate_series(1, (octet_length(g.raw) - 1) / 1048576 + 1) AS p (place)
+        WHERE octet_length(g.raw) > 16777216 AND l.id = ANY (new_ids || closed_ids)
+            AND array_position(found_ids, l.id) = g.place;
+        IF EXISTS (SELECT FROM redrive.redactions) THEN
+            UPDATE redrive.dead_letters l
+            SET raw = '[redacted]', redacted = (r.new).redacted
+            FROM (
+                SELECT k.id, redrive.redact(k) AS new FROM redrive.dead_letters k
+                WHERE k.id = ANY (new_ids || closed_ids) AND redrive.has_pieces(k.id, k.edits)
+            ) r
+            WHERE l.id = r.id AND '' = ANY ((r.new).redacted);
+            PERFORM redrive.drop_redacted_pieces(new_ids || closed_ids);
+        END IF;
     END IF;
     RETURN QUERY
     SELECT f.place, f.id, f.is_first AND f.id = ANY (new_ids), f.is_first AND f.id = ANY (closed_ids),

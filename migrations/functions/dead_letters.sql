@@ -11,26 +11,6 @@ BEGIN
 END
 $$;
 
--- Stores the bytes of a letter that has only their start. If a redaction rule applies to them, drops all of them.
-CREATE OR REPLACE FUNCTION redrive.keep_pieces(id bigint, raw bytea) RETURNS void
-    LANGUAGE plpgsql VOLATILE
-AS $$
-BEGIN
-    INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
-    SELECT l.id, l.edits, p.place, substring(keep_pieces.raw FROM (p.place - 1) * 1048576 + 1 FOR 1048576)
-    FROM redrive.dead_letters l
-    CROSS JOIN generate_series(1, (octet_length(keep_pieces.raw) - 1) / 1048576 + 1) AS p (place)
-    WHERE l.id = keep_pieces.id;
-    IF EXISTS (SELECT FROM redrive.redactions) THEN
-        UPDATE redrive.dead_letters l
-        SET raw = '[redacted]', redacted = (r.new).redacted
-        FROM (SELECT redrive.redact(k) AS new FROM redrive.dead_letters k WHERE k.id = keep_pieces.id) r
-        WHERE l.id = keep_pieces.id AND '' = ANY ((r.new).redacted);
-        PERFORM redrive.drop_redacted_pieces(ARRAY[keep_pieces.id]);
-    END IF;
-END
-$$;
-
 -- Deletes the pieces of those letters and versions whose captured bytes are redacted.
 CREATE OR REPLACE FUNCTION redrive.drop_redacted_pieces(ids bigint[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
