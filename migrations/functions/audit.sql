@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION redrive.protect_audit() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 BEGIN
-    -- Set only by `prune_audit` and `erase_from_audit`, around one statement.
+    -- Set only by `prune_audit` and `erase_batch`, around one statement.
     IF TG_OP IN ('UPDATE', 'DELETE') AND current_setting('redrive.audit_change', true) = TG_OP THEN
         RETURN NULL;
     END IF;
@@ -82,22 +82,4 @@ AS $$
         FROM unnest(string_to_array(
             CASE WHEN predicate LIKE '(%)' THEN substr(predicate, 2, length(predicate) - 2) ELSE predicate END,
             ') && (')) AS c (condition))
-$$;
-
--- Replaces the payload conditions of records whose filter names the values of `predicate` by `[erased]`. Returns
--- the number of changed records. Only `erase_batch` calls it, which records the erasure.
-CREATE OR REPLACE FUNCTION redrive.erase_from_audit(predicate text) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    changed bigint;
-BEGIN
-    PERFORM set_config('redrive.audit_change', 'UPDATE', true);
-    UPDATE redrive.audit a
-    SET filter = jsonb_set(a.filter, '{payload}', '"[erased]"')
-    WHERE redrive.names_payload(a.filter ->> 'payload', predicate);
-    GET DIAGNOSTICS changed = ROW_COUNT;
-    PERFORM set_config('redrive.audit_change', '', true);
-    RETURN changed;
-END
 $$;

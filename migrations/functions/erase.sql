@@ -286,8 +286,16 @@ BEGIN
     SET filter = jsonb_set(r.filter, '{payload}', '"[erased]"')
     WHERE redrive.names_payload(r.filter ->> 'payload', predicate) AND r.state IN ('finished', 'cancelled');
     GET DIAGNOSTICS changed = ROW_COUNT;
-    counts := counts || jsonb_build_object('runs', changed,
-        'audit', CASE WHEN predicate IS NULL THEN 0 ELSE redrive.erase_from_audit(predicate) END);
+    counts := counts || jsonb_build_object('runs', changed, 'audit', 0);
+    IF predicate IS NOT NULL THEN
+        PERFORM set_config('redrive.audit_change', 'UPDATE', true);
+        UPDATE redrive.audit a
+        SET filter = jsonb_set(a.filter, '{payload}', '"[erased]"')
+        WHERE redrive.names_payload(a.filter ->> 'payload', predicate);
+        GET DIAGNOSTICS changed = ROW_COUNT;
+        PERFORM set_config('redrive.audit_change', '', true);
+        counts := counts || jsonb_build_object('audit', changed);
+    END IF;
 
     act := erase_batch.audit;
     IF EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
