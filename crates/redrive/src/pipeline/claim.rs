@@ -24,11 +24,12 @@ use crate::job::job::{JobId, JobMeta};
 use crate::job::new_job::DEFAULT_ATTEMPTS;
 use crate::job::payload::Json;
 use crate::sync::{Instant, Row};
+use demand::Fill;
 use mark::{IndexRange, rank};
 use windows::IdRange;
 
 /// A claim stops at this many bytes of payload, to bound the memory of a batch.
-pub(crate) const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
+const MAX_CLAIM_BYTES: i64 = 8 * 1024 * 1024;
 
 /// The number of lost workers after which a job is dead-lettered: 3.
 pub const MAX_CRASHES: u32 = 3;
@@ -108,6 +109,20 @@ impl ClaimedJob {
     /// Returns the rank and the id, which are the place of the job in the claim order.
     pub(crate) fn place(&self) -> (i32, JobId) {
         (rank(self.meta.priority, self.meta.generation), self.meta.id)
+    }
+}
+
+/// Returns whether claims took as many jobs as there was `room` for, or as many bytes as one may take.
+pub(crate) fn fill<'a>(claimed: impl Iterator<Item = &'a ClaimedJob>, room: usize) -> Fill {
+    let (mut jobs, mut bytes) = (0, 0);
+    for job in claimed {
+        jobs += 1;
+        // A stored payload has a header of at most four bytes.
+        bytes += job.payload.as_str().len() + 4;
+    }
+    match i64::try_from(bytes) {
+        Ok(bytes) if bytes < MAX_CLAIM_BYTES => Fill::of(jobs, room),
+        Ok(_) | Err(_) => Fill::Full,
     }
 }
 

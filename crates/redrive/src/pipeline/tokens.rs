@@ -18,9 +18,7 @@ use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups, micros, start_by};
-use crate::pipeline::claim::{
-    ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, claim, max_crashes_beside,
-};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, fill, max_crashes_beside};
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Row};
@@ -159,13 +157,7 @@ impl ChargedJobs {
 
     /// Returns whether the claim took as many jobs as there was `room` for, or as many bytes as it may take.
     pub(crate) fn fill(&self, room: usize) -> Fill {
-        let all = self.jobs.iter().chain(&self.put_off);
-        // A stored payload has a header of at most four bytes.
-        let bytes: usize = all.map(|job| job.payload.as_str().len() + 4).sum();
-        match i64::try_from(bytes) {
-            Ok(bytes) if bytes < MAX_CLAIM_BYTES => Fill::of(self.claimed(), room),
-            Ok(_) | Err(_) => Fill::Full,
-        }
+        fill(self.jobs.iter().chain(&self.put_off), room)
     }
 }
 

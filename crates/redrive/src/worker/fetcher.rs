@@ -18,7 +18,7 @@ use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
-use crate::pipeline::claim::{ClaimedJob, LeaseId};
+use crate::pipeline::claim::{ClaimedJob, LeaseId, fill};
 use crate::pipeline::promote::due::DueSearch;
 use crate::pipeline::settle::release;
 use crate::sync::Instant;
@@ -232,11 +232,11 @@ impl Fetcher {
         };
         // Switched after the jobs have been dispatched.
         let change = match plan.probe {
-            None => self.record_claim(claimed.len(), demand),
+            None => self.record_claim(claimed.len(), fill(claimed.iter(), demand)),
             Some(_) => None,
         };
         self.return_suspects(&mut claimed);
-        let found = Fill::of(claimed.len(), demand);
+        let found = fill(claimed.iter(), demand);
         self.state.user.set_hungry(found == Fill::Full);
         if claimed.is_empty() {
             if plan.probe.is_some() {
@@ -311,9 +311,9 @@ impl Fetcher {
     }
 
     /// Records a claim of so many jobs. Returns the wake mode to switch to, if any.
-    fn record_claim(&mut self, jobs: usize, demand: usize) -> Option<WakeMode> {
+    fn record_claim(&mut self, jobs: usize, found: Fill) -> Option<WakeMode> {
         self.pause = PAUSE;
-        let (notifications, found) = (self.state.notifications(), Fill::of(jobs, demand));
+        let notifications = self.state.notifications();
         self.policy
             .claimed(Instant::now(), jobs, found, notifications)
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::Fetcher;
 use crate::error::Result;
-use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
+use crate::pipeline::claim::{ClaimedJob, fill};
 use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::tokens::{TokenScope, claim_with_tokens};
 use crate::sync::Instant;
@@ -217,7 +217,7 @@ impl LimitedSearch {
             self.walk.note(now, took, found, answer.place);
             claimed.extend(answer.claimed);
         }
-        Ok(match Fill::of(claimed.len() - before, claim.tokens) {
+        Ok(match fill(claimed[before..].iter(), claim.tokens) {
             Fill::Full => Some(Duration::ZERO),
             Fill::Partial => None,
         })
