@@ -228,14 +228,16 @@ impl LocalBreakers {
             kinds.clear();
         }
         kinds.extend(self.registered(name));
-        let gate = OpenBreaker {
+        // It may be open already, for other kinds.
+        let gate = known.open.entry(name.to_owned()).or_insert(OpenBreaker {
             cause,
-            kinds: kinds.clone(),
+            kinds: BTreeSet::new(),
             wait: MIN_PROBE_WAIT,
             probe_at: Some(now + MIN_PROBE_WAIT),
             is_news: true,
-        };
-        known.open.insert(name.to_owned(), gate);
+        });
+        gate.kinds.extend(kinds.iter().cloned());
+        gate.is_news = true;
         self.quiet.store(false, Ordering::Relaxed);
         BreakerReport::BreakerTrip(BreakerTrip {
             name: name.to_owned(),

@@ -179,3 +179,19 @@ fn a_breaker_not_yet_written_survives_an_update() {
     breakers.abandon("queue:orders");
     assert!(!planned(&breakers, now).is_shut);
 }
+
+#[test]
+fn an_open_breaker_takes_another_kind_and_keeps_its_own() {
+    let (breakers, now) = (breakers(), Instant::now());
+    // Only an operator closes it.
+    breakers.learn(open([gated("mail", &["other"], None)]), now);
+    for reports in [0, 0, 1] {
+        let reported = breakers.note(lease(), "pay", outage(Some("mail")), now);
+        assert_eq!(reported.len(), reports);
+    }
+    for kind in ["other", "pay"] {
+        assert!(breakers.stops(lease(), kind, now), "{kind}");
+    }
+    let later = now + Duration::from_mins(1);
+    assert_eq!(planned(&breakers, later).probe, None);
+}
