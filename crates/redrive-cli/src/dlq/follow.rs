@@ -195,7 +195,7 @@ impl Followed<'_> {
         let blocks = blocks.iter().map(|block| format!("; {}", block.because));
         self.blocked = blocks.collect();
         let line = outcomes(run) + &self.blocked;
-        self.progress.show(&*line);
+        self.progress.show(&line);
         // Without a terminal there is no bar. The first report would only repeat the command.
         let is_news = match self.reported_at.replace(Instant::now()) {
             None => !self.blocked.is_empty(),

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use super::escape::clean;
+
 /// The progress of one operation. Dropping it removes the bar.
 pub(crate) struct Progress(ProgressBar);
 
@@ -47,9 +49,9 @@ impl Progress {
         self.0.set_position(position);
     }
 
-    /// Sets the text beside the bar.
-    pub(crate) fn show(&self, text: impl Into<String>) {
-        self.0.set_message(text.into());
+    /// Sets the text beside the bar, escaped: names of queues and kinds may be in it.
+    pub(crate) fn show(&self, text: impl AsRef<str>) {
+        self.0.set_message(clean(text.as_ref()));
     }
 
     /// Whether the bar is drawn. It is not if stderr is no terminal.
@@ -72,5 +74,17 @@ fn per_second(state: &ProgressState, text: &mut dyn fmt::Write) {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_beside_a_bar_is_escaped() {
+        let progress = Progress::unknown("redriving");
+        progress.show("; queue `a\u{202e}b` is paused");
+        assert_eq!(progress.0.message(), r"; queue `a\u{202e}b` is paused");
     }
 }
