@@ -22,8 +22,6 @@ pub struct LetterProperty {
 impl LetterProperty {
     /// The failure group.
     pub const GROUP: LetterProperty = LetterProperty::of("group");
-    /// The error class.
-    pub const CLASS: LetterProperty = LetterProperty::of("class");
 
     const fn of(field: &'static str) -> LetterProperty {
         LetterProperty { field, path: None }

@@ -99,7 +99,7 @@ impl Queue {
         self.database().ask().all(
             &format!("list the held groups of queue `{}`", self.name()),
             &sql::HELD_GROUPS,
-            &[&Some(self.name()), &i64::from(limit)],
+            &[&self.name(), &i64::from(limit)],
         )
     }
 }
