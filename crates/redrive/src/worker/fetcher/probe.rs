@@ -32,7 +32,7 @@ impl Fetcher {
     pub(super) fn probe(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
         let (mut found, mut is_behind) = (Ok(None), false);
-        for left_out in self.left_out_of_probes(due, plan) {
+        for left_out in left_out_of_probes(due, plan) {
             let source = self.probe_source(due, &left_out);
             found = self.find_probe(due, &source, &plan.limits);
             is_behind = source.search().is_behind();
@@ -55,23 +55,6 @@ impl Fetcher {
         self.put_off.retain(|_, at| *at > asked_at);
         self.put_off.insert(due.name.clone(), again_at);
         found.map(Option::unwrap_or_default)
-    }
-
-    /// Returns the kinds that the searches for a probe leave out. The next one follows if one finds no job that may start.
-    fn left_out_of_probes(&self, due: &DueProbe, plan: &ClaimPlan) -> Vec<Vec<String>> {
-        let held: &[String] = match due.kinds {
-            // Other breakers still apply.
-            None => &plan.except,
-            Some(_) => &[],
-        };
-        // A kind whose limit has no token must not keep the breaker open for the others.
-        let mut searches = vec![held.to_vec(), except(held, &plan.limits)];
-        if due.kinds.is_none() {
-            // If other breakers hold back all jobs: these are not probed before that of the queue is closed.
-            searches.push(Vec::new());
-        }
-        searches.dedup();
-        searches
     }
 
     /// Returns where to search: where the last probe of the same kinds did.
@@ -152,4 +135,21 @@ impl Fetcher {
         breakers.probing(job.lease, probe, asked_at + lasting);
         Ok(Some(claimed))
     }
+}
+
+/// Returns the kinds that the searches for a probe leave out. The next one follows if one finds no job that may start.
+fn left_out_of_probes(due: &DueProbe, plan: &ClaimPlan) -> Vec<Vec<String>> {
+    let held: &[String] = match due.kinds {
+        // Other breakers still apply.
+        None => &plan.except,
+        Some(_) => &[],
+    };
+    // A kind whose limit has no token must not keep the breaker open for the others.
+    let mut searches = vec![held.to_vec(), except(held, &plan.limits)];
+    if due.kinds.is_none() {
+        // If other breakers hold back all jobs: these are not probed before that of the queue is closed.
+        searches.push(Vec::new());
+    }
+    searches.dedup();
+    searches
 }
