@@ -53,22 +53,30 @@ BEGIN
         RAISE EXCEPTION 'redrive: failure group % does not exist', coalesce(missing::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups lists the groups.';
     END IF;
-    IF into_id = group_id OR EXISTS (
-        WITH RECURSIVE way (id) AS (
-            SELECT add_group_rule.into_id
-            UNION
-            SELECT coalesce(r.into_id, p.id)
-            FROM way w
-            JOIN redrive.group_rules r ON r.group_id = w.id
-            JOIN redrive.groups g ON g.id = w.id
+    IF EXISTS (
+        WITH RECURSIVE steps (id, next) AS (
+            SELECT g.id, coalesce(r.into_id, p.id)
+            FROM (
+                SELECT o.group_id, o.into_id, o.pattern FROM redrive.group_rules o
+                UNION ALL
+                SELECT add_group_rule.group_id, add_group_rule.into_id, add_group_rule.pattern
+            ) r
+            JOIN redrive.groups g ON g.id = r.group_id
             -- The part that a split of it has made; see `ruled_group`.
             LEFT JOIN redrive.groups p ON p.fingerprint = redrive.fingerprint(
                 g.queue, g.kind, g.error_class, format('%s [error %s]', g.title, r.pattern))
+        ),
+        way (id) AS (
+            SELECT s.next FROM steps s WHERE s.id = add_group_rule.group_id
+            UNION
+            SELECT s.next FROM way w JOIN steps s ON s.id = w.id
         )
         SELECT FROM way w WHERE w.id = add_group_rule.group_id)
     THEN
-        PERFORM redrive.refuse(format(
-            'group %s cannot be merged into group %s, which is the same group or whose rules lead to it', group_id, into_id));
+        PERFORM redrive.refuse(CASE WHEN into_id IS NULL
+            THEN format('group %s cannot be split by this pattern, because the rules lead from its part back to it', group_id)
+            ELSE format('group %s cannot be merged into group %s, which is the same group or whose rules lead to it',
+                group_id, into_id) END);
     END IF;
     IF pattern IS NOT NULL THEN
         PERFORM redrive.check_pattern(pattern);

@@ -84,6 +84,13 @@ fn a_group_is_split_by_a_pattern_of_the_message() {
     // Its letters would be split off again.
     let back = groups.merge(GroupId::new(split), GroupId::new(all), &maria());
     assert!(back.unwrap_err().is_invalid());
+    // Once they are back, so that they would go round.
+    groups
+        .remove_rule(groups.rules().unwrap()[0].id, &maria())
+        .unwrap();
+    assert_eq!(merge(&db, split, all).moved, 2);
+    let again = groups.split(GroupId::new(all), pattern, &maria());
+    assert!(again.unwrap_err().is_invalid());
     groups_add_up(&db);
 }
 
