@@ -121,6 +121,9 @@ fn wrong_options_are_refused_even_if_no_letter_matches() {
             assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
         }
     }
+    let nowhere = RedriveOptions::new().to_queue(" ");
+    let preview = db.dlq().preview_redrive(&all, &nowhere);
+    assert!(preview.is_err_and(|error| error.is_invalid()));
     let run = RunOptions::new;
     for wrong in [run().rate(u32::MAX), run().tolerate(101)] {
         let refused = db.dlq().runs().create(&all, &wrong, &nobody);

@@ -31,6 +31,7 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         options: &RedriveOptions,
     ) -> Result<Vec<Blocked>> {
+        name::check_given("queue", options.to_queue.as_deref())?;
         let states: &[LetterState] = match options.force {
             true => &[LetterState::Open, LetterState::Quarantined],
             false => &[LetterState::Open],

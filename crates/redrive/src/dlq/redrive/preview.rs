@@ -50,7 +50,7 @@ pub struct LeftOut {
 }
 
 impl Dlq<'_> {
-    /// Returns what a redrive would do. Changes nothing. Only the redrive checks the options.
+    /// Returns what a redrive would do. Changes nothing. Of the options, it checks only the name of the queue.
     ///
     /// It selects the letters that a [run](crate::dlq::runs::Runs::create) would select
     /// now, with the limit of the filter. Letters in other states appear in
@@ -58,7 +58,7 @@ impl Dlq<'_> {
     /// states, and those of each state that it names.
     ///
     /// # Errors
-    /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
+    /// *Invalid* with [`LetterFilter::after`], or if the queue has no valid name; otherwise if the database fails.
     pub fn preview_redrive(
         &self,
         filter: &LetterFilter,
