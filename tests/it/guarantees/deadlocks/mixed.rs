@@ -111,19 +111,10 @@ impl Hand {
         let options = RunOptions::new().letters(force.clone());
         let options = options.unthrottled();
         let runs = self.db.dlq().runs();
-        let Some((created, mut driver)) = runs.start(&these, &options, operator)? else {
+        let Some((_, mut driver)) = runs.start(&these, &options, operator)? else {
             return Ok(());
         };
-        // Until every letter was tried; a locked one would be retried after a second.
-        loop {
-            let status = driver.step()?;
-            let run = runs.get(created.id)?;
-            let is_tried = run.is_none_or(|run| run.tried == run.total);
-            if is_tried || !matches!(status, DriveStatus::Running(_)) {
-                break;
-            }
-        }
-        runs.cancel(created.id, operator)?;
+        while matches!(driver.step()?, DriveStatus::Running(_)) {}
         Ok(())
     }
 
