@@ -117,7 +117,7 @@ BEGIN
     handled AS MATERIALIZED (
         SELECT s.queue, bool_or(s.kinds IS NULL) AS takes_all,
                coalesce(array_agg(DISTINCT k.kind) FILTER (WHERE k.kind IS NOT NULL), '{}') AS kinds
-        FROM serving s
+        FROM (SELECT w.queue, w.kinds FROM redrive.workers w WHERE w.expires_at > statement_timestamp()) s
         LEFT JOIN LATERAL unnest(s.kinds) AS k (kind) ON true
         GROUP BY s.queue
     ),
