@@ -1,4 +1,7 @@
 //! Payloads: typed values in Rust, JSON text on the wire, `json` in the database.
+//!
+//! Whatever `jsonb` would reject is rejected here first, with a message that names the fault, so
+//! that conditions on the values of a payload find it.
 
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use serde::Serialize;
@@ -177,7 +180,7 @@ pub(crate) fn read<P: Payload>(json: &str, version: u32) -> Result<P, Failure> {
     serde_json::from_value(new).map_err(wrong)
 }
 
-/// JSON text without NUL, within the size limit, or that the database stores.
+/// JSON text that `jsonb` accepts, within the size limit, or that the database stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Json(String);
 
@@ -202,11 +205,9 @@ impl Json {
     }
 
     fn accepted(what: &str, text: String) -> Result<Json> {
-        match has_nul(&text) {
-            true => Err(Error::invalid(format!(
-                "{what} contains NUL (\\u0000), which PostgreSQL cannot store"
-            ))),
-            false => Ok(Json(text)),
+        match refused_by_jsonb(text.as_bytes()) {
+            Some(fault) => Err(Error::invalid(format!("{what} {fault}"))),
+            None => Ok(Json(text)),
         }
     }
 
@@ -231,16 +232,77 @@ impl Json {
     }
 }
 
-/// Whether valid JSON has the escape of NUL, which no text of PostgreSQL can hold.
-fn has_nul(json: &str) -> bool {
-    let mut rest = json.as_bytes().iter();
-    while let Some(byte) = rest.next() {
-        // The next byte belongs to the escape, and may be another backslash.
-        if *byte == b'\\' && rest.next() == Some(&b'u') && rest.as_slice().starts_with(b"0000") {
-            return true;
+/// Finds what `jsonb` rejects in valid JSON: NUL, lone surrogates, and numbers beyond its numeric
+/// type.
+fn refused_by_jsonb(json: &[u8]) -> Option<&'static str> {
+    let mut at = 0;
+    let mut in_string = false;
+    while let Some(&byte) = json.get(at) {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => {
+                if json.get(at + 1) == Some(&b'u') {
+                    match escape(json, at) {
+                        Some(0) => {
+                            return Some("contains NUL (\\u0000), which jsonb cannot store");
+                        }
+                        Some(0xD800..=0xDBFF)
+                            if matches!(escape(json, at + 6), Some(0xDC00..=0xDFFF)) =>
+                        {
+                            at += 6;
+                        }
+                        Some(0xD800..=0xDFFF) => return Some("contains half of a surrogate pair"),
+                        _ => {}
+                    }
+                    at += 4;
+                }
+                at += 1;
+            }
+            b'0'..=b'9' if !in_string => {
+                let length = json[at..]
+                    .iter()
+                    .take_while(|byte| b"0123456789.eE+-".contains(byte))
+                    .count();
+                if let Some(fault) = refused_number(&json[at..at + length]) {
+                    return Some(fault);
+                }
+                at += length - 1;
+            }
+            _ => {}
         }
+        at += 1;
     }
-    false
+    None
+}
+
+/// Finds what `numeric` rejects in a number: more than 16,383 decimal places, or more than 131,072 digits before
+/// them.
+fn refused_number(number: &[u8]) -> Option<&'static str> {
+    let mut parts = number.split(|byte| b"eE".contains(byte));
+    let (significand, exponent) = (parts.next()?, parts.next().unwrap_or_default());
+    if significand
+        .iter()
+        .filter(|byte| byte.is_ascii_digit())
+        .count()
+        > 6000
+    {
+        return Some("contains a number of more than 6000 digits");
+    }
+    if exponent
+        .iter()
+        .skip_while(|byte| b"+-0".contains(byte))
+        .count()
+        > 4
+    {
+        return Some("contains a number with an exponent over 9999");
+    }
+    None
+}
+
+/// Returns the code unit of the `\uXXXX` escape at `at`.
+fn escape(json: &[u8], at: usize) -> Option<u16> {
+    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 impl ToSql for Json {
@@ -287,10 +349,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_is_no_json_or_has_nul_is_rejected() {
+    fn json_that_jsonb_rejects_is_rejected_with_its_fault() {
         for (json, why) in [
             (r#"{"a":"x\u0000y"}"#, "NUL"),
-            (r#""\\\u0000""#, "NUL"),
+            (r#""\ud800""#, "surrogate"),
+            (r#""\ud800\u0041""#, "surrogate"),
+            (r#""\udc00""#, "surrogate"),
+            ("1e123456", "exponent"),
+            ("[-1.5E+0012345]", "exponent"),
+            (&"1".repeat(6001), "6000 digits"),
+            (&format!("0.{}", "0".repeat(6000)), "6000 digits"),
             ("{broken", "not JSON"),
             ("", "not JSON"),
             ("1 2", "not JSON"),
@@ -298,7 +366,18 @@ mod tests {
             let error = Json::parse(json).expect_err(json);
             error.assert_invalid(why);
         }
-        for json in [r#""\\u0000""#, r#""\u0001 0000""#, r#""\ud800""#, "1e99999"] {
+    }
+
+    #[test]
+    fn json_that_only_looks_invalid_is_accepted() {
+        for json in [
+            r#""\\u0000""#,
+            r#""\ud83d\ude00""#,
+            "1e400",
+            "-1.5E-0300",
+            r#"{"1e99999":"e99999 1e99999"}"#,
+            &format!("[{0}e-9999, {0}E9999]", "1".repeat(6000)),
+        ] {
             assert!(Json::parse(json).is_ok(), "{json}");
         }
     }
