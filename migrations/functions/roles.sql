@@ -23,7 +23,7 @@ DECLARE
         remove_group_rule, regroup_letters, set_policy, run_policy, set_retention, remove_retention, prune_letters,
         add_redaction, remove_redaction, redact_letters, redact_groups, pause_queue, resume_queue, release_group,
         set_rate_limit, remove_rate_limit, open_breaker, close_breaker, pause_schedule, remove_schedule,
-        trigger_schedule}';
+        trigger_schedule, apply_retention}';
     -- Everybody has the other functions that run with the rights of their caller: they do no more than the grants on
     -- tables allow. With the types of their arguments, because another function may have the same name.
     shared CONSTANT text := (
@@ -71,7 +71,8 @@ DECLARE
         'SELECT, INSERT, UPDATE (since) ON diverted_groups',
         'INSERT ON done_jobs',
         'SELECT, INSERT, UPDATE, DELETE ON group_buckets',
-        'EXECUTE ON FUNCTION queues_with_held_groups, hold_diverted, turn_ring, fold_metrics, compact, tick_schedule'];
+        'EXECUTE ON FUNCTION queues_with_held_groups, hold_diverted, turn_ring, fold_metrics, compact, tick_schedule,
+            apply_retention'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON dlq_events',
         'EXECUTE ON FUNCTION capture, capture_letters, capture_many'];

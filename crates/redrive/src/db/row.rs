@@ -3,7 +3,7 @@
 use crate::sync::Row;
 
 use crate::db::column::Column;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A type that a row can hold.
 pub(crate) trait FromRow: Sized {
@@ -12,9 +12,10 @@ pub(crate) trait FromRow: Sized {
     fn from_row(row: &Row) -> Result<Self>;
 }
 
-/// Returns the value of a column.
+/// Returns the value of a column. A table of another program may have one of another type.
 pub(crate) fn column<T: Column>(row: &Row, name: &str) -> Result<T> {
-    T::read(row.get(name))
+    let stored = row.try_get(name);
+    T::read(stored.map_err(|error| Error::from_postgres(format!("read the column {name}"), error))?)
 }
 
 /// Returns the first row.

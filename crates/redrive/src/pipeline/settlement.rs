@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::JobMeta;
 use crate::job::payload::Json;
-use crate::pipeline::claim::{ClaimedJob, LeaseId};
+use crate::pipeline::claim::LeaseId;
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::{FailureCause, Outcome};
 use crate::sync::Instant;
@@ -57,12 +57,11 @@ impl Settlement {
     }
 
     /// Returns that of a claimed job that did not run: it returns after this time, without a charge.
-    pub(crate) fn unrun(job: &ClaimedJob, delay: Duration) -> Settlement {
-        let (meta, ran) = (&job.meta, Duration::ZERO);
+    pub(crate) fn unrun(lease: LeaseId, meta: &Arc<JobMeta>, delay: Duration) -> Settlement {
         Settlement {
             has_run: false,
             verdict: Verdict::Snooze { delay },
-            ..Settlement::done(job.lease, meta, ran, None, meta.claimed)
+            ..Settlement::done(lease, meta, Duration::ZERO, None, meta.claimed)
         }
     }
 

@@ -229,7 +229,7 @@ fn charge_groups(
                 charged.jobs.push(job);
             }
             Some(Err(wait)) => {
-                unrun.push(Settlement::unrun(&job, wait));
+                unrun.push(Settlement::unrun(job.lease, &job.meta, wait));
                 let due_at = answered_at + wait;
                 charged.due_at = charged.due_at.into_iter().chain([due_at]).min();
                 charged.put_off.push(job);

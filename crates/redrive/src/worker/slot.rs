@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::db::spawn::spawn;
 use crate::error::Result;
 use crate::job::error_report::ErrorReport;
+use crate::job::job::JobMeta;
 use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::judge::Verdict;
@@ -253,7 +254,7 @@ fn show(state: &State, slot_state: &SlotState, run: &Arc<Run>) {
     }
 }
 
-/// Leaves the jobs of a run that was just shown to the release at the end of the worker, which stops.
+/// Returns the jobs of a run that was just shown, because the worker stops.
 ///
 /// The slot asks for that after it has shown its jobs, and a stop looks at the jobs that are shown after it has begun. So the
 /// stop sees each job whose handler runs.
@@ -261,10 +262,8 @@ fn leave_shown(context: &SlotContext, slot_state: &SlotState, run: &Run) -> Slot
     return_followers(context, &slot_state.take_followers());
     let is_mine = run.take(TakenBy::Slot);
     if is_mine {
-        for running in run.jobs() {
-            let (lease, kind) = (running.lease, &running.meta.kind);
-            record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
-        }
+        let jobs = run.jobs().map(|running| (running.lease, &running.meta));
+        return_unrun(context, jobs);
     }
     *lock(&slot_state.running) = None;
     if !is_mine {
@@ -340,14 +339,21 @@ fn return_followers(context: &SlotContext, followers: &[ClaimedJob]) {
 
 /// Returns jobs that no slot started, before their leases end. Those of one lease return together.
 pub(crate) fn return_unstarted(context: &SlotContext, unstarted: &[ClaimedJob]) {
-    let unrun = unstarted.iter().map(|job| {
+    return_unrun(context, unstarted.iter().map(|job| (job.lease, &job.meta)));
+}
+
+fn return_unrun<'a>(
+    context: &SlotContext,
+    jobs: impl Iterator<Item = (LeaseId, &'a Arc<JobMeta>)> + Clone,
+) {
+    let unrun = jobs.clone().map(|(lease, meta)| {
         context.state.count_unwritten();
-        Settlement::unrun(job, Duration::ZERO)
+        Settlement::unrun(lease, meta, Duration::ZERO)
     });
     settle(context, unrun.collect());
-    for job in unstarted {
-        let (kind, now) = (&job.meta.kind, Instant::now());
-        record_end(context, job.lease, kind, AttemptEnd::Unrun, now);
+    for (lease, meta) in jobs {
+        let (kind, now) = (&meta.kind, Instant::now());
+        record_end(context, lease, kind, AttemptEnd::Unrun, now);
     }
 }
 

@@ -158,7 +158,7 @@ pub(crate) enum TakenBy {
 }
 
 impl Run {
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = &RunningJob> {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &RunningJob> + Clone {
         iter::once(&self.first).chain(&self.others)
     }
 

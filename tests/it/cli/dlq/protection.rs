@@ -9,7 +9,7 @@ fn a_protected_queue_needs_an_approval() {
     let (db, orders, _) = with_letters(3);
     db.fails(1, "dlq protection list");
     db.run("dlq protection set orders --approve-above 2");
-    db.run("dlq protection list").shows("another operator");
+    db.run("dlq protection list").shows("APPROVAL ABOVE");
     db.run("dlq redrive orders --detach --yes")
         .shows("missing; another operator gives it with `redrive dlq runs approve 1`");
     db.run("dlq runs list").shows("unapproved");

@@ -1,6 +1,7 @@
 //! Starts the threads of a worker.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::pipeline::claim::group_walk::SideWalk;
 use crate::pipeline::claim::{WorkerId, WorkerIdentity};
 use crate::sync::Mutex;
-use crate::sync::channel::{bounded, unbounded};
+use crate::sync::channel::{Receiver, bounded, unbounded};
 use crate::sync::handout::Giver;
 use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::claimer::{Claimer, Dispatcher};
@@ -54,15 +55,10 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     builders.iter().try_for_each(WorkerBuilder::check)?;
     let share = db.workers().admit(WORKER_CONNECTIONS, db.connections())?;
     limit_transactions(&mut builders, db.connections());
-    // Connects while the schema is checked. One after another, the connections would take half of
-    // the time until the first job starts.
-    let (connect, connected) = bounded(1);
-    let (mut fetcher_db, within) = (db.caller("redrive-fetcher-db"), db.call_timeout());
-    spawn("redrive-connect", move || {
-        // The first claim reports an error.
-        _ = fetcher_db.call("open a connection", within, |_| Ok(()));
-        _ = connect.send(fetcher_db);
-    })?;
+    // Connect while the schema is checked. One after another, the connections would take half of
+    // the time until the first job starts. The settler must not wait for one that a handler has.
+    let fetcher_db = connect(db.caller("redrive-fetcher-db"), db.call_timeout())?;
+    let settler_db = connect(db.caller("redrive-settler-db"), db.call_timeout())?;
     db.check_schema()?;
     #[cfg(panic = "abort")]
     log::error!("this program is built with panic=abort: a panicking handler ends the process");
@@ -89,7 +85,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     let first = queues.first();
     threads::start(first, "settler", &alive, {
         let (queues, over) = (queues.clone(), over.clone());
-        let mut settler_db = db.caller("redrive-settler-db");
+        let mut settler_db = connected(&settler_db)?;
         move || {
             settler::work(&queues, &mut settler_db, &inbox);
             renewer::wake_at_end(queues.first(), settler_db, &over);
@@ -108,8 +104,7 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         let queues = queues.clone();
         move || watchdog::work(&queues, pools, &over)
     })?;
-    let lost = |_| Error::unavailable("could not open a connection: its thread ended");
-    let fetcher_db = connected.recv().map_err(lost)?;
+    let fetcher_db = connected(&fetcher_db)?;
     let mut fetchers = fetchers(db, fetcher_db, &queues, dispatchers, &claiming)?;
     threads::start(first, "fetcher", &claiming, move || {
         fetcher::work(&mut fetchers);
@@ -129,6 +124,22 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         ended,
         _share: share,
     })
+}
+
+/// Lets a caller connect on a thread, which returns it.
+fn connect(mut caller: DbCaller, within: Duration) -> Result<Receiver<DbCaller>> {
+    let (connected, caller_back) = bounded(1);
+    spawn("redrive-connect", move || {
+        // The first call reports an error.
+        _ = caller.call("open a connection", within, |_| Ok(()));
+        _ = connected.send(caller);
+    })?;
+    Ok(caller_back)
+}
+
+fn connected(caller: &Receiver<DbCaller>) -> Result<DbCaller> {
+    let lost = |_| Error::unavailable("could not open a connection: its thread ended");
+    caller.recv().map_err(lost)
 }
 
 /// Gives queues with handlers in transactions no more slots than the pool has connections for, beside those of the worker
