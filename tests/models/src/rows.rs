@@ -53,6 +53,15 @@ impl Row {
         };
         read.unwrap_or_else(|error| panic!("cannot read {column:?}: {error}"))
     }
+
+    /// As [`Row::get`], because these rows have the right types.
+    #[expect(clippy::unnecessary_wraps, reason = "rows of the driver can fail")]
+    pub(crate) fn try_get<'a, P: ColumnIndex, T: FromSql<'a>>(
+        &'a self,
+        index: P,
+    ) -> Result<T, postgres::Error> {
+        Ok(self.get(index))
+    }
 }
 
 /// Returns a parameter of a statement by its number.
