@@ -11,7 +11,8 @@ AS $$
         CROSS JOIN (SELECT redrive.readable_payload($2) AS before, redrive.readable_payload($3) AS after) d
         WHERE CASE r.pointer
             WHEN '' THEN $3 IS NULL
-            ELSE EXISTS (
+            -- Nobody knows what a payload that cannot be read replaces.
+            ELSE num_nulls(d.before, d.after) > num_nulls($2, $3) OR EXISTS (
                 SELECT FROM redrive.pointer_paths(d.before, redrive.pointer_parts(r.pointer)) AS p (path)
                 WHERE d.after #> p.path = d.before #> p.path)
             END
