@@ -116,7 +116,7 @@ pub const CATALOGUE: &[Metric] = &[
     metric(Gauge, "redrive_dlq_letters_older_than", &[QUEUE, AGE], Source::Letters,
         "Open letters older than this, among the 2500 oldest over all queues. Letters of ignored groups do not count."),
     metric(Gauge, "redrive_dlq_retention_seconds", &[QUEUE], Source::Letters,
-        "Age at which retention deletes or archives open letters; 0 if it never does."),
+        "Age at which retention archives open letters; 0 if it never does."),
     // Operations.
     metric(Gauge, "redrive_workers", &[QUEUE, WORKER_STATE], Source::Operations,
         "Workers by state, each once for each of its queues. Expired workers have not renewed in time."),
