@@ -5,10 +5,10 @@ use crate::job::words::words;
 words! {
     /// The mode of a connection pooler, such as PgBouncer, between redrive and the server.
     ///
-    /// Without a declaration, redrive assumes [`Pooler::Transaction`], unless it opens the connections
-    /// itself and each proves that no other program uses its session: a server returns a setting that the
-    /// connection was opened with, and a pooler does not. Declare [`Pooler::Session`] for a pool of your
-    /// own, and for a session-mode pooler.
+    /// Without a declaration, redrive assumes [`Pooler::Transaction`], unless each connection proves that no
+    /// other program uses its session: a server returns a setting that the connection was opened with, and a
+    /// pooler does not. A session-mode pooler and a [pool of your own](crate::Database::from_pool) need a
+    /// declaration.
     ///
     /// Behind [`Pooler::Transaction`], redrive keeps nothing on the connection between transactions: no
     /// prepared statements, session settings or LISTEN. The costs:
