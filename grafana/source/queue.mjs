@@ -136,7 +136,7 @@ export const queue = dashboard({
         help: {
           about: 'Live jobs by state: ready to run, delayed (scheduled or backing off), leased by a worker. The dashed line is their exact number from the totals; the areas are counted slightly later.',
           healthy: 'peaks of *ready* that drain; *delayed* matches what was scheduled.',
-          otherwise: 'many *delayed* jobs after failures return in waves. See *Delays before retries*. No live worker handles the kinds of the ready jobs under *of unhandled kinds*; the command names them. Those *behind another job* wait for one of their group, or of a kind of which few run at a time. Alert: RedriveJobsUnhandled.',
+          otherwise: 'many *delayed* jobs after failures return in waves. See *Delays before retries*. No live worker handles the kinds of the ready jobs under *of unhandled kinds*; the command names them. Those *behind another job* wait for one of their group. Alert: RedriveJobsUnhandled.',
           type: 'redrive stats QUEUE',
         },
       }),
