@@ -31,8 +31,8 @@ const RESTORE: Batches = Batches {
 /// Without --yes this is a dry run that shows the differences. Letters given by id are changed
 /// at once. Every version of a payload is kept, with the operator and the reason.
 ///
-/// A patch applies to the payload at that moment, so two concurrent edits do not overwrite each
-/// other.
+/// A letter that another operator edits at the same moment is skipped, so two concurrent edits do
+/// not overwrite each other.
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("how").required(true)),
