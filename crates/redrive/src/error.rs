@@ -40,7 +40,6 @@ enum Kind {
     /// Unavailable after the call was sent, so that it may have taken effect.
     Lost,
     MigrationRequired,
-    SchemaNewer,
     Database,
 }
 
@@ -64,11 +63,6 @@ impl Error {
     /// Returns whether the schema is missing or older than this library. Run the migrations.
     pub fn is_migration_required(&self) -> bool {
         self.0.kind == Kind::MigrationRequired
-    }
-
-    /// Returns whether a newer version changed the schema incompatibly. Upgrade this program.
-    pub fn is_schema_newer(&self) -> bool {
-        self.0.kind == Kind::SchemaNewer
     }
 
     /// Returns the SQLSTATE if the server reported the error.
@@ -117,10 +111,6 @@ impl Error {
 
     pub(crate) fn migration_required(message: impl Into<String>) -> Error {
         Error::new(Kind::MigrationRequired, message.into(), None)
-    }
-
-    pub(crate) fn schema_newer(message: impl Into<String>) -> Error {
-        Error::new(Kind::SchemaNewer, message.into(), None)
     }
 
     /// Returns the last cause as text: what the server, the driver or the operating system said.
@@ -184,9 +174,7 @@ impl Error {
             Kind::MigrationRequired => format!(
                 "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
             ),
-            Kind::Invalid | Kind::Unavailable | Kind::Lost | Kind::SchemaNewer | Kind::Database => {
-                message
-            }
+            Kind::Invalid | Kind::Unavailable | Kind::Lost | Kind::Database => message,
         };
         Error::new(kind, message, Some(Arc::new(DriverError::from(source))))
     }

@@ -100,15 +100,14 @@ fn a_newer_schema_is_never_downgraded() {
         let is_whole = versions(&test).len() == usize::try_from(LAST).unwrap() + 1;
         match db.migrate() {
             Ok(applied) => assert!(is_whole && !breaking && applied.is_empty()),
-            Err(error) if breaking => assert!(error.is_schema_newer(), "{error:?}"),
+            Err(error) if breaking => has(&error, "upgrade this program"),
             Err(error) => assert!(!is_whole && error.is_invalid(), "{error:?}"),
         }
         assert_eq!(before, rows_of_schema(&test), "breaking: {breaking}");
         assert_eq!(db.check_schema().is_ok(), is_whole && !breaking);
         if breaking && is_whole {
             let error = start(&Queue::new(&db, "orders").unwrap()).expect_err("a worker");
-            assert!(error.is_schema_newer(), "{error:?}");
-            has(&error, "0900_later");
+            has(&error, "`0900_later` of a newer version");
         }
     }
 }

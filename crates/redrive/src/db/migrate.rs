@@ -282,10 +282,10 @@ impl Database {
     /// can be repeated. There is no other time limit while the server responds.
     ///
     /// # Errors
-    /// *Schema newer* when a newer version of redrive made a breaking change; *invalid* when an
-    /// applied migration differs from the one in this library, or an earlier one is missing;
-    /// *unavailable* when the server does not respond, on a second connection either, within the
-    /// call timeout. An error changes nothing, unless the answer to the commit was lost.
+    /// *Invalid* when an applied migration differs from the one in this library, or an earlier one
+    /// is missing; *unavailable* when the server does not respond, on a second connection either,
+    /// within the call timeout; otherwise when a newer version of redrive made a breaking change, or
+    /// the server refuses. An error changes nothing, unless the answer to the commit was lost.
     pub fn migrate(&self) -> Result<Vec<&'static str>> {
         self.call_while_alive("migrate the schema", apply)
     }
@@ -294,9 +294,9 @@ impl Database {
     /// it, and that this role can use it; see [`check_session`](Database::check_session).
     ///
     /// # Errors
-    /// *Migration required* when it is missing or older; *schema newer* when a newer version of
-    /// redrive made a breaking change; *invalid* when an applied migration differs from the one in
-    /// this library, or an earlier one is missing.
+    /// *Migration required* when it is missing or older; *invalid* when an applied migration differs
+    /// from the one in this library, or an earlier one is missing; otherwise when a newer version of
+    /// redrive made a breaking change, or this role cannot use it.
     pub fn check_schema(&self) -> Result<()> {
         self.call("check the schema", |session| {
             match &to_apply(&ledger(session)?)?[..] {
@@ -420,7 +420,7 @@ fn examine(ledger: &[Entry]) -> Result<()> {
             }
             Some(_) => {}
             None if entry.breaking => {
-                return Err(Error::schema_newer(format!(
+                return Err(Error::refused(format!(
                     "the schema `redrive` has the breaking migration `{}` of a newer version; upgrade this program",
                     entry.name
                 )));
