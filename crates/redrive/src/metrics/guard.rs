@@ -18,13 +18,8 @@ const START: Duration = Duration::from_mins(1);
 /// The published values of the counters and histograms that redrive stores in the database.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guard {
-    /// The identity of the database.
-    identity: Option<String>,
     /// The sources published before. A series that appears in them later is new and starts at 0.
     published_sources: BTreeSet<Source>,
-    /// The sources that this database has not answered yet, while those of the one before it were
-    /// published.
-    replaced: BTreeSet<Source>,
     tracks: HashMap<Key, Track>,
     regressions: u32,
 }
@@ -39,24 +34,12 @@ struct Track {
 }
 
 impl Guard {
-    /// Records the identity of the database. Returns whether another one has taken its place, such
-    /// as a restored copy. Its counters then continue those that are published.
-    pub(crate) fn is_replaced(&mut self, identity: &str) -> bool {
-        let before = self.identity.replace(identity.to_owned());
-        let is_replaced = before.is_some_and(|before| before != identity);
-        if is_replaced {
-            self.replaced = self.published_sources.clone();
-        }
-        is_replaced
-    }
-
     /// Replaces values that would make a published counter fall, and starts new counters at 0.
     ///
     /// `answered` are the sources that have been read at least once.
     pub(crate) fn apply(&mut self, series: &mut Series, answered: &BTreeSet<Source>, now: Instant) {
         for (key, value) in series.iter_mut().filter(|(key, _)| is_guarded(key)) {
-            let source = key.source();
-            let is_new = self.published_sources.contains(&source);
+            let is_new = self.published_sources.contains(&key.source());
             let track = self.tracks.entry(key.clone()).or_insert_with(|| Track {
                 published: match is_new {
                     true => zero(key.metric()),
@@ -66,29 +49,11 @@ impl Guard {
                 lower_since: None,
                 new_since: is_new.then_some(now),
             });
-            let has_fallen = if self.replaced.contains(&source) {
-                track.continue_from(value)
-            } else {
-                !track.is_starting(now) && track.update(value, now)
-            };
+            let has_fallen = !track.is_starting(now) && track.update(value, now);
             self.regressions += u32::from(has_fallen);
             value.clone_from(&track.published);
         }
-        self.continue_missing(series, answered);
         self.published_sources.extend(answered);
-    }
-
-    /// Continues the counters that are 0 in the database that has taken the place of another one.
-    fn continue_missing(&mut self, series: &Series, answered: &BTreeSet<Source>) {
-        for (key, track) in &mut self.tracks {
-            let source = key.source();
-            let is_first = self.replaced.contains(&source) && answered.contains(&source);
-            if is_first && !series.contains_key(key) {
-                let has_fallen = track.continue_from(&zero(key.metric()));
-                self.regressions += u32::from(has_fallen);
-            }
-        }
-        self.replaced.retain(|source| !answered.contains(source));
     }
 
     /// Returns how many times a counter fell.
@@ -115,15 +80,6 @@ impl Track {
         })
     }
 
-    /// Continues the published values from the values that were read. Returns whether those are lower.
-    fn continue_from(&mut self, read: &[f64]) -> bool {
-        let is_lower = self.is_lower(&self.shifted(read));
-        let offset = self.published.iter().zip(read).map(|(was, n)| was - n);
-        self.offset = offset.collect();
-        self.lower_since = None;
-        is_lower
-    }
-
     /// Publishes the values, unless they are lower. Returns whether they have fallen since the last reading.
     fn update(&mut self, read: &[f64], now: Instant) -> bool {
         let shifted = self.shifted(read);
@@ -137,7 +93,9 @@ impl Track {
         let has_fallen = self.lower_since.is_none();
         let since = *self.lower_since.get_or_insert(now);
         if now.saturating_duration_since(since) >= MAX_HOLD {
-            self.continue_from(read);
+            let offset = self.published.iter().zip(read).map(|(was, n)| was - n);
+            self.offset = offset.collect();
+            self.lower_since = None;
         }
         has_fallen
     }
@@ -163,9 +121,7 @@ mod tests {
 
     impl Fixture {
         fn new() -> Fixture {
-            let mut guard = Guard::default();
-            assert!(!guard.is_replaced("7:1"), "the first replaces none");
-            Fixture(guard, Instant::now())
+            Fixture(Guard::default(), Instant::now())
         }
 
         fn publish(&mut self, minute: u64, name: &str, queue: &str, value: Numbers) -> Numbers {
@@ -180,21 +136,12 @@ mod tests {
 
     #[test]
     fn a_counter_that_fell_stays_constant_until_it_catches_up_or_continues_with_an_offset() {
-        // The identity after the first reading, and each reading: the minute, what was read, and what is published.
-        for (identity, readings, regressions) in [
-            (
-                "7:1",
-                &[(0, 10_u32, 10_u32), (1, 10, 10), (2, 12, 12)][..],
-                0,
-            ),
-            (
-                "7:1",
-                &[(0, 50, 50), (1, 47, 50), (2, 49, 50), (3, 53, 53)],
-                1,
-            ),
+        // Each reading: the minute, what was read, and what is published.
+        for (readings, regressions) in [
+            (&[(0, 10_u32, 10_u32), (1, 10, 10), (2, 12, 12)][..], 0),
+            (&[(0, 50, 50), (1, 47, 50), (2, 49, 50), (3, 53, 53)], 1),
             // It falls a second time in minute 7.
             (
-                "7:1",
                 &[
                     (0, 61, 61),
                     (1, 3, 61),
@@ -206,17 +153,11 @@ mod tests {
                 ],
                 2,
             ),
-            // Another database takes the place of the first one.
-            ("8:1", &[(0, 50, 50), (1, 47, 50), (2, 48, 51)], 1),
-            ("8:1", &[(0, 50, 50), (1, 50, 50), (2, 51, 51)], 0),
-            // What it has counted before is no increase.
-            ("8:1", &[(0, 50, 50), (1, 900, 50), (2, 901, 51)], 0),
         ] {
             let mut fixture = Fixture::new();
             for &(minute, read, published) in readings {
                 let found = fixture.publish(minute, COUNTER, "a", vec![read.into()]);
                 assert_eq!(found, [f64::from(published)], "{readings:?}");
-                fixture.0.is_replaced(identity);
             }
             assert_eq!(fixture.0.regressions(), regressions, "{readings:?}");
         }
@@ -230,21 +171,6 @@ mod tests {
         assert_eq!(publish(1, 3.0), [0.0]);
         assert_eq!(publish(1, 4.0), [0.0], "for another reader");
         assert_eq!(publish(2, 4.0), [4.0]);
-    }
-
-    #[test]
-    fn series_of_only_one_of_two_databases_continue_from_0() {
-        let mut fixture = Fixture::new();
-        let publish = |fixture: &mut Fixture, minute, queue, value| {
-            fixture.publish(minute, COUNTER, queue, vec![value])
-        };
-        publish(&mut fixture, 0, "lost", 50.0);
-        fixture.0.is_replaced("8:1");
-        assert_eq!(publish(&mut fixture, 1, "new", 30.0), [0.0]);
-        assert_eq!(fixture.0.regressions(), 1, "`lost` fell to 0");
-        assert_eq!(publish(&mut fixture, 2, "new", 32.0), [2.0]);
-        assert_eq!(publish(&mut fixture, 2, "lost", 3.0), [53.0]);
-        assert_eq!(fixture.0.regressions(), 1);
     }
 
     #[test]

@@ -76,9 +76,8 @@ impl Reading {
 }
 
 row! {
-    /// Identity and clock of the database, read first.
+    /// The clock of the database and whether it has a schema, read first.
     struct DatabaseInfo {
-        identity: String,
         now: f64,
         next_id: u64,
         has_schema: bool,
@@ -115,7 +114,7 @@ impl Reader {
         let deadline = start + budget;
         let mut failures = Vec::new();
         let schema = identify(client, deadline).and_then(|info| {
-            self.reset_if_replaced(&info);
+            self.horizon.sample(info.now, info.next_id);
             let has_schema = self.read_schema(client, &info, deadline)?;
             Ok(has_schema.then_some(info))
         });
@@ -194,18 +193,6 @@ impl Reader {
     pub fn unreachable(&mut self) -> Reading {
         self.mark_failed();
         self.publish(Some(Distrust::Unreachable), Instant::now())
-    }
-
-    /// Forgets all values if another database has taken the place of the last one. What is published
-    /// of counters continues.
-    fn reset_if_replaced(&mut self, info: &DatabaseInfo) {
-        if self.guard.is_replaced(&info.identity) {
-            *self = Reader {
-                guard: self.guard.clone(),
-                ..Reader::new(&self.version)
-            };
-        }
-        self.horizon.sample(info.now, info.next_id);
     }
 
     /// Reads the schema version. Returns whether the schema exists. A restore fills the migrations after
