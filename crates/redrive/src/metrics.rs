@@ -22,7 +22,7 @@ mod collector;
 pub use catalogue::CATALOGUE;
 #[cfg(feature = "prometheus")]
 pub use collector::MetricsCollector;
-pub use labels::{NAME_SLOTS, OTHER, QUEUE_SLOTS};
+pub use labels::OTHER;
 pub use metric::{Label, Metric, MetricKind, Sample, Source};
 #[cfg(feature = "prometheus")]
 pub use proto::to_proto;

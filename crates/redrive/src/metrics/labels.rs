@@ -9,12 +9,6 @@ use crate::worker::chore::Chore;
 
 /// The label value that sums all values beyond a limit.
 pub const OTHER: &str = "__other__";
-/// Maximum number of queues published by name.
-pub const QUEUE_SLOTS: usize = 100;
-/// Maximum number of kinds, of error classes and of sources of captured failures published by name per queue.
-///
-/// The first ones of a queue keep their names forever: counters would fall if the set changed.
-pub const NAME_SLOTS: usize = 20;
 
 /// Defines a label whose values are not known in advance.
 pub(super) const fn open(name: &'static str) -> Label {

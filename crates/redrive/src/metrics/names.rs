@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::metrics::series::{Key, Numbers, Series};
-use crate::metrics::{MetricKind, OTHER, QUEUE_SLOTS, Source};
+use crate::metrics::{MetricKind, OTHER, Source};
+
+/// The maximum number of queues published by name.
+const QUEUE_SLOTS: usize = 100;
 
 /// Sums the series of queues beyond the limit, with their kinds, under [`OTHER`]. Returns also whether there are any.
 ///
