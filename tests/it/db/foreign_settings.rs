@@ -157,8 +157,7 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
     }
 }
 
-/// A migration that fails leaves nothing of the ones before it. What fails is not part of redrive, and nothing else of the
-/// error tells where the relation is missing.
+/// A migration that fails leaves nothing of the ones before it.
 #[test]
 fn a_database_that_refuses_a_migration_is_left_as_it_was() {
     let test = TestDatabase::empty();
@@ -169,9 +168,7 @@ fn a_database_that_refuses_a_migration_is_left_as_it_was() {
          CREATE EVENT TRIGGER refuse ON ddl_command_end EXECUTE FUNCTION public.refuse()";
     test.sql(refusing);
     let error = test.open().migrate().expect_err("refused");
-    let text = format!("{error:#}");
-    has(&text, "0009_schedules");
-    has(&text, "in PL/pgSQL function public.refuse()");
+    has(&error, "0009_schedules");
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'redrive'";
     assert_eq!(scalar(&mut test.client(), schemas), 0);
     test.sql("DROP EVENT TRIGGER refuse");

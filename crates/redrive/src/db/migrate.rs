@@ -7,7 +7,7 @@
 
 mod script;
 
-use postgres::error::{DbError, SqlState};
+use postgres::error::SqlState;
 use postgres::{IsolationLevel, Row};
 
 use crate::db::database::Database;
@@ -444,7 +444,7 @@ fn examine(ledger: &[Entry]) -> Result<()> {
 
 /// Applies what is missing or changed; the lock makes check and change atomic.
 fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
-    let refused = |error| failed("migrate the schema `redrive`", error);
+    let refused = |error| Error::from_setup("migrate the schema `redrive`", error);
     // After waiting for the lock, read what the previous migrator committed, even if the database
     // defaults to a stricter isolation level.
     let mut transaction = session
@@ -472,28 +472,14 @@ fn apply(session: &mut Session) -> Result<Vec<&'static str>> {
     if !files.is_empty() {
         transaction.batch_execute(AS_OWNER).map_err(refused)?;
         for file in &files {
-            transaction
-                .batch_execute(&file.script())
-                .map_err(|error| failed(&format!("apply `{}` to the schema", file.name), error))?;
+            let applied = transaction.batch_execute(&file.script());
+            let doing = format!("apply `{}` to the schema", file.name);
+            applied.map_err(|error| Error::from_setup(&doing, error))?;
         }
         transaction.batch_execute(SEAL).map_err(refused)?;
     }
     transaction.commit().map_err(refused)?;
     Ok(files.iter().map(|file| file.name).collect())
-}
-
-/// Converts an error of a migration. If a function of the database failed, such as that of an event trigger, it says
-/// which one.
-fn failed(doing: &str, error: postgres::Error) -> Error {
-    let context = error.as_db_error().and_then(DbError::where_);
-    let function = context.and_then(|context| {
-        let mut lines = context.lines();
-        lines.find(|line| line.contains(" function "))
-    });
-    match function {
-        Some(function) => Error::from_setup(&format!("{doing}: in {function}"), error),
-        None => Error::from_setup(doing, error),
-    }
 }
 
 /// Returns the 64-bit FNV-1a hash (<http://www.isthe.com/chongo/tech/comp/fnv/>) in hexadecimal.
