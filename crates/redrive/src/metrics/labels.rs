@@ -3,7 +3,7 @@
 use crate::admin::CountedSet;
 use crate::dlq::{GroupState, LetterState};
 use crate::job::death_cause::DeathCause;
-use crate::metrics::metric::{Distrust, Label};
+use crate::metrics::metric::{Distrust, Label, Source};
 use crate::pipeline::outcome::FailureCause;
 use crate::worker::chore::Chore;
 
@@ -54,17 +54,10 @@ pub(super) const HOLDER: Label = known(
 );
 pub(super) const FROZEN: Label = known("kind", &["transaction", "multixact"]);
 pub(super) const VACUUM: Label = known("kind", &["auto", "manual"]);
-pub(super) const COLLECTOR: Label = known(
-    "collector",
-    &[
-        "totals",
-        "queues",
-        "letters",
-        "operations",
-        "server",
-        "tables",
-    ],
-);
+pub(super) const COLLECTOR: Label = known("collector", {
+    let [database @ .., _reader] = &Source::WORDS;
+    database
+});
 pub(super) const DOWN_CAUSE: Label = known("cause", &Distrust::WORDS);
 pub(super) const CHORE: Label = known("chore", &Chore::WORDS);
 pub(super) const COUNTED_SET: Label = known("set", &CountedSet::WORDS);

@@ -31,10 +31,10 @@ words! {
         Letters = "letters",
         /// Workers, breakers, pauses, failure groups and redrive runs.
         Operations = "operations",
-        /// Table sizes, dead rows, bloat, vacuums and the segment ring.
-        Tables = "tables",
         /// The server: xmin horizon, replication slots, locks and connections.
         Server = "server",
+        /// Table sizes, dead rows, bloat, vacuums and the segment ring.
+        Tables = "tables",
         /// The [`Reader`](crate::metrics::Reader), without a query.
         Reader = "reader",
     }
@@ -56,14 +56,10 @@ words! {
 
 impl Source {
     /// The sources that query the database, in reading order.
-    pub const DATABASE: [Source; 6] = [
-        Source::Totals,
-        Source::Queues,
-        Source::Letters,
-        Source::Operations,
-        Source::Server,
-        Source::Tables,
-    ];
+    pub const DATABASE: [Source; 6] = {
+        let [database @ .., _reader] = Source::ALL;
+        database
+    };
 }
 
 /// The definition of a metric.
