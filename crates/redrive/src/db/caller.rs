@@ -148,8 +148,10 @@ impl DbCaller {
         until: Instant,
         work: Work,
     ) -> Result<Answer> {
-        let called = panic::catch_unwind(AssertUnwindSafe(|| self.here.run_until(until, work)));
-        match called {
+        let wait = until.saturating_duration_since(Instant::now());
+        let begins = AtomicBool::new(false);
+        let call = || self.here.run(wait, Some(until), &begins, work);
+        match panic::catch_unwind(AssertUnwindSafe(call)) {
             Ok(result) => unless_late(doing, deadline, until, result),
             Err(_) => Err(driver_panicked(doing)),
         }
@@ -182,7 +184,7 @@ impl DbCaller {
         let has_begun = Arc::clone(&begins);
         let call: Call = Box::new(move |session| {
             // The caller may have given up.
-            _ = reply.send(session.run(&begins, until, work));
+            _ = reply.send(session.run(Duration::MAX, until, &begins, work));
         });
         let calls = match self.calls.take() {
             Some(calls) => calls,
@@ -275,35 +277,25 @@ impl CallSession {
         }
     }
 
-    /// Makes a call that its caller may abandon.
-    fn run(&mut self, begins: &AtomicBool, until: Option<Instant>, work: Work) -> Result<Answer> {
-        let opened = self.take(Duration::MAX)?;
+    /// Makes a call, unless its caller gave up before there was a connection, which ends it at `until` if it can.
+    fn run(
+        &mut self,
+        wait: Duration,
+        until: Option<Instant>,
+        begins: &AtomicBool,
+        work: Work,
+    ) -> Result<Answer> {
+        let (mut session, is_new) = match self.session.take() {
+            Some(session) => (session, false),
+            None => (self.source.session(wait)?, true),
+        };
         if begins.swap(true, Ordering::SeqCst) {
-            // The caller gave up before the call started. The session goes back to the pool.
+            // The session goes back to the pool.
             return Err(Error::unavailable(
                 "the call was abandoned before it got a connection",
             ));
         }
-        opened.0.set_deadline(until);
-        self.run_on(opened, work)
-    }
-
-    /// Makes a call that the connection ends at the deadline.
-    fn run_until(&mut self, until: Instant, work: Work) -> Result<Answer> {
-        let opened = self.take(until.saturating_duration_since(Instant::now()))?;
-        opened.0.set_deadline(Some(until));
-        self.run_on(opened, work)
-    }
-
-    /// Returns the session, and whether it is new.
-    fn take(&mut self, wait: Duration) -> Result<(Session, bool)> {
-        match self.session.take() {
-            Some(session) => Ok((session, false)),
-            None => Ok((self.source.session(wait)?, true)),
-        }
-    }
-
-    fn run_on(&mut self, (mut session, is_new): (Session, bool), work: Work) -> Result<Answer> {
+        session.set_deadline(until);
         match self.between {
             SessionUse::Held if is_new => session.pin()?,
             SessionUse::Held | SessionUse::Kept | SessionUse::PerCall => {}
