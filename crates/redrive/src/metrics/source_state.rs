@@ -89,19 +89,6 @@ pub(crate) fn distrust(sources: &BTreeMap<Source, SourceState>, now: Instant) ->
 mod tests {
     use super::*;
 
-    #[test]
-    fn values_are_current_for_five_minutes() {
-        let start = Instant::now();
-        let state = SourceState {
-            good_since: Some(start),
-            ..SourceState::default()
-        };
-        let end = start + Duration::from_mins(5);
-        assert!(state.is_current(end));
-        assert!(!state.is_current(end + Duration::from_secs(1)));
-        assert!(!SourceState::default().is_current(start), "never read");
-    }
-
     /// Sources that were read well, except one that was last read well six minutes ago.
     #[track_caller]
     fn assert_distrust(old: Option<Source>, is_refused: bool, expected: Option<Distrust>) {
