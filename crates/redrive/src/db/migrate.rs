@@ -158,8 +158,6 @@ SET LOCAL search_path = pg_catalog, pg_temp";
 /// A role that may not create schemas may own this one.
 const CREATE_LEDGER: &str = "\
 DO $$
-DECLARE
-    other text;
 BEGIN
     IF current_setting('server_encoding') <> 'UTF8' THEN
         RAISE EXCEPTION 'redrive: the database % has the encoding %; redrive needs UTF8',
@@ -174,17 +172,11 @@ BEGIN
             current_database()
             USING ERRCODE = 'duplicate_schema';
     END IF;
-    SELECT min(o.name) INTO other
-    FROM (
-        SELECT 'relation ' || c.relname AS name, c.relnamespace AS namespace FROM pg_class c
-        UNION ALL SELECT 'function ' || p.proname, p.pronamespace FROM pg_proc p
-        UNION ALL SELECT 'type ' || t.typname, t.typnamespace FROM pg_type t
-    ) o
-    JOIN pg_namespace n ON n.oid = o.namespace
-    WHERE n.nspname = 'redrive';
-    IF other IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: the schema redrive of the database % belongs to something else, because it has the %; rename it: ALTER SCHEMA redrive RENAME TO another_name',
-            current_database(), other
+    IF EXISTS (
+        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'redrive')
+    THEN
+        RAISE EXCEPTION 'redrive: the schema redrive of the database % belongs to something else; rename it: ALTER SCHEMA redrive RENAME TO another_name',
+            current_database()
             USING ERRCODE = 'duplicate_schema';
     END IF;
     IF NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'redrive') THEN
