@@ -1,6 +1,5 @@
 //! Opens a pool: its settings and the first connection.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::db::connector::Connector;
@@ -18,10 +17,11 @@ const MAX_CONNECTIONS: u32 = 10_000;
 const DRIVER_KEEPALIVE: Duration = Duration::from_hours(2);
 
 /// The settings of a new pool; see [`Database::builder`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct DatabaseBuilder {
-    url: String,
+    /// The parsed URL, which does not show its password.
+    address: Result<ConnectOptions>,
     application_name: String,
     pooler: Option<Pooler>,
     connections: u32,
@@ -32,7 +32,7 @@ pub struct DatabaseBuilder {
 impl DatabaseBuilder {
     pub(super) fn new(url: &str) -> DatabaseBuilder {
         DatabaseBuilder {
-            url: url.to_owned(),
+            address: url.parse(),
             application_name: "redrive".to_owned(),
             pooler: None,
             connections: DEFAULT_CONNECTIONS,
@@ -90,7 +90,7 @@ impl DatabaseBuilder {
     /// *Invalid* if the URL cannot be parsed or a number is zero. *Unavailable* if the server
     /// cannot be reached in time.
     pub fn open(self) -> Result<Database> {
-        let mut address: ConnectOptions = self.url.parse()?;
+        let mut address = self.address?;
         let Timeouts { call, bulk } = self.timeouts;
         if [self.connect_timeout, call, bulk].contains(&Duration::ZERO) {
             return Err(Error::invalid("timeouts must be greater than zero"));
@@ -127,19 +127,5 @@ impl DatabaseBuilder {
             self.connections,
             self.timeouts,
         ))
-    }
-}
-
-impl fmt::Debug for DatabaseBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The URL may hold a password.
-        f.debug_struct("DatabaseBuilder")
-            .field("application_name", &self.application_name)
-            .field("pooler", &self.pooler)
-            .field("connections", &self.connections)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("call_timeout", &self.timeouts.call)
-            .field("bulk_timeout", &self.timeouts.bulk)
-            .finish_non_exhaustive()
     }
 }
