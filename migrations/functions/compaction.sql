@@ -1,27 +1,27 @@
 -- Purpose: Rewriting tables that are small but change all the time, and truncating finished jobs whose time has passed.
 
--- Returns the oldest transaction whose dead rows vacuum keeps for a session, a replication slot, a standby or a
--- prepared transaction; NULL: none. It reads only columns that all roles see of the sessions of others.
-CREATE OR REPLACE FUNCTION redrive.oldest_kept_xid() RETURNS xid
+-- Returns the transactions whose dead rows vacuum keeps for a session, a replication slot, a standby or a prepared
+-- transaction, and since when, as far as is known. All roles see the transactions of the sessions of others.
+CREATE OR REPLACE FUNCTION redrive.horizon_holders() RETURNS TABLE (holder text, xid xid, since timestamptz)
     LANGUAGE sql VOLATILE
 AS $$
-    SELECT k.xid
-    FROM (
-        SELECT unnest(ARRAY[a.backend_xmin, a.backend_xid])
-        FROM pg_stat_activity a
-        -- Walsenders have a user and no database. Vacuum disregards the snapshots of vacuums and of the server's own
-        -- processes. Most roles see no type.
-        WHERE coalesce(a.datname = current_database(), a.usesysid IS NOT NULL) AND a.pid <> pg_backend_pid()
-            AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
-            AND a.pid NOT IN (SELECT v.pid FROM pg_stat_progress_vacuum v)
-        UNION ALL
-        SELECT s.xmin FROM pg_replication_slots s WHERE s.wal_status IS DISTINCT FROM 'lost'
-        UNION ALL
-        SELECT p.transaction FROM pg_prepared_xacts p WHERE p.database = current_database()
-    ) k (xid)
-    WHERE k.xid IS NOT NULL
-    ORDER BY age(k.xid) DESC
-    LIMIT 1
+    SELECT CASE WHEN a.datname IS NULL THEN 'standby_feedback'
+                WHEN a.state LIKE 'idle in transaction%' THEN 'idle_in_transaction'
+                ELSE 'backend' END, k.xid, a.xact_start
+    FROM pg_stat_activity a
+    CROSS JOIN LATERAL unnest(ARRAY[a.backend_xmin, a.backend_xid]) AS k (xid)
+    -- Walsenders have a user and no database. Vacuum disregards the snapshots of vacuums and of the server's own
+    -- processes, but not those of VACUUM FULL and ANALYZE. Most roles see no type.
+    WHERE k.xid IS NOT NULL AND coalesce(a.datname = current_database(), a.usesysid IS NOT NULL)
+        AND a.pid <> pg_backend_pid() AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+        AND coalesce(a.leader_pid, a.pid) NOT IN (SELECT v.pid FROM pg_stat_progress_vacuum v)
+    UNION ALL
+    -- The catalog_xmin of a logical slot only affects catalog tables.
+    SELECT 'slot', s.xmin, NULL
+    FROM pg_replication_slots s
+    WHERE s.xmin IS NOT NULL AND s.wal_status IS DISTINCT FROM 'lost'
+    UNION ALL
+    SELECT 'prepared', p.transaction, p.prepared FROM pg_prepared_xacts p WHERE p.database = current_database()
 $$;
 
 -- Rewrites a table if at least three quarters of it are dead rows and no transaction keeps a lock on it. `kept` only
@@ -77,7 +77,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN redrive.truncate_done();
     END IF;
-    kept := redrive.oldest_kept_xid();
+    SELECT h.xid INTO kept FROM redrive.horizon_holders() h ORDER BY age(h.xid) DESC LIMIT 1;
     -- Many transactions end while a table waits for its next turn, so one that is still the oldest is held.
     IF redrive.table_bytes(due.relation::regclass) >= due.vacuum_bytes OR kept = due.kept_xid THEN
         EXECUTE format('SELECT redrive.rewrite($1, NULL::%s[], $2)', due.relation)

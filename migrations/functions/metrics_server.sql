@@ -16,27 +16,15 @@ BEGIN
     RETURN QUERY
     WITH activity AS MATERIALIZED (
         SELECT a.datname = current_database() AS is_here, a.state, a.backend_type, a.wait_event_type,
-               greatest(age(a.backend_xmin), age(a.backend_xid)) AS xids,
                extract(epoch FROM clock_timestamp() - a.xact_start) AS seconds,
-               -- A vacuum keeps no rows visible to others. A VACUUM FULL and an ANALYZE do, and are not listed here.
+               -- A VACUUM FULL and an ANALYZE are not listed there.
                coalesce(a.leader_pid, a.pid) IN (SELECT v.pid FROM pg_stat_progress_vacuum v) AS is_vacuum
         FROM pg_stat_activity a
         WHERE a.pid <> pg_backend_pid()
     ),
-    -- The catalog_xmin of a logical slot only affects catalog tables.
     held AS MATERIALIZED (
-        SELECT CASE WHEN a.state LIKE 'idle in transaction%' THEN 'idle_in_transaction' ELSE 'backend' END
-                   AS holder, a.xids, a.seconds
-        FROM activity a
-        WHERE a.is_here AND a.xids IS NOT NULL AND NOT a.is_vacuum
-        UNION ALL
-        SELECT 'prepared', age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)
-        FROM pg_prepared_xacts p WHERE p.database = current_database()
-        UNION ALL
-        SELECT 'slot', age(s.xmin), NULL FROM pg_replication_slots s WHERE s.xmin IS NOT NULL
-        UNION ALL
-        SELECT 'standby_feedback', age(r.backend_xmin), NULL
-        FROM pg_stat_replication r WHERE r.backend_xmin IS NOT NULL
+        SELECT h.holder, age(h.xid) AS xids, extract(epoch FROM clock_timestamp() - h.since) AS seconds
+        FROM redrive.horizon_holders() h
     ),
     slots AS MATERIALIZED (
         SELECT s.slot_name::text AS name, s.active, s.safe_wal_size,

@@ -23,7 +23,8 @@ fn churn(client: &mut Client, transactions: [&str; 2]) {
 }
 
 /// Makes the snapshot that is held now the one of the last turn.
-const HELD_BEFORE: &str = "UPDATE redrive.compactions SET kept_xid = redrive.oldest_kept_xid()";
+const HELD_BEFORE: &str = "UPDATE redrive.compactions SET kept_xid = (
+    SELECT h.xid FROM redrive.horizon_holders() h ORDER BY age(h.xid) DESC LIMIT 1)";
 
 /// Compacts tables until none is due. Returns their names.
 fn compact(client: &mut Client) -> Vec<String> {
