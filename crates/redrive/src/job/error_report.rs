@@ -11,7 +11,7 @@ use crate::job::name;
 
 /// The longest error class that is stored, in bytes.
 pub(super) const MAX_CLASS_BYTES: usize = 1024;
-/// The longest error message that is stored, in bytes. The detail begins with the whole text of a
+/// The longest error message that is stored, in bytes. The detail has the whole text of a
 /// longer message; it is stored once per failure group.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 2 * 1024;
 /// The longest detail (cause chain, backtrace) that is stored, in bytes.
@@ -60,11 +60,6 @@ impl ErrorReport {
             key,
             ..ErrorReport::new(&self.class, cleaned(&self.message), detail)
         }
-    }
-
-    /// Whether the message was cut, so that the detail begins with its whole text.
-    pub(super) fn is_cut(&self) -> bool {
-        self.message.contains(CUT)
     }
 
     /// Describes a job that an operator cancelled while it was snoozed.

@@ -217,16 +217,12 @@ impl Failure {
         self
     }
 
-    /// Adds a detail for the letter, such as a response body.
+    /// Adds a detail for the letter, such as a response body. It stands before the causes of a converted error.
     pub fn detail(mut self, detail: impl Into<String>) -> Failure {
-        let detail = detail.into();
-        // The detail begins with the whole text of a message that was cut. Keep it.
-        let detail = match self.report.detail.take() {
-            Some(message) if self.report.is_cut() && !detail.contains(&*message) => {
-                format!("{message}\n{detail}")
-            }
-            Some(_) | None => detail,
-        };
+        let mut detail = detail.into();
+        if let Some(before) = &self.report.detail {
+            detail = format!("{detail}\n{before}");
+        }
         self.report.detail = Some(clip(detail, MAX_DETAIL_BYTES).into());
         self
     }
@@ -290,14 +286,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_whole_at_the_head_of_the_detail() {
+    fn a_detail_is_added_to_the_causes_and_to_a_long_message() {
         let long = format!("{}{}", "x".repeat(5_000), "end");
-        let report = Failure::reject(long.clone()).detail("and more").report;
+        let report = Failure::reject(long.clone()).detail("1").detail("2").report;
         assert!(report.message.len() <= MAX_MESSAGE_BYTES);
-        let whole = format!("{long}\nand more");
+        let whole = format!("2\n1\n{long}");
         assert_eq!(report.detail.as_deref(), Some(&*whole));
-        let short = Failure::reject("short").detail("one").detail("two").report;
-        assert_eq!(short.detail.as_deref(), Some("two"));
+        let refused = anyhow::Error::new(fmt::Error).context("refused");
+        let detail = Failure::any(refused).detail("told").report.detail;
+        let detail = detail.expect("a detail");
+        assert!(detail.starts_with("told\ncaused by: "), "{detail}");
     }
 
     #[test]
