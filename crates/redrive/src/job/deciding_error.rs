@@ -304,7 +304,6 @@ mod tests {
         for (failure, disposition) in [
             (Failure::from(rejection()), reject),
             (Failure::any(rejection()), reject),
-            (Failure::reject_error(NotPresent), reject),
             (Failure::from(wrapped(rejection().into())), reject),
             (Failure::any(any()), reject),
             (order(any()), reject),

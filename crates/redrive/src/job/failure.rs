@@ -105,16 +105,10 @@ impl Failure {
         Failure::new(Disposition::Retry, report)
     }
 
-    /// Dead-letters the job at once, with the cause `rejected`. Use it when no retry can help.
+    /// Dead-letters the job at once, with the cause `rejected`. Use it when no retry can help, and a
+    /// [`Rejection`](crate::Rejection) for an error.
     pub fn reject(message: impl Into<String>) -> Failure {
         let report = ErrorReport::new("Rejected", message.into(), None);
-        Failure::new(Disposition::Reject, report)
-    }
-
-    /// Dead-letters the job at once because of an error. The letter stores its type and cause
-    /// chain.
-    pub fn reject_error<E: StdError + 'static>(error: E) -> Failure {
-        let report = ErrorReport::of(type_name::<E>(), &error);
         Failure::new(Disposition::Reject, report)
     }
 

@@ -7,6 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{config, text};
+use crate::job::deciding_error::Rejection;
 use crate::job::error_report::{ErrorReport, MAX_MESSAGE_BYTES};
 use crate::job::failure::Failure;
 
@@ -62,7 +63,7 @@ fn failure() -> impl Strategy<Value = Failure> {
     prop_oneof![
         text().prop_map(Failure::retry),
         foreign().prop_map(Failure::from),
-        foreign().prop_map(Failure::reject_error),
+        foreign().prop_map(|error| Failure::from(Rejection::new(error))),
     ]
 }
 
