@@ -18,17 +18,21 @@ BEGIN
 END
 $$;
 
--- Counts the live jobs that match a filter, by state; `alike` is how many of them have this priority.
+-- Counts the live jobs that match a filter, by state; `alike` is how many waiting ones have this priority.
 -- Index: as in list_jobs.sql.
-CREATE OR REPLACE FUNCTION redrive.count_jobs(filter jsonb, priority integer DEFAULT NULL)
-    RETURNS TABLE (state text, jobs bigint, alike bigint)
+CREATE OR REPLACE FUNCTION redrive.count_jobs(
+    filter jsonb, priority integer DEFAULT NULL, OUT ready bigint, OUT delayed bigint, OUT leased bigint, OUT alike bigint
+)
     LANGUAGE plpgsql STABLE
     SET jit = off
 AS $$
 BEGIN
-    RETURN QUERY EXECUTE
-        'SELECT j.state, count(*), count(*) FILTER (WHERE j.priority = $2) FROM redrive.live_jobs j WHERE '
-        || redrive.filter_jobs(filter) || ' GROUP BY j.state'
+    EXECUTE
+        'SELECT count(*) FILTER (WHERE j.state = ''ready''), count(*) FILTER (WHERE j.state = ''delayed''),'
+        ' count(*) FILTER (WHERE j.state = ''leased''),'
+        ' count(*) FILTER (WHERE j.state <> ''leased'' AND j.priority = $2) FROM redrive.live_jobs j WHERE '
+        || redrive.filter_jobs(filter)
+        INTO ready, delayed, leased, alike
         USING filter, priority;
 END
 $$;

@@ -5,7 +5,6 @@ use crate::db::database::BatchProgress;
 use crate::dlq::discard::Changed;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;
-use crate::job::job_state::JobState;
 
 /// The jobs per statement.
 const BATCH: u64 = 500;
@@ -93,26 +92,17 @@ impl Jobs<'_> {
 
     /// Counts matching jobs, and waiting ones with this priority.
     fn count_alike(self, filter: &JobFilter, priority: Option<i32>) -> Result<(JobCount, u64)> {
-        let states: Vec<(JobState, u64, u64)> = self.db.ask_bulk().all(
+        let (ready, delayed, leased, alike) = self.db.ask_bulk().one(
             "count jobs",
             &sql::COUNT_JOBS,
             &[&filter.whole()?, &priority],
         )?;
-        let (mut count, mut waiting_alike) = (JobCount::default(), 0);
-        for (state, jobs, alike) in states {
-            match state {
-                JobState::Ready => count.ready = jobs,
-                JobState::Delayed => count.delayed = jobs,
-                JobState::Leased => {
-                    count.leased = jobs;
-                    continue;
-                }
-                // Only live jobs are counted.
-                JobState::Done => continue,
-            }
-            waiting_alike += alike;
-        }
-        Ok((count, waiting_alike))
+        let count = JobCount {
+            ready,
+            delayed,
+            leased,
+        };
+        Ok((count, alike))
     }
 
     /// Changes waiting jobs that match, delayed ones first. Leased jobs do not change.
