@@ -95,6 +95,12 @@ fn a_list_of_an_unknown_queue_names_those_that_exist() {
         db.fails(1, format!("{list} nobody"))
             .tells("there is no queue `nobody`; there is `q`");
     }
+    // A letter that was redriven into another queue may have its failure group in the first one.
+    db.sql("SELECT redrive.capture('s', '1', 'orders', 'order', '{}')");
+    db.sql("UPDATE redrive.dead_letters SET queue = 'moved', state = 'recovered'");
+    let known = db.open().admin().queue_names("moved", 9).unwrap();
+    assert_eq!(known.names, ["moved", "orders", "q"]);
+    assert!(known.is_known);
 }
 
 #[test]

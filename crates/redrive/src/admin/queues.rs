@@ -7,7 +7,8 @@ row! {
     /// Queues by name.
     #[derive(PartialEq, Eq)]
     pub struct KnownQueues {
-        /// Whether the queue that was asked for has jobs, letters, failure groups or a worker.
+        /// Whether the queue that was asked for has jobs, letters, failure groups, a worker or a rule of
+        /// retention.
         pub is_known: bool,
         /// The first names in alphabetical order.
         pub names: Vec<String>,
