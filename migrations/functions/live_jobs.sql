@@ -213,8 +213,7 @@ $$;
 -- Raises ready jobs of a queue, except those that wait for their group, that have waited for `waited_ms` to a priority, and redriven ones to the next above it,
 -- because they rank behind new jobs. It considers the next `max_jobs` jobs of the first rank after `after_rank` (NULL:
 -- any) that a claim reads after new jobs of that priority; locked ones are skipped. Returns how many it raised, and the
--- rank; NULL: there is no such rank. A raised job has left the rank, so a second call does not raise it again. Its
--- header `redrive-priority` has the priority that it had, if there is room.
+-- rank; NULL: there is no such rank. A raised job has left the rank, so a second call does not raise it again.
 CREATE OR REPLACE FUNCTION redrive.age_jobs(
     queue text, waited_ms bigint, priority integer, after_rank integer, max_jobs bigint, OUT aged bigint, OUT rank integer
 )
@@ -229,7 +228,6 @@ DECLARE
     is_due  boolean;
     last_id bigint;
     jobs    redrive.job[];
-    headers jsonb;
 BEGIN
     SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
     FROM (
@@ -252,14 +250,9 @@ BEGIN
             DELETE FROM redrive.jobs j USING due d WHERE j.ctid = d.tid AND j.segment = d.segment
             RETURNING redrive.ready_job(j) AS job
         )
-        SELECT array_agg(g.job) INTO jobs FROM gone g;
-        FOR n IN 1..coalesce(cardinality(jobs), 0) LOOP
-            headers := jsonb_build_object('redrive-priority', jobs[n].priority::text) || coalesce((jobs[n].meta).headers, '{}');
-            IF octet_length(headers::text) <= 65536 THEN
-                jobs[n].meta.headers := headers;
-            END IF;
-            jobs[n].priority := age_jobs.priority + (jobs[n].generation > 0)::integer;
-        END LOOP;
+        SELECT array_agg(redrive.altered(
+                   g.job, priority => age_jobs.priority + ((g.job).generation > 0)::integer))
+        INTO jobs FROM gone g;
         PERFORM redrive.requeue(jobs, '{}', false);
     END IF;
     aged := coalesce(cardinality(jobs), 0);

@@ -150,10 +150,9 @@ impl WorkerBuilder {
     /// higher one, because it ranks behind new jobs of the same priority.
     ///
     /// A job that is raised runs before younger jobs of its new priority. It keeps this priority
-    /// when it is retried or redriven, and its letter shows it; the header `redrive-priority` has the
-    /// earlier one. A worker looks every third of its lease, or every 10 seconds if that is shorter. Of
-    /// each priority, it considers the 500 jobs that are next in line, and more while it raises all of
-    /// them.
+    /// when it is retried or redriven, and its letter shows it. A worker looks every third of its lease,
+    /// or every 10 seconds if that is shorter. Of each priority, it considers the 500 jobs that are next
+    /// in line, and more while it raises all of them.
     pub fn age_priorities(mut self, after: Duration, priority: i16) -> WorkerBuilder {
         self.config.age_priorities = Some((after, priority));
         self
