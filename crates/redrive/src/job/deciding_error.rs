@@ -4,7 +4,6 @@
 use std::any::type_name;
 use std::error::Error as StdError;
 use std::fmt;
-use std::time::Duration;
 
 use crate::job::caught::BoxedError;
 use crate::job::disposition::Disposition;
@@ -189,26 +188,14 @@ pub(crate) struct ErrorRule {
 }
 
 impl ErrorRule {
-    pub(crate) fn retry<E: StdError + 'static>(delay: Duration) -> ErrorRule {
-        ErrorRule::new::<E>(Disposition::RetryAfter(delay), None)
-    }
-
-    pub(crate) fn reject<E: StdError + 'static>() -> ErrorRule {
-        ErrorRule::new::<E>(Disposition::Reject, None)
-    }
-
-    pub(crate) fn outage<E: StdError + 'static>(dependency: &str) -> ErrorRule {
-        ErrorRule::new::<E>(Disposition::Outage, Some(dependency.into()))
-    }
-
-    fn new<E: StdError + 'static>(
+    pub(crate) fn of<E: StdError + 'static>(
         disposition: Disposition,
-        dependency: Option<Box<str>>,
+        dependency: Option<&str>,
     ) -> ErrorRule {
         ErrorRule {
             is: |error| error.is::<E>(),
             disposition,
-            dependency,
+            dependency: dependency.map(Into::into),
         }
     }
 
@@ -222,6 +209,7 @@ impl ErrorRule {
 mod tests {
     use std::env::VarError::{self, NotPresent};
     use std::num::ParseIntError;
+    use std::time::Duration;
 
     use super::*;
     use crate::job::failure::Failure;
@@ -327,13 +315,13 @@ mod tests {
     #[test]
     fn the_first_rule_that_concerns_an_error_decides_unless_it_decided_itself() {
         let second = Duration::from_secs(1);
-        let rules = [
-            ErrorRule::retry::<ParseIntError>(second),
-            ErrorRule::reject::<Wrapped>(),
-            ErrorRule::outage::<VarError>("gateway"),
-        ];
         let later = Disposition::RetryAfter;
         let (reject, retry) = (Disposition::Reject, Disposition::Retry);
+        let rules = [
+            ErrorRule::of::<ParseIntError>(later(second), None),
+            ErrorRule::of::<Wrapped>(reject, None),
+            ErrorRule::of::<VarError>(Disposition::Outage, Some("gateway")),
+        ];
         for (failure, disposition) in [
             (Failure::from(parsed()), later(second)),
             (Failure::from(Wrapped(parsed().into())), later(second)),

@@ -95,7 +95,7 @@ impl HandlerOptions {
     /// Of several rules, the first one that concerns an error applies. An error that decides itself
     /// ([`Rejection`](crate::Rejection), [`Failure::reject`]) keeps its decision.
     pub fn retry_on<E: StdError + 'static>(self, delay: Duration) -> HandlerOptions {
-        self.rule(ErrorRule::retry::<E>(delay))
+        self.rule::<E>(Disposition::RetryAfter(delay), None)
     }
 
     /// Dead-letters the job at once if the handler returns an error that is an `E` or has one among its
@@ -110,13 +110,13 @@ impl HandlerOptions {
     ///     .outage_on::<std::io::Error>("gateway");
     /// ```
     pub fn reject_on<E: StdError + 'static>(self) -> HandlerOptions {
-        self.rule(ErrorRule::reject::<E>())
+        self.rule::<E>(Disposition::Reject, None)
     }
 
     /// Takes an error that is an `E` or has one among its causes for an outage of a dependency. See
     /// [`retry_on`](HandlerOptions::retry_on) and [`Failure::outage`].
     pub fn outage_on<E: StdError + 'static>(self, dependency: &str) -> HandlerOptions {
-        self.rule(ErrorRule::outage::<E>(dependency))
+        self.rule::<E>(Disposition::Outage, Some(dependency))
     }
 
     /// The defaults of a payload.
@@ -171,8 +171,12 @@ impl HandlerOptions {
         of_rules.chain(self.dependency.as_deref())
     }
 
-    fn rule(mut self, rule: ErrorRule) -> HandlerOptions {
-        self.rules.push(rule);
+    fn rule<E: StdError + 'static>(
+        mut self,
+        disposition: Disposition,
+        dependency: Option<&str>,
+    ) -> HandlerOptions {
+        self.rules.push(ErrorRule::of::<E>(disposition, dependency));
         self
     }
 }
