@@ -2,7 +2,6 @@
 //!
 //! Start at [`Database::admin`](crate::Database::admin).
 
-mod handle;
 mod jobs;
 mod bulk;
 mod edit;
@@ -15,8 +14,7 @@ mod repair;
 pub use audit::{AuditFilter, AuditRecord};
 pub use bulk::{JobChange, JobCount};
 pub use counters::{CountedSet, CounterAudit};
-pub use handle::Jobs;
-pub use jobs::{Cancelled, LiveJob};
+pub use jobs::{Cancelled, Jobs, LiveJob};
 pub use queues::KnownQueues;
 pub use repair::Fault;
 pub use stats::{KindStats, QueueStats};

@@ -1,6 +1,6 @@
 //! Bulk operations on waiting jobs, in batches of one transaction with its audit row.
 
-use crate::admin::handle::Jobs;
+use crate::admin::jobs::Jobs;
 use crate::db::database::BatchProgress;
 use crate::dlq::discard::Changed;
 use crate::dlq::filter::JobFilter;

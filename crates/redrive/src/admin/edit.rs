@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use serde_json::value::RawValue;
 
 use crate::admin::bulk::ChangedJob;
-use crate::admin::handle::Jobs;
+use crate::admin::jobs::Jobs;
 use crate::dlq::edit::{Edit, EditPreview, Edited, Editing, Read};
 use crate::dlq::filter::JobFilter;
 use crate::dlq::prelude::*;

@@ -1,4 +1,4 @@
-//! Jobs: list them; show and cancel one.
+//! Jobs: the handle that lists and changes them; show and cancel one.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::admin::handle::Jobs;
 use crate::db::admin::Admin;
+use crate::db::database::Database;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::history::AttemptRecord;
 use crate::dlq::prelude::*;
@@ -75,7 +75,34 @@ pub enum Cancelled {
 /// The attempts to find a job that moves between tables.
 const LOOKS: usize = 5;
 
-impl Admin<'_> {
+/// Lists live jobs and changes waiting ones in bulk. Returned by [`Admin::jobs`].
+///
+/// ```
+/// use redrive::Operator;
+/// use redrive::admin::{JobChange, JobFilter};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+/// # db.migrate()?;
+/// let jobs = db.admin().jobs();
+/// let urgent = JobFilter::new().queue("orders").kind("refund");
+/// println!("{} refunds wait", jobs.count(&urgent)?.waiting());
+/// let operator = Operator::new("maria@ops-1").reason("month end");
+/// let changed = jobs.change(&urgent, JobChange::SetPriority(100), &operator)?;
+/// println!("{} refunds run first", changed.ids.len());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Jobs<'a> {
+    pub(crate) db: &'a Database,
+}
+
+impl<'a> Admin<'a> {
+    /// Returns the handle that lists live jobs and changes waiting ones in bulk.
+    pub fn jobs(&self) -> Jobs<'a> {
+        Jobs { db: self.db }
+    }
+
     /// Returns a live job, or one that is done and [kept](crate::WorkerBuilder::keep_done). `None` if it is
     /// dead or gone. A job that died has a [letter](crate::dlq::Dlq::get).
     ///
