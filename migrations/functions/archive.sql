@@ -102,10 +102,9 @@ $$;
 
 -- Restores one page of archived letters, in the order of ids, after the letter `after`, and writes the audit. The page ends
 -- after 32 MiB, because a statement that restores hundreds of the largest letters would never end in time.
--- Returns the result for each: `restored`, or why it stays in the archive: `id_taken` (a letter has its id),
--- `position_taken` (a letter has its source and position) or `key_taken` (a live job holds its unique key). A dry
--- run returns the same and changes nothing. `audit` is the record of the first batch of the same operation; NULL:
--- this is the first. No row: no letter is left.
+-- Returns the result for each: `restored`, or why it stays in the archive: `id_taken` (a letter has its id) or
+-- `position_taken` (a letter has its source and position). A dry run returns the same and changes nothing. `audit`
+-- is the record of the first batch of the same operation; NULL: this is the first. No row: no letter is left.
 --
 -- It runs with the owner's privileges, so that no role can take letters out of the archive without a record.
 CREATE OR REPLACE FUNCTION redrive.restore_archived(
@@ -142,8 +141,6 @@ BEGIN
                 OR EXISTS (SELECT FROM redrive.dead_letters k
                     WHERE k.source = a.letter ->> 'source' AND k."position" = a.letter ->> 'position'))
                 THEN 'position_taken'
-            WHEN EXISTS (SELECT FROM redrive.unique_keys k
-                WHERE k.queue = a.queue AND k.key = a.letter ->> 'unique_key') THEN 'key_taken'
             ELSE 'restored' END AS result
         FROM unnest(page) AS p (id)
         -- A dry run locks no letter, so another session may have restored it meanwhile.

@@ -14,7 +14,7 @@ use crate::prelude::*;
 ///
 /// Without --yes this is a dry run. Letters given by id are restored at once. A restored letter is
 /// open, or quarantined if it was. A letter stays in the archive if another letter has its id or
-/// its source and position, or if a live job holds its unique key. It does not hold its group again.
+/// its source and position. It does not hold its group again.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\

@@ -26,8 +26,6 @@ words! {
         IdTaken = "id_taken": "another letter has the id",
         /// A letter has its source and position: the failure was captured again.
         PositionTaken = "position_taken": "the failure was captured again",
-        /// A live job holds its unique key.
-        KeyTaken = "key_taken": "a live job holds the unique key",
     }
 }
 
@@ -43,8 +41,8 @@ impl Dlq<'_> {
     /// Moves archived letters back into the table. A restored letter has its id, history,
     /// versions and counts, and is open, or quarantined if it was.
     ///
-    /// A letter stays in the archive if its id, position or unique key is taken. Each batch of
-    /// 500 is one transaction with its audit row.
+    /// A letter stays in the archive if its id or position is taken. Each batch of 500 is one
+    /// transaction with its audit row.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
