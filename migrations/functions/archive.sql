@@ -38,9 +38,9 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.filter_archive(filter jsonb) RETURNS text
     LANGUAGE sql STABLE
 AS $$
-    -- The conditions on the row are for its indexes. Their text is of no filter, so that it can be replaced.
-    SELECT redrive.filter_letters($1) || ' AND ' || replace(redrive.filter_letters(coalesce((
-        SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each($1) e WHERE e.key IN ('ids', 'queue')), '{}')), 'l.', 'a.')
+    -- The conditions on the row are for its indexes.
+    SELECT redrive.filter_letters($1) || ' AND ' || redrive.filter_letters(coalesce((
+        SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each($1) e WHERE e.key IN ('ids', 'queue')), '{}'), 'a')
 $$;
 
 -- Lists archived letters in the order of their ids, after the id `after`.

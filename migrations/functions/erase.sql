@@ -1,8 +1,9 @@
 -- Purpose: Erasing everything about a person or tenant.
 
--- Returns the SQL condition of an erasure on rows with this alias, or on these payloads of theirs. `$1` is the filter. Raises
--- an error for a filter that jobs, letters and the archive cannot all answer, or that names neither a payload value nor an id.
-CREATE OR REPLACE FUNCTION redrive.filter_erasure(filter jsonb, rows text, payload text DEFAULT NULL) RETURNS text
+-- Returns the SQL condition of an erasure on rows with this alias, or on the payloads of `versions` of theirs; see
+-- `filter_letters`. Raises an error for a filter that jobs, letters and the archive cannot all answer, or that names neither
+-- a payload value nor an id.
+CREATE OR REPLACE FUNCTION redrive.filter_erasure(filter jsonb, rows text, versions text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
@@ -15,14 +16,8 @@ BEGIN
         'an erasure selects by payload, id, queue and kind, not by ' || (
             SELECT string_agg(g.key, ', ') FROM unnest(given) AS g (key) WHERE g.key <> ALL ('{ids,queue,kind,payload}')),
         CASE WHEN NOT given && '{ids,payload}' THEN 'an erasure needs a condition on the payload, or ids' END));
-    PERFORM redrive.check_filter(filter, 'letters');
-    RETURN concat_ws(' AND ',
-        CASE WHEN 'ids' = ANY (given) THEN
-            rows || '.id = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,
-        CASE WHEN 'queue' = ANY (given) THEN rows || '.queue = $1 ->> ''queue''' END,
-        CASE WHEN 'kind' = ANY (given) THEN rows || '.kind = $1 ->> ''kind''' END,
-        CASE WHEN 'payload' = ANY (given) THEN
-            'redrive.readable_payload(' || coalesce(payload, rows || '.payload') || ') @@ ($1 ->> ''payload'')::jsonpath' END);
+    RETURN redrive.filter_letters(filter - 'payload', rows) || ' AND '
+        || redrive.filter_letters(filter - '{ids,queue,kind}'::text[], coalesce(versions, rows));
 END
 $$;
 
@@ -55,7 +50,7 @@ BEGIN
         '     WHERE j.state <> ''leased'' AND j.generation > 0 AND ' || jobs || ')'
         || ' UNION ALL SELECT ''versions'', count(*) FROM redrive.letter_versions v'
         '   JOIN redrive.stored_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
-        || redrive.filter_erasure(filter, 'l', 'v.payload')
+        || redrive.filter_erasure(filter, 'l', 'v')
         || ' UNION ALL SELECT ''archive'', count(*) FROM redrive.stored_letters l WHERE l.state = ''archived'' AND ' || letters
         || ' UNION ALL SELECT ''audit'', count(*) FROM redrive.audit a'
         '  WHERE redrive.names_payload(a.filter ->> ''payload'', $1 ->> ''payload'')'
@@ -165,7 +160,7 @@ BEGIN
         IF place IN ('dead_letters', 'archived_letters') THEN
             EXECUTE 'SELECT coalesce(array_agg(t.id), ''{}'')' || source
                 || ' JOIN redrive.letter_versions v ON v.letter_id = t.id WHERE '
-                || redrive.filter_erasure(filter, 'j', 'v.payload')
+                || redrive.filter_erasure(filter, 'j', 'v')
                 || CASE place WHEN 'dead_letters' THEN ' AND t.state <> ''redriving''' ELSE '' END
                 INTO others USING filter;
             -- One that is erased itself must still match when it is locked.
@@ -262,7 +257,7 @@ BEGIN
 
     EXECUTE
         'DELETE FROM redrive.letter_versions v USING redrive.stored_letters l WHERE l.id = v.letter_id AND '
-        || redrive.filter_erasure(erase_batch.filter, 'l', 'v.payload')
+        || redrive.filter_erasure(erase_batch.filter, 'l', 'v')
         USING erase_batch.filter;
     GET DIAGNOSTICS changed = ROW_COUNT;
     counts := counts || jsonb_build_object('versions', changed,

@@ -72,8 +72,9 @@ AS $$
     WHERE value IS NOT NULL
 $$;
 
--- Returns the SQL condition for a filter on dead letters `l` or live jobs `j`. The filter is a JSON object and
--- the parameter `$1` of the statement that contains the condition. The text consists of constants, quoted words and numbers.
+-- Returns the SQL condition for a filter on rows with this alias: dead letters or live jobs. The filter is a JSON object
+-- and the parameter `$1` of the statement that contains the condition. The text consists of constants, quoted words and
+-- numbers.
 --
 -- Each key of `filter_keys` narrows the selection. It takes one value; `integers`, `not`, `texts` and `words` take one or a
 -- list, and an empty list selects nothing. `path` is a jsonpath predicate, which no unreadable payload meets, `part` a
@@ -81,7 +82,7 @@ $$;
 -- the last to discard, reopen, restore or edit. Ages (`older`, `newer`) are milliseconds.
 --
 -- The planner checks a payload after everything else, and once, because its conversion costs most.
-CREATE OR REPLACE FUNCTION redrive.filter_condition(filter jsonb, subject text) RETURNS text
+CREATE OR REPLACE FUNCTION redrive.filter_condition(filter jsonb, subject text, rows text) RETURNS text
     LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
@@ -107,7 +108,7 @@ BEGIN
                 WHEN 'operation' THEN '%1$s = (SELECT coalesce((a.about ->> ''batch_of'')::bigint, a.id)'
                     ' FROM redrive.audit a WHERE a.id = ($1 ->> %2$L)::bigint)'
             END END,
-            k.compared, k.key,
+            rows || substr(k.compared, 2), k.key,
             CASE WHEN k.takes IN ('integers', 'not') THEN v.given::bigint[]::text ELSE v.given::text END,
             (SELECT string_agg(quote_literal(w), ', ') FROM unnest(v.given) w)), 'false'), E'\n    AND '))
         FROM redrive.filter_keys(subject) k
@@ -116,13 +117,13 @@ BEGIN
 END
 $$;
 
--- Returns the condition for a filter on dead letters `l`. Only `group` reads the failure group of a letter; its queue,
--- kind and class are those of its last death.
-CREATE OR REPLACE FUNCTION redrive.filter_letters(filter jsonb) RETURNS text
+-- Returns the condition for a filter on dead letters. Only `group` reads the failure group of a letter; its queue, kind
+-- and class are those of its last death.
+CREATE OR REPLACE FUNCTION redrive.filter_letters(filter jsonb, rows text DEFAULT 'l') RETURNS text
     LANGUAGE sql STABLE
-    RETURN redrive.filter_condition(filter, 'letters');
+    RETURN redrive.filter_condition(filter, 'letters', rows);
 
 -- Returns the condition for a filter on live jobs `j`.
 CREATE OR REPLACE FUNCTION redrive.filter_jobs(filter jsonb) RETURNS text
     LANGUAGE sql STABLE
-    RETURN redrive.filter_condition(filter, 'jobs');
+    RETURN redrive.filter_condition(filter, 'jobs', 'j');
