@@ -267,34 +267,28 @@ impl Worker {
     }
 
     /// Asks the settler to write what is known, and to release the rest. Returns its answers for all queues.
-    fn finish(&self, cut_off: Vec<CutOff>, until: Instant) -> Result<Vec<StoppedQueue>> {
-        let (reply, stopped) = bounded(cut_off.len());
+    fn finish(&self, mut cut_off: Vec<CutOff>, until: Instant) -> Result<Vec<StoppedQueue>> {
+        let (reply, stopped) = bounded(1);
         // Fails if it is set already, which only a stop does, once.
         _ = self.shared.end_by.set(until);
-        for (queue, mut cut_off) in self.queues.iter().zip(cut_off) {
-            for slot in queue.state.slots.all() {
-                cut_off
-                    .settlements
-                    .extend(slot.take_verdicts_of(queue.state.place));
+        for (state, cut_off) in self.states().zip(&mut cut_off) {
+            for slot in state.slots.all() {
+                let verdicts = slot.take_verdicts_of(state.place);
+                cut_off.settlements.extend(verdicts);
             }
-            let reply = reply.clone();
-            queue.tell(Message::Finish(Finish {
-                cut_off,
-                until,
-                reply,
-            }));
         }
-        drop(reply);
-        let answer = |_| {
-            stopped.recv_deadline(until + END_TIME).map_err(|error| {
-                let why = match error {
-                    RecvTimeoutError::Timeout => "the database does not answer its settler",
-                    RecvTimeoutError::Disconnected => "its settler has ended",
-                };
-                Error::unavailable(format!("could not stop the worker: {why}"))
-            })
-        };
-        self.queues.iter().map(answer).collect()
+        self.queues[0].tell(Message::Finish(Finish {
+            cut_off,
+            until,
+            reply,
+        }));
+        stopped.recv_deadline(until + END_TIME).map_err(|error| {
+            let why = match error {
+                RecvTimeoutError::Timeout => "the database does not answer its settler",
+                RecvTimeoutError::Disconnected => "its settler has ended",
+            };
+            Error::unavailable(format!("could not stop the worker: {why}"))
+        })
     }
 
     fn wait_until_quiet(&self, deadline: Instant) {

@@ -7,13 +7,11 @@ mod releases;
 mod reports;
 mod writes;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::db::caller::DbCaller;
 use crate::error::Result;
 use crate::job::job::{JobId, OpenTransaction};
-use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender};
@@ -42,10 +40,11 @@ pub(crate) enum Message {
 
 /// The request to end the settler.
 pub(crate) struct Finish {
-    pub(crate) cut_off: CutOff,
+    /// Of each queue.
+    pub(crate) cut_off: Vec<CutOff>,
     /// How long to retry if the database does not answer.
     pub(crate) until: Instant,
-    pub(crate) reply: Sender<StoppedQueue>,
+    pub(crate) reply: Sender<Vec<StoppedQueue>>,
 }
 
 /// What a stop does with the jobs of a queue whose handlers still run.
@@ -64,41 +63,64 @@ pub(crate) type StoppedQueue = Result<Vec<JobId>>;
 
 /// Settles until the worker ends.
 pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(usize, Message)>) {
+    let states: Vec<&Arc<State>> = queues.iter().collect();
     let mut kept: Vec<Kept> = queues.iter().map(|_| Kept::default()).collect();
-    let mut open = kept.len();
-    while open > 0 {
+    loop {
         let first = match kept.iter().filter_map(Kept::next_due).min() {
             Some(due) => inbox.recv_deadline(due),
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let is_dropped = matches!(first, Err(RecvTimeoutError::Disconnected));
-        let mut received: BTreeMap<usize, Vec<Message>> = BTreeMap::new();
+        let (now, mut finish) = (Instant::now(), None);
         for (queue, message) in first.into_iter().chain(inbox.try_iter().take(MESSAGES)) {
-            received.entry(queue).or_default().push(message);
+            match message {
+                Message::Settled(verdicts) => kept[queue].record(states[queue], verdicts, now),
+                Message::Breaker(report) => kept[queue].reports.push(report),
+                Message::EndTransaction(open) => kept[queue].transactions.push(open),
+                Message::Finish(last) => {
+                    finish = Some(last);
+                    break;
+                }
+            }
         }
-        let now = Instant::now();
-        for (queue, (state, kept)) in queues.iter().zip(&mut kept).enumerate() {
+        if let Some(Finish {
+            cut_off,
+            until,
+            reply,
+        }) = finish
+        {
+            let kept = queues.iter().zip(&mut kept).zip(cut_off);
+            let stopped = kept.map(|((state, kept), cut_off)| {
+                let mut settler = Settler {
+                    state,
+                    db_caller: &mut *db_caller,
+                    kept,
+                    until,
+                };
+                settler.finish(cut_off)
+            });
+            // The caller of `stop` may have given up.
+            _ = reply.send(stopped.collect());
+            return;
+        }
+        for (state, kept) in queues.iter().zip(&mut kept) {
             let mut settler = Settler {
                 state,
                 db_caller: &mut *db_caller,
+                kept,
                 // After one lease the database would reject the results.
                 until: now + state.config.lease,
-                kept,
             };
             if is_dropped {
                 // Write the known verdicts; the other jobs return when their lease expires.
                 settler.until = now;
                 settler.write_all();
-                open = 0;
-                continue;
+            } else {
+                settler.write_due(now);
             }
-            match settler.receive(received.remove(&queue).unwrap_or_default(), now) {
-                Some(finish) => {
-                    settler.finish(finish);
-                    open -= 1;
-                }
-                None => settler.write_due(now),
-            }
+        }
+        if is_dropped {
+            return;
         }
     }
 }
@@ -118,6 +140,21 @@ impl Kept {
     fn next_due(&self) -> Option<Instant> {
         let due = self.ledger.next_due().into_iter();
         due.chain(self.log.next_due()).min()
+    }
+
+    fn record(&mut self, state: &State, settlements: Vec<Settlement>, now: Instant) {
+        for settlement in settlements {
+            let lease = settlement.lease;
+            // Opened by the first verdict. A message at each claim would wake this thread before the slots.
+            if !self.ledger.knows(lease) {
+                match state.jobs_of(lease) {
+                    Some(jobs) => self.ledger.open(lease, jobs),
+                    // The lease was given up.
+                    None => state.count_written(1),
+                }
+            }
+            self.ledger.settled(settlement, now);
+        }
     }
 }
 
@@ -139,49 +176,14 @@ impl Settler<'_> {
         self.end_transactions();
     }
 
-    /// Records messages. Returns the request to end.
-    fn receive(&mut self, messages: Vec<Message>, now: Instant) -> Option<Finish> {
-        for message in messages {
-            match message {
-                Message::Settled(settlements) => self.record(settlements, now),
-                Message::Breaker(report) => self.kept.reports.push(report),
-                Message::EndTransaction(open) => self.kept.transactions.push(open),
-                Message::Finish(finish) => return Some(finish),
-            }
-        }
-        None
-    }
-
-    fn record(&mut self, settlements: Vec<Settlement>, now: Instant) {
-        for settlement in settlements {
-            self.open(settlement.lease);
-            if !self.kept.ledger.knows(settlement.lease) {
-                // The lease was given up.
-                self.state.count_written(1);
-            }
-            self.kept.ledger.settled(settlement, now);
-        }
-    }
-
-    /// Adds a lease to the ledger at the first message about its jobs. A message at each claim would
-    /// wake this thread before the slots.
-    fn open(&mut self, lease: LeaseId) {
-        if !self.kept.ledger.knows(lease)
-            && let Some(jobs) = self.state.jobs_of(lease)
-        {
-            self.kept.ledger.open(lease, jobs);
-        }
-    }
-
-    /// Writes everything, releases the rest and replies.
-    fn finish(&mut self, finish: Finish) {
+    /// Writes everything and releases the rest.
+    fn finish(&mut self, cut_off: CutOff) -> StoppedQueue {
         let CutOff {
             settlements,
             mut started,
             running,
-        } = finish.cut_off;
-        self.until = finish.until;
-        self.record(settlements, Instant::now());
+        } = cut_off;
+        self.kept.record(self.state, settlements, Instant::now());
         started.extend(self.write_all());
         self.write_reports();
         let released = self.release_all(&started);
@@ -192,8 +194,7 @@ impl Settler<'_> {
         // A transaction may have committed before its job was released.
         let running = running.iter().map(|running| running.meta.id);
         let still = |released: Vec<JobId>| running.filter(|id| released.contains(id)).collect();
-        // The caller of `stop` may have given up.
-        _ = finish.reply.send(released.map(still));
+        released.map(still)
     }
 
     /// Writes all verdicts, and gives up those that cannot be written now. Returns the jobs of these that ran.
