@@ -287,7 +287,10 @@ impl LocalBreakers {
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
         known.open.retain(|_, gate| gate.is_news);
         for gated in gates.breakers {
-            self.take_over(&mut known, gated, now);
+            // The answer may be from before its news.
+            if !known.open.contains_key(&gated.name) {
+                self.take_over(&mut known, gated, now);
+            }
         }
         self.settle_down(&known);
         has_groups && !had_groups

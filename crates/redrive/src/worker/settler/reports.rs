@@ -24,10 +24,7 @@ impl Settler<'_> {
                         })
                     });
                     match tripped {
-                        Ok(gated) => {
-                            state.breakers.confirm(gated, Instant::now());
-                            state.note_stale_gates();
-                        }
+                        Ok(gated) => state.breakers.confirm(gated, Instant::now()),
                         Err(error) => {
                             log::error!("{state} breaker={name}: could not be opened: {error:#}");
                             state.breakers.abandon(name);
@@ -51,15 +48,14 @@ impl Settler<'_> {
                             end_probe(session, &probe, ended)
                         })
                     });
-                    match recorded {
-                        Ok(_) => state.note_stale_gates(),
-                        // The right to the probe expires, and another worker tries.
-                        Err(error) => {
-                            log::warn!("{state} breaker={name}: probe not recorded: {error:#}");
-                        }
+                    // The right to the probe expires, and another worker tries.
+                    if let Err(error) = recorded {
+                        log::warn!("{state} breaker={name}: probe not recorded: {error:#}");
                     }
                 }
             }
+            // After an error, too: the breaker may have been open for other kinds.
+            state.note_stale_gates();
         }
     }
 }
