@@ -2,17 +2,16 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
 use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
+use crate::sync::channel::bounded;
 use crate::worker::StopHandle;
 
 /// The workers that the next signal stops. `None`: none has listened yet, and the signals have their actions.
@@ -52,38 +51,34 @@ fn start() -> Result<()> {
     };
     let stopping = [SIGTERM, SIGINT, SIGHUP, SIGQUIT].into_iter();
     let stopping: Vec<c_int> = stopping.filter(is_ours).collect();
-    let mut signals = Signals::new(&stopping).map_err(not_installed)?;
+    let signals_of = stopping.iter().map(|signal| Signal::try_from(*signal));
+    let unblocked: SigSet = signals_of.flatten().collect();
     // A program with a handler of its own decides itself when it ends.
     let ending = stopping.iter().filter(|signal| !found.caught.has(**signal));
     let ending: Vec<c_int> = ending.copied().collect();
-    let started = spawn("redrive-signals", {
-        let ending = ending.clone();
-        move || {
-            let signals_of = stopping.iter().map(|signal| Signal::try_from(*signal));
-            let unblocked: SigSet = signals_of.flatten().collect();
-            // The parent may have left them blocked. One thread that takes them is enough.
-            if let Err(error) = unblocked.thread_unblock() {
-                log::warn!("could not unblock the signals that stop a worker: {error}");
-            }
-            for signal in signals.forever() {
-                let stopped = listeners().as_mut().map(std::mem::take);
-                let stopped = stopped.unwrap_or_default();
-                // It is the second one, or no worker listens any more. The library installs handlers that remain, so
-                // they must do what the default action did.
-                if stopped.is_empty() && ending.contains(&signal) {
-                    low_level::exit(128 + signal);
-                }
-                stopped.iter().for_each(StopHandle::stop);
-            }
+    let (give, given) = bounded::<Signals>(1);
+    // Before the handlers are installed. They remain, and without the thread the process would ignore its signals.
+    spawn("redrive-signals", move || {
+        let Ok(mut signals) = given.recv() else {
+            return;
+        };
+        // The parent may have left them blocked. One thread that takes them is enough.
+        if let Err(error) = unblocked.thread_unblock() {
+            log::warn!("could not unblock the signals that stop a worker: {error}");
         }
-    });
-    if started.is_err() {
-        for signal in ending {
-            let ends = Arc::new(AtomicBool::new(true));
-            register_conditional_shutdown(signal, 128 + signal, ends).map_err(not_installed)?;
+        for signal in signals.forever() {
+            let stopped = listeners().as_mut().map(std::mem::take);
+            let stopped = stopped.unwrap_or_default();
+            // It is the second one, or no worker listens any more. The library installs handlers that remain, so
+            // they must do what the default action did.
+            if stopped.is_empty() && ending.contains(&signal) {
+                low_level::exit(128 + signal);
+            }
+            stopped.iter().for_each(StopHandle::stop);
         }
-    }
-    started.map(drop)
+    })?;
+    _ = give.send(Signals::new(&stopping).map_err(not_installed)?);
+    Ok(())
 }
 
 fn not_installed(error: io::Error) -> Error {
