@@ -368,7 +368,7 @@ pub(crate) fn conclude(
 ) {
     let (settlement, reports) = conclusion::conclude(&context.state, run, running, end, now);
     let queue = context.state.place;
-    let verdicts = slot_state.add_verdicts(queue, [settlement]);
+    let verdicts = slot_state.add_verdict(queue, settlement);
     if verdicts >= VERDICTS_IN_CHUNK || run.share(now) >= SLOW || !reports.is_empty() {
         settle(context, slot_state.take_verdicts_of(queue));
     }

@@ -90,15 +90,11 @@ impl SlotState {
         (chunk.queue, followers, turns)
     }
 
-    /// Adds verdicts to the chunk. Returns how many it holds. The slot has sent those of any other queue.
-    pub(crate) fn add_verdicts(
-        &self,
-        queue: usize,
-        more: impl IntoIterator<Item = Settlement>,
-    ) -> usize {
+    /// Adds a verdict to the chunk. Returns how many it holds. The slot has sent those of any other queue.
+    pub(crate) fn add_verdict(&self, queue: usize, verdict: Settlement) -> usize {
         let mut verdicts = lock(&self.verdicts);
         verdicts.queue = queue;
-        verdicts.all.extend(more);
+        verdicts.all.push(verdict);
         verdicts.all.len()
     }
 

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{SlotContext, SlotEnd, leave_shown, show, startable};
+use super::{SlotContext, SlotEnd, conclude, leave_shown, run_of, settle, show, startable};
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
-use crate::worker::conclusion;
-use crate::worker::handlers::{Handler, JobEnd};
+use crate::worker::handlers::Handler;
 use crate::worker::latch::lock;
-use crate::worker::settler::Message;
-use crate::worker::slot_state::{Run, RunningJob, SlotState, TakenBy};
+use crate::worker::slot_state::{RunningJob, SlotState, TakenBy};
 #[cfg(feature = "tracing")]
 use crate::worker::span;
 
@@ -27,11 +25,11 @@ pub(super) fn run_batch(
     let handler = handler.and_then(|job| state.handlers.of(&job.meta.kind));
     let batch = handler.and_then(Handler::batch);
     let (Some(first), Some(handler), Some(batch)) = (first, handler, batch) else {
-        super::settle(context, slot_state.take_verdicts_of(context.state.place));
+        settle(context, slot_state.take_verdicts_of(context.state.place));
         state.count_finished(None);
         return SlotEnd::Kept;
     };
-    let mut run = super::run_of(context, first, &handler.options, started);
+    let mut run = run_of(context, first, &handler.options, started);
     run.others = running.collect();
     let run = Arc::new(run);
     show(state, slot_state, &run);
@@ -45,7 +43,12 @@ pub(super) fn run_batch(
     let ends = (batch.run)(attempts);
     let end = match run.take(TakenBy::Slot) {
         true => {
-            settle(context, slot_state, &run, ends);
+            let now = Instant::now();
+            for (running, end) in run.jobs().zip(ends) {
+                conclude(context, slot_state, &run, running, end, now);
+            }
+            settle(context, slot_state.take_verdicts_of(context.state.place));
+            state.count_finished(Some(run.ran(now)));
             SlotEnd::Kept
         }
         false => {
@@ -59,23 +62,4 @@ pub(super) fn run_batch(
     // A stop finds the jobs here or their verdicts there.
     *lock(&slot_state.running) = None;
     end
-}
-
-/// Settles the jobs.
-fn settle(context: &SlotContext, slot_state: &SlotState, run: &Run, ends: Vec<JobEnd>) {
-    let (state, now) = (&context.state, Instant::now());
-    let mut reports = Vec::new();
-    let mut settlements = Vec::with_capacity(run.size());
-    for (running, end) in run.jobs().zip(ends) {
-        let (settlement, more) = conclusion::conclude(state, run, running, end, now);
-        settlements.push(settlement);
-        reports.extend(more);
-    }
-    let queue = context.state.place;
-    slot_state.add_verdicts(queue, settlements);
-    super::settle(context, slot_state.take_verdicts_of(queue));
-    for report in reports {
-        context.tell(Message::Breaker(report));
-    }
-    state.count_finished(Some(run.ran(now)));
 }
