@@ -4,6 +4,7 @@
 //! queue with the other jobs that did not start.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
@@ -58,15 +59,13 @@ fn add(
     let Some(rule) = rule.filter(|rule| !rule.runs_alone(attempt, crashes)) else {
         return slots.give((state.place, Chunk::Together(vec![claimed])));
     };
-    let rule = match claimed.start_by {
-        Some(_) => rule.without_linger(),
-        None => rule.clone(),
-    };
+    // Its batch starts with the jobs that were claimed together if its token of a rate limit would be lost.
+    let linger = claimed.start_by.map_or(rule.linger, |_| Duration::ZERO);
     let (kind, bytes) = (
         Arc::clone(&claimed.meta.kind),
         claimed.payload.as_str().len(),
     );
-    let (joined, filled) = gathering.add(&kind, claimed, bytes, &rule, now);
+    let (joined, filled) = gathering.add(&kind, claimed, bytes, rule.size, now + linger);
     if joined {
         // A batch counts as one job.
         state.user.in_flight.fetch_sub(1, Ordering::Relaxed);

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::sync::Instant;
 use crate::worker::batch::{BatchOptions, OnFailure};
@@ -19,15 +18,6 @@ impl BatchOptions {
     pub(crate) fn runs_alone(&self, attempt: u32, crashes: u32) -> bool {
         let failed = attempt > 1 && self.on_failure == OnFailure::Split;
         self.size == 1 || crashes > 0 || failed
-    }
-
-    /// The rule for a job that must start soon, or its token of a rate limit is lost. Its batch starts with
-    /// the jobs that were claimed together.
-    pub(crate) fn without_linger(&self) -> BatchOptions {
-        BatchOptions {
-            linger: Duration::ZERO,
-            ..self.clone()
-        }
     }
 }
 
@@ -52,14 +42,15 @@ impl<T> Gathering<T> {
         }
     }
 
-    /// Adds a job with a payload of this many bytes. Returns whether it joined others, and the batch if that is full.
+    /// Adds a job with a payload of this many bytes to the batch of up to `size` jobs, which starts at `starts_at` at the
+    /// latest. Returns whether it joined others, and the batch if that is full.
     pub(crate) fn add(
         &mut self,
         kind: &Arc<str>,
         job: T,
         bytes: usize,
-        rule: &BatchOptions,
-        now: Instant,
+        size: usize,
+        starts_at: Instant,
     ) -> (bool, Option<Vec<T>>) {
         let batch = self
             .open
@@ -67,10 +58,10 @@ impl<T> Gathering<T> {
             .or_insert_with(|| OpenBatch {
                 jobs: Vec::new(),
                 bytes: 0,
-                size: rule.size,
-                starts_at: now + rule.linger,
+                size,
+                starts_at,
             });
-        batch.starts_at = batch.starts_at.min(now + rule.linger);
+        batch.starts_at = batch.starts_at.min(starts_at);
         batch.jobs.push(job);
         batch.bytes = batch.bytes.saturating_add(bytes);
         let joined = batch.jobs.len() > 1;
@@ -105,17 +96,11 @@ impl<T> Gathering<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-
-    fn rule(size: usize) -> BatchOptions {
-        BatchOptions {
-            size,
-            linger: SECOND,
-            on_failure: OnFailure::Split,
-        }
-    }
 
     fn kind(name: &str) -> Arc<str> {
         name.into()
@@ -124,7 +109,7 @@ mod tests {
     #[test]
     fn a_batch_starts_when_it_is_full() {
         let (mut gathering, now) = (Gathering::new(), Instant::now());
-        let mut add = |job: u32| gathering.add(&kind("a"), job, 10, &rule(3), now);
+        let mut add = |job: u32| gathering.add(&kind("a"), job, 10, 3, now);
         assert_eq!(add(1), (false, None));
         assert_eq!(add(2), (true, None));
         assert_eq!(add(3), (true, Some(vec![1, 2, 3])));
@@ -137,9 +122,9 @@ mod tests {
     #[test]
     fn a_batch_starts_when_its_first_job_has_lingered() {
         let (mut gathering, start) = (Gathering::new(), Instant::now());
-        gathering.add(&kind("a"), 1, 10, &rule(3), start);
-        gathering.add(&kind("a"), 2, 10, &rule(3), start + SECOND / 2);
-        gathering.add(&kind("b"), 3, 10, &rule(3), start + SECOND / 4);
+        gathering.add(&kind("a"), 1, 10, 3, start + SECOND);
+        gathering.add(&kind("a"), 2, 10, 3, start + SECOND * 3 / 2);
+        gathering.add(&kind("b"), 3, 10, 3, start + SECOND * 5 / 4);
         assert_eq!(gathering.missing(), 1 + 2);
         assert_eq!(gathering.next_due(), Some(start + SECOND));
         let early = start + SECOND.saturating_sub(Duration::from_nanos(1));
@@ -147,7 +132,7 @@ mod tests {
         assert_eq!(gathering.take_due(start + SECOND), [[1, 2]]);
         assert_eq!(gathering.next_due(), Some(start + SECOND * 5 / 4));
         // A job that must start soon takes its batch along.
-        gathering.add(&kind("b"), 4, 10, &rule(3).without_linger(), start + SECOND);
+        gathering.add(&kind("b"), 4, 10, 3, start + SECOND);
         assert_eq!(gathering.take_due(start + SECOND), [[3, 4]]);
         assert_eq!(gathering.next_due(), None);
     }
@@ -155,7 +140,7 @@ mod tests {
     #[test]
     fn a_batch_starts_when_its_payloads_are_large() {
         let (mut gathering, now) = (Gathering::new(), Instant::now());
-        let mut add = |job: u32, bytes| gathering.add(&kind("a"), job, bytes, &rule(10), now);
+        let mut add = |job: u32, bytes| gathering.add(&kind("a"), job, bytes, 10, now);
         assert_eq!(add(1, MAX_BATCH_BYTES - 1), (false, None));
         assert_eq!(add(2, 1), (true, Some(vec![1, 2])));
         assert_eq!(add(3, usize::MAX), (false, Some(vec![3])));
@@ -163,14 +148,12 @@ mod tests {
 
     #[test]
     fn suspects_and_split_jobs_run_alone() {
-        let together = BatchOptions {
-            on_failure: OnFailure::Together,
-            ..rule(9)
-        };
+        let (single, split) = (BatchOptions::new(1), BatchOptions::new(9));
+        let together = split.clone().on_failure(OnFailure::Together);
         for (rule, attempt, crashes, alone) in [
-            (&rule(9), 1, 0, false),
-            (&rule(1), 1, 0, true),
-            (&rule(9), 2, 0, true),
+            (&split, 1, 0, false),
+            (&single, 1, 0, true),
+            (&split, 2, 0, true),
             (&together, 2, 0, false),
             (&together, 1, 1, true),
             (&together, 1, 0, false),
