@@ -33,8 +33,6 @@ use crate::worker::state::State;
 
 /// The longest wait for a notification in one call. The renewer notices anything else this late.
 const LISTEN_TIME: Duration = Duration::from_millis(250);
-/// How often to send LISTEN again, in case the server lost it.
-const LISTEN_INTERVAL: Duration = Duration::from_mins(1);
 /// The wait after a failed renewal.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -55,7 +53,6 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
         renew_at: now + lease / RENEWALS_PER_LEASE,
         gates_at: now + check_interval(lease),
         is_listening: false,
-        relisten_at: now + LISTEN_INTERVAL,
     };
     while over.try_recv() == Err(TryRecvError::Empty) {
         if let Err(error) = renewer.run_once() {
@@ -93,7 +90,6 @@ struct Renewer<'a> {
     gates_at: Instant,
     /// Whether the connection listens.
     is_listening: bool,
-    relisten_at: Instant,
 }
 
 impl Renewer<'_> {
@@ -101,10 +97,6 @@ impl Renewer<'_> {
         let (now, lease) = (Instant::now(), self.queues.lease());
         if now >= self.renew_at {
             let trusted = self.queues.iter().all(|state| state.trust.holds(now));
-            if now >= self.relisten_at {
-                self.is_listening = false;
-                self.relisten_at = now + LISTEN_INTERVAL;
-            }
             if !trusted {
                 let longest = self.queues.iter().map(|state| state.config.lease).max();
                 *lock(&self.queues.first().shared.reap_from) = longest.map(from_now);
