@@ -35,10 +35,6 @@ pub(crate) struct LocalBreakers {
     dependencies: HashMap<String, String>,
     /// Nothing is open, paused or limited, and no outage is counted.
     quiet: AtomicBool,
-    /// Whether jobs of the queue may wait for their group.
-    grouped: AtomicBool,
-    /// Whether each group has a rate limit.
-    limits_groups: AtomicBool,
     known: Mutex<Known>,
 }
 
@@ -54,6 +50,8 @@ struct Known {
     paused_until: Option<Instant>,
     /// The rate limits of the queue.
     limits: LocalLimits,
+    /// Whether jobs of the queue may wait for their group.
+    has_groups: bool,
     /// Counts the letters of the queue.
     flood: Option<FloodGuard>,
 }
@@ -116,8 +114,6 @@ impl LocalBreakers {
             breaker_threshold,
             dependencies,
             quiet: AtomicBool::new(true),
-            grouped: AtomicBool::new(false),
-            limits_groups: AtomicBool::new(false),
             known: Mutex::new(known),
         }
     }
@@ -262,19 +258,19 @@ impl LocalBreakers {
 
     /// Whether jobs of the queue may wait for their group.
     pub(crate) fn has_groups(&self) -> bool {
-        self.grouped.load(Ordering::Relaxed)
+        lock(&self.known).has_groups
     }
 
     /// Whether each group of the queue has a rate limit.
     pub(crate) fn limits_groups(&self) -> bool {
-        self.limits_groups.load(Ordering::Relaxed)
+        lock(&self.known).limits.each_group
     }
 
     /// Replaces the known state. Returns whether the worker may claim more than before.
     pub(crate) fn learn(&self, gates: Gates, now: Instant) -> bool {
         let has_groups = gates.grouped.contains(&self.queue);
-        let had_groups = self.grouped.swap(has_groups, Ordering::Relaxed);
         let mut known = lock(&self.known);
+        let had_groups = std::mem::replace(&mut known.has_groups, has_groups);
         let was_paused = known.is_paused(now);
         let pause = gates.pauses.iter().find(|pause| pause.name == self.queue);
         // A worker reads a pause without an end again and again, so it needs none that is longer.
@@ -282,8 +278,6 @@ impl LocalBreakers {
         known.paused_until = lasts.map(|time| now + time);
         let had_limits = known.limits.clone();
         known.limits = LocalLimits::of(&self.queue, gates.limits);
-        self.limits_groups
-            .store(known.limits.each_group, Ordering::Relaxed);
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
         known.open.retain(|_, gate| gate.is_news);
         for gated in gates.breakers {
