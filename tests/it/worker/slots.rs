@@ -36,3 +36,18 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
         assert_eq!(letter.error_class, "panic", "{panics} {in_transaction}");
     }
 }
+
+/// The slow jobs in the other slots may take hours.
+#[test]
+fn the_last_free_slot_beside_slow_jobs_takes_a_job() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let gate = Gate::new();
+    let worker = worker(&queue).slots(8).handle(gate.handler());
+    let worker = worker.runs(|_: &Job<Order>| Ok(()));
+    queue.enqueue_many(&[Hold {}; 7]).unwrap();
+    gate.wait_for(7);
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    done(&worker, 1);
+    gate.open();
+    stop(worker);
+}

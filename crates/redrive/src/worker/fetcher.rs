@@ -46,7 +46,7 @@ const MAX_GATE_NAP: Duration = Duration::from_millis(250);
 /// The shortest wait for something that comes at a known time.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
-/// How long to wait for room, and for trust in the leases.
+/// How long to wait for more room, and for trust in the leases.
 const ROOM_NAP: Duration = Duration::from_millis(50);
 
 /// Claims for the queues in turns until the worker stops. A second fetcher helps while batches are full, and ends with these.
@@ -202,7 +202,12 @@ impl Fetcher {
             self.note_due(due_at);
         }
         self.only_polls = false;
-        let (now, demand) = (Instant::now(), self.state.demand());
+        let now = Instant::now();
+        let demand = match self.next {
+            Next::Now => self.state.demand(),
+            // The slow jobs in the other slots may take hours.
+            Next::Room(_) | Next::News(_) | Next::At(_) => self.state.room(),
+        };
         if !self.state.trust.holds(now) {
             // A worker that does not trust its leases starts nothing, so it claims nothing. Its row may have
             // expired, and with it the request for notifications.

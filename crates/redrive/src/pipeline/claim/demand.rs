@@ -25,15 +25,18 @@ pub(crate) fn wanted(slots: usize, run_time: Duration) -> usize {
     slots.saturating_add(ahead.min(4 * MAX_BATCH))
 }
 
-/// Returns how many jobs to claim with `in_hand` claimed and unfinished. 0: wait for room.
+/// Returns how many jobs there is room for with `in_hand` claimed and unfinished.
+pub(crate) fn room(wanted: usize, in_hand: usize) -> usize {
+    wanted.saturating_sub(in_hand).min(MAX_BATCH)
+}
+
+/// Returns how many jobs to claim soon after another claim. 0: wait for more room, but not for long.
 ///
-/// Waits until a quarter is free, because a claim of a few jobs costs as much as one of many.
+/// That is a quarter, because a claim of a few jobs costs as much as one of many.
 pub(crate) fn demand(wanted: usize, in_hand: usize) -> usize {
-    let room = wanted.saturating_sub(in_hand);
-    if room * 4 < wanted {
-        0
-    } else {
-        room.min(MAX_BATCH)
+    match wanted.saturating_sub(in_hand) * 4 < wanted {
+        true => 0,
+        false => room(wanted, in_hand),
     }
 }
 
@@ -112,6 +115,7 @@ mod tests {
         assert_eq!(demand(8, 0), 8);
         assert_eq!(demand(8, 6), 2);
         assert_eq!(demand(8, 7), 0, "too little room to ask for");
+        assert_eq!(room(8, 7), 1);
         assert_eq!(demand(1, 0), 1);
         assert_eq!(demand(1, 1), 0);
         assert_eq!(demand(8, 9), 0);

@@ -2,20 +2,29 @@
 
 use super::State;
 use crate::pipeline::claim::demand::{
-    MAX_CHUNK, MAX_IN_A_ROW, MAX_UNWRITTEN, demand, part, wanted, with_batches,
+    MAX_CHUNK, MAX_IN_A_ROW, MAX_UNWRITTEN, demand, part, room, wanted, with_batches,
 };
 use crate::sync::atomic::Ordering;
 
 impl State {
-    /// Returns how many jobs to claim. 0: none.
+    /// Returns how many jobs to claim soon after another claim. 0: none.
     pub(crate) fn demand(&self) -> usize {
+        self.claimable(demand)
+    }
+
+    /// Returns how many jobs there is room for.
+    pub(crate) fn room(&self) -> usize {
+        self.claimable(room)
+    }
+
+    fn claimable(&self, free: fn(usize, usize) -> usize) -> usize {
         if self.unwritten.load(Ordering::Relaxed) >= MAX_UNWRITTEN {
             return 0;
         }
         let coming = self.in_flight() + self.requested();
         let wanted = wanted(self.slots.count, self.run_time());
         let (part, batch) = self.slots.allow(&self.user, wanted);
-        let free = demand(part, coming).min(batch);
+        let free = free(part, coming).min(batch);
         // Both are 0, and never written, in a worker without batch handlers.
         match (
             self.missing.load(Ordering::Relaxed),
