@@ -319,10 +319,7 @@ fn end_lease(context: &SlotContext, run: &Run, end: AttemptEnd<'_>, now: Instant
     let (state, running) = (&context.state, &run.first);
     let lease = running.lease;
     state.forget(&[lease]);
-    if let Some(group) = &running.meta.group {
-        state.passed_groups.note([Arc::clone(group)]);
-        state.look_for_jobs();
-    }
+    state.pass_turns(running.meta.group.clone());
     record_end(context, lease, &running.meta.kind, end, now);
     state.count_finished(Some(run.ran(now)));
 }

@@ -241,6 +241,15 @@ impl State {
         self.shared.jobs.ring();
     }
 
+    /// Makes the next claim look at groups whose jobs ended.
+    pub(crate) fn pass_turns(&self, groups: impl IntoIterator<Item = Arc<str>>) {
+        let mut groups = groups.into_iter().peekable();
+        if groups.peek().is_some() {
+            self.passed_groups.note(groups);
+            self.look_for_jobs();
+        }
+    }
+
     /// Wakes the fetcher, because a delayed job is due at this time.
     pub(crate) fn note_due(&self, at: Instant) {
         let mut news = lock(&self.news);

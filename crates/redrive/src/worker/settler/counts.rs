@@ -48,7 +48,7 @@ pub(super) fn count<'a>(
     if let Some(delay) = next_due {
         state.note_due(from_now(delay));
     }
-    pass_turns(state, passed);
+    state.pass_turns(passed);
 }
 
 /// Returns the counter of an outcome, and the level and the words of the lines about it.
@@ -99,15 +99,6 @@ pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>)
             level,
             "{state} kind={kind}: {more} more jobs {words}: {class}"
         );
-    }
-}
-
-/// Makes the next claim look at groups whose jobs ended.
-pub(super) fn pass_turns(state: &State, groups: impl IntoIterator<Item = Arc<str>>) {
-    let mut groups = groups.into_iter().peekable();
-    if groups.peek().is_some() {
-        state.passed_groups.note(groups);
-        state.look_for_jobs();
     }
 }
 

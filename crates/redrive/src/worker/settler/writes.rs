@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Settler;
-use super::counts::{count, count_lost, pass_turns};
+use super::counts::{count, count_lost};
 use super::rejected::{failed, with_plain_report};
 use crate::error::{Error, Result};
 use crate::pipeline::claim::LeaseId;
@@ -241,7 +241,7 @@ impl Settler<'_> {
             }
         }
         let of_all = leases.iter().flat_map(|lease| &lease.settlements);
-        pass_turns(state, of_all.filter_map(|done| done.meta.group.clone()));
+        state.pass_turns(of_all.filter_map(|done| done.meta.group.clone()));
     }
 
     /// Writes verdicts with one statement, and counts them.
