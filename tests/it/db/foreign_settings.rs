@@ -140,6 +140,7 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
     for foreign in [
         "CREATE TABLE redrive.orders (id int)",
         "CREATE TABLE redrive.migrations (id int, name text)",
+        "CREATE FUNCTION redrive.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
     ] {
         let test = TestDatabase::empty();
         test.sql(&format!("CREATE SCHEMA redrive; {foreign}"));

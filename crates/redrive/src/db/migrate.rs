@@ -172,8 +172,10 @@ BEGIN
             current_database()
             USING ERRCODE = 'duplicate_schema';
     END IF;
+    -- Functions of somebody else would get another search path, and would no longer be those of PUBLIC.
     IF EXISTS (
-        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'redrive')
+        SELECT FROM pg_namespace n WHERE n.nspname = 'redrive' AND n.oid IN (
+            SELECT c.relnamespace FROM pg_class c UNION ALL SELECT p.pronamespace FROM pg_proc p))
     THEN
         RAISE EXCEPTION 'redrive: the schema redrive of the database % belongs to something else; rename it: ALTER SCHEMA redrive RENAME TO another_name',
             current_database()
