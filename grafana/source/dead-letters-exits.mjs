@@ -36,7 +36,7 @@ export const retention = row(
     help: {
       about: 'Age of the oldest open letter of each queue. The dashed line is the age at which a retention rule archives open letters; by default there is none.',
       healthy: 'far below the dashed line.',
-      otherwise: 'letters will soon be removed. Export them or change the rule. Alert: RedriveDlqRetentionNear.',
+      otherwise: 'letters will soon be archived. Decide about them or change the rule. Alert: RedriveDlqRetentionNear.',
       type: ['redrive dlq export QUEUE', 'redrive dlq retention list'],
     },
   }),
