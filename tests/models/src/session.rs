@@ -16,6 +16,7 @@ use crate::sync::Instant;
 
 pub(crate) struct Session {
     client: Client,
+    pub(crate) listens: bool,
 }
 
 impl Session {
@@ -25,6 +26,7 @@ impl Session {
                 server,
                 received: None,
             },
+            listens: false,
         }
     }
 

@@ -104,6 +104,8 @@ pub(crate) struct Session {
     pooler: Pooler,
     settings: Settings,
     scope: Scope,
+    /// Whether a worker listens for notifications on it.
+    pub(crate) listens: bool,
 }
 
 impl Session {
@@ -113,6 +115,7 @@ impl Session {
             pooler,
             settings: Settings::Users,
             scope: Scope::Statement,
+            listens: false,
         }
     }
 

@@ -214,8 +214,10 @@ impl Renewer<'_> {
         let received =
             self.db_caller
                 .call("listen", self.timeout() + LISTEN_TIME, move |session| {
-                    if !is_listening {
+                    // The connection of the last call may have ended with it, and without an error.
+                    if !is_listening || !session.listens {
                         start_listening(session)?;
+                        session.listens = true;
                         // Jobs enqueued earlier sent no notification.
                         queues.iter().for_each(|state| state.look_for_jobs());
                     }
