@@ -113,9 +113,10 @@ impl Ledger {
         account.pending.push(settlement);
     }
 
-    /// Forgets a lease that ended in another way.
-    pub(crate) fn gone(&mut self, lease: LeaseId) {
-        self.accounts.remove(&lease);
+    /// Forgets a lease that ended in another way. Returns how many verdicts waited.
+    pub(crate) fn gone(&mut self, lease: LeaseId) -> usize {
+        let account = self.accounts.remove(&lease);
+        account.map_or(0, |account| account.pending.len())
     }
 
     /// Takes back a lease that could not be written, to write it later.

@@ -146,4 +146,5 @@ fn a_postponed_lease_keeps_that_an_answer_was_lost() {
         assert!(due.is_unanswered);
         ledger.postpone(due, now);
     }
+    assert_eq!((ledger.gone(lease), ledger.next_due()), (2, None));
 }

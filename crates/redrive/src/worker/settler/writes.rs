@@ -304,10 +304,10 @@ impl Settler<'_> {
             );
             count_lost(state, results as u64);
         }
-        self.state.count_written(verdicts(leases));
-        for lease in leases {
-            self.kept.ledger.gone(lease.lease);
-        }
+        // Beside these, jobs that could not return may wait.
+        let ledger = &mut self.kept.ledger;
+        let waited: usize = leases.iter().map(|it| ledger.gone(it.lease)).sum();
+        self.state.count_written(verdicts(leases) + waited);
         self.state.forget(&ids(leases));
     }
 }
