@@ -33,7 +33,7 @@ use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakeMode, WakePolicy};
 use limited::LimitedSearch;
 
-/// The longest time between promotions. A promotion also returns when the next job is due.
+/// The time between promotions, if polls are not rarer. A promotion also returns when the next job is due.
 const PROMOTE_EVERY: Duration = Duration::from_secs(10);
 const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
 /// The first pause after a database error.
@@ -399,9 +399,27 @@ impl Fetcher {
     }
 }
 
+/// Returns how far ahead a promotion looks for the next delayed job: at least to the next poll.
+fn ahead(poll: Duration) -> Duration {
+    PROMOTE_EVERY.max(poll * 2)
+}
+
 /// Waits until a gate may open.
 fn wait_for_gate(next: Option<Instant>) -> Next {
     let now = Instant::now();
     let until_next = next.map_or(MAX_GATE_NAP, |at| at.saturating_duration_since(now));
     Next::News(now + until_next.clamp(LEAST_WAIT, MAX_GATE_NAP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promotions_look_past_the_next_poll() {
+        for (poll, expected) in [(1, 10), (5, 10), (60, 120)] {
+            let (poll, expected) = (Duration::from_secs(poll), Duration::from_secs(expected));
+            assert_eq!(ahead(poll), expected, "{poll:?}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Fetcher, Next, PROMOTE_EVERY};
+use super::{Fetcher, Next, ahead};
 use crate::db::row::{read_all, row};
 use crate::db::sql;
 use crate::error::Result;
@@ -72,7 +72,8 @@ impl Fetcher {
     /// Waits for the next poll, or for the next delayed job.
     fn stay_idle(&mut self, looked_at: Instant, next_due: Option<Duration>) {
         self.promoted_at = looked_at;
-        let next_due = next_due.filter(|due| *due < PROMOTE_EVERY);
+        let within = ahead(self.state.config.poll);
+        let next_due = next_due.filter(|due| *due < within);
         self.due_at = next_due.map(|due| looked_at + due);
         self.next = Next::News(Instant::now() + self.wait_for_jobs());
     }

@@ -1,6 +1,6 @@
 //! Promotes delayed jobs, and sweeps those that lie below the mark.
 
-use super::{Fetcher, PROMOTE_EVERY, PROMOTE_EVERY_BUSY};
+use super::{Fetcher, PROMOTE_EVERY, PROMOTE_EVERY_BUSY, ahead};
 use crate::error::Result;
 use crate::pipeline::promote::{MAX_PROMOTED, promote, store_delayed_mark, sweep_delayed};
 use crate::sync::Instant;
@@ -25,9 +25,10 @@ impl Fetcher {
 
     pub(super) fn promote(&mut self) -> Result<()> {
         let queue = self.state.config.queue.shared_name();
-        let (after, asked_at) = (self.due.after(), Instant::now());
+        let (after, within) = (self.due.after(), ahead(self.state.config.poll));
+        let asked_at = Instant::now();
         let promoted = self.call("promote delayed jobs", move |session| {
-            promote(session, &queue, after, PROMOTE_EVERY)
+            promote(session, &queue, after, within)
         });
         let now = Instant::now();
         let took = now.duration_since(asked_at);
@@ -42,8 +43,7 @@ impl Fetcher {
         self.promoted_at = now;
         self.due_at = match promoted.next_due {
             _ if promoted.moved >= MAX_PROMOTED || at_once => Some(now),
-            Some(next_due) if next_due < PROMOTE_EVERY => Some(now + next_due),
-            Some(_) | None => None,
+            next_due => next_due.map(|next_due| now + next_due),
         };
         self.store_mark()
     }
