@@ -91,3 +91,30 @@ fn every_way_to_enqueue_notifies_if_a_worker_waits() {
         assert!(queues.len() <= most, "{way}: {queues:?}");
     }
 }
+
+#[test]
+fn a_job_that_no_slot_started_wakes_a_worker_although_its_session_ends() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    client.sql(
+        "CREATE SEQUENCE public.tries; \
+         CREATE OR REPLACE FUNCTION redrive.wake(queue text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN \
+             IF current_query() LIKE '%redrive.wake(%' AND nextval('public.tries') = 1 THEN \
+                 PERFORM pg_terminate_backend(pg_backend_pid()); \
+             END IF; \
+             RETURN true; \
+         END $$",
+    );
+    let gate = Gate::new();
+    let worker = worker(&queue).handle(gate.handler());
+    let worker = worker.runs(|_: &Job<Order>| Ok(()));
+    // Quick jobs first, so that it claims in batches.
+    queue.enqueue_many(&Order::up_to(150)).unwrap();
+    done(&worker, 150);
+    let behind = [NewJob::new(&Hold {}).unwrap().priority(1), new_order(1)];
+    queue.enqueue_jobs(&behind).unwrap();
+    wait_until("a second try", SOON, || {
+        scalar(&mut client, "SELECT last_value FROM public.tries") > 1
+    });
+    gate.open();
+    finish(&queue, worker);
+}

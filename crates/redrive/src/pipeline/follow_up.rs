@@ -66,7 +66,8 @@ pub(crate) fn give_back(
 ) -> Result<usize> {
     // They have no results that the database could refuse.
     let returned = settle_and_store(session, identity, unrun, Repeat::Again, lock_wait)?.len();
-    if let Some(first) = unrun.first().filter(|_| returned > 0) {
+    // Also if it returned none: the session of an earlier call may have ended before this.
+    if let Some(first) = unrun.first() {
         let queue = &*first.meta.queue;
         session.query("wake a worker", &sql::WAKE, &[&queue])?;
     }
