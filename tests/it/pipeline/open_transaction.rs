@@ -187,3 +187,34 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
         assert_eq!((counts.released, tally.repeated()), (0, vec![]));
     }
 }
+
+/// The first try of a verdict may have been written, and the next one meets a lock. The statement writes nothing of a lease
+/// of which it has written some.
+#[test]
+fn a_verdict_beside_one_whose_answer_was_lost_is_written() {
+    let (test, queue, mut client) = TestDatabase::with_session();
+    client.sql("CREATE SEQUENCE public.tries");
+    test.before(
+        "UPDATE OF done ON redrive.leases",
+        "CASE nextval('public.tries') \
+             WHEN 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); \
+             WHEN 2 THEN RAISE 'locked' USING ERRCODE = 'lock_not_available'; \
+             ELSE NULL; \
+         END CASE",
+    );
+    let gate = Gate::new();
+    queue.enqueue(&Hold {}).unwrap();
+    let order = queue.enqueue(&Order { number: 1 }).unwrap();
+    let worker = worker(&queue).slots(2).handle(gate.handler());
+    let worker = worker.runs(|_: &Job<Order>| Ok(()));
+    gate.wait_for(1);
+    wait_until("the second try", SOON, || {
+        scalar(&mut client, "SELECT last_value FROM public.tries") > 1
+    });
+    client.sql(&format!(
+        "UPDATE redrive.leases SET done = '{{{order}}}' WHERE done = '{{}}'"
+    ));
+    gate.open();
+    let counts = finish(&queue, worker).stats;
+    assert_eq!((counts.done, counts.lost, counts.released), (2, 0, 0));
+}

@@ -113,29 +113,38 @@ impl Settler<'_> {
             return;
         }
         let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
+        if answers.one_was_lost {
+            return self.write_parts(leases, &all, answers, None);
+        }
         match self.settle_acceptable(&all, &mut answers, lock_wait) {
             Ok(()) => self.end(&leases),
-            Err(error) => self.write_parts(leases, &all, answers, error),
+            Err(error) => self.write_parts(leases, &all, answers, Some(error)),
         }
     }
 
-    /// Writes what it can of the verdicts that one statement could not write, and postpones the rest.
+    /// Writes what it can of the verdicts that one statement could not write, and postpones the rest. `None`: it has not
+    /// tried, because an earlier pass may have written some. The statement would write nothing of a lease beside those.
     fn write_parts(
         &mut self,
         mut leases: Vec<DueLease>,
         all: &[Settlement],
         mut answers: Answers,
-        error: Error,
+        error: Option<Error>,
     ) {
-        let parts = parts_of(all, &error);
+        let parts = match &error {
+            Some(error) => parts_of(all, error),
+            None => all.chunks(1).map(Arc::from).collect(),
+        };
         let (unwritten, cause) = match parts.is_empty() {
             true => (all.to_vec(), error),
             false => {
-                log::warn!("{}: settling in parts: {error:#}", self.state);
+                if let Some(error) = &error {
+                    log::warn!("{}: settling in parts: {error:#}", self.state);
+                }
                 let (unwritten, last) = self.in_parts(parts.into(), |settler, part| {
                     settler.settle_acceptable(part, &mut answers, LockWait::Short)
                 });
-                (unwritten, last.unwrap_or(error))
+                (unwritten, last.or(error))
             }
         };
         for one in unwritten {
@@ -148,7 +157,7 @@ impl Settler<'_> {
         let leases = answers.mark(leases).into_iter();
         let (written, unwritten): (Vec<_>, Vec<_>) = leases.partition(is_written);
         self.end(&written);
-        if !unwritten.is_empty() {
+        if let (Some(cause), false) = (cause, unwritten.is_empty()) {
             self.postpone(unwritten, &cause);
         }
     }
@@ -228,7 +237,7 @@ impl Settler<'_> {
             Ok(missing) => missing,
             Err(error) => {
                 let all = take_verdicts(&mut leases);
-                return self.write_parts(leases, &all, answers, error);
+                return self.write_parts(leases, &all, answers, Some(error));
             }
         };
         self.state.forget(&ids(&leases));
