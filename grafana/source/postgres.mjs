@@ -30,7 +30,7 @@ export const postgres = dashboard({
         decimals: 0,
         thresholds: above(300, 900),
         help: {
-          about: 'How long vacuum has been unable to remove newer dead rows.',
+          about: 'How long a session or a prepared transaction has kept vacuum from removing newer dead rows.',
           healthy: 'seconds.',
           otherwise: 'find the holder in *Horizon holders by time*. End the transaction, roll back the prepared one, or drop the slot; VACUUM does not help before that. Alert: RedriveVacuumBlockedByHorizon.',
           type: HOLDERS,
@@ -132,9 +132,9 @@ export const postgres = dashboard({
         unit: 's',
         overrides: holders,
         help: {
-          about: 'How long each kind of holder has held back the horizon. For slots and standbys, the time since the exporter first saw it.',
+          about: 'How long sessions and prepared transactions have held back the horizon. The server does not say it of slots and standbys, which *Horizon holders by transactions* shows.',
           healthy: 'near 0.',
-          otherwise: 'a steady rise is a single holder. `backend`, `idle_in_transaction`: terminate it. `prepared`: ROLLBACK PREPARED. `slot`: drop it. `standby_feedback`: check the standby. Alert: RedriveVacuumBlockedByHorizon.',
+          otherwise: 'a steady rise is a single holder. `backend`, `idle_in_transaction`: terminate it. `prepared`: ROLLBACK PREPARED. Alert: RedriveVacuumBlockedByHorizon.',
           type: HOLDERS,
         },
       }),
@@ -145,7 +145,7 @@ export const postgres = dashboard({
         help: {
           about: 'Transactions since the oldest one that each kind of holder keeps visible.',
           healthy: 'near 0.',
-          otherwise: 'a steeper rise means a busier server, where the queue slows down sooner.',
+          otherwise: 'a steady rise is a single holder. `slot`: drop it. `standby_feedback`: check the standby. A steeper rise means a busier server, where the queue slows down sooner.',
           type: HOLDERS,
         },
       }),

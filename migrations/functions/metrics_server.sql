@@ -39,7 +39,7 @@ BEGIN
     LEFT JOIN held h ON h.holder = k.holder
     GROUP BY k.holder
     UNION ALL
-    -- The library measures the age of slots and standbys, which have no timestamp.
+    -- Slots and standbys have no timestamp.
     SELECT 'redrive_pg_oldest_horizon_age_seconds', ARRAY[k.holder],
            greatest(0, coalesce(max(h.seconds), 0))::double precision
     FROM unnest('{backend,idle_in_transaction,prepared}'::text[]) AS k (holder)

@@ -10,7 +10,6 @@ mod series;
 mod answer;
 mod names;
 mod guard;
-mod horizon;
 mod zero;
 mod source_state;
 mod reader;

@@ -53,7 +53,7 @@ fn the_exporter_role_sees_the_transactions_of_other_roles() {
         let age = age(&format!("transactions{{{holder}}}"));
         assert!(age.is_some_and(|age| age < 1.0), "{holder}: {age:?}");
     }
-    for holder in "backend idle_in_transaction prepared slot standby_feedback".split(' ') {
+    for holder in ["backend", "idle_in_transaction", "prepared"] {
         assert!(age(&format!("seconds{{{holder}}}")).is_some(), "{holder}");
     }
     let oldest = series(&reading, "pg_oldest_transaction_age_seconds");

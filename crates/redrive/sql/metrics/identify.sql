@@ -1,9 +1,8 @@
--- Purpose: returns the time of the database, its next transaction ID, and whether it has the redrive schema.
+-- Purpose: returns the time of the database, and whether it has the redrive schema.
 -- Called by: metrics/reader.rs, first in every reading. Needs no privileges.
 -- Index relied on: those of pg_class and pg_namespace.
 -- Rows: always one.
 SELECT date_part('epoch', clock_timestamp()) AS now,
-       pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next_id,
        EXISTS (
            SELECT FROM pg_class c
            JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -3,8 +3,8 @@
 use crate::metrics::labels::{
     AGE, BREAKER_STATE, CHORE, COLLECTOR, COUNTED_SET, DEATH_CAUSE, DOWN_CAUSE, EXIT,
     FAILURE_CAUSE, FROZEN, GROUP_STATE, HOLDER, JOB_STATE, KIND, LETTER_STATE, OUTCOME, PART,
-    PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT, TABLE, TICK_OUTCOME, VACUUM,
-    WAITS_FOR, WORKER_STATE, known, open,
+    PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT, TABLE, TICK_OUTCOME,
+    TIMED_HOLDER, VACUUM, WAITS_FOR, WORKER_STATE, known, open,
 };
 use crate::metrics::metric::MetricKind::{Counter, Gauge, Histogram};
 use crate::metrics::metric::{Label, Metric, MetricKind, Source};
@@ -190,8 +190,8 @@ pub const CATALOGUE: &[Metric] = &[
     // Server.
     metric(Gauge, "redrive_pg_oldest_horizon_age_transactions", &[HOLDER], Source::Server,
         "Transactions since the oldest one that each kind of holder keeps visible to vacuum."),
-    metric(Gauge, "redrive_pg_oldest_horizon_age_seconds", &[HOLDER], Source::Server,
-        "How long each kind of holder has held back the horizon; for slots and standbys, since the exporter first saw it, up to a week. A vacuum holds nothing back."),
+    metric(Gauge, "redrive_pg_oldest_horizon_age_seconds", &[TIMED_HOLDER], Source::Server,
+        "How long each kind of holder has held back the horizon; the server does not say it of slots and standbys. A vacuum holds nothing back."),
     metric(Gauge, "redrive_pg_oldest_transaction_age_seconds", &[], Source::Server,
         "Age of the oldest transaction in this database, except vacuums."),
     metric(Gauge, "redrive_pg_replication_slot_active", &[SLOT], Source::Server,

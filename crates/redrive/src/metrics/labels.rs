@@ -52,6 +52,9 @@ pub(super) const HOLDER: Label = known(
         "standby_feedback",
     ],
 );
+/// Slots and standbys have no timestamp.
+pub(super) const TIMED_HOLDER: Label =
+    known("holder", &["backend", "idle_in_transaction", "prepared"]);
 pub(super) const FROZEN: Label = known("kind", &["transaction", "multixact"]);
 pub(super) const VACUUM: Label = known("kind", &["auto", "manual"]);
 pub(super) const COLLECTOR: Label = known("collector", {

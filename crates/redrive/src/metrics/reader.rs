@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
 use crate::metrics::answer;
 use crate::metrics::guard::Guard;
-use crate::metrics::horizon::Horizon;
 use crate::metrics::metric::Distrust;
 use crate::metrics::names::fold;
 use crate::metrics::series::{Key, Numbers, gauge, samples};
@@ -46,7 +45,6 @@ pub struct Reader {
     version: String,
     sources: BTreeMap<Source, SourceState>,
     guard: Guard,
-    horizon: Horizon,
     schema: SchemaVersion,
     /// The errors of the last reading, which were logged.
     logged: Vec<String>,
@@ -79,7 +77,6 @@ row! {
     /// The clock of the database and whether it has a schema, read first.
     struct DatabaseInfo {
         now: f64,
-        next_id: u64,
         has_schema: bool,
     }
 }
@@ -94,7 +91,6 @@ impl Reader {
             version: version.to_owned(),
             sources: sources.into(),
             guard: Guard::default(),
-            horizon: Horizon::default(),
             schema: SchemaVersion::default(),
             logged: Vec::new(),
             duration: Duration::ZERO,
@@ -114,7 +110,6 @@ impl Reader {
         let deadline = start + budget;
         let mut failures = Vec::new();
         let schema = identify(client, deadline).and_then(|info| {
-            self.horizon.sample(info.now, info.next_id);
             let has_schema = self.read_schema(client, &info, deadline)?;
             Ok(has_schema.then_some(info))
         });
@@ -226,10 +221,7 @@ impl Reader {
                 continue;
             };
             match read_source(client, source, remaining(deadline) / 2) {
-                Ok(mut series) => {
-                    if source == Source::Server {
-                        self.horizon.add_ages(&mut series, info.now, info.next_id);
-                    }
+                Ok(series) => {
                     state.series = series;
                     state.is_good = true;
                     state.is_refused = false;
