@@ -38,7 +38,6 @@ CREATE SEQUENCE redrive.job_id AS bigint;
 -- update the row can hold it.
 CREATE TABLE redrive.exclusive_tasks (
     task text COLLATE "C" NOT NULL PRIMARY KEY
-        CHECK (task IN ('fold_letters', 'fold_metrics', 'apply_retention', 'audit_counters'))
+        CHECK (task IN ('fold_letters', 'fold_metrics', 'apply_retention'))
 );
-INSERT INTO redrive.exclusive_tasks (task)
-VALUES ('fold_letters'), ('fold_metrics'), ('apply_retention'), ('audit_counters');
+INSERT INTO redrive.exclusive_tasks (task) VALUES ('fold_letters'), ('fold_metrics'), ('apply_retention');

@@ -120,19 +120,6 @@ CREATE TABLE redrive.metric_slots (
 
 COMMENT ON COLUMN redrive.metric_slots.queue IS 'The queue of a kind, an error class or a source; empty for a queue.';
 
--- The result of the last audit of the counters.
-CREATE TABLE redrive.metric_drift (
-    queue      text        COLLATE "C" NOT NULL,
-    set        text        COLLATE "C" NOT NULL CHECK (set IN ('live', 'dlq')),
-    rows       bigint      NOT NULL,
-    total      bigint      NOT NULL,
-    drift      bigint      NOT NULL,
-    audited_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (queue, set)
-);
-
-COMMENT ON COLUMN redrive.metric_drift.drift IS 'Rows minus total; if only the states of letters differ, the sum of their differences.';
-
 CREATE TYPE redrive.metric_tally AS (
     queue    text,
     key     text,

@@ -26,7 +26,6 @@ const STILL = {
   'redrive_job_attempts_failed_total cause=unhandled': 'workers claim only kinds that they handle',
   'redrive_down': 'the database answers, and no collector fails for 5 minutes',
   'redrive_totals_regressions_total': 'needs a failover that loses commits',
-  'redrive_audit_drift_jobs': 'any other value is a bug',
   'redrive_series_folded': 'needs more than a hundred queues or twenty other names',
   'redrive_queue_jobs_capped': 'needs more than ten thousand jobs',
   'redrive_rate_limit_empty': 'a job may find a token at each scrape',

@@ -66,23 +66,10 @@ export const exporterHealth = folded(
     },
   }),
   stat({
-    title: 'Counter drift',
-    queries: [{ expr: 'sum(abs(redrive_audit_drift_jobs{@q}))' }],
-    thresholds: above(undefined, 1),
-    none: 'not audited yet',
-    w: 4,
-    help: {
-      about: 'Rows minus totals at the last audit of the counters, for live jobs and letters.',
-      healthy: 'always 0.',
-      otherwise: 'it is a bug in redrive. Please report it with the output of the command. Alert: RedriveCounterDrift.',
-      type: 'redrive audit counters',
-    },
-  }),
-  stat({
     title: 'Labels beyond the limit',
     queries: [{ expr: 'sum(redrive_series_folded{@})' }],
     thresholds: above(1),
-    w: 4,
+    w: 8,
     help: {
       about: 'How many of the labels queue, kind, error class and source have values beyond the limit of names. These are summed in the series `__other__`.',
       healthy: '0.',

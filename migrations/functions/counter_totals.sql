@@ -73,9 +73,6 @@ BEGIN
            coalesce(date_part('epoch', clock_timestamp() - min(d.at)), 0), NULL, NULL
     FROM deltas d
     UNION ALL
-    SELECT 'redrive_audit_drift_jobs', ARRAY[f.queue, f.set], f.drift, NULL, NULL
-    FROM redrive.metric_drift f
-    UNION ALL
     -- The labels of which a name without a slot was counted lately.
     SELECT 'redrive_series_folded', ARRAY[n.label], 1, NULL, NULL
     FROM series s
@@ -130,31 +127,24 @@ AS $$
 $$;
 
 -- Compares the counters with the rows, exactly and in one snapshot: how many live jobs and letters each
--- queue has, and how many the totals say. Stores the drift, which is published; `repair` fixes it. It reads every job
--- and letter, so run it when the server is idle. It needs READ COMMITTED.
--- Locks: the row of the task in exclusive_tasks; ACCESS SHARE on jobs and the counters, which prevents truncation
--- during the comparison.
+-- queue has, and how many the totals say; `repair` fixes the drift, which is rows minus total, or the sum of the
+-- differences if only the states of letters differ. It reads every job and letter, so run it when the server is idle. It
+-- needs READ COMMITTED.
+-- Locks: ACCESS SHARE on jobs and the counters, which prevents truncation during the comparison.
 CREATE OR REPLACE FUNCTION redrive.audit_counters()
     RETURNS TABLE (queue text, set text, rows bigint, total bigint, drift bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
-#variable_conflict use_column
 BEGIN
     PERFORM redrive.require_read_committed('audit_counters');
-    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
     -- As in metric_totals; `jobs` and `leases` are truncated too.
     LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
-    DELETE FROM redrive.metric_drift;
     RETURN QUERY
-    WITH found AS (
-        INSERT INTO redrive.metric_drift (queue, set, rows, total, drift)
-        SELECT b.queue, b.set, sum(b.rows), sum(b.total),
-               CASE WHEN sum(b.rows) = sum(b.total) THEN sum(abs(b.rows - b.total))
-                    ELSE sum(b.rows) - sum(b.total) END
-        FROM redrive.count_rows() b
-        GROUP BY 1, 2
-        RETURNING metric_drift.queue, metric_drift.set, metric_drift.rows, metric_drift.total, metric_drift.drift
-    )
-    SELECT f.queue, f.set, f.rows, f.total, f.drift FROM found f ORDER BY 1, 2 DESC;
+    SELECT b.queue, b.set, sum(b.rows)::bigint, sum(b.total)::bigint,
+           CASE WHEN sum(b.rows) = sum(b.total) THEN sum(abs(b.rows - b.total))
+                ELSE sum(b.rows) - sum(b.total) END::bigint
+    FROM redrive.count_rows() b
+    GROUP BY 1, 2
+    ORDER BY 1, 2 DESC;
 END
 $$;

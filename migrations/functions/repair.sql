@@ -220,9 +220,5 @@ BEGIN
         END IF;
         RETURN NEXT;
     END LOOP;
-    -- The drift that is published is that of the last audit.
-    IF NOT dry_run AND EXISTS (SELECT FROM redrive.metric_drift d WHERE d.drift <> 0) THEN
-        PERFORM FROM redrive.audit_counters();
-    END IF;
 END
 $$;

@@ -45,10 +45,10 @@ pub(crate) struct AuditCommand {
 
 #[derive(Debug, Subcommand)]
 enum AuditSubcommand {
-    /// Compare the published counters with the rows, and store the difference
+    /// Compare the published counters with the rows
     ///
     /// The comparison is exact and reads every job and letter, so run it when the server is not
-    /// busy. The exporter publishes the result as `redrive_audit_drift_jobs`.
+    /// busy.
     #[command(
         before_help = "Example:\n  redrive audit counters\n",
         after_help = "\

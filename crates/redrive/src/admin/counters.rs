@@ -35,8 +35,7 @@ row! {
 }
 
 impl Admin<'_> {
-    /// Compares the counters with the rows as of one moment, and publishes the drift as
-    /// `redrive_audit_drift_jobs`. Returns one entry per queue and set.
+    /// Compares the counters with the rows as of one moment. Returns one entry per queue and set.
     ///
     /// This reads every job and letter, so run it off-peak.
     ///

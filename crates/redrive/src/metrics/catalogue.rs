@@ -1,7 +1,7 @@
 //! Lists all metrics.
 
 use crate::metrics::labels::{
-    AGE, BREAKER_STATE, CHORE, COLLECTOR, COUNTED_SET, DEATH_CAUSE, DOWN_CAUSE, EXIT,
+    AGE, BREAKER_STATE, CHORE, COLLECTOR, DEATH_CAUSE, DOWN_CAUSE, EXIT,
     FAILURE_CAUSE, FROZEN, GROUP_STATE, HOLDER, JOB_STATE, KIND, LETTER_STATE, OUTCOME, PART,
     PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT, TABLE, TICK_OUTCOME,
     TIMED_HOLDER, VACUUM, WAITS_FOR, WORKER_STATE, known, open,
@@ -237,8 +237,6 @@ pub const CATALOGUE: &[Metric] = &[
         "Age of the oldest count that is not folded into the totals; 0 if all are folded."),
     metric(Counter, "redrive_totals_regressions_total", &[], Source::Reader,
         "Counters that were lower in the database than published before, after a failover that lost commits or a restore."),
-    metric(Gauge, "redrive_audit_drift_jobs", &[QUEUE, COUNTED_SET], Source::Totals,
-        "Rows minus totals at the last audit of the counters. Any value but 0 is a bug."),
     metric(Gauge, "redrive_series_folded", &[known("label", &["queue", "kind", "error_class", "source"])], Source::Totals,
         "1 if values of a label are beyond its limit and were counted under __other__ within a day, otherwise 0."),
     metric(Gauge, "redrive_schema_version", &[], Source::Reader,

@@ -1,6 +1,5 @@
 //! Defines the labels and histogram bounds of the catalogue.
 
-use crate::admin::CountedSet;
 use crate::dlq::{GroupState, LetterState};
 use crate::job::death_cause::DeathCause;
 use crate::metrics::metric::{Distrust, Label, Source};
@@ -63,7 +62,6 @@ pub(super) const COLLECTOR: Label = known("collector", {
 });
 pub(super) const DOWN_CAUSE: Label = known("cause", &Distrust::WORDS);
 pub(super) const CHORE: Label = known("chore", &Chore::WORDS);
-pub(super) const COUNTED_SET: Label = known("set", &CountedSet::WORDS);
 
 pub(super) const RESIDENCE_BOUNDS: &[f64] = &[
     60.0,
