@@ -21,7 +21,7 @@ export const retention = row(
       { expr: 'min by (queue) (redrive_dlq_retention_seconds{@q} > 0)', legend: '{{queue}}: deleted at' },
     ],
     unit: 's',
-    w: 5,
+    w: 10,
     overrides: [
       {
         matcher: { id: 'byRegexp', options: '.*: deleted at' },
@@ -38,23 +38,6 @@ export const retention = row(
       healthy: 'far below the dashed line.',
       otherwise: 'letters will soon be archived. Decide about them or change the rule. Alert: RedriveDlqRetentionNear.',
       type: ['redrive dlq export QUEUE', 'redrive dlq retention list'],
-    },
-  }),
-  graph({
-    title: 'Open letters by age',
-    queries: [
-      { expr: 'sum(redrive_dlq_letters_older_than{@q, age="1h"})', legend: 'over 1 h' },
-      { expr: 'sum(redrive_dlq_letters_older_than{@q, age="1d"})', legend: 'over 1 d' },
-      { expr: 'sum(redrive_dlq_letters_older_than{@q, age="7d"})', legend: 'over 7 d' },
-    ],
-    overrides: painted({ 'over 1 h': colour.quiet, 'over 1 d': colour.warning, 'over 7 d': colour.dead }),
-    decimals: 0,
-    w: 5,
-    help: {
-      about: 'Open letters older than this, among the 2500 oldest of all queues.',
-      healthy: 'none older than a day.',
-      otherwise: 'redrive old letters, or discard them with a reason.',
-      type: ["redrive dlq list 'age>1d'", "redrive dlq discard 'age>7d' --reason 'TEXT'"],
     },
   }),
   graph({
@@ -101,13 +84,12 @@ export const retention = row(
     queries: [
       { expr: 'sum by (queue) (redrive_held_groups{@q})', legend: '{{queue}}' },
       { expr: 'sum by (queue) (redrive_held_group_jobs{@q})', legend: '{{queue}}: jobs behind' },
-      { expr: 'sum by (queue) (redrive_group_waiting_jobs{@q})', legend: '{{queue}}: jobs that wait for a turn' },
     ],
     decimals: 0,
     none: 'no policy holds groups',
     w: 4,
     help: {
-      about: 'Groups of jobs that a letter holds, and the jobs that wait behind them or behind other jobs of their group. Counts stop at 10 000 over all queues.',
+      about: 'Groups of jobs that a letter holds, and the jobs that wait behind them. Counts stop at 10 000 over all queues.',
       healthy: '0 groups and no jobs behind them.',
       otherwise: 'redrive or discard the letters, or release the groups. Alert: RedriveGroupHeld.',
       type: ['redrive queue groups held QUEUE', "redrive queue groups release QUEUE GROUP --reason 'TEXT'"],

@@ -66,37 +66,6 @@ export const space = row(
       type: WAITERS,
     },
   }),
-  graph({
-    title: 'Largest indexes',
-    queries: [{ expr: top('max by (index) (redrive_index_bytes{@})'), legend: '{{index}}' }],
-    unit: 'bytes',
-    help: {
-      about: 'The five largest indexes.',
-      healthy: 'proportional to their tables.',
-      otherwise: 'rebuild an index that is larger than its table.',
-      type: 'REINDEX INDEX CONCURRENTLY redrive.INDEX',
-    },
-  }),
-  graph({
-    title: 'HOT updates',
-    queries: [
-      {
-        expr: `bottomk(5, sum by (table) (rate(redrive_table_rows_hot_updated_total{@}[$__rate_interval]))
-          / (sum by (table) (rate(redrive_table_rows_updated_total{@}[$__rate_interval])) > 0))`,
-        legend: '{{table}}',
-      },
-    ],
-    unit: 'percentunit',
-    max: 1,
-    none: 'no updates',
-    overrides: TABLES,
-    help: {
-      about: 'Share of updates that needed no new index entry (HOT), for the lowest five tables.',
-      healthy: 'near 100 % for small tables with many updates: workers, leases, totals.',
-      otherwise: 'it falls while the horizon is held back, because pages are full of dead rows.',
-      type: HOLDERS[0],
-    },
-  }),
 );
 
 export const contention = row(
@@ -106,7 +75,7 @@ export const contention = row(
     queries: [{ expr: 'sum(redrive_pg_lock_waiters{@})', legend: 'waiting' }],
     decimals: 0,
     overrides: painted({ waiting: colour.dead }),
-    w: 6,
+    w: 12,
     help: {
       about: 'Backends of this database that are waiting for a lock.',
       healthy: '0, with rare short spikes.',
@@ -131,43 +100,12 @@ export const contention = row(
       }),
       limit('allowed'),
     ],
-    w: 6,
+    w: 12,
     help: {
       about: 'Client connections of the server by state, and its limit.',
       healthy: 'far below the dashed line, few idle in transaction.',
       otherwise: 'use smaller pools, or a pooler. Alert: RedriveConnectionsNearLimit.',
       type: 'SELECT state, count(*) FROM pg_stat_activity GROUP BY 1',
-    },
-  }),
-  graph({
-    title: 'Sequential scans',
-    queries: [{ expr: top('60 * sum by (table) (rate(redrive_table_sequential_scans_total{@}[$__rate_interval])) > 0'), legend: '{{table}}' }],
-    unit: 'cpm',
-    none: 'no scans',
-    overrides: TABLES,
-    w: 6,
-    help: {
-      about: 'Sequential scans per minute, for the top five tables. redrive never scans jobs or letters sequentially; for tables with few rows it is normal.',
-      healthy: 'none on `jobs` and `dead_letters`.',
-      otherwise: 'a query counts or searches without an index. Find it.',
-      type: "SELECT pid, query FROM pg_stat_activity WHERE state = 'active'",
-    },
-  }),
-  graph({
-    title: 'Rows written',
-    queries: [
-      { expr: 'sum(rate(redrive_table_rows_inserted_total{@}[$__rate_interval]))', legend: 'inserted' },
-      { expr: 'sum(rate(redrive_table_rows_updated_total{@}[$__rate_interval]))', legend: 'updated' },
-      { expr: 'sum(rate(redrive_table_rows_deleted_total{@}[$__rate_interval]))', legend: 'deleted' },
-    ],
-    unit: 'rowsps',
-    overrides: painted({ inserted: colour.work, updated: colour.warning, deleted: colour.quiet }),
-    w: 6,
-    help: {
-      about: 'Rows inserted, updated and deleted per second, for all tables of redrive.',
-      healthy: 'inserts and deletes follow the jobs; updates are few.',
-      otherwise: 'if there are far more than the jobs explain, another program writes to these tables.',
-      type: 'SELECT relname, n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_user_tables ORDER BY 2 DESC LIMIT 10',
     },
   }),
 );

@@ -133,7 +133,6 @@ BEGIN
     ready AS MATERIALIZED (
         SELECT j.queue, sum(j.jobs) AS jobs, sum(j.beyond) > 0 AS is_capped,
                sum(j.jobs) FILTER (WHERE NOT j.is_handled) AS unhandled,
-               sum(j.jobs) FILTER (WHERE j.has_no_turn) AS without_turn,
                sum(j.jobs) FILTER (WHERE j.is_wanted AND j.has_no_turn) AS blocked,
                min(j.oldest_at) FILTER (WHERE j.is_wanted AND NOT j.has_no_turn) AS oldest_at,
                (array_agg(j.next_at ORDER BY j.place) FILTER (WHERE j.is_wanted AND NOT j.has_no_turn))[1] AS next_at
@@ -153,7 +152,7 @@ BEGIN
         WHERE r.jobs > 0
     ),
     counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, ready.is_capped, ready.unhandled, ready.without_turn, ready.blocked,
+        SELECT k.queue, ready.jobs AS ready, ready.is_capped, ready.unhandled, ready.blocked,
                late.jobs AS delayed, late.due_at, ready.next_at, ready.oldest_at
         FROM unnest(queues) AS k (queue)
         LEFT JOIN ready ON ready.queue = k.queue
@@ -200,7 +199,6 @@ BEGIN
         ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
         ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0)),
-        ('redrive_group_waiting_jobs', ARRAY[q.queue], coalesce(c.without_turn, 0)),
         ('redrive_queue_blocked_jobs', ARRAY[q.queue], coalesce(c.blocked, 0))
     ) v (metric, labels, value)
     UNION ALL
@@ -246,10 +244,7 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT min(few.died_at) FILTER (WHERE few.counts AND NOT few.is_promised) AS for_operator,
                min(few.died_at) FILTER (WHERE few.place = cap) AS last_at,
-               min(few.died_at) FILTER (WHERE few.counts AND few.is_promised) AS for_retry,
-               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '1 hour') AS hour,
-               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '1 day') AS day,
-               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '7 days') AS week
+               min(few.died_at) FILTER (WHERE few.counts AND few.is_promised) AS for_retry
         FROM (
             SELECT l.died_at, row_number() OVER (ORDER BY l.died_at) AS place, l.group_id <> ALL (ignored) AS counts,
                    l.id IN (SELECT w.id FROM promised w)
@@ -282,9 +277,6 @@ BEGIN
             greatest(0, extract(epoch FROM clock_timestamp() - least(older.for_operator, behind.died_at)))::double precision),
         ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue, 'retry'],
             greatest(0, extract(epoch FROM clock_timestamp() - older.for_retry))),
-        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1h'], older.hour),
-        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1d'], older.day),
-        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '7d'], older.week),
         ('redrive_dlq_retention_seconds', ARRAY[q.queue], coalesce(extract(epoch FROM kept.keep), 0))
     ) v (metric, labels, value);
 END

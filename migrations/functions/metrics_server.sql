@@ -27,7 +27,7 @@ BEGIN
         FROM redrive.horizon_holders() h
     ),
     slots AS MATERIALIZED (
-        SELECT s.slot_name::text AS name, s.active, s.safe_wal_size,
+        SELECT s.slot_name::text AS name, s.active,
                pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
                                     ELSE pg_current_wal_lsn() END, s.restart_lsn) AS retained
         FROM pg_replication_slots s
@@ -55,9 +55,6 @@ BEGIN
     SELECT 'redrive_pg_replication_slot_retained_wal_bytes', ARRAY[s.name], greatest(0, coalesce(s.retained, 0))
     FROM slots s
     UNION ALL
-    SELECT 'redrive_pg_replication_slot_safe_wal_bytes', ARRAY[s.name], s.safe_wal_size
-    FROM slots s WHERE s.safe_wal_size IS NOT NULL
-    UNION ALL
     -- The oldest one of any database stops the writes of all.
     SELECT v.metric, v.labels, v.value
     FROM (SELECT max(age(d.datfrozenxid)) AS transactions, max(mxid_age(d.datminmxid)) AS multixacts FROM pg_database d) o
@@ -78,17 +75,6 @@ BEGIN
     ) s
     GROUP BY s.state
     UNION ALL
-    SELECT 'redrive_pg_autovacuum_workers', '{}', count(*) FROM activity a WHERE a.backend_type = 'autovacuum worker'
-    UNION ALL
-    SELECT v.metric, '{}', v.value
-    FROM (VALUES
-        ('redrive_pg_connections_limit', current_setting('max_connections')::double precision),
-        ('redrive_pg_autovacuum_workers_limit', current_setting('autovacuum_max_workers')::double precision),
-        ('redrive_pg_in_recovery', pg_is_in_recovery()::integer),
-        ('redrive_pg_start_timestamp_seconds', extract(epoch FROM pg_postmaster_start_time())),
-        ('redrive_pg_stats_reset_timestamp_seconds', coalesce(extract(epoch FROM greatest(
-            (SELECT d.stats_reset FROM pg_stat_database d WHERE d.datname = current_database()),
-            (SELECT b.stats_reset FROM pg_stat_bgwriter b))), 0))
-    ) v (metric, value);
+    SELECT 'redrive_pg_connections_limit', '{}', current_setting('max_connections')::double precision;
 END
 $$;

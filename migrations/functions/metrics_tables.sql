@@ -1,4 +1,4 @@
--- Purpose: Gauges of tables: size, rows, vacuum, bloat and the ring.
+-- Purpose: Gauges of tables: size, rows, bloat and the ring.
 
 -- Returns how many dead rows trigger autovacuum, from the settings of the table or of the server.
 CREATE OR REPLACE FUNCTION redrive.vacuum_threshold(options text[], rows double precision) RETURNS double precision
@@ -18,7 +18,7 @@ AS $$
     ) s
 $$;
 
--- Returns the size, rows and vacuums of each table, and the state of the ring. Segments count as one table. The bloat is the
+-- Returns the size and rows of each table, and the state of the ring. Segments count as one table. The bloat is the
 -- size of the heap minus that of its live rows at their analyzed width.
 CREATE OR REPLACE FUNCTION redrive.metrics_tables()
     RETURNS TABLE (metric text, labels text[], value double precision)
@@ -46,15 +46,6 @@ BEGIN
         FROM pg_stats s WHERE s.schemaname = 'redrive' AND NOT s.inherited
         GROUP BY s.tablename
     ),
-    indexes AS MATERIALIZED (
-        SELECT h.name, coalesce(whole.relname, i.relname)::text AS index, sum(pg_relation_size(i.oid)) AS bytes
-        FROM heaps h
-        JOIN pg_index x ON x.indrelid = h.oid
-        JOIN pg_class i ON i.oid = x.indexrelid
-        LEFT JOIN pg_inherits p ON p.inhrelid = i.oid
-        LEFT JOIN pg_class whole ON whole.oid = p.inhparent
-        GROUP BY 1, 2
-    ),
     tables AS MATERIALIZED (
         SELECT h.name, sum(h.threshold) AS threshold,
                sum(h.bytes) AS heap,
@@ -66,16 +57,8 @@ BEGIN
                    WHEN h.rows > 0 THEN h.bytes * h.rows / (h.rows + pg_stat_get_dead_tuples(h.oid))
                    ELSE 0 END)) AS bloat,
                sum(CASE WHEN h.toast <> 0 THEN pg_total_relation_size(h.toast) ELSE 0 END) AS toast,
-               sum(pg_stat_get_live_tuples(h.oid)) AS live, sum(pg_stat_get_dead_tuples(h.oid)) AS dead,
-               sum(pg_stat_get_tuples_inserted(h.oid)) AS inserted,
-               sum(pg_stat_get_tuples_updated(h.oid)) AS updated,
-               sum(pg_stat_get_tuples_hot_updated(h.oid)) AS hot_updated,
-               sum(pg_stat_get_tuples_deleted(h.oid)) AS deleted,
-               sum(pg_stat_get_numscans(h.oid)) AS scans,
-               sum(pg_stat_get_autovacuum_count(h.oid)) AS auto_count,
-               sum(pg_stat_get_vacuum_count(h.oid)) AS manual_count,
-               max(pg_stat_get_last_autovacuum_time(h.oid)) AS auto_at,
-               max(pg_stat_get_last_vacuum_time(h.oid)) AS manual_at
+               sum(pg_indexes_size(h.oid)) AS indexes,
+               sum(pg_stat_get_live_tuples(h.oid)) AS live, sum(pg_stat_get_dead_tuples(h.oid)) AS dead
         FROM heaps h
         LEFT JOIN widths w ON w.tablename = h.relname
         GROUP BY h.name
@@ -85,26 +68,12 @@ BEGIN
     CROSS JOIN LATERAL (VALUES
         ('redrive_table_bytes', ARRAY[t.name, 'heap'], t.heap),
         ('redrive_table_bytes', ARRAY[t.name, 'toast'], t.toast),
-        ('redrive_table_bytes', ARRAY[t.name, 'index'],
-            (SELECT coalesce(sum(i.bytes), 0) FROM indexes i WHERE i.name = t.name)),
+        ('redrive_table_bytes', ARRAY[t.name, 'index'], t.indexes),
         ('redrive_table_live_rows_estimate', ARRAY[t.name], t.live),
         ('redrive_table_dead_rows_estimate', ARRAY[t.name], t.dead),
         ('redrive_table_autovacuum_threshold_rows', ARRAY[t.name], t.threshold),
-        ('redrive_table_rows_inserted_total', ARRAY[t.name], t.inserted),
-        ('redrive_table_rows_updated_total', ARRAY[t.name], t.updated),
-        ('redrive_table_rows_hot_updated_total', ARRAY[t.name], t.hot_updated),
-        ('redrive_table_rows_deleted_total', ARRAY[t.name], t.deleted),
-        ('redrive_table_sequential_scans_total', ARRAY[t.name], t.scans),
-        ('redrive_table_vacuums_total', ARRAY[t.name, 'auto'], t.auto_count),
-        ('redrive_table_vacuums_total', ARRAY[t.name, 'manual'], t.manual_count),
-        ('redrive_table_last_vacuum_timestamp_seconds', ARRAY[t.name, 'auto'],
-            coalesce(extract(epoch FROM t.auto_at), 0)),
-        ('redrive_table_last_vacuum_timestamp_seconds', ARRAY[t.name, 'manual'],
-            coalesce(extract(epoch FROM t.manual_at), 0)),
         ('redrive_table_bloat_bytes_estimate', ARRAY[t.name], t.bloat)
     ) v (metric, labels, value)
-    UNION ALL
-    SELECT 'redrive_index_bytes', ARRAY[i.name, i.index], i.bytes::double precision FROM indexes i
     UNION ALL
     SELECT v.metric, '{}', coalesce(extract(epoch FROM v.moment), 0)::double precision
     FROM (SELECT max(s.turned_at) AS turned_at, max(s.truncated_at) AS truncated_at FROM redrive.ring_segments s) r

@@ -35,7 +35,6 @@ pub(super) const WORKER_STATE: Label = known("state", &["busy", "waiting", "expi
 pub(super) const BREAKER_STATE: Label = known("state", &["open", "half_open"]);
 pub(super) const PAUSE_END: Label = known("end", &["none", "planned"]);
 pub(super) const WAITS_FOR: Label = known("waits_for", &["operator", "retry"]);
-pub(super) const AGE: Label = known("age", &["1h", "1d", "7d"]);
 pub(super) const TICK_OUTCOME: Label =
     known("outcome", &["fired", "triggered", "overlapped", "missed"]);
 pub(super) const EXIT: Label = known("exit", &["redriven", "discarded"]);
@@ -55,7 +54,6 @@ pub(super) const HOLDER: Label = known(
 pub(super) const TIMED_HOLDER: Label =
     known("holder", &["backend", "idle_in_transaction", "prepared"]);
 pub(super) const FROZEN: Label = known("kind", &["transaction", "multixact"]);
-pub(super) const VACUUM: Label = known("kind", &["auto", "manual"]);
 pub(super) const COLLECTOR: Label = known("collector", {
     let [database @ .., _reader] = &Source::WORDS;
     database

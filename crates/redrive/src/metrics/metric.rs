@@ -33,7 +33,7 @@ words! {
         Operations = "operations",
         /// The server: xmin horizon, replication slots, locks and connections.
         Server = "server",
-        /// Table sizes, dead rows, bloat, vacuums and the segment ring.
+        /// Table sizes, dead rows, bloat and the segment ring.
         Tables = "tables",
         /// The [`Reader`](crate::metrics::Reader), without a query.
         Reader = "reader",

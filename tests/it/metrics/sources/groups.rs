@@ -24,7 +24,6 @@ fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
     ] {
         reads(&reading, "redrive_held_groups", &[queue], groups);
         reads(&reading, "redrive_held_group_jobs", &[queue], jobs);
-        reads(&reading, "redrive_group_waiting_jobs", &[queue], waiting);
         reads(&reading, "redrive_queue_blocked_jobs", &[queue], waiting);
         let age = format!("held_group_oldest_age_seconds{{{queue}}}");
         about(&reading, &age, seconds);
@@ -70,7 +69,6 @@ fn jobs_of_a_group_wait_for_a_turn_while_none_is_left() {
     );
     for (queue, waiting) in [("two", 3.0), ("three", 0.0), ("fair", 0.0)] {
         reads(&reading, "redrive_queue_jobs", &[queue, "ready"], 4.0);
-        reads(&reading, "redrive_group_waiting_jobs", &[queue], waiting);
         reads(&reading, "redrive_queue_blocked_jobs", &[queue], waiting);
     }
 }

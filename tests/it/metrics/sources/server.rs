@@ -56,9 +56,6 @@ fn table_sizes_and_segment_rotations_are_published() {
         "table_bytes{jobs,heap}",
         "table_bytes{jobs,index}",
         "table_bytes{groups,toast}",
-        "index_bytes{jobs,jobs_for_claim}",
-        "table_vacuums_total{jobs,manual}",
-        "table_last_vacuum_timestamp_seconds{jobs,manual}",
     ] {
         assert!(series(&reading, name).unwrap() > 0.0, "{name}");
     }
@@ -139,14 +136,10 @@ fn server_settings_and_transactions_are_published() {
     holder.sql("ROLLBACK");
     waiting.join().unwrap().unwrap();
     says(&reading, "pg_lock_waiters", 1.0);
-    says(&reading, "pg_in_recovery", 0.0);
     for name in [
         "pg_connections{active}",
         "pg_connections{idle in transaction}",
         "pg_connections_limit",
-        "pg_autovacuum_workers_limit",
-        "pg_start_timestamp_seconds",
-        "pg_stats_reset_timestamp_seconds",
     ] {
         let found = series(&reading, name);
         assert!(found.is_some_and(|found| found > 0.0), "{name}: {found:?}");
