@@ -80,9 +80,10 @@ AS $$
     GROUP BY 1, 2, 3, 4, 5
 $$;
 
--- Folds up to `max_rows` delta rows into the totals. A row lock lets one caller through. It turns the ring
--- when a child has grown to `segment_bytes`, and truncates drained children. Returns the number of folded
--- rows. SECURITY DEFINER, because only the owner may TRUNCATE.
+-- Folds up to `max_rows` delta rows into the totals: the oldest, so that names get their slots in the order in which they
+-- were counted, however many calls it takes. A row lock lets one caller through. It turns the ring when a child has grown
+-- to `segment_bytes`, and truncates drained children. Returns the number of folded rows. SECURITY DEFINER, because only
+-- the owner may TRUNCATE.
 CREATE OR REPLACE FUNCTION redrive.fold_metrics(max_rows integer DEFAULT 50000, segment_bytes bigint DEFAULT 1048576)
     RETURNS bigint
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -91,52 +92,50 @@ CREATE OR REPLACE FUNCTION redrive.fold_metrics(max_rows integer DEFAULT 50000, 
     SET jit = off
 AS $$
 DECLARE
-    here     smallint;
-    child    smallint;
-    tallies    redrive.metric_tally[];
-    taken    bigint;
-    folded   bigint := 0;
-    heap     regclass;
+    here    smallint;
+    child   smallint;
+    tallies redrive.metric_tally[];
+    folded  bigint;
+    heap    regclass;
 BEGIN
     PERFORM redrive.require_read_committed('fold_metrics');
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_metrics' FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
-    SELECT r.segment INTO here FROM redrive.metric_ring r;
-    -- The current child comes last, because it holds the newest rows.
-    FOR step IN 1..3 LOOP
-        child := (here + step) % 3;
-        EXECUTE format(
-            'WITH gone AS ('
-            ' DELETE FROM redrive.metric_deltas_%1$s d'
-            ' WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.metric_deltas_%1$s n LIMIT $1))'
-            ' RETURNING d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums),'
-            'tallies AS ('
-            ' SELECT g.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count,'
-            '  sum(u.sum) AS sum, min(g.at) AS first_at, max(g.at) AS last_at'
-            ' FROM gone g CROSS JOIN LATERAL'
-            '  unnest(g.keys, g.labels, g.causes, g.buckets, g.counts, g.sums)'
-            '  AS u (key, label, cause, bucket, count, sum)'
-            ' GROUP BY 1, 2, 3, 4, 5)'
-            ' SELECT (SELECT count(*) FROM gone), array_agg(ROW(c.queue, c.key, c.label, c.cause,'
-            '  c.bucket, c.count, c.sum, c.first_at, c.last_at)::redrive.metric_tally) FROM tallies c',
-            child)
-            INTO taken, tallies USING max_rows - folded;
-        folded := folded + taken;
-        IF taken > 0 THEN
-            INSERT INTO redrive.metric_slots (label, queue, name)
-            SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
-            INSERT INTO redrive.metric_values AS v (key, queue, label, cause, bucket, value, sum, last_at)
-            SELECT p.* FROM redrive.place_metric_tallies(tallies) p
-            ON CONFLICT (key, queue, label, cause, bucket) DO UPDATE
-            SET value = v.value + excluded.value, sum = v.sum + excluded.sum,
-                last_at = greatest(v.last_at, excluded.last_at);
-        END IF;
-        EXIT WHEN folded >= max_rows;
-    END LOOP;
+    WITH oldest AS MATERIALIZED (
+        SELECT d.segment, d.ctid FROM redrive.metric_deltas d ORDER BY d.at LIMIT max_rows
+    ),
+    gone AS (
+        DELETE FROM redrive.metric_deltas d USING oldest o
+        WHERE d.segment = o.segment AND d.ctid = o.ctid
+        RETURNING d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums
+    ),
+    counted AS (
+        SELECT g.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count, sum(u.sum) AS sum,
+               min(g.at) AS first_at, max(g.at) AS last_at
+        FROM gone g
+        CROSS JOIN LATERAL unnest(g.keys, g.labels, g.causes, g.buckets, g.counts, g.sums)
+            AS u (key, label, cause, bucket, count, sum)
+        GROUP BY 1, 2, 3, 4, 5
+    )
+    SELECT (SELECT count(*) FROM gone),
+           array_agg(ROW(c.queue, c.key, c.label, c.cause, c.bucket, c.count, c.sum,
+                         c.first_at, c.last_at)::redrive.metric_tally)
+    INTO folded, tallies
+    FROM counted c;
+    IF folded > 0 THEN
+        INSERT INTO redrive.metric_slots (label, queue, name)
+        SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
+        INSERT INTO redrive.metric_values AS v (key, queue, label, cause, bucket, value, sum, last_at)
+        SELECT p.* FROM redrive.place_metric_tallies(tallies) p
+        ON CONFLICT (key, queue, label, cause, bucket) DO UPDATE
+        SET value = v.value + excluded.value, sum = v.sum + excluded.sum,
+            last_at = greatest(v.last_at, excluded.last_at);
+    END IF;
 
     -- A session with an uncommitted write holds its child.
+    SELECT r.segment INTO here FROM redrive.metric_ring r;
     FOR step IN 1..2 LOOP
         heap := format('redrive.metric_deltas_%s', (here + step) % 3);
         IF pg_relation_size(heap) > 0 THEN

@@ -40,3 +40,25 @@ fn a_fold_waits_for_no_session_that_keeps_a_drained_table() {
     let folded = scalar(&mut client, "SELECT redrive.fold_metrics()::bigint");
     assert_eq!(folded, 1);
 }
+
+#[test]
+fn names_stay_however_many_folds_it_takes() {
+    let (_test, mut client) = TestDatabase::with_client();
+    // One kind more than gets a name. The one that was counted last comes first in the table.
+    client.sql(
+        "INSERT INTO redrive.metric_deltas (segment, at, queue, keys, labels, counts)
+         SELECT m.segment, now() - n * interval '1 second', 'orders', '{succeeded}', ARRAY['kind ' || n], '{1}'
+         FROM redrive.metric_ring m, generate_series(1, 21) n",
+    );
+    let kinds = |client: &mut Client| -> Vec<String> {
+        let asked = "SELECT labels[2] FROM redrive.metric_totals()
+                     WHERE metric = 'redrive_jobs_succeeded_total' ORDER BY 1";
+        client.column(asked, &[])
+    };
+    let named = kinds(&mut client);
+    assert_eq!(named.len(), 21, "twenty and the others");
+    assert!(!named.contains(&"kind 1".to_owned()), "{named:?}");
+    while scalar(&mut client, "SELECT redrive.fold_metrics(1)") > 0 {
+        assert_eq!(kinds(&mut client), named);
+    }
+}
