@@ -63,8 +63,12 @@ impl Collector {
             return state.exposition.clone();
         }
         state.waiting += 1;
-        let wanted = state.ask(timeout);
-        self.shared.changed.notify_all();
+        // Scrapes that overlap share a reading.
+        if !state.is_reading {
+            state.asked = state.asked.max(Some(timeout));
+            self.shared.changed.notify_all();
+        }
+        let wanted = state.completed + 1;
         while state.completed < wanted && !left().is_zero() {
             state = self.shared.wait(state, left());
         }
@@ -123,7 +127,7 @@ impl Shared {
                 let changed = self.changed.wait(state);
                 state = changed.unwrap_or_else(PoisonError::into_inner);
             };
-            state.reading = Some(limit);
+            state.is_reading = true;
             let reader = Arc::clone(&state.reader);
             drop(state);
             let read = || {
@@ -162,8 +166,8 @@ impl Shared {
 struct State {
     /// The most time that a scrape leaves for the next reading, if one wants it.
     asked: Option<Duration>,
-    /// The time of the reading in progress.
-    reading: Option<Duration>,
+    /// A reading is in progress.
+    is_reading: bool,
     /// How many readings were completed.
     completed: u64,
     /// The number of scrapes that wait for a reading.
@@ -187,7 +191,7 @@ impl State {
         let mut reader = Reader::new(version);
         State {
             asked: Some(scrape_timeout(None)),
-            reading: None,
+            is_reading: false,
             completed: 0,
             waiting: 0,
             exposition: render(reader.unreachable().samples),
@@ -198,18 +202,9 @@ impl State {
         }
     }
 
-    /// Asks for a reading of at least this time, unless there is one to share. Returns its number.
-    fn ask(&mut self, limit: Duration) -> u64 {
-        let is_shared = self.reading.is_some_and(|reading| reading >= limit);
-        if !is_shared {
-            self.asked = self.asked.max(Some(limit));
-        }
-        self.completed + 1 + u64::from(self.reading.is_some() && !is_shared)
-    }
-
     /// Ends the reading in progress.
     fn end(&mut self) {
-        self.reading = None;
+        self.is_reading = false;
         self.stale = None;
         self.completed += 1;
     }
@@ -225,8 +220,8 @@ impl State {
 mod tests {
     use super::*;
 
-    /// Every reading fails, after a call with the state and the number of the reading.
-    fn failing(mut begin: impl FnMut(&Shared, u64) + Send + 'static) -> Collector {
+    #[test]
+    fn a_reading_that_panics_is_followed_by_another_one() {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new("1")),
             changed: Condvar::new(),
@@ -235,48 +230,16 @@ mod tests {
         // It ends with the process.
         thread::spawn(move || {
             reading.read(|reader, _| {
-                let number = reading.state().completed + 1;
-                begin(&reading, number);
+                assert!(reading.state().completed > 0, "the first one panics");
                 let mut reader = reader.clone();
                 let reading = reader.unreachable();
                 (reader, reading)
             });
         });
-        Collector {
+        let collector = Collector {
             shared,
             max_waiting: 1,
-        }
-    }
-
-    #[test]
-    fn overlapping_scrapes_share_a_reading_that_has_enough_time() {
-        let mut state = State::new("1");
-        let [short, long] = [1, 9].map(Duration::from_secs);
-        assert_eq!((state.ask(long), state.ask(short)), (1, 1));
-        assert_eq!(state.asked.take(), Some(long));
-        state.reading = Some(short);
-        assert_eq!((state.ask(short), state.asked), (1, None));
-        assert_eq!((state.ask(long), state.asked), (2, Some(long)));
-    }
-
-    #[test]
-    fn a_scrape_outlasts_a_reading_that_has_less_time() {
-        let collector = failing(|shared, number| {
-            // The first one, which is for nobody, ends once the scrape waits.
-            while number == 1 && shared.state().waiting == 0 {
-                thread::yield_now();
-            }
-        });
-        while collector.shared.state().reading.is_none() {
-            thread::yield_now();
-        }
-        collector.scrape(Duration::from_mins(1));
-        assert_eq!(collector.shared.state().completed, 2);
-    }
-
-    #[test]
-    fn a_reading_that_panics_is_followed_by_another_one() {
-        let collector = failing(|_, number| assert!(number > 1, "the first one panics"));
+        };
         for completed in 1..=2 {
             while collector.shared.state().completed < completed {
                 collector.scrape(Duration::from_mins(1));
