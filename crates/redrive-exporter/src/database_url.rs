@@ -44,24 +44,32 @@ impl DatabaseUrl {
                 "no database URL; set DATABASE_URL, or use --database-url-file or --database-url",
             )?),
         };
-        database_url.read().map(|_| database_url)
+        database_url.is_socket(&database_url.read()?)?;
+        Ok(database_url)
     }
 
-    /// Returns the URL of the moment, and whether it leads to a Unix socket. The error names the file.
-    pub(crate) fn read(&self) -> Result<(String, bool)> {
-        let (text, name) = match self {
-            DatabaseUrl::Inline(url) => (url.clone(), "the database URL".to_owned()),
+    /// Returns the URL of the moment. The error names the file.
+    pub(crate) fn read(&self) -> Result<String> {
+        match self {
+            DatabaseUrl::Inline(url) => Ok(url.clone()),
             DatabaseUrl::File(file) => {
-                let name = format!("the database URL in {}", file.display());
-                let text = fs::read_to_string(file);
-                let text = text.with_context(|| format!("could not read {name}"))?;
-                (text, name)
+                fs::read_to_string(file).with_context(|| format!("could not read {}", self.name()))
             }
-        };
-        let options = parse(&text, &name)?;
+        }
+    }
+
+    /// Returns whether the URL that was read leads to a Unix socket. The error names the file.
+    pub(crate) fn is_socket(&self, url: &str) -> Result<bool> {
+        let options = parse(url, &self.name())?;
         let mut hosts = options.config().get_hosts().iter();
-        let is_socket = hosts.any(|host| matches!(host, Host::Unix(_)));
-        Ok((text, is_socket))
+        Ok(hosts.any(|host| matches!(host, Host::Unix(_))))
+    }
+
+    fn name(&self) -> String {
+        match self {
+            DatabaseUrl::Inline(_) => "the database URL".to_owned(),
+            DatabaseUrl::File(file) => format!("the database URL in {}", file.display()),
+        }
     }
 }
 
@@ -118,8 +126,8 @@ mod tests {
             ("postgres://me@localhost/shop", false),
             ("postgres://me@127.0.0.1/shop", false),
         ] {
-            let (_, is_socket) = DatabaseUrl::Inline(url.to_owned()).read().expect(url);
-            assert_eq!(is_socket, expected, "{url}");
+            let is_socket = DatabaseUrl::Inline(url.to_owned()).is_socket(url);
+            assert_eq!(is_socket.expect(url), expected, "{url}");
         }
     }
 }

@@ -21,10 +21,17 @@ const APPLICATION_NAME: &str = "redrive_exporter";
 /// The database, once it was reached.
 pub(crate) struct Source {
     url: DatabaseUrl,
-    /// The database, with the URL that opened it, and whether that leads to a Unix socket.
-    opened: Option<((String, bool), Database)>,
+    opened: Option<Opened>,
     /// Why it cannot be opened, while that lasts.
     trouble: Option<String>,
+}
+
+struct Opened {
+    database: Database,
+    /// The URL that opened it.
+    url: String,
+    /// The URL leads to a Unix socket.
+    is_socket: bool,
 }
 
 impl Source {
@@ -57,8 +64,7 @@ impl Source {
                 let asked = Instant::now();
                 let read = reader.read_within(&database, budget, deadline);
                 // Nothing ends a silent connection over a Unix socket, so its pool has to count it.
-                let opened = self.opened.as_ref();
-                let is_socket = opened.is_some_and(|((_, is_socket), _)| *is_socket);
+                let is_socket = self.opened.as_ref().is_some_and(|opened| opened.is_socket);
                 let is_kept = is_socket && asked.elapsed() >= MIN_READ;
                 if !read.1.is_connected && !is_kept {
                     // The pool would wait for another connection; opening says at once why there is none.
@@ -82,22 +88,24 @@ impl Source {
 
     /// Returns the database. Opens it if it is not open, or if the URL is new.
     fn database(&mut self) -> Result<Database> {
-        let url = match (self.url.read(), &self.opened) {
-            // An open connection outlasts the file, which may be about to be replaced.
-            (Err(error), Some((_, database))) => {
-                log::debug!("{error:#}");
-                return Ok(database.clone());
-            }
-            (url, _) => url?,
-        };
-        if let Some((opened, database)) = &self.opened
-            && *opened == url
+        let url = self.url.read();
+        if let (Ok(url), Some(opened)) = (&url, &self.opened)
+            && *url == opened.url
         {
-            return Ok(database.clone());
+            return Ok(opened.database.clone());
         }
+        let checked = url.and_then(|url| Ok((self.url.is_socket(&url)?, url)));
+        let (is_socket, url) = match (checked, &self.opened) {
+            // An open connection outlasts the file, which may be about to be replaced.
+            (Err(error), Some(opened)) => {
+                log::debug!("{error:#}");
+                return Ok(opened.database.clone());
+            }
+            (checked, _) => checked?,
+        };
         // Closes the connection to the database of the former URL.
         self.opened = None;
-        let database = Database::builder(&url.0)
+        let database = Database::builder(&url)
             .application_name(APPLICATION_NAME)
             // A reading sets what it needs in its transaction, so it needs no session of its own.
             .pooler(Pooler::Transaction)
@@ -105,7 +113,11 @@ impl Source {
             .connect_timeout(CONNECT_TIMEOUT)
             .open()?;
         log::info!("connected to the database");
-        self.opened = Some((url, database.clone()));
+        self.opened = Some(Opened {
+            database: database.clone(),
+            url,
+            is_socket,
+        });
         Ok(database)
     }
 }
@@ -147,7 +159,11 @@ mod tests {
         let manager = PostgresConnectionManager::new(config, NoTls);
         let pool = Pool::builder().min_idle(Some(0)).build_unchecked(manager);
         let db = Database::from_pool(pool, Pooler::Transaction);
-        source.opened = Some(((String::new(), false), db));
+        source.opened = Some(Opened {
+            database: db,
+            url: String::new(),
+            is_socket: false,
+        });
         source.database().expect("it stays open");
     }
 }
