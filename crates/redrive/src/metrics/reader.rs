@@ -86,7 +86,7 @@ impl Reader {
     ///
     /// `version` is published as the label of `redrive_exporter_build_info`.
     pub fn new(version: &str) -> Reader {
-        let sources = Source::DATABASE.map(|source| (source, SourceState::default()));
+        let sources = Source::DATABASE.map(|source| (source, SourceState::new()));
         Reader {
             version: version.to_owned(),
             sources: sources.into(),
@@ -119,15 +119,14 @@ impl Reader {
                 fold_backlog(client, start + budget / 4);
                 self.read_sources(client, &info, deadline, &mut failures);
             }
-            Ok(None) => {
-                self.mark_failed();
-                distrust = Some(Distrust::Schema);
-            }
+            Ok(None) => distrust = Some(Distrust::Schema),
             Err(error) => {
-                self.mark_failed();
                 distrust = Some(Distrust::of(&error));
                 failures.push((None, error));
             }
+        }
+        if distrust.is_some() {
+            self.mark_failed(distrust);
         }
         self.duration = start.elapsed();
         let is_connected = !client.is_closed();
@@ -186,8 +185,9 @@ impl Reader {
     /// Returns the last good values with `redrive_up` 0, and after 5 minutes only the metrics of
     /// the reader. Use it if you cannot connect.
     pub fn unreachable(&mut self) -> Reading {
-        self.mark_failed();
-        self.publish(Some(Distrust::Unreachable), Instant::now())
+        let failure = Some(Distrust::Unreachable);
+        self.mark_failed(failure);
+        self.publish(failure, Instant::now())
     }
 
     /// Reads the schema version. Returns whether the schema exists. A restore fills the migrations after
@@ -223,14 +223,11 @@ impl Reader {
             match read_source(client, source, remaining(deadline) / 2) {
                 Ok(series) => {
                     state.series = series;
-                    state.is_good = true;
-                    state.is_refused = false;
-                    state.good_at = info.now;
-                    state.good_since = Some(start);
+                    state.good = Some((start, info.now));
+                    state.failure = None;
                 }
                 Err(error) => {
-                    state.is_good = false;
-                    state.is_refused = source_state::is_refusal(&error);
+                    state.failure = Some(Distrust::of(&error));
                     failures.push((Some(source), error));
                 }
             }
@@ -239,9 +236,9 @@ impl Reader {
     }
 
     /// Marks all sources as failed.
-    fn mark_failed(&mut self) {
+    fn mark_failed(&mut self, failure: Option<Distrust>) {
         for state in self.sources.values_mut() {
-            state.is_good = false;
+            state.failure = failure;
         }
     }
 
@@ -290,9 +287,10 @@ impl Reader {
         for (source, state) in &self.sources {
             let (labels, duration) = ([source.as_str()], state.duration.as_secs_f64());
             add("redrive_collector_duration_seconds", &labels, duration);
-            add("redrive_collector_success", &labels, flag(state.is_good));
+            let success = flag(state.failure.is_none());
+            add("redrive_collector_success", &labels, success);
             let name = "redrive_collector_last_success_timestamp_seconds";
-            add(name, &labels, state.good_at);
+            add(name, &labels, state.good.map_or(0.0, |(_, at)| at));
         }
         metrics
     }

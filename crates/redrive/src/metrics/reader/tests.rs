@@ -8,9 +8,7 @@ const READY: &str = "redrive_queue_jobs";
 fn read_at(start: Instant) -> Reader {
     let mut reader = Reader::new("1");
     for state in reader.sources.values_mut() {
-        state.is_good = true;
-        state.good_at = 1.0;
-        state.good_since = Some(start);
+        (state.good, state.failure) = (Some((start, 1.0)), None);
     }
     let ready = gauge(READY, &["orders", "ready"], 3.0);
     let queues = reader.sources.get_mut(&Source::Queues);
@@ -45,7 +43,23 @@ fn series_of_an_overdue_source_disappear_and_return() {
         }
     }
     for state in reader.sources.values_mut() {
-        state.good_since = Some(after(7));
+        state.good = Some((after(7), 1.0));
     }
     assert!(has(&reader.publish(None, after(7)), READY));
+}
+
+#[test]
+fn each_necessary_source_must_be_current() {
+    let start = Instant::now();
+    let now = start + Duration::from_mins(6);
+    for source in Source::DATABASE {
+        for failure in [Distrust::Collector, Distrust::Privilege] {
+            let mut reader = read_at(now);
+            let state = reader.sources.get_mut(&source).expect("a source");
+            (state.good, state.failure) = (Some((start, 1.0)), Some(failure));
+            let is_necessary = ![Source::Server, Source::Tables].contains(&source);
+            let found = source_state::distrust(&reader.sources, now);
+            assert_eq!(found, is_necessary.then_some(failure), "{source:?}");
+        }
+    }
 }
