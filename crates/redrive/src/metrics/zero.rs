@@ -10,14 +10,12 @@ use crate::metrics::{CATALOGUE, Metric, MetricKind, Source};
 
 /// Adds zeros for missing series of the `answered` sources.
 ///
-/// Labels take all their predefined values; queues and kinds are those found in any metric. Counters of a kind are added
-/// only beside other ones: the kinds of ready jobs have no limit in time, and a counter is never forgotten.
+/// Labels take all their predefined values; queues are those found in any metric, and kinds those of counters: the kinds of
+/// ready jobs have no limit in time, and a counter is never forgotten.
 pub(crate) fn fill(series: &mut Series, answered: &BTreeSet<Source>) {
-    let all = |_: &Metric| true;
+    let queues = find_values(series, &["queue"], |_| true);
     let is_counter = |metric: &Metric| metric.kind != MetricKind::Gauge;
-    let queues = find_values(series, &["queue"], all);
-    let kinds = find_values(series, &["queue", "kind"], all);
-    let counted_kinds = find_values(series, &["queue", "kind"], is_counter);
+    let kinds = find_values(series, &["queue", "kind"], is_counter);
     let mut missing = Vec::new();
     for (index, metric) in CATALOGUE.iter().enumerate() {
         if !answered.contains(&metric.source) {
@@ -28,7 +26,6 @@ pub(crate) fn fill(series: &mut Series, answered: &BTreeSet<Source>) {
         let prefixes = match open[..] {
             [] => &BTreeSet::from([Vec::new()]),
             ["queue"] => &queues,
-            ["queue", "kind"] if is_counter(metric) => &counted_kinds,
             ["queue", "kind"] => &kinds,
             // Other values, such as tables, apply only to the metric that has them.
             _ => {
@@ -92,56 +89,43 @@ mod tests {
     #[test]
     fn missing_series_are_zero_and_existing_values_stay() {
         let died = key("redrive_jobs_dead_lettered_total", &["mail", "exhausted"]);
+        let ready = |kind| key("redrive_queue_ready_jobs_by_kind", &["mail", kind]);
         let attempts = "redrive_job_attempts_failed_total";
         let failed = key(attempts, &["mail", "send", "panic"]);
-        let found = [(died.clone(), 3.0), (failed, 1.0)];
-        let mut series: Series = found.map(|(key, of)| (key, vec![of])).into();
-        fill(&mut series, &BTreeSet::from([Source::Totals]));
+        let heap = key("redrive_table_bytes", &["jobs", "heap"]);
+        let found = [died.clone(), failed, ready("order-4711"), heap];
+        let mut series: Series = found.map(|key| (key, vec![3.0])).into();
+        fill(&mut series, &Source::DATABASE.into());
         assert_eq!(series[&died], [3.0]);
+        let succeeded = "redrive_jobs_succeeded_total";
         for (name, labels) in [
             ("redrive_jobs_dead_lettered_total", &["mail", "timeout"][..]),
             ("redrive_jobs_enqueued_total", &["mail"]),
-            ("redrive_jobs_succeeded_total", &["mail", "send"]),
+            (succeeded, &["mail", "send"]),
             (attempts, &["mail", "send", "outage"]),
+            ("redrive_queue_ready_jobs_by_kind", &["mail", "send"]),
             ("redrive_dlq_letters", &["mail", "quarantined"]),
             ("redrive_fold_age_seconds", &[]),
+            ("redrive_table_bytes", &["jobs", "toast"]),
         ] {
             let value = series.get(&key(name, labels));
             assert_eq!(value, Some(&vec![0.0]), "{name}");
         }
         let waited = key("redrive_job_queue_wait_seconds", &["mail"]);
         assert_eq!(series[&waited], [0.0; 18]);
+        // A kind that is only ready, and a metric without this table.
+        let uncounted = key(succeeded, &["mail", "order-4711"]);
+        let other = key("redrive_table_dead_rows_estimate", &["jobs"]);
+        assert!(!series.contains_key(&uncounted) && !series.contains_key(&other));
     }
 
     #[test]
-    fn a_kind_that_is_only_ready_gets_no_counters() {
-        let ready = |kind| key("redrive_queue_ready_jobs_by_kind", &["mail", kind]);
-        let succeeded = |kind| key("redrive_jobs_succeeded_total", &["mail", kind]);
-        let mut series = Series::from([
-            (ready("order-4711"), vec![1.0]),
-            (succeeded("send"), vec![1.0]),
-        ]);
-        fill(&mut series, &Source::DATABASE.into());
-        assert_eq!(series.get(&succeeded("order-4711")), None);
-        assert_eq!(series[&ready("send")], [0.0]);
-    }
-
-    #[test]
-    fn series_without_known_labels_are_not_added() {
+    fn sources_that_have_not_answered_get_no_series() {
         let mut series = Series::new();
         fill(&mut series, &BTreeSet::new());
-        assert_eq!(series, Series::new(), "no source has answered");
-
-        fill(&mut series, &Source::DATABASE.into());
-        assert!(series.keys().all(|key| key.label("queue").is_none()));
+        assert_eq!(series, Series::new());
+        fill(&mut series, &BTreeSet::from([Source::Operations]));
         assert!(series.contains_key(&key("redrive_runs", &["halted"])));
-
-        let heap = key("redrive_table_bytes", &["jobs", "heap"]);
-        series.insert(heap, vec![8192.0]);
-        fill(&mut series, &Source::DATABASE.into());
-        assert!(series.contains_key(&key("redrive_table_bytes", &["jobs", "toast"])));
-        let other = key("redrive_table_dead_rows_estimate", &["jobs"]);
-        let has_other = series.contains_key(&other);
-        assert!(!has_other, "a table is added only to metrics that have it");
+        assert!(series.keys().all(|key| key.label("queue").is_none()));
     }
 }
