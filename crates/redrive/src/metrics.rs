@@ -4,7 +4,6 @@
 //! documentation, the dashboards and the alerts are checked against it.
 
 mod metric;
-mod labels;
 mod catalogue;
 mod series;
 mod answer;
@@ -18,10 +17,9 @@ mod proto;
 #[cfg(feature = "prometheus")]
 mod collector;
 
-pub use catalogue::CATALOGUE;
+pub use catalogue::{CATALOGUE, OTHER};
 #[cfg(feature = "prometheus")]
 pub use collector::MetricsCollector;
-pub use labels::OTHER;
 pub use metric::{Label, Metric, MetricKind, Sample, Source};
 #[cfg(feature = "prometheus")]
 pub use proto::to_proto;

@@ -1,14 +1,76 @@
-//! Lists all metrics.
+//! Lists all metrics, their labels and the bounds of histograms.
 
-use crate::metrics::labels::{
-    BREAKER_STATE, CHORE, COLLECTOR, DEATH_CAUSE, DOWN_CAUSE, EXIT,
-    FAILURE_CAUSE, FROZEN, GROUP_STATE, HOLDER, JOB_STATE, KIND, LETTER_STATE, OUTCOME, PART,
-    PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT, TABLE, TICK_OUTCOME,
-    TIMED_HOLDER, WAITS_FOR, WORKER_STATE, known, open,
-};
+use crate::dlq::{GroupState, LetterState};
+use crate::job::death_cause::DeathCause;
 use crate::metrics::metric::MetricKind::{Counter, Gauge, Histogram};
-use crate::metrics::metric::{Label, Metric, MetricKind, Source};
+use crate::metrics::metric::{Distrust, Label, Metric, MetricKind, Source};
 use crate::pipeline::buckets;
+use crate::pipeline::outcome::FailureCause;
+use crate::worker::chore::Chore;
+
+/// The label value that sums all values beyond a limit.
+pub const OTHER: &str = "__other__";
+
+/// Defines a label whose values are not known in advance.
+const fn open(name: &'static str) -> Label {
+    Label { name, values: &[] }
+}
+
+/// Defines a label with all its values.
+const fn known(name: &'static str, values: &'static [&'static str]) -> Label {
+    Label { name, values }
+}
+
+const QUEUE: Label = open("queue");
+const KIND: Label = open("kind");
+const TABLE: Label = open("table");
+const SLOT: Label = open("slot");
+const DEATH_CAUSE: Label = known("cause", &DeathCause::WORDS);
+const FAILURE_CAUSE: Label = known("cause", &FailureCause::WORDS);
+const JOB_STATE: Label = known("state", &["ready", "delayed", "leased"]);
+const LETTER_STATE: Label = known("state", &LetterState::WORDS);
+const GROUP_STATE: Label = known("state", &GroupState::WORDS);
+const RUN_STATE: Label = known("state", &["unapproved", "running", "paused", "halted"]);
+const RUN_OUTCOME: Label = known("outcome", &["recovered", "died_alike", "died_differently"]);
+const WORKER_STATE: Label = known("state", &["busy", "waiting", "expired"]);
+const BREAKER_STATE: Label = known("state", &["open", "half_open"]);
+const PAUSE_END: Label = known("end", &["none", "planned"]);
+const WAITS_FOR: Label = known("waits_for", &["operator", "retry"]);
+const TICK_OUTCOME: Label = known("outcome", &["fired", "triggered", "overlapped", "missed"]);
+const EXIT: Label = known("exit", &["redriven", "discarded"]);
+const OUTCOME: Label = known("outcome", &["succeeded", "failed"]);
+const PART: Label = known("part", &["heap", "index", "toast"]);
+const HOLDER: Label = known(
+    "holder",
+    &[
+        "backend",
+        "idle_in_transaction",
+        "prepared",
+        "slot",
+        "standby_feedback",
+    ],
+);
+/// Slots and standbys have no timestamp.
+const TIMED_HOLDER: Label = known("holder", &["backend", "idle_in_transaction", "prepared"]);
+const FROZEN: Label = known("kind", &["transaction", "multixact"]);
+const COLLECTOR: Label = known("collector", {
+    let [database @ .., _reader] = &Source::WORDS;
+    database
+});
+const DOWN_CAUSE: Label = known("cause", &Distrust::WORDS);
+const CHORE: Label = known("chore", &Chore::WORDS);
+
+const RESIDENCE_BOUNDS: &[f64] = &[
+    60.0,
+    600.0,
+    3600.0,
+    21600.0,
+    86400.0,
+    259_200.0,
+    604_800.0,
+    1_209_600.0,
+    2_592_000.0,
+];
 
 /// All metrics, in the order of the documentation.
 // Keeps two lines per entry.
