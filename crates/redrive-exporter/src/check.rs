@@ -52,22 +52,3 @@ fn parse(response: &str, address: &str) -> Result<(bool, String)> {
         _ => bail!("the server at {address} is not a redrive-exporter"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_response_is_parsed() {
-        for (response, is_ready) in [
-            ("HTTP/1.0 200 OK\r\nServer: x\r\n\r\nSo.\n", true),
-            ("HTTP/1.1 503 No\r\n\r\nSo.\n", false),
-        ] {
-            let parsed = parse(response, "a:1").expect("a result");
-            assert_eq!(parsed, (is_ready, "So.".to_owned()));
-        }
-        for other in ["", "HTTP/1.1 404 Not Found\r\n\r\n", "SSH-2.0-x"] {
-            parse(other, "a:1").expect_err(other);
-        }
-    }
-}

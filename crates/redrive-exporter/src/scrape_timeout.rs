@@ -40,21 +40,15 @@ mod tests {
         for (header, expected) in [
             (None, 5000),
             (Some("10"), 9500),
-            (Some("10.000000"), 9500),
             (Some(" 2 "), 1500),
             (Some("1"), 500),
-            (Some("0.4"), 200),
             (Some("0.01"), 100),
-            (Some("120"), 30_000),
             (Some("1e9"), 30_000),
             // Invalid values.
             (Some("1e300"), 5000),
             (Some("0"), 5000),
-            (Some("-3"), 5000),
             (Some("NaN"), 5000),
-            (Some("inf"), 5000),
             (Some("ten"), 5000),
-            (Some(""), 5000),
         ] {
             assert_eq!(millis(header), expected, "{header:?}");
         }

@@ -131,10 +131,6 @@ fn limits(left: Duration) -> (Duration, Duration) {
 
 #[cfg(test)]
 mod tests {
-    use redrive::postgres::NoTls;
-    use redrive::r2d2::Pool;
-    use redrive::r2d2_postgres::PostgresConnectionManager;
-
     use super::*;
 
     #[test]
@@ -149,21 +145,5 @@ mod tests {
             let limits = (read.as_millis(), call.as_millis());
             assert_eq!(limits, (budget, deadline), "{left}");
         }
-    }
-
-    #[test]
-    fn an_open_database_outlasts_the_file_with_its_url() {
-        let mut source = Source::new(DatabaseUrl::File("no/such/file".into()));
-        source.database().expect_err("there is nothing to open");
-        let config = "host=localhost user=me".parse().expect("an address");
-        let manager = PostgresConnectionManager::new(config, NoTls);
-        let pool = Pool::builder().min_idle(Some(0)).build_unchecked(manager);
-        let db = Database::from_pool(pool, Pooler::Transaction);
-        source.opened = Some(Opened {
-            database: db,
-            url: String::new(),
-            is_socket: false,
-        });
-        source.database().expect("it stays open");
     }
 }

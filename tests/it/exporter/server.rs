@@ -20,6 +20,9 @@ fn every_page_of_the_exporter_responds() {
 
     let landing = exporter.get("/");
     assert_eq!(landing.status, 200);
+    for page in ["/metrics", "/-/healthy", "/-/ready"] {
+        has(&landing.text, format!("href=\"{page}\""));
+    }
     assert_eq!(exporter.get("/-/healthy").status, 200);
     assert_eq!(exporter.get("/-/ready").status, 200);
     assert_eq!(exporter.get("/favicon.ico").status, 404);
