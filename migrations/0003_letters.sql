@@ -60,6 +60,7 @@ CREATE TABLE redrive.dead_letters (
     failure_key    text         COLLATE "C" CHECK (octet_length(failure_key) BETWEEN 1 AND 1024),
     retry_after    timestamptz,
     claimed_until  timestamptz,
+    archived_at    timestamptz,
     CONSTRAINT dead_letters_keep_what_failed CHECK (payload IS NOT NULL OR raw IS NOT NULL),
     -- An infinite letter has no age, so it could not be measured, redriven or discarded.
     CONSTRAINT dead_letters_have_an_age CHECK (isfinite(died_at)),
@@ -96,6 +97,7 @@ COMMENT ON COLUMN redrive.dead_letters.redacted IS 'JSON pointers of redacted pa
 COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened, restored or edited it last since its last death; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.retry_after IS 'When a consumer of the view `dlq_events` may claim it; NULL: it waits for an operator.';
 COMMENT ON COLUMN redrive.dead_letters.claimed_until IS 'When the claim of a consumer expires; NULL: it has none.';
+COMMENT ON COLUMN redrive.dead_letters.archived_at IS 'When it was moved to `archived_letters`; NULL here.';
 COMMENT ON COLUMN redrive.dead_letters.failure_key IS 'The key that the handler gave to its failure group; NULL: the message decides.';
 
 CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters (queue, died_at, id) WHERE state = 'open';
@@ -203,14 +205,8 @@ COMMENT ON COLUMN redrive.retention.queue IS 'NULL: every queue without a rule f
 COMMENT ON COLUMN redrive.retention.keep IS 'Time since the letter was closed; for an open or quarantined one, since it died or an operator last changed it.';
 
 CREATE UNIQUE INDEX retention_one_rule ON redrive.retention (coalesce(queue::text, ''), state);
--- Letters that were moved out of the table, in the statement that deleted them.
-CREATE TABLE redrive.archived_letters (
-    id          bigint       NOT NULL PRIMARY KEY,
-    queue       redrive.name NOT NULL,
-    archived_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
-    letter      jsonb        NOT NULL
-);
-
-COMMENT ON COLUMN redrive.archived_letters.letter IS 'The letter without its versions; its payload as text, captured bytes as base64 in raw_base64.';
+-- Letters that were moved out of the table, in the statement that deleted them, without their versions. A column that is
+-- added to one of the tables is added to the other one, too.
+CREATE TABLE redrive.archived_letters (LIKE redrive.dead_letters, PRIMARY KEY (id));
 
 CREATE INDEX archived_letters_by_queue ON redrive.archived_letters (queue, id);

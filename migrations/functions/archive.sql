@@ -1,57 +1,29 @@
 -- Purpose: The archive: moving letters there, reading it, restoring and deleting its letters.
 
--- Returns a letter as it is archived: every column that is not NULL. Its versions and pieces stay where they are.
-CREATE OR REPLACE FUNCTION redrive.archive_json(letter redrive.dead_letters, detail text) RETURNS jsonb
-    LANGUAGE plpgsql STABLE
+-- Returns a letter as it is archived: with a detail that it shared, and with its fatal attempt in its history. Its versions
+-- and pieces stay where they are.
+CREATE OR REPLACE FUNCTION redrive.archived(letter redrive.dead_letters, detail text) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql VOLATILE
 AS $$
-DECLARE
-    whole redrive.dead_letters := letter;
 BEGIN
-    -- `jsonb` cannot hold each payload, and would write the bytes in its own format.
-    letter.payload := NULL;
-    letter.raw := NULL;
-    RETURN jsonb_strip_nulls(
-            (to_jsonb(letter) - '{headers,history,events,run_ms,detail_id}'::text[]) || jsonb_build_object(
-                'error_detail', coalesce(letter.error_detail, detail), 'payload', whole.payload::text,
-                'raw_base64', translate(encode(whole.raw, 'base64'), E'\n', '')))
-        -- Nulls inside of these are kept.
-        || jsonb_build_object('history', redrive.full_history(whole), 'events', whole.events)
-        || CASE WHEN whole.headers IS NULL THEN '{}' ELSE jsonb_build_object('headers', whole.headers) END;
-END
-$$;
-
--- Returns the letter of an archived row.
-CREATE OR REPLACE FUNCTION redrive.unarchived(stored jsonb) RETURNS redrive.dead_letters
-    LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    letter redrive.dead_letters := jsonb_populate_record(NULL::redrive.dead_letters, stored - 'payload');
-BEGIN
-    letter.payload := (stored ->> 'payload')::json;
-    letter.raw := decode(stored ->> 'raw_base64', 'base64');
+    letter.error_detail := coalesce(letter.error_detail, detail);
+    letter.detail_id := NULL;
+    letter.history := redrive.full_history(letter);
+    letter.run_ms := NULL;
+    letter.archived_at := clock_timestamp();
     RETURN letter;
 END
 $$;
 
--- Returns the SQL condition for a filter of letters on the archive: on its row `a` and the letter `l` of that row.
--- See `filter_letters`.
-CREATE OR REPLACE FUNCTION redrive.filter_archive(filter jsonb) RETURNS text
-    LANGUAGE sql STABLE
-AS $$
-    -- The conditions on the row are for its indexes.
-    SELECT redrive.filter_letters($1) || ' AND ' || redrive.filter_letters(coalesce((
-        SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each($1) e WHERE e.key IN ('ids', 'queue')), '{}'), 'a')
-$$;
-
 -- Lists archived letters in the order of their ids, after the id `after`.
 CREATE OR REPLACE FUNCTION redrive.list_archived(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
-    RETURNS TABLE (archived_at timestamptz, letter redrive.dead_letters)
+    RETURNS SETOF redrive.archived_letters
     LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
-        'SELECT a.archived_at, l FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
-        ' WHERE ($2 IS NULL OR a.id > $2) AND ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $3'
+        'SELECT a.* FROM redrive.archived_letters a'
+        ' WHERE ($2 IS NULL OR a.id > $2) AND ' || redrive.filter_letters(filter, 'a') || ' ORDER BY a.id LIMIT $3'
         USING filter, after, max_letters;
 END
 $$;
@@ -64,9 +36,7 @@ AS $$
 DECLARE
     letters bigint;
 BEGIN
-    EXECUTE
-        'SELECT count(*) FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
-        ' WHERE ' || redrive.filter_archive(filter)
+    EXECUTE 'SELECT count(*) FROM redrive.archived_letters a WHERE ' || redrive.filter_letters(filter, 'a')
         INTO letters USING filter;
     RETURN letters;
 END
@@ -94,6 +64,7 @@ BEGIN
     letter.events := redrive.add_event(letter.events, event);
     letter.run_ordinal := NULL;
     letter.claimed_until := NULL;
+    letter.archived_at := NULL;
     letter.audit_id := audit;
     letter.changed_at := clock_timestamp();
     RETURN letter;
@@ -122,9 +93,9 @@ BEGIN
     EXECUTE
         'SELECT array_agg(p.id ORDER BY p.id) FROM ('
         ' SELECT e.id, sum(e.bytes) OVER (ORDER BY e.id) - e.bytes AS before FROM ('
-        '  SELECT a.id, pg_column_size(a.letter) AS bytes'
-        '  FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
-        '  WHERE a.id > $2 AND ' || redrive.filter_archive(restore_archived.filter) || ' ORDER BY a.id LIMIT $3'
+        '  SELECT a.id, coalesce(pg_column_size(a.payload), 0) + coalesce(pg_column_size(a.raw), 0) AS bytes'
+        '  FROM redrive.archived_letters a'
+        '  WHERE a.id > $2 AND ' || redrive.filter_letters(restore_archived.filter, 'a') || ' ORDER BY a.id LIMIT $3'
         || CASE WHEN redrive.flag_of('dry_run', dry_run) THEN '' ELSE ' FOR UPDATE OF a' END
         || ') e) p WHERE p.before < 33554432'
         INTO page USING restore_archived.filter, coalesce(after, 0), redrive.limit_of('max_letters', max_letters);
@@ -136,10 +107,9 @@ BEGIN
     FROM (
         SELECT p.id, CASE
             WHEN EXISTS (SELECT FROM redrive.dead_letters k WHERE k.id = p.id) THEN 'id_taken'
-            WHEN a.letter ? 'source' AND (
-                row_number() OVER (PARTITION BY a.letter -> 'source', a.letter -> 'position' ORDER BY a.id) > 1
-                OR EXISTS (SELECT FROM redrive.dead_letters k
-                    WHERE k.source = a.letter ->> 'source' AND k."position" = a.letter ->> 'position'))
+            WHEN a.source IS NOT NULL AND (
+                row_number() OVER (PARTITION BY a.source, a."position" ORDER BY a.id) > 1
+                OR EXISTS (SELECT FROM redrive.dead_letters k WHERE k.source = a.source AND k."position" = a."position"))
                 THEN 'position_taken'
             ELSE 'restored' END AS result
         FROM unnest(page) AS p (id)
@@ -152,7 +122,7 @@ BEGIN
         INSERT INTO redrive.dead_letters
         SELECT u.*
         FROM redrive.archived_letters a
-        CROSS JOIN LATERAL redrive.readmitted(redrive.unarchived(a.letter), event, restore_archived.audit) u
+        CROSS JOIN LATERAL redrive.readmitted(ROW(a.*)::redrive.dead_letters, event, restore_archived.audit) u
         WHERE a.id = ANY (free)
         ORDER BY a.id;
         PERFORM redrive.drop_redacted_pieces(free);
@@ -164,7 +134,7 @@ BEGIN
             FROM redrive.dead_letters l
             JOIN redrive.archived_letters a ON a.id = l.id
             WHERE l.id = ANY (free)
-                AND NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = (a.letter ->> 'group_id')::bigint)
+                AND NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = a.group_id)
             GROUP BY l.group_id
         ),
         counted AS (
@@ -198,8 +168,8 @@ AS $$
 BEGIN
     EXECUTE
         'DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
-        ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
-        ' WHERE ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $2 FOR UPDATE OF a))'
+        ' SELECT a.id FROM redrive.archived_letters a WHERE ' || redrive.filter_letters(filter, 'a')
+        || ' ORDER BY a.id LIMIT $2 FOR UPDATE))'
         USING filter, redrive.limit_of('max_letters', max_letters);
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters > 0 THEN

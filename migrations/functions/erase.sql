@@ -147,8 +147,7 @@ BEGIN
         source := ' FROM redrive.' || place || ' t CROSS JOIN LATERAL (SELECT ' || CASE place
             WHEN 'jobs_delayed' THEN '(redrive.delayed_job(t)).*'
             WHEN 'jobs' THEN '(redrive.ready_job(t)).*'
-            WHEN 'dead_letters' THEN 't.*'
-            ELSE 't.id, t.queue, t.letter ->> ''kind'' AS kind, (t.letter ->> ''payload'')::json AS payload' END || ') j';
+            ELSE 't.*' END || ') j';
         matching := CASE place
             WHEN 'dead_letters' THEN 't.state <> ''redriving'' AND ' || redrive.filter_erasure(filter, 'j')
             WHEN 'archived_letters' THEN redrive.filter_erasure(filter, 'j')
@@ -249,10 +248,9 @@ BEGIN
 
     WITH deleted AS (
         DELETE FROM redrive.archived_letters d WHERE d.id = ANY (held.archived)
-        RETURNING d.letter - '{payload,raw_base64,headers,history}'::text[]
-            || jsonb_build_object('error_detail', md5(d.letter ->> 'error_detail')) AS letter
+        RETURNING d.queue, d.kind, d.group_id, d.events, d.group_key, md5(d.error_detail) AS error_detail
     )
-    SELECT jsonb_agg(d.letter), count(*) INTO old_traces, changed FROM deleted d;
+    SELECT jsonb_agg(to_jsonb(d)), count(*) INTO old_traces, changed FROM deleted d;
     counts := counts || jsonb_build_object('archive', changed);
 
     EXECUTE

@@ -99,12 +99,15 @@ BEGIN
     WITH gone AS (
         DELETE FROM redrive.dead_letters l WHERE l.id = ANY (remove_locked.ids)
         -- A whole row is read with its largest values.
-        RETURNING l.id, l.queue, l.detail_id, CASE WHEN remove_locked.action = 'archive' THEN l END AS letter
+        RETURNING l.id, l.detail_id, CASE WHEN remove_locked.action = 'archive' THEN l END AS letter
     ),
     kept AS (
-        INSERT INTO redrive.archived_letters (id, queue, letter)
-        SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail)
-        FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id WHERE remove_locked.action = 'archive'
+        INSERT INTO redrive.archived_letters
+        SELECT a.*
+        FROM gone g
+        LEFT JOIN redrive.details d ON d.id = g.detail_id
+        CROSS JOIN LATERAL redrive.archived(g.letter, d.detail) a
+        WHERE remove_locked.action = 'archive'
     )
     SELECT count(*) INTO taken FROM gone g;
     -- Finished runs keep their numbers, but not their members. A letter knows only the last of its runs.

@@ -35,15 +35,13 @@ ALTER VIEW redrive.dlq_events ALTER COLUMN queue SET DEFAULT 'dlq_events';
 
 -- The archived letters in the columns of `dlq_events`. An INSERT moves the letter with that id to the archive.
 CREATE OR REPLACE VIEW redrive.dlq_events_archive AS
-    SELECT a.id, a.letter ->> 'kind' AS event_type,
-           coalesce(redrive.readable_payload((a.letter ->> 'payload')::json), a.letter -> 'raw_base64',
-                    a.letter -> 'payload') AS payload,
-           a.letter ->> 'error_message' AS error_reason, a.letter ->> 'error_detail' AS error_stacktrace,
-           CASE a.letter ->> 'state' WHEN 'recovered' THEN 'SUCCEEDED' ELSE 'FAILED_PERMANENTLY' END AS status,
-           coalesce((a.letter ->> 'earlier_attempts')::integer, 0) + coalesce((a.letter ->> 'attempts')::integer, 0)
-               AS retry_count,
-           NULL::timestamptz AS retry_after, (a.letter ->> 'died_at')::timestamptz AS created_at,
-           (a.letter ->> 'changed_at')::timestamptz AS updated_at, a.queue::text AS queue
+    SELECT a.id, a.kind::text AS event_type,
+           coalesce(redrive.readable_payload(a.payload), to_jsonb(translate(encode(a.raw, 'base64'), E'\n', '')),
+                    to_jsonb(a.payload::text)) AS payload,
+           a.error_message AS error_reason, a.error_detail AS error_stacktrace,
+           CASE a.state WHEN 'recovered' THEN 'SUCCEEDED' ELSE 'FAILED_PERMANENTLY' END AS status,
+           a.earlier_attempts + a.attempts AS retry_count, NULL::timestamptz AS retry_after, a.died_at AS created_at,
+           a.changed_at AS updated_at, a.queue::text AS queue
     FROM redrive.archived_letters a;
 
 COMMENT ON VIEW redrive.dlq_events_archive IS 'Archived letters in the columns of dlq_events.';

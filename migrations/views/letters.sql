@@ -19,7 +19,7 @@ CREATE OR REPLACE VIEW redrive.stored_letters AS
     SELECT l.id, l.queue::text AS queue, l.kind::text AS kind, l.payload, l.state
     FROM redrive.dead_letters l
     UNION ALL
-    SELECT a.id, a.queue::text, (a.letter ->> 'kind') COLLATE "C", (a.letter ->> 'payload')::json, 'archived' COLLATE "C"
+    SELECT a.id, a.queue::text, a.kind::text, a.payload, 'archived' COLLATE "C"
     FROM redrive.archived_letters a;
 
 COMMENT ON VIEW redrive.stored_letters IS 'Every letter, also in the archive: what an erasure looks for.';

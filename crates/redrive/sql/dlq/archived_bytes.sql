@@ -3,8 +3,7 @@
 -- Index relied on: the primary keys of archived_letters and captured_pieces.
 -- Rows: one per piece, in order; a single NULL: the letter has no captured bytes. Zero rows: there is no such letter.
 SELECT coalesce(p.bytes, l.raw) AS bytes
-FROM redrive.archived_letters a
-CROSS JOIN LATERAL redrive.unarchived(a.letter) l
-LEFT JOIN redrive.captured_pieces p ON p.letter_id = a.id AND p.version = l.edits
-WHERE a.id = $1
+FROM redrive.archived_letters l
+LEFT JOIN redrive.captured_pieces p ON p.letter_id = l.id AND p.version = l.edits
+WHERE l.id = $1
 ORDER BY p.place

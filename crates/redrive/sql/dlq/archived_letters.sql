@@ -1,10 +1,10 @@
 -- Purpose: returns one page of the archive, in the order of the ids.
--- $1 jsonb     filter; see redrive.filter_archive
+-- $1 jsonb     filter; see redrive.filter_letters
 -- $2 bigint    last id of the previous page; NULL: first page
 -- $3 bigint    maximum number of letters
 -- Index relied on: the primary keys of archived_letters and captured_pieces, or archived_letters_by_queue.
 -- Rows: the letters. Zero rows: there are no more pages.
-SELECT x.archived_at, l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.error_message,
+SELECT l.archived_at, l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.error_message,
        l.error_detail, l.detail_id IS NOT NULL AS detail_is_shared, l.group_id AS "group", l.payload, l.raw, l.content_type, l.headers,
        CASE WHEN octet_length(l.raw) = 65536 THEN (
            SELECT sum(octet_length(p.bytes)) FROM redrive.captured_pieces p
@@ -15,6 +15,5 @@ SELECT x.archived_at, l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.
        (SELECT s.name FROM redrive.schedules s WHERE s.id = l.policy_id) AS policy, l.worker_id AS worker,
        l.host, l.version, l.pid, l.discard_reason, l.audit_id AS audit, coalesce(l.redacted, '{}') AS redacted, l.enqueued_at, l.died_at, l.changed_at,
        NULL::timestamptz AS claimed_until
-FROM redrive.list_archived($1, $2, $3) x
-CROSS JOIN LATERAL (SELECT (x.letter).*) l
+FROM redrive.list_archived($1, $2, $3) l
 ORDER BY l.id
