@@ -30,9 +30,10 @@ $$;
 --
 -- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
 -- audit, which is never deleted. An edit that replaces a redacted value removes its pointer from `redacted`.
+-- `versions` are earlier versions to restore, in place of payloads. They are as redacted as they were.
 CREATE OR REPLACE FUNCTION redrive.edit_letters(
-    ids bigint[], payloads json[], raws bytea[], expected integer[], person text, reason text,
-    filter jsonb, how text, audit bigint DEFAULT NULL
+    ids bigint[], payloads json[], expected integer[], person text, reason text,
+    filter jsonb, how text, audit bigint DEFAULT NULL, versions integer[] DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -45,15 +46,14 @@ BEGIN
     PERFORM redrive.refuse((
         SELECT format('letter %s %s; no letter was edited', g.id, CASE
             WHEN count(*) > 1 THEN 'is given twice'
-            WHEN bool_or(num_nonnulls(g.payload, g.raw) = 0) THEN 'needs a new payload'
+            WHEN bool_or(num_nonnulls(g.payload, g.version) = 0) THEN 'needs a new payload'
             ELSE format('cannot have a new payload of %s bytes; the limit is 1048576', max(octet_length(g.payload::text)))
         END)
-        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
+        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.versions) AS g (id, payload, version)
         WHERE g.id IS NOT NULL
         GROUP BY g.id
-        HAVING count(*) > 1 OR bool_or(num_nonnulls(g.payload, g.raw) = 0)
-            -- A restored payload may have been captured, and those may be larger.
-            OR max(octet_length(g.payload::text)) > 1048576 AND edit_letters.how <> 'restore'
+        HAVING count(*) > 1 OR bool_or(num_nonnulls(g.payload, g.version) = 0)
+            OR max(octet_length(g.payload::text)) > 1048576
         ORDER BY g.id LIMIT 1));
     -- This is a separate statement, so that the next one sees the letters as they are under the lock.
     locked := redrive.hold_letters(edit_letters.ids);
@@ -70,9 +70,11 @@ BEGIN
         jsonb_strip_nulls(jsonb_build_object('how', edit_letters.how)), operation);
     RETURN QUERY
     WITH given AS MATERIALIZED (
-        SELECT g.id, g.payload, g.raw, redrive.next_version(l.id, l.edits) AS version
-        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
+        SELECT g.id, CASE WHEN g.version IS NULL THEN g.payload ELSE v.payload END AS payload, v.raw, v.redacted,
+               g.version AS restored, redrive.next_version(l.id, l.edits) AS version
+        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.versions) AS g (id, payload, version)
         JOIN redrive.dead_letters l ON l.id = g.id
+        LEFT JOIN redrive.letter_versions v ON v.letter_id = g.id AND v.version = g.version
         WHERE l.id = ANY (editable)
     ),
     kept AS (
@@ -82,10 +84,17 @@ BEGIN
         FROM given g
         JOIN redrive.dead_letters l ON l.id = g.id
     ),
+    pieces AS (
+        INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
+        SELECT g.id, g.version + 1, p.place, p.bytes
+        FROM given g
+        JOIN redrive.captured_pieces p ON p.letter_id = g.id AND p.version = g.restored
+    ),
     edited AS (
         UPDATE redrive.dead_letters l
         SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
-            redacted = CASE WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
+            redacted = CASE WHEN g.restored IS NOT NULL THEN g.redacted
+                WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
             changed_at = clock_timestamp(),
             events = redrive.add_event(l.events, redrive.act_event(
                 'edited', edit_letters.person, edit_letters.reason, jsonb_build_object('version', g.version + 1)))
@@ -130,7 +139,7 @@ BEGIN
     END);
     SELECT e.version INTO new_version
     FROM redrive.edit_letters(
-        ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, NULL, edit_letter.person, edit_letter.reason,
+        ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, edit_letter.person, edit_letter.reason,
         jsonb_build_object('ids', jsonb_build_array(edit_letter.id)), 'set') e;
     RETURN new_version;
 END
@@ -141,39 +150,15 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.restore_letters(
     ids bigint[], to_version integer, person text, reason text, filter jsonb, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
 AS $$
-#variable_conflict use_column
-DECLARE
-    restored bigint[];
-    versions integer[];
-    act      bigint;
-BEGIN
-    SELECT array_agg(e.id), array_agg(e.version), min(e.audit_id) INTO restored, versions, act
+    SELECT e.id, e.version, e.audit_id
     FROM (
-        SELECT array_agg(l.id) AS ids, array_agg(v.payload) AS payloads, array_agg(v.raw) AS raws,
-               array_agg(l.edits) AS edits
+        SELECT array_agg(l.id) AS ids, array_agg(l.edits) AS edits, array_agg(v.version) AS versions
         FROM redrive.dead_letters l
-        JOIN redrive.letter_versions v
-            ON v.letter_id = l.id AND v.version = coalesce(restore_letters.to_version, l.edits - 1)
-        WHERE l.id = ANY (restore_letters.ids)
+        JOIN redrive.letter_versions v ON v.letter_id = l.id AND v.version = coalesce($2, l.edits - 1)
+        WHERE l.id = ANY ($1)
     ) k
-    CROSS JOIN LATERAL redrive.edit_letters(
-        k.ids, k.payloads, k.raws, k.edits, restore_letters.person, restore_letters.reason,
-        restore_letters.filter, 'restore', restore_letters.audit) e
-    WHERE k.ids IS NOT NULL;
-    INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
-    SELECT p.letter_id, u.version, p.place, p.bytes
-    FROM unnest(restored, versions) AS u (id, version)
-    JOIN redrive.captured_pieces p
-        ON p.letter_id = u.id AND p.version = coalesce(restore_letters.to_version, u.version - 2);
-    -- A restored payload is as redacted as it was.
-    UPDATE redrive.dead_letters l
-    SET redacted = v.redacted
-    FROM redrive.letter_versions v
-    WHERE l.id = ANY (restored) AND v.letter_id = l.id
-        AND v.version = coalesce(restore_letters.to_version, l.edits - 2)
-        AND v.redacted IS DISTINCT FROM l.redacted;
-    RETURN QUERY SELECT u.id, u.version, act FROM unnest(restored, versions) AS u (id, version);
-END
+    CROSS JOIN LATERAL redrive.edit_letters(k.ids, NULL, k.edits, $3, $4, $5, 'restore', $6, k.versions) e
+    WHERE k.ids IS NOT NULL
 $$;

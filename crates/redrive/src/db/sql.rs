@@ -227,7 +227,7 @@ functions {
     CHANGE_GROUP = change_group(bigint, text, text, text, text, text);
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
     DIVERT = divert(text, [text], bigint);
-    EDIT_LETTERS = edit_letters([bigint], [json], [bytea], [integer], text, text, jsonb, text, bigint);
+    EDIT_LETTERS = edit_letters([bigint], [json], [integer], text, text, jsonb, text, bigint);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
     LIVE_WAITS = live_waits(bigint);

@@ -176,8 +176,6 @@ impl Dlq<'_> {
                     &[
                         &changes.ids,
                         &changes.payloads,
-                        // No captured bytes: those of a letter stay in its versions.
-                        &None::<Vec<Vec<u8>>>,
                         &expected,
                         operator,
                         &parameter,
