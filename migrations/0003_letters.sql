@@ -1,4 +1,4 @@
--- Purpose: Dead letters with their pieces and versions, their rules, and the archive.
+-- Purpose: Dead letters with their versions, their rules, and the archive.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -78,7 +78,7 @@ CREATE TABLE redrive.dead_letters (
 
 COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last; captured: its source reported the failure.';
 COMMENT ON COLUMN redrive.dead_letters.payload IS 'The payload as it came; see redrive.readable_payload. NULL: captured bytes that are not JSON, or were redacted.';
-COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure; of more than 16 MiB, the first 64 KiB: captured_pieces has all.';
+COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure.';
 COMMENT ON COLUMN redrive.dead_letters.headers IS 'The headers of the job or of a captured failure.';
 COMMENT ON COLUMN redrive.dead_letters.position IS 'Where in the source it was (topic, partition and offset; a delivery id).';
 COMMENT ON COLUMN redrive.dead_letters.seen IS 'How many times this position was captured while its job was not live.';
@@ -125,20 +125,6 @@ CREATE INDEX dead_letters_by_audit ON redrive.dead_letters (audit_id, died_at, i
 CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters (group_id)
     WHERE state = 'open' AND (payload IS NULL OR redacted IS NOT NULL);
 
--- The bytes of captured failures that exceed 16 MiB, in pieces of 1 MiB. The letter keeps their first 64 KiB. One value
--- could hold them, but a dump writes each byte as two characters, and no text exceeds 1 GiB. There is no foreign key,
--- because the pieces of an archived letter stay.
-CREATE TABLE redrive.captured_pieces (
-    letter_id bigint  NOT NULL,
-    version   integer NOT NULL CHECK (version >= 0),
-    place     integer NOT NULL CHECK (place > 0),
-    bytes     bytea   NOT NULL,
-    PRIMARY KEY (letter_id, version, place)
-);
--- Many events are compressed already.
-ALTER TABLE redrive.captured_pieces ALTER COLUMN bytes SET STORAGE EXTERNAL;
-
-COMMENT ON COLUMN redrive.captured_pieces.version IS 'The number of edits of the letter when it had these bytes.';
 -- Redaction rules. Whenever a job dies, the values at these paths of the payload, and the matches of
 -- these patterns in texts, are replaced by `[redacted]`.
 CREATE TABLE redrive.redactions (

@@ -1,7 +1,7 @@
 -- Purpose: The archive: moving letters there, reading it, restoring and deleting its letters.
 
 -- Returns a letter as it is archived: with a detail that it shared, and with its fatal attempt in its history. Its versions
--- and pieces stay where they are.
+-- stay where they are.
 CREATE OR REPLACE FUNCTION redrive.archived(letter redrive.dead_letters, detail text) RETURNS redrive.dead_letters
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -125,7 +125,6 @@ BEGIN
         CROSS JOIN LATERAL redrive.readmitted(ROW(a.*)::redrive.dead_letters, event, restore_archived.audit) u
         WHERE a.id = ANY (free)
         ORDER BY a.id;
-        PERFORM redrive.drop_redacted_pieces(free);
         -- Folding updates several groups, too.
         PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
         -- A letter whose group was deleted is in a new one, which has not counted its deaths.

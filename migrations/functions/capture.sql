@@ -7,6 +7,13 @@ BEGIN ATOMIC
     SELECT CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
 END;
 
+-- Returns what listings show of captured bytes: of more than 16 MiB the first 64 KiB.
+CREATE OR REPLACE FUNCTION redrive.shown_bytes(raw bytea) RETURNS bytea
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN octet_length(raw) > 16777216 THEN substring(raw FROM 1 FOR 65536) ELSE raw END;
+END;
+
 -- Returns the letter of a foreign failure: an object as in `capture_many` without its bytes. `past` has the columns that an
 -- exported letter keeps; NULL: it is no exported letter.
 CREATE OR REPLACE FUNCTION redrive.captured_letter(failure jsonb, bytes bytea, past jsonb DEFAULT NULL)
@@ -44,7 +51,7 @@ BEGIN
     letter.queue := failure ->> 'queue';
     letter.kind := kind;
     letter.content_type := coalesce(failure ->> 'content_type', 'application/json');
-    -- The start of every value that was shortened, and the number of bytes if the letter has only their start.
+    -- The start of every value that was shortened, and the number of bytes if listings show only their start.
     originals := coalesce(headers, '{}') || jsonb_strip_nulls(jsonb_build_object(
         'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
         'redrive-position', CASE WHEN length(place) > 500 THEN left(place, 4096) END,
@@ -58,8 +65,7 @@ BEGIN
     letter.failure_key := coalesce(nullif(left(failure ->> 'failure_key', 256), ''), letter.failure_key);
     letter.payload := CASE WHEN NOT is_large THEN redrive.json_of(bytes) END;
     -- An exported letter may have no bytes beside its payload.
-    letter.raw := CASE WHEN is_large THEN substring(bytes FROM 1 FOR 65536)
-        WHEN past IS NULL OR letter.payload IS NULL OR (past ->> 'has_raw')::boolean THEN bytes END;
+    letter.raw := CASE WHEN past IS NULL OR letter.payload IS NULL OR (past ->> 'has_raw')::boolean THEN bytes END;
     letter.enqueued_at := coalesce(letter.enqueued_at, clock_timestamp());
     letter.died_at := coalesce(letter.died_at, clock_timestamp());
     letter.changed_at := clock_timestamp();
@@ -75,9 +81,8 @@ BEGIN
 END
 $$;
 
--- Stores captured letters, whose bytes are `raws`, in the same order; see `capture_letters`. A closed one, which was exported,
--- reopens no letter.
-CREATE OR REPLACE FUNCTION redrive.store_captured(given redrive.dead_letters[], raws bytea[])
+-- Stores captured letters; see `capture_letters`. A closed one, which was exported, reopens no letter.
+CREATE OR REPLACE FUNCTION redrive.store_captured(given redrive.dead_letters[])
     RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean, is_other boolean)
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -144,11 +149,9 @@ BEGIN
         WITH reopened AS (
             INSERT INTO redrive.dead_letters AS l
                 (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
-                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
+                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
             SELECT f.known, f.source, f."position", f.queue, f.kind, 'captured', f.raw, f.payload, f.content_type, f.headers,
-                   f.error_class, f.error_message, f.error_detail, f.group_key, f.failure_key, clock_timestamp(), f.times,
-                   -- A redaction must not look into the earlier bytes.
-                   (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.known)
+                   f.error_class, f.error_message, f.error_detail, f.group_key, f.failure_key, clock_timestamp(), f.times
             FROM (
                 SELECT DISTINCT ON (k.id) k.id AS known, g.*, count(*) OVER (PARTITION BY k.id) AS times
                 FROM unnest(given) WITH ORDINALITY AS g
@@ -171,27 +174,6 @@ BEGIN
             RETURNING l.id
         )
         SELECT coalesce(array_agg(r.id), '{}') INTO closed_ids FROM reopened r;
-        PERFORM redrive.drop_redacted_pieces(closed_ids);
-    END IF;
-    -- All bytes of the letters that have only their start. If a redaction rule applies to them, they are dropped.
-    IF pg_column_size(raws) > 16777216 THEN
-        INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
-        SELECT l.id, l.edits, p.place, substring(g.raw FROM (p.place - 1) * 1048576 + 1 FOR 1048576)
-        FROM unnest(raws) WITH ORDINALITY AS g (raw, place)
-        JOIN redrive.dead_letters l ON l.id = found_ids[g.place]
-        CROSS JOIN generate_series(1, (octet_length(g.raw) - 1) / 1048576 + 1) AS p (place)
-        WHERE octet_length(g.raw) > 16777216 AND l.id = ANY (new_ids || closed_ids)
-            AND array_position(found_ids, l.id) = g.place;
-        IF EXISTS (SELECT FROM redrive.redactions) THEN
-            UPDATE redrive.dead_letters l
-            SET raw = '[redacted]', redacted = (r.new).redacted
-            FROM (
-                SELECT k.id, redrive.redact(k) AS new FROM redrive.dead_letters k
-                WHERE k.id = ANY (new_ids || closed_ids) AND redrive.has_pieces(k.id, k.edits)
-            ) r
-            WHERE l.id = r.id AND '' = ANY ((r.new).redacted);
-            PERFORM redrive.drop_redacted_pieces(new_ids || closed_ids);
-        END IF;
     END IF;
     RETURN QUERY
     SELECT f.place, f.id, f.is_first AND f.id = ANY (new_ids), f.is_first AND f.id = ANY (closed_ids),
@@ -216,8 +198,8 @@ $$;
 -- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
 --
 -- A source of more than 100 characters, a kind of more than 255 and a position of more than 500 are shortened; the headers
--- `redrive-source`, `redrive-kind` and `redrive-position` have the original. Of bytes that exceed 16 MiB, the letter has
--- the first 64 KiB, which are not parsed; `captured_pieces` has all, and the header `redrive-body-bytes` their number.
+-- `redrive-source`, `redrive-kind` and `redrive-position` have the original. Bytes that exceed 16 MiB are
+-- not parsed; listings show their first 64 KiB, and the header `redrive-body-bytes` has their number.
 --
 -- `failure_key` decides the failure group instead of the message.
 --
@@ -260,5 +242,5 @@ AS $$
     SELECT c.*
     FROM redrive.store_captured(
         -- Takes ids in the given order, so that paging by id keeps it.
-        ARRAY(SELECT redrive.captured_letter(f.failure, f.raw) FROM unnest($1, $2) AS f (failure, raw)), $2) c
+        ARRAY(SELECT redrive.captured_letter(f.failure, f.raw) FROM unnest($1, $2) AS f (failure, raw))) c
 $$;

@@ -73,15 +73,14 @@ BEGIN
     UNION ALL
     SELECT f.places[c.place], c.id, c.is_new, c.is_reopened, false
     FROM (
-        SELECT array_agg(e.place ORDER BY e.place) AS places, array_agg(e.raw ORDER BY e.place) AS raws,
-               array_agg(redrive.readmitted(
+        SELECT array_agg(e.place ORDER BY e.place) AS places, array_agg(redrive.readmitted(
                    redrive.captured_letter(e.failure, e.raw, coalesce(e.failure -> 'letter', '{}')), event, NULL,
                    '{recovered,discarded}') ORDER BY e.place) AS letters
         FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
         WHERE e.place <> ALL (own)
         HAVING count(*) > 0
     ) f
-    CROSS JOIN LATERAL redrive.store_captured(f.letters, f.raws) c
+    CROSS JOIN LATERAL redrive.store_captured(f.letters) c
     ORDER BY 1;
 END
 $$;

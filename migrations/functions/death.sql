@@ -138,16 +138,12 @@ DECLARE
     earlier      redrive.dead_letters := OLD;
 BEGIN
     IF is_captured THEN
-        -- Bytes in pieces cannot be compared by their start.
-        IF EXISTS (SELECT FROM redrive.captured_pieces p WHERE p.letter_id = OLD.id AND p.version = OLD.edits) THEN
-            NEW.edits := OLD.edits + 1;
-        END IF;
         IF has_rules THEN
             -- A rule may be newer than the earlier failure.
             NEW := redrive.redact(NEW);
             earlier := redrive.redact(earlier);
         END IF;
-        IF NEW.edits > OLD.edits OR (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
+        IF (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
             INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
             VALUES (earlier.id, redrive.next_version(earlier.id, earlier.edits), earlier.payload, earlier.raw,
                     earlier.redacted, 'captured again')

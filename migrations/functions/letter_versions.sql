@@ -1,19 +1,5 @@
 -- Purpose: Editing letters, with every version kept.
 
--- Deletes the pieces of deleted versions. It runs with the privileges of the owner, because a worker may not.
-CREATE OR REPLACE FUNCTION redrive.delete_version_pieces() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER
-AS $$
-BEGIN
-    IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
-        DELETE FROM redrive.captured_pieces p
-        USING removed r
-        WHERE p.letter_id = r.letter_id AND p.version = r.version;
-    END IF;
-    RETURN NULL;
-END
-$$;
-
 -- Returns the number of the version that keeps the content of a letter with so many edits: this number, unless an archived
 -- letter with the same id has it. That happens while the sequence of ids lags behind, for example after a logical restore.
 CREATE OR REPLACE FUNCTION redrive.next_version(letter_id bigint, edits integer) RETURNS integer
@@ -83,12 +69,6 @@ BEGIN
                left(edit_letters.reason, 1024)
         FROM given g
         JOIN redrive.dead_letters l ON l.id = g.id
-    ),
-    pieces AS (
-        INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
-        SELECT g.id, g.version + 1, p.place, p.bytes
-        FROM given g
-        JOIN redrive.captured_pieces p ON p.letter_id = g.id AND p.version = g.restored
     ),
     edited AS (
         UPDATE redrive.dead_letters l

@@ -61,7 +61,6 @@ BEGIN
             letter.payload := version.payload;
             letter.raw := version.raw;
             letter.redacted := version.redacted;
-            letter.edits := version.version;
             letter := redrive.redact(letter);
             UPDATE redrive.letter_versions v
             SET payload = letter.payload, raw = letter.raw, redacted = letter.redacted
@@ -82,7 +81,6 @@ BEGIN
     FROM redone r
     WHERE l.id = r.id AND r.new *<> r.old;
     GET DIAGNOSTICS letters = ROW_COUNT;
-    PERFORM redrive.drop_redacted_pieces(page);
     audit_id := audit;
     IF letters > 0 THEN
         audit_id := redrive.record_act('redact', person, reason, filter, letters, batch_of => audit);

@@ -135,7 +135,7 @@ AS $$
 $$;
 
 -- Applies all matching redaction rules to a letter, and records the pointers of redacted payload values. Captured
--- bytes that are stored in pieces are dropped as a whole if a pattern matches them, or if the rule has a path: they are
+-- bytes that exceed 16 MiB are dropped as a whole if a pattern matches them, or if the rule has a path: they are
 -- not parsed, so it may be in them. So is a payload that cannot be read, if the rule has a path.
 CREATE OR REPLACE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
     LANGUAGE plpgsql STABLE
@@ -146,26 +146,16 @@ DECLARE
     parts text[];
     pattern text;
     bytes bytea;
-    whole bytea;
     document jsonb;
 BEGIN
-    IF letter.payload IS NULL AND octet_length(letter.raw) = 65536 THEN
-        whole := (SELECT string_agg(p.bytes, '' ORDER BY p.place) FROM redrive.captured_pieces p
-            WHERE p.letter_id = letter.id AND p.version = letter.edits);
-    END IF;
     FOR rule IN
         SELECT r.* FROM redrive.redactions r
         WHERE (r.queue IS NULL OR r.queue = letter.queue) AND (r.kind IS NULL OR r.kind = letter.kind)
         ORDER BY r.id
     LOOP
-        IF whole IS NOT NULL AND (rule.paths <> '{}' OR EXISTS (
-            SELECT FROM unnest(rule.patterns) AS p (pattern) WHERE redrive.redact_bytes(whole, p.pattern) <> whole))
+        IF rule.paths <> '{}' AND document IS NULL
+            AND (letter.payload IS NOT NULL OR octet_length(letter.raw) > 16777216)
         THEN
-            letter.raw := '[redacted]';
-            letter.redacted := array_remove(letter.redacted, '') || ''::text;
-            whole := NULL;
-        END IF;
-        IF rule.paths <> '{}' AND letter.payload IS NOT NULL AND document IS NULL THEN
             document := redrive.readable_payload(letter.payload);
             IF document IS NULL THEN
                 letter.payload := NULL;
@@ -211,7 +201,7 @@ BEGIN
             IF letter.payload IS NULL THEN
                 bytes := redrive.redact_bytes(letter.raw, pattern);
                 IF bytes <> letter.raw THEN
-                    letter.raw := bytes;
+                    letter.raw := CASE WHEN octet_length(letter.raw) > 16777216 THEN '[redacted]' ELSE bytes END;
                     letter.redacted := array_remove(letter.redacted, '') || ''::text;
                 END IF;
             END IF;

@@ -55,7 +55,7 @@ DECLARE
         'SELECT (id), INSERT ON audit, archived_letters',
         'SELECT, INSERT ON metric_deltas',
         'SELECT, UPDATE ON redrive_runs, rate_buckets',
-        'SELECT ON ring, metric_ring, counter_keys, retention, captured_pieces, redactions, runs, failure_groups,
+        'SELECT ON ring, metric_ring, counter_keys, retention, redactions, runs, failure_groups,
             group_rules, group_policies, protections, queue_pauses, paused_queues, rate_limits',
         'EXECUTE ON FUNCTION lock_turns'];
     worker CONSTANT text[] := ARRAY[
@@ -94,7 +94,7 @@ DECLARE
         'INSERT, UPDATE, DELETE ON retention, redactions, queue_pauses, rate_limits, rate_buckets, group_policies',
         'SELECT, UPDATE, DELETE ON group_buckets',
         'SELECT, DELETE ON diverted_groups',
-        'INSERT, DELETE ON group_rules, captured_pieces',
+        'INSERT, DELETE ON group_rules',
         'USAGE ON SEQUENCE job_id, redrive_runs_id_seq',
         'EXECUTE ON FUNCTION take_keys, capture, capture_letters, capture_many, restore_archived, delete_archived, erase,
             erase_batch, erasable, prune_audit, queues_with_held_groups, audit_counters, repair, fold_metrics,
@@ -103,7 +103,7 @@ DECLARE
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON jobs, jobs_delayed, done_jobs, live_jobs, all_jobs, workers, queues, served_queues, unique_keys,
-            unique_windows, dead_letters, letters, letter_versions, captured_pieces, details, dlq_events,
+            unique_windows, dead_letters, letters, letter_versions, details, dlq_events,
             archived_letters, groups, group_rules, protections, failure_groups, failure_hours, letter_deltas, runs,
             redrive_runs, run_letters, retention, redactions, breakers, queue_pauses, paused_queues, rate_limits,
             rate_buckets, group_buckets, group_policies, group_slots, diverted_groups, held_groups, audit, schedules,

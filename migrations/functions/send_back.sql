@@ -140,14 +140,6 @@ BEGIN
 END
 $$;
 
--- Returns whether the bytes of a captured letter are in pieces, because they exceed 16 MiB.
--- Index: the primary key of captured_pieces.
-CREATE OR REPLACE FUNCTION redrive.has_pieces(letter_id bigint, version integer) RETURNS boolean
-    LANGUAGE sql STABLE
-AS $$
-    SELECT EXISTS (SELECT FROM redrive.captured_pieces p WHERE p.letter_id = $1 AND p.version = $2)
-$$;
-
 -- Returns why a redrive leaves out a letter, apart from its unique key, its group and its locks; NULL: it takes it. Without
 -- settings and subqueries the planner inlines it, so that no letter is copied.
 CREATE OR REPLACE FUNCTION redrive.refusal(l redrive.dead_letters, forced boolean, as_of timestamptz) RETURNS text
@@ -157,7 +149,7 @@ BEGIN ATOMIC
         WHEN l.state = 'quarantined' AND forced IS NOT TRUE THEN 'quarantined'
         WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
         WHEN l.payload IS NULL THEN
-            CASE WHEN octet_length(l.raw) = 65536 AND redrive.has_pieces(l.id, l.edits) THEN 'too_large' ELSE 'no_json' END
+            CASE WHEN octet_length(l.raw) > 16777216 THEN 'too_large' ELSE 'no_json' END
         WHEN l.redacted IS NOT NULL AND forced IS NOT TRUE THEN 'redacted'
         WHEN l.died_at > as_of THEN 'died_again'
         WHEN l.claimed_until > statement_timestamp() THEN 'claimed'

@@ -9,8 +9,5 @@ CREATE OR REPLACE TRIGGER check_redaction BEFORE INSERT OR UPDATE ON redrive.red
 CREATE OR REPLACE TRIGGER count_regressions AFTER UPDATE OF regressions ON redrive.groups
     FOR EACH ROW WHEN (NEW.regressions > OLD.regressions) EXECUTE FUNCTION redrive.count_regressions();
 
-CREATE OR REPLACE TRIGGER delete_version_pieces AFTER DELETE ON redrive.letter_versions
-    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_version_pieces();
-
 CREATE OR REPLACE TRIGGER delete_contents AFTER DELETE ON redrive.archived_letters
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_contents();

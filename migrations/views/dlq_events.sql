@@ -9,7 +9,7 @@
 CREATE OR REPLACE VIEW redrive.dlq_events AS
     SELECT l.id, l.kind::text AS event_type,
            -- A payload that `jsonb` cannot hold is a string.
-           coalesce(redrive.readable_payload(l.payload), to_jsonb(translate(encode(l.raw, 'base64'), E'\n', '')),
+           coalesce(redrive.readable_payload(l.payload), to_jsonb(translate(encode(redrive.shown_bytes(l.raw), 'base64'), E'\n', '')),
                     to_jsonb(l.payload::text)) AS payload,
            l.error_message AS error_reason,
            coalesce(l.error_detail, (SELECT d.detail FROM redrive.details d WHERE d.id = l.detail_id)) AS error_stacktrace,
@@ -36,7 +36,7 @@ ALTER VIEW redrive.dlq_events ALTER COLUMN queue SET DEFAULT 'dlq_events';
 -- The archived letters in the columns of `dlq_events`. An INSERT moves the letter with that id to the archive.
 CREATE OR REPLACE VIEW redrive.dlq_events_archive AS
     SELECT a.id, a.kind::text AS event_type,
-           coalesce(redrive.readable_payload(a.payload), to_jsonb(translate(encode(a.raw, 'base64'), E'\n', '')),
+           coalesce(redrive.readable_payload(a.payload), to_jsonb(translate(encode(redrive.shown_bytes(a.raw), 'base64'), E'\n', '')),
                     to_jsonb(a.payload::text)) AS payload,
            a.error_message AS error_reason, a.error_detail AS error_stacktrace,
            CASE a.state WHEN 'recovered' THEN 'SUCCEEDED' ELSE 'FAILED_PERMANENTLY' END AS status,

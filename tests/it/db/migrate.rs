@@ -302,7 +302,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         ALTER SEQUENCE redrive.job_id CYCLE;
         ALTER TABLE redrive.jobs DETACH PARTITION redrive.jobs_3;
         ALTER TABLE redrive.retention SET UNLOGGED;
-        ALTER TABLE redrive.letter_versions DISABLE TRIGGER delete_version_pieces;
+        ALTER TABLE redrive.archived_letters DISABLE TRIGGER delete_contents;
         ALTER TABLE redrive.metric_slots ALTER COLUMN name TYPE text;
         DROP TRIGGER append_only ON redrive.audit";
     test.sql(changes);
@@ -325,7 +325,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         "sequence job_id differs from the migrations",
         "table jobs_3 differs from the migrations",
         "table retention differs from the migrations",
-        "trigger delete_version_pieces on letter_versions is disabled",
+        "trigger delete_contents on archived_letters is disabled",
         "column metric_slots.name differs from the migrations",
         "function table_bytes(heap regclass) belongs to another role than the schema",
         "view ring is missing",

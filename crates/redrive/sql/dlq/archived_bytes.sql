@@ -1,9 +1,5 @@
--- Purpose: returns the unchanged captured bytes of an archived letter, in pieces if they exceed 16 MiB.
+-- Purpose: returns the unchanged captured bytes of an archived letter.
 -- $1 bigint    id of the letter
--- Index relied on: the primary keys of archived_letters and captured_pieces.
--- Rows: one per piece, in order; a single NULL: the letter has no captured bytes. Zero rows: there is no such letter.
-SELECT coalesce(p.bytes, l.raw) AS bytes
-FROM redrive.archived_letters l
-LEFT JOIN redrive.captured_pieces p ON p.letter_id = l.id AND p.version = l.edits
-WHERE l.id = $1
-ORDER BY p.place
+-- Index relied on: the primary key of archived_letters.
+-- Rows: the bytes; NULL: the letter has no captured bytes. Zero rows: there is no such letter.
+SELECT a.raw AS bytes FROM redrive.archived_letters a WHERE a.id = $1

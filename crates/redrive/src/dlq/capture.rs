@@ -15,12 +15,12 @@ use crate::dlq::prelude::*;
 use crate::job::headers;
 use crate::job::new_job::{MAX_GROUP_BYTES, check_key};
 
-/// The largest capture, in bytes, with its source, position and kind: 1,023 MiB.
+/// The largest capture, in bytes, with its source, position and kind: 256 MiB.
 ///
-/// PostgreSQL accepts messages of up to 1 GiB; the rest is for headers and texts.
-pub const MAX_CAPTURE_BYTES: usize = 1023 * 1024 * 1024;
+/// A dump writes each byte as two characters, and PostgreSQL reads and writes rows of up to 1 GiB.
+pub const MAX_CAPTURE_BYTES: usize = 256 * 1024 * 1024;
 
-/// The most captured bytes that the letter holds itself. Of more, it holds the start, and pieces hold all.
+/// The most captured bytes that are parsed as JSON, and that a letter shows. Of more, it shows the start.
 pub(crate) const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The characters that the schema keeps of a kind that is longer than a name; a hash follows.
@@ -124,7 +124,7 @@ impl ForeignFailure {
     /// shortened: the start, `~` and a hash of the whole. The header `redrive-source`, `redrive-kind` or `redrive-position`
     /// of the letter has the original.
     ///
-    /// Of bytes that exceed 16 MiB, the letter has the first 64 KiB; the header `redrive-body-bytes` has
+    /// Of bytes that exceed 16 MiB, the letter shows the first 64 KiB; the header `redrive-body-bytes` has
     /// their number, and [`Dlq::captured_bytes`] returns all. They are not parsed as JSON.
     ///
     /// The position makes the capture idempotent: while the letter waits or its job runs, capturing

@@ -27,7 +27,7 @@ impl Dlq<'_> {
     pub fn archived_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
         let doing = format!("read the captured bytes of the archived letter {id}");
         let ask = self.db.ask_bulk();
-        Ok(joined(&ask.rows(&doing, &sql::ARCHIVED_BYTES, &[&id])?))
+        Ok(bytes(&ask.rows(&doing, &sql::ARCHIVED_BYTES, &[&id])?))
     }
 }
 
@@ -35,13 +35,10 @@ impl Dlq<'_> {
 pub(crate) fn captured_bytes(session: &mut Session, id: JobId) -> Result<Option<Vec<u8>>> {
     let doing = format!("read the captured bytes of letter {id}");
     let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
-    Ok(joined(&rows))
+    Ok(bytes(&rows))
 }
 
-/// Joins the pieces that a statement returns. The first is `None` if there are no bytes.
-fn joined(rows: &[Row]) -> Option<Vec<u8>> {
-    let pieces: Option<Vec<&[u8]>> = rows.iter().map(|row| row.get("bytes")).collect();
-    pieces
-        .filter(|pieces| !pieces.is_empty())
-        .map(|pieces| pieces.concat())
+/// Returns the bytes that a statement reads. A letter may have none.
+fn bytes(rows: &[Row]) -> Option<Vec<u8>> {
+    rows.first().and_then(|row| row.get("bytes"))
 }

@@ -47,26 +47,25 @@ fn every_removal_of_a_letter_removes_the_bytes() {
     let body = body("1234");
     for (name, remove) in REMOVALS {
         let id = db.captures(&captured(name, &body));
-        assert_eq!(test.count("captured_pieces"), 18, "{name}");
         remove(&db, id);
         assert!(db.dlq().get(id).unwrap().is_none(), "{name}");
-        assert_eq!(test.count("captured_pieces"), 0, "{name}");
+        assert!(db.dlq().archived_letter(id).unwrap().is_none(), "{name}");
+        assert_eq!(test.count("letter_versions"), 0, "{name}");
     }
 }
 
 /// Fails unless nothing is left of the bytes.
 #[track_caller]
-fn is_redacted(test: &TestDatabase, db: &Database, id: JobId) {
+fn is_redacted(db: &Database, id: JobId) {
     let letter = db.letter(id);
     assert_eq!(letter.raw.as_deref(), Some(&b"[redacted]"[..]));
     assert_eq!(letter.redacted, vec![String::new()]);
     assert_eq!(letter.raw_size, None);
-    assert_eq!(test.count("captured_pieces"), 0);
 }
 
 #[test]
 fn a_rule_that_applies_to_a_large_body_drops_it() {
-    let (test, db) = TestDatabase::opened();
+    let (_test, db) = TestDatabase::opened();
     let body = body("4111");
     let other = Redaction::new().pattern("4222");
     let rule = db.redacts(&other);
@@ -85,16 +84,16 @@ fn a_rule_that_applies_to_a_large_body_drops_it() {
         let old = db.captures(&captured(&format!("{name}, old"), &body));
         let rule = rules.add(&rule, &maria()).unwrap();
         assert_eq!(rules.apply(&only(old), &maria()).unwrap(), 1, "{name}");
-        is_redacted(&test, &db, old);
+        is_redacted(&db, old);
         let new = db.captures(&captured(&format!("{name}, new"), &body));
-        is_redacted(&test, &db, new);
+        is_redacted(&db, new);
         rules.remove(rule, &maria()).unwrap();
     }
 }
 
 #[test]
 fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
-    let (test, db) = TestDatabase::opened();
+    let (_test, db) = TestDatabase::opened();
     let body = body("4111");
     let edited = db.captures(&captured("1", &body));
     let edit = Edit::set("{\"number\": 1}").unwrap();
@@ -104,21 +103,19 @@ fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
     let rule = RetentionRule::archive(LetterState::Discarded, Duration::ZERO);
     db.retains(&rule);
     db.tidies_up();
-    assert_eq!(test.count("captured_pieces"), 36);
 
     db.redacts(&Redaction::new().pattern("4111"));
     let redactions = db.dlq().redactions();
     redactions.apply(&LetterFilter::new(), &maria()).unwrap();
     let versions = db.dlq().versions(edited).unwrap();
     assert_eq!(versions[0].raw.as_deref(), Some(&b"[redacted]"[..]));
-    assert_eq!(test.count("captured_pieces"), 18, "those of the archive");
     db.dlq().restore(&only(archived), &maria()).unwrap();
-    is_redacted(&test, &db, archived);
+    is_redacted(&db, archived);
 }
 
 #[test]
 fn a_rule_applies_to_both_bodies_of_a_letter_that_is_captured_again() {
-    let (test, db) = TestDatabase::opened();
+    let (_test, db) = TestDatabase::opened();
     let id = db.captures(&captured("1", &body("4111")));
     db.discards(&only(id));
     let rule = Redaction::new().pattern("4111");
@@ -127,7 +124,6 @@ fn a_rule_applies_to_both_bodies_of_a_letter_that_is_captured_again() {
     let second = body("5678");
     db.captures(&captured("1", &second));
     super::is_whole(&db, id, &second);
-    assert_eq!(test.count("captured_pieces"), 18);
     let versions = db.dlq().versions(id).unwrap();
     assert_eq!(versions[0].raw.as_deref(), Some(&b"[redacted]"[..]));
 }
