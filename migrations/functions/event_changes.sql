@@ -109,7 +109,8 @@ BEGIN
         NEW.status := CASE WHEN letter.crashes + 1 >= 10 THEN 'FAILED_PERMANENTLY' ELSE NEW.status END;
     END IF;
     IF NEW.payload IS DISTINCT FROM OLD.payload THEN
-        PERFORM redrive.edit_letter(OLD.id, NEW.payload, 'UPDATE of dlq_events');
+        PERFORM redrive.edit_letters(ARRAY[OLD.id], ARRAY[NEW.payload::json], NULL, NULL, 'UPDATE of dlq_events',
+            jsonb_build_object('ids', jsonb_build_array(OLD.id)), 'set');
     END IF;
     IF OLD.status = 'FAILED_PERMANENTLY' AND NEW.status <> OLD.status THEN
         PERFORM redrive.record_act(CASE NEW.status WHEN 'PENDING' THEN 'redrive' ELSE 'deliver' END, NULL, 'UPDATE of dlq_events',

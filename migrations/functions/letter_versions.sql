@@ -86,45 +86,6 @@ BEGIN
 END
 $$;
 
--- Replaces the payload of one letter, keeps the old one and returns the version. With `expected_edits`, it
--- fails if the letter was edited since.
-CREATE OR REPLACE FUNCTION redrive.edit_letter(
-    id             bigint,
-    payload        jsonb,
-    reason            text    DEFAULT NULL,
-    person         text    DEFAULT NULL,
-    expected_edits integer DEFAULT NULL
-) RETURNS integer
-    LANGUAGE plpgsql VOLATILE
-AS $$
-#variable_conflict use_column
-DECLARE
-    found_state text;
-    found_edits integer;
-    new_version integer;
-BEGIN
-    IF edit_letter.payload IS NULL THEN
-        RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
-            USING ERRCODE = 'null_value_not_allowed';
-    END IF;
-    SELECT l.state, l.edits INTO found_state, found_edits
-    FROM redrive.dead_letters l WHERE l.id = edit_letter.id FOR UPDATE;
-    PERFORM redrive.refuse(CASE
-        WHEN NOT FOUND THEN format('letter %s does not exist', coalesce(edit_letter.id::text, 'NULL'))
-        WHEN found_state NOT IN ('open', 'quarantined')
-            THEN format('letter %s is %s; only open and quarantined letters can be edited', edit_letter.id, found_state)
-        WHEN found_edits <> edit_letter.expected_edits THEN format(
-            'letter %s was edited in the meantime: it has %s edits, expected %s',
-            edit_letter.id, found_edits, edit_letter.expected_edits)
-    END);
-    SELECT e.version INTO new_version
-    FROM redrive.edit_letters(
-        ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, edit_letter.person, edit_letter.reason,
-        jsonb_build_object('ids', jsonb_build_array(edit_letter.id)), 'set') e;
-    RETURN new_version;
-END
-$$;
-
 -- Restores a version of each letter; NULL: the one before its last edit. This is an edit too. Letters without
 -- that version, and letters that cannot be edited, do not change. Returns what `edit_letters` returns.
 CREATE OR REPLACE FUNCTION redrive.restore_letters(

@@ -25,23 +25,6 @@ fn an_edit_overwrites_no_other_edit_and_no_redriven_letter() {
 }
 
 #[test]
-fn an_edit_that_expects_another_version_is_rejected_in_sql() {
-    let (_test, queue, mut client) = TestDatabase::with_session();
-    let id = letters(&queue, 1)[0].get();
-    let edit = "SELECT redrive.edit_letter($1, '{\"number\": 5}', 'a typo', 'maria', 0)";
-    assert_eq!(client.ask::<i32>(edit, &[&id]), 1);
-    client.refuses_each(
-        "SELECT redrive.edit_letter(@)",
-        &format!(
-            "{id}, '1', expected_edits => 0 -- was edited in the meantime
-             {id}, NULL                     -- 22004 redrive: the payload is NULL
-             424242, '1'                    -- redrive: letter 424242 does not exist"
-        ),
-    );
-    assert_eq!(payload(&queue, JobId::new(id)), json!({ "number": 5 }));
-}
-
-#[test]
 fn a_letter_that_another_session_holds_is_left_out_and_reported() {
     let (test, queue, ids) = TestDatabase::with_letters(3);
     let db = queue.database();

@@ -78,8 +78,6 @@ const WRONG: &str = r#"
     add_group_rule(1, 2, 'x')                        -- either a group that it merges into or a pattern
     add_group_rule(1, NULL, '')                      -- the regular expression '' is empty
     add_group_rule(1, NULL, repeat('x', 1025))       -- is longer than 1024 bytes
-    edit_letter(1, to_jsonb(repeat('x', 1048577)))   -- the limit is 1048576
-    edit_letter(1, ('[' || repeat('1e9999,', 1000) || '1]')::jsonb) -- the limit is 1048576
     edit_letters('{1,1}', '{1,2}', NULL, 'x', 'me', '{}', 'set') -- letter 1 is given twice
     edit_letters('{1}', NULL, NULL, 'x', 'me', '{}', 'set') -- letter 1 needs a new payload
     edit_letters('{1,2}', '{1}', NULL, 'x', 'me', '{}', 'set') -- letter 2 needs a new payload
