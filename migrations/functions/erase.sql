@@ -185,7 +185,7 @@ $$;
 -- payload conditions of audit records and ended runs that name the values, by `[erased]`. `audit` is the record of
 -- the first batch of the same operation; NULL: this is the first. Returns how many rows changed in each place, and
 -- the record of the first batch, NULL if none has changed a row; no row: nothing is left. `erasable` tells what stays.
--- It fails with 55P03 if another transaction holds a job for 500 ms; repeat it.
+-- It fails with 55P03 if another transaction holds a job for 500 ms; repeat it, and until it returns no row.
 --
 -- It runs with the owner's privileges, because no other role may change the audit or the archive.
 -- Locks: as `lock_erased`, then as `erase_from_groups`, then the other rows that it changes.
@@ -300,14 +300,4 @@ BEGIN
     -- The next batch finds what another session has moved meanwhile.
     RETURN QUERY SELECT c.key, c.value::bigint, act FROM jsonb_each_text(counts) c;
 END
-$$;
-
--- Erases everything that matches a filter, in the transaction of the caller and in one batch; see `erase_batch`. Returns how
--- many rows changed in each place. Repeat it until it returns nothing: another session may have moved a row meanwhile. More
--- than 100,000 letters need the batches of `redrive erase`. It runs with the owner's privileges, as `erase_batch` does.
-CREATE OR REPLACE FUNCTION redrive.erase(filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL)
-    RETURNS TABLE (place text, entries bigint)
-    LANGUAGE sql VOLATILE SECURITY DEFINER
-AS $$
-    SELECT b.place, b.entries FROM redrive.erase_batch($1, 9223372036854775807, $3, $2) b
 $$;

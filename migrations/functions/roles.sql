@@ -96,7 +96,7 @@ DECLARE
         'SELECT, DELETE ON diverted_groups',
         'INSERT, DELETE ON group_rules',
         'USAGE ON SEQUENCE job_id, redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION take_keys, capture, capture_letters, capture_many, restore_archived, delete_archived, erase,
+        'EXECUTE ON FUNCTION take_keys, capture, capture_letters, capture_many, restore_archived, delete_archived,
             erase_batch, erasable, prune_audit, queues_with_held_groups, audit_counters, repair, fold_metrics,
             hold_diverted',
         'EXECUTE ON FUNCTION ' || array_to_string(acts, ', ')];

@@ -262,7 +262,7 @@ fn a_dry_run_erases_nothing_and_sql_erases_in_one_transaction() {
     }
     let mut client = test.client();
     let erase = r#"SELECT concat_ws(' ', place, entries)
-        FROM redrive.erase('{"payload": "$.tenant == 42"}', 'INC-7')"#;
+        FROM redrive.erase_batch('{"payload": "$.tenant == 42"}', 100, NULL, 'INC-7')"#;
     let mut transaction = client.transaction().unwrap();
     let erased: Vec<String> = transaction.column(erase, &[]);
     for place in ["jobs 3", "letters 3", "archive 1"] {

@@ -161,7 +161,7 @@ pub(super) const VERBS: &[Verb] = &[
     }),
     verb("set a policy by hand", &[Profession::Operator], |on| on.sql("UPDATE redrive.schedules SET policy = policy")),
     verb("apply retention", BOTH, |on| { on.db.dlq().retention().apply(&maria())?; Ok(()) }),
-    verb("erase from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT * FROM redrive.erase('{"payload": "$.tenant == -1"}')"#)),
+    verb("erase from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT * FROM redrive.erase_batch('{"payload": "$.tenant == -1"}', 1, NULL, 'x')"#)),
     verb("erase from the audit by hand", NOBODY, |on| on.sql("UPDATE redrive.audit SET filter = NULL")),
     verb("protect a queue", NOBODY, |on| on.sql("SELECT redrive.set_protection('others', 1)")),
     verb("read why a queue is paused", READERS, |on| on.sql("SELECT reason FROM redrive.paused_queues")),

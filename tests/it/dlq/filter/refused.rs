@@ -104,7 +104,7 @@ const WRONG: &str = r#"
     capture_many('[{"source": "s", "position": "1", "queue": "q", "kind": "k", "payload": 1, "headers": 5}]') -- the headers must be
 "#;
 
-const ERASE: &str = "SELECT redrive.erase($1::text::jsonb)";
+const ERASE: &str = "SELECT redrive.erase_batch($1::text::jsonb, 10, 'me', 'x')";
 
 /// Expects an error that names this.
 #[track_caller]

@@ -222,8 +222,8 @@ fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
     assert_eq!(deadlocks(&test), 0);
 }
 
-const ERASE: &str =
-    r#"SELECT entries FROM redrive.erase('{"payload": "$.number > 0"}') WHERE place = 'letters'"#;
+const ERASE: &str = r#"SELECT entries FROM redrive.erase_batch('{"payload": "$.number > 0"}', 10, NULL, 'x')
+    WHERE place = 'letters'"#;
 
 const REPAIR: &str =
     "SELECT sum(places)::bigint FROM redrive.repair(false) WHERE finding IN ('letter', 'group')";
