@@ -121,9 +121,6 @@ CREATE INDEX dead_letters_by_class ON redrive.dead_letters (error_class, state, 
     WHERE state <> 'redriving';
 -- An operation that discarded or edited many letters is undone as a whole.
 CREATE INDEX dead_letters_by_audit ON redrive.dead_letters (audit_id, died_at, id) WHERE audit_id IS NOT NULL;
--- Counting redrivable letters from group totals needs those that are redacted or not JSON.
-CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters (group_id)
-    WHERE state = 'open' AND (payload IS NULL OR redacted IS NOT NULL);
 
 -- Redaction rules. Whenever a job dies, the values at these paths of the payload, and the matches of
 -- these patterns in texts, are replaced by `[redacted]`.

@@ -53,37 +53,16 @@ BEGIN
 END
 $$;
 
--- Counts the letters that match a filter, and how many of them can be redriven. The exact group totals answer for groups
--- and states; otherwise it counts rows.
+-- Counts the letters that match a filter, and how many of them can be redriven.
 -- Index: an index that fits the filter; the count reads every matching letter.
 CREATE OR REPLACE FUNCTION redrive.count_letters(filter jsonb, OUT letters bigint, OUT redrivable bigint)
     LANGUAGE plpgsql STABLE
     SET jit = off
 AS $$
-DECLARE
-    conditions text := redrive.filter_letters(filter);
-    states text[] := redrive.filter_values(filter -> 'state');
-    groups bigint[] := redrive.filter_values(filter -> 'group')::bigint[];
-    not_redrivable bigint;
 BEGIN
-    IF states <@ '{open,quarantined}' AND filter - '{group,state}'::text[] = '{}' THEN
-        SELECT coalesce(sum(CASE WHEN 'open' = ANY (states) THEN f.open ELSE 0 END
-                            + CASE WHEN 'quarantined' = ANY (states) THEN f.quarantined ELSE 0 END), 0),
-               coalesce(sum(CASE WHEN 'open' = ANY (states) THEN f.open ELSE 0 END), 0)
-        INTO letters, redrivable
-        FROM redrive.failure_groups f
-        WHERE groups IS NULL OR f.id = ANY (groups);
-        IF redrivable > 0 THEN
-            EXECUTE 'SELECT count(*) FROM redrive.dead_letters l'
-                    ' WHERE l.state = ''open'' AND (l.payload IS NULL OR l.redacted IS NOT NULL) AND ' || conditions
-                INTO not_redrivable USING filter;
-            redrivable := redrivable - not_redrivable;
-        END IF;
-        RETURN;
-    END IF;
     EXECUTE 'SELECT count(*), count(*) FILTER ('
             '  WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL)'
-            ' FROM redrive.dead_letters l WHERE ' || conditions
+            ' FROM redrive.dead_letters l WHERE ' || redrive.filter_letters(filter)
         INTO letters, redrivable USING filter;
 END
 $$;
