@@ -1,11 +1,7 @@
 -- Purpose: Lists, counts and locks of letters by filter.
 
 -- Lists letters, newest death first. `after` is the last id of the previous page; without that letter, there is no next
--- page.
---
--- Letters of given groups or classes are read one group or class after the other, each from its newest death. In one
--- order over all of them, the deaths of a rare one are far apart, and the planner cannot know how far. Redriving
--- letters have a separate index and are read beside the others if the filter includes them.
+-- page. Redriving letters have a separate index and are read beside the others.
 CREATE OR REPLACE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
     RETURNS SETOF redrive.letters
     LANGUAGE plpgsql STABLE
@@ -14,42 +10,23 @@ CREATE OR REPLACE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAU
     SET enable_bitmapscan = off
 AS $$
 DECLARE
-    conditions text := redrive.filter_letters(filter);
-    part text := CASE WHEN filter ? 'group' THEN 'group' WHEN filter ? 'class' THEN 'class' END;
-    part_column text := CASE part WHEN 'group' THEN 'group_id' ELSE 'error_class' END;
-    states text[] := coalesce(
-        redrive.filter_values(filter -> 'state'), '{open,redriving,recovered,discarded,quarantined}');
-    matching text :=
-        'SELECT l.id, l.died_at FROM redrive.dead_letters l'
-        ' WHERE ($2 IS NULL OR (l.died_at, l.id) <'
-        '   (SELECT b.died_at, b.id FROM redrive.dead_letters b WHERE b.id = $2))'
-        '    AND ' || conditions;
-    in_order CONSTANT text := ' ORDER BY l.died_at DESC, l.id DESC LIMIT $3';
-    page text := matching || ' AND l.state <> ''redriving''' || in_order;
-    on_their_way text := matching || ' AND l.state = ''redriving''' || in_order;
+    conditions CONSTANT text := redrive.filter_letters(filter);
+    in_order   CONSTANT text := ' ORDER BY l.died_at DESC, l.id DESC LIMIT $3';
+    page       CONSTANT text := (
+        SELECT string_agg(
+            '(SELECT l.id, l.died_at FROM redrive.dead_letters l WHERE l.state ' || s.comparison || ' ''redriving'' AND ('
+            '$2 IS NULL OR (l.died_at, l.id) < (SELECT b.died_at, b.id FROM redrive.dead_letters b WHERE b.id = $2)) AND '
+            || conditions || in_order || ')', ' UNION ALL ')
+        FROM (VALUES ('<>'), ('=')) AS s (comparison));
 BEGIN
     IF after IS NOT NULL AND NOT EXISTS (SELECT FROM redrive.dead_letters b WHERE b.id = list_letters.after) THEN
         RAISE EXCEPTION 'redrive: letter % is gone, so there is no page after it', after
             USING ERRCODE = 'invalid_parameter_value', HINT = 'List from the start again.';
     END IF;
-    IF part IS NOT NULL THEN
-        -- Read each group or class and state in index order.
-        page := format('SELECT w.id, w.died_at FROM (SELECT DISTINCT unnest($4::%s[])) AS g (part)'
-            ' CROSS JOIN (SELECT DISTINCT unnest($5)) AS s (state) CROSS JOIN LATERAL ('
-            '%s AND l.%I = g.part AND l.state = s.state AND l.state <> ''redriving'''
-            ' ORDER BY l.%3$I, l.state, l.died_at DESC, l.id DESC LIMIT $3) w'
-            ' ORDER BY w.died_at DESC, w.id DESC LIMIT $3',
-            CASE part WHEN 'group' THEN 'bigint' ELSE 'text' END, matching, part_column);
-    END IF;
-    page := CASE
-        WHEN 'redriving' <> ALL (states) THEN page
-        WHEN 'redriving' = ALL (states) THEN on_their_way
-        ELSE 'SELECT l.id, l.died_at FROM ((' || page || ') UNION ALL (' || on_their_way || ')) l' || in_order
-    END;
     RETURN QUERY EXECUTE
-        'SELECT v.* FROM (' || page || ') page'
+        'SELECT v.* FROM (SELECT l.* FROM (' || page || ') l' || in_order || ') page'
         ' JOIN redrive.letters v ON v.id = page.id ORDER BY page.died_at DESC, page.id DESC'
-        USING filter, after, max_letters, redrive.filter_values(filter -> part), states;
+        USING filter, after, max_letters;
 END
 $$;
 
