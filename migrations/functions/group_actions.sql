@@ -115,11 +115,11 @@ AS $$
 $$;
 
 -- Moves up to `max_letters` letters of a rule's group to the groups where the rules put them. Batches go through the
--- letters in the order of state, death and id; `after` is the position, and the result has the one for the next batch.
+-- letters in the order of their ids; `after` is the last one, and the result has that for the next batch.
 -- Letters locked by another session are left out. Deaths, hours and details follow their letters; a merge that leaves
 -- no letter also moves the deaths of letters that are gone.
 CREATE OR REPLACE FUNCTION redrive.regroup_letters(
-    rule bigint, max_letters bigint, INOUT after jsonb, OUT moved bigint, OUT locked bigint, OUT is_last boolean
+    rule bigint, max_letters bigint, INOUT after bigint, OUT moved bigint, OUT locked bigint, OUT is_last boolean
 )
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
@@ -127,9 +127,6 @@ CREATE OR REPLACE FUNCTION redrive.regroup_letters(
 AS $$
 DECLARE
     source  redrive.group_rules;
-    from_state text := coalesce(after ->> 'state', '');
-    from_time  timestamptz := coalesce((after ->> 'died_at')::timestamptz, '-infinity');
-    from_id    bigint := coalesce((after ->> 'id')::bigint, 0);
     page    bigint[];
     held    bigint[];
     targets bigint[];
@@ -142,20 +139,11 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'redrive: group rule % does not exist', rule USING ERRCODE = 'no_data_found';
     END IF;
-    SELECT coalesce(array_agg(p.id), '{}'), (array_agg(to_jsonb(p) ORDER BY p.state DESC, p.died_at DESC, p.id DESC))[1]
-    INTO page, after
-    FROM (
-        (SELECT l.id, l.state, l.died_at FROM redrive.dead_letters l
-         WHERE l.group_id = source.group_id AND l.state <> 'redriving'
-            AND (l.state, l.died_at, l.id) > (from_state, from_time, from_id)
-         ORDER BY l.state, l.died_at, l.id LIMIT max_letters)
-        UNION ALL
-        (SELECT l.id, l.state, l.died_at FROM redrive.dead_letters l
-         WHERE l.group_id = source.group_id AND l.state = 'redriving'
-            AND (l.state, l.died_at, l.id) > (from_state, from_time, from_id)
-         ORDER BY l.died_at, l.id LIMIT max_letters)
-        ORDER BY 2, 3, 1 LIMIT max_letters
-    ) p;
+    page := ARRAY(
+        SELECT l.id FROM redrive.dead_letters l
+        WHERE l.group_id = source.group_id AND l.id > coalesce(after, 0)
+        ORDER BY l.id LIMIT max_letters);
+    after := page[cardinality(page)];
     is_last := cardinality(page) < greatest(max_letters, 1);
     held := ARRAY(
         SELECT l.id FROM redrive.dead_letters l

@@ -203,7 +203,7 @@ functions {
     PAUSE_QUEUE = pause_queue(text, timestamptz, interval, text, text);
     PRUNE_AUDIT = prune_audit(interval, bigint, text, text);
     PRUNE_LETTERS = prune_letters(interval, bigint, text, text);
-    REGROUP_LETTERS = regroup_letters(bigint, bigint, jsonb);
+    REGROUP_LETTERS = regroup_letters(bigint, bigint, bigint);
     REPAIR = repair(boolean, text, text);
     RELEASE_GROUP = release_group(text, text, text, text);
     REMOVE_RATE_LIMIT = remove_rate_limit(text, text, boolean, text, text);

@@ -113,7 +113,7 @@ impl Groups<'_> {
             moved: 0,
             locked: 0,
         };
-        let mut after: Option<Json> = None;
+        let mut after: Option<i64> = None;
         loop {
             let (next, moved, locked, is_last): (_, u64, u64, bool) =
                 self.db
