@@ -193,3 +193,5 @@ CREATE UNIQUE INDEX retention_one_rule ON redrive.retention (coalesce(queue::tex
 CREATE TABLE redrive.archived_letters (LIKE redrive.dead_letters, PRIMARY KEY (id));
 
 CREATE INDEX archived_letters_by_queue ON redrive.archived_letters (queue, id);
+-- The failure group of an archived letter stays.
+CREATE INDEX archived_letters_by_group ON redrive.archived_letters (group_id);

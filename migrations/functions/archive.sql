@@ -125,27 +125,6 @@ BEGIN
         CROSS JOIN LATERAL redrive.readmitted(ROW(a.*)::redrive.dead_letters, event, restore_archived.audit) u
         WHERE a.id = ANY (free)
         ORDER BY a.id;
-        -- Folding updates several groups, too.
-        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
-        -- A letter whose group was deleted is in a new one, which has not counted its deaths.
-        WITH added AS (
-            SELECT l.group_id, sum(l.deaths) AS deaths, min(l.died_at) AS first_at, max(l.died_at) AS last_at
-            FROM redrive.dead_letters l
-            JOIN redrive.archived_letters a ON a.id = l.id
-            WHERE l.id = ANY (free)
-                AND NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = a.group_id)
-            GROUP BY l.group_id
-        ),
-        counted AS (
-            INSERT INTO redrive.letter_deltas (group_id, deaths) SELECT n.group_id, n.deaths FROM added n
-        )
-        UPDATE redrive.groups g
-        SET first_seen = least(g.first_seen, n.first_at),
-            -- This statement may have created the group.
-            last_seen = CASE WHEN g.first_seen >= statement_timestamp() THEN n.last_at
-                ELSE greatest(g.last_seen, n.last_at) END
-        FROM added n
-        WHERE g.id = n.group_id;
         DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
     END IF;
     RETURN QUERY

@@ -66,8 +66,8 @@ BEGIN
 END
 $$;
 
--- Deletes groups that have no letters and no death within `age`, with their details. Ignored groups stay,
--- so that they remain ignored, and so do groups with rules. Returns the number of deleted groups.
+-- Deletes groups that have no letters, none in the archive, and no death within `age`, with their details. Ignored groups
+-- stay, so that they remain ignored, and so do groups with rules. Returns the number of deleted groups.
 -- A death finds its group without a lock. The function therefore locks the letters against writes for a
 -- moment. If another session holds a lock that it needs, it deletes nothing.
 CREATE OR REPLACE FUNCTION redrive.prune_groups(age interval) RETURNS bigint
@@ -86,6 +86,7 @@ BEGIN
         SELECT g.id FROM redrive.failure_groups g
         WHERE g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
             AND g.state <> 'ignored' AND g.last_seen < statement_timestamp() - age
+            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.group_id = g.id)
             AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
         LIMIT 10000);
     IF cardinality(unused) = 0 THEN

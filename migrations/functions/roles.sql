@@ -52,7 +52,8 @@ DECLARE
         'SELECT, INSERT, DELETE ON unique_keys, group_slots',
         -- To lock the row of a task; no other name is valid.
         'SELECT, UPDATE (task) ON exclusive_tasks',
-        'SELECT (id), INSERT ON audit, archived_letters',
+        'SELECT (id), INSERT ON audit',
+        'SELECT (id, group_id), INSERT ON archived_letters',
         'SELECT, INSERT ON metric_deltas',
         'SELECT, UPDATE ON redrive_runs, rate_buckets',
         'SELECT ON ring, metric_ring, counter_keys, retention, redactions, runs, failure_groups,

@@ -231,18 +231,9 @@ const REPAIR: &str =
 /// Each changes several groups, as a fold does.
 #[test]
 fn what_changes_failure_groups_waits_for_a_fold_before_it_locks_one() {
-    for change in [
-        ERASE,
-        "SELECT redrive.redact_groups()",
-        "SELECT redrive.restore_archived('{}', 0, 10, false, NULL, NULL)",
-    ] {
+    for change in [ERASE, "SELECT redrive.redact_groups()"] {
         let test = database();
         let queue = test.queue("orders");
-        letters(&queue, 1);
-        // Its group is gone, too.
-        let call = "SELECT redrive.remove_locked(ARRAY(SELECT id FROM redrive.dead_letters), 'archive'); \
-                    DELETE FROM redrive.groups";
-        test.sql(call);
         letters(&queue, 1);
         let (mut changing, mut watching) = (test.client(), test.client());
         let lock = "SELECT FROM redrive.exclusive_tasks WHERE task = 'fold_letters' FOR UPDATE";
