@@ -10,15 +10,15 @@ END;
 
 -- Finds or creates the group of a failure. An error class with 1,000 groups has messages that masking
 -- cannot unify; its further failures share one last group. A group whose texts were erased gets those of its next
--- failure.
+-- failure. `identity` decides instead of the title, which a redaction or an erasure may change.
 CREATE OR REPLACE FUNCTION redrive.group_of(
-    queue text, kind text, error_class text, title text, error_message text, version text
+    queue text, kind text, error_class text, title text, error_message text, version text, identity text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     shown text := title;
-    print uuid := redrive.fingerprint(queue, kind, error_class, title);
+    print uuid := redrive.fingerprint(queue, kind, error_class, coalesce(identity, title));
     found_id bigint;
     found_sample text;
 BEGIN
@@ -108,7 +108,7 @@ BEGIN
             CONTINUE WHEN letter.error_message !~ rule.pattern;
             SELECT redrive.group_of(
                     g.queue, g.kind, g.error_class, format('%s [error %s]', g.title, rule.pattern), letter.error_message,
-                    letter.version)
+                    letter.version, concat_ws(E'\x1f', g.fingerprint, rule.pattern))
             INTO parted FROM redrive.groups g WHERE g.id = place;
             CONTINUE WHEN parted IS NULL;
             place := parted;

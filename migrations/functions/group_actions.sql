@@ -64,7 +64,7 @@ BEGIN
             JOIN redrive.groups g ON g.id = r.group_id
             -- The part that a split of it has made; see `ruled_group`.
             LEFT JOIN redrive.groups p ON p.fingerprint = redrive.fingerprint(
-                g.queue, g.kind, g.error_class, format('%s [error %s]', g.title, r.pattern))
+                g.queue, g.kind, g.error_class, concat_ws(E'\x1f', g.fingerprint, r.pattern))
         ),
         way (id) AS (
             SELECT s.next FROM steps s WHERE s.id = add_group_rule.group_id
