@@ -32,19 +32,16 @@ BEGIN
 END
 $$;
 
--- Adds a rule, writes the audit, and returns the id of the rule. With `into_id` the group is merged into that one; with a
--- `pattern`, the failures whose message matches it are split off. `regroup_letters` then moves the letters.
+-- Raises an error for a rule that `add_group_rule` refuses. Returns the rule if it exists already.
 -- Index: group_rules_by_group, the primary key of groups.
-CREATE OR REPLACE FUNCTION redrive.add_group_rule(
-    group_id bigint, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
-) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION redrive.check_group_rule(group_id bigint, into_id bigint, pattern text) RETURNS bigint
+    LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
     missing bigint := (
         SELECT min(n.id) FROM unnest(ARRAY[group_id, into_id]) AS n (id)
         WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = n.id));
-    added bigint;
+    known bigint;
     known_into bigint;
 BEGIN
     PERFORM redrive.refuse(CASE WHEN num_nonnulls(into_id, pattern) <> 1
@@ -59,7 +56,7 @@ BEGIN
             FROM (
                 SELECT o.group_id, o.into_id, o.pattern FROM redrive.group_rules o
                 UNION ALL
-                SELECT add_group_rule.group_id, add_group_rule.into_id, add_group_rule.pattern
+                SELECT check_group_rule.group_id, check_group_rule.into_id, check_group_rule.pattern
             ) r
             JOIN redrive.groups g ON g.id = r.group_id
             -- The part that a split of it has made; see `ruled_group`.
@@ -67,11 +64,11 @@ BEGIN
                 g.queue, g.kind, g.error_class, concat_ws(E'\x1f', g.fingerprint, r.pattern))
         ),
         way (id) AS (
-            SELECT s.next FROM steps s WHERE s.id = add_group_rule.group_id
+            SELECT s.next FROM steps s WHERE s.id = check_group_rule.group_id
             UNION
             SELECT s.next FROM way w JOIN steps s ON s.id = w.id
         )
-        SELECT FROM way w WHERE w.id = add_group_rule.group_id)
+        SELECT FROM way w WHERE w.id = check_group_rule.group_id)
     THEN
         PERFORM redrive.refuse(CASE WHEN into_id IS NULL
             THEN format('group %s cannot be split by this pattern, because the rules lead from its part back to it', group_id)
@@ -81,11 +78,25 @@ BEGIN
     IF pattern IS NOT NULL THEN
         PERFORM redrive.check_pattern(pattern);
     END IF;
-    SELECT r.id, r.into_id INTO added, known_into FROM redrive.group_rules r
-    WHERE r.group_id = add_group_rule.group_id AND r.pattern IS NOT DISTINCT FROM add_group_rule.pattern;
+    SELECT r.id, r.into_id INTO known, known_into FROM redrive.group_rules r
+    WHERE r.group_id = check_group_rule.group_id AND r.pattern IS NOT DISTINCT FROM check_group_rule.pattern;
+    PERFORM redrive.refuse(CASE WHEN known_into <> check_group_rule.into_id
+        THEN format('group %s is merged into group %s already', group_id, known_into) END);
+    RETURN known;
+END
+$$;
+
+-- Adds a rule, writes the audit, and returns the id of the rule. With `into_id` the group is merged into that one; with a
+-- `pattern`, the failures whose message matches it are split off. `regroup_letters` then moves the letters.
+CREATE OR REPLACE FUNCTION redrive.add_group_rule(
+    group_id bigint, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    added bigint := redrive.check_group_rule(group_id, into_id, pattern);
+BEGIN
     IF added IS NOT NULL THEN
-        PERFORM redrive.refuse(CASE WHEN known_into IS DISTINCT FROM add_group_rule.into_id
-            THEN format('group %s is merged into group %s already', group_id, known_into) END);
         RETURN added;
     END IF;
     INSERT INTO redrive.group_rules AS r (group_id, into_id, pattern, person, reason)

@@ -219,6 +219,7 @@ functions {
     ADD_GROUP_RULE = add_group_rule(bigint, bigint, text, text, text);
     ADD_REDACTION = add_redaction(text, text, [text], [text], text, text, boolean);
     APPLY_RETENTION = apply_retention(bigint, text, text, text);
+    CHECK_GROUP_RULE = check_group_rule(bigint, bigint, text);
     CHANGE_RUN = change_run(bigint, text, text, text);
     CLOSE_BREAKER = close_breaker(text, text, text);
     COUNT_ARCHIVED = count_archived(jsonb);

@@ -60,6 +60,16 @@ impl Groups<'_> {
         self.add_rule(&doing, &[&group, &Some(into), &pattern, operator])
     }
 
+    /// Checks a merge, and changes nothing. Returns the rule if the group is merged into the other one already.
+    ///
+    /// # Errors
+    /// Those of [`merge`](Groups::merge).
+    pub fn preview_merge(&self, group: GroupId, into: GroupId) -> Result<Option<GroupRuleId>> {
+        let doing = format!("preview the merge of failure group {group} into {into}");
+        let (ask, pattern) = (self.db.ask(), None::<&str>);
+        ask.one(&doing, &sql::CHECK_GROUP_RULE, &[&group, &into, &pattern])
+    }
+
     /// Splits a group: letters whose error message matches a regular expression of PostgreSQL move to a new group, and
     /// so will future failures. The pattern has no back reference.
     ///

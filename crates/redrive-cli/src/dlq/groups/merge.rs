@@ -1,7 +1,5 @@
 //! `redrive dlq groups merge`.
 
-use std::iter;
-
 use redrive::dlq::GroupId;
 
 use super::rules::report;
@@ -44,19 +42,8 @@ impl MergeGroups {
             }
         }
         if !self.confirm.yes {
-            let rules = db.dlq().groups().rules()?;
-            let merged_into = |id: &GroupId| {
-                let mut of_group = rules.iter().filter(|rule| rule.group == *id);
-                of_group.find_map(|rule| rule.into)
-            };
-            // The database refuses a rule that would close a circle.
-            let mut targets = iter::successors(Some(into), merged_into);
-            if let Some(id) = targets.find(|id| groups.contains(id)) {
-                return Err(Error::new(format!(
-                    "group {id} cannot be merged into group {into}, which is the same group or is merged into it"
-                )));
-            }
             for group in &sources {
+                db.dlq().groups().preview_merge(group.id, into)?;
                 let letters = group.open
                     + group.quarantined
                     + group.redriving
