@@ -47,15 +47,16 @@ DECLARE
     deleted bigint;
     newest  timestamptz;
 BEGIN
-    PERFORM redrive.refuse(CASE WHEN older_than BETWEEN '30 days' AND '36600 days' IS NOT TRUE THEN format(
-        'audit records can be pruned after 30 to 36600 days, not after %s', coalesce(older_than::text, 'NULL')) END);
+    PERFORM redrive.refuse(CASE WHEN older_than >= '30 days' IS NOT TRUE THEN format(
+        'audit records can be pruned after 30 days, not after %s', coalesce(older_than::text, 'NULL')) END);
     PERFORM set_config('redrive.audit_change', 'DELETE', true);
     WITH gone AS (
         DELETE FROM redrive.audit a
         WHERE a.id = ANY (ARRAY(
             SELECT o.id FROM redrive.audit o
             -- Months compare as 30 days, and are subtracted as they are, so an older time may lie in the future.
-            WHERE o.at < least(statement_timestamp() - older_than, statement_timestamp() - interval '30 days')
+            WHERE o.at < least(statement_timestamp() - least(older_than, interval '36600 days'),
+                               statement_timestamp() - interval '30 days')
             ORDER BY o.id
             LIMIT redrive.limit_of('max_records', max_records)
             -- An erasure may be changing some of them.

@@ -209,8 +209,7 @@ DECLARE
     chosen record;
     taken  bigint := 0;
 BEGIN
-    PERFORM redrive.refuse(CASE
-        WHEN older_than BETWEEN '0' AND '36600 days' IS NOT TRUE THEN 'prune needs an age of 0 to 36600 days' END);
+    PERFORM redrive.refuse(CASE WHEN older_than >= '0' IS NOT TRUE THEN 'prune needs an age, which is not negative' END);
     FOR chosen IN
         SELECT q.queue, s.state
         FROM redrive.queues_with_letters(1000000) AS q (queue)
@@ -218,7 +217,9 @@ BEGIN
         ORDER BY 1, 2
     LOOP
         EXIT WHEN taken >= max_letters;
-        taken := taken + redrive.remove_letters(chosen.queue, chosen.state, older_than, 'delete', max_letters - taken);
+        -- Nothing is as old, and no time can be older.
+        taken := taken + redrive.remove_letters(
+            chosen.queue, chosen.state, least(older_than, '36600 days'), 'delete', max_letters - taken);
     END LOOP;
     IF taken > 0 THEN
         PERFORM redrive.record_act(

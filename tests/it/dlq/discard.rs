@@ -67,6 +67,7 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
         pruned
     };
     assert_eq!(prune(days(100)), 0);
+    assert_eq!(prune(days(40_000)), 0, "older than anything");
     assert_eq!(prune(days(30)), 2);
     let left = db.listed(&LetterFilter::new());
     let left: BTreeSet<JobId> = left.iter().map(|letter| letter.id).collect();

@@ -126,7 +126,7 @@ impl Admin<'_> {
     /// Returns their number, and leaves a record for each batch.
     ///
     /// # Errors
-    /// *Invalid* for an age below 30 days or above 36,600; otherwise if the database fails.
+    /// *Invalid* for an age below 30 days; otherwise if the database fails.
     pub fn prune_audit(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
         check_age(older_than)?;
         self.db.ask_bulk().until_none(

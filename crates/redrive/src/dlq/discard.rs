@@ -91,7 +91,7 @@ impl Dlq<'_> {
     /// open letter. Returns the number of deleted letters.
     ///
     /// # Errors
-    /// *Invalid* for an age above 36,600 days; otherwise if the database fails.
+    /// If the database fails.
     pub fn prune(&self, older_than: Duration, operator: &Operator) -> Result<u64> {
         self.db.ask_bulk().until_none(
             "prune letters",

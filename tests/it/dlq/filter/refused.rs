@@ -87,9 +87,8 @@ const WRONG: &str = r#"
     change_jobs('set_priority', '{}', NULL, NULL, 10, 'x', 'me', NULL) -- the priority is NULL
     change_jobs('set_priority', '{}', NULL, NULL, 10, 'x', 'me', NULL, 1001) -- the priority is 1001
     change_jobs('edit', '{}', NULL, NULL, 10, 'x', 'me', NULL, NULL, '{4,4}', '{1,1}', '{2,3}') -- a job is given twice
-    prune_letters('-1 s')                            -- prune needs an age of 0 to 36600 days
-    prune_letters('300000 years')                    -- prune needs an age of 0 to 36600 days
-    prune_audit('300000 years')                      -- pruned after 30 to 36600 days
+    prune_letters('-1 s')                            -- prune needs an age, which is not negative
+    prune_audit('29 days')                           -- can be pruned after 30 days
     set_policy('p', '{}', '1 hour', options => '{"batch": 1e20}') -- needs a batch of 1 to 10000
     set_policy('p', '{}', '1 hour', options => '{"batch": 1.5}') -- needs whole numbers
     set_policy('p', '{}', '1 hour', options => '{"growth": 1e400}') -- needs a growth of 1 to 100
