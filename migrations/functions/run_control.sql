@@ -86,26 +86,6 @@ BEGIN
 END
 $$;
 
--- Returns the runs that have not ended and will send letters that match a filter, with the number of those
--- letters. `forced` includes quarantined ones. With `max_letters`, only those that a redrive would select count.
-CREATE OR REPLACE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false, max_letters bigint DEFAULT NULL)
-    RETURNS TABLE (run bigint, letters bigint)
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    RETURN QUERY EXECUTE
-        'SELECT r.id, count(*) FROM redrive.redrive_runs r'
-        ' JOIN redrive.run_letters m ON m.run_id = r.id AND m.outcome IS NULL'
-        ' JOIN redrive.dead_letters l ON l.id = m.letter_id'
-        ' WHERE r.state IN (''unapproved'', ''running'', ''paused'', ''halted'')'
-        ' AND (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
-        || CASE WHEN max_letters IS NULL THEN ''
-            ELSE ' AND l.id IN (SELECT p.id FROM redrive.preview_redrive($1, $2, NULL, $3) p)' END
-        || ' GROUP BY r.id ORDER BY r.id'
-        USING filter, forced, max_letters;
-END
-$$;
-
 -- Approves, pauses, resumes or cancels a run and writes the audit. An approval must come from another operator than
 -- the run, or from another role if the run has no operator. Returns the state before and after; NULL if the
 -- run does not exist. A finished run does not change. A halted run resumes with a new stage, so that the

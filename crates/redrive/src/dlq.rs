@@ -57,9 +57,7 @@ pub use past::LetterPast;
 pub use policy::{Policy, PolicyStatus};
 pub use protection::Protection;
 pub use redaction::Redaction;
-pub use redrive::{
-    Blocked, LeftOut, OverlappingRun, RedriveOptions, RedrivePreview, Redriven, Skip,
-};
+pub use redrive::{Blocked, LeftOut, RedriveOptions, RedrivePreview, Redriven, Skip};
 pub use retention::{RetentionAction, RetentionRule};
 pub use state::LetterState;
 pub use validate::{Validation, ValidationResult, Validators};

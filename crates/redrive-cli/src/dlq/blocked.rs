@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use redrive::dlq::{Blocked, OverlappingRun};
+use redrive::dlq::Blocked;
 
 use crate::prelude::*;
 
@@ -89,17 +89,6 @@ pub(super) fn warn_blocked(blocked: &[Blocked], cx: &mut Context<'_>) {
             counted(block.letters, "letter"),
             block.until,
             block.next
-        ));
-    }
-}
-
-/// Warns about runs that will send some of the letters too.
-pub(super) fn warn_overlapping(runs: &[OverlappingRun], cx: &mut Context<'_>) {
-    for overlapping in runs {
-        cx.say(format!(
-            "warning: run {run} has not ended and will send {letters} of these too; the later run skips them: {Me} dlq runs show {run}",
-            run = overlapping.run,
-            letters = counted(overlapping.letters, "letter")
         ));
     }
 }

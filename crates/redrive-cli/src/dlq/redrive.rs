@@ -11,7 +11,7 @@ use redrive::BatchProgress;
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Skip};
 
-use super::blocked::{warn_blocked, warn_overlapping};
+use super::blocked::warn_blocked;
 use super::follow::{MaxWait, follow};
 use super::none_matched::none_of;
 use super::runs::show;
@@ -217,7 +217,6 @@ impl Redrive {
         };
         let ending = found.change(REDRIVE, to_act, cx, act, |cx| self.nothing_matched(cx))?;
         warn_blocked(&preview.blocked, cx);
-        warn_overlapping(&preview.overlapping, cx);
         Ok(ending.and(Ending::of(is_valid)))
     }
 
@@ -260,7 +259,6 @@ impl Redrive {
             return self.nothing_matched(cx);
         };
         warn_blocked(&run.blocked, cx);
-        warn_overlapping(&run.overlapping, cx);
         match driver {
             Some(_) => {
                 let patience = self.wait.patience(self.job.delay);

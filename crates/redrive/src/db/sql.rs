@@ -199,7 +199,6 @@ functions {
     IMPORT_LETTERS = import_letters([jsonb], [bytea]);
     IS_DRAINED = is_drained([text]);
     OPEN_BREAKER = open_breaker(text, interval, text, text);
-    OVERLAPPING_RUNS = overlapping_runs(jsonb, boolean, bigint);
     PAUSE_QUEUE = pause_queue(text, timestamptz, interval, text, text);
     PRUNE_AUDIT = prune_audit(interval, bigint, text, text);
     PRUNE_LETTERS = prune_letters(interval, bigint, text, text);

@@ -19,7 +19,7 @@ use crate::dlq::prelude::*;
 
 pub use blocked::Blocked;
 pub use options::RedriveOptions;
-pub use preview::{LeftOut, OverlappingRun, RedrivePreview};
+pub use preview::{LeftOut, RedrivePreview};
 
 /// The letters per statement.
 const BATCH: u64 = 500;

@@ -82,26 +82,6 @@ fn the_audit_shows_a_run_on_one_line() {
 }
 
 #[test]
-fn a_second_run_over_the_same_letters_is_warned_about() {
-    let (db, ..) = with_letters(5);
-    let first = db.run("dlq redrive orders --limit 3 --detach --yes");
-    lacks(&first.err, "has not ended");
-    let warning = "warning: run 1 has not ended and will send 3 letters of these too";
-    db.run("dlq redrive orders --json")
-        .tells(warning)
-        .holds(&json!({"overlapping": [{"run": 1, "letters": 3}]}));
-    db.run("dlq redrive orders --detach --yes").tells(warning);
-    // Letters that match another filter, and runs that ended, cause no warning.
-    let other = db.fails(1, "dlq redrive class=Timeout");
-    lacks(&other.err, "has not ended");
-    for run in ["1", "2"] {
-        db.run(format!("dlq runs cancel {run}"));
-    }
-    let dry = db.run("dlq redrive orders");
-    lacks(&dry.err, "has not ended");
-}
-
-#[test]
 fn the_screen_shows_halted_runs_before_those_in_progress() {
     let (db, ..) = with_letters(2);
     let detached = "dlq redrive orders --detach --yes";

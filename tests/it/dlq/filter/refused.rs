@@ -4,7 +4,7 @@
 use redrive_tests::prelude::*;
 
 /// Operations on letters that take a filter.
-const ON_LETTERS: [&str; 16] = [
+const ON_LETTERS: [&str; 15] = [
     "SELECT redrive.discard($1::text::jsonb, reason => 'x')",
     "SELECT redrive.redrive($1::text::jsonb)",
     "SELECT redrive.redrive($1::text::jsonb, force => true, reason => 'x')",
@@ -12,7 +12,6 @@ const ON_LETTERS: [&str; 16] = [
     "SELECT redrive.create_run($1::text::jsonb)",
     "SELECT redrive.set_policy('p', $1::text::jsonb, '1 hour')",
     "SELECT redrive.preview_redrive($1::text::jsonb)",
-    "SELECT redrive.overlapping_runs($1::text::jsonb)",
     "SELECT redrive.blocked_letters($1::text::jsonb)",
     "SELECT redrive.list_letters($1::text::jsonb)",
     "SELECT redrive.count_letters($1::text::jsonb)",

@@ -44,8 +44,6 @@ impl Redrive {
             print_errors("letter", errors, &mut details)?;
             writeln!(details)?;
         }
-        let runs = preview.overlapping.iter();
-        let runs = runs.map(|of| json!(object!(of => run, letters)));
         let found = Found {
             affected: preview.letters,
             left_out: not_valid.into_iter().chain(left_out(&preview)).collect(),
@@ -56,7 +54,6 @@ impl Redrive {
                     errors.iter().map(|of| error_json("letter", of)).collect(),
                 ),
                 ("blocked", json!(blocked_json(&preview.blocked))),
-                ("overlapping", runs.collect()),
             ],
             sample: Some(letter_table(&sample)),
             ..Found::of(matches, format!("{states} letter"), &self.selection)

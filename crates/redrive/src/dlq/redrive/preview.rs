@@ -20,21 +20,6 @@ pub struct RedrivePreview {
     pub sample: Vec<JobId>,
     /// The letters whose jobs would wait, and why.
     pub blocked: Vec<Blocked>,
-    /// Runs that have not ended and will send some of the letters too.
-    pub overlapping: Vec<OverlappingRun>,
-}
-
-row! {
-    /// A run that has not ended, and its letters that a redrive selects too.
-    ///
-    /// No letter is sent twice: the run that comes second skips it.
-    #[derive(Copy, PartialEq, Eq)]
-    pub struct OverlappingRun {
-        /// The run.
-        pub run: RunId,
-        /// The number of letters that both select.
-        pub letters: u64,
-    }
 }
 
 /// Matching letters that a redrive leaves out for one reason.
@@ -67,7 +52,6 @@ impl Dlq<'_> {
         let parameter = filter.whole()?;
         let mut preview = RedrivePreview {
             blocked: self.blocked(filter, options)?,
-            overlapping: self.overlapping(filter, options)?,
             ..RedrivePreview::default()
         };
         let judged = self.db.ask_bulk().rows(
@@ -107,19 +91,6 @@ impl Dlq<'_> {
             preview.leave_out(reason, Some(state), letters);
         }
         Ok(preview)
-    }
-
-    /// Returns the runs that will send letters that a redrive selects now.
-    pub(crate) fn overlapping(
-        self,
-        filter: &LetterFilter,
-        options: &RedriveOptions,
-    ) -> Result<Vec<OverlappingRun>> {
-        self.db.ask_bulk().all(
-            "find other runs of the letters",
-            &sql::OVERLAPPING_RUNS,
-            &[&filter.parameter()?, &options.force, &filter.limit],
-        )
     }
 }
 

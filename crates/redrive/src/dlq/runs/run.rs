@@ -11,7 +11,7 @@ use super::options::RunOptions;
 use super::state::RunState;
 
 use crate::dlq::prelude::*;
-use crate::dlq::redrive::{Blocked, OverlappingRun, Skip};
+use crate::dlq::redrive::{Blocked, Skip};
 
 row! {
     /// A redrive run with exact counts of its letters.
@@ -97,8 +97,6 @@ pub struct CreatedRun {
     pub letters: u64,
     /// The letters whose jobs wait, and why.
     pub blocked: Vec<Blocked>,
-    /// Runs that had not ended and will send some of the letters too.
-    pub overlapping: Vec<OverlappingRun>,
 }
 
 row! {
@@ -156,9 +154,7 @@ impl Runs<'_> {
     ) -> Result<Option<CreatedRun>> {
         let parameter = filter.recorded()?;
         let how = &options.letters;
-        let chosen = options.chosen(filter);
-        let blocked = self.db.dlq().blocked(&chosen, how)?;
-        let overlapping = self.db.dlq().overlapping(&chosen, how)?;
+        let blocked = self.db.dlq().blocked(&options.chosen(filter), how)?;
         let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
             "create a redrive run",
             &sql::CREATE_RUN,
@@ -183,7 +179,6 @@ impl Runs<'_> {
             id,
             letters,
             blocked,
-            overlapping,
         }))
     }
 
