@@ -3,10 +3,9 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- A redrive run. Creating it freezes its members in `run_letters`; its driver moves the cursor over
--- them. `term` is the fence: only a step of the current driver and term counts. `recovered`,
--- `died_alike` and `died_differently` are totals of folded `run_deltas`, as are `cursor`, `sent` and
--- `skipped` of a run in chunks. Read them through the view `runs`.
+-- A redrive run. Creating it freezes its members in `run_letters`; its driver sends them chunk by chunk. `term` is the
+-- fence: only a step of the current driver and term counts. `cursor`, `sent`, `skipped`, `recovered`, `died_alike` and
+-- `died_differently` are totals of folded `run_deltas`. Read them through the view `runs`.
 CREATE TABLE redrive.redrive_runs (
     id                bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     state             text        COLLATE "C" NOT NULL DEFAULT 'running'
@@ -59,15 +58,15 @@ COMMENT ON COLUMN redrive.redrive_runs.stage_to IS 'The last member of the stage
 COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'The value of `sent` when the stage began; likewise the next two.';
 COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of the current term counts.';
 COMMENT ON COLUMN redrive.redrive_runs.next_at IS 'When the next letter is due according to the rate.';
-COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried; of a run in chunks, how many were tried.';
+COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'How many members were tried.';
 COMMENT ON COLUMN redrive.redrive_runs.progress_at IS 'When a step last sent letters or found outcomes, or an operator changed its state.';
 
 CREATE INDEX redrive_runs_running ON redrive.redrive_runs (next_at) WHERE state = 'running';
 CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs (state)
     WHERE state IN ('unapproved', 'running', 'paused', 'halted');
 
--- The members of a run, in the order of `redrive_order`. A member without an outcome is behind the cursor and
--- waiting, or before it and live.
+-- The members of a run, in the order of `redrive_order`. A member without an outcome is in a chunk and waiting, or
+-- live.
 CREATE TABLE redrive.run_letters (
     run_id    bigint NOT NULL,
     ordinal   bigint NOT NULL,
@@ -82,9 +81,9 @@ CREATE TABLE redrive.run_letters (
 -- The runs of a letter.
 CREATE INDEX run_letters_by_letter ON redrive.run_letters (letter_id, run_id);
 
--- An unlimited run is split into chunks, which its driver sends over several connections. The sender
--- locks the row of its chunk and moves the cursor or deletes the row in the transaction of the letters,
--- so a driver that dies leaves the chunk unchanged.
+-- The members that were not tried yet. An unlimited run without a canary has several chunks, which its driver sends over
+-- several connections; others have one. The sender locks the row of its chunk and moves the cursor or deletes the row in
+-- the transaction of the letters, so a driver that dies leaves the chunk unchanged.
 CREATE TABLE redrive.run_chunks (
     run_id bigint NOT NULL,
     upto   bigint NOT NULL,

@@ -79,13 +79,17 @@ BEGIN
 END
 $$;
 
--- Takes one step of a run: halts it or begins its next stage, and otherwise sends the letters that are due by the rate, at
--- most `max_letters`. The step is one transaction under the lock of the run's row. A driver whose term is over changes
--- nothing.
+-- Takes one step of a run: halts it or begins its next stage, and otherwise sends the letters of one chunk that are due by
+-- the rate, at most `max_letters`. A driver whose term is over changes nothing.
 --
--- `status`: `lost` (another driver, or no such run), the state of the run if it is not running, `sent`,
--- `waiting`, or `busy` (see drive_chunk). `wait_ms`: time until the next step. `chunks`: how many chunks
--- are left for other connections of the driver, counted up to 2.
+-- The driver may take steps over several connections at once. A step locks the row of the run in share mode, so that only
+-- a change of term (a pause, a cancel, another driver) waits for it, then the row of a chunk. Letters, jobs, the chunk, the
+-- numbers and the audit change in one transaction. The row of the run is written last, and not at all while another
+-- connection writes it.
+--
+-- `status`: `lost` (another driver, or no such run), the state of the run if it is not running, `sent`, `waiting`, or
+-- `busy` if other connections of the driver work on every chunk or write the row. `wait_ms`: time until the next step.
+-- `chunks`: how many chunks are left, counted up to 2.
 CREATE OR REPLACE FUNCTION redrive.drive_run(
     run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint,
     OUT status text, OUT wait_ms bigint, OUT sent_now bigint, OUT chunks bigint
@@ -94,108 +98,81 @@ CREATE OR REPLACE FUNCTION redrive.drive_run(
 AS $$
 #variable_conflict use_column
 DECLARE
-    r        redrive.redrive_runs;
-    next     redrive.redrive_runs;
-    moment   timestamptz;
-    bound    bigint;
-    due      bigint;
-    tried    bigint := 0;
+    r         redrive.redrive_runs;
+    mine      redrive.run_chunks;
+    moment    timestamptz;
+    old_stage integer;
+    due       bigint := 0;
 BEGIN
     sent_now := 0;
     wait_ms := 0;
     chunks := 0;
-    -- Check before any lock: two connections that share the lock of the run for a chunk could not upgrade
-    -- it. A finished chunk is visible until its step commits. A halt needs no chunk, and waits for the steps
-    -- of the other connection.
-    SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run;
+    SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR KEY SHARE;
+    IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term OR r.state <> 'running' THEN
+        status := CASE WHEN r.state = 'running' OR r.id IS NULL THEN 'lost' ELSE r.state END;
+        RETURN;
+    END IF;
     SELECT n.cursor, n.sent, n.recovered, n.died_alike, n.died_differently
     INTO r.cursor, r.sent, r.recovered, r.died_alike, r.died_differently
     FROM redrive.runs n WHERE n.id = run;
-    next := redrive.paced(r);
-    IF next.state = 'running' AND EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
-        IF next.stage > r.stage THEN
-            -- A window is over. The other connection may have seen it, too.
-            PERFORM FROM redrive.redrive_runs c
-            WHERE c.id = run AND c.driver = my_driver AND c.term = my_term AND c.stage = r.stage
-            FOR NO KEY UPDATE SKIP LOCKED;
-            IF FOUND THEN
-                UPDATE redrive.redrive_runs c
-                SET stage = next.stage, stage_sent = next.stage_sent, stage_recovered = next.stage_recovered,
-                    stage_died = next.stage_died
-                WHERE c.id = run;
+    old_stage := r.stage;
+    moment := clock_timestamp();
+    r := redrive.paced(r);
+    -- It is further ahead only if the clock was set back.
+    r.next_at := least(r.next_at, moment + interval '1 second');
+    IF r.state = 'running' THEN
+        SELECT s.* INTO mine FROM redrive.run_chunks s
+        WHERE s.run_id = run
+        ORDER BY s.upto LIMIT 1
+        FOR UPDATE SKIP LOCKED;
+        IF mine.run_id IS NOT NULL THEN
+            IF r.rate IS NULL THEN
+                due := max_letters;
+            ELSIF r.next_at <= moment THEN
+                -- How many letters are due by the rate. A late driver catches up by at most one second.
+                r.next_at := greatest(r.next_at, moment - interval '1 second');
+                due := floor(extract(epoch FROM moment - r.next_at) * r.rate) + 1;
             END IF;
+            due := greatest(0, least(due, max_letters, least(mine.upto, r.stage_to) - mine.cursor));
         END IF;
-        SELECT d.status, d.sent_now INTO status, sent_now
-        FROM redrive.drive_chunk(run, my_driver, my_term, lease_ms, max_letters) d;
-        IF status NOT IN ('sent', 'busy') THEN
-            RETURN;
+        IF due > 0 THEN
+            IF mine.cursor + due = mine.upto THEN
+                DELETE FROM redrive.run_chunks s WHERE s.run_id = run AND s.upto = mine.upto;
+            ELSE
+                UPDATE redrive.run_chunks s SET cursor = s.cursor + due WHERE s.run_id = run AND s.upto = mine.upto;
+            END IF;
+            sent_now := redrive.send_members(r, mine.cursor, mine.cursor + due);
+            INSERT INTO redrive.run_deltas (run_id, tried, sent, skipped) VALUES (run, due, sent_now, due - sent_now);
+            r.next_at := r.next_at + coalesce(due * (interval '1 second' / r.rate), '0');
         END IF;
         chunks := (SELECT count(*) FROM (SELECT FROM redrive.run_chunks s WHERE s.run_id = run LIMIT 2) few);
-    ELSE
-        SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR UPDATE;
-        moment := clock_timestamp();
-        IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term THEN
-            status := CASE WHEN r.state = 'running' OR r.id IS NULL THEN 'lost' ELSE r.state END;
-            RETURN;
+        IF chunks = 0 THEN
+            r.state := 'finished';
+            r.stage_to := NULL;
         END IF;
-
-        IF redrive.fold_run(run) > 0 THEN
-            SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run;
-        END IF;
-        IF r.state = 'running' THEN
-            r := redrive.paced(r);
-            IF r.state = 'halted' THEN
-                PERFORM redrive.record_act('halt_run', r.person, r.halted_because, r.filter, 0, jsonb_build_object('run', run));
-            -- Until outcomes came before the lock, it was to halt.
-            ELSIF NOT EXISTS (SELECT FROM redrive.run_chunks s WHERE s.run_id = run) THEN
-                r.started_at := coalesce(r.started_at, moment);
-                -- It is further ahead only if the clock was set back.
-                r.next_at := least(r.next_at, moment + interval '1 second');
-                bound := least(r.total, coalesce(r.stage_to, r.total));
-                IF r.rate IS NULL THEN
-                    due := max_letters;
-                ELSE
-                    -- How many letters are due by the rate. A late driver catches up by at most one second.
-                    r.next_at := greatest(r.next_at, moment - interval '1 second');
-                    due := floor(extract(epoch FROM moment - r.next_at) * r.rate) + 1;
-                    due := CASE WHEN r.next_at > moment THEN 0 ELSE least(due, max_letters) END;
-                END IF;
-
-                IF r.cursor < bound AND due > 0 THEN
-                    tried := least(due, bound - r.cursor);
-                    sent_now := redrive.send_members(r, r.cursor, r.cursor + tried);
-                    r.cursor := r.cursor + tried;
-                    r.skipped := r.skipped + tried - sent_now;
-                    r.sent := r.sent + sent_now;
-                    IF r.rate IS NOT NULL THEN
-                        r.next_at := r.next_at + tried * (interval '1 second' / r.rate);
-                    END IF;
-                END IF;
-                IF r.cursor = r.total THEN
-                    r.state := 'finished';
-                    r.stage_to := NULL;
-                END IF;
-                wait_ms := greatest(0, ceil(extract(epoch FROM r.next_at - clock_timestamp()) * 1000));
-            END IF;
-        END IF;
-
-        IF r.state IN ('halted', 'finished') AND r.ended_at IS NULL THEN
-            r.ended_at := clock_timestamp();
-        END IF;
-        UPDATE redrive.redrive_runs c
-        SET state = r.state, halted_because = r.halted_because, started_at = r.started_at,
-            ended_at = r.ended_at, stage = r.stage, stage_to = r.stage_to, stage_sent = r.stage_sent,
-            stage_recovered = r.stage_recovered, stage_died = r.stage_died, next_at = r.next_at,
-            cursor = r.cursor, sent = r.sent, skipped = r.skipped,
-            progress_at = CASE
-                WHEN (c.cursor, c.sent, c.skipped) = (r.cursor, r.sent, r.skipped) THEN c.progress_at
-                ELSE clock_timestamp() END,
-            driver = CASE WHEN r.state = 'running' THEN r.driver END,
-            driver_expires_at = CASE WHEN r.state = 'running'
-                THEN clock_timestamp() + lease_ms * interval '1 millisecond' END
-        WHERE c.id = run;
-
-        status := CASE WHEN r.state <> 'running' THEN r.state WHEN tried > 0 THEN 'sent' ELSE 'waiting' END;
+        wait_ms := greatest(0, ceil(extract(epoch FROM r.next_at - clock_timestamp()) * 1000));
     END IF;
+    status := CASE WHEN due > 0 THEN 'sent' WHEN mine.run_id IS NULL THEN 'busy' ELSE 'waiting' END;
+
+    -- Another connection may have halted the run or begun the stage since.
+    PERFORM FROM redrive.redrive_runs c
+    WHERE c.id = run AND c.state = 'running' AND c.stage = old_stage
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM redrive.fold_run(run);
+    UPDATE redrive.redrive_runs c
+    SET state = r.state, halted_because = r.halted_because, started_at = coalesce(c.started_at, moment),
+        ended_at = CASE WHEN r.state <> 'running' THEN clock_timestamp() END, stage = r.stage, stage_to = r.stage_to,
+        stage_sent = r.stage_sent, stage_recovered = r.stage_recovered, stage_died = r.stage_died, next_at = r.next_at,
+        driver = CASE WHEN r.state = 'running' THEN c.driver END,
+        driver_expires_at = CASE WHEN r.state = 'running'
+            THEN clock_timestamp() + lease_ms * interval '1 millisecond' END
+    WHERE c.id = run;
+    IF r.state = 'halted' THEN
+        PERFORM redrive.record_act('halt_run', r.person, r.halted_because, r.filter, 0, jsonb_build_object('run', run));
+    END IF;
+    status := CASE r.state WHEN 'running' THEN status ELSE r.state END;
 END
 $$;

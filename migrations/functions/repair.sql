@@ -129,7 +129,9 @@ BEGIN
             FROM redrive.run_letters m
             JOIN redrive.redrive_runs r ON r.id = m.run_id AND m.ordinal <= r.cursor
             WHERE m.outcome IS NULL
-                AND NOT EXISTS (SELECT FROM redrive.run_chunks c WHERE c.run_id = r.id)
+                AND NOT EXISTS (
+                    SELECT FROM redrive.run_chunks c
+                    WHERE c.run_id = r.id AND m.ordinal > c.cursor AND m.ordinal <= c.upto)
                 AND NOT EXISTS (
                     SELECT FROM redrive.dead_letters l
                     WHERE l.id = m.letter_id AND l.state = 'redriving' AND l.run_id = r.id AND l.id <> ALL (letters));

@@ -71,11 +71,10 @@ BEGIN
          CASE WHEN create_run.driver IS NOT NULL
              THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
          CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);
-    IF create_run.rate IS NULL AND create_run.canary = 0 THEN
-        INSERT INTO redrive.run_chunks (run_id, upto, cursor)
-        SELECT create_run.id, least(s.before + 5000, letters), s.before
-        FROM generate_series(0, letters - 1, 5000) AS s (before);
-    END IF;
+    INSERT INTO redrive.run_chunks (run_id, upto, cursor)
+    SELECT create_run.id, least(s.before + c.size, letters), s.before
+    FROM (SELECT CASE WHEN create_run.rate IS NULL AND create_run.canary = 0 THEN 5000 ELSE letters END) AS c (size)
+    CROSS JOIN LATERAL generate_series(0, letters - 1, c.size) AS s (before);
     PERFORM redrive.record_act('create_run', create_run.person, create_run.reason, create_run.filter, 0,
         jsonb_strip_nulls(jsonb_build_object('run', create_run.id, 'members', letters,
             'to', create_run.to_queue, 'priority', create_run.priority,
@@ -139,7 +138,7 @@ BEGIN
         approved_by = CASE verb WHEN 'approve' THEN left(change_run.person, 200) ELSE r.approved_by END,
         approved_at = CASE verb WHEN 'approve' THEN clock_timestamp() ELSE r.approved_at END,
         stage = CASE was WHEN 'halted' THEN r.stage + 1 ELSE r.stage END,
-        stage_to = CASE was WHEN 'halted' THEN r.cursor + nullif(r.canary, 0) ELSE r.stage_to END,
+        stage_to = CASE was WHEN 'halted' THEN n.cursor + nullif(r.canary, 0) ELSE r.stage_to END,
         stage_sent = CASE was WHEN 'halted' THEN n.sent ELSE r.stage_sent END,
         stage_recovered = CASE was WHEN 'halted' THEN n.recovered ELSE r.stage_recovered END,
         stage_died = CASE was WHEN 'halted' THEN n.died_alike + n.died_differently ELSE r.stage_died END

@@ -17,8 +17,8 @@ pub(super) const DRIVER_LEASE_MS: i32 = 10_000;
 /// letter (a tenth more at 5,000) and delay live jobs.
 const BATCH: i64 = 1000;
 const BATCH_OF_A_WORKER: i64 = 500;
-/// How long one step of a chunked run continues, batch after batch.
-const CHUNKED_STEP: Duration = Duration::from_millis(250);
+/// How long one step of an unthrottled run continues, batch after batch.
+const LONG_STEP: Duration = Duration::from_millis(250);
 /// How many connections a pool must have for a driver to use two of them: a worker may hold five.
 const ENOUGH_FOR_TWO: u32 = 7;
 /// The shortest wait of a throttled run: it sends small batches instead of single letters.
@@ -71,8 +71,8 @@ impl RunDriver {
     ///
     /// Call it again after the wait that it returns, and within 10 seconds. [`Runs::get`] returns the run's progress.
     ///
-    /// An unthrottled run without a canary sends for a quarter of a second, over two
-    /// connections if the pool has at least seven. It sends less, down to 300 letters a second, while
+    /// An unthrottled run sends for a quarter of a second; without a canary over two
+    /// connections, if the pool has at least seven. It sends less, down to 300 letters a second, while
     /// live jobs of a queue with workers wait more than twice as long as at its start.
     ///
     /// # Errors
@@ -102,14 +102,14 @@ impl RunDriver {
     }
 }
 
-/// Runs one step on one connection; for a chunked run, as many batches as fit into the step.
+/// Runs one step on one connection, with as many batches as are due and fit into it.
 fn send(db: &Database, mut steps: Steps) -> Result<(DriveStatus, Steps)> {
     db.call_bulk("drive a redrive run", move |session| {
         let begun = Instant::now();
         loop {
             let status = steps.step(session)?;
             let goes_on = status == DriveStatus::Running(Duration::ZERO);
-            if steps.chunks == 0 || !goes_on || begun.elapsed() >= CHUNKED_STEP {
+            if !goes_on || begun.elapsed() >= LONG_STEP {
                 return Ok((status, steps));
             }
         }
