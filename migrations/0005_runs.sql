@@ -3,8 +3,8 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- A redrive run. Creating it freezes its members in `run_letters`; its driver sends them chunk by chunk. `term` is the
--- fence: only a step of the current driver and term counts. `cursor`, `sent`, `skipped`, `recovered`, `died_alike` and
+-- A redrive run. Creating it freezes its members in `run_letters`; its driver sends them chunk by chunk. `driver` is
+-- the fence: it changes with each driver, a pause removes it, and only a step of the current one counts. `cursor`, `sent`, `skipped`, `recovered`, `died_alike` and
 -- `died_differently` are totals of folded `run_deltas`. Read them through the view `runs`.
 CREATE TABLE redrive.redrive_runs (
     id                bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -29,7 +29,6 @@ CREATE TABLE redrive.redrive_runs (
     stage_died        bigint      NOT NULL DEFAULT 0,
     driver            uuid,
     driver_expires_at timestamptz,
-    term              bigint      NOT NULL DEFAULT 0,
     next_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     total             bigint      NOT NULL DEFAULT 0,
     cursor            bigint      NOT NULL DEFAULT 0 CHECK (cursor BETWEEN 0 AND total),
@@ -56,7 +55,6 @@ COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent firs
 COMMENT ON COLUMN redrive.redrive_runs.tolerated IS 'The percentage of letters that may die again; if more die, the run halts; 100: it never does.';
 COMMENT ON COLUMN redrive.redrive_runs.stage_to IS 'The last member of the stage; NULL: the last one of the run.';
 COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'The value of `sent` when the stage began; likewise the next two.';
-COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of the current term counts.';
 COMMENT ON COLUMN redrive.redrive_runs.next_at IS 'When the next letter is due according to the rate.';
 COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'How many members were tried.';
 COMMENT ON COLUMN redrive.redrive_runs.progress_at IS 'When a step last sent letters or found outcomes, or an operator changed its state.';

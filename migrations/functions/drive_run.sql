@@ -80,10 +80,10 @@ END
 $$;
 
 -- Takes one step of a run: halts it or begins its next stage, and otherwise sends the letters of one chunk that are due by
--- the rate, at most `max_letters`. A driver whose term is over changes nothing.
+-- the rate, at most `max_letters`. A driver that lost the run changes nothing.
 --
 -- The driver may take steps over several connections at once. A step locks the row of the run in share mode, so that only
--- a change of term (a pause, a cancel, another driver) waits for it, then the row of a chunk. Letters, jobs, the chunk, the
+-- a change of the driver (by a pause, a cancel, another driver) waits for it, then the row of a chunk. Letters, jobs, the chunk, the
 -- numbers and the audit change in one transaction. The row of the run is written last, and not at all while another
 -- connection writes it.
 --
@@ -91,7 +91,7 @@ $$;
 -- `busy` if other connections of the driver work on every chunk or write the row. `wait_ms`: time until the next step.
 -- `chunks`: how many chunks are left, counted up to 2.
 CREATE OR REPLACE FUNCTION redrive.drive_run(
-    run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint,
+    run bigint, my_driver uuid, lease_ms integer, max_letters bigint,
     OUT status text, OUT wait_ms bigint, OUT sent_now bigint, OUT chunks bigint
 )
     LANGUAGE plpgsql VOLATILE
@@ -108,7 +108,7 @@ BEGIN
     wait_ms := 0;
     chunks := 0;
     SELECT c.* INTO r FROM redrive.redrive_runs c WHERE c.id = run FOR KEY SHARE;
-    IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.term <> my_term OR r.state <> 'running' THEN
+    IF NOT FOUND OR r.driver IS DISTINCT FROM my_driver OR r.state <> 'running' THEN
         status := CASE WHEN r.state = 'running' OR r.id IS NULL THEN 'lost' ELSE r.state END;
         RETURN;
     END IF;

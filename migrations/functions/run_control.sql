@@ -62,15 +62,14 @@ BEGIN
     END IF;
     INSERT INTO redrive.redrive_runs
         (id, state, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
-         stage_to, driver, driver_expires_at, term, total)
+         stage_to, driver, driver_expires_at, total)
     OVERRIDING SYSTEM VALUE VALUES
         (create_run.id, CASE WHEN needs_approval THEN 'unapproved' ELSE 'running' END, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
          create_run.to_queue, create_run.priority, create_run.max_attempts, nullif(create_run.delay_ms, 0),
          create_run.rate,
          create_run.canary, create_run.tolerated, nullif(create_run.canary, 0), create_run.driver,
          CASE WHEN create_run.driver IS NOT NULL
-             THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
-         CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);
+             THEN clock_timestamp() + lease_ms * interval '1 millisecond' END, letters);
     INSERT INTO redrive.run_chunks (run_id, upto, cursor)
     SELECT create_run.id, least(s.before + c.size, letters), s.before
     FROM (SELECT CASE WHEN create_run.rate IS NULL AND create_run.canary = 0 THEN 5000 ELSE letters END) AS c (size)
@@ -132,8 +131,7 @@ BEGIN
     END IF;
     became := CASE verb WHEN 'pause' THEN 'paused' WHEN 'cancel' THEN 'cancelled' ELSE 'running' END;
     UPDATE redrive.redrive_runs r
-    SET state = became, driver = NULL, driver_expires_at = NULL, term = r.term + 1,
-        halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
+    SET state = became, driver = NULL, driver_expires_at = NULL, halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
         next_at = clock_timestamp(), progress_at = clock_timestamp(),
         approved_by = CASE verb WHEN 'approve' THEN left(change_run.person, 200) ELSE r.approved_by END,
         approved_at = CASE verb WHEN 'approve' THEN clock_timestamp() ELSE r.approved_at END,

@@ -1,17 +1,14 @@
 -- Purpose: Steps of a redrive run, taken by its driver.
 
 -- Makes the caller the driver of a running run without a driver; a NULL `wanted` matches any run, and of several the
--- least recently driven. Returns the run and the term, or NULL.
+-- least recently driven. Returns the run, or NULL.
 -- Locks: the row of the run; a run whose row is locked by its driver is skipped. Index: redrive_runs_running, or the
 -- primary key.
-CREATE OR REPLACE FUNCTION redrive.take_run(
-    wanted bigint, new_driver uuid, lease_ms integer, OUT id bigint, OUT term bigint
-)
+CREATE OR REPLACE FUNCTION redrive.take_run(wanted bigint, new_driver uuid, lease_ms integer) RETURNS bigint
     LANGUAGE sql VOLATILE
 AS $$
     UPDATE redrive.redrive_runs r
-    SET driver = new_driver, term = r.term + 1,
-        driver_expires_at = clock_timestamp() + lease_ms * interval '1 millisecond'
+    SET driver = new_driver, driver_expires_at = clock_timestamp() + lease_ms * interval '1 millisecond'
     WHERE r.id = (
         SELECT c.id FROM redrive.redrive_runs c
         WHERE c.state = 'running' AND (wanted IS NULL OR c.id = wanted)
@@ -19,7 +16,7 @@ AS $$
         ORDER BY c.driver_expires_at NULLS FIRST, c.next_at, c.id
         LIMIT 1
         FOR UPDATE SKIP LOCKED)
-    RETURNING r.id, r.term
+    RETURNING r.id
 $$;
 
 -- Sends the members of a run from the one after `after` to `upto` back, records why others were not sent, and writes the

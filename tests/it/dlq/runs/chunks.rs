@@ -7,22 +7,22 @@ use super::{adds_up, all_are_live_once, bury, change, driver, expire, start, unt
 /// Three chunks, the last one short.
 const LETTERS: i64 = 12_000;
 const STEP: &str = "SELECT status, coalesce(sent_now, 0) AS sent
-    FROM redrive.drive_run($1, $2, $3, 10000, $4)";
+    FROM redrive.drive_run($1, $2, 10000, $3)";
 
 fn the_run(test: &TestDatabase) -> RedriveRun {
     let mut runs = test.open().dlq().runs().list(1).unwrap();
     runs.pop().expect("the run")
 }
 
-/// Returns the driver of the run and its term.
-fn driver_of(client: &mut Client) -> (i64, Uuid, i64) {
-    let asked = "SELECT id, driver, term FROM redrive.redrive_runs";
+/// Returns the run and its driver.
+fn driver_of(client: &mut Client) -> (i64, Uuid) {
+    let asked = "SELECT id, driver FROM redrive.redrive_runs";
     client.row(asked, &[])
 }
 
 /// Runs one step of a driver.
-fn step(open: &mut impl GenericClient, who: (i64, Uuid, i64), most: i64) -> (String, i64) {
-    open.row(STEP, &[&who.0, &who.1, &who.2, &most])
+fn step(open: &mut impl GenericClient, who: (i64, Uuid), most: i64) -> (String, i64) {
+    open.row(STEP, &[&who.0, &who.1, &most])
 }
 
 fn finish(driver: &mut RunDriver) {

@@ -52,7 +52,7 @@ fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
     let mut driver = start(&test, &unthrottled());
     let id = driver.run();
     let step = "SELECT d.status FROM redrive.redrive_runs r, \
-                redrive.drive_run(r.id, r.driver, r.term, 10000, 50) d";
+                redrive.drive_run(r.id, r.driver, 10000, 50) d";
     let status: String = test.client().ask(step, &[]);
     assert_eq!(status, "sent");
     die(&test, id);

@@ -67,7 +67,7 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
 
     change(&test, "resume", id);
     let status = driver.step().unwrap();
-    assert_eq!(status, DriveStatus::Lost, "its term is over");
+    assert_eq!(status, DriveStatus::Lost, "it has lost the run");
     let mut driver = super::driver(&test, id);
     next_due(&test, LONG_AGO);
     assert_eq!(sends(&test, &mut driver), 4);

@@ -1,5 +1,5 @@
-//! Drives redrive runs step by step. The driver holds the run's term; the database rejects
-//! steps of an earlier term, so a driver that was presumed dead does no harm.
+//! Drives redrive runs step by step. The database rejects the steps of an earlier driver, so one
+//! that was presumed dead does no harm.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,10 +54,10 @@ pub struct RunDriver {
 }
 
 impl RunDriver {
-    pub(super) fn new(db: &Database, run: RunId, driver: Uuid, term: i64) -> RunDriver {
+    pub(super) fn new(db: &Database, run: RunId, driver: Uuid) -> RunDriver {
         RunDriver {
             db: db.clone(),
-            steps: Steps::new(run, driver, term, BATCH),
+            steps: Steps::new(run, driver, BATCH),
             may_have_help: db.connections() >= ENOUGH_FOR_TWO,
         }
     }
@@ -127,7 +127,7 @@ impl Runs<'_> {
         let found = self.db.call("take over a redrive run", move |session| {
             take(session, Some(run), driver)
         })?;
-        Ok(found.map(|(id, term)| RunDriver::new(self.db, id, driver, term)))
+        Ok(found.map(|id| RunDriver::new(self.db, id, driver)))
     }
 }
 
@@ -161,18 +161,16 @@ impl DriveStatus {
 pub(crate) struct Steps {
     run: i64,
     driver: Uuid,
-    term: i64,
     throttle: Throttle,
     /// The chunks that were left after the last step, counted up to 2.
     chunks: i64,
 }
 
 impl Steps {
-    fn new(run: RunId, driver: Uuid, term: i64, batch: i64) -> Steps {
+    fn new(run: RunId, driver: Uuid, batch: i64) -> Steps {
         Steps {
             run: run.get(),
             driver,
-            term,
             throttle: Throttle::new(batch),
             chunks: 0,
         }
@@ -184,13 +182,7 @@ impl Steps {
         let row = session.query_one(
             &format!("drive redrive run {}", self.run),
             &sql::DRIVE_RUN,
-            &[
-                &self.run,
-                &self.driver,
-                &self.term,
-                &DRIVER_LEASE_MS,
-                &batch.letters,
-            ],
+            &[&self.run, &self.driver, &DRIVER_LEASE_MS, &batch.letters],
         )?;
         let what: &str = row.get("status");
         let wait = Duration::from_millis(row.get::<_, i64>("wait_ms").unsigned_abs());
@@ -217,20 +209,19 @@ fn live_waits(session: &mut Session, run: i64) -> Result<Vec<LiveWait>> {
     Ok(waits.collect())
 }
 
-fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Option<(RunId, i64)>> {
+fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Option<RunId>> {
     let row = session.query_one(
         "take over a redrive run",
         &sql::TAKE_RUN,
         &[&run.map(RunId::get), &driver, &DRIVER_LEASE_MS],
     )?;
-    let id: Option<i64> = row.get("id");
-    Ok(id.map(|id| (RunId::new(id), row.get("term"))))
+    Ok(row.get::<_, Option<i64>>(0).map(RunId::new))
 }
 
 /// Takes over any run without a driver, for a worker.
 pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Steps>> {
     let found = take(session, None, driver)?;
-    Ok(found.map(|(run, term)| Steps::new(run, driver, term, BATCH_OF_A_WORKER)))
+    Ok(found.map(|run| Steps::new(run, driver, BATCH_OF_A_WORKER)))
 }
 
 #[cfg(test)]

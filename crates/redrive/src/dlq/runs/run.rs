@@ -139,7 +139,7 @@ impl Runs<'_> {
         let driver = Uuid::new_v4();
         let created = self.insert(filter, options, operator, Some(driver))?;
         Ok(created.map(|run| {
-            let driver = RunDriver::new(self.db, run.id, driver, 1);
+            let driver = RunDriver::new(self.db, run.id, driver);
             (run, driver)
         }))
     }
