@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::state::RunState;
-use super::throttle::{LiveWait, Throttle};
+use super::throttle::Throttle;
 use crate::db::database::Database;
+use crate::db::row::read_all;
 use crate::dlq::prelude::*;
 
 /// How long after its last step a driver is presumed dead, in milliseconds.
@@ -144,18 +145,6 @@ pub enum DriveStatus {
     Lost,
 }
 
-impl DriveStatus {
-    /// Pure. Returns what the answer to a step means, of which the next is due after `wait`. The step has taken effect, so
-    /// no answer is an error.
-    fn of(answer: &str, wait: Duration) -> DriveStatus {
-        match answer {
-            "lost" => DriveStatus::Lost,
-            "sent" | "waiting" | "busy" => DriveStatus::Running(wait),
-            state => state.parse().map_or(DriveStatus::Lost, DriveStatus::Ended),
-        }
-    }
-}
-
 /// A run that is driven, between its steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Steps {
@@ -178,35 +167,26 @@ impl Steps {
 
     /// Makes one step.
     pub(crate) fn step(&mut self, session: &mut Session) -> Result<DriveStatus> {
-        let batch = self.throttle.next(live_waits(session, self.run)?);
+        let doing = format!("read the waits of live jobs for redrive run {}", self.run);
+        let waits = session.query(&doing, &sql::LIVE_WAITS, &[&self.run])?;
+        let (letters, pause) = self.throttle.next(read_all(&waits)?);
         let row = session.query_one(
             &format!("drive redrive run {}", self.run),
             &sql::DRIVE_RUN,
-            &[&self.run, &self.driver, &DRIVER_LEASE_MS, &batch.letters],
+            &[&self.run, &self.driver, &DRIVER_LEASE_MS, &letters],
         )?;
-        let what: &str = row.get("status");
         let wait = Duration::from_millis(row.get::<_, i64>("wait_ms").unsigned_abs());
         self.chunks = row.get("chunks");
-        let wait = match what {
+        let wait = match row.get::<_, &str>("status") {
             // The other connection of this driver holds the last chunk for one batch.
             "busy" => ALMOST_DONE,
-            "sent" if wait.is_zero() => batch.pause,
+            "sent" if wait.is_zero() => pause,
             "sent" | "waiting" => wait.max(BREATH),
-            _ => wait,
+            // Not even an unknown answer is an error, because the step has taken effect.
+            state => return Ok(state.parse().map_or(DriveStatus::Lost, DriveStatus::Ended)),
         };
-        Ok(DriveStatus::of(what, wait.min(Duration::from_secs(1))))
+        Ok(DriveStatus::Running(wait.min(Duration::from_secs(1))))
     }
-}
-
-/// Returns how long live jobs wait; empty: the run need not care.
-fn live_waits(session: &mut Session, run: i64) -> Result<Vec<LiveWait>> {
-    let doing = format!("read the waits of live jobs for redrive run {run}");
-    let rows = session.query(&doing, &sql::LIVE_WAITS, &[&run])?;
-    let waits = rows.iter().map(|row| LiveWait {
-        queue: row.get::<_, &str>("queue").into(),
-        waited: Duration::from_millis(row.get::<_, i64>("waited_ms").unsigned_abs()),
-    });
-    Ok(waits.collect())
 }
 
 fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Option<RunId>> {
@@ -222,24 +202,4 @@ fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Optio
 pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Steps>> {
     let found = take(session, None, driver)?;
     Ok(found.map(|run| Steps::new(run, driver, BATCH_OF_A_WORKER)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_answer_to_a_step_has_a_meaning() {
-        for (answer, expected) in [
-            ("lost", DriveStatus::Lost),
-            ("sent", DriveStatus::Running(ALMOST_DONE)),
-            ("waiting", DriveStatus::Running(ALMOST_DONE)),
-            ("busy", DriveStatus::Running(ALMOST_DONE)),
-            ("halted", DriveStatus::Ended(RunState::Halted)),
-            ("a state of a newer schema", DriveStatus::Lost),
-        ] {
-            let status = DriveStatus::of(answer, ALMOST_DONE);
-            assert_eq!(status, expected, "{answer}");
-        }
-    }
 }

@@ -21,30 +21,13 @@ const RECOVERY: Duration = Duration::from_millis(50);
 /// A wait this short is never too long.
 const SHORT: Duration = Duration::from_millis(5);
 
-/// How long the oldest live job of a queue with a live worker has waited.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LiveWait {
-    pub(super) queue: Box<str>,
-    /// Zero: no live job waits.
-    pub(super) waited: Duration,
-}
-
-/// The next batch of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NextBatch {
-    /// The maximum number of letters.
-    pub(super) letters: i64,
-    /// The wait after it.
-    pub(super) pause: Duration,
-}
-
 /// The size of a run's batches.
 #[derive(Clone, Debug)]
 pub(super) struct Throttle {
     /// The largest batch.
     max: i64,
     /// The longest wait per queue before the run could cause it.
-    usual: BTreeMap<Box<str>, Duration>,
+    usual: BTreeMap<String, Duration>,
     samples: u32,
     letters: i64,
     /// The size at which batches stop doubling.
@@ -67,51 +50,38 @@ impl Throttle {
         self.samples > 0 && self.letters < self.max
     }
 
-    /// Decides the next batch. Without a queue, no job needs protection and the batch is the largest.
-    pub(super) fn next(&mut self, waits: Vec<LiveWait>) -> NextBatch {
+    /// Decides the next batch: its largest number of letters, and the wait after it. Takes how long the oldest live job of
+    /// each queue with a live worker has waited; zero: none waits. Without a queue, no job needs protection and the batch is
+    /// the largest.
+    pub(super) fn next(&mut self, waits: Vec<(String, Duration)>) -> (i64, Duration) {
         if waits.is_empty() {
-            return NextBatch {
-                letters: self.max,
-                pause: Duration::ZERO,
-            };
+            return (self.max, Duration::ZERO);
         }
         if self.samples < SAMPLES {
             self.samples += 1;
-            for LiveWait { queue, waited } in waits {
+            for (queue, waited) in waits {
                 let usual = self.usual.entry(queue).or_default();
                 *usual = waited.max(*usual);
             }
-            return NextBatch {
-                letters: MIN_BATCH.min(self.max),
-                pause: SPACING,
-            };
+            return (MIN_BATCH, SPACING);
         }
-        if waits.iter().any(|wait| self.is_too_long(wait)) {
+        let is_too_long = |(queue, waited): &(String, Duration)| {
+            let usual = self.usual.get(queue).copied().unwrap_or_default();
+            *waited > (usual * 2).max(SHORT)
+        };
+        if waits.iter().any(is_too_long) {
             self.doubles_until = (self.letters / 2).max(MIN_BATCH);
             self.letters = MIN_BATCH;
-            return NextBatch {
-                letters: self.letters.min(self.max),
-                pause: RECOVERY,
-            };
+            return (MIN_BATCH, RECOVERY);
         }
-        self.letters = if self.letters < self.doubles_until {
-            (self.letters * 2).min(self.doubles_until)
-        } else {
-            self.letters + MIN_BATCH
+        self.letters = match self.letters < self.doubles_until {
+            true => (self.letters * 2).min(self.doubles_until),
+            false => (self.letters + MIN_BATCH).min(self.max),
+        };
+        match self.letters == self.max {
+            true => (self.max, Duration::ZERO),
+            false => (self.letters, SPACING),
         }
-        .min(self.max);
-        NextBatch {
-            letters: self.letters,
-            pause: match self.letters == self.max {
-                true => Duration::ZERO,
-                false => SPACING,
-            },
-        }
-    }
-
-    fn is_too_long(&self, wait: &LiveWait) -> bool {
-        let usual = self.usual.get(&wait.queue).copied().unwrap_or_default();
-        wait.waited > (usual * 2).max(SHORT)
     }
 }
 
@@ -119,39 +89,31 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    const MS: Duration = Duration::from_millis(1);
-
-    fn waits(queues: &[(&str, u32)]) -> Vec<LiveWait> {
-        let wait = |&(queue, ms): &(&str, u32)| LiveWait {
-            queue: queue.into(),
-            waited: MS * ms,
-        };
-        queues.iter().map(wait).collect()
-    }
-
-    /// A throttle that has seen live jobs of `q` wait for 10 ms.
+    /// A throttle that has seen live jobs of `q` wait for 10 ms, and of `abandoned` for a minute.
     fn sampled() -> Throttle {
         let mut throttle = Throttle::new(1000);
         for _ in 0..SAMPLES {
-            let batch = throttle.next(waits(&[("q", 10)]));
-            assert_eq!((batch.letters, batch.pause), (MIN_BATCH, SPACING));
+            assert_eq!(next(&mut throttle, 10, 60_000), (MIN_BATCH, SPACING));
         }
         throttle
     }
 
-    fn sizes(throttle: &mut Throttle, ms: u32, batches: usize) -> Vec<i64> {
-        let next = |_| throttle.next(waits(&[("q", ms)])).letters;
+    fn next(throttle: &mut Throttle, q: u64, abandoned: u64) -> (i64, Duration) {
+        let waits = [("q", q), ("abandoned", abandoned)];
+        let waits = waits.map(|(queue, ms)| (queue.to_owned(), Duration::from_millis(ms)));
+        throttle.next(waits.into())
+    }
+
+    fn sizes(throttle: &mut Throttle, ms: u64, batches: usize) -> Vec<i64> {
+        let next = |_| next(throttle, ms, 0).0;
         (0..batches).map(next).collect()
     }
 
     #[test]
     fn without_a_worker_every_batch_is_the_largest() {
         let mut throttle = Throttle::new(500);
-        for _ in 0..20 {
-            let batch = throttle.next(Vec::new());
-            assert_eq!((batch.letters, batch.pause), (500, Duration::ZERO));
-            assert!(!throttle.is_slow());
-        }
+        assert_eq!(throttle.next(Vec::new()), (500, Duration::ZERO));
+        assert!(!throttle.is_slow());
     }
 
     #[test]
@@ -161,27 +123,17 @@ mod tests {
         let grown = sizes(&mut throttle, 20, 7);
         assert_eq!(grown, [50, 100, 200, 400, 800, 1000, 1000]);
         assert!(!throttle.is_slow());
-        assert_eq!(throttle.next(waits(&[("q", 0)])).pause, Duration::ZERO);
+        assert_eq!(next(&mut throttle, 0, 90_000), (1000, Duration::ZERO));
     }
 
     #[test]
     fn a_longer_wait_makes_batches_small_and_then_lets_them_grow_slowly() {
         let mut throttle = sampled();
         assert_eq!(sizes(&mut throttle, 0, 4), [50, 100, 200, 400]);
-        let batch = throttle.next(waits(&[("q", 21)]));
-        assert_eq!((batch.letters, batch.pause), (MIN_BATCH, RECOVERY));
+        assert_eq!(next(&mut throttle, 21, 0), (MIN_BATCH, RECOVERY));
         assert_eq!(sizes(&mut throttle, 0, 5), [50, 100, 200, 225, 250]);
-    }
-
-    #[test]
-    fn each_queue_is_compared_with_its_usual_wait() {
-        let mut throttle = Throttle::new(1000);
-        for _ in 0..SAMPLES {
-            throttle.next(waits(&[("abandoned", 60_000), ("quick", 0)]));
-        }
-        let aged = |quick| waits(&[("abandoned", 90_000), ("quick", quick)]);
-        assert_eq!(throttle.next(aged(5)).letters, 50);
-        assert_eq!(throttle.next(aged(6)).letters, MIN_BATCH);
-        assert_eq!(throttle.next(waits(&[("new", 6)])).pause, RECOVERY);
+        // A queue that had no worker before.
+        let new = vec![("new".to_owned(), SHORT + SPACING)];
+        assert_eq!(throttle.next(new), (MIN_BATCH, RECOVERY));
     }
 }
