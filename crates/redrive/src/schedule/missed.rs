@@ -1,6 +1,5 @@
 //! Decides which ticks that are due become jobs, and which are missed. Pure.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +13,7 @@ const MISSED_AFTER: Duration = Duration::from_mins(1);
 const MAX_TICKS: usize = 100;
 const MAX_AGE: Duration = Duration::from_hours(7 * 24);
 /// How many ticks are counted exactly. Of more, only the newest are computed.
-const MAX_COUNTED: u64 = 10_000;
+const MAX_COUNTED: usize = 10_000;
 
 words! {
     /// The policy for ticks that a schedule missed, because no worker ran or it was paused.
@@ -58,69 +57,45 @@ pub(crate) fn plan(
         Missed::Once => (1, MAX_AGE),
         Missed::All => (MAX_TICKS, MAX_AGE),
     };
-    // One more, because the newest of those that do not run is reported.
-    let dues = dues(rhythm, most + 1, first, now)?;
-    let latest = dues.newest.back().copied();
-    let runs = |tick: &Timestamp| {
+    let (mut missed, next) = dues(rhythm, first, now)?;
+    let is_old = |tick: &Timestamp| {
         let age = now.as_microsecond() - tick.as_microsecond();
-        age <= micros(max_age) || (policy != Missed::Skip && Some(*tick) == latest)
+        age > micros(max_age)
     };
-    let left_out = dues.newest.len().saturating_sub(most);
-    let newest = dues.newest.iter().skip(left_out);
-    let run: Vec<Timestamp> = newest.copied().filter(runs).collect();
-    let is_missed = |tick: &&Timestamp| run.first().is_none_or(|first| *tick < first);
+    let oldest = missed.partition_point(is_old);
+    let oldest = match policy {
+        Missed::Skip => oldest,
+        Missed::Once | Missed::All => oldest.min(missed.len().saturating_sub(1)),
+    };
+    let run = missed.split_off(oldest.max(missed.len().saturating_sub(most)));
     Ok(Plan {
-        missed: dues.count - run.len() as u64,
-        missed_at: dues.newest.iter().rev().find(is_missed).copied(),
         run,
-        next: dues.next,
+        missed: missed.len() as u64,
+        missed_at: missed.last().copied(),
+        next,
     })
 }
 
-/// The ticks that are due.
-struct Dues {
-    /// The newest, oldest first.
-    newest: VecDeque<Timestamp>,
-    /// How many there are.
-    count: u64,
-    next: Timestamp,
-}
-
-/// Finds the newest of the ticks from `first` to `now`. Searches longer and longer times before `now`, so that it computes
-/// not every tick after a long time without a worker.
-fn dues(rhythm: &Rhythm, most: usize, first: Timestamp, now: Timestamp) -> Result<Dues> {
+/// Returns the ticks from `first` to `now`, oldest first, and the next one. Searches longer and longer times before `now`, so
+/// that it computes not every tick after a long time without a worker.
+fn dues(rhythm: &Rhythm, first: Timestamp, now: Timestamp) -> Result<(Vec<Timestamp>, Timestamp)> {
     let mut back = MISSED_AFTER;
     loop {
-        let start = now
-            .checked_sub(SignedDuration::from_micros(micros(back)))
-            .unwrap_or(first);
-        let is_whole = start <= first;
-        let mut found = Dues {
-            newest: VecDeque::new(),
-            count: 0,
-            next: match is_whole {
-                true => first,
-                false => rhythm.next_after(first, start)?,
-            },
+        let start = now.checked_sub(SignedDuration::from_micros(micros(back)));
+        let start = start.ok().filter(|start| *start > first);
+        let mut next = match start {
+            Some(start) => rhythm.next_after(first, start)?,
+            None => first,
         };
-        while found.next <= now {
-            found.add(found.next, most);
-            found.next = rhythm.next_after(found.next, found.next)?;
+        let mut dues = Vec::new();
+        while next <= now {
+            dues.push(next);
+            next = rhythm.next_after(next, next)?;
         }
-        if is_whole || found.count >= MAX_COUNTED {
-            return Ok(found);
+        if start.is_none() || dues.len() >= MAX_COUNTED {
+            return Ok((dues, next));
         }
         back = back.saturating_mul(2);
-    }
-}
-
-impl Dues {
-    fn add(&mut self, tick: Timestamp, most: usize) {
-        if self.newest.len() == most {
-            self.newest.pop_front();
-        }
-        self.newest.push_back(tick);
-        self.count += 1;
     }
 }
 
