@@ -43,19 +43,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_is_found_by_its_name() {
-        for (given, name) in [
-            ("Europe/Berlin", "Europe/Berlin"),
-            ("america/new_york", "America/New_York"),
-            ("utc", "UTC"),
-            ("Australia/Lord_Howe", "Australia/Lord_Howe"),
-        ] {
-            let zone = named(given).expect(given);
-            assert_eq!(zone.iana_name(), Some(name));
-        }
-    }
-
-    #[test]
     fn an_unknown_zone_is_reported_with_the_position_of_the_mistake() {
         for (name, at) in [("Europe/Berln", 12), ("Eurpe/Berlin", 4), ("#", 1), ("", 1)] {
             let error = named(name).expect_err(name);

@@ -33,61 +33,49 @@ fn planned(rhythm: &Rhythm, policy: Missed, due: &str, now: &str) -> String {
 }
 
 #[test]
-fn a_tick_on_time_runs_with_every_policy() {
-    for missed in Missed::ALL {
-        for (rhythm, now) in [
-            (cron("0 8 * * *"), "2026-01-05T08:00:00"),
-            (cron("0 8 * * *"), "2026-01-05T08:01:00"),
-            (every(86_400), "2026-01-05T08:00:59"),
-        ] {
-            let plan = planned(&rhythm, missed, "2026-01-05T08:00:00", now);
-            let expected = "run [05T08:00:00] missed 0 - next 06T08:00:00";
-            assert_eq!(plan, expected, "{missed}");
+fn the_policy_decides_which_ticks_run() {
+    let (all, latest) = (&Missed::ALL[..], &[Missed::Skip, Missed::Once][..]);
+    let (daily, second) = (cron("0 8 * * *"), cron("* * * * * *"));
+    let on_time = "run [05T08:00:00] missed 0 - next 06T08:00:00";
+    let last_second = "run [05T08:00:30] missed 30 05T08:00:29 next 05T08:00:31";
+    for (rhythm, policies, now, expected) in [
+        (&daily, all, "05T08:00:00", on_time),
+        (&daily, all, "05T08:01:00", on_time),
+        (&every(86_400), all, "05T08:00:59", on_time),
+        // It is not due.
+        (
+            &daily,
+            all,
+            "05T07:59:59",
+            "run [] missed 0 - next 05T08:00:00",
+        ),
+        // Each second is due; only the last is on time.
+        (&second, latest, "05T08:00:30.5", last_second),
+        (&every(1), latest, "05T08:00:30.5", last_second),
+    ] {
+        for policy in policies {
+            let now = format!("2026-01-{now}");
+            let plan = planned(rhythm, *policy, "2026-01-05T08:00:00", &now);
+            assert_eq!(plan, expected, "{policy} {now}");
         }
     }
-}
-
-#[test]
-fn a_tick_that_is_not_due_stays_the_next_one() {
-    for missed in Missed::ALL {
-        let (next, now) = ("2026-01-05T08:00:00", "2026-01-05T07:59:59");
-        let plan = planned(&cron("0 8 * * *"), missed, next, now);
-        let expected = "run [] missed 0 - next 05T08:00:00";
-        assert_eq!(plan, expected, "{missed}");
-    }
-}
-
-#[test]
-fn ticks_of_the_last_week_run_and_the_latest_in_any_case() {
-    let due = "2026-01-05T08:00:00";
+    // Those of the last week, and the latest in any case.
     for (days, now, expected) in [
         (
             1,
-            "2026-01-12T08:00:00",
+            "12T08:00:00",
             "run [05 06 07 08 09 10 11 12] missed 0 - next 13",
         ),
         (
             1,
-            "2026-01-13T08:30:00",
+            "13T08:30:00",
             "run [07 08 09 10 11 12 13] missed 2 06 next 14",
         ),
-        (9, "2026-01-22T08:30:00", "run [14] missed 1 05 next 23"),
+        (9, "22T08:30:00", "run [14] missed 1 05 next 23"),
     ] {
-        let plan = planned(&every(days * 86_400), Missed::All, due, now);
+        let (rhythm, now) = (every(days * 86_400), format!("2026-01-{now}"));
+        let plan = planned(&rhythm, Missed::All, "2026-01-05T08:00:00", &now);
         assert_eq!(plan.replace("T08:00:00", ""), expected, "{days} {now}");
-    }
-}
-
-#[test]
-fn the_latest_tick_runs_on_time_after_missed_ones() {
-    // Each second is due; only the last is on time.
-    for rhythm in [cron("* * * * * *"), every(1)] {
-        for missed in [Missed::Skip, Missed::Once] {
-            let (due, now) = ("2026-01-05T08:00:00", "2026-01-05T08:00:30.5");
-            let plan = planned(&rhythm, missed, due, now);
-            let expected = "run [05T08:00:30] missed 30 05T08:00:29 next 05T08:00:31";
-            assert_eq!(plan, expected);
-        }
     }
 }
 
