@@ -21,19 +21,6 @@ BEGIN ATOMIC
     LIMIT 1;
 END;
 
--- Returns a history record as an object. A record with only an attempt number, a duration, an end time
--- and perhaps an outcome is stored as an array of these. Whoever may insert jobs may store anything else.
-CREATE OR REPLACE FUNCTION redrive.expand_record(record jsonb) RETURNS jsonb
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE jsonb_typeof(record)
-        WHEN 'array' THEN jsonb_build_object('attempt', record -> 0, 'run_ms', record -> 1, 'ended_at', record -> 2)
-            || CASE WHEN record -> 3 IS NULL THEN '{}' ELSE jsonb_build_object('outcome', record -> 3) END
-        WHEN 'object' THEN record
-        ELSE '{}'
-    END;
-END;
-
 -- Shortens a history to `max_records` records by deleting from the middle: the first failure and the latest
 -- ones matter most. A deleted record passes its values to the record before it; see `history_before`.
 CREATE OR REPLACE FUNCTION redrive.cut_history(history jsonb, max_records integer) RETURNS jsonb
@@ -47,10 +34,11 @@ BEGIN
     WHILE jsonb_array_length(cut) > max_records LOOP
         left_over := (
             SELECT jsonb_object_agg(e.key, e.value)
-            FROM jsonb_each(redrive.expand_record(cut -> 5)) e
+            FROM jsonb_each(CASE jsonb_typeof(cut -> 5) WHEN 'object' THEN cut -> 5 END) e
             WHERE e.key = ANY (words));
-        IF left_over IS NOT NULL THEN
-            cut := jsonb_set(cut, '{4}', left_over || redrive.expand_record(cut -> 4));
+        -- Whoever may insert jobs may store anything else.
+        IF left_over IS NOT NULL AND jsonb_typeof(cut -> 4) = 'object' THEN
+            cut := jsonb_set(cut, '{4}', left_over || (cut -> 4));
         END IF;
         cut := cut - 5;
     END LOOP;
@@ -68,7 +56,6 @@ CREATE OR REPLACE FUNCTION redrive.history_before(history jsonb, attempt jsonb) 
 AS $$
 DECLARE
     words CONSTANT text[] := '{generation,outcome,error_class,error_message,worker,host,version,pid}';
-    facts CONSTANT text[] := '{attempt,run_ms,ended_at}';
     last jsonb := history -> -1;
 BEGIN
     IF last IS NULL THEN
@@ -86,10 +73,6 @@ BEGIN
         CASE WHEN last -> 'host' = attempt -> 'host' THEN 'host' END,
         CASE WHEN last -> 'version' = attempt -> 'version' THEN 'version' END,
         CASE WHEN last -> 'pid' = attempt -> 'pid' THEN 'pid' END];
-    IF last ?& facts AND last - facts - 'outcome' = '{}' THEN
-        last := jsonb_build_array(last -> 'attempt', last -> 'run_ms', last -> 'ended_at')
-            || CASE WHEN last ? 'outcome' THEN jsonb_build_array(last -> 'outcome') ELSE '[]' END;
-    END IF;
     RETURN redrive.cut_history((history - -1) || jsonb_build_array(last), 19);
 END
 $$;

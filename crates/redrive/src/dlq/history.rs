@@ -50,20 +50,10 @@ const SHARED: [&str; 8] = [
     "version",
     "pid",
 ];
-/// The fields of a record that is stored as an array, because it shares the others, and perhaps its outcome.
-const SHORT: [&str; 4] = ["attempt", "run_ms", "ended_at", "outcome"];
 
-/// Returns the fields of a record, as `redrive.remember` stores it; `None`: it cannot be read.
+/// Returns the fields of a record, as `redrive.add_attempt` stores it; `None`: it cannot be read.
 fn fields(record: Value) -> Option<Map<String, Value>> {
-    let fields: Map<String, Value> = match record {
-        Value::Object(fields) => fields,
-        Value::Array(values) if matches!(values.len(), 3 | 4) => {
-            SHORT.map(str::to_owned).into_iter().zip(values).collect()
-        }
-        Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            return None;
-        }
-    };
+    let fields: Map<String, Value> = serde_json::from_value(record).ok()?;
     attempt(fields.clone()).map(|_| fields)
 }
 
@@ -139,7 +129,7 @@ mod tests {
     #[test]
     fn all_times_of_a_history_have_one_format() {
         let ended = each(
-            r#"[[1, 12, "2026-11-20T10:00:00.120Z"],
+            r#"[{"attempt": 1, "ended_at": "2026-11-20T10:00:00.120Z"},
                 {"attempt": 2, "ended_at": "2026-11-20T10:00:01.5+00:00"},
                 {"attempt": 3, "ended_at": "2026-11-20T12:00:02.123999+02:00"},
                 {"attempt": 4, "ended_at": "long ago"}, {"attempt": 5}]"#,
