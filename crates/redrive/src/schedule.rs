@@ -16,7 +16,7 @@ pub(crate) mod tick;
 
 pub use definition::Schedule;
 pub use handle::{ScheduleChange, Schedules, Triggered};
-pub use history::{ScheduleTick, ScheduledJobState, TickOutcome};
+pub use history::{ScheduleTick, TickOutcome};
 pub use listed::{ScheduleStatus, ScheduledJob};
 pub use missed::Missed;
 pub use overlap::Overlap;

@@ -25,9 +25,9 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
     assert_eq!(later.outcome, TickOutcome::Overlapped);
     assert_eq!(earlier.outcome, TickOutcome::Fired);
     assert_eq!(later.job, earlier.job);
-    assert_eq!(earlier.job.unwrap().1, ScheduledJobState::Ready);
+    assert_eq!(earlier.letter, None);
 
-    let state_of = |entry: usize| history(db, "skips")[entry].job.unwrap().1;
+    let letter_of = |entry: usize| history(db, "skips")[entry].letter;
     // A job that waits for its retry is live. Its dead letter is not, and its redriven job is.
     let until_dead = worker(&queue).runs(|job: &Job<Order>| match job.schedule() {
         Some("skips") => Err(Failure::reject("broken")),
@@ -35,12 +35,12 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
     });
     died(&until_dead, 1);
     finish(&queue, until_dead);
-    assert_eq!(state_of(1), ScheduledJobState::Dead);
+    assert_eq!(letter_of(1), Some(LetterState::Open));
     db.redrives(&LetterFilter::new());
     assert_eq!(run(&mut client, "skips"), 0);
     let done = ticking(&queue);
     finish(&queue, done);
-    assert_eq!(state_of(2), ScheduledJobState::Done);
+    assert_eq!(letter_of(2), Some(LetterState::Recovered));
     assert_eq!(run(&mut client, "skips"), 1);
     no_drift(db);
 }

@@ -1,5 +1,6 @@
 //! `redrive schedule history`: what the latest ticks did.
 
+use redrive::dlq::LetterState;
 use redrive::schedule::ScheduleTick;
 
 use super::list::no_schedule;
@@ -9,10 +10,9 @@ use crate::time::zoned;
 /// The entries that the database keeps of each schedule.
 const KEPT: u32 = 100;
 
-/// List what the latest ticks of a schedule did, with the states of their jobs
+/// List what the latest ticks of a schedule did, with the states of the letters of their jobs
 ///
-/// The database keeps the latest 100 entries of each schedule. A job that is neither live nor a
-/// dead letter is `done`.
+/// The database keeps the latest 100 entries of each schedule. A job without a letter has not died.
 #[derive(Args, Debug)]
 #[command(
     before_help = "\
@@ -39,8 +39,8 @@ impl ShowHistory {
             Word "TICK" => zoned(entry.tick_at, schedule.zone.as_deref()),
             Word "OUTCOME" => entry.outcome,
             Number "TICKS" => grouped(entry.ticks),
-            Number "JOB" => entry.job.map_or_else(|| "-".to_owned(), |(id, _)| id.to_string()),
-            Word "STATE" => entry.job.map_or("-", |(_, state)| state.as_str()),
+            Number "JOB" => entry.job.map_or_else(|| "-".to_owned(), |id| id.to_string()),
+            Word "LETTER" => entry.letter.map_or("-", LetterState::as_str),
             Number "LETTERS" if has_letters => entry.letters.map_or_else(|| "-".to_owned(), grouped),
         });
         let none = format!("schedule `{}` has not ticked", one_line(&self.name));
@@ -50,8 +50,6 @@ impl ShowHistory {
 
 fn entry_json(entry: &ScheduleTick) -> impl Serialize {
     object!(entry =>
-        tick_at, ran_at = entry.at.json(), outcome, ticks,
-        job = entry.job.map(|(id, _)| id.get()),
-        state = entry.job.map(|(_, state)| state.as_str()), letters,
+        tick_at, ran_at = entry.at.json(), outcome, ticks, job, state = entry.letter.json(), letters,
     )
 }

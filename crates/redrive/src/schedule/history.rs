@@ -2,8 +2,6 @@
 
 use std::time::SystemTime;
 
-use postgres::Row;
-
 use crate::dlq::prelude::*;
 use crate::schedule::handle::Schedules;
 
@@ -20,7 +18,9 @@ row! {
         /// The number of missed ticks; 1 for other outcomes.
         pub ticks: u64,
         /// The new job, or the live job because of which the tick was skipped.
-        pub job: Option<(JobId, ScheduledJobState)> => job,
+        pub job: Option<JobId>,
+        /// The state of the letter of the job; `None`: the job has not died, or its letter was removed.
+        pub letter: Option<LetterState>,
         /// The letters that a policy redrove or counted.
         pub letters: Option<u64>,
     }
@@ -42,26 +42,6 @@ words! {
     }
 }
 
-words! {
-    /// The state of the job of a tick.
-    pub enum ScheduledJobState is "state of a job" {
-        /// It can be claimed.
-        Ready = "ready",
-        /// It runs.
-        Leased = "leased",
-        /// It waits for a retry.
-        Delayed = "delayed",
-        /// It is a dead letter.
-        Dead = "dead",
-        /// It is a letter that an operator discarded.
-        Discarded = "discarded",
-        /// It is an archived letter.
-        Archived = "archived",
-        /// It is neither live nor a letter, or its letter recovered.
-        Done = "done",
-    }
-}
-
 impl Schedules<'_> {
     /// Returns the latest entries of the history of a schedule, newest first, at most 100.
     ///
@@ -72,10 +52,4 @@ impl Schedules<'_> {
         let ask = self.db.ask();
         ask.all(&doing, &sql::SCHEDULE_HISTORY, &[&name, &i64::from(limit)])
     }
-}
-
-fn job(row: &Row) -> Result<Option<(JobId, ScheduledJobState)>> {
-    let id: Option<JobId> = column(row, "job_id")?;
-    let state: Option<ScheduledJobState> = column(row, "state")?;
-    Ok(id.zip(state))
 }
