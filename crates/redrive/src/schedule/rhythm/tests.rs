@@ -95,45 +95,19 @@ fn ticks_follow_both_transitions_of_the_clock() {
         let (line, zone, mut last) = (cell(), cell(), at(cell()));
         let rhythm = cron(line, zone);
         for expected in cells {
-            last = rhythm.next_after(last, last).expect("a next tick");
+            let next = rhythm.next_after(last, last).expect("a next tick");
+            // Any worker continues from any moment, so the next tick must not depend on where the search starts.
+            let (from, to) = (last.as_second(), next.as_second());
+            let step = usize::try_from((to - from) / 97).expect("a later tick");
+            for moment in (from..to).step_by(step.max(1)) {
+                let moment = Timestamp::from_second(moment).expect("a time");
+                let found = rhythm.next_after(moment, moment).expect("a next tick");
+                assert_eq!(found, next, "{row} after {moment}");
+            }
+            last = next;
             let local = last.to_zoned(zone::named(zone).expect(zone));
             let local = local.strftime("%d %H:%M %:z").to_string();
             assert_eq!(local, expected, "{row}");
-        }
-    }
-}
-
-/// Any worker continues from any moment, so the next tick must not depend on where the search starts.
-#[test]
-fn the_next_tick_does_not_depend_on_the_start_of_the_search() {
-    const LINES: &str = "30 2 * * *|0 * * * *|*/20 * * * *|15,45 1-3 * * *|0,30 0-23 * * *|*/30 2 * * *\
-                         |10-50/20 1-3 * * *";
-    for zone in "Europe/Berlin America/New_York Australia/Lord_Howe UTC".split(' ') {
-        for (from, to) in [
-            ("2026-03-07T00:00:00Z", "2026-03-09T12:00:00Z"),
-            ("2026-03-28T12:00:00Z", "2026-03-30T00:00:00Z"),
-            ("2026-04-04T00:00:00Z", "2026-04-06T00:00:00Z"),
-            ("2026-10-03T00:00:00Z", "2026-10-05T00:00:00Z"),
-            ("2026-10-24T12:00:00Z", "2026-10-26T00:00:00Z"),
-            ("2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z"),
-        ] {
-            for line in LINES.split('|') {
-                let rhythm = cron(line, zone);
-                let (start, end) = (at(from), at(to));
-                let mut ticks = vec![];
-                let mut last = start;
-                while last < end {
-                    last = rhythm.next_after(last, last).expect("a tick");
-                    ticks.push(last);
-                }
-                let mut moment = start;
-                while moment < end {
-                    let expected = ticks.iter().find(|tick| **tick > moment).copied();
-                    let found = rhythm.next_after(moment, moment).ok();
-                    assert_eq!(found, expected, "{line} {zone} after {moment}");
-                    moment += SignedDuration::from_secs(437);
-                }
-            }
         }
     }
 }
