@@ -40,7 +40,7 @@ BEGIN
         WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 65536
             THEN 'the headers must be a JSON object of at most 65536 bytes'
     END);
-    -- The library has checked the past of a line.
+    -- The library lets only some columns of a past through, and no count that could overflow; constraints check the rest.
     letter := jsonb_populate_record(NULL::redrive.dead_letters, '{"state": "open", "cause": "captured", "seen": 1,'
         ' "priority": 0, "attempts": 0, "earlier_attempts": 0, "max_attempts": 5, "generation": 0, "crashes": 0,'
         ' "history": [], "deaths": 1, "alike": 0, "edits": 0, "events": [], "failed_redrives": 0}'::jsonb

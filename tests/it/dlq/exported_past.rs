@@ -147,10 +147,24 @@ fn a_line_with_an_impossible_past_is_reported() {
     let (test, _, _) = TestDatabase::with_letters(1);
     let line = test.run("dlq export orders").out;
     let mut line: Value = serde_json::from_str(&line).unwrap();
-    line["letter"]["max_attempts"] = 0.into();
+    line["letter"]["deaths"] = i32::MAX.into();
     let file = TempFile::of(line.to_string());
     test.fails(1, format!("dlq capture --file {file}"))
-        .tells("line 1: `max_attempts`");
+        .tells("line 1: `deaths`");
+    for (member, value) in [
+        ("deaths", Value::from(0)),
+        ("max_attempts", 1001.into()),
+        ("cause", "boredom".into()),
+        ("died_at", "yesterday".into()),
+        ("events", 5.into()),
+    ] {
+        let mut line = line.clone();
+        line["letter"]["deaths"] = 1.into();
+        line["letter"][member] = value;
+        let file = TempFile::of(line.to_string());
+        test.fails(2, format!("dlq capture --file {file}"))
+            .tells("could not capture");
+    }
 }
 
 /// Its line stands for the letter itself, or for the job of a letter that is redriving, whether it died again meanwhile
