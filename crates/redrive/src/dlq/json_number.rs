@@ -3,69 +3,40 @@
 //! `jsonb` stores numbers of any length, but an edit reads the payload as a `Value`. It must not
 //! change the digits of numbers that it does not edit.
 
+use serde_json::Value;
+
+use crate::dlq::filter::end_of_quotes;
+
 /// Returns the first number in a JSON text that a `Value` cannot hold exactly.
 pub(crate) fn rounded(json: &str) -> Option<&str> {
-    let bytes = json.as_bytes();
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'"' => at += string_length(&bytes[at..]),
-            b'-' | b'0'..=b'9' => {
-                let is_of_number = |byte: &u8| b"+-.eE0123456789".contains(byte);
-                let length = bytes[at..]
-                    .iter()
-                    .take_while(|byte| is_of_number(byte))
-                    .count();
-                let number = &json[at..at + length];
-                if !is_kept(number) {
-                    return Some(number);
-                }
-                at += length;
-            }
-            _ => at += 1,
+    let mut rest = json;
+    while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
+        rest = &rest[at..];
+        if rest.starts_with('"') {
+            rest = &rest[end_of_quotes(rest)?..];
+            continue;
         }
+        let end = rest.find(|c: char| !"+-.eE0123456789".contains(c));
+        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+        if !is_kept(number) {
+            return Some(number);
+        }
+        rest = after;
     }
     None
 }
 
-/// Returns the length of the string at the start of a text, with its quotation marks.
-fn string_length(text: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    text.len()
-}
-
+/// Returns whether a `Value` has the digits of the number.
 fn is_kept(number: &str) -> bool {
-    if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
-        return true;
-    }
-    let Ok(value) = number.parse::<f64>() else {
-        return false;
-    };
-    if number.contains(['e', 'E']) {
-        let digits = number.split(['e', 'E']).next().unwrap_or_default();
-        let digits = digits.bytes().filter(u8::is_ascii_digit);
-        // Decimals of up to fifteen digits map to distinct doubles, unless they are too small or too large.
-        return (value.is_normal() || digits.clone().all(|digit| digit == b'0'))
-            && digits.count() <= 15;
-    }
-    // If the shortest decimal for this double differs from the number, the number was rounded.
-    let shown = value.to_string();
-    plain(&shown) == plain(number)
+    let value = serde_json::from_str::<Value>(number);
+    value.is_ok_and(|value| digits(&value.to_string()) == digits(number))
 }
 
-/// Returns a decimal without trailing zeros.
-fn plain(number: &str) -> &str {
-    match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
-        false => number,
-    }
+/// Returns the digits without exponent, and without zeros at the ends.
+fn digits(number: &str) -> String {
+    let decimal = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = decimal.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_matches('0').to_owned()
 }
 
 #[cfg(test)]

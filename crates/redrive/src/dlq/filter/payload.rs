@@ -254,7 +254,7 @@ fn steps(path: &str) -> std::result::Result<Vec<PathStep>, &'static str> {
 }
 
 /// Returns the end of the quoted text at the start of `text`: after the closing mark.
-pub(super) fn end_of_quotes(text: &str) -> Option<usize> {
+pub(in crate::dlq) fn end_of_quotes(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in text.char_indices().skip(1) {
         match character {
