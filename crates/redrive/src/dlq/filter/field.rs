@@ -64,6 +64,12 @@ type Values = Vec<(String, Value)>;
 impl Field {
     /// Returns the keys that the field sets, in the order in which they are written.
     pub(crate) fn keys(&self) -> Vec<Key> {
+        let ranged = [
+            ("*s", "=", "integers"),
+            ("*_from", ">=", "from"),
+            ("*_to", "<=", "to"),
+            ("*_not", "!=", "not"),
+        ];
         let keys: &[(&str, &'static str, &'static str)] = match self.kind {
             Kind::Text => &[("*", "=", "text")],
             Kind::Texts => &[("*", "=", "texts")],
@@ -72,17 +78,8 @@ impl Field {
             Kind::Integers => &[("*", "=", "integers")],
             Kind::Operation => &[("*", "=", "operation")],
             Kind::Words { .. } => &[("*", "=", "words")],
-            Kind::Ids => &[
-                ("*s", "=", "integers"),
-                ("*_from", ">=", "from"),
-                ("*_to", "<=", "to"),
-                ("*_not", "!=", "not"),
-            ],
-            Kind::Range(..) => &[
-                ("*_from", ">=", "from"),
-                ("*_to", "<=", "to"),
-                ("*_not", "!=", "not"),
-            ],
+            Kind::Ids => &ranged,
+            Kind::Range(..) => &ranged[1..],
             Kind::Age => &[
                 ("older_than_ms", ">", "older"),
                 ("newer_than_ms", "<", "newer"),
@@ -98,94 +95,64 @@ impl Field {
         keys.iter().map(key).collect()
     }
 
-    /// Returns the conditions of the field as an error message lists them: `age>, age<`.
-    pub(crate) fn listed(&self) -> String {
-        match self.kind {
-            Kind::Payload => "payload.PATH=".to_owned(),
-            Kind::Part => format!("{}~", self.name),
-            Kind::Age | Kind::Moment => format!("{0}>, {0}<", self.name),
-            Kind::Text
-            | Kind::Texts
-            | Kind::Integer
-            | Kind::Integers
-            | Kind::Operation
-            | Kind::Words { .. }
-            | Kind::Ids
-            | Kind::Range(..) => format!("{}=", self.name),
-        }
-    }
-
     /// Reads the values of the keys that a condition sets.
     pub(crate) fn read(&self, comparison: Comparison, value: &str) -> Result<Values, Trouble> {
-        let (name, operator) = (self.name, comparison.as_str());
-        if let [key] = &*self.keys()
-            && !matches!(self.kind, Kind::Payload)
-            && key.sign != operator
-        {
-            let sign = key.sign;
-            return Err(format!(
-                "does not support `{operator}`; write `{name}{sign}`"
-            ));
-        }
-        let ranged = |least, most| -> Result<Values, Trouble> {
-            let bounds = range(comparison, value, least, most)?;
-            Ok(bounds
-                .into_iter()
-                .map(|(end, bound)| (format!("{name}_{end}"), bound.into()))
-                .collect())
+        let is_list = comparison == Comparison::Equal && !value.contains("..");
+        let ends = if let Kind::Range(least, most) = self.kind {
+            Some((least, most))
+        } else {
+            (matches!(self.kind, Kind::Ids) && !is_list).then_some((i64::MIN, i64::MAX))
         };
-        let only = |key: &str, value: Value| Ok(vec![(key.to_owned(), value)]);
-        match self.kind {
-            Kind::Ids if comparison == Comparison::Equal && !value.contains("..") => {
-                only("ids", numbers(value)?)
-            }
-            Kind::Ids => ranged(i64::MIN, i64::MAX),
-            Kind::Range(least, most) => ranged(least, most),
+        if let Some((least, most)) = ends {
+            let bounds = range(comparison, value, least, most)?.into_iter();
+            let key = |(end, bound)| (format!("{}_{end}", self.name), Value::from(bound));
+            return Ok(bounds.map(key).collect());
+        }
+        if matches!(self.kind, Kind::Payload) {
+            let path = "names no payload path; write payload.PATH, such as payload.customer.id=42";
+            return Err(path.to_owned());
+        }
+        let (keys, operator) = (self.keys(), comparison.as_str());
+        // A moment is exact enough for `<` and `<=` to be the same.
+        let Some(key) = keys.iter().find(|key| key.sign[..1] == operator[..1]) else {
+            let known = |key: &Key| format!("`{}{}`", self.name, key.sign);
+            let write: Vec<String> = keys.iter().map(known).collect();
+            let write = write.join(" or ");
+            return Err(format!("does not support `{operator}`; write {write}"));
+        };
+        Ok(vec![(key.json.clone(), self.value(value)?)])
+    }
+
+    /// Reads the value of a key.
+    fn value(&self, text: &str) -> Result<Value, Trouble> {
+        Ok(match self.kind {
+            Kind::Text | Kind::Part => one(text)?.into(),
+            Kind::Texts => several(text)?.into(),
+            Kind::Integer | Kind::Operation => number(&one(text)?)?.into(),
             Kind::Age => {
-                let key = self.bound(comparison, "")?;
-                let (text, shown) = (one(value)?, value.escape_debug());
-                let age = parse_duration(&text).map_err(|_| {
+                let age = parse_duration(&one(text)?).map_err(|_| {
+                    let shown = text.escape_debug();
                     format!("compares with `{shown}`, which is not an age such as 90s, 5m or 1d12h")
                 })?;
-                only(&key, milliseconds(age).into())
+                milliseconds(age).into()
             }
-            Kind::Moment => {
-                let key = self.bound(comparison, ", with a time")?;
-                only(&key, read_moment(&one(value)?)?.into())
-            }
-            Kind::Text | Kind::Part => only(name, one(value)?.into()),
-            Kind::Texts => only(name, several(value)?.into()),
-            Kind::Integer | Kind::Operation => only(name, number(&one(value)?)?.into()),
-            Kind::Integers => only(name, numbers(value)?),
-            Kind::Words { read, any } => match (&*several(value)?, any) {
-                ([word], Some(any)) if word == "any" => only(name, any().into()),
+            Kind::Moment => read_moment(&one(text)?)?.into(),
+            Kind::Words { read, any } => match (&*several(text)?, any) {
+                ([word], Some(any)) if word == "any" => any().into(),
                 (words, _) => {
                     let words: Result<Vec<&str>> = words.iter().map(|word| read(word)).collect();
                     let or_any = any.map_or("", |_| ", or any");
-                    let words =
-                        words.map_err(|error| format!("has an invalid value: {error}{or_any}"))?;
-                    only(name, words.into())
+                    words
+                        .map_err(|error| format!("has an invalid value: {error}{or_any}"))?
+                        .into()
                 }
             },
-            Kind::Payload => Err(
-                "names no payload path; write payload.PATH, such as payload.customer.id=42"
-                    .to_owned(),
-            ),
-        }
-    }
-
-    /// Returns the key of the greater or the lower values.
-    fn bound(&self, comparison: Comparison, with: &str) -> Result<String, Trouble> {
-        let [greater, lower] = &*self.keys() else {
-            return Err("has no bounds".to_owned());
-        };
-        match comparison {
-            Comparison::Greater | Comparison::AtLeast => Ok(greater.json.clone()),
-            Comparison::Less | Comparison::AtMost => Ok(lower.json.clone()),
-            Comparison::Equal | Comparison::NotEqual | Comparison::Contains => {
-                Err(format!("only supports {0}> and {0}<{with}", self.name))
+            Kind::Integers | Kind::Ids | Kind::Range(..) | Kind::Payload => {
+                let numbers = several(text)?;
+                let numbers = numbers.iter().map(|word| number(word));
+                numbers.collect::<Result<Value, Trouble>>()?
             }
-        }
+        })
     }
 
     /// Writes the value of a key as in a condition.
@@ -206,13 +173,6 @@ impl Field {
             (_, other) => other.to_string(),
         }
     }
-}
-
-fn numbers(value: &str) -> Result<Value, Trouble> {
-    several(value)?
-        .iter()
-        .map(|word| number(word).map(Value::from))
-        .collect()
 }
 
 /// Reads a time. An age is refused: `died>2h` could mean more than two hours ago or later than

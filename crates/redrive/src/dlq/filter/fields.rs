@@ -257,10 +257,10 @@ pub(crate) fn countable() -> impl Iterator<Item = &'static str> {
         .map(|field| field.name)
 }
 
-/// Lists the conditions on `letters` or on `jobs`, for an error message.
+/// Returns an example of each condition on `letters` or on `jobs`, for an error message.
 pub(crate) fn listed(of: &'static str) -> String {
-    let listed: Vec<String> = fields(of).map(Field::listed).collect();
-    listed.join(", ")
+    let examples: Vec<&str> = fields(of).map(|field| field.example).collect();
+    examples.join(", ")
 }
 
 /// Returns the file that gives the database the keys of filters.
