@@ -292,25 +292,15 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_none_say_why() {
-        for (path, why) in [
-            ("", "empty"),
-            (".a", "begins with a dot"),
-            ("a..b", "an empty name"),
-            ("a[x]", "not a number"),
-            ("a[-1]", "not a number"),
-            ("a[0", "without a `]`"),
-            ("a\"b\"", "no dot"),
-            ("a.\"b", "unclosed"),
-            ("a\0", "NUL"),
+    fn a_value_that_no_payload_has_is_refused() {
+        for (comparison, value) in [
+            (Comparison::Equal, Value::from("x\0")),
+            (Comparison::Equal, Value::from([1])),
+            (Comparison::Contains, "".into()),
+            (Comparison::Contains, 1.into()),
         ] {
-            let error = PayloadCondition::of(path, Comparison::Equal, &1.into()).expect_err(path);
-            assert!(error.to_string().contains(why), "{path}: {error}");
+            assert!(PayloadCondition::of("a", comparison, &value).is_err());
         }
-        for value in [Value::from(""), 1.into(), "x\0".into()] {
-            assert!(PayloadCondition::of("a", Comparison::Contains, &value).is_err());
-        }
-        assert!(PayloadCondition::of("a", Comparison::Equal, &"x\0".into()).is_err());
     }
 
     #[test]
