@@ -11,7 +11,7 @@ mod conditions;
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
@@ -26,8 +26,7 @@ pub use payload::Comparison;
 pub(in crate::dlq) use payload::{PayloadPath, end_of_quotes};
 pub(in crate::dlq) use syntax::payload_path;
 
-use conditions::Conditions;
-use payload::PayloadCondition;
+use payload::{PayloadCondition, predicate};
 use syntax::one_condition;
 
 /// Selects dead letters. An empty filter selects all of them; each method narrows it.
@@ -76,7 +75,9 @@ impl Fields for JobFields {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Filter<F> {
-    conditions: Conditions,
+    /// The values of keys, as the database takes them.
+    values: Map<String, Value>,
+    payload: Vec<PayloadCondition>,
     pub(crate) after: Option<JobId>,
     pub(crate) limit: Option<u64>,
     of: PhantomData<F>,
@@ -109,7 +110,7 @@ impl<F: Fields> Filter<F> {
         value: impl Into<Value>,
     ) -> Result<Filter<F>> {
         let condition = PayloadCondition::of(path, comparison, &value.into())?;
-        self.conditions.payload.push(condition);
+        self.payload.push(condition);
         Ok(self)
     }
 
@@ -134,13 +135,8 @@ impl<F: Fields> Filter<F> {
     /// *Invalid* if the text is not a condition, and the message lists the conditions; or if the filter has it already.
     /// Conditions on the payload may repeat.
     pub fn condition(mut self, text: &str) -> Result<Filter<F>> {
-        one_condition(text, |condition| self.conditions.read(F::OF, condition))?;
+        one_condition(text, |condition| self.read(condition))?;
         Ok(self)
-    }
-
-    /// Returns the conditions, each as text. Leaves out `after` and the limit.
-    pub fn conditions(&self) -> Vec<String> {
-        self.conditions.written(F::OF)
     }
 
     /// Returns the conditions that a filter can have, with an example of each, for a help text.
@@ -152,13 +148,16 @@ impl<F: Fields> Filter<F> {
 
     /// Sets a key.
     fn with(mut self, key: &str, value: Value) -> Filter<F> {
-        self.conditions.values.insert(key.to_owned(), value);
+        self.values.insert(key.to_owned(), value);
         self
     }
 
     /// Returns the filter as a parameter of a statement that reads. It may have any number of ids.
     pub(crate) fn parameter(&self) -> Result<Json> {
-        Json::large("the filter", &self.conditions)
+        let mut values = self.values.clone();
+        let payload = predicate(&self.payload).map(Value::from);
+        values.extend(payload.map(|payload| ("payload".to_owned(), payload)));
+        Json::large("the filter", &values)
     }
 
     /// Returns the limit as a statement parameter, or the default.
@@ -218,7 +217,7 @@ impl Filter<LetterFields> {
 
     /// Returns the states that the filter names; `None`: it names none.
     pub fn named_states(&self) -> Option<Vec<LetterState>> {
-        let named = self.conditions.values.get("state")?.as_array()?;
+        let named = self.values.get("state")?.as_array()?;
         let mut states = LetterState::ALL.to_vec();
         states.retain(|state| named.iter().any(|word| word == state.as_str()));
         Some(states)
@@ -240,7 +239,7 @@ impl Filter<LetterFields> {
 
     /// Returns the ids that the filter names.
     pub(crate) fn asked_ids(&self) -> Vec<JobId> {
-        let ids = self.conditions.values.get("ids").and_then(Value::as_array);
+        let ids = self.values.get("ids").and_then(Value::as_array);
         let ids = ids.into_iter().flatten().filter_map(Value::as_i64);
         ids.map(JobId::new).collect()
     }

@@ -1,51 +1,35 @@
-//! The conditions of a filter: the values of its keys, as the database takes them.
+//! The conditions of a filter as text.
 
-use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::dlq::filter::field::Field;
 use crate::dlq::filter::fields::{fields, listed};
-use crate::dlq::filter::payload::{PayloadCondition, predicate};
 use crate::dlq::filter::syntax::{parts, payload, payload_path};
 use crate::dlq::filter::value::Trouble;
-use crate::dlq::filter::{Fields, LetterFields};
+use crate::dlq::filter::{Fields, Filter, LetterFields, LetterFilter};
 
 /// How many values of a stored condition are shown.
 const SHOWN: usize = 5;
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Conditions {
-    #[serde(flatten)]
-    pub(super) values: Map<String, Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_predicate")]
-    pub(super) payload: Vec<PayloadCondition>,
-}
-
-/// Writes conditions on the payload as one `jsonpath` predicate.
-fn as_predicate<S: Serializer>(
-    conditions: &[PayloadCondition],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    predicate(conditions).serialize(serializer)
-}
-
-impl Conditions {
-    /// Parses one condition on `letters` or on `jobs`, and adds it.
-    pub(super) fn read(&mut self, of: &'static str, condition: &str) -> Result<(), Trouble> {
-        let known = listed(of);
+impl<F: Fields> Filter<F> {
+    /// Parses one condition and adds it.
+    pub(super) fn read(&mut self, condition: &str) -> Result<(), Trouble> {
+        let known = listed(F::OF);
         let (key, comparison, value) = parts(condition, &known)?;
         if let Some(path) = payload_path(key) {
             self.payload.push(payload(path, comparison, value)?);
             return Ok(());
         }
-        let field = fields(of).find(|field| field.name == key).ok_or_else(|| {
-            let what = if key.is_empty() {
-                "names no field"
-            } else {
-                "has an unknown field"
-            };
-            format!("{what}; expected one of {known}")
-        })?;
+        let field = fields(F::OF)
+            .find(|field| field.name == key)
+            .ok_or_else(|| {
+                let what = if key.is_empty() {
+                    "names no field"
+                } else {
+                    "has an unknown field"
+                };
+                format!("{what}; expected one of {known}")
+            })?;
         for (key, value) in field.read(comparison, value)? {
             if self.values.insert(key, value).is_some() {
                 return Err(format!(
@@ -57,10 +41,10 @@ impl Conditions {
         Ok(())
     }
 
-    /// Writes the conditions, each as text.
-    pub(super) fn written(&self, of: &'static str) -> Vec<String> {
+    /// Returns the conditions, each as text. Leaves out `after` and the limit.
+    pub fn conditions(&self) -> Vec<String> {
         let mut conditions = Vec::new();
-        for field in fields(of) {
+        for field in fields(F::OF) {
             for key in field.keys() {
                 let value = self.values.get(&key.json).map(|value| field.written(value));
                 conditions.extend(value.map(|value| format!("{}{}{value}", field.name, key.sign)));
@@ -74,12 +58,8 @@ impl Conditions {
 /// Returns the conditions of a filter of letters that a run, a policy or the audit stores as JSON, as text for people: of
 /// a long list the first values, and the predicate on the payload as it is.
 pub fn stored_conditions(filter: &str) -> Vec<String> {
-    let values: Map<String, Value> = serde_json::from_str(filter).unwrap_or_default();
-    let mut stored = Conditions {
-        values,
-        payload: Vec::new(),
-    };
-    for value in stored.values.values_mut() {
+    let mut values: Map<String, Value> = serde_json::from_str(filter).unwrap_or_default();
+    for value in values.values_mut() {
         if let Value::Array(values) = value
             && values.len() > SHOWN
         {
@@ -87,7 +67,11 @@ pub fn stored_conditions(filter: &str) -> Vec<String> {
             values.push("...".into());
         }
     }
-    let mut conditions = stored.written(LetterFields::OF);
+    let stored = LetterFilter {
+        values,
+        ..LetterFilter::new()
+    };
+    let mut conditions = stored.conditions();
     let known: Vec<String> = fields(LetterFields::OF)
         .flat_map(Field::keys)
         .map(|key| key.json)

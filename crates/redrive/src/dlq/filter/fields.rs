@@ -100,7 +100,7 @@ macro_rules! fields {
 
             fn from_str(text: &str) -> Result<Filter<F>> {
                 let mut filter = Filter::new();
-                each_condition(text, |condition| filter.conditions.read(F::OF, condition))?;
+                each_condition(text, |condition| filter.read(condition))?;
                 Ok(filter)
             }
         }
