@@ -109,7 +109,8 @@ impl<F: Fields> Filter<F> {
         comparison: Comparison,
         value: impl Into<Value>,
     ) -> Result<Filter<F>> {
-        let condition = PayloadCondition::of(path, comparison, &value.into())?;
+        let value: Value = value.into();
+        let condition = PayloadCondition::new(path, comparison, value.to_string())?;
         self.payload.push(condition);
         Ok(self)
     }

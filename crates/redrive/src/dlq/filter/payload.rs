@@ -1,7 +1,7 @@
 //! Conditions on the payload: a path, a comparison and a value. They become one `jsonpath`
 //! predicate of quoted parts, so no text of the caller is interpreted.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -78,16 +78,6 @@ impl fmt::Display for PayloadPath {
     }
 }
 
-/// Returns a value of the builder as JSON. jsonpath writes scalars alike.
-fn scalar(value: &Value) -> Result<String> {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(value.to_string()),
-        Value::Array(_) | Value::Object(_) => Err(Error::invalid(
-            "a payload value can only be compared with a number, a text, true, false or null",
-        )),
-    }
-}
-
 /// Returns a bare value as JSON: a text, unless it looks like another type. A number keeps all its digits.
 pub(super) fn bare(word: &str) -> String {
     match word {
@@ -118,21 +108,18 @@ pub(super) struct PayloadCondition {
 }
 
 impl PayloadCondition {
-    /// Returns a condition of the builder.
-    pub(super) fn of(
-        path: &str,
-        comparison: Comparison,
-        value: &Value,
-    ) -> Result<PayloadCondition> {
-        PayloadCondition::new(path, comparison, scalar(value)?)
-    }
-
-    /// Returns a condition on the value at a path such as `customer.id` or `tags[0]."x y"`.
+    /// Returns a condition on the value at a path such as `customer.id` or `tags[0]."x y"`. jsonpath writes scalars as
+    /// JSON does.
     pub(super) fn new(
         path: &str,
         comparison: Comparison,
         value: String,
     ) -> Result<PayloadCondition> {
+        if value.starts_with(['[', '{']) {
+            return Err(Error::invalid(
+                "a payload value can only be compared with a number, a text, true, false or null",
+            ));
+        }
         let text = serde_json::from_str::<String>(&value).unwrap_or_default();
         if text.contains('\0') {
             return Err(Error::invalid("the filter contains NUL"));
@@ -149,27 +136,17 @@ impl PayloadCondition {
 
     /// Returns the equivalent `jsonpath` predicate.
     fn predicate(&self) -> String {
-        let mut text = "$".to_owned();
-        for step in &self.path.0 {
-            match step {
-                PathStep::Field(name) => text.extend([".", &quoted(name)]),
-                PathStep::Element(index) => text.extend(["[", &index.to_string(), "]"]),
-            }
-        }
-        let operator = match self.comparison {
-            Comparison::Contains => {
-                text.extend([" like_regex ", &self.value, r#" flag "iq""#]);
-                return text;
-            }
-            Comparison::Equal => "==",
-            other @ (Comparison::NotEqual
-            | Comparison::Less
-            | Comparison::AtMost
-            | Comparison::Greater
-            | Comparison::AtLeast) => other.as_str(),
+        let step = |step: &PathStep| match step {
+            PathStep::Field(name) => format!(".{}", quoted(name)),
+            PathStep::Element(index) => format!("[{index}]"),
         };
-        text.extend([" ", operator, " ", &self.value]);
-        text
+        let path: Vec<String> = self.path.0.iter().map(step).collect();
+        let (operator, flag) = match self.comparison.as_str() {
+            "~" => ("like_regex", r#" flag "iq""#),
+            "=" => ("==", ""),
+            other => (other, ""),
+        };
+        format!("${} {operator} {}{flag}", path.concat(), self.value)
     }
 }
 
@@ -185,13 +162,11 @@ impl fmt::Display for PayloadCondition {
 
 /// Returns one predicate for all conditions, or `None` without conditions.
 pub(super) fn predicate(conditions: &[PayloadCondition]) -> Option<String> {
-    let mut text = String::new();
-    for condition in conditions {
-        let and = if text.is_empty() { "" } else { " && " };
-        // Writing to a String cannot fail.
-        _ = write!(text, "{and}({})", condition.predicate());
-    }
-    (!text.is_empty()).then_some(text)
+    let all = conditions
+        .iter()
+        .map(|condition| format!("({})", condition.predicate()));
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| all.join(" && "))
 }
 
 /// Returns whether a name or a value may contain the character without quotes.
@@ -215,17 +190,11 @@ fn steps(path: &str) -> std::result::Result<Vec<PathStep>, &'static str> {
     while !rest.is_empty() {
         if let Some(index) = rest.strip_prefix('[') {
             let (digits, after) = index.split_once(']').ok_or("has a `[` without a `]`")?;
-            if digits.is_empty()
-                || digits.len() > INDEX_DIGITS
-                || !digits.bytes().all(|b| b.is_ascii_digit())
-            {
-                return Err("has an index that is not a number such as [0]");
+            let is_short = digits.len() <= INDEX_DIGITS && !digits.starts_with('+');
+            match digits.parse() {
+                Ok(index) if is_short => steps.push(PathStep::Element(index)),
+                _ => return Err("has an index that is not a number such as [0]"),
             }
-            steps.push(PathStep::Element(
-                digits
-                    .parse()
-                    .map_err(|_| "has an index that is too large")?,
-            ));
             rest = after;
             continue;
         }
@@ -272,7 +241,7 @@ mod tests {
     #[test]
     fn a_predicate_has_everything_in_quotes() {
         let condition = |path: &str, comparison, value: Value| {
-            let condition = PayloadCondition::of(path, comparison, &value);
+            let condition = PayloadCondition::new(path, comparison, value.to_string());
             condition.expect(path).predicate()
         };
         let id = condition("customer.id", Comparison::Equal, 42.into());
@@ -283,8 +252,9 @@ mod tests {
         let name = condition("name", Comparison::Contains, "a.b".into());
         assert_eq!(name, r#"$."name" like_regex "a.b" flag "iq""#);
         let two = [
-            PayloadCondition::of("a", Comparison::Less, &1.5.into()).expect("a condition"),
-            PayloadCondition::of("b", Comparison::AtLeast, &Value::Null).expect("a condition"),
+            PayloadCondition::new("a", Comparison::Less, "1.5".to_owned()).expect("a condition"),
+            PayloadCondition::new("b", Comparison::AtLeast, "null".to_owned())
+                .expect("a condition"),
         ];
         let both = r#"($."a" < 1.5) && ($."b" >= null)"#;
         assert_eq!(predicate(&two).as_deref(), Some(both));
@@ -299,7 +269,7 @@ mod tests {
             (Comparison::Contains, "".into()),
             (Comparison::Contains, 1.into()),
         ] {
-            assert!(PayloadCondition::of("a", comparison, &value).is_err());
+            assert!(PayloadCondition::new("a", comparison, value.to_string()).is_err());
         }
     }
 
