@@ -41,31 +41,25 @@ const KEPT_CHARS: usize = 222;
 /// assert!(matches!(db.dlq().capture(&event)?, CaptureOutcome::Known(_)));
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+// Serialized without its bytes, as `redrive.capture_letters` and `redrive.import_letters` take it.
+#[derive(Clone, Debug, Serialize)]
 #[must_use]
 pub struct ForeignFailure {
-    about: About,
-    raw: Vec<u8>,
-}
-
-/// A failure without its bytes, as `redrive.capture_letters` and `redrive.import_letters` take it.
-#[derive(Clone, Debug, Serialize)]
-struct About {
     source: String,
     position: String,
     queue: String,
     kind: String,
-    content_type: String,
+    content_type: Option<String>,
     headers: BTreeMap<String, String>,
-    error_class: String,
-    error_message: String,
+    error_class: Option<String>,
+    error_message: Option<String>,
     error_detail: Option<String>,
     group_key: Option<String>,
-    /// That of an exported letter is in its past.
-    #[serde(skip_serializing_if = "Option::is_none")]
     failure_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     letter: Option<Box<LetterPast>>,
+    #[serde(skip)]
+    raw: Vec<u8>,
 }
 
 /// The outcome of a capture.
@@ -101,18 +95,13 @@ impl CaptureOutcome {
 impl FromRow for CaptureOutcome {
     fn from_row(row: &Row) -> Result<CaptureOutcome> {
         let id = column(row, "id")?;
-        Ok(
-            match (
-                row.get("is_new"),
-                row.get("is_reopened"),
-                row.get("is_other"),
-            ) {
-                (true, _, _) => CaptureOutcome::New(id),
-                (false, true, _) => CaptureOutcome::Reopened(id),
-                (false, false, true) => CaptureOutcome::Different(id),
-                (false, false, false) => CaptureOutcome::Known(id),
-            },
-        )
+        let is_so = |name: &str| -> bool { row.get(name) };
+        Ok(match ["is_new", "is_reopened", "is_other"].map(is_so) {
+            [true, _, _] => CaptureOutcome::New(id),
+            [_, true, _] => CaptureOutcome::Reopened(id),
+            [_, _, true] => CaptureOutcome::Different(id),
+            [false, false, false] => CaptureOutcome::Known(id),
+        })
     }
 }
 
@@ -136,29 +125,26 @@ impl ForeignFailure {
         kind: impl Into<String>,
         raw: impl Into<Vec<u8>>,
     ) -> ForeignFailure {
-        let about = About {
+        ForeignFailure {
             source: source.into(),
             position: position.into(),
             queue: queue.into(),
             kind: kind.into(),
-            content_type: "application/json".to_owned(),
+            content_type: None,
             headers: BTreeMap::new(),
-            error_class: "captured".to_owned(),
-            error_message: String::new(),
+            error_class: None,
+            error_message: None,
             error_detail: None,
             group_key: None,
             failure_key: None,
             letter: None,
-        };
-        ForeignFailure {
-            about,
             raw: raw.into(),
         }
     }
 
     /// Sets the content type of the bytes. Defaults to `application/json`.
     pub fn content_type(mut self, content_type: impl Into<String>) -> ForeignFailure {
-        self.about.content_type = clip(content_type.into(), 1024);
+        self.content_type = Some(clip(content_type.into(), 1024));
         self
     }
 
@@ -167,87 +153,67 @@ impl ForeignFailure {
     /// The job of the letter carries the headers, and `redrive-source` and `redrive-position` with
     /// where the event came from, if all fit into 64 KiB.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> ForeignFailure {
-        self.about
-            .headers
+        self.headers
             .insert(clip(name.into(), 1024), clip(value.into(), 8192));
         self
     }
 
     /// Sets the error: a class to group by and a message.
     pub fn error(mut self, class: impl Into<String>, message: impl Into<String>) -> ForeignFailure {
-        self.about.error_class = clip(class.into(), 1024);
-        self.about.error_message = clip(message.into(), 8192);
+        self.error_class = Some(clip(class.into(), 1024));
+        self.error_message = Some(clip(message.into(), 8192));
         self
     }
 
     /// Sets the error detail, such as a backtrace or a response.
     pub fn detail(mut self, detail: impl Into<String>) -> ForeignFailure {
-        self.about.error_detail = Some(clip(detail.into(), 65536));
+        self.error_detail = Some(clip(detail.into(), 65536));
         self
     }
 
     /// Sets the group key that the job gets when the letter is redriven: 1 to 200 bytes.
     pub fn group_key(mut self, key: impl Into<String>) -> ForeignFailure {
-        self.about.group_key = Some(key.into());
+        self.group_key = Some(key.into());
         self
     }
 
     /// Sets the key of the failure group, instead of the message. Keeps at most 256 characters.
     pub fn failure_key(mut self, key: impl Into<String>) -> ForeignFailure {
-        self.about.failure_key = Some(key.into());
+        self.failure_key = Some(key.into());
         self
     }
 
     /// Sets the past of an exported letter. A new letter keeps it; a position that was captured
     /// before ignores it. Requires the role `operator`.
     pub fn past(mut self, past: LetterPast) -> ForeignFailure {
-        self.about.letter = Some(Box::new(past));
+        self.letter = Some(Box::new(past));
         self
     }
 
     /// Returns its bytes, with those of the texts that may be as large.
     fn size(&self) -> usize {
-        let About {
-            source,
-            position,
-            kind,
-            ..
-        } = &self.about;
-        self.raw.len() + source.len() + position.len() + kind.len()
-    }
-
-    /// Returns whether it has the past of a letter.
-    fn is_exported(&self) -> bool {
-        self.about.letter.is_some()
+        self.raw.len() + self.source.len() + self.position.len() + self.kind.len()
     }
 
     /// Checks the failure without sending it.
     ///
     /// # Errors
-    /// *Invalid* when a name is invalid, a key, the source, the position or the past contains a NUL character, the bytes
+    /// *Invalid* when a name is invalid, a text contains NUL, the bytes
     /// exceed [`MAX_CAPTURE_BYTES`], the headers exceed 64 KiB, the group key is not 1 to 200
-    /// bytes, or the past has a value out of range. A long source, position or kind is no error.
+    /// bytes, or the past has a count out of range. A long source, position or kind is no error.
     pub fn check(&self) -> Result<()> {
-        let about = &self.about;
-        name::check("queue", &about.queue)?;
-        match about.kind.char_indices().nth(name::MAX_KIND_CHARS) {
-            None => name::check("kind", &about.kind)?,
+        self.line().map(drop)
+    }
+
+    /// Checks the failure and returns what its statement takes.
+    fn line(&self) -> Result<Json> {
+        name::check("queue", &self.queue)?;
+        match self.kind.char_indices().nth(name::MAX_KIND_CHARS) {
+            None => name::check("kind", &self.kind)?,
             // The server keeps the start and appends a hash.
             Some(_) => {
-                let kept: String = about.kind.chars().take(KEPT_CHARS).chain(['~']).collect();
+                let kept: String = self.kind.chars().take(KEPT_CHARS).chain(['~']).collect();
                 name::check("kind", &kept)?;
-            }
-        }
-        let keys = [
-            ("source", Some(&about.source)),
-            ("position", Some(&about.position)),
-            ("failure key", about.failure_key.as_ref()),
-        ];
-        for (name, key) in keys {
-            if key.is_some_and(|key| key.contains('\0')) {
-                return Err(Error::invalid(format!(
-                    "the {name} of a capture contains NUL"
-                )));
             }
         }
         let bytes = self.size();
@@ -256,11 +222,12 @@ impl ForeignFailure {
                 "the captured bytes, with their source, position and kind, are {bytes} bytes; the limit is {MAX_CAPTURE_BYTES}"
             )));
         }
-        headers::check_size(headers::MAX_HEADER_BYTES, "a capture", &about.headers)?;
-        if let Some(key) = &about.group_key {
+        headers::check_size(headers::MAX_HEADER_BYTES, "a capture", &self.headers)?;
+        if let Some(key) = &self.group_key {
             check_key("group key of a capture", key, MAX_GROUP_BYTES)?;
         }
-        about.letter.as_ref().map_or(Ok(()), |past| past.check())
+        self.letter.as_ref().map_or(Ok(()), |past| past.check())?;
+        Json::large("a capture", self)
     }
 }
 
@@ -274,8 +241,7 @@ impl Dlq<'_> {
     /// *Invalid* if [`ForeignFailure::check`] fails; otherwise if the database fails. Repeating the
     /// call is safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
-        let captured = self.capture_many([foreign])?;
-        let outcome = captured.first().copied();
+        let outcome = self.capture_many([foreign])?.pop();
         outcome.ok_or_else(|| Error::unavailable("could not capture a failure: no answer"))
     }
 }

@@ -18,59 +18,53 @@ impl Dlq<'_> {
         &self,
         foreign: impl IntoIterator<Item = &'a ForeignFailure>,
     ) -> Result<Vec<CaptureOutcome>> {
-        let foreign: Vec<&ForeignFailure> = foreign.into_iter().collect();
-        for captured in &foreign {
-            captured.check()?;
-        }
-        let mut captures = Vec::with_capacity(foreign.len());
-        // Failures with and without a past are captured by different statements.
-        for mut part in foreign.chunk_by(|a, b| a.is_exported() == b.is_exported()) {
-            while !part.is_empty() {
-                let (batch, rest) = part.split_at(batch_size(part));
-                captures.extend(self.capture_batch(batch)?);
-                part = rest;
-            }
+        let failures: Vec<&ForeignFailure> = foreign.into_iter().collect();
+        let lines = failures.iter().map(|failure| failure.line());
+        let lines: Vec<Json> = lines.collect::<Result<_>>()?;
+        let mut captures = Vec::with_capacity(failures.len());
+        let mut from = 0;
+        while from < failures.len() {
+            let to = from + batch_size(&failures[from..]);
+            captures.extend(self.capture_batch(&lines[from..to], &failures[from..to])?);
+            from = to;
         }
         Ok(captures)
     }
 
     /// Captures checked failures in one statement: all with a past, or all without.
-    fn capture_batch(self, batch: &[&ForeignFailure]) -> Result<Vec<CaptureOutcome>> {
-        let is_exported = batch.iter().any(|failure| failure.is_exported());
+    fn capture_batch(
+        self,
+        lines: &[Json],
+        batch: &[&ForeignFailure],
+    ) -> Result<Vec<CaptureOutcome>> {
         let mut ask = self.db.ask_bulk();
         let mut doing = "capture failures".to_owned();
-        if let [ForeignFailure { about, raw }] = batch {
-            let (source, position) = (&about.source, &about.position);
-            doing = format!("capture a failure of `{source}` at `{position}`");
-            if !is_exported && raw.len() <= MAX_WHOLE_BYTES {
+        if let [failure] = batch {
+            doing = format!(
+                "capture a failure of `{}` at `{}`",
+                failure.source, failure.position
+            );
+            if failure.letter.is_none() && failure.raw.len() <= MAX_WHOLE_BYTES {
                 ask = self.db.ask();
             }
         }
-        let lines: Vec<Json> = batch
-            .iter()
-            .map(|failure| Json::large("a capture", &failure.about))
-            .collect::<Result<_>>()?;
         let raws: Vec<&[u8]> = batch.iter().map(|failure| &*failure.raw).collect();
-        let sql = match is_exported {
+        let sql = match batch.iter().any(|failure| failure.letter.is_some()) {
             true => &sql::IMPORT_LETTERS,
             false => &sql::CAPTURE_LETTERS,
         };
-        let captured: Vec<CaptureOutcome> = ask.all(&doing, sql, &[&lines, &raws])?;
-        if captured.len() != batch.len() {
-            return Err(Error::unavailable(format!(
-                "could not {doing}: the database returned a wrong number of rows"
-            )));
-        }
-        Ok(captured)
+        ask.all(&doing, sql, &[&lines, &raws])
     }
 }
 
-/// Returns how many of these failures the next statement captures.
+/// Returns how many of these failures the next statement captures. Those with and without a past have different ones.
 fn batch_size(failures: &[&ForeignFailure]) -> usize {
     let mut bytes = 0;
     let batch = failures.iter().take(BATCH).take_while(|failure| {
         // A message has a limit, so a large failure goes alone.
-        let fits = bytes <= BATCH_BYTES && failure.size() <= MAX_WHOLE_BYTES;
+        let fits = bytes <= BATCH_BYTES
+            && failure.size() <= MAX_WHOLE_BYTES
+            && failure.letter.is_some() == failures[0].letter.is_some();
         bytes += failure.size();
         fits
     });

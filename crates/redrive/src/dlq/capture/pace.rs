@@ -51,7 +51,7 @@ impl CapturePace {
 
     /// Counts failures that are about to be captured, and returns the time to wait before that.
     pub fn wait(&mut self, failures: &[ForeignFailure]) -> Duration {
-        let sources = failures.iter().map(|failure| &*failure.about.source);
+        let sources = failures.iter().map(|failure| &*failure.source);
         self.wait_at(sources, Instant::now())
     }
 
