@@ -1,6 +1,5 @@
 //! Checks which letters a redrive could run, without running a handler.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,16 +14,13 @@ use crate::pipeline::outcome::FailedBy;
 
 type Check = Arc<dyn Fn(&Letter) -> Result<(), String> + Send + Sync>;
 
-/// Checks to run on letters before a redrive, by kind. They have no side effects and call no
+/// Checks to run on letters before a redrive, in their order. They have no side effects and call no
 /// handler.
 ///
 /// The [guide](crate::_guide::payloads) has an example.
 #[derive(Clone, Default)]
 #[must_use]
-pub struct Validators {
-    by_kind: HashMap<String, Vec<Check>>,
-    any: Vec<Check>,
-}
+pub struct Validators(Vec<(Option<String>, Check)>);
 
 impl Validators {
     /// Returns an empty set.
@@ -50,39 +46,43 @@ impl Validators {
     }
 
     /// Checks whole letters of a kind, including captured bytes, headers and errors.
-    pub fn kind<E, F>(mut self, kind: &str, check: F) -> Validators
+    pub fn kind<E, F>(self, kind: &str, check: F) -> Validators
     where
         E: fmt::Display,
         F: Fn(&Letter) -> Result<(), E> + Send + Sync + 'static,
     {
-        let checks = self.by_kind.entry(kind.to_owned()).or_default();
-        checks.push(Arc::new(move |letter| {
-            check(letter).map_err(|error| error.to_string())
-        }));
-        self
+        self.with(Some(kind), check)
     }
 
     /// Checks letters of every kind.
-    pub fn any<E, F>(mut self, check: F) -> Validators
+    pub fn any<E, F>(self, check: F) -> Validators
     where
         E: fmt::Display,
         F: Fn(&Letter) -> Result<(), E> + Send + Sync + 'static,
     {
-        self.any.push(Arc::new(move |letter| {
-            check(letter).map_err(|error| error.to_string())
-        }));
+        self.with(None, check)
+    }
+
+    fn with<E: fmt::Display>(
+        mut self,
+        kind: Option<&str>,
+        check: impl Fn(&Letter) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Validators {
+        let check = move |letter: &Letter| check(letter).map_err(|error| error.to_string());
+        self.0.push((kind.map(str::to_owned), Arc::new(check)));
         self
     }
 
     /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        self.by_kind.is_empty() && self.any.is_empty()
+        self.0.is_empty()
     }
 
     /// Checks one letter.
     fn verdict(&self, letter: &Letter) -> ValidationResult {
-        let of_kind = self.by_kind.get(&letter.kind).into_iter().flatten();
-        let mut checks = of_kind.chain(&self.any).peekable();
+        let is_of = |kind: Option<&str>| kind.is_none_or(|kind| kind == letter.kind);
+        let checks = self.0.iter().filter(|(kind, _)| is_of(kind.as_deref()));
+        let mut checks = checks.map(|(_, check)| check).peekable();
         if checks.peek().is_none() {
             return ValidationResult::Unchecked;
         }
@@ -107,12 +107,8 @@ impl Validators {
 
 impl fmt::Debug for Validators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut kinds: Vec<&String> = self.by_kind.keys().collect();
-        kinds.sort_unstable();
-        f.debug_struct("Validators")
-            .field("kinds", &kinds)
-            .field("any", &self.any.len())
-            .finish()
+        let kinds = self.0.iter().map(|(kind, _)| kind);
+        f.debug_list().entries(kinds).finish()
     }
 }
 
