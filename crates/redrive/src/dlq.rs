@@ -52,7 +52,7 @@ pub use group_rule::{GroupRule, Regrouped};
 pub use handle::{Dlq, Groups, Redactions, RetentionRules};
 pub use history::AttemptRecord;
 pub use id::{GroupId, GroupRuleId, RedactionId};
-pub use letter::{Letter, LetterCount};
+pub use letter::Letter;
 pub use past::LetterPast;
 pub use policy::{Policy, PolicyStatus};
 pub use protection::Protection;

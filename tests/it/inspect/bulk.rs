@@ -46,7 +46,7 @@ fn a_bulk_cancellation_buries_waiting_jobs_and_its_letters_are_found_by_the_audi
     assert_eq!(ids(db, "").len(), 1, "the job of the other queue");
 
     let letters = LetterFilter::new().audit(changed.audit.expect("an audit record"));
-    assert_eq!(db.dlq().count(&letters).unwrap().letters, 801);
+    assert_eq!(db.dlq().count(&letters).unwrap(), 801);
     let letter = &db.listed(&letters)[0];
     assert_eq!(letter.cause, DeathCause::Manual);
     assert_eq!(letter.state, LetterState::Open);

@@ -23,7 +23,7 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
     let worker = worker.runs(|_: &Job<Order>| Ok(()));
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);
     wait_until("the retired jobs to die", SOON, || {
-        db.dlq().count(&letters).unwrap().letters == 701
+        db.dlq().count(&letters).unwrap() == 701
     });
     let letter = &db.listed(&letters)[0];
     let error = (&*letter.kind, &*letter.error_class);
@@ -54,7 +54,7 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
     put(&queue, NewJob::raw("retired", "{}").unwrap());
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);
     wait_until("the retired job to die", SOON, || {
-        queue.database().dlq().count(&letters).unwrap().letters > 0
+        queue.database().dlq().count(&letters).unwrap() > 0
     });
     let died = queue.listed(&letters);
     assert!(died.iter().map(|letter| &*letter.kind).eq(["retired"]));
@@ -82,7 +82,7 @@ fn a_queue_whose_jobs_cannot_die_keeps_those_of_no_other_queue() {
     let worker = workers.each(short).start().unwrap();
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);
     wait_until("the other job to die", SOON, || {
-        db.dlq().count(&letters).unwrap().letters == 1
+        db.dlq().count(&letters).unwrap() == 1
     });
     assert_eq!(&*db.listed(&letters)[0].queue, "mails");
     stop(worker);

@@ -86,10 +86,9 @@ impl Deliver {
     /// Counts the letters that would be delivered, and in a dry run those that were redacted.
     fn find(&self, open: &LetterFilter, db: &Database) -> Result<Found> {
         let count = db.dlq().count(open)?;
-        let total = self.selection.limited(count.letters);
+        let total = self.selection.limited(count);
         let mut redacted = 0;
-        // A letter that could be redriven was not redacted.
-        if self.selection.is_dry_run() && count.redrivable < count.letters {
+        if self.selection.is_dry_run() {
             let tried = open.clone().limit(total);
             db.dlq().for_each(&tried, |letter| -> Result<()> {
                 redacted += u64::from(!letter.redacted.is_empty());
@@ -104,7 +103,7 @@ impl Deliver {
             affected: total - redacted,
             left_out: left_out.into_iter().collect(),
             sample: letter_sample(&self.selection, open, total, is_shown, db)?,
-            ..Found::of(count.letters, "open letter", &self.selection)
+            ..Found::of(count, "open letter", &self.selection)
         })
     }
 

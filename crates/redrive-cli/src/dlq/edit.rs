@@ -114,7 +114,7 @@ impl Edit {
 
     /// Counts the letters that can be edited, or whose payloads can be restored.
     fn find(&self, filter: &LetterFilter, db: &Database) -> Result<Found> {
-        let editable = db.dlq().count(&filter.within(&EDITABLE))?.letters;
+        let editable = db.dlq().count(&filter.within(&EDITABLE))?;
         let note = match self.change.restore {
             Some(version) => format!(", if they have version {version}"),
             None => ", if they have an earlier payload".to_owned(),

@@ -28,7 +28,7 @@ pub(super) fn none_matched(
         let of_state = filter.clone().state(state);
         let letters = match takes.contains(&state) {
             true => 0,
-            false => db.dlq().count(&of_state)?.letters,
+            false => db.dlq().count(&of_state)?,
         };
         if letters > 0 {
             counts.push(format!("{} {state}", grouped(letters)));

@@ -62,7 +62,7 @@ impl MoveLetters {
         let letters = selection.letters()?;
         let taken = &letters.within(by.takes);
         let states = words(&taken.named_states().unwrap_or_default());
-        let matches = db.dlq().count(taken)?.letters;
+        let matches = db.dlq().count(taken)?;
         let found = Found::of(matches, format!("{states} letter"), selection);
         let affected = found.affected;
         let found = Found {

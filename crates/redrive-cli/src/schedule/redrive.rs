@@ -65,7 +65,7 @@ impl SetPolicy {
             .with_flag(self.count_only, Policy::count_only);
         let schedule = self.rhythm.schedule(&self.name)?.redrive(policy);
         let db = cx.database()?;
-        let letters = db.dlq().count(&waiting)?.redrivable;
+        let letters = db.dlq().count(&waiting)?;
         let ticks = letters.div_ceil(u64::from(self.batch));
         if !cx.global.json {
             let (waiting, ticks) = (counted(letters, "letter"), counted(ticks, "tick"));

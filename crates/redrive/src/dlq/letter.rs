@@ -118,17 +118,6 @@ row! {
     }
 }
 
-row! {
-    /// The number of letters that a filter matches.
-    #[derive(Copy, Default, PartialEq, Eq)]
-    pub struct LetterCount {
-        /// All matching letters.
-        pub letters: u64,
-        /// Letters that a redrive would send: open, with a JSON payload that was not redacted.
-        pub redrivable: u64,
-    }
-}
-
 impl Dlq<'_> {
     /// Returns matching letters, newest death first. The limit defaults to 50.
     ///
@@ -149,7 +138,7 @@ impl Dlq<'_> {
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
-    pub fn count(&self, filter: &LetterFilter) -> Result<LetterCount> {
+    pub fn count(&self, filter: &LetterFilter) -> Result<u64> {
         let ask = self.db.ask_bulk();
         ask.one("count letters", &sql::COUNT_LETTERS, &[&filter.whole()?])
     }

@@ -34,7 +34,7 @@ impl Redrive {
             not_valid = validated.left_out();
             errors = &validated.validation.errors;
         }
-        let matches = db.dlq().count(&filter.within(self.states()))?.letters;
+        let matches = db.dlq().count(&filter.within(self.states()))?;
         let states = words(self.states());
         let sample = LetterFilter::new().ids(preview.sample.iter().copied());
         let sample = db.dlq().list(&sample)?;

@@ -87,7 +87,7 @@ impl Dlq<'_> {
                     Skip::NotOpen
                 }
             };
-            let letters = self.count(&filter.clone().state(state))?.letters;
+            let letters = self.count(&filter.clone().state(state))?;
             preview.leave_out(reason, Some(state), letters);
         }
         Ok(preview)
