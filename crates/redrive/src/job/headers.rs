@@ -93,10 +93,11 @@ impl Headers {
         self.0.contains_key(UNIQUE_UNTIL.0)
     }
 
-    /// Checks the headers of a new job.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Checks the headers of a new job. Only one without a type, which has a version, may say which its payload has.
+    pub(crate) fn check(&self, of_type: Option<u32>) -> Result<()> {
+        let is_free = |name: &str| of_type.is_none() && name == PAYLOAD_VERSION;
         let mut reserved =
-            (self.0.keys()).filter(|name| name.starts_with(RESERVED) && *name != PAYLOAD_VERSION);
+            (self.0.keys()).filter(|name| name.starts_with(RESERVED) && !is_free(name));
         if let Some(name) = reserved.next() {
             return Err(Error::invalid(format!(
                 "the header `{}` is reserved: names that start with `{RESERVED}` belong to redrive",
@@ -227,10 +228,10 @@ mod tests {
             ("a", "\0", "the header `a` of a job contains NUL"),
             ("a", &*long, "65545 bytes"),
         ] {
-            let error = headers(&[(name, value)]).check().unwrap_err();
+            let error = headers(&[(name, value)]).check(None).unwrap_err();
             error.assert_invalid(why);
             assert!(!error.to_string().contains('\0'), "{error:?}");
         }
-        assert!(headers(&[("a", &long[100..])]).check().is_ok());
+        assert!(headers(&[("a", &long[100..])]).check(None).is_ok());
     }
 }

@@ -32,6 +32,8 @@ pub struct NewJob {
     pub(crate) kind: String,
     /// The only queue that accepts it. `None`: any queue does.
     pub(crate) home: Option<&'static str>,
+    /// The version of its type. `None`: the payload has no type.
+    version: Option<u32>,
     pub(crate) payload: Json,
     pub(crate) delay: Duration,
     pub(crate) priority: i16,
@@ -61,6 +63,7 @@ impl NewJob {
         const { NewJob::check_type::<P>() };
         let mut job = NewJob {
             home: P::QUEUE,
+            version: Some(P::VERSION),
             max_attempts: P::ATTEMPTS,
             priority: P::PRIORITY,
             unique_key: payload.unique(),
@@ -100,6 +103,7 @@ impl NewJob {
         Ok(NewJob {
             kind: kind.to_owned(),
             home: None,
+            version: None,
             payload,
             delay: Duration::ZERO,
             priority: 0,
@@ -189,7 +193,7 @@ impl NewJob {
             )));
         }
         check_priority(self.priority)?;
-        self.headers.check()?;
+        self.headers.check(self.version)?;
         if let Some(time) = self.reserved.expires_in() {
             check_expiry(time, self.delay)?;
         }
@@ -275,11 +279,21 @@ pub(crate) fn check_key(what: &str, key: &str, max_bytes: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde::{Deserialize, Serialize};
+
     use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Typed;
+
+    impl Payload for Typed {
+        const KIND: &'static str = "k";
+    }
 
     #[test]
     fn options_out_of_range_are_rejected() {
         let job = || NewJob::raw("k", "1").expect("a good job");
+        let typed = NewJob::new(&Typed).expect("a good job");
         for good in [
             job(),
             job().delay(MAX_DELAY),
@@ -298,6 +312,7 @@ mod tests {
             (job().max_attempts(0), "max_attempts is 0"),
             (job().max_attempts(1001), "max_attempts is 1001"),
             (job().header("redrive-source", "x"), "reserved"),
+            (typed.header("redrive-payload-version", "2"), "reserved"),
             (job().expires_in(Duration::ZERO), "1 ms to 3650 days"),
             (job().expires_in(Duration::MAX), "1 ms to 3650 days"),
             (
