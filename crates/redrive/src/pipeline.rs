@@ -1,9 +1,9 @@
 //! The life of a job, one step per module, in order.
 
 pub(crate) mod buckets;
+pub(crate) mod insert;
 pub(crate) mod coalesce;
 pub(crate) mod queue;
-pub(crate) mod insert;
 pub(crate) mod copy;
 pub(crate) mod enqueue;
 pub(crate) mod promote;

@@ -16,9 +16,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
 use crate::job::wait::from_now;
+use crate::pipeline::insert::{Enqueued, no_id};
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::{Instant, Mutex, MutexGuard};
 
@@ -29,8 +29,8 @@ const MAX_JOBS: usize = 100;
 /// The most bytes of payloads in a shared statement, unless one job has more.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Stores jobs in one statement, within a deadline, and returns their ids in the same order.
-pub(crate) type Store<'a> = dyn Fn(Arc<[NewJob]>, Duration) -> Result<Vec<JobId>> + 'a;
+/// Stores jobs in one statement, within a deadline, and returns the results in the same order.
+pub(crate) type Store<'a> = dyn Fn(Arc<[NewJob]>, Duration) -> Result<Vec<Enqueued>> + 'a;
 
 /// The calls of a queue that enqueue one plain job each.
 pub(crate) struct Coalescer {
@@ -56,10 +56,8 @@ struct Waiting {
 enum Answer {
     /// The call stores these jobs. The last one is its own.
     Lead(Vec<Waiting>),
-    /// The statement stored the job.
-    Stored(JobId),
-    /// The outcome of the statement is unknown, or it had no other job and was rejected.
-    Failed(Error),
+    /// The statement stored the job, its outcome is unknown, or it had no other job and was rejected.
+    Ended(Result<Enqueued>),
     /// The server rejected the statement, which stored nothing.
     Alone(NewJob),
 }
@@ -72,7 +70,7 @@ impl Coalescer {
         }
     }
 
-    /// Stores a job and returns its id, within the deadline.
+    /// Stores a job, within the deadline.
     ///
     /// # Errors
     /// Those of `store`. *Unavailable* at the deadline; if the job was still in line, it is not stored.
@@ -81,38 +79,36 @@ impl Coalescer {
         job: NewJob,
         deadline: Duration,
         store: &Store<'_>,
-    ) -> Result<JobId> {
-        let (number, answer, until) = {
-            let mut line = self.line();
-            if line.running < STATEMENTS {
-                line.running += 1;
-                drop(line);
-                let _turn = Turn(self);
-                return self.alone(job, deadline, store);
-            }
-            line.calls += 1;
-            let number = line.calls;
-            let (sender, answer) = bounded(1);
-            line.waiting.push_back(Waiting {
-                number,
-                job,
-                answer: sender,
-            });
-            // In the order of the line, so that the last call of a statement has the most time.
-            (number, answer, from_now(deadline))
-        };
+    ) -> Result<Enqueued> {
+        let mut line = self.line();
+        if line.running < STATEMENTS {
+            line.running += 1;
+            drop(line);
+            let _turn = Turn(self);
+            return self.alone(job, deadline, store);
+        }
+        line.calls += 1;
+        let number = line.calls;
+        let (sender, answer) = bounded(1);
+        line.waiting.push_back(Waiting {
+            number,
+            job,
+            answer: sender,
+        });
+        // In the order of the line, so that the last call of a statement has the most time.
+        let until = from_now(deadline);
+        drop(line);
         let answer = self.wait(number, &answer, until, deadline)?;
         self.end(answer, until, store)
     }
 
-    fn end(&self, answer: Answer, until: Instant, store: &Store<'_>) -> Result<JobId> {
+    fn end(&self, answer: Answer, until: Instant, store: &Store<'_>) -> Result<Enqueued> {
         match answer {
             Answer::Lead(calls) => {
                 let _turn = Turn(self);
                 self.end(self.lead(calls, until, store), until, store)
             }
-            Answer::Stored(id) => Ok(id),
-            Answer::Failed(error) => Err(error),
+            Answer::Ended(ended) => ended,
             Answer::Alone(job) => self.alone(job, left(until), store),
         }
     }
@@ -125,41 +121,32 @@ impl Coalescer {
         deadline: Duration,
     ) -> Result<Answer> {
         match answer.recv_timeout(left(until)) {
-            Ok(answer) => Ok(answer),
-            Err(RecvTimeoutError::Disconnected) => Err(Error::lost(
-                self.could_not("the call that stored the job panicked"),
-            )),
-            Err(RecvTimeoutError::Timeout) => {
-                let mut line = self.line();
-                let calls = line.waiting.len();
-                line.waiting.retain(|waiting| waiting.number != number);
-                let is_in_line = line.waiting.len() < calls;
-                // Answers are sent while the line is locked, or by a statement that has the job.
-                match answer.try_recv() {
-                    Ok(Answer::Lead(mut calls)) => {
-                        // Too late to lead.
-                        calls.pop();
-                        calls
-                            .into_iter()
-                            .rev()
-                            .for_each(|waiting| line.waiting.push_front(waiting));
-                        drop(line);
-                        drop(Turn(self));
-                        Err(self.still_in_line(deadline))
-                    }
-                    Ok(answer) => Ok(answer),
-                    Err(_) if is_in_line => Err(self.still_in_line(deadline)),
-                    Err(_) => Err(Error::lost(self.could_not(format_args!(
-                        "the database did not answer within {deadline:?}"
-                    )))),
-                }
+            Ok(answer) => return Ok(answer),
+            Err(RecvTimeoutError::Disconnected) => {
+                let why = "the call that stored the job panicked";
+                return Err(Error::lost(self.could_not(why)));
             }
+            Err(RecvTimeoutError::Timeout) => {}
         }
+        let mut line = self.line();
+        let calls = line.waiting.len();
+        line.waiting.retain(|waiting| waiting.number != number);
+        if line.waiting.len() < calls {
+            return Err(Error::unavailable(self.could_not(format_args!(
+                "the calls before this one had no answer within {deadline:?}; the job is not stored"
+            ))));
+        }
+        // Answers are sent while the line is locked, or by a statement that has the job.
+        answer.try_recv().map_err(|_| {
+            Error::lost(self.could_not(format_args!(
+                "the database did not answer within {deadline:?}"
+            )))
+        })
     }
 
-    fn alone(&self, job: NewJob, deadline: Duration, store: &Store<'_>) -> Result<JobId> {
-        let ids = store(Arc::from([job]), deadline)?;
-        ids.into_iter().next().ok_or_else(|| self.no_id())
+    fn alone(&self, job: NewJob, deadline: Duration, store: &Store<'_>) -> Result<Enqueued> {
+        let stored = store(Arc::from([job]), deadline)?;
+        stored.first().copied().ok_or_else(|| no_id(&self.queue))
     }
 
     /// Stores the jobs of several calls and answers all but the last one, whose answer it returns.
@@ -171,13 +158,13 @@ impl Coalescer {
         let jobs: Arc<[NewJob]> = jobs.into();
         let stored = store(Arc::clone(&jobs), left(until));
         let of = |place: usize| match (&stored, jobs.get(place)) {
-            (Ok(ids), _) => ids
-                .get(place)
-                .map_or_else(|| Answer::Failed(self.no_id()), |id| Answer::Stored(*id)),
+            (Ok(all), _) => {
+                Answer::Ended(all.get(place).copied().ok_or_else(|| no_id(&self.queue)))
+            }
             (Err(error), Some(job)) if jobs.len() > 1 && !error.is_unavailable() => {
                 Answer::Alone(job.clone())
             }
-            (Err(error), _) => Answer::Failed(error.clone()),
+            (Err(error), _) => Answer::Ended(Err(error.clone())),
         };
         answers.pop();
         for (place, answer) in answers.iter().enumerate() {
@@ -185,16 +172,6 @@ impl Coalescer {
             _ = answer.send(of(place));
         }
         of(answers.len())
-    }
-
-    fn still_in_line(&self, deadline: Duration) -> Error {
-        Error::unavailable(self.could_not(format_args!(
-            "the calls before this one had no answer within {deadline:?}; the job is not stored"
-        )))
-    }
-
-    fn no_id(&self) -> Error {
-        Error::lost(self.could_not("the database returned no id"))
     }
 
     fn could_not(&self, why: impl fmt::Display) -> String {

@@ -7,13 +7,13 @@ use std::time::Duration;
 use postgres::GenericClient;
 
 use crate::db::database::Database;
-use crate::db::session::{Parameter, Session};
+use crate::db::session::Session;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
 use crate::job::payload::Payload;
 use crate::pipeline::copy;
-use crate::pipeline::insert::{Enqueued, MAX_INSERTED_JOBS, insert};
+use crate::pipeline::insert::{Enqueued, MAX_INSERTED_JOBS, insert, no_id};
 use crate::pipeline::queue::Queue;
 
 /// What the caller must know if the answer is lost.
@@ -96,9 +96,7 @@ impl Queue {
     /// # Errors
     /// As [`enqueue`](Queue::enqueue). The message names the first invalid job by its position.
     pub fn enqueue_many<P: Payload>(&self, payloads: &[P]) -> Result<Vec<JobId>> {
-        let jobs = new_jobs(payloads)?;
-        self.check_all(&jobs)?;
-        Ok(ids(&self.store(jobs)?))
+        Ok(ids(&self.store_all(new_jobs(payloads)?)?))
     }
 
     /// Stores many jobs in the caller's transaction and returns their ids in the order of the
@@ -142,15 +140,17 @@ impl Queue {
 
     fn store_job(&self, job: NewJob) -> Result<Enqueued> {
         job.check(self.name())?;
-        if job.is_plain() {
-            let deadline = self.database().call_timeout();
-            let store = |jobs, within| self.store_plain(jobs, within);
-            let enqueued = self.coalescer().enqueue(job, deadline, &store);
-            return enqueued
-                .map(Enqueued::New)
-                .map_err(|error| error.if_lost(MAY_BE_STORED));
-        }
-        self.only(self.store(vec![job])?)
+        let within = self.database().call_timeout();
+        let stored = match job.is_plain() {
+            true => {
+                let store = |jobs, within| self.store(jobs, within);
+                self.coalescer().enqueue(job, within, &store)
+            }
+            false => self
+                .store([job].into(), within)
+                .and_then(|stored| self.only(&stored)),
+        };
+        stored.map_err(|error| error.if_lost(MAY_BE_STORED))
     }
 
     /// Stores a job with options in the caller's transaction.
@@ -166,7 +166,7 @@ impl Queue {
     ) -> Result<Enqueued> {
         let job = job.borrow();
         job.check(self.name())?;
-        self.only(self.insert_in(client, std::slice::from_ref(job))?)
+        self.only(&self.insert_in(client, std::slice::from_ref(job))?)
     }
 
     /// Stores many jobs with options, all or none, in one transaction.
@@ -175,8 +175,7 @@ impl Queue {
     /// As [`enqueue_job`](Queue::enqueue_job). The message names the first invalid job by its
     /// position, from 1. *Invalid* also for more than 1,000 jobs if one of them has a unique key.
     pub fn enqueue_jobs(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        self.check_all(jobs)?;
-        self.store(jobs.to_vec())
+        self.store_all(jobs.to_vec())
     }
 
     /// Stores many jobs with options in the caller's transaction.
@@ -247,23 +246,19 @@ impl Queue {
         Ok(ids.into_iter().map(Enqueued::New).collect())
     }
 
-    /// Stores the checked, plain jobs of one or more calls.
-    fn store_plain(&self, jobs: Arc<[NewJob]>, within: Duration) -> Result<Vec<JobId>> {
-        let queue = self.shared_name();
-        let doing = format!("enqueue into queue `{queue}`");
-        self.database()
-            .call_within(&doing.clone(), within, move |session| {
-                let run = |sql, values: &[Parameter<'_>]| session.query(&doing, sql, values);
-                Ok(ids(&insert(&queue, &jobs, run)?))
-            })
+    /// Stores jobs of one call through the pool.
+    fn store_all(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+        self.check_all(&jobs)?;
+        let stored = self.store(jobs.into(), self.database().call_timeout());
+        stored.map_err(|error| error.if_lost(MAY_BE_STORED))
     }
 
-    /// Stores checked jobs through the pool.
-    fn store(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
+    /// Stores checked jobs of one or more calls through the pool.
+    fn store(&self, jobs: Arc<[NewJob]>, within: Duration) -> Result<Vec<Enqueued>> {
         let queue = self.clone();
         let doing = format!("enqueue into queue `{}`", self.name());
         self.database()
-            .call(&doing.clone(), move |session| {
+            .call_within(&doing.clone(), within, move |session| {
                 if jobs.len() > MAX_INSERTED_JOBS {
                     let store = |session: &mut Session| queue.store_in(session.client(), &jobs);
                     return session.read_committed(&doing, "", store);
@@ -272,7 +267,6 @@ impl Queue {
                     session.query(&doing, sql, values)
                 })
             })
-            .map_err(|error| error.if_lost(MAY_BE_STORED))
     }
 
     fn insert_in(&self, client: &mut impl GenericClient, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
@@ -284,13 +278,9 @@ impl Queue {
         })
     }
 
-    fn only(&self, enqueued: Vec<Enqueued>) -> Result<Enqueued> {
-        enqueued.into_iter().next().ok_or_else(|| {
-            let queue = self.name();
-            Error::lost(format!(
-                "could not enqueue into queue `{queue}`: the database returned no id"
-            ))
-        })
+    fn only(&self, enqueued: &[Enqueued]) -> Result<Enqueued> {
+        let one = enqueued.first().copied();
+        one.ok_or_else(|| no_id(self.name()))
     }
 
     fn check_all(&self, jobs: &[NewJob]) -> Result<()> {

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use crate::db::session::Parameter;
 use crate::db::sql::{self, Sql};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
 use crate::job::payload::Json;
@@ -34,6 +34,13 @@ impl Enqueued {
             Enqueued::New(id) | Enqueued::Existing(id) | Enqueued::Replaced(id) => id,
         }
     }
+}
+
+/// The database stored a job, and said nothing about it.
+pub(crate) fn no_id(queue: &str) -> Error {
+    Error::lost(format!(
+        "could not enqueue into queue `{queue}`: the database returned no id"
+    ))
 }
 
 /// Stores up to [`MAX_INSERTED_JOBS`] jobs in one statement, which `run` sends.

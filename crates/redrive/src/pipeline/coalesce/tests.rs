@@ -3,6 +3,7 @@
 use std::thread::{self, JoinHandle};
 
 use super::*;
+use crate::job::job::JobId;
 use crate::sync::channel::unbounded;
 
 const LONG: Duration = Duration::from_mins(1);
@@ -10,7 +11,7 @@ const LONG: Duration = Duration::from_mins(1);
 /// A statement that waits for its answer.
 struct Statement {
     jobs: Arc<[NewJob]>,
-    answer: Sender<Result<Vec<JobId>>>,
+    answer: Sender<Result<Vec<Enqueued>>>,
 }
 
 impl Statement {
@@ -20,7 +21,7 @@ impl Statement {
 
     /// Stores the jobs: the payload of each is its id.
     fn store(self) {
-        let id = |payload: &str| JobId::new(payload.parse().expect("a number"));
+        let id = |payload: &str| stored_as(payload.parse().expect("a number"));
         let ids = self.payloads().into_iter().map(id).collect();
         self.answer.send(Ok(ids)).expect("the call waits");
     }
@@ -47,7 +48,7 @@ impl Calls {
     }
 
     /// Enqueues a job on a thread. Returns when it has sent its statement or stands in line.
-    fn call(&self, payload: i64, deadline: Duration) -> JoinHandle<Result<JobId>> {
+    fn call(&self, payload: i64, deadline: Duration) -> JoinHandle<Result<Enqueued>> {
         let (coalescer, sent) = (Arc::clone(&self.coalescer), self.sent.clone());
         let before = self.known();
         let thread = thread::spawn(move || {
@@ -76,21 +77,25 @@ impl Calls {
     }
 
     /// Starts as many statements as may run, and returns their calls.
-    fn busy(&self) -> (Vec<JoinHandle<Result<JobId>>>, Vec<Statement>) {
+    fn busy(&self) -> (Vec<JoinHandle<Result<Enqueued>>>, Vec<Statement>) {
         let call = |n| (self.call(n, LONG), self.statement());
         (0..).take(STATEMENTS).map(call).unzip()
     }
 }
 
-fn id(thread: JoinHandle<Result<JobId>>) -> Result<JobId> {
+fn stored_as(id: i64) -> Enqueued {
+    Enqueued::New(JobId::new(id))
+}
+
+fn id(thread: JoinHandle<Result<Enqueued>>) -> Result<Enqueued> {
     thread.join().expect("no panic")
 }
 
 /// Asserts that the calls of these threads have stored their jobs.
 #[track_caller]
-fn stored(calls: impl IntoIterator<Item = (i64, JoinHandle<Result<JobId>>)>) {
+fn stored(calls: impl IntoIterator<Item = (i64, JoinHandle<Result<Enqueued>>)>) {
     for (payload, thread) in calls {
-        assert_eq!(id(thread).expect("stored"), JobId::new(payload));
+        assert_eq!(id(thread).expect("stored"), stored_as(payload));
     }
 }
 
