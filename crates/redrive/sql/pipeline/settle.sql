@@ -186,7 +186,7 @@ recovered AS (
             SELECT s.id FROM settled s WHERE s.verdict = 'done' AND s.generation > 0))
         AND l.state || '' = 'redriving' AND (SELECT count(*) FROM letters) >= 0
 ),
--- The worker's counts for leases that were held, and the counts that only the server knows.
+-- The worker's counts of attempts for leases that were held, and what became of the jobs, which only the server knows.
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, causes, buckets, counts, sums)
     SELECT m.segment, $16, array_agg(c.key), array_agg(c.label), array_agg(c.cause), array_agg(c.bucket),
@@ -197,17 +197,16 @@ counted AS (
                     $24::double precision[]) AS u (lease_id, key, label, cause, bucket, count, sum)
         WHERE u.lease_id = ANY (ARRAY(SELECT e.lease_id FROM ended e UNION ALL SELECT s.lease_id FROM shrunk s))
         UNION ALL
-        -- Cancelled in the meantime: the job died instead of being retried or snoozed. Of a refund, the worker counts
-        -- nothing.
-        SELECT x.key, NULL, NULL, x.bucket, x.count, x.sum
+        SELECT x.key, NULL, NULL, x.bucket, count(*), sum(x.seconds)
         FROM settled s
         CROSS JOIN LATERAL (VALUES
-            (CASE s.verdict WHEN 'dead' THEN 'ended' WHEN 'retry' THEN 'retried' ELSE 'released' END, NULL::smallint, 1,
-             NULL::double precision),
-            (CASE s.told WHEN 'refund' THEN NULL WHEN 'unrun' THEN NULL WHEN 'snooze' THEN 'snoozed' ELSE 'retried' END, NULL, -1, NULL),
-            (CASE s.told WHEN 'retry' THEN 'retry_delay' END, s.delay_bucket, -1, s.delay_ms / -1000.0)
-        ) AS x (key, bucket, count, sum)
-        WHERE s.verdict <> s.told AND x.key IS NOT NULL
+            (CASE WHEN s.verdict = 'dead' THEN 'ended' WHEN s.verdict IN ('retry', 'outage') THEN 'retried'
+                  WHEN s.told = 'snooze' THEN 'snoozed' WHEN s.verdict = 'snooze' THEN 'released' END,
+             NULL::smallint, NULL::double precision),
+            (CASE WHEN s.verdict = 'retry' AND s.told = 'retry' THEN 'retry_delay' END, s.delay_bucket, s.delay_ms / 1000.0)
+        ) AS x (key, bucket, seconds)
+        WHERE x.key IS NOT NULL
+        GROUP BY x.key, x.bucket
         UNION ALL
         SELECT 'refused', NULL, NULL, NULL, n.refused, NULL
         FROM (SELECT cardinality($1::uuid[]) - count(*) AS refused FROM written) n

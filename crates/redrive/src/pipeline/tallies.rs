@@ -55,28 +55,16 @@ pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
     let mut failed = HistogramTally::new(buckets::SECONDS);
     let mut end_to_end = HistogramTally::new(buckets::END_TO_END);
     let mut attempts = HistogramTally::new(buckets::ATTEMPTS);
-    let mut retry_delay = HistogramTally::new(buckets::RETRY_DELAY);
-    // The database counts whether the others return or die.
     for settlement in settlements.iter().filter(|one| !one.is_unrun()) {
         let (kind, cause) = (&settlement.meta.kind, settlement.cause);
         let run_time = settlement.run_time.as_secs_f64();
         wait.add(settlement.meta.wait.as_secs_f64());
-        match &settlement.verdict {
-            Verdict::Done => {
-                count(&mut counted, "succeeded", Some(kind), None);
-                succeeded.add(run_time);
-                end_to_end.add(settlement.age.as_secs_f64());
-                attempts.add(settlement.meta.attempt.into());
-            }
-            Verdict::Retry { delay, .. } => {
-                count(&mut counted, "retried", None, None);
-                retry_delay.add(delay.as_secs_f64());
-            }
-            Verdict::Outage { .. } => count(&mut counted, "retried", None, None),
-            Verdict::Snooze { .. } => count(&mut counted, "snoozed", None, None),
-            // The database decides whether it is a release, a retry or a death.
-            Verdict::Refund { .. } => {}
-            Verdict::Dead { .. } => count(&mut counted, "ended", None, None),
+        // The database counts what becomes of the others.
+        if settlement.verdict == Verdict::Done {
+            count(&mut counted, "succeeded", Some(kind), None);
+            succeeded.add(run_time);
+            end_to_end.add(settlement.age.as_secs_f64());
+            attempts.add(settlement.meta.attempt.into());
         }
         if cause.is_some() {
             count(&mut counted, "failed", Some(kind), cause);
@@ -90,7 +78,6 @@ pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
         .chain(failed.tallies("run", Some("failed")))
         .chain(end_to_end.tallies("end_to_end", None))
         .chain(attempts.tallies("attempts_done", None))
-        .chain(retry_delay.tallies("retry_delay", None))
         .collect()
 }
 

@@ -34,7 +34,7 @@ pub(super) const LEASES: &[Case] = cases! {
         // An unknown lease with three completed jobs, and one that was retried.
         let lease = Uuid::new_v4();
         assert!(!hand(&s.queue).ends(&mut s.client, lease, 3));
-        s.settle(lease, &[("retry", Some("error"))], &[("retried", None, None, None, 1)]);
+        s.settle(lease, &[("retry", Some("error"))], &[("failed", Some("order"), Some("error"), None, 1)]);
     } => "results_refused_total{q}=4";
     "a ready and a delayed job are cancelled" given |s| drop(s.enqueue(1)), |s| {
         let ready = s.queue.enqueue(&Order { number: 1 }).unwrap();
@@ -50,12 +50,9 @@ pub(super) const LEASES: &[Case] = cases! {
         let lease = s.lease();
         s.sql("UPDATE redrive.leases l SET cancelled = l.ids WHERE l.queue = 'QUEUE'");
         let cells = [
-            ("retried", None, None, None, 1),
-            ("snoozed", None, None, None, 1),
             ("failed", Some("order"), Some("error"), None, 1),
             ("wait", None, None, Some(0), 2),
             ("run", Some("failed"), None, Some(0), 1),
-            ("retry_delay", None, None, Some(0), 1),
         ];
         s.settle(lease, &[("retry", Some("error")), ("snooze", None)], &cells);
     } => "job_queue_wait_seconds{q}=2", failed("error"), buried(2, "manual", "Broken");

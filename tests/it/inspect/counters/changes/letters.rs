@@ -81,7 +81,6 @@ pub(super) const LETTERS: &[Case] = cases! {
         let lease = s.lease();
         let cells = [
             ("succeeded", Some("order"), None, None, 1),
-            ("ended", None, None, None, 1),
             ("failed", Some("order"), Some("rejected"), None, 1),
             ("wait", None, None, Some(0), 2),
             ("run", Some("succeeded"), None, Some(0), 1),
