@@ -180,30 +180,25 @@ const CUT: &str = "\n[... cut ...]\n";
 
 /// Cuts a text to its head and tail, and replaces NUL, which PostgreSQL cannot store.
 pub(crate) fn clip(text: String, bytes: usize) -> String {
+    // Cut before replacing, too: an error text can have many megabytes. The replacement is longer than NUL.
+    cut(without_nul(cut(text, bytes)), bytes)
+}
+
+fn cut(text: String, bytes: usize) -> String {
     if text.len() <= bytes {
-        let text = without_nul(text);
-        // The replacement is longer than NUL.
-        return if text.len() <= bytes {
-            text
-        } else {
-            clip(text, bytes)
-        };
+        return text;
     }
     let half = (bytes - CUT.len()) / 2;
-    // Cut before replacing: an error text can have many megabytes.
-    let head = without_nul(text[..text.floor_char_boundary(half)].to_owned());
-    let tail = without_nul(text[text.ceil_char_boundary(text.len() - half)..].to_owned());
-    let head_end = head.floor_char_boundary(half);
-    let tail_start = tail.ceil_char_boundary(tail.len().saturating_sub(half));
-    format!("{}{CUT}{}", &head[..head_end], &tail[tail_start..])
+    let head = text.floor_char_boundary(half);
+    let tail = text.ceil_char_boundary(text.len() - half);
+    format!("{}{CUT}{}", &text[..head], &text[tail..])
 }
 
 /// Replaces NUL, which PostgreSQL cannot store.
 pub(crate) fn without_nul(text: String) -> String {
-    if text.contains('\0') {
-        text.replace('\0', "\u{fffd}")
-    } else {
-        text
+    match text.contains('\0') {
+        true => text.replace('\0', "\u{fffd}"),
+        false => text,
     }
 }
 
