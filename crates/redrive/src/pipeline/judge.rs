@@ -11,33 +11,21 @@ use crate::pipeline::breaker::MAX_PROBE_WAIT;
 use crate::pipeline::outcome::Outcome;
 
 /// The decision about a job after an attempt.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The job is finished.
     Done,
     /// Retry after the delay.
-    Retry {
-        delay: Duration,
-        report: ErrorReport,
-    },
+    Retry(Duration),
     /// Run again after the delay, without counting the attempt.
-    Snooze { delay: Duration },
+    Snooze(Duration),
     /// A dependency is down: run again after the delay, without counting the attempt.
-    Outage {
-        delay: Duration,
-        report: ErrorReport,
-    },
+    Outage(Duration),
     /// The attempt was interrupted: run again after the delay. The database does not count the attempt, unless the job
     /// has had all its refunds and its handler ran.
-    Refund {
-        delay: Duration,
-        report: ErrorReport,
-    },
+    Refund(Duration),
     /// Dead-letter the job.
-    Dead {
-        cause: DeathCause,
-        report: ErrorReport,
-    },
+    Dead(DeathCause),
 }
 
 /// The inputs of a verdict besides the outcome.
@@ -80,45 +68,39 @@ const INTERRUPTED: Duration = Duration::from_secs(5);
 /// After this long of nothing but outages, an outage counts as an ordinary failure.
 pub(crate) const MAX_OUTAGE: Duration = Duration::from_hours(24);
 
-/// Decides what follows from the result of an attempt.
+/// Decides what follows from the result of an attempt, and returns the error to store.
 ///
 /// Success always counts. A cancelled job that did not succeed dies as `manual`. A failure that no
 /// retry can help dies at once; any other failure is retried until the attempts are used up. An
 /// outage costs no attempt for a [day](MAX_OUTAGE).
-pub(crate) fn judge(failed: Option<Outcome>, at: &JudgeContext<'_>) -> Verdict {
+pub(crate) fn judge(
+    failed: Option<Outcome>,
+    at: &JudgeContext<'_>,
+) -> (Verdict, Option<ErrorReport>) {
     let Some(failed) = failed else {
-        return Verdict::Done;
+        return (Verdict::Done, None);
     };
-    let (death, has_run) = (failed.death(), failed.has_run());
-    let (disposition, report) = (failed.failure.disposition, failed.failure.report);
-    let dead = |cause, report| Verdict::Dead { cause, report };
-    if !has_run && disposition == Disposition::Reject {
-        return dead(death, report);
+    let verdict = verdict_on(&failed, at);
+    let report = match (verdict, failed.failure.disposition) {
+        (Verdict::Snooze(_), _) => None,
+        (_, Disposition::Snooze(_)) => Some(ErrorReport::cancelled()),
+        _ => Some(failed.failure.report),
+    };
+    (verdict, report)
+}
+
+fn verdict_on(failed: &Outcome, at: &JudgeContext<'_>) -> Verdict {
+    let (disposition, dead) = (failed.failure.disposition, Verdict::Dead(failed.death()));
+    if !failed.has_run() && disposition == Disposition::Reject {
+        return dead;
     }
     if at.cancelled {
-        let report = match disposition {
-            Disposition::Snooze(_) => ErrorReport::cancelled(),
-            Disposition::Retry
-            | Disposition::RetryAfter(_)
-            | Disposition::Reject
-            | Disposition::Interrupted
-            | Disposition::Outage => report,
-        };
-        return dead(DeathCause::Manual, report);
+        return Verdict::Dead(DeathCause::Manual);
     }
     let delay = match disposition {
-        Disposition::Reject => return dead(death, report),
-        Disposition::Snooze(delay) => {
-            return Verdict::Snooze {
-                delay: delay.min(MAX_BACKOFF),
-            };
-        }
-        Disposition::Interrupted => {
-            return Verdict::Refund {
-                delay: INTERRUPTED,
-                report,
-            };
-        }
+        Disposition::Reject => return dead,
+        Disposition::Snooze(delay) => return Verdict::Snooze(delay.min(MAX_BACKOFF)),
+        Disposition::Interrupted => return Verdict::Refund(INTERRUPTED),
         Disposition::RetryAfter(delay) => delay.min(MAX_BACKOFF),
         Disposition::Outage if at.outage_age.is_none_or(|age| age < MAX_OUTAGE) => {
             // The breaker may stay closed because other jobs succeed. Then the delay grows with the
@@ -126,18 +108,15 @@ pub(crate) fn judge(failed: Option<Outcome>, at: &JudgeContext<'_>) -> Verdict {
             let so_far = at.outage_age.unwrap_or_default() / 4;
             // Bounds the wait read from the database, so that arithmetic cannot panic.
             let wait = at.park.min(MAX_BACKOFF).max(so_far.min(MAX_PROBE_WAIT));
-            return Verdict::Outage {
-                // Jitter, so that the jobs do not all return at once.
-                delay: wait.mul_f64(0.75 + at.random / 2.0),
-                report,
-            };
+            // Jitter, so that the jobs do not all return at once.
+            return Verdict::Outage(wait.mul_f64(0.75 + at.random / 2.0));
         }
         Disposition::Retry | Disposition::Outage => at.backoff.delay(at.attempt, at.random),
     };
-    if at.attempt >= at.max_attempts {
-        return dead(death, report);
+    match at.attempt >= at.max_attempts {
+        true => dead,
+        false => Verdict::Retry(delay),
     }
-    Verdict::Retry { delay, report }
 }
 
 #[cfg(test)]
@@ -163,13 +142,15 @@ mod tests {
 
     /// The verdict in words.
     fn told(outcome: impl Into<Option<Outcome>>, at: &JudgeContext<'_>) -> String {
-        match judge(outcome.into(), at) {
+        let (verdict, report) = judge(outcome.into(), at);
+        let said = report.map(|report| report.message).unwrap_or_default();
+        match verdict {
             Verdict::Done => "done".to_owned(),
-            Verdict::Retry { delay, report } => format!("retry {delay:?}: {}", report.message),
-            Verdict::Snooze { delay } => format!("snooze {delay:?}"),
-            Verdict::Outage { delay, report } => format!("outage {delay:?}: {}", report.message),
-            Verdict::Refund { delay, report } => format!("refund {delay:?}: {}", report.message),
-            Verdict::Dead { cause, .. } => format!("dead {cause}"),
+            Verdict::Retry(delay) => format!("retry {delay:?}: {said}"),
+            Verdict::Snooze(delay) => format!("snooze {delay:?}"),
+            Verdict::Outage(delay) => format!("outage {delay:?}: {said}"),
+            Verdict::Refund(delay) => format!("refund {delay:?}: {said}"),
+            Verdict::Dead(cause) => format!("dead {cause}"),
         }
     }
 

@@ -234,20 +234,18 @@ struct VerdictColumns<'a> {
 
 impl<'a> VerdictColumns<'a> {
     fn push(&mut self, settlement: &'a Settlement, identity: &WorkerIdentity) -> Result<()> {
-        let (key, delay, cause, report) = match &settlement.verdict {
-            Verdict::Done => ("done", Duration::ZERO, None, None),
-            Verdict::Retry { delay, report } => ("retry", *delay, None, Some(report)),
-            Verdict::Snooze { delay } if !settlement.has_run => ("unrun", *delay, None, None),
-            Verdict::Snooze { delay } => ("snooze", *delay, None, None),
-            Verdict::Outage { delay, report } => ("outage", *delay, None, Some(report)),
-            Verdict::Refund { delay, report } if !settlement.has_run => {
-                ("unrun", *delay, None, Some(report))
+        let (key, delay, cause) = match settlement.verdict {
+            Verdict::Done => ("done", Duration::ZERO, None),
+            Verdict::Snooze(delay) | Verdict::Refund(delay) if !settlement.has_run => {
+                ("unrun", delay, None)
             }
-            Verdict::Refund { delay, report } => {
-                ("refund", *delay, Some(DeathCause::Exhausted), Some(report))
-            }
-            Verdict::Dead { cause, report } => ("dead", Duration::ZERO, Some(*cause), Some(report)),
+            Verdict::Retry(delay) => ("retry", delay, None),
+            Verdict::Snooze(delay) => ("snooze", delay, None),
+            Verdict::Outage(delay) => ("outage", delay, None),
+            Verdict::Refund(delay) => ("refund", delay, Some(DeathCause::Exhausted)),
+            Verdict::Dead(cause) => ("dead", Duration::ZERO, Some(cause)),
         };
+        let report = settlement.report.as_ref();
         self.leases.push(settlement.lease.0);
         self.ids.push(settlement.meta.id.get());
         self.verdicts.push(key);
@@ -310,11 +308,11 @@ fn record(
     report: &ErrorReport,
     identity: &WorkerIdentity,
 ) -> Result<Json> {
-    let outcome = match &settlement.verdict {
-        Verdict::Dead { cause, .. } => cause.as_str(),
-        Verdict::Outage { .. } => "outage",
-        Verdict::Refund { .. } => "interrupted",
-        Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => "failed",
+    let outcome = match settlement.verdict {
+        Verdict::Dead(cause) => cause.as_str(),
+        Verdict::Outage(_) => "outage",
+        Verdict::Refund(_) => "interrupted",
+        Verdict::Done | Verdict::Retry(_) | Verdict::Snooze(_) => "failed",
     };
     let meta = &settlement.meta;
     Json::of(

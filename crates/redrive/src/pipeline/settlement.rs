@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::job::error_report::ErrorReport;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::JobMeta;
 use crate::job::payload::Json;
@@ -20,6 +21,8 @@ pub(crate) struct Settlement {
     /// Whether a handler ran. Otherwise a refund of the attempt is not counted.
     pub(crate) has_run: bool,
     pub(crate) verdict: Verdict,
+    /// The error of the attempt. `None`: it has none.
+    pub(crate) report: Option<ErrorReport>,
     /// Why the attempt failed. `None`: it did not.
     pub(crate) cause: Option<FailureCause>,
     /// The time since the first enqueue of the job.
@@ -48,6 +51,7 @@ impl Settlement {
             run_time,
             has_run: true,
             verdict: Verdict::Done,
+            report: None,
             cause: None,
             age: meta.age + now.saturating_duration_since(meta.claimed),
             follow_ups: Vec::new(),
@@ -60,7 +64,7 @@ impl Settlement {
     pub(crate) fn unrun(lease: LeaseId, meta: &Arc<JobMeta>, delay: Duration) -> Settlement {
         Settlement {
             has_run: false,
-            verdict: Verdict::Snooze { delay },
+            verdict: Verdict::Snooze(delay),
             ..Settlement::done(lease, meta, Duration::ZERO, None, meta.claimed)
         }
     }
@@ -78,9 +82,12 @@ impl Settlement {
             Ok(follow_ups) => (follow_ups, None, checkpoint()),
             Err(failed) => (Vec::new(), Some(failed), checkpoint()),
         };
+        let cause = failed.as_ref().and_then(Outcome::cause);
+        let (verdict, report) = judge(failed, at);
         Settlement {
-            cause: failed.as_ref().and_then(Outcome::cause),
-            verdict: judge(failed, at),
+            cause,
+            verdict,
+            report,
             follow_ups,
             checkpoint,
             ..self
@@ -89,16 +96,12 @@ impl Settlement {
 
     /// Whether no handler ran, and the job is to return. It waits on, so nothing of the attempt is counted.
     pub(crate) fn is_unrun(&self) -> bool {
-        let returns = matches!(
-            self.verdict,
-            Verdict::Snooze { .. } | Verdict::Refund { .. }
-        );
-        returns && !self.has_run
+        !self.has_run && matches!(self.verdict, Verdict::Snooze(_) | Verdict::Refund(_))
     }
 
     /// Whether no slot started the job, so that it returns as if it had not been claimed.
     pub(crate) fn is_unstarted(&self) -> bool {
-        !self.has_run && matches!(self.verdict, Verdict::Snooze { .. })
+        !self.has_run && matches!(self.verdict, Verdict::Snooze(_))
     }
 
     /// Whether the settle writes only the verdict.
@@ -124,7 +127,7 @@ impl Settlement {
     /// follow-up, the failure group of a new letter, or the letter of a redriven job. A job that did not start may die,
     /// because an operator cancelled it.
     pub(crate) fn may_wait(&self) -> bool {
-        let may_die = matches!(self.verdict, Verdict::Dead { .. }) || self.is_unstarted();
+        let may_die = matches!(self.verdict, Verdict::Dead(_)) || self.is_unstarted();
         may_die || self.meta.generation > 0 || self.has_unique_follow_up()
     }
 

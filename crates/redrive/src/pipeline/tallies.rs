@@ -159,9 +159,7 @@ mod tests {
         let ran = Settlement::done(lease, &Arc::new(meta), Duration::ZERO, None, now);
         let unrun = Settlement {
             has_run: false,
-            verdict: Verdict::Snooze {
-                delay: Duration::ZERO,
-            },
+            verdict: Verdict::Snooze(Duration::ZERO),
             ..ran.clone()
         };
         assert_eq!(tallies(&[unrun, ran.clone()]), tallies(&[ran]));

@@ -201,13 +201,13 @@ fn run(
             return Err(Error::invalid(why));
         }
     };
-    let (outcome, _, report) = of_verdict(&settled.verdict);
+    let report = settled.report.as_ref();
     Ok(Ran {
         id: meta.id,
         queue: meta.queue.to_string(),
         kind: meta.kind.to_string(),
         attempt: meta.attempt,
-        outcome,
+        outcome: of_verdict(settled.verdict).0,
         error_class: report.map(|report| report.class.to_string()),
         error_message: report.map(|report| report.message.clone()),
     })

@@ -65,12 +65,12 @@ pub(crate) fn conclude(
         ..Settlement::done(running.lease, meta, ran, run.keep_done, now)
     };
     let settlement = settlement.judged(end, &at, || running.signal.checkpoints.headers());
-    let counts =
-        matches!(settlement.verdict, Verdict::Dead { cause, .. } if counts_as_flood(cause));
+    let counts = matches!(settlement.verdict, Verdict::Dead(cause) if counts_as_flood(cause));
     let flooded = counts.then(|| breakers.note_letter(now)).flatten();
     if let Some(observer) = &state.config.hooks.observer {
         let error = error.as_deref().map(|error| &**error);
-        observer::tell(observer, running, &settlement.verdict, ran, error);
+        let (verdict, report) = (settlement.verdict, settlement.report.as_ref());
+        observer::tell(observer, running, verdict, report, ran, error);
     }
     (settlement, reports.into_iter().chain(flooded).collect())
 }

@@ -53,18 +53,16 @@ pub enum AttemptOutcome {
     Dead,
 }
 
-/// Returns what follows, after which time if the job runs again, and the error.
-pub(crate) fn of_verdict(
-    verdict: &Verdict,
-) -> (AttemptOutcome, Option<Duration>, Option<&ErrorReport>) {
+/// Returns what follows, and after which time if the job runs again.
+pub(crate) fn of_verdict(verdict: Verdict) -> (AttemptOutcome, Option<Duration>) {
     use AttemptOutcome::{Dead, Done, Interrupted, Outage, Retried, Snoozed};
     match verdict {
-        Verdict::Done => (Done, None, None),
-        Verdict::Retry { delay, report } => (Retried, Some(*delay), Some(report)),
-        Verdict::Snooze { delay } => (Snoozed, Some(*delay), None),
-        Verdict::Outage { delay, report } => (Outage, Some(*delay), Some(report)),
-        Verdict::Refund { delay, report } => (Interrupted, Some(*delay), Some(report)),
-        Verdict::Dead { report, .. } => (Dead, None, Some(report)),
+        Verdict::Done => (Done, None),
+        Verdict::Retry(delay) => (Retried, Some(delay)),
+        Verdict::Snooze(delay) => (Snoozed, Some(delay)),
+        Verdict::Outage(delay) => (Outage, Some(delay)),
+        Verdict::Refund(delay) => (Interrupted, Some(delay)),
+        Verdict::Dead(_) => (Dead, None),
     }
 }
 
@@ -75,18 +73,18 @@ pub(crate) type Observer = Arc<dyn Fn(&Attempt<'_>) + Send + Sync>;
 pub(crate) fn tell(
     observer: &Observer,
     running: &RunningJob,
-    verdict: &Verdict,
+    verdict: Verdict,
+    report: Option<&ErrorReport>,
     duration: Duration,
     error: Option<&(dyn StdError + Send + Sync + 'static)>,
 ) {
-    let (outcome, _, report) = of_verdict(verdict);
     let attempt = Attempt {
         id: running.meta.id,
         queue: &running.meta.queue,
         kind: &running.meta.kind,
         number: running.meta.attempt,
         duration,
-        outcome,
+        outcome: of_verdict(verdict).0,
         error_class: report.map(|report| &*report.class),
         error_message: report.map(|report| &*report.message),
         error,

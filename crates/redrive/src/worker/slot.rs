@@ -184,7 +184,7 @@ fn run_job(context: &SlotContext, slot_state: &SlotState, claimed: ClaimedJob) -
         }
         AttemptResult::Settled => {
             if let Some(observer) = &state.config.hooks.observer {
-                observer::tell(observer, running, &Verdict::Done, run.ran(now), None);
+                observer::tell(observer, running, Verdict::Done, None, run.ran(now), None);
             }
             state.counts.done.fetch_add(1, Ordering::Relaxed);
             end_lease(context, &run, AttemptEnd::Done, now);

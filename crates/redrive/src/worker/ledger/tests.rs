@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::job::death_cause::DeathCause;
-use crate::job::error_report::ErrorReport;
 use crate::job::job::{JobId, JobMeta};
 use crate::pipeline::judge::Verdict;
 use std::sync::Arc;
@@ -24,10 +23,7 @@ fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Set
 }
 
 fn dead() -> Verdict {
-    Verdict::Dead {
-        cause: DeathCause::Rejected,
-        report: ErrorReport::new("C", "m".to_owned(), None),
-    }
+    Verdict::Dead(DeathCause::Rejected)
 }
 
 /// A ledger with a lease of this many jobs, the first of which has this verdict.
@@ -80,7 +76,7 @@ fn a_job_that_no_slot_started_returns_at_once() {
     let delay = Duration::ZERO;
     let unstarted = || Settlement {
         has_run: false,
-        ..settlement(lease, 2, 0, Verdict::Snooze { delay })
+        ..settlement(lease, 2, 0, Verdict::Snooze(delay))
     };
     ledger.settled(unstarted(), now);
     assert_eq!(ledger.next_due(), Some(now));

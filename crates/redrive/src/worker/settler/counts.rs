@@ -28,7 +28,7 @@ pub(super) fn count<'a>(
     for settlement in written {
         let meta = &settlement.meta;
         passed.extend(meta.group.clone());
-        let (outcome, delay, report) = of_verdict(&settlement.verdict);
+        let (outcome, delay) = of_verdict(settlement.verdict);
         next_due = next_due.into_iter().chain(delay).min();
         let (counter, level, _) = line(&state.counts, outcome);
         counter.fetch_add(1, Ordering::Relaxed);
@@ -38,7 +38,9 @@ pub(super) fn count<'a>(
         let failure = || FailureKind {
             outcome,
             kind: Arc::clone(&meta.kind),
-            class: report.map(|it| it.class.clone()).unwrap_or_default(),
+            class: (settlement.report.as_ref())
+                .map(|it| it.class.clone())
+                .unwrap_or_default(),
         };
         // Those for debugging have a line each.
         if level == Level::Debug || log.admit(failure(), now) {
@@ -67,14 +69,14 @@ fn line(counts: &Counters, outcome: AttemptOutcome) -> (&AtomicU64, Level, &'sta
 
 /// Logs the class of the error and, if the program wants it, the first line of its message.
 fn log_attempt(state: &State, settlement: &Settlement) {
-    let (outcome, delay, report) = of_verdict(&settlement.verdict);
+    let (outcome, delay) = of_verdict(settlement.verdict);
     let (_, level, words) = line(&state.counts, outcome);
     let mut next = delay.map(|delay| format!(" in {:?}", rounded(delay)));
-    if let Verdict::Dead { cause, .. } = &settlement.verdict {
+    if let Verdict::Dead(cause) = settlement.verdict {
         next = Some(format!(" ({cause})"));
     }
     let mut why = String::new();
-    if let Some(report) = report {
+    if let Some(report) = &settlement.report {
         let message = report.message.lines().next();
         let message = message.filter(|_| state.config.hooks.logs_messages);
         for text in [&*report.class].into_iter().chain(message) {

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::job::error_report::ErrorReport;
-use crate::pipeline::judge::{JudgeContext, Verdict};
+use crate::pipeline::judge::JudgeContext;
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settlement::Settlement;
 use crate::worker::own_transaction::not_accepted;
@@ -12,16 +12,8 @@ use crate::worker::state::State;
 pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
     let message = "the database rejected the error of this job";
     let report = ErrorReport::new("unrecorded", message.to_owned(), None);
-    let verdict = match settlement.verdict {
-        Verdict::Done => Verdict::Done,
-        Verdict::Snooze { delay } => Verdict::Snooze { delay },
-        Verdict::Retry { delay, .. } => Verdict::Retry { delay, report },
-        Verdict::Outage { delay, .. } => Verdict::Outage { delay, report },
-        Verdict::Refund { delay, .. } => Verdict::Refund { delay, report },
-        Verdict::Dead { cause, .. } => Verdict::Dead { cause, report },
-    };
     Settlement {
-        verdict,
+        report: settlement.report.as_ref().map(|_| report),
         checkpoint: None,
         ..settlement.clone()
     }
