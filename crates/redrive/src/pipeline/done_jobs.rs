@@ -1,6 +1,6 @@
 //! Keep: what remains of a finished job, for a time that its handler chooses.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::db::run::Run;
 use crate::db::sql;
@@ -26,35 +26,25 @@ pub(crate) fn store<'a>(
         return Ok(());
     }
     let metas = || kept.iter().map(|(one, _)| &one.meta);
-    let queues: Vec<&str> = metas().map(|meta| &*meta.queue).collect();
-    let ids: Vec<i64> = metas().map(|meta| meta.id.get()).collect();
-    let kinds: Vec<&str> = metas().map(|meta| &*meta.kind).collect();
-    let priorities: Vec<i16> = metas().map(|meta| meta.priority).collect();
-    let attempts: Vec<i32> = metas().map(|meta| meta.attempt.cast_signed()).collect();
-    let budgets: Vec<i32> = metas()
-        .map(|meta| meta.max_attempts.cast_signed())
-        .collect();
-    let generations: Vec<i32> = metas().map(|meta| meta.generation.cast_signed()).collect();
-    let enqueued: Vec<SystemTime> = metas().map(|meta| meta.enqueued_at).collect();
-    let ran: Vec<i64> = kept
-        .iter()
-        .map(|(one, _)| milliseconds(one.run_time))
-        .collect();
-    let keep: Vec<i64> = kept.iter().map(|(_, keep)| milliseconds(*keep)).collect();
+    let attempts = metas().map(|meta| meta.attempt.cast_signed());
+    let budgets = metas().map(|meta| meta.max_attempts.cast_signed());
+    let generations = metas().map(|meta| meta.generation.cast_signed());
+    let ran = kept.iter().map(|(one, _)| milliseconds(one.run_time));
+    let keep = kept.iter().map(|(_, keep)| milliseconds(*keep));
     session.run(
         doing,
         &sql::KEEP_DONE,
         &[
-            &queues,
-            &ids,
-            &kinds,
-            &priorities,
-            &attempts,
-            &budgets,
-            &generations,
-            &enqueued,
-            &ran,
-            &keep,
+            &metas().map(|meta| &*meta.queue).collect::<Vec<&str>>(),
+            &metas().map(|meta| meta.id.get()).collect::<Vec<i64>>(),
+            &metas().map(|meta| &*meta.kind).collect::<Vec<&str>>(),
+            &metas().map(|meta| meta.priority).collect::<Vec<i16>>(),
+            &attempts.collect::<Vec<i32>>(),
+            &budgets.collect::<Vec<i32>>(),
+            &generations.collect::<Vec<i32>>(),
+            &metas().map(|meta| meta.enqueued_at).collect::<Vec<_>>(),
+            &ran.collect::<Vec<i64>>(),
+            &keep.collect::<Vec<i64>>(),
         ],
     )?;
     Ok(())
