@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::Result;
 use crate::job::error_report::clip;
 use crate::job::headers::{CHECKPOINT, PROGRESS};
 use crate::job::payload::Json;
@@ -27,13 +26,6 @@ struct Buffer {
     stored: u64,
 }
 
-/// The headers to store for a version.
-#[derive(Debug)]
-pub(crate) struct Unstored {
-    pub(crate) version: u64,
-    pub(crate) headers: Json,
-}
-
 impl Checkpoints {
     /// Replaces the checkpoint by this JSON text.
     pub(crate) fn save(&self, checkpoint: String) {
@@ -54,26 +46,22 @@ impl Checkpoints {
         lock(&self.0).checkpoint.clone()
     }
 
-    /// Returns what is not stored yet.
-    pub(crate) fn unstored(&self) -> Result<Option<Unstored>> {
+    /// Returns the headers to store, with their version; `None`: they are stored.
+    pub(crate) fn unstored(&self) -> Option<(u64, Json)> {
         let buffer = lock(&self.0);
         if buffer.version == buffer.stored {
-            return Ok(None);
+            return None;
         }
         let checkpoint = buffer.checkpoint.as_ref().map(|text| (CHECKPOINT, text));
         let progress = buffer.progress.as_ref().map(|text| (PROGRESS, text));
         let headers: BTreeMap<_, _> = checkpoint.into_iter().chain(progress).collect();
-        Ok(Some(Unstored {
-            version: buffer.version,
-            headers: Json::of("the headers", &headers)?,
-        }))
+        // Headers are strings, so they are valid JSON.
+        Some((buffer.version, Json::of("the headers", &headers).ok()?))
     }
 
     /// Returns the headers of the last checkpoint, unless they are stored.
     pub(crate) fn headers(&self) -> Option<Json> {
-        // Headers are strings, so they are valid JSON.
-        let unstored = self.unstored().ok().flatten();
-        unstored.map(|unstored| unstored.headers)
+        self.unstored().map(|(_, headers)| headers)
     }
 
     /// Records that a version is stored.
@@ -106,23 +94,22 @@ mod tests {
     #[test]
     fn only_changes_are_stored() {
         let checkpoints = Checkpoints::default();
-        let text = |unstored: Option<Unstored>| {
-            unstored.map(|unstored| (unstored.version, unstored.headers.as_str().to_owned()))
+        let unstored = || {
+            let unstored = checkpoints.unstored();
+            unstored.map(|(version, headers)| (version, headers.as_str().to_owned()))
         };
-        assert!(checkpoints.unstored().unwrap().is_none());
+        assert_eq!(unstored(), None);
         checkpoints.save("[7]".to_owned());
-        let first = text(checkpoints.unstored().unwrap());
-        let expected = (1, r#"{"redrive-checkpoint":"[7]"}"#.to_owned());
-        assert_eq!(first, Some(expected));
+        let first = r#"{"redrive-checkpoint":"[7]"}"#.to_owned();
+        assert_eq!(unstored(), Some((1, first)));
 
         // A change during the write is stored by the next one.
         checkpoints.report(0.4, "page 7");
         checkpoints.stored(1);
-        let second = text(checkpoints.unstored().unwrap());
         let both = r#"{"redrive-checkpoint":"[7]","redrive-progress":"40 % page 7"}"#;
-        assert_eq!(second, Some((2, both.to_owned())));
+        assert_eq!(unstored(), Some((2, both.to_owned())));
         checkpoints.stored(2);
-        assert!(checkpoints.unstored().unwrap().is_none());
+        assert_eq!(unstored(), None);
         assert_eq!(checkpoints.last().as_deref(), Some("[7]"));
     }
 

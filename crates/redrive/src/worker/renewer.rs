@@ -141,9 +141,8 @@ impl Renewer<'_> {
                 if running.signal.transaction.get().is_some_and(keeps_snapshot) {
                     continue;
                 }
-                if let Ok(Some(new)) = running.signal.checkpoints.unstored() {
-                    unstored.push((running.clone(), new));
-                }
+                let new = running.signal.checkpoints.unstored();
+                unstored.extend(new.map(|new| (running.clone(), new)));
             }
         }
         if unstored.is_empty() {
@@ -154,11 +153,11 @@ impl Renewer<'_> {
             .call("store checkpoints", timeout, move |session| {
                 let checkpoints: Vec<_> = unstored
                     .iter()
-                    .map(|(running, new)| (running.lease, running.meta.id, &new.headers))
+                    .map(|(running, (_, headers))| (running.lease, running.meta.id, headers))
                     .collect();
                 store_soon(session, &checkpoints)?;
-                for (running, new) in &unstored {
-                    running.signal.checkpoints.stored(new.version);
+                for (running, (version, _)) in &unstored {
+                    running.signal.checkpoints.stored(*version);
                 }
                 Ok(())
             })
