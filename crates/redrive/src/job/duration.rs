@@ -19,19 +19,15 @@ pub(crate) const MAX_DURATION: Duration = Duration::from_hours(100 * 365 * 24);
 /// # Errors
 /// *Invalid* if the text is no such duration.
 pub fn parse_duration(text: &str) -> Result<Duration> {
-    let invalid = || Error::invalid("expected a duration such as 500ms, 90s, 1h30m or 7d");
-    let span: Span = text.trim().parse().map_err(|_| invalid())?;
-    if span.is_negative() {
-        return Err(Error::invalid("a duration cannot be negative"));
-    }
-    let duration = span
-        .to_duration(SpanRelativeTo::days_are_24_hours())
-        .map_err(|_| Error::invalid("months and years have no fixed length; use days"))?;
-    let duration = Duration::try_from(duration).map_err(|_| invalid())?;
-    if duration > MAX_DURATION {
-        return Err(Error::invalid("a duration is at most 100 years (36500d)"));
-    }
-    Ok(duration)
+    let span: Option<Span> = text.trim().parse().ok();
+    let whole = |span: Span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok();
+    let duration: Option<Duration> = span.and_then(whole).and_then(|it| it.try_into().ok());
+    duration.filter(|it| *it <= MAX_DURATION).ok_or_else(|| {
+        Error::invalid(
+            "expected a duration such as 500ms, 90s, 1h30m or 7d: not negative, at most 100 years, \
+             and without months and years, which have no fixed length",
+        )
+    })
 }
 
 /// Writes a duration of at most 100 years, to the millisecond, such as `1d12h`.
@@ -76,21 +72,9 @@ mod tests {
 
     #[test]
     fn an_invalid_duration_is_rejected_with_the_expected_form() {
-        for (text, message) in [
-            ("-5s", "negative"),
-            ("2h ago", "negative"),
-            ("", "such as"),
-            ("90", "such as"),
-            ("h", "such as"),
-            ("2x", "such as"),
-            ("soon", "such as"),
-            ("99999999999999999999s", "such as"),
-            ("1000000d", "100 years"),
-            ("2y", "use days"),
-            ("1.5.5s", "such as"),
-        ] {
-            let error = parse_duration(text).expect_err(text).to_string();
-            assert!(error.contains(message), "{text}: {error}");
+        for text in ["-5s", "2h ago", "", "90", "2x", "1000000d", "2y", "1.5.5s"] {
+            let error = parse_duration(text).expect_err(text);
+            error.assert_invalid("such as");
         }
     }
 }
