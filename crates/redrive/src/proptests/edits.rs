@@ -64,15 +64,4 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn a_whole_payload_replaces_any_other(new in payload(), old in super::json()) {
-        let edit = Edit::set(&new.to_string()).expect("a payload");
-        match edit.make(Some(&old)) {
-            Ok(Some(json)) => prop_assert_eq!(json.as_str(), new.to_string()),
-            Ok(None) => prop_assert_eq!(serde_json::from_str::<Value>(&old).ok(), Some(new)),
-            // The old payload was not one that the database can store.
-            Err(_) => prop_assert!(serde_json::from_str::<Value>(&old).is_err()),
-        }
-    }
 }
