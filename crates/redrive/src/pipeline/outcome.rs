@@ -72,12 +72,10 @@ impl Outcome {
 
     /// Whether a handler ran. Otherwise the outcome shows nothing about the dependency of the job.
     pub(crate) fn has_run(&self) -> bool {
-        match self.by {
-            FailedBy::Handler | FailedBy::Panic | FailedBy::Deadline => true,
-            FailedBy::Payload | FailedBy::NoHandler | FailedBy::Expiry | FailedBy::NotBegun => {
-                false
-            }
-        }
+        matches!(
+            self.by,
+            FailedBy::Handler | FailedBy::Panic | FailedBy::Deadline
+        )
     }
 
     /// Whether the worker interrupted the attempt, which shows nothing about the dependency of the job.
