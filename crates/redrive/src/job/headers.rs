@@ -7,16 +7,15 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::job::milliseconds::milliseconds;
 
 /// The largest headers, in bytes as the server prints them: 64 KiB.
 pub(crate) const MAX_HEADER_BYTES: usize = 65_536;
 /// Names with this prefix belong to redrive.
 const RESERVED: &str = "redrive-";
 /// The header of a job that expires: milliseconds from its first enqueue. A redrive removes it.
-const EXPIRES_IN: &str = "redrive-expires-in-ms";
+pub(crate) const EXPIRES_IN: &str = "redrive-expires-in-ms";
 /// The header of a job that holds its unique key only until it starts, and its value.
-const UNIQUE_UNTIL: (&str, &str) = ("redrive-unique-until", "started");
+pub(crate) const UNIQUE_UNTIL: (&str, &str) = ("redrive-unique-until", "started");
 /// The headers of the job of a schedule: its name, and the time of the tick in RFC 3339.
 const SCHEDULE: &str = "redrive-schedule";
 const SCHEDULED_FOR: &str = "redrive-scheduled-for";
@@ -25,7 +24,7 @@ pub(crate) const CHECKPOINT: &str = "redrive-checkpoint";
 /// The header of a job that reported its progress.
 pub(crate) const PROGRESS: &str = "redrive-progress";
 /// The header of a job whose payload has a version other than 1. Producers that know no types may set it.
-const PAYLOAD_VERSION: &str = "redrive-payload-version";
+pub(crate) const PAYLOAD_VERSION: &str = "redrive-payload-version";
 /// The headers of W3C Trace Context, which tracers write and read.
 pub(crate) const TRACE_PARENT: &str = "traceparent";
 const TRACE_STATE: &str = "tracestate";
@@ -65,32 +64,6 @@ impl Headers {
                 .map(|(name, value)| (name.clone(), text(value)))
                 .collect(),
         ))
-    }
-
-    /// Lets the job expire after this time, rounded up, so that it is never early.
-    pub(crate) fn set_expires_in(&mut self, time: Duration) {
-        self.set(EXPIRES_IN, milliseconds(time).to_string());
-    }
-
-    /// Lets the job hold its unique key only until a worker takes it.
-    pub(crate) fn set_until_started(&mut self) {
-        self.set(UNIQUE_UNTIL.0, UNIQUE_UNTIL.1.to_owned());
-    }
-
-    /// Gives the payload a version. That of others is 1.
-    pub(crate) fn set_payload_version(&mut self, version: u32) {
-        if version != 1 {
-            self.set(PAYLOAD_VERSION, version.to_string());
-        }
-    }
-
-    fn set(&mut self, name: &str, value: String) {
-        self.0.insert(name.to_owned(), value);
-    }
-
-    /// Whether the job holds its unique key only until a worker takes it.
-    pub(crate) fn is_until_started(&self) -> bool {
-        self.0.contains_key(UNIQUE_UNTIL.0)
     }
 
     /// Checks the headers of a new job. Only one without a type, which has a version, may say which its payload has.

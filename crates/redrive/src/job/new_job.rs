@@ -5,7 +5,7 @@ mod unique;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::job::headers::Headers;
+use crate::job::headers::{EXPIRES_IN, Headers, PAYLOAD_VERSION, UNIQUE_UNTIL};
 use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::payload::{Json, Payload};
@@ -34,6 +34,9 @@ pub struct NewJob {
     pub(crate) home: Option<&'static str>,
     /// The version of its type. `None`: the payload has no type.
     version: Option<u32>,
+    expires_in: Option<Duration>,
+    /// Whether it holds its unique key only until a worker takes it.
+    until_started: bool,
     pub(crate) payload: Json,
     pub(crate) delay: Duration,
     pub(crate) priority: i16,
@@ -43,8 +46,6 @@ pub struct NewJob {
     pub(crate) unique_window: Option<Duration>,
     pub(crate) group: Option<String>,
     pub(crate) headers: Headers,
-    /// The headers that redrive adds.
-    reserved: Headers,
 }
 
 impl From<&NewJob> for NewJob {
@@ -61,7 +62,7 @@ impl NewJob {
     /// `P::KIND` is not a valid name.
     pub fn new<P: Payload>(payload: &P) -> Result<NewJob> {
         const { NewJob::check_type::<P>() };
-        let mut job = NewJob {
+        Ok(NewJob {
             home: P::QUEUE,
             version: Some(P::VERSION),
             max_attempts: P::ATTEMPTS,
@@ -69,9 +70,7 @@ impl NewJob {
             unique_key: payload.unique(),
             group: payload.group(),
             ..NewJob::of(P::KIND, Json::of("the payload", payload)?)?
-        };
-        job.reserved.set_payload_version(P::VERSION);
-        Ok(job)
+        })
     }
 
     /// Does not compile if a constant of the type is out of range.
@@ -104,6 +103,8 @@ impl NewJob {
             kind: kind.to_owned(),
             home: None,
             version: None,
+            expires_in: None,
+            until_started: false,
             payload,
             delay: Duration::ZERO,
             priority: 0,
@@ -113,7 +114,6 @@ impl NewJob {
             unique_window: None,
             group: None,
             headers: Headers::default(),
-            reserved: Headers::default(),
         })
     }
 
@@ -174,7 +174,7 @@ impl NewJob {
     /// a dead letter of the cause [`Expired`](crate::dlq::DeathCause::Expired), without charging an attempt.
     /// The time counts by the database's clock. A redrive sends the job without this limit.
     pub fn expires_in(mut self, time: Duration) -> NewJob {
-        self.reserved.set_expires_in(time);
+        self.expires_in = Some(time);
         self
     }
 
@@ -194,7 +194,7 @@ impl NewJob {
         }
         check_priority(self.priority)?;
         self.headers.check(self.version)?;
-        if let Some(time) = self.reserved.expires_in() {
+        if let Some(time) = self.expires_in {
             check_expiry(time, self.delay)?;
         }
         self.check_unique()?;
@@ -222,12 +222,26 @@ impl NewJob {
 
     /// Whether anything is stored in the headers.
     pub(crate) fn has_headers(&self) -> bool {
-        !self.headers.0.is_empty() || !self.reserved.0.is_empty()
+        !self.headers.0.is_empty() || self.reserved().next().is_some()
+    }
+
+    /// The headers that redrive adds.
+    fn reserved(&self) -> impl Iterator<Item = (String, String)> {
+        let ms = |time| milliseconds(time).to_string();
+        let (until, started) = UNIQUE_UNTIL;
+        let version = self.version.filter(|version| *version != 1);
+        let all = [
+            self.expires_in.map(|time| (EXPIRES_IN, ms(time))),
+            self.until_started.then(|| (until, started.to_owned())),
+            version.map(|version| (PAYLOAD_VERSION, version.to_string())),
+        ];
+        let named = |(name, value): (&str, String)| (name.to_owned(), value);
+        all.into_iter().flatten().map(named)
     }
 
     pub(crate) fn stored_headers(&self) -> Result<Option<Json>> {
         let mut all = self.headers.0.clone();
-        all.extend(self.reserved.0.clone());
+        all.extend(self.reserved());
         (!all.is_empty())
             .then(|| Json::of("the headers", &all))
             .transpose()

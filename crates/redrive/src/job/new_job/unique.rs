@@ -42,7 +42,7 @@ impl NewJob {
     /// have missed is processed. The key stays free if the job is retried or released, and a redrive
     /// takes it again until the job starts. Needs [`unique`](NewJob::unique).
     pub fn until_started(mut self) -> NewJob {
-        self.reserved.set_until_started();
+        self.until_started = true;
         self
     }
 
@@ -106,6 +106,6 @@ impl NewJob {
     }
 
     fn needs_key(&self) -> bool {
-        self.reserved.is_until_started() || self.replace.is_some() || self.unique_window.is_some()
+        self.until_started || self.replace.is_some() || self.unique_window.is_some()
     }
 }
