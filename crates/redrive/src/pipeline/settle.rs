@@ -111,13 +111,10 @@ pub(crate) fn settle(
     for settlement in settlements {
         columns.push(settlement, identity)?;
     }
-    let counted: Vec<(LeaseId, Vec<Tally>)> = settlements
-        .chunk_by(|one, next| one.lease == next.lease)
-        .filter_map(|of_lease| Some((of_lease.first()?.lease, tallies(of_lease))))
-        .collect();
-    let mut tallies = TallyColumns::default();
-    for (lease, counted) in &counted {
-        tallies.push(*lease, counted);
+    let mut counts = TallyColumns::default();
+    for of_lease in settlements.chunk_by(|one, next| one.lease == next.lease) {
+        let lease = of_lease.first().map_or(first.lease, |one| one.lease);
+        counts.push(lease, &tallies(of_lease));
     }
     let parameters: [Parameter<'_>; 27] = [
         &columns.leases,
@@ -137,13 +134,13 @@ pub(crate) fn settle(
         &std::process::id().cast_signed(),
         &&*first.meta.queue,
         &columns.delay_buckets,
-        &tallies.leases,
-        &tallies.keys,
-        &tallies.labels,
-        &tallies.causes,
-        &tallies.buckets,
-        &tallies.counts,
-        &tallies.sums,
+        &counts.leases,
+        &counts.keys,
+        &counts.labels,
+        &counts.causes,
+        &counts.buckets,
+        &counts.counts,
+        &counts.sums,
         &columns.failure_keys,
         &MAX_REFUNDS,
         &(repeat == Repeat::Again),
@@ -163,9 +160,8 @@ pub(crate) fn settle_own(
     began: SystemTime,
 ) -> Result<Option<String>, postgres::Error> {
     let meta = &settlement.meta;
-    let counted = tallies(std::slice::from_ref(settlement));
-    let mut tallies = TallyColumns::default();
-    tallies.push(settlement.lease, &counted);
+    let mut counts = TallyColumns::default();
+    counts.push(settlement.lease, &tallies(std::slice::from_ref(settlement)));
     let parameters: [Parameter<'_>; 11] = [
         &settlement.lease.0,
         &meta.id.get(),
@@ -173,11 +169,11 @@ pub(crate) fn settle_own(
         &meta.is_unique,
         &meta.group.is_some(),
         &began,
-        &tallies.keys,
-        &tallies.labels,
-        &tallies.buckets,
-        &tallies.counts,
-        &tallies.sums,
+        &counts.keys,
+        &counts.labels,
+        &counts.buckets,
+        &counts.counts,
+        &counts.sums,
     ];
     let own = &sql::SETTLE_OWN;
     let rows = transaction.query_typed(own.text, &own.typed(&parameters))?;
@@ -278,22 +274,22 @@ impl<'a> VerdictColumns<'a> {
 
 /// The tallies, one array per column.
 #[derive(Default)]
-struct TallyColumns<'a> {
+struct TallyColumns {
     leases: Vec<Uuid>,
     keys: Vec<&'static str>,
-    labels: Vec<Option<&'a str>>,
+    labels: Vec<Option<String>>,
     causes: Vec<Option<&'static str>>,
     buckets: Vec<Option<i16>>,
     counts: Vec<i64>,
     sums: Vec<f64>,
 }
 
-impl<'a> TallyColumns<'a> {
-    fn push(&mut self, lease: LeaseId, tallies: &'a [Tally]) {
+impl TallyColumns {
+    fn push(&mut self, lease: LeaseId, tallies: &[Tally]) {
         for tally in tallies {
             self.leases.push(lease.0);
             self.keys.push(tally.key);
-            self.labels.push(tally.label.as_deref());
+            self.labels.push(tally.label.clone());
             self.causes.push(tally.cause.map(FailureCause::as_str));
             self.buckets.push(tally.bucket);
             self.counts.push(tally.count);

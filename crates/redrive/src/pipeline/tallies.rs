@@ -3,8 +3,6 @@
 //! The settler writes them in the same statement as the verdicts. Each names its lease, so that
 //! nothing is counted for a lost lease.
 
-use std::sync::Arc;
-
 use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::judge::Verdict;
@@ -16,7 +14,7 @@ use crate::pipeline::settlement::Settlement;
 pub(crate) struct Tally {
     /// The counter.
     pub(crate) key: &'static str,
-    pub(crate) label: Option<Arc<str>>,
+    pub(crate) label: Option<String>,
     /// The cause of a failure.
     pub(crate) cause: Option<FailureCause>,
     /// The bucket of a histogram.
@@ -56,18 +54,18 @@ pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
     let mut end_to_end = HistogramTally::new(buckets::END_TO_END);
     let mut attempts = HistogramTally::new(buckets::ATTEMPTS);
     for settlement in settlements.iter().filter(|one| !one.is_unrun()) {
-        let (kind, cause) = (&settlement.meta.kind, settlement.cause);
+        let (kind, cause) = (Some(&*settlement.meta.kind), settlement.cause);
         let run_time = settlement.run_time.as_secs_f64();
         wait.add(settlement.meta.wait.as_secs_f64());
         // The database counts what becomes of the others.
         if settlement.verdict == Verdict::Done {
-            count(&mut counted, "succeeded", Some(kind), None);
+            count(&mut counted, "succeeded", kind, None);
             succeeded.add(run_time);
             end_to_end.add(settlement.age.as_secs_f64());
             attempts.add(settlement.meta.attempt.into());
         }
         if cause.is_some() {
-            count(&mut counted, "failed", Some(kind), cause);
+            count(&mut counted, "failed", kind, cause);
             failed.add(run_time);
         }
     }
@@ -85,17 +83,17 @@ pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
 fn count(
     counted: &mut Vec<Tally>,
     key: &'static str,
-    kind: Option<&Arc<str>>,
+    kind: Option<&str>,
     cause: Option<FailureCause>,
 ) {
     let same = |tally: &&mut Tally| {
-        tally.key == key && tally.label.as_ref() == kind && tally.cause == cause
+        tally.key == key && tally.label.as_deref() == kind && tally.cause == cause
     };
     match counted.iter_mut().find(same) {
         Some(tally) => tally.count += 1,
         None => counted.push(Tally {
             key,
-            label: kind.map(Arc::clone),
+            label: kind.map(str::to_owned),
             cause,
             bucket: None,
             count: 1,
@@ -130,13 +128,12 @@ impl HistogramTally {
     }
 
     fn tallies(self, key: &'static str, label: Option<&str>) -> impl Iterator<Item = Tally> {
-        let label: Option<Arc<str>> = label.map(Into::into);
         (0..)
             .zip(self.buckets)
             .filter(|(_, (count, _))| *count > 0)
             .map(move |(bucket, (count, sum))| Tally {
                 key,
-                label: label.clone(),
+                label: label.map(str::to_owned),
                 cause: None,
                 bucket: Some(bucket),
                 count,
@@ -147,6 +144,7 @@ impl HistogramTally {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
