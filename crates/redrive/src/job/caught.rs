@@ -18,7 +18,6 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
 pub(crate) struct Panic(Option<Box<dyn Any + Send>>);
 
 impl Panic {
-    /// Returns the message.
     pub(crate) fn text(&self) -> &str {
         let payload = self.0.as_deref();
         let text = payload.and_then(|payload| payload.downcast_ref::<&str>().copied());

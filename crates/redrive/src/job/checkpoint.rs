@@ -34,14 +34,12 @@ impl Checkpoints {
         buffer.version += 1;
     }
 
-    /// Replaces the progress.
     pub(crate) fn report(&self, fraction: f64, step: &str) {
         let mut buffer = lock(&self.0);
         buffer.progress = Some(progress(fraction, step));
         buffer.version += 1;
     }
 
-    /// Returns the checkpoint of this attempt.
     pub(crate) fn last(&self) -> Option<String> {
         lock(&self.0).checkpoint.clone()
     }

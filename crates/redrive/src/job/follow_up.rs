@@ -97,12 +97,10 @@ impl FollowUps {
         Ok(())
     }
 
-    /// Returns copies of the follow-ups.
     pub(crate) fn list(&self) -> Vec<FollowUp> {
         lock(&self.0).clone()
     }
 
-    /// Removes and returns the follow-ups.
     pub(crate) fn take(&self) -> Vec<FollowUp> {
         std::mem::take(&mut lock(&self.0))
     }

@@ -102,7 +102,6 @@ impl Headers {
         Ok(())
     }
 
-    /// Returns the JSON text of the checkpoint.
     pub(crate) fn checkpoint(&self) -> Option<&str> {
         self.0.get(CHECKPOINT).map(String::as_str)
     }
@@ -113,7 +112,6 @@ impl Headers {
         Some(Duration::from_millis(ms))
     }
 
-    /// Returns the version of the payload.
     pub(crate) fn payload_version(&self) -> u32 {
         let version = self.0.get(PAYLOAD_VERSION);
         version
@@ -121,12 +119,10 @@ impl Headers {
             .unwrap_or(1)
     }
 
-    /// Returns the name of the schedule that enqueued the job.
     pub(crate) fn schedule(&self) -> Option<&str> {
         self.0.get(SCHEDULE).map(String::as_str)
     }
 
-    /// Returns the time of the tick that enqueued the job.
     pub(crate) fn scheduled_for(&self) -> Option<SystemTime> {
         let tick: Timestamp = self.0.get(SCHEDULED_FOR)?.parse().ok()?;
         Some(tick.into())

@@ -1,6 +1,5 @@
 //! Ids: numbers of the database, which people write too.
 
-/// Declares types of ids.
 macro_rules! ids {
     ($($(#[$about:meta])* $name:ident = $noun:literal;)*) => {$(
         $(#[$about])*

@@ -59,7 +59,6 @@ impl Signal {
 /// A transaction of a session of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenTransaction {
-    /// The process of the session.
     pub(crate) pid: i32,
     pub(crate) began: SystemTime,
     /// A lease that changes after the first snapshot cannot be settled (SQLSTATE 40001).
@@ -88,7 +87,6 @@ pub(crate) struct JobMeta {
     pub(crate) enqueued_at: SystemTime,
     /// The job holds a unique key, which its end must free.
     pub(crate) is_unique: bool,
-    /// The group of the job.
     pub(crate) group: Option<Arc<str>>,
     pub(crate) headers: Headers,
     /// How long the job has met nothing but outages, at the claim.

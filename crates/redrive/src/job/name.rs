@@ -41,7 +41,6 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     Err(Error::invalid(format!("the {what} name `{shown}` {fault}")))
 }
 
-/// Checks a name that may be left out.
 pub(crate) fn check_given(what: &str, name: Option<&str>) -> Result<()> {
     name.map_or(Ok(()), |name| check(what, name))
 }

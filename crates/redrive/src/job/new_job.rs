@@ -215,12 +215,10 @@ impl NewJob {
         self.delay.is_zero() && self.unique_key.is_none() && !self.is_labelled()
     }
 
-    /// Whether the job has headers or a group.
     pub(crate) fn is_labelled(&self) -> bool {
         self.group.is_some() || self.has_headers()
     }
 
-    /// Whether anything is stored in the headers.
     pub(crate) fn has_headers(&self) -> bool {
         !self.headers.0.is_empty() || self.reserved().next().is_some()
     }

@@ -96,7 +96,6 @@ pub(crate) fn settle_in(
     Ok(written)
 }
 
-/// Stores follow-ups.
 pub(crate) fn store<'a>(
     session: &mut dyn Run,
     doing: &str,

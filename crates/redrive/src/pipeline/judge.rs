@@ -13,9 +13,7 @@ use crate::pipeline::outcome::Outcome;
 /// The decision about a job after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The job is finished.
     Done,
-    /// Retry after the delay.
     Retry(Duration),
     /// Run again after the delay, without counting the attempt.
     Snooze(Duration),
@@ -24,7 +22,6 @@ pub(crate) enum Verdict {
     /// The attempt was interrupted: run again after the delay. The database does not count the attempt, unless the job
     /// has had all its refunds and its handler ran.
     Refund(Duration),
-    /// Dead-letter the job.
     Dead(DeathCause),
 }
 
@@ -33,11 +30,9 @@ pub(crate) enum Verdict {
 pub(crate) struct JudgeContext<'a> {
     /// The number of this attempt, from 1.
     pub(crate) attempt: u32,
-    /// The number of attempts of the job.
     pub(crate) max_attempts: u32,
     /// Whether an operator cancelled the job while it ran.
     pub(crate) cancelled: bool,
-    /// The backoff of the kind.
     pub(crate) backoff: &'a Backoff,
     /// How long the job has met nothing but outages. `None`: its last attempt met none.
     pub(crate) outage_age: Option<Duration>,

@@ -34,15 +34,12 @@ pub(crate) struct Outcome {
 /// What made an attempt fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailedBy {
-    /// The handler returned a failure.
     Handler,
-    /// The handler panicked.
     Panic,
     /// The handler exceeded its deadline. It may still run; its result will be rejected.
     Deadline,
     /// The payload does not match the handler's type. Another program may read it, if there is to be a retry.
     Payload,
-    /// The worker has no handler for the kind.
     NoHandler,
     /// The job was claimed after its time to start. No handler ran.
     Expiry,

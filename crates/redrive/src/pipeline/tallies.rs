@@ -12,12 +12,9 @@ use crate::pipeline::settlement::Settlement;
 /// A sum over the verdicts of a lease with the same key, label, cause and bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tally {
-    /// The counter.
     pub(crate) key: &'static str,
     pub(crate) label: Option<String>,
-    /// The cause of a failure.
     pub(crate) cause: Option<FailureCause>,
-    /// The bucket of a histogram.
     pub(crate) bucket: Option<i16>,
     pub(crate) count: i64,
     pub(crate) sum: f64,
@@ -79,7 +76,6 @@ pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
         .collect()
 }
 
-/// Counts one more.
 fn count(
     counted: &mut Vec<Tally>,
     key: &'static str,

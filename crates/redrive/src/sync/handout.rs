@@ -36,7 +36,6 @@ impl<T> Desk<T> {
     }
 }
 
-/// Gives work.
 pub(crate) struct Giver<T>(Arc<Desk<T>>);
 
 impl<T> Giver<T> {
@@ -47,7 +46,6 @@ impl<T> Giver<T> {
     }
 }
 
-/// Takes work.
 pub(crate) struct Taker<T>(Arc<Desk<T>>);
 
 impl<T> Taker<T> {
@@ -59,7 +57,6 @@ impl<T> Taker<T> {
         work.waiting.pop_front()
     }
 
-    /// Takes work if there is some.
     pub(crate) fn try_take(&self) -> Option<T> {
         self.0.work().waiting.pop_front()
     }
