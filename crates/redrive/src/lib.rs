@@ -45,8 +45,8 @@ pub use pipeline::rate_limit::{RateLimit, RateLimited};
 pub use redrive_derive::Payload;
 pub use worker::registry::{Handlers, StatefulHandlers};
 pub use worker::{
-    Batch, BatchJob, BatchOptions, HandlerOptions, JobHandler, OnFailure, Undecodable, Worker,
-    WorkerBuilder, Workers, WorkersBuilder,
+    Batch, BatchJob, BatchOptions, HandlerOptions, JobHandler, Undecodable, Worker, WorkerBuilder,
+    Workers, WorkersBuilder,
 };
 
 #[cfg(feature = "prometheus")]

@@ -56,7 +56,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use batch::{Batch, BatchJob, BatchOptions, OnFailure};
+pub use batch::{Batch, BatchJob, BatchOptions};
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 use conclusion::{conclude, decided};
 pub use form::JobHandler;

@@ -14,7 +14,6 @@ use crate::worker::limits;
 pub struct BatchOptions {
     pub(crate) size: usize,
     pub(crate) linger: Duration,
-    pub(crate) on_failure: OnFailure,
 }
 
 impl BatchOptions {
@@ -25,7 +24,6 @@ impl BatchOptions {
         BatchOptions {
             size,
             linger: limits::DEFAULT_LINGER,
-            on_failure: OnFailure::Split,
         }
     }
 
@@ -38,23 +36,6 @@ impl BatchOptions {
         self.linger = linger;
         self
     }
-
-    /// Sets how the jobs of a failed batch run again. Defaults to [`OnFailure::Split`].
-    pub fn on_failure(mut self, on_failure: OnFailure) -> BatchOptions {
-        self.on_failure = on_failure;
-        self
-    }
-}
-
-/// How jobs run again after a failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OnFailure {
-    /// Each alone, in a batch of one job. After the first failure of a batch, the next attempt
-    /// therefore separates a bad job from the others.
-    Split,
-    /// In batches, like new jobs.
-    Together,
 }
 
 /// The jobs of one kind that a handler receives together.

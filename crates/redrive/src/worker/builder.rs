@@ -289,11 +289,10 @@ impl WorkerBuilder {
     /// # Ok(()) }
     /// ```
     ///
-    /// After a failed attempt, a job runs alone ([`OnFailure::Split`](crate::OnFailure::Split)), so a
-    /// bad job does not fail the others again. A job whose worker died always runs alone. A batch
-    /// occupies one slot, and each of its jobs counts its share of the run time. Each outage
-    /// ([`Failure::outage`]) of a job counts for the breaker. If slow jobs of other kinds share
-    /// the queue, run the batches in a separate worker.
+    /// After a failed attempt, a job runs alone, so a bad job does not fail the others again. So does a
+    /// job whose worker died. A batch occupies one slot, and each of its jobs counts its share of the run
+    /// time. Each outage ([`Failure::outage`]) of a job counts for the breaker. If slow jobs of other
+    /// kinds share the queue, run the batches in a separate worker.
     pub fn handle_batch<P, F>(mut self, batches: BatchOptions, handler: F) -> WorkerBuilder
     where
         P: Payload + 'static,

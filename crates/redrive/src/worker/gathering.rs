@@ -7,17 +7,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::sync::Instant;
-use crate::worker::batch::{BatchOptions, OnFailure};
+use crate::worker::batch::BatchOptions;
 
 /// A batch with this many bytes of payload is full, as is a claim.
 pub(crate) const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 impl BatchOptions {
     /// Whether a job on this attempt runs without others: a suspect, so that it can crash only itself, and after a failed
-    /// attempt, if failures split batches.
+    /// attempt, which separates a bad job from the others.
     pub(crate) fn runs_alone(&self, attempt: u32, crashes: u32) -> bool {
-        let failed = attempt > 1 && self.on_failure == OnFailure::Split;
-        self.size == 1 || crashes > 0 || failed
+        self.size == 1 || crashes > 0 || attempt > 1
     }
 }
 
@@ -147,19 +146,15 @@ mod tests {
     }
 
     #[test]
-    fn suspects_and_split_jobs_run_alone() {
-        let (single, split) = (BatchOptions::new(1), BatchOptions::new(9));
-        let together = split.clone().on_failure(OnFailure::Together);
-        for (rule, attempt, crashes, alone) in [
-            (&split, 1, 0, false),
-            (&single, 1, 0, true),
-            (&split, 2, 0, true),
-            (&together, 2, 0, false),
-            (&together, 1, 1, true),
-            (&together, 1, 0, false),
+    fn suspects_and_failed_jobs_run_alone() {
+        for (size, attempt, crashes, alone) in [
+            (9, 1, 0, false),
+            (1, 1, 0, true),
+            (9, 2, 0, true),
+            (9, 1, 1, true),
         ] {
-            let is_alone = rule.runs_alone(attempt, crashes);
-            assert_eq!(is_alone, alone, "{rule:?} {attempt} {crashes}");
+            let is_alone = BatchOptions::new(size).runs_alone(attempt, crashes);
+            assert_eq!(is_alone, alone, "{size} {attempt} {crashes}");
         }
     }
 }

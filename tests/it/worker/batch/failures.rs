@@ -1,6 +1,5 @@
 //! Failures in a batch: which jobs are charged, and how they run again.
 
-use redrive::OnFailure;
 use redrive_tests::prelude::*;
 
 use super::{Batches, LONG, ended, full_batches};
@@ -108,26 +107,6 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
     assert_eq!(tally.of(bad), 5, "each of its attempts is charged once");
     let innocent = ids.iter().filter(|id| **id != bad);
     assert!(innocent.clone().all(|id| tally.of(*id) == 2));
-}
-
-#[test]
-fn jobs_of_a_failed_batch_stay_together_if_the_options_say_so() {
-    let (_test, queue) = TestDatabase::with_orders();
-    queue.enqueue_many(&Order::up_to(3)).unwrap();
-    let batches = kept::<Batches>();
-    let options = BatchOptions::new(3).linger(LONG);
-    let options = options.on_failure(OnFailure::Together);
-    let handler = move |batch: &Batch<Order>| {
-        batches.note(batch);
-        match batch.jobs()[0].attempt() {
-            1 => Err(Failure::retry("once more")),
-            _ => Ok(()),
-        }
-    };
-    let worker = worker(&queue).handle_batch(options, handler).started();
-    done(&worker, 3);
-    assert_eq!(stop(worker).stats.retried, 3);
-    assert_eq!(batches.sizes(), [3, 3]);
 }
 
 #[test]
