@@ -244,11 +244,20 @@ impl Worker {
         let until = rest(RELEASE_TIME);
         let finished = self.finish(cut_off, until);
         self.over.set();
-        if finished.is_ok() && !is_claiming {
+        if !is_claiming && !matches!(finished, Err(RecvTimeoutError::Timeout)) {
             // A thread whose call the database does not answer in time ends later.
             _ = self.ended.recv_deadline(until.max(from_now(END_TIME)));
         }
-        let still_running = finished?.into_iter().collect::<Result<Vec<_>>>()?.concat();
+        let still_running = match finished {
+            Ok(stopped) => stopped.into_iter().collect::<Result<Vec<_>>>()?.concat(),
+            // The settler has panicked, which is the failure of the worker.
+            Err(RecvTimeoutError::Disconnected) => Vec::new(),
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(Error::unavailable(
+                    "could not stop the worker: the database does not answer its settler",
+                ));
+            }
+        };
         if is_claiming || self.shared.claim_unanswered.load(Ordering::Relaxed) {
             return Err(Error::unavailable(
                 "could not release the jobs of a claim that the database has not answered",
@@ -267,7 +276,11 @@ impl Worker {
     }
 
     /// Asks the settler to write what is known, and to release the rest. Returns its answers for all queues.
-    fn finish(&self, mut cut_off: Vec<CutOff>, until: Instant) -> Result<Vec<StoppedQueue>> {
+    fn finish(
+        &self,
+        mut cut_off: Vec<CutOff>,
+        until: Instant,
+    ) -> std::result::Result<Vec<StoppedQueue>, RecvTimeoutError> {
         let (reply, stopped) = bounded(1);
         // Fails if it is set already, which only a stop does, once.
         _ = self.shared.end_by.set(until);
@@ -282,13 +295,7 @@ impl Worker {
             until,
             reply,
         }));
-        stopped.recv_deadline(until + END_TIME).map_err(|error| {
-            let why = match error {
-                RecvTimeoutError::Timeout => "the database does not answer its settler",
-                RecvTimeoutError::Disconnected => "its settler has ended",
-            };
-            Error::unavailable(format!("could not stop the worker: {why}"))
-        })
+        stopped.recv_deadline(until + END_TIME)
     }
 
     fn wait_until_quiet(&self, deadline: Instant) {

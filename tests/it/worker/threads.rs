@@ -6,7 +6,7 @@ use log::{Log, Metadata, Record};
 use redrive::Workers;
 use redrive_tests::prelude::*;
 
-/// A log that panics on lines about retries of one queue, and about custom backoffs.
+/// A log that panics on lines about retries of one queue, about custom backoffs and about letters.
 struct Cursed;
 
 /// Returns the name.
@@ -21,7 +21,7 @@ impl Log for Cursed {
         let line = record.args().to_string();
         let is_meant = record.level() <= log::Level::Warn && line.contains("retrying in");
         let is_meant = is_meant && line.contains(QUEUE) || line.contains("custom backoff");
-        assert!(!is_meant, "the log is broken");
+        assert!(!is_meant && !line.contains("dead ("), "the log is broken");
     }
 
     fn flush(&self) {}
@@ -57,6 +57,18 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
     proxy.mend();
     let error = worker.stop(Duration::ZERO).expect_err("it had stopped");
     assert!(error.is_unavailable(), "{error:?}");
+}
+
+#[test]
+fn a_stop_names_the_panic_of_a_settler() {
+    curse();
+    let (_test, queue) = TestDatabase::with_orders();
+    let worker = worker(&queue).handle(|_: &Job<Order>| Err(Failure::reject("no")));
+    let worker = worker.started();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    wait_until("the panic", SOON, || worker.failure().is_some());
+    let error = worker.stop(Duration::ZERO).expect_err("it had stopped");
+    has(error, "thread `settler` panicked");
 }
 
 /// The jobs that other slots had not started are as they were.
