@@ -69,9 +69,15 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     let mut renewer_db = db.caller("redrive-renewer-db");
     renewer::register(&queues, &mut renewer_db)?;
 
-    let (messages, inbox) = unbounded();
     let (end, over) = Latch::new();
     let ((alive, ended), (claiming, claimed_last)) = (bounded(0), bounded(0));
+    let first = queues.first();
+    // First, because it removes the rows if another thread does not start.
+    threads::start(first, "renewer", &alive, {
+        let (queues, over) = (queues.clone(), over.clone());
+        move || renewer::work(&queues, renewer_db, &over)
+    })?;
+    let (messages, inbox) = unbounded();
     let contexts = queues.iter().map(|state| SlotContext {
         state: Arc::clone(state),
         messages: messages.clone(),
@@ -82,7 +88,6 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         (0..pool.slots().count).try_for_each(|_| slot::start(pool))?;
     }
     let dispatchers = dispatchers(&contexts, to_slots, &alive)?;
-    let first = queues.first();
     threads::start(first, "settler", &alive, {
         let (queues, over) = (queues.clone(), over.clone());
         let mut settler_db = connected(&settler_db)?;
@@ -95,10 +100,6 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
         let (queues, over) = (queues.clone(), over.clone());
         let chores_db = db.caller("redrive-chores-db");
         move || chores::work(&queues, chores_db, &over)
-    })?;
-    threads::start(first, "renewer", &alive, {
-        let (queues, over) = (queues.clone(), over.clone());
-        move || renewer::work(&queues, renewer_db, &over)
     })?;
     threads::start(first, "watchdog", &alive, {
         let queues = queues.clone();
