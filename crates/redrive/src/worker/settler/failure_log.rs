@@ -10,9 +10,6 @@ use crate::worker::observer::AttemptOutcome;
 /// How often a failure has a line.
 pub(super) const PER_LINE: Duration = Duration::from_secs(1);
 
-/// How many failures have lines of their own. Further ones share a line.
-const MAX_FAILURES: usize = 100;
-
 /// What the lines about a failure have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FailureKind {
@@ -33,16 +30,6 @@ impl FailureLog {
     /// Counts a failure. Returns whether to log it, because it is the first of its kind.
     pub(super) fn admit(&mut self, failure: FailureKind, now: Instant) -> bool {
         self.since.get_or_insert(now);
-        let is_crowded =
-            self.failures.len() >= MAX_FAILURES && !self.failures.contains_key(&failure);
-        let failure = match is_crowded {
-            true => FailureKind {
-                kind: "other kinds".into(),
-                class: "other classes".into(),
-                ..failure
-            },
-            false => failure,
-        };
         let count = self.failures.entry(failure).or_default();
         *count += 1;
         *count == 1
@@ -99,15 +86,5 @@ mod tests {
             assert_eq!(log.take_due(now + PER_LINE), [(dead("a", "X"), 2)]);
             assert_eq!(log.next_due(), None);
         }
-    }
-
-    #[test]
-    fn failures_beyond_the_limit_share_a_line() {
-        let now = Instant::now();
-        let mut log = FailureLog::default();
-        let lines = (0..10_000).filter(|number| log.admit(dead("a", &number.to_string()), now));
-        assert_eq!(lines.count(), MAX_FAILURES + 1);
-        let others = dead("other kinds", "other classes");
-        assert_eq!(log.take_due(now + PER_LINE), [(others, 9899)]);
     }
 }
