@@ -11,10 +11,9 @@
 //! runs it through a Friday evening.
 
 use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, value_parser};
 use redrive::{Backoff, Failure, Job, Payload, Queue, Worker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -39,20 +38,9 @@ struct Arguments {
     /// Where the payment gateway listens.
     #[arg(long)]
     gateway: String,
-    /// Which release of this service to be.
-    #[arg(long, value_enum, default_value_t = Release::Second)]
-    release: Release,
-}
-
-/// The two releases of this service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Release {
-    /// Delivers orders unchanged.
-    #[value(name = "1")]
-    First,
-    /// Trims the currency: a partner sends `"USD "`.
-    #[value(name = "2")]
-    Second,
+    /// Which release of this service to be. The second one trims the currency: a partner sends `"USD "`.
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u8).range(1..=2))]
+    release: u8,
 }
 
 /// An order, as its shop sent it: any JSON object.
@@ -70,17 +58,17 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Delivers orders until SIGTERM or SIGINT.
-fn work(queue: &Queue, gateway: &str, release: Release) -> Result<(), Box<dyn Error>> {
+fn work(queue: &Queue, gateway: &str, release: u8) -> Result<(), Box<dyn Error>> {
     let payments = Payments::at(gateway);
     let worker = Worker::builder(queue)
         .slots(SLOTS)
-        .version(format!("release {}", release as u8 + 1))
+        .version(format!("release {release}"))
         // Short, so that the evening of the demo is; minutes and hours in real life.
         .backoff(Backoff::exponential(Duration::from_millis(200)).max(Duration::from_secs(2)))
         .poll_interval(Duration::from_millis(200))
         .handle(move |job: &Job<OrderPlaced>| {
             let mut order = job.payload().clone();
-            if release == Release::Second {
+            if release == 2 {
                 trim_currency(&mut order);
             }
             // The job keeps its id for life, so the gateway can tell a second attempt from a
@@ -135,7 +123,10 @@ impl Payments {
                 let refusal: Refusal = answer.body_mut().read_json()?;
                 Err(Failure::reject(refusal.message).class(refusal.error))
             }
-            status => Err(GatewayTrouble { status })?, // retry later
+            status => {
+                let message = format!("the payment gateway answered {status}");
+                Err(Failure::retry(message).class("GatewayTrouble"))
+            }
         }
     }
 }
@@ -146,17 +137,3 @@ struct Refusal {
     error: String,
     message: String,
 }
-
-/// The gateway did not do its work.
-#[derive(Debug)]
-struct GatewayTrouble {
-    status: u16,
-}
-
-impl fmt::Display for GatewayTrouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the payment gateway answered {}", self.status)
-    }
-}
-
-impl Error for GatewayTrouble {}
