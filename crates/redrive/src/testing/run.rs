@@ -26,9 +26,9 @@ use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::worker::AttemptOutcome;
-use crate::worker::handlers::{HandlerOptions, JobEnd, Prepared};
+use crate::worker::handlers::{HandlerOptions, Prepared};
 use crate::worker::observer::of_verdict;
-use crate::worker::own_transaction::{AttemptResult, not_accepted, not_committed, settle_in_own};
+use crate::worker::own_transaction::{AttemptResult, not_committed, settle_in_own};
 use crate::worker::registry::Handlers;
 use crate::worker::slot::expired;
 
@@ -174,24 +174,14 @@ fn run(
         park: MIN_PROBE_WAIT,
         ..JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5)
     };
-    let judged = |end: JobEnd| {
-        let end = end.map_err(|outcome| options.ruled(outcome, false));
-        done.clone()
-            .judged(end, &at, || signal.checkpoints.headers())
-    };
     let settled = match result {
-        AttemptResult::Settled => done.clone(),
+        AttemptResult::Settled => done,
         AttemptResult::Judge(end) => {
-            let settlement = judged(end);
-            match settle(transaction, identity, &settlement) {
-                // As a worker does it: a job whose follow-ups the database rejects has failed.
-                Err(error) if settlement.has_follow_ups() && !error.is_unavailable() => {
-                    let failed = judged(Err(not_accepted(&error).into()));
-                    settle(transaction, identity, &failed)?;
-                    failed
-                }
-                settled => settled.map(|()| settlement)?,
-            }
+            let end = end.map_err(|outcome| options.ruled(outcome, false));
+            let judged = done.judged(end, &at, || signal.checkpoints.headers());
+            let all = slice::from_ref(&judged);
+            settle_in(transaction, identity, all, Repeat::First)?;
+            judged
         }
         AttemptResult::Lost => {
             let why = format!(
@@ -211,23 +201,6 @@ fn run(
         error_class: report.map(|report| report.class.to_string()),
         error_message: report.map(|report| report.message.clone()),
     })
-}
-
-/// Writes a verdict. If the database rejects it, the transaction is as before.
-fn settle(
-    transaction: &mut Transaction<'_>,
-    identity: &WorkerIdentity,
-    settlement: &Settlement,
-) -> Result<()> {
-    let failed = |error| Error::from_postgres("settle a job in a savepoint", error);
-    let mut savepoint = transaction.savepoint("redrive_settle").map_err(failed)?;
-    settle_in(
-        &mut savepoint,
-        identity,
-        slice::from_ref(settlement),
-        Repeat::First,
-    )?;
-    savepoint.commit().map_err(failed)
 }
 
 /// Runs the handler of a job. Returns how it ended, and the handler's options.
