@@ -278,17 +278,14 @@ impl Worker {
     /// Asks the settler to write what is known, and to release the rest. Returns its answers for all queues.
     fn finish(
         &self,
-        mut cut_off: Vec<CutOff>,
+        cut_off: Vec<CutOff>,
         until: Instant,
     ) -> std::result::Result<Vec<StoppedQueue>, RecvTimeoutError> {
         let (reply, stopped) = bounded(1);
         // Fails if it is set already, which only a stop does, once.
         _ = self.shared.end_by.set(until);
-        for (state, cut_off) in self.states().zip(&mut cut_off) {
-            for slot in state.slots.all() {
-                let verdicts = slot.take_verdicts_of(state.place);
-                cut_off.settlements.extend(verdicts);
-            }
+        for slot in self.states().flat_map(|state| state.slots.all()) {
+            self.queues[0].tell(Message::Settled(slot.take_verdicts()));
         }
         self.queues[0].tell(Message::Finish(Finish {
             cut_off,
@@ -324,7 +321,8 @@ fn running(queue: &SlotContext) -> Vec<Arc<Run>> {
     slots.iter().filter_map(running).filter(is_its).collect()
 }
 
-/// Takes the jobs of handlers that are still running.
+/// Takes the jobs of handlers that are still running. Sends the verdicts on those of batches that their handlers have decided
+/// about.
 fn cut_off(queue: &SlotContext) -> CutOff {
     let (runs, now) = (running(queue), Instant::now());
     let started = runs.iter().flat_map(|run| run.jobs());
@@ -333,14 +331,17 @@ fn cut_off(queue: &SlotContext) -> CutOff {
     for run in runs.iter().filter(|run| run.take(TakenBy::Stop)) {
         for running in run.jobs() {
             match decided(running) {
-                // A breaker that this opens would not be stored by a worker that stops.
-                Some(end) => settlements.push(conclude(&queue.state, run, running, end, now).0),
+                Some(end) => {
+                    // A breaker that this opens would not be stored by a worker that stops.
+                    let (settlement, _) = conclude(&queue.state, run, running, end, now);
+                    settlements.push((queue.state.place, settlement));
+                }
                 None => undecided.push(running.clone()),
             }
         }
     }
+    queue.tell(Message::Settled(settlements));
     CutOff {
-        settlements,
         started,
         running: undecided,
     }

@@ -28,8 +28,8 @@ const MESSAGES: usize = 4096;
 
 /// A message to the settler.
 pub(crate) enum Message {
-    /// Jobs have their verdicts, or return because no slot started them.
-    Settled(Vec<Settlement>),
+    /// Jobs have their verdicts, or return because no slot started them. Each with the place of its queue.
+    Settled(Vec<(usize, Settlement)>),
     /// A breaker must open, or its probe ended. Follows the verdict that caused it.
     Breaker(BreakerReport),
     /// The transaction of a handler that was given up must end.
@@ -49,8 +49,6 @@ pub(crate) struct Finish {
 
 /// What a stop does with the jobs of a queue whose handlers still run.
 pub(crate) struct CutOff {
-    /// The verdicts of the slots, and those about jobs of batches that their handlers have decided about.
-    pub(crate) settlements: Vec<Settlement>,
     /// All jobs that have started, including those whose slots are about to judge them. They are released too, with a
     /// counted refund.
     pub(crate) started: Vec<JobId>,
@@ -74,7 +72,11 @@ pub(crate) fn work(queues: &Queues, db_caller: &mut DbCaller, inbox: &Receiver<(
         let (now, mut finish) = (Instant::now(), None);
         for (queue, message) in first.into_iter().chain(inbox.try_iter().take(MESSAGES)) {
             match message {
-                Message::Settled(verdicts) => kept[queue].record(states[queue], verdicts, now),
+                Message::Settled(verdicts) => {
+                    for (queue, verdict) in verdicts {
+                        kept[queue].record(states[queue], verdict, now);
+                    }
+                }
                 Message::Breaker(report) => kept[queue].reports.push(report),
                 Message::EndTransaction(open) => kept[queue].transactions.push(open),
                 Message::Finish(last) => {
@@ -142,19 +144,17 @@ impl Kept {
         due.chain(self.log.next_due()).min()
     }
 
-    fn record(&mut self, state: &State, settlements: Vec<Settlement>, now: Instant) {
-        for settlement in settlements {
-            let lease = settlement.lease;
-            // Opened by the first verdict. A message at each claim would wake this thread before the slots.
-            if !self.ledger.knows(lease) {
-                match state.jobs_of(lease) {
-                    Some(jobs) => self.ledger.open(lease, jobs),
-                    // The lease was given up.
-                    None => state.count_written(1),
-                }
+    fn record(&mut self, state: &State, settlement: Settlement, now: Instant) {
+        let lease = settlement.lease;
+        // Opened by the first verdict. A message at each claim would wake this thread before the slots.
+        if !self.ledger.knows(lease) {
+            match state.jobs_of(lease) {
+                Some(jobs) => self.ledger.open(lease, jobs),
+                // The lease was given up.
+                None => state.count_written(1),
             }
-            self.ledger.settled(settlement, now);
         }
+        self.ledger.settled(settlement, now);
     }
 }
 
@@ -179,11 +179,9 @@ impl Settler<'_> {
     /// Writes everything and releases the rest.
     fn finish(&mut self, cut_off: CutOff) -> StoppedQueue {
         let CutOff {
-            settlements,
             mut started,
             running,
         } = cut_off;
-        self.kept.record(self.state, settlements, Instant::now());
         started.extend(self.write_all());
         self.write_reports();
         let released = self.release_all(&started);

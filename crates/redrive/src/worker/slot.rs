@@ -127,8 +127,7 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
     while let Some(SlotEnd::Kept) = run_next(pool, slot_state) {}
 }
 
-/// Runs the next job or batch. `None`: there is none left. Sends the verdicts before it waits, and before it takes jobs of
-/// another queue.
+/// Runs the next job or batch. `None`: there is none left. Sends the verdicts before it waits.
 fn run_next(pool: &SlotPool, slot_state: &SlotState) -> Option<SlotEnd> {
     if let Some((queue, claimed)) = slot_state.next_job() {
         return Some(run_job(&pool.queues[queue], slot_state, claimed));
@@ -138,9 +137,6 @@ fn run_next(pool: &SlotPool, slot_state: &SlotState) -> Option<SlotEnd> {
         send_verdicts(pool, slot_state);
         jobs.take()
     })?;
-    if slot_state.has_verdicts_of_others(queue) {
-        send_verdicts(pool, slot_state);
-    }
     let context = &pool.queues[queue];
     Some(match chunk {
         Chunk::OneByOne(jobs) => run_job(context, slot_state, slot_state.first_job(queue, jobs)?),
@@ -304,11 +300,10 @@ pub(crate) fn displace(pool: &SlotPool, slot_state: &SlotState) {
 
 /// Sends the verdicts of a slot to the settler.
 pub(crate) fn send_verdicts(pool: &SlotPool, slot_state: &SlotState) {
-    let verdicts = slot_state.take_verdicts();
-    settle(&pool.queues[verdicts.queue], verdicts.all);
+    settle(&pool.queues[pool.first], slot_state.take_verdicts());
 }
 
-fn settle(context: &SlotContext, verdicts: Vec<Settlement>) {
+fn settle(context: &SlotContext, verdicts: Vec<(usize, Settlement)>) {
     if !verdicts.is_empty() {
         context.tell(Message::Settled(verdicts));
     }
@@ -345,7 +340,8 @@ fn return_unrun<'a>(
 ) {
     let unrun = jobs.clone().map(|(lease, meta)| {
         context.state.count_unwritten();
-        Settlement::unrun(lease, meta, Duration::ZERO)
+        let unrun = Settlement::unrun(lease, meta, Duration::ZERO);
+        (context.state.place, unrun)
     });
     settle(context, unrun.collect());
     for (lease, meta) in jobs {
@@ -364,10 +360,9 @@ pub(crate) fn conclude(
     now: Instant,
 ) {
     let (settlement, reports) = conclusion::conclude(&context.state, run, running, end, now);
-    let queue = context.state.place;
-    let verdicts = slot_state.add_verdict(queue, settlement);
+    let verdicts = slot_state.add_verdict(context.state.place, settlement);
     if verdicts >= VERDICTS_IN_CHUNK || run.share(now) >= SLOW || !reports.is_empty() {
-        settle(context, slot_state.take_verdicts_of(queue));
+        settle(context, slot_state.take_verdicts());
     }
     for report in reports {
         context.tell(Message::Breaker(report));

@@ -38,14 +38,8 @@ pub(crate) struct SlotState {
     /// `None` while the slot is free.
     pub(crate) running: Mutex<Option<Arc<Run>>>,
     chunk: Mutex<Waiting>,
-    verdicts: Mutex<Verdicts>,
-}
-
-/// Verdicts about jobs of one queue, which has this place among those of the worker.
-#[derive(Debug, Default)]
-pub(crate) struct Verdicts {
-    pub(crate) queue: usize,
-    pub(crate) all: Vec<Settlement>,
+    /// Each with the place of its queue among those of the worker.
+    verdicts: Mutex<Vec<(usize, Settlement)>>,
 }
 
 impl SlotState {
@@ -90,32 +84,16 @@ impl SlotState {
         (chunk.queue, followers, turns)
     }
 
-    /// Adds a verdict to the chunk. Returns how many it holds. The slot has sent those of any other queue.
+    /// Adds a verdict to the chunk. Returns how many it holds.
     pub(crate) fn add_verdict(&self, queue: usize, verdict: Settlement) -> usize {
         let mut verdicts = lock(&self.verdicts);
-        verdicts.queue = queue;
-        verdicts.all.push(verdict);
-        verdicts.all.len()
-    }
-
-    /// Whether it has verdicts about jobs of another queue than this one.
-    pub(crate) fn has_verdicts_of_others(&self, queue: usize) -> bool {
-        let verdicts = lock(&self.verdicts);
-        verdicts.queue != queue && !verdicts.all.is_empty()
+        verdicts.push((queue, verdict));
+        verdicts.len()
     }
 
     /// Takes the chunk, to send it.
-    pub(crate) fn take_verdicts(&self) -> Verdicts {
+    pub(crate) fn take_verdicts(&self) -> Vec<(usize, Settlement)> {
         std::mem::take(&mut *lock(&self.verdicts))
-    }
-
-    /// Takes the chunk if its verdicts are about this queue.
-    pub(crate) fn take_verdicts_of(&self, queue: usize) -> Vec<Settlement> {
-        let mut verdicts = lock(&self.verdicts);
-        match verdicts.queue == queue {
-            true => std::mem::take(&mut verdicts.all),
-            false => Vec::new(),
-        }
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn run_batch(
     let handler = handler.and_then(|job| state.handlers.of(&job.meta.kind));
     let batch = handler.and_then(Handler::batch);
     let (Some(first), Some(handler), Some(batch)) = (first, handler, batch) else {
-        settle(context, slot_state.take_verdicts_of(context.state.place));
+        settle(context, slot_state.take_verdicts());
         state.count_finished(None);
         return SlotEnd::Kept;
     };
@@ -47,7 +47,7 @@ pub(super) fn run_batch(
             for (running, end) in run.jobs().zip(ends) {
                 conclude(context, slot_state, &run, running, end, now);
             }
-            settle(context, slot_state.take_verdicts_of(context.state.place));
+            settle(context, slot_state.take_verdicts());
             state.count_finished(Some(run.ran(now)));
             SlotEnd::Kept
         }
