@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::job::job::{JobId, Signal};
 use crate::job::milliseconds::milliseconds;
-use crate::pipeline::attempt::run_handler;
 use crate::pipeline::breaker::MIN_PROBE_WAIT;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::groups::claim_groups;
@@ -26,7 +25,7 @@ use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::worker::AttemptOutcome;
-use crate::worker::handlers::{HandlerOptions, Prepared};
+use crate::worker::handlers::{Call, HandlerOptions, JobEnd};
 use crate::worker::observer::of_verdict;
 use crate::worker::own_transaction::{AttemptResult, not_committed, settle_in_own};
 use crate::worker::registry::Handlers;
@@ -219,13 +218,18 @@ fn attempt(
     };
     let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
     let (started, keep) = (Instant::now(), handler.options.keep_done);
-    let result = match handler.run(claimed, signal) {
-        Ok(end) => AttemptResult::Judge(end),
-        Err(prepared) => in_savepoint(transaction, prepared, || {
-            let now = Instant::now();
-            let ran = now.saturating_duration_since(started);
-            Settlement::done(lease, &meta, ran, keep, now)
-        })?,
+    let done = || {
+        let now = Instant::now();
+        let ran = now.saturating_duration_since(started);
+        Settlement::done(lease, &meta, ran, keep, now)
+    };
+    let result = match &handler.call {
+        Call::Plain(call) => AttemptResult::Judge(call(claimed, signal)),
+        Call::Batch(batch) => AttemptResult::Judge(batch.run_one(claimed, signal)),
+        Call::InTransaction(call) => {
+            let run = |savepoint: &mut Transaction<'_>| call(claimed, signal, savepoint);
+            in_savepoint(transaction, run, done)?
+        }
     };
     Ok((result, Arc::clone(&handler.options)))
 }
@@ -234,7 +238,7 @@ fn attempt(
 /// it did, and a success no setting.
 fn in_savepoint(
     transaction: &mut Transaction<'_>,
-    handler: Prepared,
+    handler: impl FnOnce(&mut Transaction<'_>) -> JobEnd,
     done: impl FnOnce() -> Settlement,
 ) -> Result<AttemptResult> {
     const DOING: &str = "run a handler in a savepoint";
@@ -242,8 +246,7 @@ fn in_savepoint(
     let settings = transaction.query_one(sql::SETTINGS.text, &[]);
     let settings = settings.map_err(failed)?;
     let mut savepoint = transaction.savepoint("redrive_attempt").map_err(failed)?;
-    let ended = run_handler(|| {
-        let follow_ups = handler(&mut savepoint)?;
+    let ended = handler(&mut savepoint).and_then(|follow_ups| {
         let mut done = done();
         done.follow_ups = follow_ups;
         let settled = settle_in_own(&mut savepoint, &done, settings.get("began"))?;

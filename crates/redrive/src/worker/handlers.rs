@@ -1,7 +1,6 @@
 //! Handlers and their options. Erases the types of payloads.
 
 use std::error::Error as StdError;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -193,12 +192,14 @@ pub(crate) struct Handler {
 pub(crate) enum Call {
     /// Runs the attempt.
     Plain(Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> JobEnd + Send + Sync>),
-    /// Returns what runs the attempt in a transaction that ends the lease, or the outcome if the payload
-    /// cannot be decoded.
-    InTransaction(Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> Result<Prepared, Outcome> + Send + Sync>),
+    /// Runs the attempt in a transaction, which then ends the lease.
+    InTransaction(Arc<RunInTransaction>),
     /// Runs the attempts of jobs together.
     Batch(BatchCall),
 }
+
+type RunInTransaction =
+    dyn Fn(ClaimedJob, Arc<Signal>, &mut Transaction<'_>) -> JobEnd + Send + Sync;
 
 type RunBatch = dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + Sync;
 
@@ -210,28 +211,21 @@ pub(crate) struct BatchCall {
     pub(super) rule: BatchOptions,
 }
 
+impl BatchCall {
+    /// Runs the attempt of a job alone.
+    pub(crate) fn run_one(&self, claimed: ClaimedJob, signal: Arc<Signal>) -> JobEnd {
+        // It returns an end for each of the jobs.
+        let end = (self.run)(vec![(claimed, signal)]).pop();
+        end.unwrap_or(Ok(Vec::new()))
+    }
+}
+
 impl Handler {
     /// Returns a handler with the defaults of its payload.
     pub(super) fn new(call: Call, defaults: HandlerOptions) -> Handler {
         Handler {
             call,
             options: Arc::new(defaults),
-        }
-    }
-
-    /// Runs the attempt of a job. Of a handler in a transaction, returns what runs it there.
-    pub(crate) fn run(&self, claimed: ClaimedJob, signal: Arc<Signal>) -> Result<JobEnd, Prepared> {
-        match &self.call {
-            Call::Plain(run) => Ok(run(claimed, signal)),
-            Call::Batch(batch) => {
-                let end = (batch.run)(vec![(claimed, signal)]).pop();
-                // A batch returns an end for each of its jobs.
-                Ok(end.unwrap_or(Ok(Vec::new())))
-            }
-            Call::InTransaction(prepare) => match prepare(claimed, signal) {
-                Ok(prepared) => Err(prepared),
-                Err(outcome) => Ok(Err(outcome)),
-            },
         }
     }
 
@@ -245,9 +239,6 @@ impl Handler {
 
 /// How a job ended. A success has follow-ups.
 pub(crate) type JobEnd = Result<Vec<FollowUp>, Outcome>;
-
-/// Runs the handler of a decoded job in a transaction. Returns the follow-ups of a success.
-pub(crate) type Prepared = Box<dyn FnOnce(&mut Transaction<'_>) -> Result<Vec<FollowUp>, Failure>>;
 
 /// Reads a payload of a version.
 pub(super) type Read<P> = fn(&str, u32) -> Result<P, Failure>;
@@ -277,17 +268,7 @@ where
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
-        let job = decode(claimed, signal, read)?;
-        let ran = run_handler(|| {
-            function(&job)?;
-            Ok(job.follow_ups.take())
-        });
-        // A panic in Drop counts as a panic of the handler. Beside one of the handler, it would end the process.
-        let dropped = run_handler(|| {
-            drop(job);
-            Ok(())
-        });
-        dropped.and(ran)
+        run_decoded(decode(claimed, signal, read)?, &function)
     };
     Handler::new(Call::Plain(Arc::new(call)), defaults)
 }
@@ -298,23 +279,27 @@ where
     P: Payload + 'static,
     F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
 {
-    let function = Arc::new(function);
-    let prepare = move |claimed: ClaimedJob, signal: Arc<Signal>| {
-        let job: Job<P> = decode(claimed, signal, read)?;
-        let function = Arc::clone(&function);
-        let run = move |transaction: &mut Transaction<'_>| {
-            let ran = catch_unwind(AssertUnwindSafe(|| {
-                function(&job, transaction)?;
-                Ok(job.follow_ups.take())
-            }));
-            // A panic in Drop beside one of the handler would end the process.
-            drop(job);
-            ran.unwrap_or_else(|panic| resume_unwind(panic))
+    let call =
+        move |claimed: ClaimedJob, signal: Arc<Signal>, transaction: &mut Transaction<'_>| {
+            let job: Job<P> = decode(claimed, signal, read)?;
+            run_decoded(job, |job| function(job, transaction))
         };
-        Ok(Box::new(run) as Prepared)
-    };
-    let call = Call::InTransaction(Arc::new(prepare));
+    let call = Call::InTransaction(Arc::new(call));
     Handler::new(call, HandlerOptions::of::<P>())
+}
+
+/// Runs the handler of a decoded job.
+fn run_decoded<P>(job: Job<P>, handler: impl FnOnce(&Job<P>) -> Result<(), Failure>) -> JobEnd {
+    let ran = run_handler(|| {
+        handler(&job)?;
+        Ok(job.follow_ups.take())
+    });
+    // A panic in Drop counts as a panic of the handler. Beside one of the handler, it would end the process.
+    let dropped = run_handler(|| {
+        drop(job);
+        Ok(())
+    });
+    dropped.and(ran)
 }
 
 /// Decodes the payload of a job. Returns the outcome of its attempt if that fails.

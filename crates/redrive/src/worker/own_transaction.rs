@@ -27,7 +27,7 @@ use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
 use crate::sync::{Instant, Transaction};
-use crate::worker::handlers::{Handler, JobEnd, Prepared};
+use crate::worker::handlers::{Call, Handler, JobEnd};
 use crate::worker::slot_state::Run;
 
 /// How a handler ended its job.
@@ -48,9 +48,11 @@ pub(crate) fn attempt(
     run: &Run,
     db: &Database,
 ) -> AttemptResult {
-    let prepared = match handler.run(claimed, Arc::clone(&run.first.signal)) {
-        Ok(end) => return AttemptResult::Judge(end),
-        Err(prepared) => prepared,
+    let signal = Arc::clone(&run.first.signal);
+    let call = match &handler.call {
+        Call::Plain(call) => return AttemptResult::Judge(call(claimed, signal)),
+        Call::Batch(batch) => return AttemptResult::Judge(batch.run_one(claimed, signal)),
+        Call::InTransaction(call) => call,
     };
     let mut attempt = OwnAttempt {
         run,
@@ -63,8 +65,9 @@ pub(crate) fn attempt(
         // The server ends the transaction at the deadline of the job. If the server is silent, the connection does.
         let until = run.started + run.deadline + db.call_timeout();
         session.set_deadline(Some(until));
-        attempt.run(session, prepared)
+        Ok(attempt.run(session, |transaction| call(claimed, signal, transaction)))
     });
+    let ended = ended.flatten();
     // It returns to the pool before another one is asked for.
     let lives = match (session.take(), &ended) {
         (Some(mut session), Err(_)) => session.answers(db.call_timeout()),
@@ -87,7 +90,11 @@ struct OwnAttempt<'a> {
 
 impl OwnAttempt<'_> {
     /// Runs the handler, settles the job, stores its follow-ups and commits. Commits nothing if the lease is lost.
-    fn run(&mut self, session: &mut Session, handler: Prepared) -> Result<(), Failure> {
+    fn run(
+        &mut self,
+        session: &mut Session,
+        handler: impl FnOnce(&mut Transaction<'_>) -> JobEnd,
+    ) -> Result<(), Outcome> {
         let (started, running) = (Instant::now(), &self.run.first);
         let id = running.meta.id;
         let error = |error| refusal("begin", id, error);
@@ -98,15 +105,11 @@ impl OwnAttempt<'_> {
         });
         let (mut transaction, rows) = begun.map_err(|refused| not_begun(&error(refused)))?;
         let Some(row) = rows.first() else {
-            return Err(not_begun(&Error::unavailable(format!(
-                "could not begin job {id} in its transaction: the database returned no row"
-            ))));
+            return Err(could_not_begin(id, "the database returned no row"));
         };
         let began: SystemTime = row.get("began");
         if row.get("is_read_only") {
-            return Err(not_begun(&Error::unavailable(format!(
-                "could not begin job {id} in its transaction: the database is read-only"
-            ))));
+            return Err(could_not_begin(id, "the database is read-only"));
         }
         self.server_started = Some(row.get("server_started"));
         let own = OpenTransaction {
@@ -118,8 +121,7 @@ impl OwnAttempt<'_> {
         // The stop or the watchdog took the job while this thread waited for its session. After this, they end the
         // transaction.
         if self.run.is_taken() {
-            let why = format!("could not begin job {id} in its transaction: it came too late");
-            return Err(not_begun(&Error::unavailable(why)));
+            return Err(could_not_begin(id, "it came too late"));
         }
 
         let follow_ups = handler(&mut transaction)?;
@@ -134,7 +136,7 @@ impl OwnAttempt<'_> {
         };
         self.xid = Some(xid);
         let committed = transaction.commit();
-        committed.map_err(|refused| not_committed(id, refused))
+        committed.map_err(|refused| not_committed(id, refused).into())
     }
 
     fn end(self, ended: Result<(), Outcome>) -> AttemptResult {
@@ -203,6 +205,11 @@ fn refusal(what: &str, id: JobId, error: postgres::Error) -> Error {
 /// The failure of an attempt whose transaction could not commit.
 pub(crate) fn not_committed(id: JobId, error: postgres::Error) -> Failure {
     not_accepted(&refusal("commit", id, error))
+}
+
+fn could_not_begin(id: JobId, why: &str) -> Outcome {
+    let message = format!("could not begin job {id} in its transaction: {why}");
+    not_begun(&Error::unavailable(message)).into()
 }
 
 /// The failure of an attempt whose handler did not run.
