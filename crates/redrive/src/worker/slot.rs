@@ -5,8 +5,7 @@
 //! waking a thread for each fast job costs more than the job. If a job of a chunk turns out to be slow,
 //! the watchdog displaces the jobs behind it to the other slots. The jobs of a batch run together.
 
-mod batch;
-
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +34,6 @@ use crate::worker::slots::Slots;
 use crate::worker::span;
 use crate::worker::state::State;
 use crate::worker::threads::supervised;
-use batch::run_batch;
 
 /// The maximum number of verdicts of a chunk. A job that runs for [`SLOW`] ends its chunk, so that a
 /// full chunk delays no verdict by more than 32 ms. The watchdog sends the chunk of a slot that runs a
@@ -145,24 +143,70 @@ fn run_next(pool: &SlotPool, slot_state: &SlotState) -> Option<SlotEnd> {
 }
 
 fn run_job(context: &SlotContext, slot_state: &SlotState, claimed: ClaimedJob) -> SlotEnd {
-    let (state, started) = (&context.state, Instant::now());
-    let handler = match startable(context, slot_state, &claimed, started) {
-        Ok(handler) => handler,
+    let started = Instant::now();
+    match startable(context, slot_state, &claimed, started) {
+        Ok(handler) => run_all(context, slot_state, handler, claimed, Vec::new(), started),
         Err(run_time) => {
-            state.count_finished(run_time);
-            return SlotEnd::Kept;
+            context.state.count_finished(run_time);
+            SlotEnd::Kept
         }
-    };
-    let job = RunningJob::of(&claimed);
-    let run = Arc::new(run_of(context, job, &handler.options, started));
+    }
+}
+
+/// Runs a batch. It counts as one job in flight, and its slot ends it once.
+fn run_batch(context: &SlotContext, slot_state: &SlotState, mut jobs: Vec<ClaimedJob>) -> SlotEnd {
+    let started = Instant::now();
+    jobs.retain(|claimed| startable(context, slot_state, claimed, started).is_ok());
+    let mut jobs = jobs.into_iter();
+    let first = jobs.next().and_then(|job| {
+        let handler = context.state.handlers.of(&job.meta.kind)?;
+        Some((handler, job))
+    });
+    match first {
+        Some((handler, first)) => {
+            run_all(context, slot_state, handler, first, jobs.collect(), started)
+        }
+        None => {
+            context.state.count_finished(None);
+            SlotEnd::Kept
+        }
+    }
+}
+
+/// Runs a job, or the first and the other jobs of a batch together.
+fn run_all(
+    context: &SlotContext,
+    slot_state: &SlotState,
+    handler: &Handler,
+    first: ClaimedJob,
+    others: Vec<ClaimedJob>,
+    started: Instant,
+) -> SlotEnd {
+    let state = &context.state;
+    let mut run = run_of(context, RunningJob::of(&first), &handler.options, started);
+    run.others = others.iter().map(RunningJob::of).collect();
+    let run = Arc::new(run);
     show(state, slot_state, &run);
     if state.shared.stopping.is_set() {
         return leave_shown(context, slot_state, &run);
     }
     #[cfg(feature = "tracing")]
-    let _span = span::enter(&run.first.meta, 1);
-    let db = state.config.queue.database();
-    let attempted = own_transaction::attempt(handler, claimed, &run, db);
+    let _span = span::enter(&run.first.meta, run.size());
+    let (attempted, of_others) = match handler.batch() {
+        Some(batch) => {
+            let signals = run.jobs().map(|running| Arc::clone(&running.signal));
+            let jobs = iter::once(first).chain(others).zip(signals).collect();
+            // There is an end for each of them.
+            let mut ends = (batch.run)(jobs).into_iter();
+            let of_first = ends.next().unwrap_or(Ok(Vec::new()));
+            (AttemptResult::Judge(of_first), ends)
+        }
+        None => {
+            let db = state.config.queue.database();
+            let attempted = own_transaction::attempt(handler, first, &run, db);
+            (attempted, Vec::new().into_iter())
+        }
+    };
     if !run.take(TakenBy::Slot) {
         *lock(&slot_state.running) = None;
         note_late(state, &run, &attempted);
@@ -175,7 +219,9 @@ fn run_job(context: &SlotContext, slot_state: &SlotState, claimed: ClaimedJob) -
             if !end.as_ref().is_ok_and(Vec::is_empty) {
                 return_followers(context, &slot_state.take_followers());
             }
-            conclude(context, slot_state, &run, running, end, now);
+            for (running, end) in run.jobs().zip(iter::once(end).chain(of_others)) {
+                conclude(context, slot_state, &run, running, end, now);
+            }
             state.count_finished(Some(run.ran(now)));
         }
         AttemptResult::Settled => {
