@@ -53,8 +53,8 @@ fn spoil(number: usize, tx: &mut Transaction<'_>, url: &str) -> Result<(), postg
 /// The class of each failure, and a part of its message or detail. If the session ended, the driver may give the reason
 /// to a request of which nobody awaits the answer.
 const TOLD: [(&str, &str); 11] = [
-    ("SQLSTATE 25P02", "ignored its error"),
-    ("SQLSTATE 25P02", "ignored its error"),
+    ("SQLSTATE 25P02", "current transaction is aborted"),
+    ("SQLSTATE 25P02", "current transaction is aborted"),
     ("SQLSTATE 25006", "read-only"),
     (
         "SQLSTATE 23505",

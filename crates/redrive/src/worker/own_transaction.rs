@@ -218,14 +218,14 @@ fn not_begun(error: &Error) -> Failure {
         true => Disposition::Interrupted,
         false => Disposition::Retry,
     };
-    failure(error, disposition, "")
+    failure(error, disposition)
 }
 
 /// The failure of an attempt whose end could not be written. If another session, such as an operator's, changed or
 /// locked the rows of redrive meanwhile, the handler is not to blame.
 fn not_settled(error: &Error) -> Failure {
     match error.is_victim() || error.is_locked() {
-        true => failure(error, Disposition::Interrupted, ""),
+        true => failure(error, Disposition::Interrupted),
         false => not_accepted(error),
     }
 }
@@ -238,20 +238,11 @@ pub(crate) fn not_accepted(error: &Error) -> Failure {
         true => Disposition::Interrupted,
         false => Disposition::Retry,
     };
-    let hint = match error.sql_state() {
-        Some(state) if *state == SqlState::IN_FAILED_SQL_TRANSACTION => {
-            "; an earlier statement had failed, and the handler ignored its error"
-        }
-        None if error.is_unavailable() => {
-            "; the session ended, for example by a timeout or by an administrator"
-        }
-        Some(_) | None => "",
-    };
-    failure(error, disposition, hint)
+    failure(error, disposition)
 }
 
 /// Describes an error by its SQLSTATE and its cause, so that different failures have different groups.
-fn failure(error: &Error, disposition: Disposition, hint: &str) -> Failure {
+fn failure(error: &Error, disposition: Disposition) -> Failure {
     let state = error.sql_state().map(SqlState::code);
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
     let described = Failure::from(error.clone()).report;
@@ -260,7 +251,7 @@ fn failure(error: &Error, disposition: Disposition, hint: &str) -> Failure {
         None if error.is_unavailable() => "SessionLost".to_owned(),
         None => described.class.into(),
     };
-    let message = format!("{error}{}{hint}", cause.unwrap_or_default());
+    let message = format!("{error}{}", cause.unwrap_or_default());
     let report = ErrorReport::new(&class, message, described.detail.map(String::from));
     Failure::new(disposition, report)
 }
