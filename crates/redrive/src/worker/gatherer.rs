@@ -54,9 +54,10 @@ fn add(
     let handler = state.handlers.batch(&claimed.meta.kind);
     // The breaker of a probe lets nothing else run.
     let may_join = !state.breakers.is_probe(claimed.lease);
-    let rule = handler.map(|handler| &handler.rule).filter(|_| may_join);
-    let (attempt, crashes) = (claimed.meta.attempt, claimed.crashes);
-    let Some(rule) = rule.filter(|rule| !rule.runs_alone(attempt, crashes)) else {
+    // A suspect crashes only itself, and after a failed attempt, a bad job must not fail others again.
+    let may_join = may_join && claimed.crashes == 0 && claimed.meta.attempt == 1;
+    let rule = handler.map(|handler| &handler.rule);
+    let Some(rule) = rule.filter(|rule| may_join && rule.size > 1) else {
         return slots.give((state.place, Chunk::Together(vec![claimed])));
     };
     // Its batch starts with the jobs that were claimed together if its token of a rate limit would be lost.

@@ -1,24 +1,15 @@
 //! Decides which jobs run together, and when a batch starts. Pure.
 //!
 //! A batch starts when it is full, when its payloads are large enough, or when its first job has
-//! waited for the linger time. A job that may be the cause of a failure or a crash runs alone.
+//! waited for the linger time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::sync::Instant;
-use crate::worker::batch::BatchOptions;
 
 /// A batch with this many bytes of payload is full, as is a claim.
 pub(crate) const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
-
-impl BatchOptions {
-    /// Whether a job on this attempt runs without others: a suspect, so that it can crash only itself, and after a failed
-    /// attempt, which separates a bad job from the others.
-    pub(crate) fn runs_alone(&self, attempt: u32, crashes: u32) -> bool {
-        self.size == 1 || crashes > 0 || attempt > 1
-    }
-}
 
 /// The batches that are being gathered, by kind.
 #[derive(Debug)]
@@ -143,18 +134,5 @@ mod tests {
         assert_eq!(add(1, MAX_BATCH_BYTES - 1), (false, None));
         assert_eq!(add(2, 1), (true, Some(vec![1, 2])));
         assert_eq!(add(3, usize::MAX), (false, Some(vec![3])));
-    }
-
-    #[test]
-    fn suspects_and_failed_jobs_run_alone() {
-        for (size, attempt, crashes, alone) in [
-            (9, 1, 0, false),
-            (1, 1, 0, true),
-            (9, 2, 0, true),
-            (9, 1, 1, true),
-        ] {
-            let is_alone = BatchOptions::new(size).runs_alone(attempt, crashes);
-            assert_eq!(is_alone, alone, "{size} {attempt} {crashes}");
-        }
     }
 }

@@ -86,15 +86,6 @@ fn a_job_that_no_slot_started_returns_at_once() {
 }
 
 #[test]
-fn at_the_end_all_verdicts_are_written() {
-    let (mut ledger, lease, now) = opened(3, Verdict::Done);
-    takes(&mut ledger, now, Flush::All, &[(1, false, false)]);
-    ledger.gone(lease);
-    ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-    takes(&mut ledger, now, Flush::All, &[]);
-}
-
-#[test]
 fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wait() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
     let (locked, partial) = (lease(), lease());
