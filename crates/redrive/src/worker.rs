@@ -43,7 +43,6 @@ mod second_fetcher;
 mod fetcher;
 pub(crate) mod chore;
 mod chore_tallies;
-mod unhandled_kinds;
 mod chores;
 mod renewer;
 #[cfg(feature = "signals")]

@@ -13,7 +13,7 @@ mod age;
 mod reap;
 mod unhandled;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +39,6 @@ use crate::worker::queues::Queues;
 use crate::worker::retry::call_timeout;
 use crate::worker::state::State;
 use crate::worker::stats::WorkerStats;
-use crate::worker::unhandled_kinds::UnhandledKinds;
 
 /// How often a busy and an idle worker check the ring.
 const RING_EVERY: Duration = Duration::from_secs(1);
@@ -84,7 +83,8 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
 /// What the chores remember of a queue.
 #[derive(Default)]
 struct OfQueue {
-    unhandled: UnhandledKinds,
+    /// When each kind was first seen that no live worker handles.
+    unhandled: HashMap<String, Instant>,
     /// When to warn again of jobs that nobody handles. `None`: at the next look.
     warn_at: Option<Instant>,
     /// The rank whose jobs were aged last, until none is left.

@@ -57,7 +57,14 @@ impl Chores<'_> {
         let Some(limit) = state.config.unhandled_after else {
             return Ok(());
         };
-        for kind in of_queue.unhandled.seen(kinds, limit, begun) {
+        // A kind that is handled again, or whose jobs are gone, is forgotten.
+        of_queue.unhandled.retain(|kind, _| kinds.contains(kind));
+        let is_long = |kind: &String| {
+            let since = of_queue.unhandled.entry(kind.clone()).or_insert(begun);
+            begun.saturating_duration_since(*since) >= limit
+        };
+        kinds.retain(is_long);
+        for kind in kinds {
             self.bury_kind(state, &kind, limit, begun)?;
         }
         Ok(())
