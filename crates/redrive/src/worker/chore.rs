@@ -11,8 +11,8 @@ const SHORT_PAUSE: Duration = Duration::from_secs(10);
 const MAX_CHORE_PAUSE: Duration = Duration::from_mins(5);
 /// The pause after a first failure. It doubles with each further one.
 const MIN_PAUSE: Duration = Duration::from_millis(500);
-/// The limit of halvings: the largest bound becomes 1.
-const MAX_HALVINGS: u32 = 30;
+/// The most failures that count: the largest bound becomes 1.
+const MAX_FAILURES: u32 = 30;
 
 words! {
     /// Work that any worker does on behalf of all. Those that a look reports run in this order. The words are in
@@ -57,13 +57,11 @@ impl Chore {
     }
 }
 
-/// The recent failures of a chore. It delays and shrinks the chore, and no other.
+/// The recent failures of a chore. They delay and shrink the chore, and no other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ChoreHealth {
-    /// Failures since the last success.
+    /// Each failure doubles the next pause and halves the bounds of the chore; each success takes that back for one.
     failures: u32,
-    /// Each failure halves the bounds of the chore; each success doubles them again.
-    halvings: u32,
     paused_until: Option<Instant>,
 }
 
@@ -77,33 +75,22 @@ impl ChoreHealth {
     }
 
     pub(crate) fn succeeded(&mut self) {
-        *self = ChoreHealth {
-            failures: 0,
-            halvings: self.halvings.saturating_sub(1),
-            paused_until: None,
-        };
+        self.failures = self.failures.saturating_sub(1);
+        self.paused_until = None;
     }
 
     /// Records a failure and returns the pause.
     pub(crate) fn failed(&mut self, chore: Chore, now: Instant) -> Duration {
-        let pause = pause_after(self.failures, chore.longest_pause());
-        *self = ChoreHealth {
-            failures: self.failures.saturating_add(1),
-            halvings: (self.halvings + 1).min(MAX_HALVINGS),
-            paused_until: Some(now + pause),
-        };
+        let pause = (MIN_PAUSE * 2_u32.pow(self.failures)).min(chore.longest_pause());
+        self.failures = (self.failures + 1).min(MAX_FAILURES);
+        self.paused_until = Some(now + pause);
         pause
     }
 
     /// Returns the bound to use instead of `most`.
     pub(crate) fn bound(&self, most: i32) -> i32 {
-        (most >> self.halvings).max(1)
+        (most >> self.failures).max(1)
     }
-}
-
-fn pause_after(failures: u32, longest: Duration) -> Duration {
-    let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
-    MIN_PAUSE.saturating_mul(factor).min(longest)
 }
 
 #[cfg(test)]
@@ -125,9 +112,6 @@ mod tests {
                 assert!(!health.is_paused(now + pause));
             }
         }
-        for failures in [10, 31, 32, u32::MAX] {
-            assert_eq!(pause_after(failures, MAX_CHORE_PAUSE), MAX_CHORE_PAUSE);
-        }
     }
 
     #[test]
@@ -144,8 +128,9 @@ mod tests {
             assert!(!health.is_paused(Instant::now()));
         }
         for _ in 0..100 {
-            health.failed(Chore::Reap, Instant::now());
+            health.failed(Chore::Ring, Instant::now());
         }
+        assert_eq!(health.failed(Chore::Ring, Instant::now()), MAX_CHORE_PAUSE);
         assert_eq!(health.bound(i32::MAX), 1);
     }
 }
