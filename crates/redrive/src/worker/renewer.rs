@@ -52,12 +52,10 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
         over,
         renew_at: now + lease / RENEWALS_PER_LEASE,
         gates_at: now + check_interval(lease),
-        is_listening: false,
     };
     while over.try_recv() == Err(TryRecvError::Empty) {
         if let Err(error) = renewer.run_once() {
             queues.first().report_error(&error, PAUSE);
-            renewer.is_listening = false;
             // Returns early when the worker ends.
             _ = over.recv_timeout(PAUSE);
         }
@@ -88,8 +86,6 @@ struct Renewer<'a> {
     over: &'a LatchReceiver,
     renew_at: Instant,
     gates_at: Instant,
-    /// Whether the connection listens.
-    is_listening: bool,
 }
 
 impl Renewer<'_> {
@@ -104,10 +100,9 @@ impl Renewer<'_> {
             let renewed = renew(self.queues, &mut self.db_caller)?;
             self.renew_at = from_now(lease / RENEWALS_PER_LEASE);
             let (stored, released) = (self.store_checkpoints(), self.release_unknown(&renewed));
+            // The next renewal tries again.
             for error in [stored, released].into_iter().filter_map(Result::err) {
                 log::warn!("{}: {error:#}", self.queues.first());
-                // The next renewal tries again. The next connection does not listen yet, if this one ended.
-                self.is_listening = false;
             }
         }
         // Another thread may have found that a breaker, a pause or a limit has changed.
@@ -208,13 +203,11 @@ impl Renewer<'_> {
     /// The call wakes the fetcher before it returns: each thread in between costs a tenth of the time
     /// until a handler starts.
     fn listen(&mut self) -> Result<()> {
-        let is_listening = self.is_listening;
         let queues = self.queues.clone();
         let received =
             self.db_caller
                 .call("listen", self.timeout() + LISTEN_TIME, move |session| {
-                    // The connection of the last call may have ended with it, and without an error.
-                    if !is_listening || !session.listens {
+                    if !session.listens {
                         start_listening(session)?;
                         session.listens = true;
                         // Jobs enqueued earlier sent no notification.
@@ -229,7 +222,6 @@ impl Renewer<'_> {
                     }
                     Ok(received)
                 })?;
-        self.is_listening = true;
         if received {
             self.gates_at = Instant::now();
         }
