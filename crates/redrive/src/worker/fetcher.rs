@@ -245,7 +245,8 @@ impl Fetcher {
         self.state.user.set_hungry(found == Fill::Full);
         if claimed.is_empty() {
             if plan.probe.is_some() {
-                return Next::Now;
+                // Jobs of other kinds come next, also if there is room for one only.
+                return Next::At(now);
             }
             let next = plan.next.into_iter().chain(self.next_tokens(&plan));
             return self.idle(change, next.min());
