@@ -87,30 +87,16 @@ impl Slots {
     }
 
     fn rivals(&self, user: &Arc<SlotUser>) -> Rivals {
-        let users = self.users.iter();
-        let others = users.filter(|other| !Arc::ptr_eq(other, user));
-        let others = others.map(|other| Other {
-            weight: other.weight,
-            in_flight: other.in_flight.load(Ordering::Relaxed),
-            is_hungry: other.is_hungry.load(Ordering::Relaxed),
-        });
-        Rivals::of(user.weight, others)
+        let others = self.users.iter();
+        let others = others.filter(|other| !Arc::ptr_eq(other, user));
+        Rivals::of(user.weight, others.map(|it| &**it))
     }
-}
-
-/// Another queue of the same slots.
-#[derive(Clone, Copy, Debug)]
-struct Other {
-    weight: u32,
-    in_flight: usize,
-    /// Whether it could use more slots.
-    is_hungry: bool,
 }
 
 /// How much of what the slots want each of many queues may claim at least, so that claims of fast jobs stay large.
 const LEAST_PART: usize = 8;
 
-/// What the other queues of the same slots leave to one. Pure.
+/// What the other queues of the same slots leave to one.
 struct Rivals {
     /// Jobs of those that need no more.
     used: usize,
@@ -122,26 +108,24 @@ struct Rivals {
 }
 
 impl Rivals {
-    fn of(weight: u32, others: impl Iterator<Item = Other>) -> Rivals {
+    fn of<'a>(weight: u32, others: impl Iterator<Item = &'a SlotUser>) -> Rivals {
         let own = weight as usize;
-        let alone = Rivals {
+        let mut all = Rivals {
             used: 0,
             weights: own,
             heaviest: own,
             differ: false,
         };
-        others.fold(alone, |all, other| match other.is_hungry {
-            true => Rivals {
-                weights: all.weights + other.weight as usize,
-                heaviest: all.heaviest.max(other.weight as usize),
-                differ: all.differ || other.weight != weight,
-                ..all
-            },
-            false => Rivals {
-                used: all.used + other.in_flight,
-                ..all
-            },
-        })
+        for other in others {
+            if other.is_hungry.load(Ordering::Relaxed) {
+                all.weights += other.weight as usize;
+                all.heaviest = all.heaviest.max(other.weight as usize);
+                all.differ |= other.weight != weight;
+            } else {
+                all.used += other.in_flight.load(Ordering::Relaxed);
+            }
+        }
+        all
     }
 
     /// Returns how many of the `wanted` jobs the queue may hold: its share by weight of the slots that are left.
@@ -169,12 +153,15 @@ impl Rivals {
 mod tests {
     use super::*;
 
-    const fn other(weight: u32, in_flight: usize, is_hungry: bool) -> Other {
-        Other {
-            weight,
-            in_flight,
-            is_hungry,
-        }
+    fn other(weight: u32, in_flight: usize, is_hungry: bool) -> Arc<SlotUser> {
+        let user = SlotUser::new(weight);
+        user.in_flight.store(in_flight, Ordering::Relaxed);
+        user.set_hungry(is_hungry);
+        user
+    }
+
+    fn rivals(weight: u32, others: &[Arc<SlotUser>]) -> Rivals {
+        Rivals::of(weight, others.iter().map(|it| &**it))
     }
 
     #[test]
@@ -197,7 +184,7 @@ mod tests {
             (4000, 1, vec![other(1, 500, true); 99], 500),
             (4008, 1, vec![other(10, 500, true), other(1, 50, true)], 334),
         ] {
-            let given = Rivals::of(weight, others.iter().copied()).part(8, wanted, weight);
+            let given = rivals(weight, &others).part(8, wanted, weight);
             assert_eq!(given, expected, "{wanted} {weight} {others:?}");
         }
     }
@@ -211,8 +198,8 @@ mod tests {
             (3, vec![other(1, 9, true), other(2, 9, true)], MAX_BATCH),
             (1, vec![other(1000, 9, true)], 1),
         ] {
-            let rivals = Rivals::of(weight, others.iter().copied());
-            assert_eq!(rivals.batch(weight), expected, "{weight} {others:?}");
+            let batch = rivals(weight, &others).batch(weight);
+            assert_eq!(batch, expected, "{weight} {others:?}");
         }
     }
 }
