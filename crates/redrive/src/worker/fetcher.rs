@@ -30,7 +30,7 @@ use crate::worker::second_fetcher::{ClaimFrom, Request};
 use crate::worker::shared::Shared;
 use crate::worker::source::Source;
 use crate::worker::state::State;
-use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakeMode, WakePolicy};
+use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
 use limited::LimitedSearch;
 
 /// The time between promotions, if polls are not rarer. A promotion also returns when the next job is due.
@@ -236,10 +236,8 @@ impl Fetcher {
             Err(error) => return self.pause_after_error(&error),
         };
         // Switched after the jobs have been dispatched.
-        let change = match plan.probe {
-            None => self.record_claim(claimed.len(), fill(claimed.iter(), demand)),
-            Some(_) => None,
-        };
+        let switches =
+            plan.probe.is_none() && self.record_claim(claimed.len(), fill(claimed.iter(), demand));
         self.return_suspects(&mut claimed);
         let found = fill(claimed.iter(), demand);
         self.state.user.set_hungry(found == Fill::Full);
@@ -249,16 +247,16 @@ impl Fetcher {
                 return Next::At(now);
             }
             let next = plan.next.into_iter().chain(self.next_tokens(&plan));
-            return self.idle(change, next.min());
+            return self.idle(switches, next.min());
         }
         self.dispatcher.dispatch(&self.state, claimed);
-        match change {
-            Some(mode) => self.switch_mode(mode),
+        if switches {
+            return self.switch_mode();
+        }
+        match !self.policy.is_notified() && found == Fill::Partial {
             // Jobs arrive one by one; a short pause lets the next claim take several.
-            None if self.policy.mode() != WakeMode::Notified && found == Fill::Partial => {
-                Next::At(from_now(BUSY_POLL_INTERVAL))
-            }
-            None => Next::Now,
+            true => Next::At(from_now(BUSY_POLL_INTERVAL)),
+            false => Next::Now,
         }
     }
 
@@ -292,7 +290,7 @@ impl Fetcher {
 
     /// Claims jobs that do not wait for a group.
     fn claim_ring(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
-        if self.woken && self.policy.mode() == WakeMode::Notified {
+        if self.woken && self.policy.is_notified() {
             let told_of = self.claimer.claim_one()?;
             if !told_of.is_empty() {
                 self.woken = false;
@@ -316,8 +314,8 @@ impl Fetcher {
         Ok(claimed)
     }
 
-    /// Records a claim of so many jobs. Returns the wake mode to switch to, if any.
-    fn record_claim(&mut self, jobs: usize, found: Fill) -> Option<WakeMode> {
+    /// Records a claim of so many jobs. Returns whether to switch the wake mode.
+    fn record_claim(&mut self, jobs: usize, found: Fill) -> bool {
         self.pause = PAUSE;
         let notifications = self.state.notifications();
         self.policy
@@ -330,13 +328,13 @@ impl Fetcher {
     }
 
     /// After an empty claim: switches the wake mode and claims once more, or waits.
-    fn idle(&mut self, change: Option<WakeMode>, next: Option<Instant>) -> Next {
-        if let Some(mode) = change {
+    fn idle(&mut self, switches: bool, next: Option<Instant>) -> Next {
+        if switches {
             // From now on enqueues notify. The next poll finds earlier jobs.
-            return self.switch_mode(mode);
+            return self.switch_mode();
         }
         let (now, walk) = (Instant::now(), self.walk.wait(Instant::now()));
-        self.only_polls = self.policy.mode() == WakeMode::Notified
+        self.only_polls = self.policy.is_notified()
             && self.claimer.last_look == Scan::Full
             && next.is_none()
             && walk.is_none()
@@ -350,9 +348,6 @@ impl Fetcher {
     /// Returns how long to wait until the next poll, because there are no jobs.
     fn wait_for_jobs(&mut self) -> Duration {
         let (now, wait) = (Instant::now(), self.policy.wait());
-        if self.policy.mode() == WakeMode::Busy {
-            return wait;
-        }
         let poll = self.state.config.poll.mul_f64(0.8 + fastrand::f64() * 0.4);
         // Jobs due at the same time are promoted together.
         let until_due = self.due_at.map(|at| at.saturating_duration_since(now));
@@ -364,9 +359,8 @@ impl Fetcher {
     }
 
     /// Tells the database how this worker learns of jobs.
-    fn switch_mode(&mut self, mode: WakeMode) -> Next {
-        let worker = self.state.identity.id.0;
-        let waits = mode == WakeMode::Notified;
+    fn switch_mode(&mut self) -> Next {
+        let (worker, waits) = (self.state.identity.id.0, !self.policy.is_notified());
         let notifications = self.state.notifications();
         let switched = self.call("record whether the worker waits", move |session| {
             session.query(
@@ -377,7 +371,7 @@ impl Fetcher {
         });
         match switched {
             Ok(_) => {
-                self.policy.switch(mode, Instant::now(), notifications);
+                self.policy.switch(Instant::now(), notifications);
                 Next::Now
             }
             Err(error) => self.pause_after_error(&error),

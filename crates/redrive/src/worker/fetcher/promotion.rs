@@ -4,16 +4,15 @@ use super::{Fetcher, PROMOTE_EVERY, PROMOTE_EVERY_BUSY, ahead};
 use crate::error::Result;
 use crate::pipeline::promote::{MAX_PROMOTED, promote, store_delayed_mark, sweep_delayed};
 use crate::sync::Instant;
-use crate::worker::wake_mode::WakeMode;
 
 impl Fetcher {
     /// Promotes delayed jobs if one may be due.
     pub(super) fn promote_when_due(&mut self) -> Result<()> {
         let now = Instant::now();
-        let every = match self.policy.mode() {
-            WakeMode::Notified => PROMOTE_EVERY,
-            // No notification announces delayed jobs in these modes.
-            WakeMode::Busy | WakeMode::Polling => PROMOTE_EVERY_BUSY,
+        let every = match self.policy.is_notified() {
+            true => PROMOTE_EVERY,
+            // No notification announces delayed jobs.
+            false => PROMOTE_EVERY_BUSY,
         };
         if self.due_at.is_some_and(|due_at| due_at <= now)
             || now.duration_since(self.promoted_at) >= every
