@@ -21,13 +21,14 @@ use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
 use crate::worker::slot_state::{Chunk, QueuedChunk};
-use crate::worker::source::Source;
+use crate::worker::source::{Source, Sources};
 use crate::worker::state::State;
 
 /// Claims over its own connection. All claimers of a worker share the search.
 pub(crate) struct Claimer {
     pub(crate) state: Arc<State>,
     db_caller: Arc<Mutex<DbCaller>>,
+    pub(crate) sources: Sources,
     /// Where it looks for jobs without a limit.
     pub(crate) source: Source,
     /// How many crashes its jobs may have at most.
@@ -42,13 +43,14 @@ impl Claimer {
     pub(crate) fn new(
         state: &Arc<State>,
         db_caller: Arc<Mutex<DbCaller>>,
-        source: Source,
         max_crashes: i32,
     ) -> Claimer {
+        let mut sources = Sources::default();
         Claimer {
             state: Arc::clone(state),
             db_caller,
-            source,
+            source: sources.of(state.kinds.as_deref(), &[]),
+            sources,
             max_crashes,
             last_look: Scan::Full,
             due_at: None,

@@ -28,7 +28,7 @@ use crate::worker::claimer::{Claimer, Dispatcher, add};
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::{ClaimFrom, Request};
 use crate::worker::shared::Shared;
-use crate::worker::source::Source;
+use crate::worker::source::Sources;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
 use limited::LimitedSearch;
@@ -127,8 +127,8 @@ pub(crate) struct Fetcher {
     only_polls: bool,
     /// Where promotions look.
     due: DueSearch,
-    /// Where probes look, by the kinds that they look for.
-    probes: Vec<Source>,
+    /// Where probes look.
+    probes: Sources,
     /// When to look again for the probe of a breaker. Another worker of the queue may find a job for it.
     put_off: HashMap<String, Instant>,
     /// Where claims look for jobs of groups.
@@ -167,7 +167,7 @@ impl Fetcher {
             next: Next::Now,
             only_polls: false,
             due: DueSearch::default(),
-            probes: Vec::new(),
+            probes: Sources::default(),
             put_off: HashMap::new(),
             walk: GroupWalk::default(),
             seen_passed: 0,
@@ -280,7 +280,7 @@ impl Fetcher {
 
     /// Promotes due jobs and claims those of kinds without a limit.
     fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
-        self.claimer.source.leave(except);
+        self.claimer.source = self.claimer.sources.of(self.state.kinds.as_deref(), except);
         self.promote_when_due()?;
         match self.state.breakers.has_groups() {
             true => self.claim_with_groups(demand),

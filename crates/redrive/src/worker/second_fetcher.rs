@@ -17,13 +17,11 @@ use crate::sync::channel::{Receiver, RecvTimeoutError};
 use crate::sync::{Instant, Mutex};
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::latch::lock;
+use crate::worker::source::Source;
 use crate::worker::state::State;
 
 /// How long it keeps an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The kinds not to claim.
-type Except = Option<Arc<[String]>>;
 
 /// The jobs that a fetcher claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +33,7 @@ pub(crate) enum ClaimFrom {
 }
 
 /// A request to help with a queue, which has this place among those of the worker.
-pub(crate) type Request = (usize, ClaimFrom, Except);
+pub(crate) type Request = (usize, ClaimFrom, Source);
 
 /// What the second fetcher knows of a queue.
 pub(crate) struct Helped {
@@ -48,7 +46,7 @@ pub(crate) struct Helped {
 /// Helps until nobody can ask any more. Connects when it is first asked.
 pub(crate) fn work(db_caller: &Mutex<DbCaller>, helped: &mut [Helped], asked: &Receiver<Request>) {
     loop {
-        let (queue, from, except) = match asked.recv_timeout(IDLE_TIMEOUT) {
+        let (queue, from, source) = match asked.recv_timeout(IDLE_TIMEOUT) {
             Ok(asked) => asked,
             Err(RecvTimeoutError::Timeout) => {
                 lock(db_caller).rest();
@@ -58,14 +56,14 @@ pub(crate) fn work(db_caller: &Mutex<DbCaller>, helped: &mut [Helped], asked: &R
         };
         let one = &mut helped[queue];
         if !one.state.shared.stopping.is_set() && one.state.demand() >= MAX_BATCH {
-            one.claim(from, except);
+            one.claim(from, source);
         }
     }
 }
 
 impl Helped {
-    fn claim(&mut self, from: ClaimFrom, except: Except) {
-        self.claimer.source.except = except;
+    fn claim(&mut self, from: ClaimFrom, source: Source) {
+        self.claimer.source = source;
         let claimed = match from {
             ClaimFrom::Groups => claim_groups(&self.state, &mut self.claimer, &mut self.walk),
             ClaimFrom::Ring => self.claimer.claim(MAX_BATCH),

@@ -17,33 +17,38 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn new(kinds: Option<Arc<[String]>>, except: &[String]) -> Source {
-        Source {
-            kinds,
-            except: (!except.is_empty()).then(|| except.into()),
-            search: Arc::new(Mutex::new(Search::new())),
-        }
-    }
-
-    /// Whether it looks for exactly these kinds.
-    pub(crate) fn is_for(&self, kinds: Option<&[String]>, except: &[String]) -> bool {
-        self.kinds.as_deref() == kinds && self.except.as_deref().unwrap_or_default() == except
-    }
-
-    /// Sets the kinds not to claim.
-    pub(crate) fn leave(&mut self, except: &[String]) {
-        let before = self.except.as_deref().unwrap_or_default();
-        if before == except {
-            return;
-        }
-        // Jobs of a kind that was excluded may lie below the marks.
-        if before.iter().any(|kind| !except.contains(kind)) {
-            self.search().restart();
-        }
-        self.except = (!except.is_empty()).then(|| except.into());
-    }
-
     pub(crate) fn search(&self) -> MutexGuard<'_, Search> {
         lock(&self.search)
+    }
+}
+
+/// How many searches a worker remembers of a queue. Handlers may name a dependency for each host.
+const MAX_SOURCES: usize = 100;
+
+/// Where claims have looked for jobs of a queue.
+#[derive(Default)]
+pub(crate) struct Sources(Vec<Source>);
+
+impl Sources {
+    /// Returns where to look for jobs of these kinds, `None`: all, except those: where the last claim of the same kinds
+    /// did.
+    pub(crate) fn of(&mut self, kinds: Option<&[String]>, except: &[String]) -> Source {
+        let except = (!except.is_empty()).then_some(except);
+        let is_it =
+            |known: &&Source| known.kinds.as_deref() == kinds && known.except.as_deref() == except;
+        if let Some(known) = self.0.iter().find(is_it) {
+            return known.clone();
+        }
+        // A forgotten search starts again.
+        if self.0.len() >= MAX_SOURCES {
+            self.0.clear();
+        }
+        let source = Source {
+            kinds: kinds.map(Arc::from),
+            except: except.map(Arc::from),
+            search: Arc::new(Mutex::new(Search::new())),
+        };
+        self.0.push(source.clone());
+        source
     }
 }

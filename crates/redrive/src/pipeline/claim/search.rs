@@ -35,8 +35,8 @@ pub(crate) struct Search {
 
 #[derive(Debug)]
 enum Place {
-    /// Not measured yet. After a start again, the jobs that this worker left may lie below the marks of other processes.
-    Unknown { again: bool },
+    /// Not measured yet.
+    Unknown,
     /// In the whole queue, which is short, or all of which was read in a moment.
     Whole { marks: Marks, measured_at: Instant },
     /// In windows.
@@ -93,18 +93,10 @@ pub(crate) struct Ended {
 impl Search {
     pub(crate) fn new() -> Search {
         Search {
-            place: Place::Unknown { again: false },
+            place: Place::Unknown,
             ranks: Ranks::Find,
             bytes: 0,
         }
-    }
-
-    /// Starts again, because the worker now handles jobs that it left until now.
-    pub(crate) fn restart(&mut self) {
-        *self = Search {
-            place: Place::Unknown { again: true },
-            ..Search::new()
-        };
     }
 
     /// Returns whether to measure the queue, and whether to look for ranks then. `bytes` is the size of
@@ -114,7 +106,7 @@ impl Search {
             self.measure_again(now);
         }
         let is_due = match &self.place {
-            Place::Unknown { .. } => true,
+            Place::Unknown => true,
             Place::Whole { .. } => false,
             Place::Windowed(windows) => self.ranks == Ranks::Find && windows.is_sample_due(now),
         };
@@ -133,14 +125,12 @@ impl Search {
     /// Records the size of the queue.
     pub(crate) fn measured(&mut self, now: Instant, found: Measured) {
         match &mut self.place {
-            Place::Unknown { .. } if found.bytes <= SMALL_BYTES => {
+            Place::Unknown if found.bytes <= SMALL_BYTES => {
                 (self.place, self.bytes) = (Place::whole(now), found.bytes);
             }
-            Place::Unknown { again } => {
-                let of_others = found.marks.into_iter();
-                let of_others = of_others.map(|(rank, id)| (rank, if *again { 0 } else { id }));
+            Place::Unknown => {
                 let mut marks = BTreeMap::from(DEFAULT_RANKS.map(|rank| (rank, 0)));
-                marks.extend(of_others);
+                marks.extend(found.marks);
                 let windows = Windows::new(now, found.newest, marks);
                 (self.place, self.bytes) = (Place::Windowed(windows), found.bytes);
             }
@@ -171,7 +161,7 @@ impl Search {
     /// Returns which scan the next claim uses.
     pub(crate) fn scan(&self, now: Instant) -> Scan {
         match &self.place {
-            Place::Unknown { .. } => Scan::Full,
+            Place::Unknown => Scan::Full,
             Place::Whole { marks, .. } => marks.look(now),
             Place::Windowed(_) => Scan::FromMarks,
         }
@@ -191,7 +181,7 @@ impl Search {
     /// Returns what a claim with this scan reads, starting `lead` ids after the marks.
     pub(crate) fn look(&self, scan: Scan, lead: i64) -> Look {
         match (&self.place, scan) {
-            (Place::Unknown { .. }, _) => Look::Whole(Scan::Full, vec![IndexRange::ALL]),
+            (Place::Unknown, _) => Look::Whole(Scan::Full, vec![IndexRange::ALL]),
             (Place::Whole { marks, .. }, scan) => Look::Whole(scan, marks.ranges(scan, lead)),
             (Place::Windowed(windows), Scan::Gaps) => Look::Gaps(windows.gaps()),
             (Place::Windowed(windows), Scan::Sweep) => Look::Sweep(windows.window()),
@@ -209,7 +199,7 @@ impl Search {
     /// Returns the time until a claim may read what lies below the marks.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         match &self.place {
-            Place::Unknown { .. } => Duration::ZERO,
+            Place::Unknown => Duration::ZERO,
             Place::Whole { marks, .. } => marks.full_look_in(now),
             Place::Windowed(windows) if windows.is_behind() => Duration::ZERO,
             Place::Windowed(windows) => windows.sweep_in(now).unwrap_or_default(),
@@ -246,7 +236,7 @@ impl Search {
                     self.place = Place::whole(asked_at);
                 }
             }
-            (Place::Unknown { .. } | Place::Whole { .. } | Place::Windowed(_), _) => {}
+            (Place::Unknown | Place::Whole { .. } | Place::Windowed(_), _) => {}
         }
     }
 
@@ -260,7 +250,7 @@ impl Search {
                 }
             }
             (Place::Windowed(windows), _) => windows.note_failure(asked_at, took),
-            (Place::Unknown { .. } | Place::Whole { .. }, _) => {}
+            (Place::Unknown | Place::Whole { .. }, _) => {}
         }
     }
 }
@@ -276,7 +266,7 @@ impl Place {
     fn windows(&self) -> Option<&Windows> {
         match self {
             Place::Windowed(windows) => Some(windows),
-            Place::Unknown { .. } | Place::Whole { .. } => None,
+            Place::Unknown | Place::Whole { .. } => None,
         }
     }
 }

@@ -26,7 +26,6 @@ use crate::worker::shared::Shared;
 use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::QueuedChunk;
 use crate::worker::slots::{SlotUser, Slots};
-use crate::worker::source::Source;
 use crate::worker::state::State;
 use crate::worker::{Worker, chores, fetcher, gatherer, renewer, settler, threads, watchdog};
 
@@ -239,9 +238,8 @@ fn fetchers(
     let (requests, asked) = bounded(1);
     let (mut fetchers, mut helped) = (Vec::new(), Vec::new());
     for (state, dispatcher) in queues.iter().zip(dispatchers) {
-        let source = Source::new(state.kinds.clone(), &[]);
         let claimer = |db_caller: &Arc<Mutex<DbCaller>>, max_crashes| {
-            Claimer::new(state, Arc::clone(db_caller), source.clone(), max_crashes)
+            Claimer::new(state, Arc::clone(db_caller), max_crashes)
         };
         helped.push(Helped {
             state: Arc::clone(state),

@@ -22,9 +22,9 @@ impl Fetcher {
         self.meet_other_workers();
         // If there are other workers, they take the role of the second fetcher.
         if self.state.other_workers.load(Ordering::Relaxed) == 0 {
-            let except = self.claimer.source.except.clone();
+            let source = self.claimer.source.clone();
             // Does nothing while the second fetcher is busy.
-            _ = self.second.try_send((self.state.place, from, except));
+            _ = self.second.try_send((self.state.place, from, source));
         }
     }
 

@@ -95,8 +95,7 @@ impl Fetcher {
         expected.map(|target| target.next_at).min()
     }
 
-    /// Claims jobs under a limit if it is its turn. Searches on where the last claim of the limit ended, unless the limit or the
-    /// kinds have changed.
+    /// Claims jobs under a limit if it is its turn. Searches on where the last claim of the same kinds ended.
     fn claim_limited(
         &mut self,
         limit: &LimitStatus,
@@ -107,13 +106,17 @@ impl Fetcher {
         let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
             return Ok(Vec::new());
         };
-        let (kinds, except): (Option<Arc<[String]>>, Vec<String>) = match &limit.kind {
-            None => (self.state.kinds.clone(), except(&plan.except, &plan.limits)),
-            Some(kind) => (Some([kind.clone()].into()), Vec::new()),
+        let sources = &mut self.claimer.sources;
+        let source = match &limit.kind {
+            None => sources.of(
+                self.state.kinds.as_deref(),
+                &except(&plan.except, &plan.limits),
+            ),
+            Some(kind) => sources.of(Some(std::slice::from_ref(kind)), &[]),
         };
         let new = || LimitedSearch {
             limit: limit.clone(),
-            source: Source::new(kinds.clone(), &except),
+            source: source.clone(),
             walk: GroupWalk::default(),
             seen_passed: 0,
             next_at: Instant::now(),
@@ -121,9 +124,10 @@ impl Fetcher {
         };
         let known = self.limited.entry(limit.kind.clone());
         let target = known.or_insert_with(new);
-        if target.limit != *limit || !target.source.is_for(kinds.as_deref(), &except) {
+        if target.limit != *limit {
             *target = new();
         }
+        target.source = source;
         match target.next_at <= Instant::now() {
             true => target.claim(&mut self.claimer, &scope, room),
             false => Ok(Vec::new()),

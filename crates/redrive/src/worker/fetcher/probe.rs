@@ -3,7 +3,6 @@
 //! A probe searches for its job as a claim does, from marks of its own. Until its marks reach the newest ids, it uses half
 //! of the time of the fetcher.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
@@ -20,9 +19,6 @@ use crate::worker::source::Source;
 /// The longest wait before another attempt to take a probe that is due. No breaker waits less for its probe.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// How many searches for probes a worker remembers.
-const MAX_SEARCHES: usize = 100;
-
 /// The result of a search for a probe: its job, or none if the right was not available. `None`: there is no job in what was
 /// searched.
 type FoundProbe = Option<Vec<ClaimedJob>>;
@@ -33,7 +29,8 @@ impl Fetcher {
         let asked_at = Instant::now();
         let (mut found, mut is_behind) = (Ok(None), false);
         for left_out in left_out_of_probes(due, plan) {
-            let source = self.probe_source(due, &left_out);
+            let kinds = due.kinds.as_deref().or(self.state.kinds.as_deref());
+            let source = self.probes.of(kinds, &left_out);
             found = self.find_probe(due, &source, &plan.limits);
             is_behind = source.search().is_behind();
             let is_over = match &found {
@@ -55,25 +52,6 @@ impl Fetcher {
         self.put_off.retain(|_, at| *at > asked_at);
         self.put_off.insert(due.name.clone(), again_at);
         found.map(Option::unwrap_or_default)
-    }
-
-    /// Returns where to search: where the last probe of the same kinds did.
-    fn probe_source(&mut self, due: &DueProbe, except: &[String]) -> Source {
-        let kinds: Option<Arc<[String]>> = match &due.kinds {
-            None => self.state.kinds.clone(),
-            Some(kinds) => Some(kinds.as_slice().into()),
-        };
-        let mut known = self.probes.iter();
-        if let Some(known) = known.find(|known| known.is_for(kinds.as_deref(), except)) {
-            return known.clone();
-        }
-        // Handlers may name a dependency for each host. A forgotten search starts again.
-        if self.probes.len() >= MAX_SEARCHES {
-            self.probes.clear();
-        }
-        let source = Source::new(kinds, except);
-        self.probes.push(source.clone());
-        source
     }
 
     /// Searches the next parts of the queue for a job to probe.

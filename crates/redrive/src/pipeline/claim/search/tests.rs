@@ -88,16 +88,6 @@ fn a_large_queue_is_read_from_the_marks_of_other_processes() {
 }
 
 #[test]
-fn a_worker_that_handles_more_kinds_starts_at_the_first_job() {
-    let now = Instant::now();
-    let mut search = measured(now, SMALL_BYTES + 1);
-    search.restart();
-    search.measured(now, found(SMALL_BYTES + 1, &[(0, 9_000_000), (-8, 5)]));
-    let windows = search.place.windows().expect("windows");
-    assert_eq!(windows.marks(), &BTreeMap::from([(-8, 0), (0, 0), (1, 0)]));
-}
-
-#[test]
 fn a_slow_claim_measures_the_queue_again() {
     let now = Instant::now();
     let later = now + MEASURE_EVERY;
