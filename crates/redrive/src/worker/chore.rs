@@ -57,33 +57,32 @@ impl Chore {
     }
 }
 
-/// The recent failures of a chore. They delay and shrink the chore, and no other.
+/// When a chore is next due, and its recent failures, which delay and shrink it and no other.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ChoreHealth {
+pub(crate) struct Task {
+    /// `None`: once a look finds that it is.
+    pub(crate) due: Option<Instant>,
+    /// It does not run before this time.
+    pub(crate) rests_until: Option<Instant>,
     /// Each failure doubles the next pause and halves the bounds of the chore; each success takes that back for one.
     failures: u32,
-    paused_until: Option<Instant>,
 }
 
-impl ChoreHealth {
-    pub(crate) fn is_paused(&self, now: Instant) -> bool {
-        self.paused_until.is_some_and(|until| now < until)
-    }
-
-    pub(crate) fn paused_until(&self) -> Option<Instant> {
-        self.paused_until
+impl Task {
+    /// Returns when it runs next.
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.due.max(self.due.and(self.rests_until))
     }
 
     pub(crate) fn succeeded(&mut self) {
         self.failures = self.failures.saturating_sub(1);
-        self.paused_until = None;
     }
 
-    /// Records a failure and returns the pause.
+    /// Records a failure. Returns the pause until the next attempt.
     pub(crate) fn failed(&mut self, chore: Chore, now: Instant) -> Duration {
         let pause = (MIN_PAUSE * 2_u32.pow(self.failures)).min(chore.longest_pause());
         self.failures = (self.failures + 1).min(MAX_FAILURES);
-        self.paused_until = Some(now + pause);
+        (self.due, self.rests_until) = (Some(now), Some(now + pause));
         pause
     }
 
@@ -103,34 +102,31 @@ mod tests {
             (Chore::Reap, [500, 1000, 2000, 4000, 8000, 10_000, 10_000]),
             (Chore::Ring, [500, 1000, 2000, 4000, 8000, 16_000, 32_000]),
         ] {
-            let mut health = ChoreHealth::default();
-            let now = Instant::now();
+            let (mut task, now) = (Task::default(), Instant::now());
             for ms in pauses_ms {
                 let pause = Duration::from_millis(ms);
-                assert_eq!(health.failed(chore, now), pause, "{chore:?}");
-                assert!(health.is_paused(now + pause / 2));
-                assert!(!health.is_paused(now + pause));
+                assert_eq!(task.failed(chore, now), pause, "{chore:?}");
+                assert_eq!(task.at(), Some(now + pause));
             }
         }
     }
 
     #[test]
     fn bounds_halve_with_each_failure_and_double_with_each_success() {
-        let mut health = ChoreHealth::default();
-        assert_eq!(health.bound(100), 100);
+        let (mut task, now) = (Task::default(), Instant::now());
+        assert_eq!(task.bound(100), 100);
         for bound in [50, 25, 12, 6, 3, 1, 1] {
-            health.failed(Chore::Reap, Instant::now());
-            assert_eq!(health.bound(100), bound);
+            task.failed(Chore::Reap, now);
+            assert_eq!(task.bound(100), bound);
         }
         for bound in [1, 3, 6, 12, 25, 50, 100, 100] {
-            health.succeeded();
-            assert_eq!(health.bound(100), bound);
-            assert!(!health.is_paused(Instant::now()));
+            task.succeeded();
+            assert_eq!(task.bound(100), bound);
         }
         for _ in 0..100 {
-            health.failed(Chore::Ring, Instant::now());
+            task.failed(Chore::Ring, now);
         }
-        assert_eq!(health.failed(Chore::Ring, Instant::now()), MAX_CHORE_PAUSE);
-        assert_eq!(health.bound(i32::MAX), 1);
+        assert_eq!(task.failed(Chore::Ring, now), MAX_CHORE_PAUSE);
+        assert_eq!(task.bound(i32::MAX), 1);
     }
 }

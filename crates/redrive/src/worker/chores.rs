@@ -31,7 +31,7 @@ use crate::schedule::tick::run_schedules;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::select;
-use crate::worker::chore::{Chore, ChoreHealth};
+use crate::worker::chore::{Chore, Task};
 use crate::worker::chore_tallies::ChoreTallies;
 use crate::worker::latch::LatchReceiver;
 use crate::worker::limits::check_interval;
@@ -74,7 +74,7 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
                 }
                 return;
             }
-            recv(queues.first().shared.schedules.rung) -> _ => chores.schedules_at = Some(Instant::now()),
+            recv(queues.first().shared.schedules.rung) -> _ => chores.set_due(Chore::Schedules, Instant::now()),
             default(pause) => {}
         }
     }
@@ -97,40 +97,38 @@ struct Chores<'a> {
     /// The queue that speaks for all.
     state: &'a Arc<State>,
     db_caller: DbCaller,
-    health: BTreeMap<Chore, ChoreHealth>,
+    tasks: BTreeMap<Chore, Task>,
     tallies: ChoreTallies,
-    look_at: Instant,
-    ring_at: Instant,
     worked_at_last_turn: u64,
-    retain_at: Instant,
-    /// When the next schedule ticks.
-    schedules_at: Option<Instant>,
     /// What is remembered of each queue.
     of_queues: Vec<OfQueue>,
     /// The redrive runs driven here and when the next step of each is due, in the order in which they were found.
     runs: VecDeque<(Steps, Instant)>,
+    /// Whether the last look found runs without a driver.
+    finds_runs: bool,
 }
 
 impl<'a> Chores<'a> {
     fn new(queues: &'a Queues, db_caller: DbCaller) -> Chores<'a> {
         let now = Instant::now();
-        // Spreads the workers over time.
-        let first = check_interval(queues.lease()).mul_f64(fastrand::f64());
-        Chores {
+        let mut chores = Chores {
             queues,
             state: queues.first(),
             db_caller,
-            health: BTreeMap::new(),
+            tasks: BTreeMap::new(),
             tallies: ChoreTallies::default(),
-            look_at: now + first,
-            ring_at: now + RING_EVERY,
             worked_at_last_turn: 0,
-            retain_at: now + first,
-            // A tick may have been missed while no worker ran.
-            schedules_at: Some(now),
             of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
             runs: VecDeque::new(),
-        }
+            finds_runs: false,
+        };
+        // Spreads the workers over time.
+        let first = check_interval(queues.lease()).mul_f64(fastrand::f64());
+        chores.set_due(Chore::Look, now + first);
+        chores.set_due(Chore::Ring, now + RING_EVERY);
+        // A tick may have been missed while no worker ran.
+        chores.set_due(Chore::Schedules, now);
+        chores
     }
 
     /// Logs what lets the server lose committed data. If it cannot read that, the worker goes on.
@@ -147,101 +145,69 @@ impl<'a> Chores<'a> {
 
     /// When the next chore is due.
     fn next_at(&self) -> Instant {
-        let step_at = self.next_run().map(|place| self.runs[place].1);
-        let runs_at = step_at.max(
-            self.health
-                .get(&Chore::Runs)
-                .and_then(ChoreHealth::paused_until),
-        );
-        let checks = self.look_at.min(self.ring_at);
-        [step_at.and(runs_at), self.schedules_at]
-            .into_iter()
-            .flatten()
-            .fold(checks, Instant::min)
+        let next = self.tasks.values().filter_map(Task::at).min();
+        next.unwrap_or_else(|| from_now(check_interval(self.queues.lease())))
+    }
+
+    fn task(&mut self, chore: Chore) -> &mut Task {
+        self.tasks.entry(chore).or_default()
+    }
+
+    fn set_due(&mut self, chore: Chore, at: Instant) {
+        self.task(chore).due = Some(at);
     }
 
     fn run_due(&mut self) {
-        let now = Instant::now();
-        self.tick_if_due(now);
-        if now >= self.look_at {
-            self.look_at = now + check_interval(self.queues.lease());
-            let mut due = Vec::new();
-            self.attempt(Chore::Look, |chores| {
-                due = chores.look()?;
-                Ok(())
-            });
-            self.tick_if_due(Instant::now());
-            for chore in Chore::ALL {
-                let rests = chore == Chore::Retention && now < self.retain_at;
-                if !rests && due.iter().any(|name| name == chore.as_str()) {
-                    self.attempt(chore, |chores| chores.perform(chore));
-                }
-            }
-            self.attempt_of_queues();
-            if self.tallies.has_work() {
-                self.write_tallies();
+        let is_due = |chores: &mut Self, chore| {
+            let at = chores.task(chore).at();
+            at.is_some_and(|at| at <= Instant::now())
+        };
+        let looks = is_due(self, Chore::Look);
+        // A tick does not wait for a look.
+        for chore in [Chore::Schedules].into_iter().chain(Chore::ALL) {
+            if is_due(self, chore) {
+                self.attempt(chore);
             }
         }
-        if now >= self.ring_at {
-            self.schedule_ring();
-            self.attempt(Chore::Ring, Chores::turn_ring);
-        }
-        if let Some(place) = self.next_run().filter(|place| now >= self.runs[*place].1) {
-            self.attempt(Chore::Runs, |chores| chores.drive(place));
+        if looks && self.tallies.has_work() {
+            self.write_tallies();
         }
     }
 
-    /// Runs the schedules if one ticks now, and remembers when the next one does.
-    fn tick_if_due(&mut self, now: Instant) {
-        if self.schedules_at.is_none_or(|at| now < at) {
-            return;
-        }
-        // Until a look learns it again, if the chore fails or is paused.
-        self.schedules_at = None;
-        self.attempt(Chore::Schedules, |chores| {
-            let next = chores.call("run the schedules", run_schedules)?;
-            chores.schedules_at = next.map(from_now);
-            Ok(())
-        });
-    }
-
-    /// Runs a chore unless it is paused. A failure concerns this chore alone.
-    fn attempt(&mut self, chore: Chore, work: impl FnOnce(&mut Self) -> Result<()>) {
+    /// Runs a chore. A failure concerns this chore alone.
+    fn attempt(&mut self, chore: Chore) {
         let begun = Instant::now();
-        if self.health(chore).is_paused(begun) {
-            return;
-        }
-        let result = work(self);
+        self.task(chore).due = None;
+        let result = self.perform(chore);
         let ended = Instant::now();
         self.tallies.ran(chore, ended - begun);
         match result {
-            Ok(()) => self.health(chore).succeeded(),
+            Ok(()) => self.task(chore).succeeded(),
             Err(error) => {
                 self.tallies.failed(chore);
-                let pause = self.health(chore).failed(chore, ended);
-                if chore == Chore::Look {
-                    self.look_at = self.look_at.min(ended + pause);
-                }
+                let pause = self.task(chore).failed(chore, ended);
                 self.state.report_error(&error, pause);
             }
         }
     }
 
-    /// Attempts the chores that some queues ask for.
-    fn attempt_of_queues(&mut self) {
-        let (all, now) = (self.queues, Instant::now());
-        if all.iter().any(|state| self.wants_unhandled(state, now)) {
-            self.attempt(Chore::Unhandled, |chores| {
-                chores.in_each_queue(Self::look_for_unhandled)
-            });
-        }
-        if all
-            .iter()
-            .any(|state| state.config.age_priorities.is_some())
-        {
-            self.attempt(Chore::Age, |chores| {
-                chores.in_each_queue(Self::age_priorities)
-            });
+    fn perform(&mut self, chore: Chore) -> Result<()> {
+        match chore {
+            Chore::Look => self.look(),
+            Chore::Schedules => self.tick(),
+            Chore::Compact => self.compact(),
+            Chore::Reap => self.reap(),
+            Chore::FoldLetters => {
+                self.fold(chore, "fold the counts of letters", &sql::FOLD_LETTERS)
+            }
+            Chore::FoldRuns => self.fold(chore, "fold the counts of runs", &sql::FOLD_RUNS),
+            Chore::FoldCounters => self.fold(chore, "fold the counters", &sql::FOLD_METRICS),
+            Chore::Retention => self.retain(),
+            Chore::Buckets => self.fold(chore, "forget buckets", &sql::FORGET_FULL_BUCKETS),
+            Chore::Runs => self.run_runs(),
+            Chore::Ring => self.turn_ring(),
+            Chore::Unhandled => self.in_each_queue(Self::look_for_unhandled),
+            Chore::Age => self.in_each_queue(Self::age_priorities),
         }
     }
 
@@ -259,39 +225,38 @@ impl<'a> Chores<'a> {
         done
     }
 
-    fn health(&mut self, chore: Chore) -> &mut ChoreHealth {
-        self.health.entry(chore).or_default()
-    }
-
-    /// Returns the names of the chores that are due, and learns when the next schedule ticks.
-    fn look(&mut self) -> Result<Vec<String>> {
-        let me = self.queues.ids();
-        let lease_ms = milliseconds(self.queues.lease());
-        let (chores, next): (_, Option<Duration>) =
+    /// Learns which chores are due, and when the next schedule ticks.
+    fn look(&mut self) -> Result<()> {
+        let (all, now) = (self.queues, Instant::now());
+        self.set_due(Chore::Look, now + check_interval(all.lease()));
+        let (me, lease_ms) = (all.ids(), milliseconds(all.lease()));
+        let (due, next): (Vec<String>, Option<Duration>) =
             self.call("look for chores", move |session| {
                 let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
                 Ok((row.get("chores"), column(&row, "schedules_ms")?))
             })?;
-        self.schedules_at = next.map(from_now);
-        Ok(chores)
+        self.task(Chore::Schedules).due = next.map(from_now);
+        for chore in Chore::ALL {
+            let is_due = match chore {
+                Chore::Unhandled => all.iter().any(|state| self.wants_unhandled(state, now)),
+                Chore::Age => all
+                    .iter()
+                    .any(|state| state.config.age_priorities.is_some()),
+                other => due.iter().any(|name| name == other.as_str()),
+            };
+            if is_due {
+                self.set_due(chore, now);
+            }
+            self.finds_runs |= is_due && chore == Chore::Runs;
+        }
+        Ok(())
     }
 
-    /// Runs a chore that a look reported.
-    fn perform(&mut self, chore: Chore) -> Result<()> {
-        match chore {
-            Chore::Compact => self.compact(),
-            Chore::Reap => self.reap(),
-            Chore::FoldLetters => {
-                self.fold(chore, "fold the counts of letters", &sql::FOLD_LETTERS)
-            }
-            Chore::FoldRuns => self.fold(chore, "fold the counts of runs", &sql::FOLD_RUNS),
-            Chore::FoldCounters => self.fold(chore, "fold the counters", &sql::FOLD_METRICS),
-            Chore::Retention => self.retain(),
-            Chore::Buckets => self.fold(chore, "forget buckets", &sql::FORGET_FULL_BUCKETS),
-            Chore::Runs => self.find_runs(),
-            // These are not in the answer of a look.
-            Chore::Look | Chore::Schedules | Chore::Ring | Chore::Unhandled | Chore::Age => Ok(()),
-        }
+    /// Runs the schedules that tick now, and learns when the next one does.
+    fn tick(&mut self) -> Result<()> {
+        let next = self.call("run the schedules", run_schedules)?;
+        self.task(Chore::Schedules).due = next.map(from_now);
+        Ok(())
     }
 
     /// Rewrites tables until none is due or the time is used up.
@@ -313,7 +278,7 @@ impl<'a> Chores<'a> {
     /// Folds rows into totals, or deletes them, until none are left or the time is used up.
     fn fold(&mut self, chore: Chore, doing: &'static str, sql: &'static sql::Sql) -> Result<()> {
         let begun = Instant::now();
-        let rows = self.health(chore).bound(FOLD_ROWS);
+        let rows = self.task(chore).bound(FOLD_ROWS);
         while begun.elapsed() < CHORE_BUDGET {
             let folded: i64 = self.call(doing, move |session| {
                 Ok(session.query_one(doing, sql, &[&rows])?.get(0))
@@ -344,20 +309,19 @@ impl<'a> Chores<'a> {
         (0..self.runs.len()).min_by_key(|place| self.runs[*place].1)
     }
 
-    fn schedule_ring(&mut self) {
+    /// Turns the ring. Records for the fetcher where new jobs go and how much is ready.
+    fn turn_ring(&mut self) -> Result<()> {
         let mut counts = WorkerStats::default();
         self.queues
             .iter()
             .for_each(|state| state.counts.add_to(&mut counts));
         let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
-        let idle = worked == self.worked_at_last_turn;
-        self.ring_at = from_now(if idle { RING_EVERY_IDLE } else { RING_EVERY });
-        self.worked_at_last_turn = worked;
-    }
-
-    /// Turns the ring. Records for the fetcher where new jobs go and how much is ready.
-    fn turn_ring(&mut self) -> Result<()> {
-        let stragglers = self.health(Chore::Ring).bound(STRAGGLERS);
+        let every = match std::mem::replace(&mut self.worked_at_last_turn, worked) == worked {
+            true => RING_EVERY_IDLE,
+            false => RING_EVERY,
+        };
+        self.set_due(Chore::Ring, from_now(every));
+        let stragglers = self.task(Chore::Ring).bound(STRAGGLERS);
         let state = Arc::clone(self.state);
         self.call("turn the ring", move |session| {
             for _ in 0..RING_STEPS {
@@ -382,12 +346,26 @@ impl<'a> Chores<'a> {
     /// Applies retention to a batch of letters.
     fn retain(&mut self) -> Result<()> {
         // Letters may be so large that a whole batch exceeds the statement timeout.
-        let most = self.health(Chore::Retention).bound(RETAIN_BATCH);
+        let most = self.task(Chore::Retention).bound(RETAIN_BATCH);
         let retain = move |session: &mut Session| retain_a_batch(session, most);
         if !self.call("apply retention", retain)? {
-            self.retain_at = from_now(RETAIN_EVERY);
+            self.task(Chore::Retention).rests_until = Some(from_now(RETAIN_EVERY));
         }
         Ok(())
+    }
+
+    /// Takes runs that a look has found, and runs a step of one.
+    fn run_runs(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.finds_runs) {
+            self.find_runs()?;
+        }
+        let driven = match self.next_run() {
+            Some(place) if self.runs[place].1 <= Instant::now() => self.drive(place),
+            Some(_) | None => Ok(()),
+        };
+        let next = self.next_run().map(|place| self.runs[place].1);
+        self.task(Chore::Runs).due = next;
+        driven
     }
 
     /// Runs one step of a redrive run. Steps are small, so that the other chores and runs do not wait. Drops a

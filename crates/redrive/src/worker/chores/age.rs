@@ -20,7 +20,7 @@ impl Chores<'_> {
             return Ok(());
         };
         let begun = Instant::now();
-        let most = i64::from(self.health(Chore::Age).bound(AGED));
+        let most = i64::from(self.task(Chore::Age).bound(AGED));
         let (waited_ms, priority) = (milliseconds(after), i32::from(priority));
         let mut all = 0;
         while begun.elapsed() < CHORE_BUDGET {

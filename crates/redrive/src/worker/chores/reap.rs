@@ -18,14 +18,14 @@ impl Chores<'_> {
         if is_away || lock(&self.state.shared.reap_from).is_some_and(|from| begun < from) {
             return Ok(());
         }
-        let health = *self.health(Chore::Reap);
+        let task = *self.task(Chore::Reap);
         let ids = self.queues.iter().map(|state| state.identity.id);
         let (me, lease): (Arc<[WorkerId]>, _) = (ids.collect(), self.queues.lease());
         let (mut all_back, mut all_dead) = (0, 0);
         let reaped = loop {
             let me = Arc::clone(&me);
             let reaped = self.call("reap the jobs of lost workers", move |session| {
-                reap(session, &me, lease, |most| health.bound(most))
+                reap(session, &me, lease, |most| task.bound(most))
             });
             let (back, dead) = match reaped {
                 Ok(reaped) => reaped,

@@ -81,7 +81,7 @@ impl Chores<'_> {
         const BURY: &str = "bury jobs without a worker";
         let message =
             format!("no live worker of the queue has handled the kind `{kind}` for {limit:?}");
-        let most = i64::from(self.health(Chore::Unhandled).bound(BURIED));
+        let most = i64::from(self.task(Chore::Unhandled).bound(BURIED));
         let mut all = 0;
         while begun.elapsed() < CHORE_BUDGET {
             let (queue, kind) = (state.queue().to_owned(), kind.to_owned());
