@@ -43,19 +43,21 @@ impl Drop for StopSignals {
 
 /// Starts the thread that takes the signals from now on.
 fn start() -> Result<()> {
-    let found = Found::read();
+    // What this process caught and ignored before, where the system tells, as Linux does.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_caught = |signal| has(&status, "SigCgt:", signal);
     let is_ours = |signal: &c_int| match *signal {
         SIGTERM | SIGINT => true,
         // A program may reload at a hangup, and `nohup` ignores it.
-        other => !found.caught.has(other) && !found.ignored.has(other),
+        other => !is_caught(other) && !has(&status, "SigIgn:", other),
     };
     let stopping = [SIGTERM, SIGINT, SIGHUP, SIGQUIT].into_iter();
     let stopping: Vec<c_int> = stopping.filter(is_ours).collect();
     let signals_of = stopping.iter().map(|signal| Signal::try_from(*signal));
     let unblocked: SigSet = signals_of.flatten().collect();
     // A program with a handler of its own decides itself when it ends.
-    let ending = stopping.iter().filter(|signal| !found.caught.has(**signal));
-    let ending: Vec<c_int> = ending.copied().collect();
+    let ending = stopping.iter().copied();
+    let ending: Vec<c_int> = ending.filter(|signal| !is_caught(*signal)).collect();
     let (give, given) = bounded::<Signals>(1);
     // Before the handlers are installed. They remain, and without the thread the process would ignore its signals.
     spawn("redrive-signals", move || {
@@ -90,41 +92,11 @@ fn listeners() -> MutexGuard<'static, Option<Vec<StopHandle>>> {
     LISTENERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The signals that this process caught and ignored before.
-#[derive(Debug, Default)]
-struct Found {
-    caught: SignalMask,
-    ignored: SignalMask,
-}
-
-impl Found {
-    /// Reads them where the system tells, as Linux does.
-    fn read() -> Found {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        Found::parse(&status)
-    }
-
-    fn parse(status: &str) -> Found {
-        let mask = |name| {
-            let hex = status.lines().find_map(|line| line.strip_prefix(name));
-            let bits = hex.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-            SignalMask(bits.unwrap_or_default())
-        };
-        Found {
-            caught: mask("SigCgt:"),
-            ignored: mask("SigIgn:"),
-        }
-    }
-}
-
-/// A set of signals: bit 0 is signal 1.
-#[derive(Clone, Copy, Debug, Default)]
-struct SignalMask(u64);
-
-impl SignalMask {
-    fn has(self, signal: c_int) -> bool {
-        self.0.checked_shr(signal.unsigned_abs() - 1).unwrap_or(0) & 1 == 1
-    }
+/// Returns whether a mask of the status of a process has a signal. Bit 0 is signal 1.
+fn has(status: &str, mask: &str, signal: c_int) -> bool {
+    let hex = status.lines().find_map(|line| line.strip_prefix(mask));
+    let bits = hex.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    bits.is_some_and(|bits| bits.checked_shr(signal.unsigned_abs() - 1).unwrap_or(0) & 1 == 1)
 }
 
 #[cfg(test)]
@@ -133,8 +105,7 @@ mod tests {
 
     #[test]
     fn the_status_of_a_process_names_the_signals_it_catches_and_ignores() {
-        let found =
-            Found::parse("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0000000180014002\n");
+        let status = "Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0000000180014002\n";
         for (signal, caught, ignored) in [
             (SIGHUP, false, true),
             (SIGINT, true, false),
@@ -142,9 +113,9 @@ mod tests {
             (SIGTERM, true, false),
             (13, false, true),
         ] {
-            let is = (found.caught.has(signal), found.ignored.has(signal));
-            assert_eq!(is, (caught, ignored), "{signal}");
+            let is = ["SigCgt:", "SigIgn:"].map(|mask| has(status, mask, signal));
+            assert_eq!(is, [caught, ignored], "{signal}");
         }
-        assert!(!Found::parse("").caught.has(SIGTERM));
+        assert!(!has("", "SigCgt:", SIGTERM));
     }
 }
