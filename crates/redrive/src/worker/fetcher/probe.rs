@@ -28,7 +28,15 @@ impl Fetcher {
     pub(super) fn probe(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
         let (mut found, mut is_behind) = (Ok(None), false);
-        for left_out in left_out_of_probes(due, plan) {
+        let held: &[String] = match due.kinds {
+            None => &plan.except,
+            Some(_) => &[],
+        };
+        // Other breakers still apply, and a kind whose limit has no token must not keep this one open for the others. But
+        // if they hold back all jobs, one of those is the probe.
+        let mut searches = vec![except(held, &plan.limits), Vec::new()];
+        searches.dedup();
+        for left_out in searches {
             let kinds = due.kinds.as_deref().or(self.state.kinds.as_deref());
             let source = self.probes.of(kinds, &left_out);
             found = self.find_probe(due, &source, &plan.limits);
@@ -113,21 +121,4 @@ impl Fetcher {
         breakers.probing(job.lease, probe, asked_at + lasting);
         Ok(Some(claimed))
     }
-}
-
-/// Returns the kinds that the searches for a probe leave out. The next one follows if one finds no job that may start.
-fn left_out_of_probes(due: &DueProbe, plan: &ClaimPlan) -> Vec<Vec<String>> {
-    let held: &[String] = match due.kinds {
-        // Other breakers still apply.
-        None => &plan.except,
-        Some(_) => &[],
-    };
-    // A kind whose limit has no token must not keep the breaker open for the others.
-    let mut searches = vec![held.to_vec(), except(held, &plan.limits)];
-    if due.kinds.is_none() {
-        // If other breakers hold back all jobs: these are not probed before that of the queue is closed.
-        searches.push(Vec::new());
-    }
-    searches.dedup();
-    searches
 }
