@@ -29,7 +29,6 @@ CREATE TABLE redrive.group_slots (
     group_key redrive.group_key NOT NULL,
     slot      smallint          NOT NULL CHECK (slot BETWEEN 1 AND 1000),
     job_id    bigint            NOT NULL,
-    taken_at  timestamptz       NOT NULL DEFAULT clock_timestamp(),
     held_at   timestamptz,
     PRIMARY KEY (queue, group_key, slot)
 );
