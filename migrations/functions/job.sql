@@ -98,7 +98,6 @@ CREATE OR REPLACE FUNCTION redrive.place_of(job redrive.job) RETURNS jsonb
 BEGIN ATOMIC
     SELECT CASE
         WHEN job.segment IS NULL THEN jsonb_build_object('state', 'delayed', 'id', job.id)
-        ELSE jsonb_build_object('state', 'ready', 'queue', job.queue, 'rank', (job.generation > 0)::integer - 2 * job.priority,
-                                'id', job.id)
+        ELSE jsonb_build_object('state', 'ready', 'queue', job.queue, 'rank', redrive.rank_of(job), 'id', job.id)
     END;
 END;
