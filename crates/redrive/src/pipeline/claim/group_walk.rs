@@ -59,6 +59,8 @@ pub(super) enum WalkStart {
 /// Where a claim of groups ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupPlace {
+    /// Whether it took as many jobs as it asked for, or as many bytes as it may take.
+    pub(super) fill: Fill,
     /// The group after which the next walk starts. `None`: this one passed the last group and did not find enough jobs.
     pub(super) walked_to: Option<String>,
     /// How many groups of the walk it passed until it had enough jobs.
@@ -141,10 +143,10 @@ impl GroupWalk {
         self.took = took;
         let is_under_way = self.after.is_some();
         self.has_found = jobs > 0 || !place.diverting.is_empty() || is_under_way && self.has_found;
-        self.finds_many = jobs > 0 && jobs >= self.limit / 2;
+        self.finds_many = jobs > 0 && (place.fill == Fill::Full || jobs >= self.limit / 2);
         self.has_plenty = self.finds_many && place.more_follow && place.walked_to.is_some();
         self.arrived = Some(place.arrived_to);
-        self.window = match (Fill::of(jobs, self.limit), &place.walked_to) {
+        self.window = match (place.fill, &place.walked_to) {
             // Many groups are blocked or have few jobs.
             (Fill::Partial, Some(_)) => self.window * 2,
             (Fill::Partial, None) => self.window,
@@ -239,6 +241,7 @@ mod tests {
 
     fn place(walked_to: Option<&str>) -> GroupPlace {
         GroupPlace {
+            fill: Fill::Partial,
             walked_to: walked_to.map(str::to_owned),
             walked: 100,
             more_follow: walked_to.is_some(),
@@ -350,8 +353,21 @@ mod tests {
         ] {
             let look = walk.look(100, 10, Vec::new());
             assert_eq!(look.window, window, "{found} {walked_to:?}");
-            walk.note(Instant::now(), TOOK, found, place(walked_to));
+            let place = GroupPlace {
+                fill: Fill::of(found, 100),
+                ..place(walked_to)
+            };
+            walk.note(Instant::now(), TOOK, found, place);
         }
+        // Large payloads end a claim early, and the groups behind them may have as many.
+        walk.look(100, 10, Vec::new());
+        let of_bytes = GroupPlace {
+            fill: Fill::Full,
+            ..place(Some("c"))
+        };
+        walk.note(Instant::now(), TOOK, 8, of_bytes);
+        assert!(walk.has_plenty);
+        assert_eq!(walk.look(100, 10, Vec::new()).window, 120);
         assert_eq!(GroupWalk::default().look(1000, 1, Vec::new()).window, 500);
     }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::group_walk::{GroupLook, GroupPlace, WalkStart};
 use super::turns::in_turns;
-use super::{ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, read};
+use super::{ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, fill, read};
 use crate::db::run::Run;
 use crate::db::sql;
 use crate::error::{Error, Result};
@@ -82,7 +82,12 @@ pub(crate) fn claim_groups(
     // Another session has locked the letter. The next walk tries again.
     diverting.retain(|key| is_diverted || !look.diverting.contains(key));
     let token_in_us: Option<i64> = first.get("token_in_us");
+    let leases = rows
+        .iter()
+        .filter(|row| row.get::<_, Option<Uuid>>("lease_id").is_some());
+    let claimed = read(leases, &claim.queue)?;
     let place = GroupPlace {
+        fill: fill(claimed.iter(), claim.limit),
         walked_to: first.get("walked_to"),
         walked: walked.map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
         more_follow: first.get("more_follow"),
@@ -90,10 +95,6 @@ pub(crate) fn claim_groups(
         diverting,
         token_in: token_in_us.map(micros),
     };
-    let leases = rows
-        .iter()
-        .filter(|row| row.get::<_, Option<Uuid>>("lease_id").is_some());
-    let claimed = read(leases, &claim.queue)?;
     let mut claimed = in_turns(claimed, &slots(first));
     let start_by = start_by(sent_at, first.get("taken_us"), first.get("hold_us"));
     for job in &mut claimed {
