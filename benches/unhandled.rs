@@ -3,7 +3,6 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use redrive::postgres::Client;
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
 use redrive_benches::{Bench, Kind, Measurement, Outcome, Samples, Target, insert_rows};
 
@@ -40,37 +39,26 @@ pub(crate) fn run(bench: &mut Bench) -> Outcome {
     client.batch_execute(STRAGGLER)?;
     insert_rows(&mut client, AHEAD, jobs)?;
     client.batch_execute("VACUUM ANALYZE redrive.jobs")?;
-    measure(bench, &queue, &mut client, jobs, Ahead::Unhandled)?;
+    measure(bench, &queue, jobs, Ahead::Unhandled)?;
     let operator = Operator::default();
     bench.db().admin().open_breaker(GATEWAY, None, &operator)?;
-    measure(bench, &queue, &mut client, jobs, Ahead::HeldBack)?;
+    measure(bench, &queue, jobs, Ahead::HeldBack)?;
     bench.db().admin().close_breaker(GATEWAY, &operator)?;
     let _held = bench.hold_snapshot()?;
-    client.batch_execute(
-        "DELETE FROM redrive.jobs WHERE kind <> 'straggler'; TRUNCATE redrive.claim_marks",
-    )?;
-    measure(bench, &queue, &mut client, jobs, Ahead::Dead)
+    client.batch_execute("DELETE FROM redrive.jobs WHERE kind <> 'straggler'")?;
+    measure(bench, &queue, jobs, Ahead::Dead)
 }
 
-fn measure(
-    bench: &mut Bench,
-    queue: &Queue,
-    client: &mut Client,
-    jobs: i64,
-    ahead: Ahead,
-) -> Outcome {
+fn measure(bench: &mut Bench, queue: &Queue, jobs: i64, ahead: Ahead) -> Outcome {
     let what = match ahead {
         Ahead::Unhandled => "unhandled jobs",
         Ahead::HeldBack => "jobs held back by a breaker",
         Ahead::Dead => "dead rows",
     };
     let job = Kind::<1>(redrive_benches::BenchPayload::new(1));
-    // The first worker finds out what lies ahead, and stores it.
     queue.enqueue(&job)?;
-    let start = Instant::now();
     let (worker, ran) = work(queue, ahead)?;
-    let first = milliseconds(wait(&ran)? - start);
-    until_marked(client, jobs)?;
+    wait(&ran)?;
     let mut running = Samples::default();
     for _ in 0..ROUNDS * 4 {
         let start = Instant::now();
@@ -93,9 +81,7 @@ fn measure(
         let row = Measurement::new(format!("{name}, {jobs} {what}"), "ms", times);
         bench.report(row.target(Target::AtMost(TARGET)))?;
     }
-    let name = format!("the same as the first, without marks, {jobs} {what}");
-    let row = Measurement::new(name, "ms", first);
-    bench.report(row.note("no worker has claimed these kinds before"))
+    Ok(())
 }
 
 /// Starts a worker that reports when its handler ran.
@@ -125,19 +111,6 @@ fn report<const N: usize>(
 
 fn wait(ran: &Receiver<Instant>) -> Outcome<Instant> {
     Ok(ran.recv_timeout(Duration::from_mins(2))?)
-}
-
-/// Waits until a worker has stored marks behind all jobs ahead.
-fn until_marked(client: &mut Client, jobs: i64) -> Outcome {
-    let end = Instant::now() + Duration::from_mins(2);
-    let marked = "SELECT EXISTS (SELECT FROM redrive.claim_marks WHERE rank = 0 AND id >= $1::bigint - 5000)";
-    while !client.query_one(marked, &[&jobs])?.get::<_, bool>(0) {
-        if Instant::now() > end {
-            return Err("no marks after 2 minutes".into());
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
 }
 
 fn milliseconds(time: Duration) -> f64 {

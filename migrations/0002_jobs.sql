@@ -99,21 +99,6 @@ COMMENT ON COLUMN redrive.job_meta.group_key IS 'The group of jobs that this one
 -- id. The rank falls with the priority, so that `(rank, id) > (r, mark)` is one range of the index.
 CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, rank, id, segment);
 
--- Up to which id a process has found no job to claim, by queue, kinds and rank. A process that claims the same
--- kinds starts there, instead of reading millions of jobs that it must leave, or as many dead rows. A
--- mark is a hint: jobs can appear below it, and every process reads those ids too, at a limited rate; see
--- crates/redrive/src/pipeline/claim/windows.rs. Only queues of a database with many ready jobs have marks.
-CREATE TABLE redrive.claim_marks (
-    queue    redrive.short_text NOT NULL,
-    claims   text               COLLATE "C" NOT NULL,
-    rank     integer            NOT NULL,
-    id       bigint             NOT NULL,
-    noted_at timestamptz        NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (queue, claims, rank)
-);
-
-COMMENT ON COLUMN redrive.claim_marks.claims IS 'A digest of the kinds that the process handles and of those that it leaves out, which may be too long for an index.';
-
 -- The segments. The last one, which the ring never touches, has the jobs of groups that wait for their turn; see
 -- 0008_job_groups.sql. Payloads are not compressed, so their size on disk bounds what a claim reads. The replica
 -- identity keeps `FOR ALL TABLES` publications from blocking the claim; the index also lets a

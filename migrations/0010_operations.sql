@@ -38,7 +38,6 @@ CREATE TABLE redrive.compactions (
 INSERT INTO redrive.compactions (relation, min_bytes, max_rows) VALUES
     -- Every enqueue reads all workers, to learn whether one is waiting.
     ('redrive.workers', 32768, 5000),
-    ('redrive.claim_marks', 262144, 5000),
     ('redrive.delayed_marks', 65536, 5000),
     -- Every claim under a rate limit changes a row.
     ('redrive.rate_buckets', 65536, 5000),

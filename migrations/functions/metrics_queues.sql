@@ -31,20 +31,15 @@ DECLARE
     cap    bigint;
     most   integer;
 BEGIN
-    LOCK TABLE redrive.workers, redrive.leases, redrive.claim_marks, redrive.delayed_marks IN ACCESS SHARE MODE;
-    -- Up to 1,000 queues that have jobs, by index skip scan. A queue with a mark in claim_marks or delayed_marks may
-    -- begin with millions of dead rows, so the scan stops before it, and its name is returned in any case.
+    LOCK TABLE redrive.workers, redrive.leases, redrive.delayed_marks IN ACCESS SHARE MODE;
+    -- Up to 1,000 queues that have jobs, by index skip scan. A queue with a mark in delayed_marks may begin with millions
+    -- of dead rows, so the scan of delayed jobs stops before it, and its name is returned in any case.
     queues := ARRAY(
         WITH RECURSIVE known (queue, steps) AS (
             SELECT ''::text COLLATE "C", 0
             UNION ALL
             SELECT least(
-                (SELECT j.queue FROM redrive.jobs j
-                 WHERE j.queue > k.queue
-                     AND j.queue < coalesce(
-                         (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue), chr(1114111))
-                 ORDER BY j.queue LIMIT 1),
-                (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue),
+                (SELECT j.queue FROM redrive.jobs j WHERE j.queue > k.queue ORDER BY j.queue LIMIT 1),
                 (SELECT d.queue FROM redrive.jobs_delayed d
                  WHERE d.queue > k.queue
                      AND d.queue < coalesce(

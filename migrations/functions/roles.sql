@@ -61,7 +61,7 @@ DECLARE
         'EXECUTE ON FUNCTION lock_turns'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON jobs, jobs_0, jobs_1, jobs_2, jobs_3, jobs_4, jobs_5, jobs_6, jobs_7,
-            jobs_waiting, jobs_delayed, leases, workers, claim_marks, delayed_marks',
+            jobs_waiting, jobs_delayed, leases, workers, delayed_marks',
         'SELECT ON SEQUENCE job_id',
         -- To compute the next tick of a schedule, and to store an error.
         'SELECT, UPDATE (retry_at, last_error) ON schedules',

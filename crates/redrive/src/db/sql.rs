@@ -104,7 +104,6 @@ files {
     CLAIM_GROUPS = "pipeline" / "claim_groups";
     ANY_GROUP = "pipeline" / "any_group";
     MEASURE_QUEUE = "pipeline" / "measure_queue";
-    STORE_MARKS = "pipeline" / "store_marks";
     TRIP_BREAKER = "pipeline" / "trip_breaker";
     OPEN_BREAKERS = "pipeline" / "open_breakers";
     TAKE_PROBE = "pipeline" / "take_probe";

@@ -10,7 +10,7 @@ use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
 use crate::pipeline::claim::mark::{IndexRange, Scan};
-use crate::pipeline::claim::measure::{measure, store_marks};
+use crate::pipeline::claim::measure::measure;
 use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, claim_one};
@@ -116,8 +116,8 @@ impl Claimer {
         Ok(charged.jobs)
     }
 
-    /// Returns the scans of the next claims of a source. Measures the queue before its first one, and stores the
-    /// marks of a large queue for other processes from time to time.
+    /// Returns the scans of the next claims of a source. Measures the queue before its first one, and a large one from time
+    /// to time.
     pub(crate) fn scans(&mut self, source: &Source) -> Result<Vec<Scan>> {
         self.measure(source)?;
         let (search, now) = (source.search(), Instant::now());
@@ -170,29 +170,24 @@ impl Claimer {
     fn measure(&mut self, source: &Source) -> Result<()> {
         let bytes = self.state.shared.ring.ready_bytes.load(Ordering::Relaxed);
         let wants = source.search().wants_measure(Instant::now(), bytes);
-        if let Some(ranks) = wants {
-            let request = self.request_of(source, 0);
-            let measured = self.call("measure the queue", move |session| {
-                measure(session, &request, ranks)
-            });
-            let mut search = source.search();
-            match measured {
-                Ok(measured) => search.measured(Instant::now(), measured),
-                Err(error) => {
-                    search.not_measured();
-                    return Err(error);
-                }
+        let Some(ranks) = wants else {
+            return Ok(());
+        };
+        let queue = self.state.config.queue.shared_name();
+        let measured = self.call("measure the queue", move |session| {
+            measure(session, &queue, ranks)
+        });
+        let mut search = source.search();
+        match measured {
+            Ok(measured) => {
+                search.measured(Instant::now(), measured);
+                Ok(())
+            }
+            Err(error) => {
+                search.not_measured();
+                Err(error)
             }
         }
-        let marks = source.search().marks_to_store(Instant::now());
-        if let Some(marks) = marks {
-            let request = self.request_of(source, 0);
-            let newest = self.call("store the marks", move |session| {
-                store_marks(session, &request, &marks)
-            })?;
-            source.search().sample(Instant::now(), newest);
-        }
-        Ok(())
     }
 
     /// How many ids after its mark a claim starts: past the batches of the other workers, and past the

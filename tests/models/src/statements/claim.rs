@@ -51,8 +51,7 @@ pub(super) fn small_queue() -> Row {
     Row::default()
         .with("bytes", Type::INT8, &0_i64)
         .with("newest_id", Type::INT8, &0_i64)
-        .with("ranks", Type::INT4_ARRAY, &vec![0, 1])
-        .with("ids", Type::INT8_ARRAY, &vec![0_i64, 0])
+        .with("ranks", Type::INT4_ARRAY, &Vec::<i32>::new())
 }
 
 /// Whether a claim excludes the kind of all jobs.

@@ -2,9 +2,9 @@
 //!
 //! Most queues are short, so a claim reads them whole, from [marks](super::mark) where that is
 //! cheaper. In a large queue it reads [windows](super::windows). A process measures the queue before
-//! its first claim, and again when it has grown or after a claim that took long.
+//! its first claim, again when it has grown or after a claim that took long, and a large one every
+//! few seconds, to learn the newest id.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::pipeline::claim::Parts;
@@ -20,8 +20,6 @@ pub(crate) const SMALL_BYTES: i64 = 16 * 1024 * 1024;
 const SLOW: Duration = Duration::from_millis(50);
 /// How often to measure a queue that claims read whole.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
-/// The ranks of jobs without a priority: new ones and redriven ones.
-const DEFAULT_RANKS: [i32; 2] = [0, 1];
 
 /// Where the claims of one process on one queue search.
 #[derive(Debug)]
@@ -51,14 +49,14 @@ pub(crate) enum Ranks {
     Known,
 }
 
-/// The size of a queue, and what other processes have found out about it.
+/// The size of a queue.
 #[derive(Debug)]
 pub(crate) struct Measured {
     /// The bytes of the ready jobs of all queues.
     pub(crate) bytes: i64,
     pub(crate) newest: i64,
-    /// By rank: up to which id another process left nothing; 0: unknown.
-    pub(crate) marks: BTreeMap<i32, i64>,
+    /// The ranks of its jobs with a priority, if they were looked for.
+    pub(crate) ranks: Vec<i32>,
 }
 
 /// The parts of the index that a claim reads.
@@ -108,7 +106,7 @@ impl Search {
         let is_due = match &self.place {
             Place::Unknown => true,
             Place::Whole { .. } => false,
-            Place::Windowed(windows) => self.ranks == Ranks::Find && windows.is_sample_due(now),
+            Place::Windowed(windows) => windows.is_sample_due(now),
         };
         is_due.then_some(self.ranks)
     }
@@ -129,12 +127,14 @@ impl Search {
                 (self.place, self.bytes) = (Place::whole(now), found.bytes);
             }
             Place::Unknown => {
-                let mut marks = BTreeMap::from(DEFAULT_RANKS.map(|rank| (rank, 0)));
-                marks.extend(found.marks);
-                let windows = Windows::new(now, found.newest, marks);
+                let mut windows = Windows::new(now, found.newest);
+                windows.add_ranks(found.ranks.into_iter());
                 (self.place, self.bytes) = (Place::Windowed(windows), found.bytes);
             }
-            Place::Windowed(windows) => windows.add_ranks(found.marks.into_keys()),
+            Place::Windowed(windows) => {
+                windows.add_ranks(found.ranks.into_iter());
+                windows.sample(now, found.newest);
+            }
             Place::Whole { .. } => {}
         }
         self.ranks = Ranks::Known;
@@ -143,19 +143,6 @@ impl Search {
     /// Records that the queue could not be measured. The next attempt does less.
     pub(crate) fn not_measured(&mut self) {
         self.ranks = Ranks::Known;
-    }
-
-    /// Returns the marks by rank, if they should be stored now.
-    pub(crate) fn marks_to_store(&self, now: Instant) -> Option<BTreeMap<i32, i64>> {
-        let windows = self.place.windows()?;
-        windows.is_sample_due(now).then(|| windows.marks().clone())
-    }
-
-    /// Records the newest id.
-    pub(crate) fn sample(&mut self, now: Instant, newest: i64) {
-        if let Place::Windowed(windows) = &mut self.place {
-            windows.sample(now, newest);
-        }
     }
 
     /// Returns which scan the next claim uses.

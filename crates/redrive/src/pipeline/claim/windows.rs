@@ -9,9 +9,8 @@
 //! Marks are hints. Three rules keep a stale mark from starving a job:
 //!
 //! - **The sweep.** Other claims read the windows from the first id to the marks, over and over, in 5 %
-//!   of the time. A process that starts with the marks of another one spends half of its time on its
-//!   first pass. They find each job that a late commit, a retry or a release put
-//!   below a mark. Errors and timeouts do not stop the sweep; they only narrow its windows.
+//!   of the time. They find each job that a late commit, a retry or a release put below a mark. Errors
+//!   and timeouts do not stop the sweep; they only narrow its windows.
 //! - **Settled ids.** A claim that finds the end of the queue leaves the marks below the ids of the last
 //!   [5 s](SETTLED), so that jobs of transactions that commit within that time are above them. In the
 //!   first seconds of a process, these are the newest [4,096](TAIL) ids. If reading them
@@ -20,7 +19,7 @@
 //!   whenever a claim was not full.
 //!
 //! Until the marks of a process reach the settled ids, jobs that arrive would wait for that. While its
-//! windows are full of jobs to leave, a front claim therefore also reads the newest ids, after the
+//! windows have only jobs to leave, a front claim therefore also reads the newest ids, after the
 //! windows.
 
 use std::collections::BTreeMap;
@@ -43,10 +42,10 @@ const TAIL: i64 = 4096;
 const GAPS_EVERY: Duration = Duration::from_secs(1);
 /// When the jobs of an id are presumed committed.
 pub(crate) const SETTLED: Duration = Duration::from_secs(5);
-/// The sweep gets one part in this many of the time, in a first pass below the marks of another
-/// process and otherwise.
-const FIRST_SHARE: u32 = 2;
+/// The sweep gets one part in this many of the time.
 const SHARE: u32 = 20;
+/// The ranks of jobs without a priority: new ones and redriven ones.
+const DEFAULT_RANKS: [i32; 2] = [0, 1];
 
 /// The ids of a rank after one and up to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +89,6 @@ struct Sweep {
     pass_took: Duration,
     /// When it may claim again. `None`: after the first claim of the front.
     due_at: Option<Instant>,
-    share: u32,
 }
 
 /// The parts of the index that a claim of the front reads.
@@ -112,14 +110,9 @@ pub(crate) struct Window {
 }
 
 impl Windows {
-    /// Starts with marks by rank; 0: nothing is known about the rank.
-    pub(crate) fn new(now: Instant, newest: i64, marks: BTreeMap<i32, i64>) -> Windows {
-        let share = match marks.values().all(|mark| *mark == 0) {
-            true => SHARE,
-            false => FIRST_SHARE,
-        };
+    pub(crate) fn new(now: Instant, newest: i64) -> Windows {
         Windows {
-            marks,
+            marks: BTreeMap::from(DEFAULT_RANKS.map(|rank| (rank, 0_i64))),
             newest: NewestIds {
                 older: newest.saturating_sub(TAIL).max(0),
                 newer: newest,
@@ -134,14 +127,8 @@ impl Windows {
                 rest: None,
                 pass_took: Duration::ZERO,
                 due_at: None,
-                share,
             },
         }
-    }
-
-    /// The marks by rank.
-    pub(crate) fn marks(&self) -> &BTreeMap<i32, i64> {
-        &self.marks
     }
 
     /// Whether the newest id should be sampled again.
@@ -278,7 +265,7 @@ impl Windows {
             }
         }
         self.adapt(took);
-        self.reads_tail = took * 2 > SHORT && self.is_behind();
+        self.reads_tail = self.is_behind();
     }
 
     /// Records a claim that failed after this time.
@@ -287,7 +274,7 @@ impl Windows {
             self.width = (self.width / 8).max(MIN_WIDTH);
             self.reads_tail = false;
         }
-        self.sweep.due_at = Some(asked_at + took * self.sweep.share);
+        self.sweep.due_at = Some(asked_at + took * SHARE);
     }
 
     /// Returns the time until the sweep may claim. `None`: the front comes first.
@@ -339,7 +326,7 @@ impl Windows {
             self.sweep.due_at = Some(asked_at);
             return true;
         }
-        self.sweep.due_at = Some(asked_at + took * self.sweep.share);
+        self.sweep.due_at = Some(asked_at + took * SHARE);
         self.sweep.rest = None;
         self.sweep.at = window.end;
         self.sweep.top = window.top;
@@ -352,7 +339,6 @@ impl Windows {
         let is_needed = self.sweep.pass_took >= LONG || self.is_behind();
         self.sweep.at = 0;
         self.sweep.pass_took = Duration::ZERO;
-        self.sweep.share = SHARE;
         is_needed
     }
 

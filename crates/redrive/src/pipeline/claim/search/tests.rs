@@ -4,17 +4,17 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn found(bytes: i64, marks: &[(i32, i64)]) -> Measured {
+fn found(bytes: i64, ranks: &[i32]) -> Measured {
     Measured {
         bytes,
         newest: 10_000_000,
-        marks: marks.iter().copied().collect(),
+        ranks: ranks.to_vec(),
     }
 }
 
 fn measured(now: Instant, bytes: i64) -> Search {
     let mut search = Search::new();
-    search.measured(now, found(bytes, &[(0, 9_000_000)]));
+    search.measured(now, found(bytes, &[]));
     search
 }
 
@@ -45,7 +45,6 @@ fn a_small_queue_is_read_whole() {
     assert_eq!(search.wants_measure(now, 0), Some(Ranks::Find));
     search.measured(now, found(SMALL_BYTES, &[]));
     assert_eq!(search.wants_measure(now, 0), None);
-    assert!(search.marks_to_store(now + 60_000 * MS).is_none());
     for _ in 0..3 {
         assert_eq!(search.scan(now), Scan::Full);
         assert!(search.scans_before(now).is_empty());
@@ -73,18 +72,19 @@ fn a_queue_that_has_grown_is_measured_again() {
 }
 
 #[test]
-fn a_large_queue_is_read_from_the_marks_of_other_processes() {
+fn a_large_queue_is_read_in_windows_and_measured_every_five_seconds() {
     let now = Instant::now();
     let mut search = measured(now, SMALL_BYTES + 1);
     assert_eq!(search.scan(now), Scan::FromMarks);
     assert_eq!(search.scans_before(now), [Scan::Gaps]);
-    let Look::Front(front) = search.look(Scan::FromMarks, 0) else {
-        panic!("{search:?}")
-    };
-    assert_eq!((front.parts[0].rank, front.parts[0].after), (0, 9_000_000));
     leave(&mut search, now, MS);
     let then = search.scans_before(now);
     assert_eq!(then, [Scan::Gaps, Scan::Sweep], "and what is below");
+    assert_eq!(search.wants_measure(now, 0), None);
+    let later = now + 5000 * MS;
+    assert_eq!(search.wants_measure(later, 0), Some(Ranks::Known));
+    search.measured(later, found(0, &[]));
+    assert_eq!(search.wants_measure(later, 0), None);
 }
 
 #[test]
@@ -133,11 +133,12 @@ fn a_slow_claim_of_ranks_without_a_mark_looks_for_ranks() {
     assert_eq!(search.wants_measure(now, 0), None);
     let later = now + 5000 * MS;
     assert_eq!(search.wants_measure(later, 0), Some(Ranks::Find));
-    search.measured(later, found(0, &[(-40, 0)]));
-    assert_eq!(search.wants_measure(later, 0), None);
-    let windows = search.place.windows().expect("windows");
-    assert_eq!(windows.marks()[&-40], 0);
-    assert_eq!(windows.marks()[&0], 9_000_000, "the others stay");
+    search.measured(later, found(0, &[-40]));
+    let Look::Gaps(gaps) = search.look(Scan::Gaps, 0) else {
+        panic!("{search:?}")
+    };
+    let below: Vec<i32> = gaps.iter().map(|gap| gap.to_rank).collect();
+    assert_eq!(below, [-40, 0, 1, i32::MAX]);
 }
 
 #[test]
