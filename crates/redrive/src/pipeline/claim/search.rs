@@ -219,7 +219,7 @@ impl Search {
                 }
             }
             (Place::Windowed(windows), Look::Sweep(window)) => {
-                if !windows.note_sweep(window, asked_at, took, fill, claimed.last()) {
+                if !windows.note_sweep(window, asked_at, took, fill, claimed.count()) {
                     self.place = Place::whole(asked_at);
                 }
             }

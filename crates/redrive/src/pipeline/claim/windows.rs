@@ -84,8 +84,6 @@ struct Sweep {
     at: i64,
     /// The end of the pass: the highest mark at its start. Marks that move on do not prolong it.
     top: i64,
-    /// The end of a window that returned as many jobs as the claim asked for, and the last of them.
-    rest: Option<(i64, (i32, i64))>,
     pass_took: Duration,
     /// When it may claim again. `None`: after the first claim of the front.
     due_at: Option<Instant>,
@@ -124,7 +122,6 @@ impl Windows {
             sweep: Sweep {
                 at: 0,
                 top: 0,
-                rest: None,
                 pass_took: Duration::ZERO,
                 due_at: None,
             },
@@ -285,52 +282,44 @@ impl Windows {
 
     /// Returns what the next claim of the sweep reads.
     pub(crate) fn window(&self) -> Window {
-        let top = match self.sweep.at {
+        let at = self.sweep.at;
+        let top = match at {
             0 => self.marks.values().copied().max().unwrap_or(0),
             _ => self.sweep.top,
         };
-        let end = match self.sweep.rest {
-            Some((end, _)) => end,
-            None => self.sweep.at.saturating_add(self.width).min(top),
-        };
-        let after = |rank: i32| match self.sweep.rest {
-            Some((_, (last_rank, last_id))) if rank == last_rank => Some(last_id),
-            Some((_, (last_rank, _))) if rank < last_rank => None,
-            Some(_) | None => Some(self.sweep.at),
-        };
-        let parts = self.marks.iter().filter_map(|(&rank, &mark)| {
-            let (after, to) = (after(rank)?, end.min(mark));
-            (after < to).then_some(IdRange { rank, after, to })
+        let end = at.saturating_add(self.width).min(top);
+        let parts = self.marks.iter().map(|(&rank, &mark)| IdRange {
+            rank,
+            after: at,
+            to: end.min(mark),
         });
         Window {
-            parts: parts.collect(),
+            parts: parts.filter(|part| part.after < part.to).collect(),
             end,
             top,
         }
     }
 
-    /// Records a claim of the sweep: when it started, how long it took, whether it was full, and its
-    /// last job. One that was full left jobs in its window, so the next one continues there at once. Returns whether
-    /// windows are still needed. They are not after a whole pass that was cheap.
+    /// Records a claim of the sweep: when it started, how long it took, whether it was full, and the number of its jobs. One
+    /// that was full left jobs in its window, so the next one reads it again at once. Returns whether windows are still
+    /// needed. They are not after a whole pass that was cheap.
     pub(crate) fn note_sweep(
         &mut self,
         window: &Window,
         asked_at: Instant,
         took: Duration,
         got: Fill,
-        last: Option<(i32, i64)>,
+        jobs: usize,
     ) -> bool {
         self.sweep.pass_took += took;
-        if let (Fill::Full, Some(last)) = (got, last) {
-            self.sweep.rest = Some((window.end, last));
+        if got == Fill::Full {
             self.sweep.due_at = Some(asked_at);
             return true;
         }
         self.sweep.due_at = Some(asked_at + took * SHARE);
-        self.sweep.rest = None;
         self.sweep.at = window.end;
         self.sweep.top = window.top;
-        if last.is_none() {
+        if jobs == 0 {
             self.adapt(took);
         }
         if window.end < window.top {

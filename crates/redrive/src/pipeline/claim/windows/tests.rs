@@ -168,7 +168,7 @@ fn pass(windows: &mut Windows, now: Instant, took: Duration) -> (Vec<Window>, bo
     let mut read = Vec::new();
     loop {
         let window = windows.window();
-        let is_needed = windows.note_sweep(&window, now, took, Fill::Partial, None);
+        let is_needed = windows.note_sweep(&window, now, took, Fill::Partial, 0);
         read.push(window);
         if windows.sweep.at == 0 {
             return (read, is_needed);
@@ -201,7 +201,7 @@ fn marks_that_move_on_do_not_prolong_a_pass() {
     let mut claims = 0;
     loop {
         let window = windows.window();
-        windows.note_sweep(&window, now, 20 * MS, Fill::Partial, None);
+        windows.note_sweep(&window, now, 20 * MS, Fill::Partial, 0);
         claims += 1;
         if windows.sweep.at == 0 {
             break;
@@ -214,28 +214,15 @@ fn marks_that_move_on_do_not_prolong_a_pass() {
 }
 
 #[test]
-fn a_full_sweep_continues_after_its_last_job_at_once() {
+fn a_window_with_more_jobs_is_swept_again_at_once() {
     let now = Instant::now();
-    let marks = BTreeMap::from([(-2, MILLION), (0, MILLION), (1, MILLION)]);
-    let mut windows = marked(now, MILLION, marks);
+    let mut windows = marked(now, MILLION, BTreeMap::from([(0, MILLION)]));
     let window = windows.window();
-    windows.note_sweep(&window, now, 20 * MS, Fill::Full, Some((0, 77)));
+    windows.note_sweep(&window, now, 20 * MS, Fill::Full, 8);
     assert_eq!(windows.sweep_in(now), Some(Duration::ZERO));
-    let rest = windows.window();
-    assert_eq!(rest.end, window.end);
-    for (rank, id, is_read) in [
-        (-2, 78, false),
-        (0, 77, false),
-        (0, 78, true),
-        (1, 1, true),
-        (1, window.end, true),
-        (1, window.end + 1, false),
-    ] {
-        assert_eq!(reads(&rest.parts, rank, id), is_read, "{rank} {id}");
-    }
-    windows.note_sweep(&rest, now, 20 * MS, Fill::Partial, Some((1, 5)));
-    assert_eq!(windows.window().parts.len(), 3, "the next window");
-    assert!(reads(&windows.window().parts, -2, window.end + 1));
+    assert_eq!(windows.window(), window);
+    windows.note_sweep(&window, now, 20 * MS, Fill::Partial, 3);
+    assert!(reads(&windows.window().parts, 0, window.end + 1));
 }
 
 #[test]
@@ -246,7 +233,7 @@ fn a_sweep_takes_a_twentieth_of_the_time() {
     leave(&mut windows, MS);
     assert_eq!(windows.sweep_in(now), Some(Duration::ZERO));
     let window = windows.window();
-    windows.note_sweep(&window, now, 20 * MS, Fill::Partial, None);
+    windows.note_sweep(&window, now, 20 * MS, Fill::Partial, 0);
     assert_eq!(windows.sweep_in(now), Some(400 * MS));
     windows.note_failure(now, 10 * MS);
     assert_eq!(windows.sweep_in(now), Some(200 * MS));
@@ -257,7 +244,7 @@ fn windows_are_given_up_after_a_cheap_pass() {
     let now = Instant::now();
     let mut windows = marked(now, MILLION, BTreeMap::from([(0, 0)]));
     let window = windows.window();
-    let is_needed = windows.note_sweep(&window, now, MS, Fill::Partial, None);
+    let is_needed = windows.note_sweep(&window, now, MS, Fill::Partial, 0);
     assert!(is_needed, "the front is behind");
     while windows.is_behind() {
         leave(&mut windows, MS);
