@@ -63,11 +63,6 @@ impl Claimer {
         self.due_at.take()
     }
 
-    /// Returns which scan the next claim uses.
-    pub(crate) fn look(&self) -> Scan {
-        self.source.search().scan(Instant::now())
-    }
-
     /// Returns the time until a claim may read what lies below the marks.
     pub(crate) fn full_look_in(&self) -> Duration {
         self.source.search().wait(Instant::now())
@@ -122,7 +117,7 @@ impl Claimer {
         self.measure(source)?;
         let (search, now) = (source.search(), Instant::now());
         let mut scans = search.scans_before(now);
-        scans.push(search.scan(now));
+        scans.push(search.scan());
         Ok(scans)
     }
 
@@ -202,11 +197,11 @@ impl Claimer {
         of_others.saturating_add(ids(self.state.requested()))
     }
 
-    /// Claims one job after a notification. Returns none while full scans are rationed, because
-    /// this is one, and if each group has a rate limit.
+    /// Claims one job after a notification. Returns none in a large queue, because this is a full scan,
+    /// and if each group has a rate limit.
     pub(crate) fn claim_one(&mut self) -> Result<Vec<ClaimedJob>> {
         self.measure(&self.source.clone())?;
-        if self.state.breakers.limits_groups() || self.look() != Scan::Full {
+        if self.state.breakers.limits_groups() || self.source.search().scan() != Scan::Full {
             return Ok(Vec::new());
         }
         let request = self.request_of(&self.source, 1);

@@ -24,7 +24,7 @@ use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
-use crate::worker::claimer::{Claimer, Dispatcher, add};
+use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::{ClaimFrom, Request};
 use crate::worker::shared::Shared;
@@ -297,16 +297,8 @@ impl Fetcher {
                 return Ok(told_of);
             }
         }
-        let mut claimed = self.claimer.claim(demand)?;
+        let claimed = self.claimer.claim(demand)?;
         self.ask_for_help(claimed.len(), ClaimFrom::Ring);
-        // Nothing is left after the marks, but jobs may lie below them.
-        if claimed.len() < demand
-            && self.claimer.last_look == Scan::FromMarks
-            && self.claimer.look() == Scan::Full
-        {
-            let more = self.claimer.claim(demand - claimed.len());
-            add(&self.state, &mut claimed, more)?;
-        }
         // The notification may be for a delayed job. A promotion returns when it is due.
         if std::mem::take(&mut self.woken) && claimed.is_empty() {
             self.promote()?;

@@ -1,25 +1,24 @@
 //! Search: whether a claim reads the whole index of its queue or windows of it. Pure.
 //!
-//! Most queues are short, so a claim reads them whole, from [marks](super::mark) where that is
-//! cheaper. In a large queue it reads [windows](super::windows). A process measures the queue before
-//! its first claim, again when it has grown or after a claim that took long, and a large one every
-//! few seconds, to learn the newest id.
+//! Most queues are short, so a claim reads them whole. In a large queue it reads
+//! [windows](super::windows). A process measures the queue before its first claim, again when it has
+//! grown or after a claim that took long, and a large one every few seconds, to learn the newest id.
 
 use std::time::Duration;
 
 use crate::pipeline::claim::Parts;
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::mark::{IndexRange, Marks, Scan};
+use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::windows::{Front, Window, Windows};
 use crate::sync::Instant;
 
 /// The size of all ready jobs, with dead rows, up to which a claim reads its whole queue: as much as
-/// takes a few dozen milliseconds.
-pub(crate) const SMALL_BYTES: i64 = 16 * 1024 * 1024;
+/// takes a few milliseconds.
+pub(crate) const SMALL_BYTES: i64 = 2 * 1024 * 1024;
 /// After a claim that took this long and found little, the queue is measured again.
-const SLOW: Duration = Duration::from_millis(50);
+const SLOW: Duration = Duration::from_millis(20);
 /// How often to measure a queue that claims read whole.
-const MEASURE_EVERY: Duration = Duration::from_secs(10);
+const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
 /// Where the claims of one process on one queue search.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ enum Place {
     /// Not measured yet.
     Unknown,
     /// In the whole queue, which is short, or all of which was read in a moment.
-    Whole { marks: Marks, measured_at: Instant },
+    Whole { measured_at: Instant },
     /// In windows.
     Windowed(Windows),
 }
@@ -62,7 +61,7 @@ pub(crate) struct Measured {
 /// The parts of the index that a claim reads.
 #[derive(Debug)]
 pub(crate) enum Look {
-    Whole(Scan, Vec<IndexRange>),
+    Whole,
     Gaps(Vec<IndexRange>),
     Front(Front),
     Sweep(Window),
@@ -71,7 +70,8 @@ pub(crate) enum Look {
 impl Look {
     pub(crate) fn parts(&self) -> Parts {
         match self {
-            Look::Whole(_, ranges) | Look::Gaps(ranges) => Parts::Ranges(ranges.clone()),
+            Look::Whole => Parts::Ranges(vec![IndexRange::ALL]),
+            Look::Gaps(ranges) => Parts::Ranges(ranges.clone()),
             Look::Front(front) => Parts::Ids(front.parts.clone()),
             Look::Sweep(window) => Parts::Ids(window.parts.clone()),
         }
@@ -113,7 +113,7 @@ impl Search {
 
     /// Lets a queue that is read whole be measured again, unless it has just been.
     fn measure_again(&mut self, now: Instant) {
-        if let Place::Whole { measured_at, .. } = self.place
+        if let Place::Whole { measured_at } = self.place
             && now.saturating_duration_since(measured_at) >= MEASURE_EVERY
         {
             *self = Search::new();
@@ -122,14 +122,15 @@ impl Search {
 
     /// Records the size of the queue.
     pub(crate) fn measured(&mut self, now: Instant, found: Measured) {
+        self.bytes = found.bytes;
         match &mut self.place {
             Place::Unknown if found.bytes <= SMALL_BYTES => {
-                (self.place, self.bytes) = (Place::whole(now), found.bytes);
+                self.place = Place::Whole { measured_at: now };
             }
             Place::Unknown => {
                 let mut windows = Windows::new(now, found.newest);
                 windows.add_ranks(found.ranks.into_iter());
-                (self.place, self.bytes) = (Place::Windowed(windows), found.bytes);
+                self.place = Place::Windowed(windows);
             }
             Place::Windowed(windows) => {
                 windows.add_ranks(found.ranks.into_iter());
@@ -146,10 +147,9 @@ impl Search {
     }
 
     /// Returns which scan the next claim uses.
-    pub(crate) fn scan(&self, now: Instant) -> Scan {
+    pub(crate) fn scan(&self) -> Scan {
         match &self.place {
-            Place::Unknown => Scan::Full,
-            Place::Whole { marks, .. } => marks.look(now),
+            Place::Unknown | Place::Whole { .. } => Scan::Full,
             Place::Windowed(_) => Scan::FromMarks,
         }
     }
@@ -168,8 +168,7 @@ impl Search {
     /// Returns what a claim with this scan reads, starting `lead` ids after the marks.
     pub(crate) fn look(&self, scan: Scan, lead: i64) -> Look {
         match (&self.place, scan) {
-            (Place::Unknown, _) => Look::Whole(Scan::Full, vec![IndexRange::ALL]),
-            (Place::Whole { marks, .. }, scan) => Look::Whole(scan, marks.ranges(scan, lead)),
+            (Place::Unknown | Place::Whole { .. }, _) => Look::Whole,
             (Place::Windowed(windows), Scan::Gaps) => Look::Gaps(windows.gaps()),
             (Place::Windowed(windows), Scan::Sweep) => Look::Sweep(windows.window()),
             (Place::Windowed(windows), Scan::Full | Scan::FromMarks) => {
@@ -186,8 +185,7 @@ impl Search {
     /// Returns the time until a claim may read what lies below the marks.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
         match &self.place {
-            Place::Unknown => Duration::ZERO,
-            Place::Whole { marks, .. } => marks.full_look_in(now),
+            Place::Unknown | Place::Whole { .. } => Duration::ZERO,
             Place::Windowed(windows) if windows.is_behind() => Duration::ZERO,
             Place::Windowed(windows) => windows.sweep_in(now).unwrap_or_default(),
         }
@@ -203,9 +201,10 @@ impl Search {
     ) {
         let (asked_at, took, fill) = (ended.asked_at, ended.took, ended.fill);
         match (&mut self.place, look) {
-            (Place::Whole { marks, .. }, Look::Whole(scan, _)) => {
-                marks.note(*scan, asked_at, took, fill, claimed);
-                if took > SLOW && fill == Fill::Partial || took > SLOW * 10 {
+            (Place::Whole { .. }, Look::Whole) => {
+                let is_slow = took > SLOW && fill == Fill::Partial || took > SLOW * 10;
+                // In a large queue, workers that claim full batches step past each other.
+                if is_slow || fill == Fill::Full && ended.lead > 0 {
                     self.measure_again(asked_at + took);
                 }
             }
@@ -220,7 +219,9 @@ impl Search {
             }
             (Place::Windowed(windows), Look::Sweep(window)) => {
                 if !windows.note_sweep(window, asked_at, took, fill, claimed.count()) {
-                    self.place = Place::whole(asked_at);
+                    self.place = Place::Whole {
+                        measured_at: asked_at,
+                    };
                 }
             }
             (Place::Unknown | Place::Whole { .. } | Place::Windowed(_), _) => {}
@@ -230,11 +231,8 @@ impl Search {
     /// Records a claim that failed.
     pub(crate) fn note_failure(&mut self, look: &Look, asked_at: Instant, took: Duration) {
         match (&mut self.place, look) {
-            (Place::Whole { marks, .. }, Look::Whole(scan, _)) => {
-                marks.note_time(*scan, asked_at, took);
-                if took > SLOW {
-                    self.measure_again(asked_at + took);
-                }
+            (Place::Whole { .. }, Look::Whole) if took > SLOW => {
+                self.measure_again(asked_at + took);
             }
             (Place::Windowed(windows), _) => windows.note_failure(asked_at, took),
             (Place::Unknown | Place::Whole { .. }, _) => {}
@@ -243,13 +241,6 @@ impl Search {
 }
 
 impl Place {
-    fn whole(measured_at: Instant) -> Place {
-        Place::Whole {
-            marks: Marks::default(),
-            measured_at,
-        }
-    }
-
     fn windows(&self) -> Option<&Windows> {
         match self {
             Place::Windowed(windows) => Some(windows),

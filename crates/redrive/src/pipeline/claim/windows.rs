@@ -1,10 +1,12 @@
 //! Windows: how claims get past jobs that they must leave, at a bounded cost. Pure.
 //!
 //! A queue may begin with ten million jobs of kinds that this worker does not handle or that a
-//! breaker holds back, or with as many dead rows. One claim would read all of them. In a large
-//! queue, a claim therefore reads at most a window of ids per rank. The windows start at marks, and
-//! a claim that finds nothing moves the marks past its windows. A window takes [5 to 25 ms](LONG)
-//! for what it reads. The claims that read the end of the queue are the *front*.
+//! breaker holds back. While a transaction holds the xmin horizon, it may begin with as many rows that
+//! claims deleted and vacuum cannot remove. One claim would read all of them. In a large
+//! queue, a claim therefore reads at most a window of ids per rank. Ids grow, so the windows start at
+//! marks: where the previous claim of this process ended. A claim that finds nothing moves the marks
+//! past its windows. A window takes [5 to 25 ms](LONG) for what it reads. The claims that read the end
+//! of the queue are the *front*.
 //!
 //! Marks are hints. Three rules keep a stale mark from starving a job:
 //!
@@ -164,7 +166,7 @@ impl Windows {
 
     /// Returns the ranks between those with marks.
     pub(crate) fn gaps(&self) -> Vec<IndexRange> {
-        IndexRange::from_ids(self.marks.keys().map(|&rank| (rank, i64::MAX)))
+        IndexRange::between(self.marks.keys().copied())
     }
 
     /// Records a claim of the gaps and its jobs as (rank, id). Their ranks get marks.
@@ -178,6 +180,10 @@ impl Windows {
     }
 
     /// Returns what the next claim of the front reads, starting `lead` ids after the marks.
+    ///
+    /// When several workers claim full batches, the ids right after one worker's mark are locked or
+    /// just deleted by the others. A lead of one batch per other worker lets them step past each
+    /// other. A sweep finds what lies between.
     pub(crate) fn front(&self, lead: i64) -> Front {
         let (settled, newest) = (self.newest.older, self.newest.newer);
         let mut parts = Vec::with_capacity(2 * self.marks.len());
@@ -325,7 +331,7 @@ impl Windows {
         if window.end < window.top {
             return true;
         }
-        let is_needed = self.sweep.pass_took >= LONG || self.is_behind();
+        let is_needed = self.sweep.pass_took >= SHORT || self.is_behind();
         self.sweep.at = 0;
         self.sweep.pass_took = Duration::ZERO;
         is_needed

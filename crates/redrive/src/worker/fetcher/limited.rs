@@ -175,11 +175,6 @@ impl LimitedSearch {
             if found.is_some() || claimed.len() >= room {
                 return Ok(found);
             }
-            // Nothing is left after the marks, but jobs may lie below them.
-            let next = self.source.search().scan(Instant::now());
-            if scan == Scan::FromMarks && next == Scan::Full {
-                return self.scan(next, claimer, scope, room - claimed.len(), claimed);
-            }
         }
         Ok(None)
     }

@@ -30,7 +30,7 @@ fn ended(asked_at: Instant, took: Duration, fill: Fill) -> Ended {
 /// Claims nothing in this time.
 fn leave(search: &mut Search, now: Instant, took: Duration) {
     let mut scans = search.scans_before(now);
-    scans.push(search.scan(now));
+    scans.push(search.scan());
     for scan in scans {
         let look = search.look(scan, 0);
         let ended = ended(now, took, Fill::Partial);
@@ -46,7 +46,7 @@ fn a_small_queue_is_read_whole() {
     search.measured(now, found(SMALL_BYTES, &[]));
     assert_eq!(search.wants_measure(now, 0), None);
     for _ in 0..3 {
-        assert_eq!(search.scan(now), Scan::Full);
+        assert_eq!(search.scan(), Scan::Full);
         assert!(search.scans_before(now).is_empty());
         let all = Parts::Ranges(vec![IndexRange::ALL]);
         assert_eq!(search.look(Scan::Full, 0).parts(), all);
@@ -75,7 +75,7 @@ fn a_queue_that_has_grown_is_measured_again() {
 fn a_large_queue_is_read_in_windows_and_measured_every_five_seconds() {
     let now = Instant::now();
     let mut search = measured(now, SMALL_BYTES + 1);
-    assert_eq!(search.scan(now), Scan::FromMarks);
+    assert_eq!(search.scan(), Scan::FromMarks);
     assert_eq!(search.scans_before(now), [Scan::Gaps]);
     leave(&mut search, now, MS);
     let then = search.scans_before(now);
@@ -110,6 +110,21 @@ fn a_slow_claim_measures_the_queue_again() {
         if again && fill == Fill::Partial {
             assert!(search.wants_measure(later, 0).is_some(), "{took:?}");
         }
+    }
+}
+
+#[test]
+fn a_queue_that_workers_drain_together_is_measured_again() {
+    let now = Instant::now();
+    let later = now + MEASURE_EVERY;
+    for (lead, asked_at, again) in [(0, later, false), (1000, later, true), (1000, now, false)] {
+        let mut search = measured(now, 0);
+        let full = Ended {
+            lead,
+            ..ended(asked_at, MS, Fill::Full)
+        };
+        search.note(&Look::Whole, full, std::iter::empty());
+        assert_eq!(search.wants_measure(later, 0).is_some(), again, "{lead}");
     }
 }
 

@@ -251,5 +251,5 @@ fn windows_are_given_up_after_a_cheap_pass() {
     }
     leave(&mut windows, MS);
     assert!(!pass(&mut windows, now, MS).1);
-    assert!(pass(&mut windows, now, LONG).1);
+    assert!(pass(&mut windows, now, SHORT).1);
 }
