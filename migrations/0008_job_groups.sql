@@ -51,10 +51,8 @@ COMMENT ON COLUMN redrive.diverted_groups.since IS 'The first diverted job becam
 CREATE INDEX dead_letters_diverted ON redrive.dead_letters (queue, group_key, id)
     WHERE cause = 'diverted' AND state IN ('open', 'quarantined', 'redriving');
 
--- The first waiting jobs of a group, and the jobs that arrived last. The second index has an expression, so that no
--- plan reads it to find the first job of a group.
+-- The first waiting jobs of a group.
 CREATE INDEX jobs_waiting_by_group ON redrive.jobs_waiting (queue, ((meta).group_key), id);
-CREATE INDEX jobs_waiting_by_id ON redrive.jobs_waiting (queue, (id + 0));
 -- The groups that letters hold, those held for the longest time first.
 CREATE INDEX group_slots_held ON redrive.group_slots (queue, held_at, job_id) WHERE held_at IS NOT NULL;
 -- The buckets of the groups of a queue with a limit of each group, while they are not full: a group without a row has

@@ -6,7 +6,6 @@ use super::*;
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) after: Option<String>,
-    pub(super) arrived: Option<i64>,
     pub(super) passed: Vec<String>,
     /// How many jobs of a group to take before those of the next one.
     pub(super) in_a_row: i32,
@@ -20,7 +19,6 @@ impl Default for Place {
     fn default() -> Place {
         Place {
             after: None,
-            arrived: None,
             passed: Vec::new(),
             in_a_row: 1,
             bytes: 8_388_608,
@@ -33,17 +31,16 @@ impl Default for Place {
 pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Place) -> Vec<i64> {
     let (all, none) = (None::<Vec<String>>, Vec::<String>::new());
     let (lease, worker) = (Uuid::new_v4(), Uuid::nil());
-    let (after, arrived, passed) = (&place.after, &place.arrived, &place.passed);
+    let (after, passed) = (&place.after, &place.passed);
     let (bytes, window) = (&place.bytes, &place.window);
     let (in_a_row, most) = (&place.in_a_row, i32::MAX);
-    let values: [&(dyn ToSql + Sync); 16] = [
-        &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, arrived, passed,
-        window, &true, in_a_row, &none, &most,
+    let values: [&(dyn ToSql + Sync); 15] = [
+        &"orders", &all, &none, &limit, bytes, &lease, &worker, &all, after, passed, window, &true,
+        in_a_row, &none, &most,
     ];
     let rows = client.query(statement("claim_groups"), &values);
     let rows = rows.expect("claim jobs of groups");
     place.after = rows[0].get("walked_to");
-    place.arrived = rows[0].get("arrived_to");
     let leases = rows.iter().map(|row| row.get::<_, Option<Vec<i64>>>("ids"));
     leases.flatten().flatten().collect()
 }

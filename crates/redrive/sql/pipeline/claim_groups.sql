@@ -13,26 +13,25 @@
 -- $8 text[]     kinds to skip because a breaker is open; NULL: none
 -- $9 text       group after which the walk over the groups starts, and with which it ends; NULL: it starts with the
 --               first one
--- $10 bigint    id after which jobs count as arrived; NULL: all have been seen
--- $11 text[]    groups in which this process has just freed a slot
--- $12 integer   maximum number of groups to walk over, and of arrived jobs
--- $13 boolean   whether to take the tokens, which must be there in any case; not for jobs that are to be probed
--- $14 integer   jobs to take of a group before those of the next one; 1: no job has followers
--- $15 text[]    kinds whose jobs have no followers and follow no other job
--- $16 integer   maximum crashes of a job; a suspect has a separate lease, no followers, and follows no other job
+-- $10 text[]    groups in which this process has just freed a slot
+-- $11 integer   maximum number of groups to walk over
+-- $12 boolean   whether to take the tokens, which must be there in any case; not for jobs that are to be probed
+-- $13 integer   jobs to take of a group before those of the next one; 1: no job has followers
+-- $14 text[]    kinds whose jobs have no followers and follow no other job
+-- $15 integer   maximum crashes of a job; a suspect has a separate lease, no followers, and follows no other job
 -- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
 --        because that would break the order. It waits for another claim that takes the same slot until that commits. A
 --        bucket that another session has locked is skipped with its group.
--- Index relied on: jobs_waiting_by_group, one scan and at most two descents per group; jobs_waiting_by_id; the primary
---                  keys of group_slots and group_buckets. It names the partition, because a condition on the segment
---                  would make another index look better.
+-- Index relied on: jobs_waiting_by_group, one scan and at most two descents per group; the primary keys of group_slots
+--                  and group_buckets. It names the partition, because a condition on the segment would make another
+--                  index look better.
 -- Rows: at least one. Each has the group after which the next walk starts (NULL: this one passed the last group and did
 --       not find enough jobs), how many groups of this one it passed until it had enough jobs (NULL: none gave a job),
---       whether more groups follow these, the last arrived job, the groups whose waiting jobs must be diverted (NULL:
---       none), the microseconds until the first of these groups without a token has one (NULL: none lacks one), those
---       from the start of the statement until the tokens were taken and those within which a job must start after that
---       (NULL: no tokens), the jobs that may follow others with, in the same order, their slots (NULL: none), and the
---       columns of claim.sql for one lease; these are NULL in a single row: no group has a job for this worker.
+--       whether more groups follow these, the groups whose waiting jobs must be diverted (NULL: none), the microseconds
+--       until the first of these groups without a token has one (NULL: none lacks one), those from the start of the
+--       statement until the tokens were taken and those within which a job must start after that (NULL: no tokens), the
+--       jobs that may follow others with, in the same order, their slots (NULL: none), and the columns of claim.sql for
+--       one lease; these are NULL in a single row: no group has a job for this worker.
 WITH RECURSIVE rate AS MATERIALIZED (
     SELECT redrive.token_capacity(l) AS capacity, redrive.token_refill(l) AS refill
     FROM redrive.rate_limits l
@@ -43,7 +42,7 @@ policy AS MATERIALIZED (
            coalesce(max(p.mode) = 'ordered', false) AS is_ordered, coalesce(max(p.on_death) = 'divert', false) AS diverts,
            -- In a group that is being diverted, the next job may have to wait for a letter. With a rate limit, a follower
            -- would wait too long to use its token.
-           $14::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
+           $13::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
                AND NOT EXISTS (SELECT FROM rate) AS has_followers
     FROM redrive.group_policies p
     WHERE p.queue = $1
@@ -65,23 +64,23 @@ nearest AS MATERIALIZED (
             CROSS JOIN LATERAL (
                 SELECT j.ctid AS tid, j.id, (j.meta).group_key AS key, pg_column_size(j.payload) AS bytes,
                        j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
-                       j.kind = ANY ($15::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
+                       j.kind = ANY ($14::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
                        ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                            AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                           AND coalesce((j.meta).crashes, 0) <= $16::integer AS is_ours
+                           AND coalesce((j.meta).crashes, 0) <= $15::integer AS is_ours
                 FROM redrive.jobs_waiting j
                 WHERE j.queue = $1 AND (j.meta).group_key > l.above
                 ORDER BY (j.meta).group_key, j.id
-                LIMIT 2 * $12::integer
+                LIMIT 2 * $11::integer
             ) g
             WHERE l.lap = 1 OR g.key COLLATE "C" <= $9::text
-            LIMIT 2 * $12::integer
+            LIMIT 2 * $11::integer
         ) w
         WINDOW so_far AS (PARTITION BY w.key ORDER BY w.id ROWS UNBOUNDED PRECEDING)
     ) n
 ),
 scan AS MATERIALIZED (
-    SELECT count(*) FILTER (WHERE f.is_head)::integer AS groups, count(*) < 2 * $12::integer AS is_last
+    SELECT count(*) FILTER (WHERE f.is_head)::integer AS groups, count(*) < 2 * $11::integer AS is_last
     FROM nearest f
 ),
 -- The groups of these jobs, and then the groups behind them, one by one.
@@ -95,7 +94,7 @@ walk (lap, key, n, is_complete) AS (
             WHERE f.is_head
         ) h
         CROSS JOIN scan c
-        WHERE h.n <= $12::integer
+        WHERE h.n <= $11::integer
     )
     UNION ALL
     SELECT n.lap, n.key, w.n + 1, false
@@ -119,29 +118,18 @@ walk (lap, key, n, is_complete) AS (
         LIMIT 1
     ) n
     -- Only the last group of the nearest jobs leads to others.
-    WHERE w.n < $12::integer AND (SELECT w.n >= c.groups AND NOT c.is_last FROM scan c)
+    WHERE w.n < $11::integer AND (SELECT w.n >= c.groups AND NOT c.is_last FROM scan c)
         AND (n.lap = 1 OR n.key COLLATE "C" <= $9::text)
-),
-arrived AS MATERIALIZED (
-    SELECT (j.meta).group_key AS key, j.id
-    FROM redrive.jobs_waiting j
-    WHERE j.queue = $1 AND j.id + 0 > $10::bigint
-    ORDER BY j.id + 0
-    LIMIT $12::integer
 ),
 -- The groups of the walk come first, because a group whose jobs keep arriving must not keep them waiting.
 candidates AS MATERIALIZED (
     SELECT w.key, w.n::bigint AS place, true AS is_walk, w.is_complete
     FROM walk w
     UNION ALL
-    SELECT o.key, $12::integer + row_number() OVER (ORDER BY min(o.rank), o.key COLLATE "C"), false, false
-    FROM (
-        SELECT a.key, 1 AS rank FROM arrived a
-        UNION ALL
-        SELECT f.key, 2 FROM unnest($11::text[]) AS f (key)
-    ) o
-    WHERE (o.key IN (SELECT w.key FROM walk w)) IS NOT TRUE
-    GROUP BY o.key
+    SELECT f.key, $11::integer + row_number() OVER (ORDER BY f.key COLLATE "C"), false, false
+    FROM unnest($10::text[]) AS f (key)
+    WHERE (f.key IN (SELECT w.key FROM walk w)) IS NOT TRUE
+    GROUP BY f.key
 ),
 -- How many jobs each group may start, its free slots (NULL: all), and how long a group without a token waits for one.
 rooms AS MATERIALIZED (
@@ -177,7 +165,7 @@ rooms AS MATERIALIZED (
         ) m
     ) t
 ),
--- Each group gives an equal share, or $14 jobs if that is more. Its first jobs take its free slots, but no more of these
+-- Each group gives an equal share, or $13 jobs if that is more. Its first jobs take its free slots, but no more of these
 -- than give each group an equal share of the turns; each of its other jobs follows one of these.
 shares AS MATERIALIZED (
     SELECT r.key, r.place, r.is_walk, r.is_complete, r.free, p.is_ordered, n.share,
@@ -186,8 +174,8 @@ shares AS MATERIALIZED (
            CASE WHEN NOT p.is_ordered THEN 1000 WHEN p.has_followers THEN n.share ELSE 1 END AS reach
     FROM policy p
     CROSS JOIN (
-        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $14::bigint) AS share,
-               (($4::bigint + $14::bigint - 1) / $14::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
+        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $13::bigint) AS share,
+               (($4::bigint + $13::bigint - 1) / $13::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
         FROM rooms o
         WHERE o.room > 0
     ) n
@@ -223,10 +211,10 @@ picked AS MATERIALIZED (
                     FROM (
                         SELECT j.ctid AS tid, j.id, pg_column_size(j.payload) AS bytes,
                                j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
-                               j.kind = ANY ($15::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
+                               j.kind = ANY ($14::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
                                ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                                    AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                                   AND coalesce((j.meta).crashes, 0) <= $16::integer AS is_ours
+                                   AND coalesce((j.meta).crashes, 0) <= $15::integer AS is_ours
                         FROM redrive.jobs_waiting j
                         WHERE j.queue = $1 AND (j.meta).group_key = u.key
                         ORDER BY j.id
@@ -270,7 +258,7 @@ charged AS MATERIALIZED (
     FROM (
         SELECT array_agg(p.key) AS keys, array_agg(p.id) AS ids
         FROM fitting p
-        WHERE $13::boolean AND EXISTS (SELECT FROM rate) AND (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE
+        WHERE $12::boolean AND EXISTS (SELECT FROM rate) AND (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE
     ) a
     CROSS JOIN LATERAL redrive.take_group_tokens($1, a.keys, a.ids) c
 ),
@@ -290,7 +278,7 @@ allowed AS MATERIALIZED (
         ) m
         WHERE m.missing = 0 AND (SELECT count(*) FROM locked) < (SELECT t.jobs FROM total t)
     ) p
-    WHERE CASE WHEN $13::boolean AND EXISTS (SELECT FROM rate)
+    WHERE CASE WHEN $12::boolean AND EXISTS (SELECT FROM rate)
                THEN p.id IN (SELECT c.job_id FROM charged c WHERE c.is_granted) ELSE true END
 ),
 -- Another process may have taken a slot that the snapshot misses.
@@ -317,7 +305,7 @@ leased AS MATERIALIZED (
     WHERE r.tids IS NOT NULL
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
-       statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.more_follow, n.arrived_to, n.diverting,
+       statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.more_follow, n.diverting,
        n.token_in_us, n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
 FROM (
     SELECT CASE
@@ -328,10 +316,9 @@ FROM (
                    FROM walk w
                    WHERE w.n = t.walked - (t.walked > 1 AND t.nth < (
                        SELECT s.jobs FROM shares s WHERE s.is_walk AND s.place = t.walked))::integer)
-               ELSE (SELECT w.key FROM walk w WHERE w.n >= $12::integer AND w.lap = 1)
+               ELSE (SELECT w.key FROM walk w WHERE w.n >= $11::integer AND w.lap = 1)
            END AS walked_to, t.walked,
-           EXISTS (SELECT FROM walk w WHERE w.n >= $12::integer OR w.n > t.walked) AS more_follow,
-           coalesce((SELECT max(a.id) FROM arrived a), $10, (SELECT q.last_value FROM redrive.job_id q)) AS arrived_to,
+           EXISTS (SELECT FROM walk w WHERE w.n >= $11::integer OR w.n > t.walked) AS more_follow,
            CASE WHEN (SELECT p.diverts FROM policy p) THEN (
                SELECT array_agg(c.key)
                FROM candidates c

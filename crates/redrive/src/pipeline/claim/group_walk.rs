@@ -2,7 +2,7 @@
 //!
 //! Each claim looks at a window of groups behind those of the claim before, and doubles the window while the groups
 //! give fewer jobs than it wants. The first group follows the last one. If the walk finds too few, the claim also looks
-//! at the groups of new jobs and at those in which this process has just ended a job. After a walk that found nothing
+//! at the groups in which this process has just ended a job. After a walk that found nothing
 //! in all groups, the next one waits for [a second](WALK_EVERY) or, with rate limits, until the first group may have a
 //! token.
 //!
@@ -32,8 +32,6 @@ const MAX_REST: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupLook {
     pub(super) start: WalkStart,
-    /// The job after which jobs count as arrived. `None`: the newest one.
-    pub(super) arrived: Option<i64>,
     /// The groups in which a job has just ended.
     pub(super) passed: Vec<Arc<str>>,
     /// How many groups to walk over.
@@ -67,8 +65,6 @@ pub(crate) struct GroupPlace {
     pub(super) walked: usize,
     /// Whether more groups follow these.
     pub(super) more_follow: bool,
-    /// The last job that had arrived.
-    pub(super) arrived_to: i64,
     /// The groups with jobs that wait behind a letter and must become letters.
     pub(super) diverting: Vec<String>,
     /// When the first of the groups without a token may have one.
@@ -83,7 +79,6 @@ pub(crate) struct GroupPlace {
 pub(crate) struct GroupWalk {
     /// The last of the groups that the last claim looked at. `None`: no other one follows.
     after: Option<String>,
-    arrived: Option<i64>,
     /// How many groups the next claim looks at, at least.
     window: usize,
     /// How many jobs the last claim asked for.
@@ -121,7 +116,6 @@ impl GroupWalk {
                 .after
                 .clone()
                 .map_or(WalkStart::First, WalkStart::After),
-            arrived: self.arrived,
             passed,
             window: i32::try_from(window).unwrap_or(i32::MAX),
             diverting: self.diverting.clone(),
@@ -145,7 +139,6 @@ impl GroupWalk {
         self.has_found = jobs > 0 || !place.diverting.is_empty() || is_under_way && self.has_found;
         self.finds_many = jobs > 0 && (place.fill == Fill::Full || jobs >= self.limit / 2);
         self.has_plenty = self.finds_many && place.more_follow && place.walked_to.is_some();
-        self.arrived = Some(place.arrived_to);
         self.window = match (place.fill, &place.walked_to) {
             // Many groups are blocked or have few jobs.
             (Fill::Partial, Some(_)) => self.window * 2,
@@ -214,8 +207,6 @@ impl SideWalk {
                 WalkStart::First => WalkStart::Anywhere,
                 under_way @ (WalkStart::After(_) | WalkStart::Anywhere) => under_way,
             },
-            // The other walk looks for these.
-            arrived: None,
             ..look
         })
     }
@@ -245,7 +236,6 @@ mod tests {
             walked_to: walked_to.map(str::to_owned),
             walked: 100,
             more_follow: walked_to.is_some(),
-            arrived_to: 7,
             diverting: Vec::new(),
             token_in: None,
         }
@@ -394,7 +384,7 @@ mod tests {
             assert_eq!(rests, !rest.is_zero(), "{jobs}");
             now += rest;
             let look = walk.look(now, 100, 10).expect("the rest ended");
-            assert_eq!((look.start, look.arrived), (next, None), "{jobs}");
+            assert_eq!(look.start, next, "{jobs}");
         }
     }
 

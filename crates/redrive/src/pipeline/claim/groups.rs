@@ -65,7 +65,6 @@ pub(crate) fn claim_groups(
             &claim.identity.id.0,
             &claim.except.as_deref(),
             &after,
-            &look.arrived,
             &passed,
             &look.window,
             &look.takes_tokens,
@@ -91,7 +90,6 @@ pub(crate) fn claim_groups(
         walked_to: first.get("walked_to"),
         walked: walked.map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
         more_follow: first.get("more_follow"),
-        arrived_to: first.get("arrived_to"),
         diverting,
         token_in: token_in_us.map(micros),
     };
