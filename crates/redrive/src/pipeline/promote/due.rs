@@ -8,9 +8,8 @@
 //!
 //! Marks are hints. A job can lie below the mark: its transaction committed late, another session had
 //! locked it, or the clock of the server was set back. *Sweeps* find it: they read the pages of the
-//! table in [windows](WINDOW), over and over, in 1 % of the time, and in half of it during the first
-//! pass. A sweep reads dead rows several times as fast as the index, and its cost does not depend on
-//! where they lie.
+//! table in [windows](WINDOW), over and over, in 5 % of the time. A sweep reads dead rows several times
+//! as fast as the index, and its cost does not depend on where they lie.
 
 use std::time::Duration;
 
@@ -29,9 +28,8 @@ const LONG: Duration = Duration::from_millis(25);
 /// When a job is presumed committed, and how often to store the mark.
 const SETTLED: Duration = Duration::from_secs(5);
 const SETTLED_MICROS: i64 = 5_000_000;
-/// Sweeps get one part in this many of the time, in the first pass and otherwise.
-const FIRST_SHARE: u32 = 2;
-const SHARE: u32 = 100;
+/// Sweeps get one part in this many of the time.
+const SHARE: u32 = 20;
 
 /// A place in the order of promotions: when a job is due, in microseconds since 1970 by the clock of
 /// the server, and its id.
@@ -93,7 +91,6 @@ struct Marked {
     page: i64,
     sweep_at: Instant,
     pass_took: Duration,
-    share: u32,
 }
 
 impl Marked {
@@ -104,7 +101,6 @@ impl Marked {
             page: 0,
             sweep_at: now,
             pass_took: Duration::ZERO,
-            share: FIRST_SHARE,
         }
     }
 }
@@ -173,7 +169,7 @@ impl DueSearch {
             marked.sweep_at = asked_at;
             return;
         }
-        marked.sweep_at = asked_at + took * marked.share;
+        marked.sweep_at = asked_at + took * SHARE;
         if marked.page + WINDOW < found.pages {
             marked.page += WINDOW;
         } else if marked.pass_took < CHEAP {
@@ -181,7 +177,6 @@ impl DueSearch {
         } else {
             marked.page = 0;
             marked.pass_took = Duration::ZERO;
-            marked.share = SHARE;
         }
     }
 
