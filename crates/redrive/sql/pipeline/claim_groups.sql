@@ -27,11 +27,11 @@
 --                  index look better.
 -- Rows: at least one. Each has the group after which the next walk starts (NULL: this one passed the last group and did
 --       not find enough jobs), how many groups of this one it passed until it had enough jobs (NULL: none gave a job),
---       whether more groups follow these, the groups whose waiting jobs must be diverted (NULL: none), the microseconds
---       until the first of these groups without a token has one (NULL: none lacks one), those from the start of the
---       statement until the tokens were taken and those within which a job must start after that (NULL: no tokens), the
---       jobs that may follow others with, in the same order, their slots (NULL: none), and the columns of claim.sql for
---       one lease; these are NULL in a single row: no group has a job for this worker.
+--       the groups whose waiting jobs must be diverted (NULL: none), the microseconds until the first of these groups
+--       without a token has one (NULL: none lacks one), those from the start of the statement until the tokens were taken
+--       and those within which a job must start after that (NULL: no tokens), the jobs that may follow others with, in the
+--       same order, their slots (NULL: none), and the columns of claim.sql for one lease; these are NULL in a single row:
+--       no group has a job for this worker.
 WITH RECURSIVE rate AS MATERIALIZED (
     SELECT redrive.token_capacity(l) AS capacity, redrive.token_refill(l) AS refill
     FROM redrive.rate_limits l
@@ -305,8 +305,8 @@ leased AS MATERIALIZED (
     WHERE r.tids IS NOT NULL
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
-       statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.more_follow, n.diverting,
-       n.token_in_us, n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
+       statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.diverting, n.token_in_us,
+       n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
 FROM (
     SELECT CASE
                -- The claim is full, so the next walk starts after the last group that gave a job, or with it if its share
@@ -318,7 +318,6 @@ FROM (
                        SELECT s.jobs FROM shares s WHERE s.is_walk AND s.place = t.walked))::integer)
                ELSE (SELECT w.key FROM walk w WHERE w.n >= $11::integer AND w.lap = 1)
            END AS walked_to, t.walked,
-           EXISTS (SELECT FROM walk w WHERE w.n >= $11::integer OR w.n > t.walked) AS more_follow,
            CASE WHEN (SELECT p.diverts FROM policy p) THEN (
                SELECT array_agg(c.key)
                FROM candidates c

@@ -63,8 +63,6 @@ pub(crate) struct GroupPlace {
     pub(super) walked_to: Option<String>,
     /// How many groups of the walk it passed until it had enough jobs.
     pub(super) walked: usize,
-    /// Whether more groups follow these.
-    pub(super) more_follow: bool,
     /// The groups with jobs that wait behind a letter and must become letters.
     pub(super) diverting: Vec<String>,
     /// When the first of the groups without a token may have one.
@@ -85,7 +83,7 @@ pub(crate) struct GroupWalk {
     limit: usize,
     /// Whether the last claim found at least half of the jobs it asked for.
     finds_many: bool,
-    /// The same, and more groups follow.
+    /// The same, and it did not pass the last group.
     pub(crate) has_plenty: bool,
     /// Whether a job was found since the walk last passed the first group.
     has_found: bool,
@@ -138,7 +136,7 @@ impl GroupWalk {
         let is_under_way = self.after.is_some();
         self.has_found = jobs > 0 || !place.diverting.is_empty() || is_under_way && self.has_found;
         self.finds_many = jobs > 0 && (place.fill == Fill::Full || jobs >= self.limit / 2);
-        self.has_plenty = self.finds_many && place.more_follow && place.walked_to.is_some();
+        self.has_plenty = self.finds_many && place.walked_to.is_some();
         self.window = match (place.fill, &place.walked_to) {
             // Many groups are blocked or have few jobs.
             (Fill::Partial, Some(_)) => self.window * 2,
@@ -235,7 +233,6 @@ mod tests {
             fill: Fill::Partial,
             walked_to: walked_to.map(str::to_owned),
             walked: 100,
-            more_follow: walked_to.is_some(),
             diverting: Vec::new(),
             token_in: None,
         }
@@ -303,23 +300,18 @@ mod tests {
     }
 
     #[test]
-    fn there_is_plenty_while_claims_find_many_jobs_and_more_groups_follow() {
-        for (jobs, walked_to, more_follow, expected) in [
-            (100, Some("m"), true, true),
-            (50, Some("m"), true, true),
-            (49, Some("m"), true, false),
-            (100, Some("m"), false, false),
+    fn there_is_plenty_while_claims_find_many_jobs_before_the_last_group() {
+        for (jobs, walked_to, expected) in [
+            (100, Some("m"), true),
+            (50, Some("m"), true),
+            (49, Some("m"), false),
             // It passed all groups, and those at the end had no job.
-            (50, None, true, false),
+            (50, None, false),
         ] {
             let mut walk = GroupWalk::default();
             assert!(!walk.has_plenty);
             walk.look(100, 10, Vec::new());
-            let place = GroupPlace {
-                more_follow,
-                ..place(walked_to)
-            };
-            walk.note(Instant::now(), Duration::ZERO, jobs, place);
+            walk.note(Instant::now(), Duration::ZERO, jobs, place(walked_to));
             assert_eq!(walk.has_plenty, expected, "{jobs} {walked_to:?}");
         }
     }

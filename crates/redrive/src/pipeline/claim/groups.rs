@@ -89,7 +89,6 @@ pub(crate) fn claim_groups(
         fill: fill(claimed.iter(), claim.limit),
         walked_to: first.get("walked_to"),
         walked: walked.map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
-        more_follow: first.get("more_follow"),
         diverting,
         token_in: token_in_us.map(micros),
     };
