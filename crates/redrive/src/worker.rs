@@ -23,7 +23,6 @@ mod span;
 pub(crate) mod observer;
 mod lease_trust;
 mod stats;
-mod passed_groups;
 mod outage_log;
 mod shared;
 mod state;

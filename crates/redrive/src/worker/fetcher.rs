@@ -133,8 +133,6 @@ pub(crate) struct Fetcher {
     put_off: HashMap<String, Instant>,
     /// Where claims look for jobs of groups.
     walk: GroupWalk,
-    /// How many of the groups whose turn has passed on it has looked at.
-    seen_passed: usize,
     /// When the last claim found no job that does not wait for a group. `None`: it found some.
     ring_empty_at: Option<Instant>,
     /// Where the claims under each rate limit look, by kind.
@@ -170,7 +168,6 @@ impl Fetcher {
             probes: Sources::default(),
             put_off: HashMap::new(),
             walk: GroupWalk::default(),
-            seen_passed: 0,
             ring_empty_at: None,
             limited: HashMap::new(),
             promoted_at: now,

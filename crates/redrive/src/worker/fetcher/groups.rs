@@ -49,10 +49,10 @@ impl Fetcher {
 
     fn claim_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        let (passed, seen) = match self.walk.has_plenty {
+        let passed = match self.walk.has_plenty {
             // The walk finds enough groups by itself. Later, it may have gone past these.
-            true => (Vec::new(), self.seen_passed),
-            false => self.state.passed_groups.since(self.seen_passed),
+            true => Vec::new(),
+            false => self.state.take_passed(),
         };
         let in_a_row = self.state.in_a_row(limit);
         if self.walk.has_plenty && !self.state.breakers.limits_groups() {
@@ -60,7 +60,6 @@ impl Fetcher {
         }
         let look = self.walk.look(limit, in_a_row, passed);
         let answer = self.claimer.claim_groups(limit, look)?;
-        self.seen_passed = seen;
         let now = Instant::now();
         let (took, claimed) = (now.duration_since(asked_at), answer.claimed);
         self.walk.note(now, took, claimed.len(), answer.place);

@@ -35,8 +35,6 @@ pub(super) struct LimitedSearch {
     limit: LimitStatus,
     source: Source,
     walk: GroupWalk,
-    /// How many of the groups whose turn has passed on it has looked at.
-    seen_passed: usize,
     /// When to claim again.
     next_at: Instant,
     /// Whether there are tokens then, or the search goes on. Otherwise there was no job: it claims at a notification or a
@@ -118,7 +116,6 @@ impl Fetcher {
             limit: limit.clone(),
             source: source.clone(),
             walk: GroupWalk::default(),
-            seen_passed: 0,
             next_at: Instant::now(),
             is_expected: false,
         };
@@ -189,9 +186,8 @@ impl LimitedSearch {
         claimed: &mut Vec<ClaimedJob>,
     ) -> Result<Option<Duration>> {
         let (scope, state, asked_at) = (scope.clone(), Arc::clone(&claimer.state), Instant::now());
-        let (passed, seen) = state.passed_groups.since(self.seen_passed);
         let has_groups = state.breakers.has_groups();
-        let groups = has_groups.then(|| self.walk.look(room, 1, passed));
+        let groups = has_groups.then(|| self.walk.look(room, 1, state.take_passed()));
         let answer = claimer.scan(
             "claim jobs under a rate limit",
             (&self.source, scan, 0),
@@ -206,7 +202,6 @@ impl LimitedSearch {
             Ok(Ok(claim)) => claim,
             without => return without.map(Result::err),
         };
-        self.seen_passed = seen;
         let before = claimed.len();
         claimed.extend(claim.ring.jobs);
         if let Some(answer) = claim.of_groups {
