@@ -30,13 +30,6 @@ BEGIN ATOMIC
                (job.meta).group_key)::redrive.job_meta;
 END;
 
--- Returns what a letter keeps of its job.
-CREATE OR REPLACE FUNCTION redrive.kept_meta(unique_key text, headers jsonb, group_key text) RETURNS redrive.job_meta
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT ROW(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, unique_key, NULL, headers, group_key)::redrive.job_meta;
-END;
-
 -- Returns what a new job has beyond a plain one; NULL: it is plain.
 CREATE OR REPLACE FUNCTION redrive.new_meta(
     priority integer, max_attempts integer, unique_key text DEFAULT NULL, headers jsonb DEFAULT NULL,

@@ -269,7 +269,7 @@ BEGIN
                 coalesce(send_back.max_attempts, l.max_attempts), l.generation + 1, NULL,
                 coalesce(send_back.priority, l.priority), 0, 0, l.queue, l.kind, l.payload, NULL, NULL,
                 -- A job that is sent back does not expire.
-                redrive.kept_meta(h.unique_key, CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
+                redrive.new_meta(0, 5, h.unique_key, CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
                         l.headers - 'redrive-expires-in-ms', l.source, l."position")
                     WHEN l.headers ? 'redrive-expires-in-ms' THEN l.headers - 'redrive-expires-in-ms'
                     ELSE l.headers END, l.group_key))::redrive.job AS job

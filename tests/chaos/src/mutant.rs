@@ -218,7 +218,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "requeue" "redrive.meta_of(j, nullif("
             => "redrive.meta_of(ROW(j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.segment,
                     j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.outage_since,
-                    redrive.kept_meta((j.meta).unique_key, '{}', (j.meta).group_key))::redrive.job, nullif(";
+                    redrive.new_meta(0, 5, (j.meta).unique_key, '{}', (j.meta).group_key))::redrive.job, nullif(";
     "checkpoint-is-not-stored" in Work breaks [Checkpoint], Function
         "with_headers" " || with_headers.headers[n]" => "";
     "move-loses-the-priority" in Carry breaks [Content], Function
