@@ -172,7 +172,7 @@ fn nothing_is_recorded_for_a_claim_that_another_fetcher_overtook() {
     let now = Instant::now();
     let mut search = measured(now, SMALL_BYTES + 1);
     let look = search.look(Scan::FromMarks, 0);
-    search.restart();
+    search = Search::new();
     search.note(&look, ended(now, MS, Fill::Full), [(0, 5)].into_iter());
     assert_eq!(search.wants_measure(now, 0), Some(Ranks::Find));
 }
