@@ -161,10 +161,13 @@ fn a_line_with_an_impossible_past_is_reported() {
         let mut line = line.clone();
         line["letter"]["deaths"] = 1.into();
         line["letter"][member] = value;
-        let file = TempFile::of(line.to_string());
-        test.fails(2, format!("dlq capture --file {file}"))
-            .tells("could not capture");
+        let other = r#"{"source": "s", "position": "1", "queue": "q", "kind": "k", "raw": ""}"#;
+        let file = TempFile::of(format!("{line}\n{other}"));
+        test.fails(1, format!("dlq capture --file {file}"))
+            .tells("could not capture a failure of `redrive:")
+            .tells("skipped 1 bad line");
     }
+    assert_eq!(letters_in(&test.open(), "q", LetterState::Open), 1);
 }
 
 /// Its line stands for the letter itself, or for the job of a letter that is redriving, whether it died again meanwhile

@@ -184,10 +184,9 @@ fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> 
     let progress = Progress::unknown("capturing");
     let mut counts = CaptureCounts::default();
     let mut bad_lines = 0;
-    let mut reject = |bad: BadLine| {
+    let mut reject = |what: String| {
         bad_lines += 1;
-        progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
-        Ok(())
+        progress.suspend(|| cx.say(what));
     };
     let mut pace = rate.map(CapturePace::new);
     // A chunk is no longer than a second of the rate.
@@ -195,11 +194,18 @@ fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> 
     let in_a_second = rate.and_then(|rate| usize::try_from(rate.get()).ok());
     let max = (lines_of_chunk.min(in_a_second.unwrap_or(usize::MAX)), bytes);
     let mut capture = || -> Result<()> {
-        while let Some(chunk) = lines.next_chunk(max, CaptureLine::read, &mut reject)? {
+        while let Some(chunk) = lines.next_chunk(max, CaptureLine::read, |bad: BadLine| {
+            reject(format!("line {}: {}", bad.number, bad.error));
+            Ok(())
+        })? {
             if let Some(pace) = &mut pace {
                 thread::sleep(pace.wait(&chunk));
             }
-            for captured in db.dlq().capture_many(&chunk)? {
+            let captured = match db.dlq().capture_many(&chunk) {
+                Err(error) if error.is_invalid() => capture_each(&db, &chunk, &mut reject)?,
+                captured => captured?,
+            };
+            for captured in captured {
                 match captured {
                     CaptureOutcome::New(_) => counts.new += 1,
                     CaptureOutcome::Reopened(_) => counts.reopened += 1,
@@ -226,6 +232,23 @@ fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> 
         true => cx.nothing("stopped by a signal; repeat the command for the lines that follow"),
         false => reported,
     }
+}
+
+/// Captures failures of which the database refuses some: one at a time, to tell which.
+fn capture_each(
+    db: &Database,
+    failures: &[ForeignFailure],
+    reject: &mut impl FnMut(String),
+) -> Result<Vec<CaptureOutcome>> {
+    let mut captured = Vec::new();
+    for failure in failures {
+        match db.dlq().capture(failure) {
+            Ok(outcome) => captured.push(outcome),
+            Err(error) if error.is_invalid() => reject(format!("{error:#}")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(captured)
 }
 
 fn report(counts: &CaptureCounts, cx: &mut Context<'_>) -> Result<Ending> {
