@@ -56,7 +56,7 @@ fn is_harmful(character: char) -> bool {
 
 /// Stores a text in every place that a command shows. Most operations check names, but a role that can write the
 /// tables can store anything that the constraints allow.
-const STORED: &str = r#"
+const STORED: &str = r"
 INSERT INTO redrive.dead_letters (id, queue, kind, cause, error_class, error_message, error_detail, payload, history,
                                   host, version, unique_key, enqueued_at, state, discard_reason)
 VALUES (1, 'NAME', 'NAME', 'rejected', 'EVIL', 'EVIL', 'EVIL', 'JSON', 'HISTORY', 'EVIL', 'EVIL', 'EVIL', now(), 'open', NULL),
@@ -78,7 +78,7 @@ SELECT redrive.record_act('EVIL', 'EVIL', 'EVIL', 'JSON', 1, 'JSON');
 SELECT redrive.add_redaction(NULL, NULL, ARRAY['/EVIL'], '{}', 'EVIL', 'EVIL');
 SELECT redrive.set_policy('NAME', '{}'::jsonb, interval '1 h', person => 'EVIL', reason => 'EVIL');
 -- It keeps others from setting a policy of all queues.
-INSERT INTO redrive.protections (queue, roles) VALUES ('NAME2', ARRAY['EVIL'])"#;
+INSERT INTO redrive.protections (queue, roles) VALUES ('NAME2', ARRAY['EVIL'])";
 
 #[test]
 fn every_text_from_the_database_is_escaped_before_it_is_printed() {

@@ -85,9 +85,9 @@ impl Settlement {
         let cause = failed.as_ref().and_then(Outcome::cause);
         let (verdict, report) = judge(failed, at);
         Settlement {
-            cause,
             verdict,
             report,
+            cause,
             follow_ups,
             checkpoint,
             ..self

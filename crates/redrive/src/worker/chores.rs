@@ -237,13 +237,11 @@ impl<'a> Chores<'a> {
             })?;
         self.task(Chore::Schedules).due = next.map(from_now);
         for chore in Chore::ALL {
-            let is_due = match chore {
-                Chore::Unhandled => all.iter().any(|state| self.wants_unhandled(state, now)),
-                Chore::Age => all
-                    .iter()
-                    .any(|state| state.config.age_priorities.is_some()),
-                other => due.iter().any(|name| name == other.as_str()),
-            };
+            let is_due = due.iter().any(|name| name == chore.as_str())
+                || all.iter().any(|state| {
+                    chore == Chore::Unhandled && self.wants_unhandled(state, now)
+                        || chore == Chore::Age && state.config.age_priorities.is_some()
+                });
             if is_due {
                 self.set_due(chore, now);
             }
