@@ -237,26 +237,6 @@ export const deadLetters = dashboard({
         },
       }),
       graph({
-        title: 'Failure groups',
-        queries: [{ expr: 'sum by (state) (redrive_failure_groups{@q})', legend: '{{state}}' }],
-        style: 'stack',
-        decimals: 0,
-        overrides: painted({
-          open: colour.warning,
-          acknowledged: colour.work,
-          resolved: colour.done,
-          ignored: colour.quiet,
-        }),
-        w: 6,
-        h: 7,
-        help: {
-          about: 'Failure groups by state. A group contains the letters that died of the same error.',
-          healthy: 'no open groups: each has an owner or is resolved.',
-          otherwise: 'acknowledge groups you work on and resolve those you fixed. Regressions are detected only for resolved groups.',
-          type: ['redrive dlq groups', 'redrive dlq groups ack GROUP'],
-        },
-      }),
-      graph({
         title: 'Deaths after a redrive',
         queries: [
           { expr: perMinute('redrive_jobs_dead_lettered_again_total'), legend: 'died again' },
@@ -264,7 +244,7 @@ export const deadLetters = dashboard({
         ],
         unit: 'cpm',
         overrides: painted({ 'died again': colour.dead, recovered: colour.done }),
-        w: 6,
+        w: 12,
         h: 7,
         help: {
           about: 'Outcomes of redriven letters per minute, from operators, runs and policies.',

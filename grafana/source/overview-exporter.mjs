@@ -79,15 +79,12 @@ export const exporterHealth = folded(
   }),
   graph({
     title: 'Read duration',
-    queries: [
-      { expr: 'max(redrive_scrape_duration_seconds{@})', legend: 'total' },
-      { expr: 'max by (collector) (redrive_collector_duration_seconds{@})', legend: '{{collector}}' },
-    ],
+    queries: [{ expr: 'max by (collector) (redrive_collector_duration_seconds{@})', legend: '{{collector}}' }],
     unit: 's',
-    overrides: painted({ total: colour.work, ...COLLECTORS }),
+    overrides: painted(COLLECTORS),
     w: 8,
     help: {
-      about: 'Duration of the last reading of the database, in total and by collector.',
+      about: 'Duration of the last reading of the database, by collector.',
       healthy: 'tens of milliseconds, for any number of jobs.',
       otherwise: 'if one collector is slow, check its grants and locks. If all are, the database is slow: see the dashboard *PostgreSQL*.',
       type: 'redrive-exporter --check',

@@ -1,9 +1,9 @@
--- Purpose: Gauges of workers, breakers, pauses, rate limits, failure groups, schedules and redrive runs.
+-- Purpose: Gauges of workers, breakers, pauses, rate limits, schedules and redrive runs.
 
 -- Returns the gauges, and the counters of runs. Tables that compaction rewrites are locked before they are read,
 -- by later statements: a snapshot that is older than the TRUNCATE finds them empty, and counters would fall.
--- Index: groups_by_queue, redrive_runs_unfinished, run_deltas_by_run; workers, breakers and
--- queue_pauses are small; redrive_runs has one row per run.
+-- Index: redrive_runs_unfinished, run_deltas_by_run; workers, breakers and queue_pauses are small; redrive_runs has one row
+-- per run.
 CREATE OR REPLACE FUNCTION redrive.metrics_operations()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -12,9 +12,6 @@ CREATE OR REPLACE FUNCTION redrive.metrics_operations()
     SET jit = off
     SET plan_cache_mode = force_generic_plan
 AS $$
-DECLARE
-    queues text[] := ARRAY(SELECT redrive.queues_with_letters(1000));
-    cap    bigint := redrive.metrics_cap(cardinality(queues));
 BEGIN
     LOCK TABLE redrive.workers, redrive.leases, redrive.rate_buckets, redrive.run_deltas IN ACCESS SHARE MODE;
     RETURN QUERY
@@ -63,7 +60,7 @@ BEGIN
     RETURN QUERY
     SELECT v.metric, ARRAY[n.queue, n.label], max(v.value)
     FROM (
-        SELECT l.queue::text AS queue, l.rate,
+        SELECT l.queue::text AS queue,
                CASE WHEN l.each_group THEN '__each_group__'
                     WHEN l.kind = '' THEN '__queue__'
                     WHEN row_number() OVER (PARTITION BY l.kind = '' ORDER BY l.set_at, l.queue, l.kind) <= 100 THEN l.kind
@@ -77,20 +74,10 @@ BEGIN
         LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind AND NOT l.each_group
     ) n
     CROSS JOIN LATERAL (VALUES
-        ('redrive_rate_limit_starts_per_second', n.rate),
         ('redrive_rate_limit_use_ratio', least(1, greatest(0, 1 - n.tokens / n.capacity))),
         ('redrive_rate_limit_empty', (n.tokens < 1)::integer)
     ) v (metric, value)
     GROUP BY 1, 2;
-
-    RETURN QUERY
-    SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision
-    FROM unnest(queues) AS q (queue)
-    CROSS JOIN unnest('{open,acknowledged,resolved,ignored}'::text[]) AS s (state)
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS groups
-        FROM (SELECT FROM redrive.groups g WHERE g.queue = q.queue AND g.state = s.state LIMIT cap) f
-    ) few;
 
     -- The first hundred schedules keep their names. A lease is read once for all schedules of its queue.
     RETURN QUERY

@@ -1,6 +1,6 @@
 //! Lists all metrics, their labels and the bounds of histograms.
 
-use crate::dlq::{GroupState, LetterState};
+use crate::dlq::LetterState;
 use crate::job::death_cause::DeathCause;
 use crate::metrics::metric::MetricKind::{Counter, Gauge, Histogram};
 use crate::metrics::metric::{Distrust, Label, Metric, MetricKind, Source};
@@ -29,7 +29,6 @@ const DEATH_CAUSE: Label = known("cause", &DeathCause::WORDS);
 const FAILURE_CAUSE: Label = known("cause", &FailureCause::WORDS);
 const JOB_STATE: Label = known("state", &["ready", "delayed", "leased"]);
 const LETTER_STATE: Label = known("state", &LetterState::WORDS);
-const GROUP_STATE: Label = known("state", &GroupState::WORDS);
 const RUN_STATE: Label = known("state", &["unapproved", "running", "paused", "halted"]);
 const RUN_OUTCOME: Label = known("outcome", &["recovered", "died_alike", "died_differently"]);
 const WORKER_STATE: Label = known("state", &["busy", "waiting", "expired"]);
@@ -188,14 +187,10 @@ pub const CATALOGUE: &[Metric] = &[
         "1 if an operator paused the queue, otherwise 0: until it is resumed (none) or until a time that was given (planned)."),
     metric(Gauge, "redrive_queue_paused_seconds", &[QUEUE], Source::Operations,
         "How long the queue has been paused; 0 if it is not paused."),
-    metric(Gauge, "redrive_rate_limit_starts_per_second", &[QUEUE, open("limit")], Source::Operations,
-        "Rate of a limit on the starts of jobs, by kind; `__queue__` limits all jobs of the queue, `__each_group__` those of each group."),
     metric(Gauge, "redrive_rate_limit_use_ratio", &[QUEUE, open("limit")], Source::Operations,
         "Share of the tokens of a rate limit that is used up: 0 in a quiet queue; above 0.4 for a long time if jobs wait for tokens. For `__each_group__`, of the group that has the fewest."),
     metric(Gauge, "redrive_rate_limit_empty", &[QUEUE, open("limit")], Source::Operations,
         "1 if a rate limit has no token for another start, otherwise 0. For `__each_group__`, of the group that has the fewest."),
-    metric(Gauge, "redrive_failure_groups", &[QUEUE, GROUP_STATE], Source::Operations,
-        "Failure groups by state, counted up to 10000 over all queues."),
     metric(Counter, "redrive_group_regressions_total", &[QUEUE], Source::Totals,
         "Resolved failure groups in which a job died again."),
     metric(Gauge, "redrive_schedule_lag_seconds", &[open("schedule")], Source::Operations,
@@ -255,8 +250,6 @@ pub const CATALOGUE: &[Metric] = &[
         "1 for the cause of redrive_up 0: no answer, no schema, a missing privilege, or another failure of the collectors totals, queues, letters or operations for 5 minutes."),
     metric(Gauge, "redrive_exporter_build_info", &[open("version")], Source::Reader,
         "Always 1, with the version of the exporter."),
-    metric(Gauge, "redrive_scrape_duration_seconds", &[], Source::Reader,
-        "Duration of the last reading of the database."),
     metric(Gauge, "redrive_collector_duration_seconds", &[COLLECTOR], Source::Reader,
         "Duration of the last read of each collector."),
     metric(Gauge, "redrive_collector_success", &[COLLECTOR], Source::Reader,

@@ -29,7 +29,7 @@ words! {
         Queues = "queues",
         /// Dead letters and their ages.
         Letters = "letters",
-        /// Workers, breakers, pauses, failure groups and redrive runs.
+        /// Workers, breakers, pauses, rate limits, schedules and redrive runs.
         Operations = "operations",
         /// The server: xmin horizon, replication slots, locks and connections.
         Server = "server",

@@ -48,8 +48,6 @@ pub struct Reader {
     schema: SchemaVersion,
     /// The errors of the last reading, which were logged.
     logged: Vec<String>,
-    /// Duration of the last reading.
-    duration: Duration,
 }
 
 /// The result of a reading.
@@ -93,7 +91,6 @@ impl Reader {
             guard: Guard::default(),
             schema: SchemaVersion::default(),
             logged: Vec::new(),
-            duration: Duration::ZERO,
         }
     }
 
@@ -128,7 +125,6 @@ impl Reader {
         if distrust.is_some() {
             self.mark_failed(distrust);
         }
-        self.duration = start.elapsed();
         let is_connected = !client.is_closed();
         if !is_connected {
             distrust = Some(Distrust::Unreachable);
@@ -272,14 +268,12 @@ impl Reader {
         let flag = |is: bool| f64::from(u8::from(is));
         let mut metrics = Vec::new();
         let mut add = |name, labels: &[&str], value| metrics.extend(gauge(name, labels, value));
-        let (duration, schema) = (self.duration.as_secs_f64(), self.schema);
         add("redrive_up", &[], flag(distrust.is_none()));
         add("redrive_exporter_build_info", &[&self.version], 1.0);
-        add("redrive_scrape_duration_seconds", &[], duration);
         let regressions = self.guard.regressions().into();
         add("redrive_totals_regressions_total", &[], regressions);
-        add("redrive_schema_version", &[], schema.version.into());
-        add("redrive_schema_compatible", &[], flag(schema.is_known));
+        add("redrive_schema_version", &[], self.schema.version.into());
+        add("redrive_schema_compatible", &[], flag(self.schema.is_known));
         for cause in Distrust::ALL {
             let is_cause = distrust == Some(cause);
             add("redrive_down", &[cause.as_str()], flag(is_cause));

@@ -101,8 +101,6 @@ fn operations_are_published() {
              INSERT INTO redrive.queue_pauses (queue, paused_at, ends_at) VALUES \
                  ('mail', now() - interval '1 hour', 'infinity'), ('orders', now() - interval '2 hours', now() + interval '1 hour'), \
                  ('over', now() - interval '2 hours', now() - interval '1 hour'); \
-             INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, state) \
-             SELECT gen_random_uuid(), 'orders', 'order', 'E', 't', 's', s FROM unnest('{open,open,resolved}'::text[]) s; \
              INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, skipped, recovered, died_alike, halted_because, progress_at) VALUES \
                  ('running', '{}', 100, 40, 38, 2, 10, 3, NULL, now() - interval '20 minutes'), \
                  ('halted', '{}', 10, 4, 4, 0, 0, 4, 'b', '2000-01-01'), ('unapproved', '{}', 7, 0, 0, 0, 0, 0, NULL, '2000-01-01'), \
@@ -125,9 +123,6 @@ fn operations_are_published() {
         ("redrive_queue_paused", &["mail", "planned"], 0.0),
         ("redrive_queue_paused", &["orders", "none"], 0.0),
         ("redrive_queue_paused", &["orders", "planned"], 1.0),
-        ("redrive_failure_groups", &["orders", "open"], 2.0),
-        ("redrive_failure_groups", &["orders", "resolved"], 1.0),
-        ("redrive_failure_groups", &["orders", "ignored"], 0.0),
         ("redrive_runs", &["unapproved"], 1.0),
         ("redrive_runs", &["running"], 3.0),
         ("redrive_runs", &["halted"], 1.0),
