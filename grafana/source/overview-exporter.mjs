@@ -110,13 +110,13 @@ export const exporterHealth = folded(
   }),
   graph({
     title: 'Counter regressions',
-    queries: [{ expr: 'sum(increase(redrive_totals_regressions_total{@}[$__rate_interval]))', legend: 'held at their last value' }],
-    overrides: painted({ 'held at their last value': colour.warning }),
+    queries: [{ expr: 'sum(increase(redrive_totals_regressions_total{@}[$__rate_interval]))', legend: 'fell' }],
+    overrides: painted({ 'fell': colour.warning }),
     style: 'bars',
     decimals: 0,
     w: 8,
     help: {
-      about: 'Counters that are lower in the database than before. The exporter keeps publishing the higher value, so that no rate jumps.',
+      about: 'Counters that are lower in the database than before. The exporter continues from the higher value, so that no rate jumps.',
       healthy: 'none.',
       otherwise: 'a failover lost commits, or a backup was restored. Check the jobs of that time.',
       type: 'redrive audit counters',

@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 use crate::metrics::series::{Key, Numbers, Series, zero};
 use crate::metrics::{MetricKind, Source};
 
-/// How long a counter that fell stays constant. After that it continues with an offset.
-const MAX_HOLD: Duration = Duration::from_mins(5);
 /// How long a new counter is 0. Each Prometheus of a pair reads that, whatever else reads meanwhile,
 /// such as a readiness probe.
 const START: Duration = Duration::from_mins(1);
@@ -29,7 +27,6 @@ struct Track {
     published: Numbers,
     /// Added to the values of the database; empty means 0.
     offset: Numbers,
-    lower_since: Option<Instant>,
     new_since: Option<Instant>,
 }
 
@@ -47,10 +44,9 @@ impl Guard {
                     false => value.clone(),
                 },
                 offset: Numbers::new(),
-                lower_since: None,
                 new_since: is_new.then_some(now),
             });
-            let has_fallen = !track.is_starting(now) && track.update(value, now);
+            let has_fallen = !track.is_starting(now) && track.update(value);
             self.regressions += u32::from(has_fallen);
             value.clone_from(&track.published);
         }
@@ -81,22 +77,17 @@ impl Track {
         })
     }
 
-    /// Publishes the values, unless they are lower. Returns whether they have fallen since the last reading.
-    fn update(&mut self, read: &[f64], now: Instant) -> bool {
+    /// Publishes the values. If they have fallen, they continue from what is published. Returns whether they have.
+    fn update(&mut self, read: &[f64]) -> bool {
         let shifted = self.shifted(read);
-        if !self.is_lower(&shifted) {
-            self.lower_since = None;
+        let has_fallen = self.is_lower(&shifted);
+        if has_fallen {
+            let offset = self.published.iter().zip(read).map(|(was, n)| was - n);
+            self.offset = offset.collect();
+        } else {
             for (was, n) in self.published.iter_mut().zip(shifted) {
                 *was = was.max(n);
             }
-            return false;
-        }
-        let has_fallen = self.lower_since.is_none();
-        let since = *self.lower_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= MAX_HOLD {
-            let offset = self.published.iter().zip(read).map(|(was, n)| was - n);
-            self.offset = offset.collect();
-            self.lower_since = None;
         }
         has_fallen
     }
@@ -128,31 +119,20 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_fell_stays_constant_until_it_catches_up_or_continues_with_an_offset() {
-        // Each reading: the minute, what was read, and what is published.
-        for (readings, regressions) in [
-            (&[(0, 10_u32, 10_u32), (1, 10, 10), (2, 12, 12)][..], 0),
-            (&[(0, 50, 50), (1, 47, 50), (2, 49, 50), (3, 53, 53)], 1),
-            // It falls a second time in minute 7.
-            (
-                &[
-                    (0, 61, 61),
-                    (1, 3, 61),
-                    (5, 4, 61),
-                    (6, 5, 61),
-                    (7, 4, 61),
-                    (12, 4, 61),
-                    (13, 6, 63),
-                ],
-                2,
-            ),
+    fn a_counter_that_fell_continues_from_its_last_value() {
+        let mut fixture = Fixture::new();
+        for (read, published, regressions) in [
+            (10_u32, 10_u32, 0),
+            (10, 10, 0),
+            (12, 12, 0),
+            (7, 12, 1),
+            (9, 14, 1),
+            (8, 14, 2),
+            (20, 26, 2),
         ] {
-            let mut fixture = Fixture::new();
-            for &(minute, read, published) in readings {
-                let found = fixture.publish(minute, COUNTER, "a", vec![read.into()]);
-                assert_eq!(found, [f64::from(published)], "{readings:?}");
-            }
-            assert_eq!(fixture.0.regressions(), regressions, "{readings:?}");
+            let found = fixture.publish(0, COUNTER, "a", vec![f64::from(read)]);
+            assert_eq!(found, [f64::from(published)], "{read}");
+            assert_eq!(fixture.0.regressions(), regressions, "{read}");
         }
     }
 
@@ -167,24 +147,22 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_is_held_as_a_whole() {
+    fn a_histogram_continues_as_a_whole() {
         let mut fixture = Fixture::new();
         let buckets = |[first, second, sum]: [f64; 3]| {
             let mut numbers = vec![0.0; 12];
             (numbers[0], numbers[1], numbers[11]) = (first, second, sum);
             numbers
         };
-        let (before, lower) = ([10.0, 5.0, 20.0], [11.0, 4.0, 19.0]);
-        for (minute, read, published) in [
-            (0, before, before),
+        let before = [10.0, 5.0, 20.0];
+        for (read, published) in [
+            (before, before),
             // One bucket fell.
-            (1, lower, before),
-            // The hold ends, and it continues with an offset.
-            (6, lower, before),
-            (7, [12.0, 6.0, 24.0], [11.0, 7.0, 25.0]),
+            ([11.0, 4.0, 19.0], before),
+            ([12.0, 6.0, 24.0], [11.0, 7.0, 25.0]),
         ] {
-            let found = fixture.publish(minute, HISTOGRAM, "a", buckets(read));
-            assert_eq!(found, buckets(published), "{minute}");
+            let found = fixture.publish(0, HISTOGRAM, "a", buckets(read));
+            assert_eq!(found, buckets(published));
         }
         assert_eq!(fixture.0.regressions(), 1, "as a whole");
     }

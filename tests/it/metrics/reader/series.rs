@@ -12,7 +12,7 @@ fn count(client: &mut Client, queue: &str, value: f64) {
 }
 
 #[test]
-fn counters_stand_still_in_a_restored_database() {
+fn counters_continue_in_a_restored_database() {
     let (test, restored) = (TestDatabase::migrated(), TestDatabase::migrated());
     let mut reader = Reader::new("1");
     let mut client = with_own_totals(&test);
@@ -30,7 +30,5 @@ fn counters_stand_still_in_a_restored_database() {
     reads(&reading, ENQUEUED, &["orders"], 50.0);
     says(&reading, "totals_regressions_total", 1.0);
     count(&mut client, "orders", 49.0);
-    reads(&read(&mut reader, &mut client), ENQUEUED, &["orders"], 50.0);
-    count(&mut client, "orders", 53.0);
-    reads(&read(&mut reader, &mut client), ENQUEUED, &["orders"], 53.0);
+    reads(&read(&mut reader, &mut client), ENQUEUED, &["orders"], 52.0);
 }
