@@ -113,7 +113,7 @@ impl Reader {
         let mut distrust = None;
         match schema {
             Ok(Some(info)) => {
-                fold_backlog(client, start + budget / 4);
+                fold_backlog(client, remaining(deadline) / 4);
                 self.read_sources(client, &info, deadline, &mut failures);
             }
             Ok(None) => distrust = Some(Distrust::Schema),
@@ -297,24 +297,12 @@ fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
     first(&rows)?.ok_or_else(|| Error::unavailable(format!("could not {doing}: no answer")))
 }
 
-/// Folds counters until few rows are left or time is up. A reading costs what is not folded, and without a worker
-/// nobody else folds. If it fails, the counters are still right, and reading them may take too long.
-fn fold_backlog(client: &mut Client, until: Instant) {
-    loop {
-        let time = remaining(until);
-        if time.is_zero() {
-            return;
-        }
-        let doing = "fold the counters";
-        let folded = answer::query(client, doing, &sql::FOLD_BACKLOG, time);
-        match folded.and_then(|rows| first::<u64>(&rows)) {
-            Ok(None | Some(0)) => return,
-            Ok(Some(_)) => {}
-            Err(error) => {
-                log::debug!("{error}");
-                return;
-            }
-        }
+/// Folds many counters. A reading costs what is not folded, and without a worker nobody else folds. If it fails, the
+/// counters are still right, and reading them may take too long.
+fn fold_backlog(client: &mut Client, time: Duration) {
+    let folded = answer::query(client, "fold the counters", &sql::FOLD_BACKLOG, time);
+    if let Err(error) = folded {
+        log::debug!("{error}");
     }
 }
 
