@@ -6,7 +6,6 @@
 mod metric;
 mod catalogue;
 mod series;
-mod answer;
 mod names;
 mod guard;
 mod zero;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use postgres::Client;
+use postgres::{Client, Row};
 
 use crate::db::database::Database;
 use crate::db::migrate::{self, SchemaVersion};
@@ -11,14 +11,15 @@ use crate::db::row::{first, row};
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
-use crate::metrics::answer;
 use crate::metrics::guard::Guard;
 use crate::metrics::metric::Distrust;
 use crate::metrics::names::fold;
 use crate::metrics::series::{Key, Numbers, gauge, samples};
 use crate::metrics::source_state::{self, SourceState};
 use crate::metrics::zero::fill;
-use crate::metrics::{Sample, Source};
+use crate::metrics::{MetricKind, Sample, Source};
+
+const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Reads the metrics and keeps the last good value of each for 5 minutes.
 ///
@@ -198,7 +199,7 @@ impl Reader {
         if info.has_schema {
             let doing = "read the schema's version";
             let time = remaining(deadline);
-            let rows = answer::query(client, doing, &sql::SCHEMA_VERSION, time)?;
+            let rows = query(client, doing, &sql::SCHEMA_VERSION, time)?;
             self.schema = migrate::schema_version(&rows)?;
         }
         Ok(self.schema.version > 0)
@@ -293,14 +294,14 @@ impl Reader {
 fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
     let doing = "identify the database";
     let time = remaining(deadline);
-    let rows = answer::query(client, doing, &sql::IDENTIFY, time)?;
+    let rows = query(client, doing, &sql::IDENTIFY, time)?;
     first(&rows)?.ok_or_else(|| Error::unavailable(format!("could not {doing}: no answer")))
 }
 
 /// Folds many counters. A reading costs what is not folded, and without a worker nobody else folds. If it fails, the
 /// counters are still right, and reading them may take too long.
 fn fold_backlog(client: &mut Client, time: Duration) {
-    let folded = answer::query(client, "fold the counters", &sql::FOLD_BACKLOG, time);
+    let folded = query(client, "fold the counters", &sql::FOLD_BACKLOG, time);
     if let Err(error) = folded {
         log::debug!("{error}");
     }
@@ -317,11 +318,10 @@ fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Ve
             "could not {doing}: the time budget is used up"
         )));
     }
-    let rows = answer::query(client, &doing, sql, time)?;
-    let series = rows
-        .iter()
-        .filter_map(|row| answer::series(&doing, row).transpose());
-    let series: Vec<(Key, Numbers)> = series.collect::<Result<_>>()?;
+    let rows = query(client, &doing, sql, time)?;
+    let series = rows.iter().filter_map(|row| read_series(row).transpose());
+    let series = series.collect::<Result<Vec<(Key, Numbers)>, _>>();
+    let series = series.map_err(|error| Error::from_postgres(doing, error))?;
     // Drops metrics that the catalogue assigns to another source, so they are not added twice.
     let matching = series.into_iter().filter(|(key, _)| key.source() == source);
     Ok(matching.collect())
@@ -337,6 +337,63 @@ fn statement(source: Source) -> Option<&'static Sql> {
         Source::Tables => &sql::METRICS_TABLES,
         Source::Reader => return None,
     })
+}
+
+/// Runs a query in a transaction with a statement timeout of `time`.
+///
+/// Without `row_security`, a query that would miss rows fails. All settings are local to the
+/// transaction, so this also works behind a transaction-mode pooler.
+fn query(client: &mut Client, doing: &str, sql: &Sql, time: Duration) -> Result<Vec<Row>> {
+    // The server takes 32 bits.
+    let time = time.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
+    let lock_timeout = LOCK_TIMEOUT.as_millis().min(time);
+    let begin = format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; \
+         SET LOCAL statement_timeout = {time}; SET LOCAL lock_timeout = {lock_timeout}; \
+         SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
+         SET LOCAL row_security = off; SET LOCAL application_name = 'redrive-metrics'"
+    );
+    let mut run = || {
+        client.batch_execute(&begin)?;
+        let rows = client.query_typed(sql.text, &[])?;
+        client.batch_execute("COMMIT").map(|()| rows)
+    };
+    run().map_err(|error| {
+        // The first error is the cause; the rollback fails too if the connection is lost.
+        _ = client.batch_execute("ROLLBACK");
+        Error::from_postgres(doing, error)
+    })
+}
+
+/// Reads a series and its value from a row.
+///
+/// Returns `None` if the catalogue does not define the series: a newer schema may publish metrics
+/// that this version does not know.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Prometheus has no other numbers"
+)]
+fn read_series(row: &Row) -> Result<Option<(Key, Numbers)>, postgres::Error> {
+    let Some(key) = Key::new(row.try_get("metric")?, row.try_get("labels")?) else {
+        return Ok(None);
+    };
+    let value = match key.metric().kind {
+        MetricKind::Counter | MetricKind::Gauge => {
+            let number: Option<f64> = row.try_get("value")?;
+            number.map(|number| vec![number])
+        }
+        MetricKind::Histogram(bounds) => {
+            let counts: Option<Vec<i64>> = row.try_get("counts")?;
+            // Another version of the schema may use different bounds.
+            let counts = counts.filter(|counts| counts.len() == bounds.len() + 1);
+            let numbers = |(counts, sum): (Vec<i64>, f64)| {
+                let counts = counts.into_iter().map(|count| count as f64);
+                counts.chain([sum]).collect()
+            };
+            counts.zip(row.try_get("sum")?).map(numbers)
+        }
+    };
+    Ok(value.map(|value| (key, value)))
 }
 
 fn remaining(deadline: Instant) -> Duration {
