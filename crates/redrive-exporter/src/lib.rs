@@ -12,8 +12,7 @@ mod check;
 #[cfg(test)]
 mod proptests;
 
-use std::ffi::OsString;
-use std::io::{self, LineWriter, Write};
+use std::io::{self, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,57 +30,30 @@ use crate::http::Listener;
 /// How long a shutdown waits for requests in flight.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
-/// Runs the program with the arguments of the process.
+/// Runs the program with the arguments of the process. Serves until the process receives SIGTERM or SIGINT.
 pub fn main() -> ExitCode {
-    run(
-        std::env::args_os(),
-        &mut LineWriter::new(io::stdout()),
-        &mut io::stderr(),
-    )
-}
-
-/// Runs the program and returns its exit code. The first argument is the program's name.
-///
-/// Serves until the process receives SIGTERM or SIGINT. Writes requested output to `out` and errors
-/// to `err`; log lines go to the stderr of the process.
-pub fn run(
-    args: impl IntoIterator<Item = OsString>,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(args) {
-        Ok(arguments) => arguments,
-        Err(message) => {
-            let stream: &mut dyn Write = if message.use_stderr() { err } else { out };
-            // If the stream is closed, the exit code still reports the failure.
-            _ = write!(stream, "{}", message.render());
-            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2));
-        }
-    };
-    let result = match arguments.check {
-        true => run_check(&arguments, out),
-        false => serve(&arguments, out).map(|()| ExitCode::SUCCESS),
+    let arguments = Arguments::parse();
+    let (result, failed) = match arguments.check {
+        true => (run_check(&arguments), 1),
+        false => (serve(&arguments).map(|()| ExitCode::SUCCESS), 2),
     };
     result.unwrap_or_else(|error| {
-        _ = writeln!(err, "error: {error:#}");
-        match arguments.check {
-            true => ExitCode::from(1),
-            false => ExitCode::from(2),
-        }
+        _ = writeln!(io::stderr(), "error: {error:#}");
+        ExitCode::from(failed)
     })
 }
 
-fn run_check(arguments: &Arguments, out: &mut dyn Write) -> Result<ExitCode> {
+fn run_check(arguments: &Arguments) -> Result<ExitCode> {
     let (is_ready, message) = check::check(&arguments.listen_address)?;
     // The exit code does not depend on whether the message can be written.
-    _ = writeln!(out, "{message}");
+    _ = writeln!(io::stdout(), "{message}");
     Ok(match is_ready {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(1),
     })
 }
 
-fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
+fn serve(arguments: &Arguments) -> Result<()> {
     logging::start(arguments.log_level);
     let database_url = DatabaseUrl::from_arguments(arguments)?;
     let stop = stop_signals()?;
@@ -99,7 +71,7 @@ fn serve(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     })
     .context(failed)?;
     // Tests let the system choose the port and read it here.
-    _ = writeln!(out, "listening on http://{address}{path}");
+    _ = writeln!(io::stdout(), "listening on http://{address}{path}");
     log::info!(
         "redrive-exporter {} listens on http://{address}{path}",
         env!("CARGO_PKG_VERSION")
