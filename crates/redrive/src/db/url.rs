@@ -209,60 +209,43 @@ fn unreadable(error: &postgres::Error) -> Error {
 mod tests {
     use super::*;
 
-    fn parsed(address: &str) -> HostLocation {
-        host_location(&Config::from_str(address).expect("an address"))
-    }
-
-    #[test]
-    fn each_host_has_its_location() {
-        for (address, expected) in [
-            ("host=/run/postgresql", HostLocation::Socket),
-            ("postgres://%2Frun%2Fpostgresql/db", HostLocation::Socket),
-            ("postgres://localhost/db", HostLocation::Loopback),
-            ("postgres://127.0.0.1,[::1]/db", HostLocation::Loopback),
-            ("host=/run/postgresql,localhost", HostLocation::Loopback),
-            (
-                "postgres://localhost,db.example.com/db",
-                HostLocation::Remote,
-            ),
-            ("postgres://10.0.0.7/db", HostLocation::Remote),
-            ("postgres://localhost.example.com/db", HostLocation::Remote),
-            ("host=db hostaddr=127.0.0.1", HostLocation::Loopback),
-            ("host=localhost hostaddr=10.0.0.7", HostLocation::Remote),
-        ] {
-            assert_eq!(parsed(address), expected, "{address}");
-        }
+    fn decided(address: &str) -> Result<Option<Verification>> {
+        let (rest, words) = tls_options::take(address)?;
+        let config = Config::from_str(&rest).expect("an address");
+        decide(words.mode.as_deref(), host_location(&config))
     }
 
     #[test]
     fn a_remote_host_is_never_contacted_without_tls_unless_configured() {
-        use HostLocation::{Loopback, Remote, Socket};
-        let (name, chain) = (
-            Some(Verification::CertificateAndName),
-            Some(Verification::Certificate),
-        );
-        for (mode, host_location, expected) in [
-            (None, Socket, Some(None)),
-            (None, Loopback, Some(None)),
-            (None, Remote, Some(name)),
-            (Some("disable"), Loopback, Some(None)),
-            (Some("disable"), Remote, Some(None)),
-            (Some("allow"), Loopback, Some(None)),
-            (Some("allow"), Remote, None),
-            (Some("prefer"), Socket, Some(None)),
-            (Some("prefer"), Remote, None),
-            (Some("require"), Socket, Some(None)),
-            (Some("require"), Loopback, Some(name)),
-            (Some("require"), Remote, Some(name)),
-            (Some("verify-ca"), Loopback, Some(chain)),
-            (Some("verify-ca"), Remote, Some(chain)),
-            (Some("verify-full"), Loopback, Some(name)),
-            (Some("verify-full"), Remote, Some(name)),
-            (Some("verify_full"), Remote, None),
-            (Some(""), Loopback, None),
+        const PLAIN: Option<Option<Verification>> = Some(None);
+        const CHAIN: Option<Option<Verification>> = Some(Some(Verification::Certificate));
+        const NAME: Option<Option<Verification>> = Some(Some(Verification::CertificateAndName));
+        for (address, expected) in [
+            ("host=/run/postgresql", PLAIN),
+            ("host=/run/postgresql sslmode=prefer", PLAIN),
+            ("postgres://%2Frun%2Fpostgresql/db?sslmode=require", PLAIN),
+            ("postgres://localhost/db", PLAIN),
+            ("postgres://127.0.0.1,[::1]/db?sslmode=allow", PLAIN),
+            ("host=/run/postgresql,localhost", PLAIN),
+            ("host=db hostaddr=127.0.0.1", PLAIN),
+            ("host=localhost sslmode=disable", PLAIN),
+            ("host=localhost sslmode=require", NAME),
+            ("host=localhost sslmode=verify-full", NAME),
+            ("host=localhost sslmode=verify-ca", CHAIN),
+            ("host=localhost sslmode=''", None),
+            ("postgres://localhost,db.example.com/db", NAME),
+            ("postgres://10.0.0.7/db", NAME),
+            ("postgres://localhost.example.com/db", NAME),
+            ("host=localhost hostaddr=10.0.0.7", NAME),
+            ("host=db sslmode=require", NAME),
+            ("host=db sslmode=verify-full", NAME),
+            ("host=db sslmode=verify-ca", CHAIN),
+            ("host=db sslmode=disable", PLAIN),
+            ("host=db sslmode=allow", None),
+            ("host=db sslmode=prefer", None),
+            ("host=db sslmode=verify_full", None),
         ] {
-            let decided = decide(mode, host_location);
-            assert_eq!(decided.ok(), expected, "{mode:?} {host_location:?}");
+            assert_eq!(decided(address).ok(), expected, "{address}");
         }
     }
 
