@@ -183,7 +183,6 @@ BEGIN
         ('redrive_queue_jobs', ARRAY[q.queue, 'leased'], coalesce(l.jobs, 0)),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], coalesce(c.is_capped, false)::integer),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
-        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'leased'], 0),
         ('redrive_queue_unhandled_jobs', ARRAY[q.queue], coalesce(c.unhandled, 0)),
         ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - c.oldest_at))),

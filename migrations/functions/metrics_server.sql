@@ -34,17 +34,16 @@ BEGIN
         ORDER BY 4 DESC NULLS LAST, 1
         LIMIT 20
     )
-    SELECT 'redrive_pg_oldest_horizon_age_transactions', ARRAY[k.holder], coalesce(max(h.xids), 0)::double precision
-    FROM unnest('{backend,idle_in_transaction,prepared,slot,standby_feedback}'::text[]) AS k (holder)
-    LEFT JOIN held h ON h.holder = k.holder
-    GROUP BY k.holder
+    -- Holders that are not there are 0; see metrics/zero.rs.
+    SELECT 'redrive_pg_oldest_horizon_age_transactions', ARRAY[h.holder], max(h.xids)::double precision
+    FROM held h
+    GROUP BY h.holder
     UNION ALL
     -- Slots and standbys have no timestamp.
-    SELECT 'redrive_pg_oldest_horizon_age_seconds', ARRAY[k.holder],
-           greatest(0, coalesce(max(h.seconds), 0))::double precision
-    FROM unnest('{backend,idle_in_transaction,prepared}'::text[]) AS k (holder)
-    LEFT JOIN held h ON h.holder = k.holder
-    GROUP BY k.holder
+    SELECT 'redrive_pg_oldest_horizon_age_seconds', ARRAY[h.holder], greatest(0, max(h.seconds))::double precision
+    FROM held h
+    WHERE h.holder IN ('backend', 'idle_in_transaction', 'prepared')
+    GROUP BY h.holder
     UNION ALL
     SELECT 'redrive_pg_oldest_transaction_age_seconds', '{}', greatest(0, coalesce(max(a.seconds), 0))::double precision
     FROM activity a
