@@ -24,9 +24,8 @@ pub(crate) struct Guard {
 
 #[derive(Clone, Debug)]
 struct Track {
+    read: Numbers,
     published: Numbers,
-    /// Added to the values of the database; empty means 0.
-    offset: Numbers,
     new_since: Option<Instant>,
 }
 
@@ -38,13 +37,16 @@ impl Guard {
         let is_counter = |key: &Key| key.metric().kind != MetricKind::Gauge;
         for (key, value) in series.iter_mut().filter(|(key, _)| is_counter(key)) {
             let is_new = self.published_sources.contains(&key.source());
-            let track = self.tracks.entry(key.clone()).or_insert_with(|| Track {
-                published: match is_new {
+            let track = self.tracks.entry(key.clone()).or_insert_with(|| {
+                let first = match is_new {
                     true => zero(key.metric()),
                     false => value.clone(),
-                },
-                offset: Numbers::new(),
-                new_since: is_new.then_some(now),
+                };
+                Track {
+                    read: first.clone(),
+                    published: first,
+                    new_since: is_new.then_some(now),
+                }
             });
             let has_fallen = !track.is_starting(now) && track.update(value);
             self.regressions += u32::from(has_fallen);
@@ -65,30 +67,18 @@ impl Track {
             .is_some_and(|since| now.saturating_duration_since(since) < START)
     }
 
-    fn shifted(&self, read: &[f64]) -> Numbers {
-        let offset = self.offset.iter().chain(std::iter::repeat(&0.0));
-        read.iter().zip(offset).map(|(n, by)| n + by).collect()
-    }
-
-    fn is_lower(&self, shifted: &[f64]) -> bool {
-        shifted.iter().zip(&self.published).any(|(n, was)| {
-            // Floating-point sums differ slightly when added in another order.
-            n < was && was - n > was.abs() * 1e-12
-        })
-    }
-
-    /// Publishes the values. If they have fallen, they continue from what is published. Returns whether they have.
+    /// Publishes what was added since the last reading. Returns whether the values have fallen instead.
     fn update(&mut self, read: &[f64]) -> bool {
-        let shifted = self.shifted(read);
-        let has_fallen = self.is_lower(&shifted);
-        if has_fallen {
-            let offset = self.published.iter().zip(read).map(|(was, n)| was - n);
-            self.offset = offset.collect();
-        } else {
-            for (was, n) in self.published.iter_mut().zip(shifted) {
-                *was = was.max(n);
+        let mut both = read.iter().zip(&self.read);
+        // Floating-point sums differ slightly when added in another order.
+        let has_fallen = both.any(|(n, was)| n < was && was - n > was.abs() * 1e-12);
+        if !has_fallen {
+            let added = read.iter().zip(&self.read).map(|(n, was)| n - was);
+            for (number, more) in self.published.iter_mut().zip(added) {
+                *number += more.max(0.0);
             }
         }
+        self.read = read.to_vec();
         has_fallen
     }
 }
