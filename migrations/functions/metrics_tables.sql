@@ -75,15 +75,14 @@ BEGIN
         ('redrive_table_bloat_bytes_estimate', ARRAY[t.name], t.bloat)
     ) v (metric, labels, value)
     UNION ALL
-    SELECT v.metric, '{}', coalesce(extract(epoch FROM v.moment), 0)::double precision
-    FROM (SELECT max(s.turned_at) AS turned_at, max(s.truncated_at) AS truncated_at FROM redrive.ring_segments s) r
+    SELECT v.metric, '{}', coalesce(v.value, 0)::double precision
+    FROM (SELECT max(s.turned_at) AS turned_at, max(s.truncated_at) AS truncated_at,
+                 count(*) FILTER (WHERE redrive.segment_bytes(s.segment) = 0) AS clean
+          FROM redrive.ring_segments s) r
     CROSS JOIN LATERAL (VALUES
-        ('redrive_ring_turned_timestamp_seconds', r.turned_at),
-        ('redrive_ring_truncated_timestamp_seconds', r.truncated_at)
-    ) v (metric, moment)
-    UNION ALL
-    SELECT 'redrive_ring_clean_segments', '{}',
-           (count(*) FILTER (WHERE redrive.segment_bytes(s.segment) = 0))::double precision
-    FROM redrive.ring_segments s;
+        ('redrive_ring_turned_timestamp_seconds', extract(epoch FROM r.turned_at)),
+        ('redrive_ring_truncated_timestamp_seconds', extract(epoch FROM r.truncated_at)),
+        ('redrive_ring_clean_segments', r.clean)
+    ) v (metric, value);
 END
 $$;
