@@ -9,7 +9,6 @@
 --   `group_slot` the turn of a group belongs to a job that is gone: it passes on;
 --   `bucket`     a rate limit has no bucket, so no job starts: it gets an empty one, which fills at its rate;
 --   `run`        a run waits for the outcome of a letter that its job no longer decides: it counts as skipped;
---   `group`      a letter is in no failure group: it gets one;
 --   `schedule`   a schedule has had no next tick for a minute: an interval starts again, and a worker reads a cron line;
 --   `group_count`, `counter` totals differ from the rows: they are corrected.
 -- `deaths` of a group and `failure_hours` are history: they count letters that are deleted, or in another group since.
@@ -45,11 +44,10 @@ BEGIN
         -- All that it changes at once, in the order in which every session locks letters.
         PERFORM FROM redrive.dead_letters l
         WHERE l.id = ANY (lost) AND l.state = 'redriving'
-            OR NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = l.group_id)
         ORDER BY l.id FOR UPDATE;
     END IF;
     FOREACH fault IN ARRAY
-        '{sequence,letter,unique_key,group_slot,bucket,run,group,schedule,group_count,counter}'::text[]
+        '{sequence,letter,unique_key,group_slot,bucket,run,schedule,group_count,counter}'::text[]
     LOOP
         names := NULL;
         CASE fault
@@ -144,21 +142,6 @@ BEGIN
                 INSERT INTO redrive.run_deltas (run_id, sent, skipped)
                 SELECT t.run_id, -count(*), count(*) FROM told t GROUP BY t.run_id;
             END IF;
-        WHEN 'group' THEN
-            SELECT array_agg(l.id ORDER BY l.id) INTO names
-            FROM redrive.dead_letters l
-            WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = l.group_id);
-            IF NOT dry_run THEN
-                WITH grouped AS (
-                    UPDATE redrive.dead_letters l
-                    SET group_id = redrive.group_of(
-                        l.queue, l.kind, l.error_class, redrive.mask(l.error_message), l.error_message, l.version)
-                    WHERE l.id = ANY (names::bigint[])
-                    RETURNING l.group_id, l.deaths
-                )
-                INSERT INTO redrive.letter_deltas (group_id, deaths)
-                SELECT g.group_id, sum(g.deaths) FROM grouped g GROUP BY g.group_id;
-            END IF;
         WHEN 'schedule' THEN
             SELECT array_agg(s.name ORDER BY s.name) INTO names
             FROM redrive.schedules s
@@ -217,7 +200,7 @@ BEGIN
         examples := names[1:10];
         IF NOT dry_run THEN
             PERFORM redrive.record_act('repair', person, reason, NULL,
-                CASE WHEN fault IN ('letter', 'group') THEN places ELSE 0 END,
+                CASE fault WHEN 'letter' THEN places ELSE 0 END,
                 jsonb_build_object('finding', fault, 'places', places, 'examples', to_jsonb(examples)));
         END IF;
         RETURN NEXT;

@@ -65,7 +65,6 @@ fn what(kind: &str) -> &'static str {
         "group_slot" => "the turn of a job that is gone",
         "bucket" => "a rate limit that lets no job start",
         "run" => "waits for a job that is gone",
-        "group" => "letters without a failure group",
         "schedule" => "no next tick",
         "group_count" => "differs from the letters",
         "counter" => "differs from the rows",

@@ -9,8 +9,8 @@ row! {
     /// A kind of fault in the tables, with its places.
     #[derive(PartialEq, Eq)]
     pub struct Fault {
-        /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `bucket`, `run`, `group`,
-        /// `schedule`, `group_count` or `counter`. Newer schemas may have more.
+        /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `bucket`, `run`, `schedule`,
+        /// `group_count` or `counter`. Newer schemas may have more.
         pub kind: String => finding,
         /// The number of places.
         pub places: u64,
@@ -39,8 +39,8 @@ impl Admin<'_> {
     /// Fixes every fault and returns what it fixed, with one audit record for each kind.
     ///
     /// A letter that is redriving without a job opens again, and a run no longer waits for it. Unique
-    /// keys and turns of groups whose jobs are gone are freed. A letter without a failure group gets
-    /// one, a schedule its next tick, and totals become the numbers of the rows.
+    /// keys and turns of groups whose jobs are gone are freed. A schedule gets its next tick, and totals
+    /// become the numbers of the rows.
     ///
     /// # Errors
     /// If the database fails. Nothing was changed then, unless the answer was lost.
