@@ -80,7 +80,7 @@ CREATE TABLE redrive.details (
 COMMENT ON COLUMN redrive.details.digest IS 'Digest of the masked detail, so that ids and addresses make no difference.';
 
 -- Rules by which operators merge and split groups. The fingerprint decides first; then the rules of the group that it
--- chose apply, in the order of their ids, then those of the group that they lead to. An empty table costs a
+-- chose apply, those that split in the order of their ids; see `ruled_group`. An empty table costs a
 -- statement that writes letters one lookup; see `complete_letter`.
 CREATE TABLE redrive.group_rules (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -89,32 +89,33 @@ BEGIN ATOMIC
         WHERE a.id = one AND b.id = other);
 END;
 
--- Returns the group of a letter according to the rules, starting at its group. Follows at most ten rules.
+-- Returns the group into which a group is merged, or itself. Whoever merges a group moves the rules along that lead to it.
+CREATE OR REPLACE FUNCTION redrive.merged_group(id bigint) RETURNS bigint
+    LANGUAGE sql STABLE
+AS $$
+    SELECT coalesce((SELECT r.into_id FROM redrive.group_rules r WHERE r.group_id = $1 AND r.pattern IS NULL), $1)
+$$;
+
+-- Returns the group of a letter according to the rules: the part of its group, the group into which that is merged, the
+-- part of this, and again the group into which that is merged.
 CREATE OR REPLACE FUNCTION redrive.ruled_group(letter redrive.dead_letters) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    place  bigint := letter.group_id;
-    rule   redrive.group_rules;
-    parted bigint;
+    place bigint := letter.group_id;
 BEGIN
-    <<steps>>
-    FOR step IN 1..10 LOOP
-        FOR rule IN SELECT r.* FROM redrive.group_rules r WHERE r.group_id = place ORDER BY r.id LOOP
-            IF rule.into_id IS NOT NULL THEN
-                place := rule.into_id;
-                CONTINUE steps;
-            END IF;
-            CONTINUE WHEN letter.error_message !~ rule.pattern;
+    FOR step IN 1..2 LOOP
+        place := redrive.merged_group(coalesce((
             SELECT redrive.group_of(
-                    g.queue, g.kind, g.error_class, format('%s [error %s]', g.title, rule.pattern), letter.error_message,
-                    letter.version, concat_ws(E'\x1f', g.fingerprint, rule.pattern))
-            INTO parted FROM redrive.groups g WHERE g.id = place;
-            CONTINUE WHEN parted IS NULL;
-            place := parted;
-            CONTINUE steps;
-        END LOOP;
-        EXIT;
+                    s.queue, s.kind, s.error_class, format('%s [error %s]', s.title, s.pattern), letter.error_message,
+                    letter.version, concat_ws(E'\x1f', s.fingerprint, s.pattern))
+            FROM (
+                SELECT g.*, r.pattern
+                FROM redrive.group_rules r JOIN redrive.groups g ON g.id = r.group_id
+                WHERE r.group_id = place AND letter.error_message ~ r.pattern
+                ORDER BY r.id
+                LIMIT 1
+            ) s), place));
     END LOOP;
     RETURN place;
 END

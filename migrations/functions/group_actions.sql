@@ -50,65 +50,45 @@ BEGIN
         RAISE EXCEPTION 'redrive: failure group % does not exist', coalesce(missing::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups lists the groups.';
     END IF;
-    IF EXISTS (
-        WITH RECURSIVE steps (id, next) AS (
-            SELECT g.id, coalesce(r.into_id, p.id)
-            FROM (
-                SELECT o.group_id, o.into_id, o.pattern FROM redrive.group_rules o
-                UNION ALL
-                SELECT check_group_rule.group_id, check_group_rule.into_id, check_group_rule.pattern
-            ) r
-            JOIN redrive.groups g ON g.id = r.group_id
-            -- The part that a split of it has made; see `ruled_group`.
-            LEFT JOIN redrive.groups p ON p.fingerprint = redrive.fingerprint(
-                g.queue, g.kind, g.error_class, concat_ws(E'\x1f', g.fingerprint, r.pattern))
-        ),
-        way (id) AS (
-            SELECT s.next FROM steps s WHERE s.id = check_group_rule.group_id
-            UNION
-            SELECT s.next FROM way w JOIN steps s ON s.id = w.id
-        )
-        SELECT FROM way w WHERE w.id = check_group_rule.group_id)
-    THEN
-        PERFORM redrive.refuse(CASE WHEN into_id IS NULL
-            THEN format('group %s cannot be split by this pattern, because the rules lead from its part back to it', group_id)
-            ELSE format('group %s cannot be merged into group %s, which is the same group or whose rules lead to it',
-                group_id, into_id) END);
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN group_id IN (into_id, redrive.merged_group(into_id)) THEN format(
+        'group %s cannot be merged into group %s, which is the same group or is merged into it', group_id, into_id) END);
     IF pattern IS NOT NULL THEN
         PERFORM redrive.check_pattern(pattern);
     END IF;
     SELECT r.id, r.into_id INTO known, known_into FROM redrive.group_rules r
     WHERE r.group_id = check_group_rule.group_id AND r.pattern IS NOT DISTINCT FROM check_group_rule.pattern;
-    PERFORM redrive.refuse(CASE WHEN known_into <> check_group_rule.into_id
+    PERFORM redrive.refuse(CASE WHEN known_into <> redrive.merged_group(into_id)
         THEN format('group %s is merged into group %s already', group_id, known_into) END);
     RETURN known;
 END
 $$;
 
 -- Adds a rule, writes the audit, and returns the id of the rule. With `into_id` the group is merged into that one; with a
--- `pattern`, the failures whose message matches it are split off. `regroup_letters` then moves the letters.
+-- `pattern`, the failures whose message matches it are split off. `regroup_letters` then moves the letters. What is merged
+-- into the group is then merged into the other one.
 CREATE OR REPLACE FUNCTION redrive.add_group_rule(
     group_id bigint, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    added bigint := redrive.check_group_rule(group_id, into_id, pattern);
+    added  bigint := redrive.check_group_rule(group_id, into_id, pattern);
+    target CONSTANT bigint := redrive.merged_group(into_id);
 BEGIN
     IF added IS NOT NULL THEN
         RETURN added;
     END IF;
     INSERT INTO redrive.group_rules AS r (group_id, into_id, pattern, person, reason)
-    VALUES (add_group_rule.group_id, add_group_rule.into_id, add_group_rule.pattern,
+    VALUES (add_group_rule.group_id, target, add_group_rule.pattern,
             left(add_group_rule.person, 200), left(add_group_rule.reason, 1024))
     RETURNING r.id INTO added;
+    UPDATE redrive.group_rules r SET into_id = target WHERE r.into_id = add_group_rule.group_id AND target IS NOT NULL;
     -- A later letter of the same statement looks again; see `complete_letter`.
     PERFORM set_config('redrive.looked', '', true);
     PERFORM redrive.record_act(
         CASE WHEN add_group_rule.into_id IS NULL THEN 'split_group' ELSE 'merge_group' END,
         add_group_rule.person, add_group_rule.reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
-            'rule', added, 'group', add_group_rule.group_id, 'into', add_group_rule.into_id,
+            'rule', added, 'group', add_group_rule.group_id, 'into', target,
             'pattern', add_group_rule.pattern)));
     RETURN added;
 END

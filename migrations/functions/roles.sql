@@ -95,7 +95,7 @@ DECLARE
         'INSERT, UPDATE, DELETE ON retention, redactions, queue_pauses, rate_limits, rate_buckets, group_policies',
         'SELECT, UPDATE, DELETE ON group_buckets',
         'SELECT, DELETE ON diverted_groups',
-        'INSERT, DELETE ON group_rules',
+        'INSERT, UPDATE, DELETE ON group_rules',
         'USAGE ON SEQUENCE job_id, redrive_runs_id_seq',
         'EXECUTE ON FUNCTION take_keys, capture, capture_letters, capture_many, restore_archived, delete_archived,
             erase_batch, erasable, prune_audit, queues_with_held_groups, audit_counters, repair, fold_metrics,

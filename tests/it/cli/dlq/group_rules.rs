@@ -27,7 +27,7 @@ fn groups_are_merged_and_the_rule_is_removed() {
         .shows(format!("merge into {into}"))
         .shows("card declined");
     db.fails(2, format!("dlq groups merge {into} {from}"))
-        .tells("is the same group or whose rules lead to it");
+        .tells("is the same group or is merged into it");
     db.fails(2, format!("dlq groups merge {from} {other}"))
         .tells(format!("group {from} is merged into group {into} already"));
     let rule = db.run("dlq groups rules list --json").json();
