@@ -12,9 +12,8 @@ AS $$
         WHERE CASE r.pointer
             WHEN '' THEN $3 IS NULL
             -- Nobody knows what a payload that cannot be read replaces.
-            ELSE num_nulls(d.before, d.after) > num_nulls($2, $3) OR EXISTS (
-                SELECT FROM redrive.pointer_paths(d.before, redrive.pointer_parts(r.pointer)) AS p (path)
-                WHERE d.after #> p.path = d.before #> p.path)
+            ELSE num_nulls(d.before, d.after) > num_nulls($2, $3)
+                OR redrive.share_value(d.before, d.after, redrive.pointer_parts(r.pointer))
             END
     ), '{}')
 $$;

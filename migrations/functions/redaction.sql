@@ -63,34 +63,24 @@ AS $$
         ORDER BY p.place) END
 $$;
 
--- Returns the paths in a document that a pointer with wildcards matches.
-CREATE OR REPLACE FUNCTION redrive.pointer_paths(document jsonb, parts text[]) RETURNS SETOF text[]
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+-- Returns whether two documents have the same value at any place that a pointer matches.
+CREATE OR REPLACE FUNCTION redrive.share_value(one jsonb, other jsonb, parts text[]) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
 AS $$
-    WITH RECURSIVE walk (path, value) AS (
-        SELECT '{}'::text[], $1
+BEGIN
+    IF cardinality(parts) = 0 THEN
+        RETURN one = other;
+    ELSIF parts[1] <> '*' THEN
+        RETURN redrive.share_value(one #> parts[1:1], other #> parts[1:1], parts[2:]);
+    END IF;
+    RETURN EXISTS (
+        SELECT FROM jsonb_each(CASE jsonb_typeof(one) WHEN 'object' THEN one ELSE '{}' END) e
+        WHERE redrive.share_value(e.value, other -> e.key, parts[2:])
         UNION ALL
-        SELECT w.path || c.key, c.value
-        FROM walk w
-        CROSS JOIN LATERAL (
-            SELECT $2[cardinality(w.path) + 1] AS part
-        ) n
-        CROSS JOIN LATERAL (
-            SELECT n.part AS key, w.value #> ARRAY[n.part] AS value
-            WHERE n.part <> '*'
-            UNION ALL
-            SELECT e.key, e.value
-            FROM jsonb_each(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value ELSE '{}' END) e
-            WHERE n.part = '*'
-            UNION ALL
-            SELECT (a.place - 1)::text, a.value
-            FROM jsonb_array_elements(CASE jsonb_typeof(w.value) WHEN 'array' THEN w.value ELSE '[]' END)
-                WITH ORDINALITY AS a (value, place)
-            WHERE n.part = '*'
-        ) c
-        WHERE cardinality(w.path) < cardinality($2) AND c.value IS NOT NULL
-    )
-    SELECT w.path FROM walk w WHERE cardinality(w.path) = cardinality($2)
+        SELECT FROM jsonb_array_elements(CASE jsonb_typeof(one) WHEN 'array' THEN one ELSE '[]' END)
+            WITH ORDINALITY AS a (value, place)
+        WHERE redrive.share_value(a.value, other -> (a.place - 1)::integer, parts[2:]));
+END
 $$;
 
 -- Redacts the values of a document that a pointer matches. It builds each level once, because setting the
@@ -165,9 +155,8 @@ BEGIN
         END IF;
         FOREACH pointer IN ARRAY rule.paths LOOP
             parts := redrive.pointer_parts(pointer);
-            IF document #> parts IS NOT NULL
-                OR '*' = ANY (parts) AND EXISTS (SELECT FROM redrive.pointer_paths(document, parts))
-            THEN
+            -- If it has a value there, it shares it with itself.
+            IF redrive.share_value(document, document, parts) THEN
                 document := redrive.redact_values(document, parts, rule.keep_types);
                 letter.payload := document;
                 -- The captured bytes contain the same value.
