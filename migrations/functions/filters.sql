@@ -11,14 +11,10 @@ DECLARE
     value  jsonb;
     kind   text;
     type   text;
-    lowest numeric;
-    most   numeric;
     fault  text;
 BEGIN
-    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
-        RAISE EXCEPTION 'redrive: a filter must be a JSON object; {} matches all %', subject
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN jsonb_typeof(filter) = 'object' IS NOT TRUE
+        THEN 'a filter must be a JSON object; {} matches all ' || subject END);
     FOR name, value IN SELECT e.key, e.value FROM jsonb_each(filter) e LOOP
         kind := takes ->> name;
         IF kind IS NULL THEN
@@ -27,8 +23,6 @@ BEGIN
                     SELECT string_agg(k.key, ', ') FROM redrive.filter_keys(subject) k) || '.';
         END IF;
         type := CASE WHEN kind IN ('text', 'texts', 'words', 'part', 'since', 'before', 'path') THEN 'string' ELSE 'number' END;
-        lowest := CASE WHEN kind IN ('older', 'newer') THEN 0 ELSE -9223372036854775808 END;
-        most := CASE WHEN kind IN ('older', 'newer') THEN 3155760000000 ELSE 9223372036854775807 END;
         fault := CASE
             WHEN value = 'null' THEN 'is null'
             WHEN jsonb_typeof(value) = 'array' AND kind NOT IN ('texts', 'words', 'integers', 'not') THEN 'takes one value'
@@ -38,9 +32,11 @@ BEGIN
                         format('takes values of type %s, not %s', type, jsonb_typeof(e.item))
                     -- An empty text is part of every text.
                     WHEN type = 'string' THEN CASE WHEN kind = 'part' AND e.item = '""' THEN 'is empty' END
-                    WHEN scale(e.item::numeric) > 0 OR e.item::numeric NOT BETWEEN lowest AND most THEN
+                    WHEN kind IN ('older', 'newer') AND e.item::numeric NOT BETWEEN 0 AND 3155760000000 THEN
+                        'takes whole numbers from 0 to 100 years in milliseconds'
+                    WHEN scale(e.item::numeric) > 0
+                        OR e.item::numeric NOT BETWEEN -9223372036854775808 AND 9223372036854775807 THEN
                         'takes whole numbers of 64 bits'
-                        || CASE lowest WHEN 0 THEN ', from 0 to 100 years in milliseconds' ELSE '' END
                 END)
                 FROM jsonb_array_elements(
                     CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE jsonb_build_array(value) END) AS e (item))
@@ -52,11 +48,7 @@ BEGIN
                 fault := 'is refused: ' || SQLERRM;
             END;
         END IF;
-        IF fault IS NOT NULL THEN
-            RAISE EXCEPTION 'redrive: the filter key % %', name, fault USING ERRCODE = 'invalid_parameter_value',
-                HINT = CASE WHEN kind IN ('texts', 'words', 'integers', 'not') THEN 'An empty list selects nothing.'
-                    ELSE 'Without the key, the others decide.' END;
-        END IF;
+        PERFORM redrive.refuse('the filter key ' || name || ' ' || fault);
     END LOOP;
 END
 $$;
