@@ -10,9 +10,7 @@
 --                  dead_letters_by_group, twice per returned group.
 -- Rows: the groups. Zero rows: no group matches.
 WITH page AS MATERIALIZED (
-    SELECT f.id, f.queue, f.kind, f.error_class, f.title, f.sample, f.state, f.note, f.owner,
-           f.first_seen, f.first_version, f.last_seen, f.resolved_at, f.regressed_at, f.regressions,
-           f.deaths, f.open, f.redriving, f.recovered, f.discarded, f.quarantined
+    SELECT f.*
     FROM redrive.failure_groups f
     WHERE ($1::bigint[] IS NULL OR f.id = ANY ($1))
         AND ($2::text IS NULL OR f.queue = $2)
@@ -34,10 +32,7 @@ deaths AS (
 by_hour AS MATERIALIZED (
     SELECT s.group_id, s.hour, sum(s.deaths)::bigint AS deaths FROM deaths s GROUP BY s.group_id, s.hour
 )
-SELECT p.id, p.queue, p.kind, p.error_class, p.title, p.sample,
-       coalesce(newest.error_message, p.sample) AS newest, p.state, p.note, p.owner,
-       p.first_seen, p.first_version, p.last_seen, p.resolved_at, p.regressed_at, p.regressions,
-       p.deaths, p.open, p.redriving, p.recovered, p.discarded, p.quarantined,
+SELECT p.*, coalesce(newest.error_message, p.sample) AS newest,
        ARRAY(
            SELECT coalesce(b.deaths, 0)
            FROM generate_series(23, 0, -1) AS ago (hours)
