@@ -1,13 +1,11 @@
 -- Purpose: Redriving and discarding letters by filter.
 
 -- Sends back up to `max_letters` matching letters, in the order of `redrive_order`, and writes the audit, in the
--- transaction of the caller. `after_place` and `after_id` are those of the last letter of the batch before; NULL: this is
--- the first. `as_of` NULL: now; later batches pass what the first one returns, so that a letter that dies again is not sent
--- twice. Returns each letter with its place in that order, and `sent` or the result of `refused_letters`.
+-- transaction of the caller. Returns each letter in that order, with `sent` or the result of `refused_letters`.
 CREATE OR REPLACE FUNCTION redrive.redrive_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, after_place timestamptz, after_id bigint, person text, reason text,
-    to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint
-) RETURNS TABLE (id bigint, result text, place timestamptz, until timestamptz)
+    filter jsonb, max_letters bigint, person text, reason text, to_queue text, priority integer, max_attempts integer,
+    forced boolean, delay_ms bigint
+) RETURNS TABLE (id bigint, result text)
     LANGUAGE plpgsql VOLATILE
     -- Read up to `max_letters` in index order. On a table without statistics the planner would rather read
     -- and sort all of it, or all of a queue.
@@ -17,47 +15,42 @@ CREATE OR REPLACE FUNCTION redrive.redrive_letters(
 AS $$
 #variable_conflict use_column
 DECLARE
-    in_order CONSTANT text := redrive.redrive_order(redrive_letters.filter);
-    chosen   bigint[];
-    places   timestamptz[];
-    sent     bigint[];
+    chosen bigint[];
+    sent   bigint[];
     queues text[];
     counts bigint[];
     event  jsonb := redrive.act_event(
         CASE WHEN forced THEN 'forced' ELSE 'redriven' END, person, reason, jsonb_build_object('queue', to_queue));
 BEGIN
-    as_of := coalesce(as_of, statement_timestamp());
     PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
-    -- All that match count, because a caller may redrive them in batches.
+    -- All that match count, because a caller may redrive them in parts.
     IF EXISTS (SELECT FROM redrive.protections p WHERE p.approve_above IS NOT NULL) THEN
         EXECUTE
             'SELECT array_agg(q.queue), array_agg(q.letters) FROM ('
             ' SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l'
-            ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND l.died_at <= $3 AND '
+            ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
             || redrive.filter_letters(redrive_letters.filter) || ' GROUP BY 1) q'
-            INTO queues, counts USING redrive_letters.filter, forced, as_of;
+            INTO queues, counts USING redrive_letters.filter, forced;
         PERFORM redrive.check_size(queues, counts);
     END IF;
     EXECUTE
-        'SELECT array_agg(c.id ORDER BY c.place, c.id), array_agg(c.place ORDER BY c.place, c.id) FROM ('
-        ' SELECT ' || in_order || ' FROM redrive.dead_letters l WHERE l.state IN (''open'''
-        || CASE WHEN forced THEN ', ''quarantined''' ELSE '' END
-        || ') AND l.died_at <= $2 AND l.payload IS NOT NULL' || CASE WHEN forced THEN '' ELSE ' AND l.redacted IS NULL' END
-        || CASE WHEN after_id IS NULL THEN '' ELSE ' AND (' || in_order || ') > ($4, $5)' END
-        || ' AND ' || redrive.filter_letters(redrive_letters.filter) || ' ORDER BY ' || in_order || ' LIMIT $3) c (place, id)'
-        INTO chosen, places
-        USING filter, as_of, redrive.limit_of('max_letters', max_letters), after_place, after_id;
+        'SELECT ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.state IN (''open'''
+        || CASE WHEN forced THEN ', ''quarantined''' ELSE '' END || ') AND l.payload IS NOT NULL'
+        || CASE WHEN forced THEN '' ELSE ' AND l.redacted IS NULL' END
+        || ' AND ' || redrive.filter_letters(redrive_letters.filter)
+        || ' ORDER BY ' || redrive.redrive_order(redrive_letters.filter) || ' LIMIT $2)'
+        INTO chosen USING redrive_letters.filter, redrive.limit_of('max_letters', max_letters);
     sent := ARRAY(
         SELECT b.id
         FROM redrive.send_back(
-            coalesce(chosen, '{}'), event, to_queue, priority, max_attempts, forced, delay_ms => nullif(delay_ms, 0)) b
+            chosen, event, to_queue, priority, max_attempts, forced, delay_ms => nullif(delay_ms, 0)) b
         WHERE b.result = 'sent');
     RETURN QUERY
-    SELECT t.id, coalesce(r.result, 'sent'), t.place, as_of
-    FROM unnest(chosen, places) AS t (id, place)
+    SELECT t.id, coalesce(r.result, 'sent')
+    FROM unnest(chosen) WITH ORDINALITY AS t (id, place)
     LEFT JOIN redrive.refused_letters(
         ARRAY(SELECT unnest(chosen) EXCEPT SELECT unnest(sent)), forced, to_queue) r ON r.id = t.id
-    ORDER BY t.place, t.id;
+    ORDER BY t.place;
     IF sent <> '{}' THEN
         PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, cardinality(sent),
             jsonb_strip_nulls(jsonb_build_object('to', to_queue, 'priority', priority,
@@ -83,14 +76,13 @@ CREATE OR REPLACE FUNCTION redrive.redrive(
     LANGUAGE sql VOLATILE
 AS $$
     SELECT count(*) FILTER (WHERE r.result = 'sent')
-    FROM redrive.redrive_letters($1, NULL, $8, NULL, NULL,
-                                 $3, $2, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
+    FROM redrive.redrive_letters($1, $8, $3, $2, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
 $$;
 
 -- Discards up to `max_letters` open or quarantined letters that match a filter and writes the audit, in the
 -- transaction of the caller. With `undo`, it reopens discarded ones; a letter that was quarantined is quarantined again.
--- `audit` is the record of the first batch of the same operation; NULL: this is the first. `as_of` is as in
--- `redrive_letters`. Returns the letters, and the record of the first batch.
+-- `audit` is the record of the first batch of the same operation; NULL: this is the first. `as_of` NULL: now; later batches
+-- pass what the first one returns, so that a letter that dies again is not taken. Returns the letters, and the record of the first batch.
 CREATE OR REPLACE FUNCTION redrive.discard_letters(
     filter jsonb, as_of timestamptz, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL,
     undo boolean DEFAULT false

@@ -232,7 +232,7 @@ functions {
     LIVE_WAITS = live_waits(bigint);
     PAGE_LETTERS = page_letters(jsonb, bigint, bigint);
     REDACT_GROUPS = redact_groups();
-    REDRIVE_LETTERS = redrive_letters(jsonb, timestamptz, bigint, timestamptz, bigint, text, text, text, integer, integer, boolean, bigint);
+    REDRIVE_LETTERS = redrive_letters(jsonb, bigint, text, text, text, integer, integer, boolean, bigint);
     REDACT_LETTERS = redact_letters(jsonb, bigint, bigint, boolean, text, text, bigint);
     REFUSED = refused_letters([bigint], boolean, text);
     REMOVE_GROUP_RULE = remove_group_rule(bigint, text, text);

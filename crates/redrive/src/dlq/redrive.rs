@@ -3,15 +3,14 @@
 //!
 //! One SQL function, `redrive.send_back`, inserts the jobs and updates the letters in one
 //! statement. A job is therefore never in both places or in neither, and concurrent redrives
-//! never send a letter twice. These calls redrive at once, in batches; a
-//! [run](crate::dlq::runs::RedriveRun) survives a crash.
+//! never send a letter twice. These calls redrive at once; a [run](crate::dlq::runs::RedriveRun)
+//! survives a crash.
 
 mod options;
 mod blocked;
 mod preview;
 
 use std::collections::HashSet;
-use std::time::SystemTime;
 
 use postgres::Row;
 
@@ -20,9 +19,6 @@ use crate::dlq::prelude::*;
 pub use blocked::Blocked;
 pub use options::RedriveOptions;
 pub use preview::{LeftOut, RedrivePreview};
-
-/// The letters per statement.
-const BATCH: u64 = 500;
 
 /// The outcome of a redrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,10 +75,9 @@ impl Skip {
 impl Dlq<'_> {
     /// Redrives open letters, oldest death first. Those of a diverted group go in the order of their jobs.
     ///
-    /// A letter keeps its id, history and priority and gets all its attempts again. The
-    /// call ends when no letter is left that matched at its start, so a letter that dies
-    /// again meanwhile is not sent twice. Each batch of 500 is one transaction with its
-    /// audit row; if the call fails, call it again for the rest.
+    /// A letter keeps its id, history and priority and gets all its attempts again. The call is
+    /// one transaction with its audit row, and takes up to a minute: use a
+    /// [run](crate::dlq::runs::Runs::create) for hundreds of thousands of letters.
     ///
     /// # Errors
     /// If the database fails.
@@ -101,45 +96,33 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         operator: &Operator,
     ) -> Result<Redriven> {
-        let blocked = self.blocked(filter, options)?;
-        let mut as_of: Option<SystemTime> = None;
-        // Where the batch before ended: a letter that cannot go back is tried once.
-        let mut last: Option<(SystemTime, JobId)> = None;
-        let mut done =
-            filter.in_batches(BATCH, |done: &mut Redriven, parameter, most| -> Taken {
-                let tried: Vec<(JobId, String, SystemTime, SystemTime)> = self.db.ask_bulk().all(
-                    "redrive letters",
-                    &sql::REDRIVE_LETTERS,
-                    &[
-                        parameter,
-                        &as_of,
-                        &most,
-                        &last.map(|(place, _)| place),
-                        &last.map(|(_, id)| id),
-                        operator,
-                        &options.to_queue,
-                        &options.priority.map(i32::from),
-                        &options.max_attempts,
-                        &options.force,
-                        &options.delay,
-                    ],
-                )?;
-                let Some((id, _, place, moment)) = tried.last() else {
-                    return Ok(None);
-                };
-                (as_of, last) = (Some(*moment), Some((*place, *id)));
-                let before = done.redriven.len();
-                for (id, result, ..) in tried {
-                    match &*result {
-                        "sent" => done.redriven.push(id),
-                        // Another operation took it meanwhile, so it matches no more.
-                        "gone" | "not_open" => {}
-                        why => done.skipped.push((id, Skip::of_stored(why))),
-                    }
-                }
-                Ok(Some((done.redriven.len() - before) as u64))
-            })?;
-        done.blocked = blocked;
+        let parameter = filter.recorded()?;
+        let mut done = Redriven {
+            blocked: self.blocked(filter, options)?,
+            ..Redriven::default()
+        };
+        let tried: Vec<(JobId, String)> = self.db.ask_bulk().all(
+            "redrive letters",
+            &sql::REDRIVE_LETTERS,
+            &[
+                &parameter,
+                &filter.limit.unwrap_or(u64::MAX),
+                operator,
+                &options.to_queue,
+                &options.priority.map(i32::from),
+                &options.max_attempts,
+                &options.force,
+                &options.delay,
+            ],
+        )?;
+        for (id, result) in tried {
+            match &*result {
+                "sent" => done.redriven.push(id),
+                // Another operation took it meanwhile, so it matches no more.
+                "gone" | "not_open" => {}
+                why => done.skipped.push((id, Skip::of_stored(why))),
+            }
+        }
         self.add_skips(filter, options, &mut done)?;
         Ok(done)
     }

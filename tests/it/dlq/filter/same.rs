@@ -116,20 +116,39 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
             };
             let mut transaction = client.transaction().unwrap();
             for (operation, expected) in [
-                ("SELECT id FROM redrive.list_letters($1, NULL, 1000)", expected.clone()),
-                ("SELECT * FROM redrive.page_letters($1, 0, 1000)", expected.clone()),
-                ("SELECT id FROM redrive.preview_redrive($1)", of(&["open"])),
-                ("SELECT id FROM redrive.preview_redrive($1, true)", of(&["open", "quarantined"])),
                 (
-                    "SELECT id FROM redrive.redrive_letters($1, 'infinity', 1000, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                                                            false, NULL)",
+                    "SELECT id FROM redrive.list_letters($1, NULL, 1000)",
+                    expected.clone(),
+                ),
+                (
+                    "SELECT * FROM redrive.page_letters($1, 0, 1000)",
+                    expected.clone(),
+                ),
+                ("SELECT id FROM redrive.preview_redrive($1)", of(&["open"])),
+                (
+                    "SELECT id FROM redrive.preview_redrive($1, true)",
+                    of(&["open", "quarantined"]),
+                ),
+                (
+                    "SELECT id FROM redrive.redrive_letters($1, 1000, NULL, NULL, NULL, NULL,
+                                                            NULL, false, NULL)",
                     of(&["open"]),
                 ),
-                ("SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, NULL, 'x')", of(&["open", "quarantined"])),
-                ("SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, NULL, 'x', NULL, true)", of(&["discarded"])),
+                (
+                    "SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, NULL, 'x')",
+                    of(&["open", "quarantined"]),
+                ),
+                (
+                    "SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, NULL, 'x', NULL, true)",
+                    of(&["discarded"]),
+                ),
             ] {
                 let mut attempt = transaction.transaction().unwrap();
-                assert_eq!(ids(&mut attempt, operation, &filter), expected, "{operation} {filter}");
+                assert_eq!(
+                    ids(&mut attempt, operation, &filter),
+                    expected,
+                    "{operation} {filter}"
+                );
                 attempt.rollback().unwrap();
             }
             transaction.change("SELECT redrive.create_run($1)", &[&filter]);

@@ -31,7 +31,6 @@ fn eight_operators_never_redrive_a_letter_twice() {
 #[test]
 fn a_redrive_does_not_select_letters_that_die_again_meanwhile() {
     let (_test, queue) = TestDatabase::with_orders();
-    // Several batches, so that letters of the first die again before the last is selected.
     let ids = letters(&queue, 3000);
     let worker = worker(&queue)
         .slots(2)
