@@ -1,7 +1,8 @@
 -- Purpose: Redriving and discarding letters by filter.
 
 -- Sends back up to `max_letters` matching letters, in the order of `redrive_order`, and writes the audit, in the
--- transaction of the caller. Returns each letter in that order, with `sent` or the result of `refused_letters`.
+-- transaction of the caller. Returns each letter in that order, then those that the filter names by their ids and that did
+-- not match, with `sent` or the result of `refused_letters`.
 CREATE OR REPLACE FUNCTION redrive.redrive_letters(
     filter jsonb, max_letters bigint, person text, reason text, to_queue text, priority integer, max_attempts integer,
     forced boolean, delay_ms bigint
@@ -45,6 +46,8 @@ BEGIN
         FROM redrive.send_back(
             chosen, event, to_queue, priority, max_attempts, forced, delay_ms => nullif(delay_ms, 0)) b
         WHERE b.result = 'sent');
+    chosen := chosen || ARRAY(
+        SELECT unnest(redrive.filter_values(redrive_letters.filter -> 'ids')::bigint[]) EXCEPT SELECT unnest(chosen) ORDER BY 1);
     RETURN QUERY
     SELECT t.id, coalesce(r.result, 'sent')
     FROM unnest(chosen) WITH ORDINALITY AS t (id, place)

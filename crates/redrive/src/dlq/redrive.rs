@@ -10,8 +10,6 @@ mod options;
 mod blocked;
 mod preview;
 
-use std::collections::HashSet;
-
 use postgres::Row;
 
 use crate::dlq::prelude::*;
@@ -118,37 +116,9 @@ impl Dlq<'_> {
         for (id, result) in tried {
             match &*result {
                 "sent" => done.redriven.push(id),
-                // Another operation took it meanwhile, so it matches no more.
-                "gone" | "not_open" => {}
                 why => done.skipped.push((id, Skip::of_stored(why))),
             }
         }
-        self.add_skips(filter, options, &mut done)?;
         Ok(done)
-    }
-
-    /// Adds the ids that were asked for but not sent, with the reason.
-    fn add_skips(
-        self,
-        filter: &LetterFilter,
-        options: &RedriveOptions,
-        done: &mut Redriven,
-    ) -> Result<()> {
-        let skipped = done.skipped.iter().map(|(id, _)| id);
-        let reported: HashSet<JobId> = done.redriven.iter().chain(skipped).copied().collect();
-        let mut left = filter.asked_ids();
-        left.retain(|id| !reported.contains(id));
-        if left.is_empty() {
-            return Ok(());
-        }
-        let refused: Vec<(JobId, String)> = self.db.ask_bulk().all(
-            "read why letters were not redriven",
-            &sql::REFUSED,
-            &[&left, &options.force, &options.to_queue],
-        )?;
-        let refused = refused.iter();
-        done.skipped
-            .extend(refused.map(|(id, why)| (*id, Skip::of_stored(why))));
-        Ok(())
     }
 }
