@@ -28,40 +28,30 @@ AS $$
 DECLARE
     ids      bigint[];
     ordinals bigint[];
-    gone_ids bigint[];
-    gone_at  bigint[];
-    sent     bigint;
+    done     bigint[];
 BEGIN
     SELECT coalesce(array_agg(m.letter_id ORDER BY m.ordinal), '{}'), coalesce(array_agg(m.ordinal ORDER BY m.ordinal), '{}')
     INTO ids, ordinals
     FROM redrive.run_letters m
     WHERE m.run_id = r.id AND m.ordinal > after AND m.ordinal <= send_members.upto;
-    SELECT coalesce(array_agg(b.id), '{}'), coalesce(array_agg(b.ordinal), '{}')
-    INTO gone_ids, gone_at
-    FROM redrive.send_back(
-        ids, redrive.act_event(CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END, r.person, r.reason,
-            jsonb_build_object('run', r.id, 'queue', r.to_queue)),
-        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals, delay_ms => r.delay_ms,
-        as_of => r.created_at) b
-    WHERE b.result = 'sent';
-    sent := cardinality(gone_ids);
-    IF sent < cardinality(ids) THEN
-        -- EXCEPT is hashed or sorted; a join of two arrays might use nested loops.
+    done := ARRAY(
+        SELECT b.ordinal
+        FROM redrive.send_back(
+            ids, redrive.act_event(CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END, r.person, r.reason,
+                jsonb_build_object('run', r.id, 'queue', r.to_queue)),
+            r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals, delay_ms => r.delay_ms,
+            as_of => r.created_at) b
+        WHERE b.result = 'sent');
+    IF cardinality(done) < cardinality(ids) THEN
         UPDATE redrive.run_letters m
-        SET outcome = 'skipped_' || f.result
-        FROM (
-            SELECT x.ordinal, (redrive.refused_letters(ARRAY[x.id], r.forced, r.to_queue, r.created_at)).result
-            FROM (
-                SELECT * FROM unnest(ids, ordinals) AS a (id, ordinal)
-                EXCEPT
-                SELECT * FROM unnest(gone_ids, gone_at) AS g (id, ordinal)
-            ) x
-        ) f
-        WHERE m.run_id = r.id AND m.ordinal = f.ordinal;
+        SET outcome = 'skipped_' || (
+            SELECT f.result FROM redrive.refused_letters(ARRAY[m.letter_id], r.forced, r.to_queue, r.created_at) f)
+        -- EXCEPT is hashed or sorted; a join of two arrays might use nested loops.
+        WHERE m.run_id = r.id AND m.ordinal IN (SELECT unnest(ordinals) EXCEPT SELECT unnest(done));
     END IF;
-    IF sent > 0 THEN
-        PERFORM redrive.record_act('redrive', r.person, r.reason, r.filter, sent, jsonb_build_object('run', r.id));
+    IF done <> '{}' THEN
+        PERFORM redrive.record_act('redrive', r.person, r.reason, r.filter, cardinality(done), jsonb_build_object('run', r.id));
     END IF;
-    RETURN sent;
+    RETURN cardinality(done);
 END
 $$;
