@@ -80,26 +80,22 @@ impl RunDriver {
     /// If the database fails. A step is atomic and can be repeated.
     pub fn step(&mut self) -> Result<DriveStatus> {
         let steps = self.steps.clone();
-        if steps.chunks < 2 || !self.may_have_help || steps.throttle.is_slow() {
-            let answer = send(&self.db, steps)?;
-            return Ok(self.keep(answer));
-        }
+        let wants_help = steps.chunks >= 2 && self.may_have_help && !steps.throttle.is_slow();
         let (mine, helped) = thread::scope(|scope| {
-            let help = thread::Builder::new().spawn_scoped(scope, || send(&self.db, steps.clone()));
+            let help = match wants_help {
+                true => thread::Builder::new()
+                    .spawn_scoped(scope, || send(&self.db, steps.clone()))
+                    .ok(),
+                false => None,
+            };
             let mine = send(&self.db, steps.clone());
             (mine, help.map(thread::ScopedJoinHandle::join))
         });
         // The run does not need the helper, so its error only disables it.
-        if !matches!(helped, Ok(Ok(Ok(_)))) {
-            self.may_have_help = false;
-        }
-        Ok(self.keep(mine?))
-    }
-
-    /// Keeps the state for the next step.
-    fn keep(&mut self, (status, steps): (DriveStatus, Steps)) -> DriveStatus {
+        self.may_have_help &= !wants_help || matches!(helped, Some(Ok(Ok(_))));
+        let (status, steps) = mine?;
         self.steps = steps;
-        status
+        Ok(status)
     }
 }
 
