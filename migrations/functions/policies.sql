@@ -1,39 +1,13 @@
 -- Purpose: Policies: schedules that redrive letters.
 
--- Returns the policy that schedules store: `options` over the defaults, with the filter of its letters. The options are
--- batch, generations, growth and counts_only.
-CREATE OR REPLACE FUNCTION redrive.checked_policy(letters jsonb, options jsonb) RETURNS jsonb
-    LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    defaults CONSTANT jsonb := jsonb_build_object(
-        'batch', 50, 'generations', 10, 'growth', 1, 'counts_only', false);
-    policy   jsonb := defaults || coalesce(jsonb_strip_nulls(options), '{}') || jsonb_build_object('letters', letters);
-BEGIN
-    PERFORM redrive.filter_letters(letters);
-    PERFORM redrive.refuse('a policy ' || CASE
-        WHEN letters ? 'state' THEN 'redrives open letters; its filter cannot contain a state'
-        WHEN EXISTS (
-            SELECT FROM jsonb_each(policy - 'letters') o
-            WHERE jsonb_typeof(o.value) IS DISTINCT FROM jsonb_typeof(defaults -> o.key))
-            THEN 'has options that are unknown or of another type: ' || options::text
-        WHEN (policy ->> 'batch')::numeric NOT BETWEEN 1 AND 10000 THEN 'needs a batch of 1 to 10000 letters'
-        WHEN (policy ->> 'generations')::numeric NOT BETWEEN 1 AND 100000 THEN 'needs a limit of 1 to 100000 generations'
-        WHEN (policy ->> 'growth')::numeric NOT BETWEEN 1 AND 100 THEN 'needs a growth of 1 to 100'
-        WHEN scale((policy ->> 'batch')::numeric) + scale((policy ->> 'generations')::numeric) > 0
-            THEN 'needs whole numbers as its batch and generations'
-    END);
-    RETURN policy;
-END
-$$;
-
 -- Adds or changes a policy: a schedule with either a cron line or an interval that redrives the open letters that match
 -- a filter. Returns `created`, `changed` or `unchanged`; only a change is recorded in the audit. A new rhythm starts at
 -- `next_at`; another change keeps the next tick, and a pause stays. Without `next_at`, an interval starts now, and the next
 -- worker reads a cron line, as in `schedule`.
 CREATE OR REPLACE FUNCTION redrive.set_policy(
     name text, letters jsonb, every interval DEFAULT NULL, cron text DEFAULT NULL, zone text DEFAULT NULL,
-    options jsonb DEFAULT NULL, next_at timestamptz DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
+    batch integer DEFAULT 50, generations integer DEFAULT 10, growth double precision DEFAULT 1,
+    counts_only boolean DEFAULT false, next_at timestamptz DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -42,12 +16,19 @@ DECLARE
     line   text := CASE WHEN set_policy.next_at IS NULL
         THEN redrive.checked_rhythm(set_policy.cron, set_policy.zone, set_policy.every) ELSE set_policy.cron END;
     -- It redrives with the rights of the role that set it last.
-    policy jsonb := redrive.checked_policy(set_policy.letters, set_policy.options)
-        || jsonb_build_object('role', session_user);
+    policy jsonb := jsonb_build_object(
+        'letters', letters, 'batch', batch, 'generations', generations, 'growth', growth,
+        'counts_only', redrive.flag_of('counts_only', counts_only), 'role', session_user);
     result text;
 BEGIN
-    PERFORM redrive.check_name('policy', set_policy.name),
+    PERFORM redrive.check_name('policy', set_policy.name), redrive.filter_letters(set_policy.letters),
             redrive.check_allowed(redrive.filter_values(set_policy.letters -> 'queue'));
+    PERFORM redrive.refuse('a policy ' || CASE
+        WHEN set_policy.letters ? 'state' THEN 'redrives open letters; its filter cannot contain a state'
+        WHEN batch BETWEEN 1 AND 10000 IS NOT TRUE THEN 'needs a batch of 1 to 10000 letters'
+        WHEN generations BETWEEN 1 AND 100000 IS NOT TRUE THEN 'needs a limit of 1 to 100000 generations'
+        WHEN growth BETWEEN 1 AND 100 IS NOT TRUE THEN 'needs a growth of 1 to 100'
+    END);
     PERFORM redrive.refuse(format('%L is a schedule that enqueues jobs; remove it first', s.name))
     FROM redrive.schedules s WHERE s.name = set_policy.name AND s.policy IS NULL;
     INSERT INTO redrive.schedules AS s (name, cron, zone, every, policy, missed, overlap, next_at)

@@ -165,7 +165,7 @@ fn letters_that_cannot_be_read_harm_no_others() {
     let delivered = db.dlq().deliver(&open(), &away, &maria()).unwrap();
     assert_eq!(delivered.failed.len(), total);
 
-    client.sql("SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 5}')");
+    client.sql("SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', batch => 5)");
     let letters: i64 = client.ask("SELECT letters FROM redrive.trigger_schedule('p')", &[]);
     assert_eq!(letters, 5);
     db.drives(&open(), &RunOptions::new().unthrottled());

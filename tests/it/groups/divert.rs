@@ -211,7 +211,9 @@ fn of_the_letters_with_one_key_that_of_the_first_job_goes_first() {
 fn a_policy_sends_diverted_letters_as_often_as_the_one_that_they_wait_for() {
     let diverted = Diverted::new();
     let mut client = diverted.test.client();
-    client.sql("SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', options => '{\"generations\": 1}')");
+    client.sql(
+        "SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', generations => 1)",
+    );
     client.sql("UPDATE redrive.dead_letters SET generation = 1");
     let due = "SELECT redrive.due_letters(s, clock_timestamp()) FROM redrive.schedules s";
     assert_eq!(client.ask::<Vec<i64>>(due, &[]), [0_i64; 0]);
@@ -347,7 +349,8 @@ fn redrives_of_every_form_keep_the_order_within_each_group() {
     diverted.holds(1);
     diverted.below.store(0, Ordering::SeqCst);
     let mut client = diverted.test.client();
-    client.sql("SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', options => '{\"batch\": 2}')");
+    client
+        .sql("SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', batch => 2)");
     let due = "SELECT redrive.due_letters(s, clock_timestamp()) FROM redrive.schedules s";
     let due: Vec<i64> = client.ask(due, &[]);
     assert_eq!(due, [0, 1].map(|place: usize| diverted.ids[place].get()));

@@ -105,7 +105,9 @@ fn a_letter_is_pending_while_its_policy_will_redrive_it_again() {
     let id = one_death(&test, || Failure::retry("down"));
     assert_eq!(event(&test, id), ("FAILED_PERMANENTLY".to_owned(), 3));
     let tick = "SELECT letters FROM redrive.trigger_schedule('s')";
-    client.sql("SELECT redrive.set_policy('s', '{\"queue\": \"orders\"}', '6 hours', options => '{\"generations\": 2}')");
+    client.sql(
+        "SELECT redrive.set_policy('s', '{\"queue\": \"orders\"}', '6 hours', generations => 2)",
+    );
     // The retries of all generations count.
     for (status, retries) in [("PENDING", 4), ("FAILED_PERMANENTLY", 5)] {
         assert_eq!(client.ask::<i64>(tick, &[]), 1);

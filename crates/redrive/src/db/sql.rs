@@ -206,7 +206,7 @@ functions {
     RELEASE_GROUP = release_group(text, text, text, text);
     REMOVE_RATE_LIMIT = remove_rate_limit(text, text, boolean, text, text);
     RESUME_QUEUE = resume_queue(text, text, text);
-    SET_POLICY = set_policy(text, jsonb, interval, text, text, jsonb, timestamptz, text, text);
+    SET_POLICY = set_policy(text, jsonb, interval, text, text, integer, integer, float8, boolean, timestamptz, text, text);
     SET_RATE_LIMIT = set_rate_limit(text, integer, interval, integer, text, boolean, text, text);
     SET_RETENTION = set_retention(text, text, interval, text, text, text);
     SET_SCHEDULE = set_schedule(text, text, text, interval, text, text, json, integer, integer, jsonb, text, text, timestamptz, text, text);

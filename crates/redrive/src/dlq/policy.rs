@@ -1,7 +1,6 @@
 //! Policies: what a schedule redrives, for failures that pass with time.
 
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::dlq::prelude::*;
@@ -19,11 +18,11 @@ pub const MAX_POLICY_BATCH: u32 = 10_000;
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Policy {
-    pub(crate) letters: LetterFilter,
-    batch: u32,
-    generations: u32,
-    growth: f64,
-    counts_only: bool,
+    letters: LetterFilter,
+    pub(crate) batch: u32,
+    pub(crate) generations: u32,
+    pub(crate) growth: f64,
+    pub(crate) counts_only: bool,
 }
 
 /// A policy, as the database stores it.
@@ -88,24 +87,12 @@ impl Policy {
         self
     }
 
-    /// Returns the options as `redrive.set_policy` takes them, which checks the other numbers.
+    /// Returns the filter as a parameter. `redrive.set_policy` checks the numbers.
     ///
     /// # Errors
-    /// *Invalid* if the growth is out of range, or if the filter has a limit or `after`.
-    pub(crate) fn options(&self) -> Result<Json> {
+    /// *Invalid* if the filter has a limit or `after`.
+    pub(crate) fn filter(&self) -> Result<Json> {
         self.letters
-            .unlimited("a policy limits its letters by its batch, not by its filter")?;
-        if !(1.0..=100.0).contains(&self.growth) {
-            return Err(Error::invalid("a policy needs a growth of 1 to 100"));
-        }
-        Json::of(
-            "the policy",
-            &json!({
-                "batch": self.batch,
-                "generations": self.generations,
-                "growth": self.growth,
-                "counts_only": self.counts_only,
-            }),
-        )
+            .unlimited("a policy limits its letters by its batch, not by its filter")
     }
 }

@@ -160,7 +160,7 @@ impl Schedule {
             .ok_or_else(|| invalid("it has neither a job nor a policy"))?;
         let (queue, job) = match action {
             Action::Enqueue(queue, job) => (queue, job),
-            Action::Redrive(policy) => return policy.options().map(|_| action),
+            Action::Redrive(policy) => return policy.filter().map(|_| action),
         };
         name::check("queue", queue)?;
         job.check(queue)?;

@@ -88,9 +88,9 @@ const WRONG: &str = r#"
     change_jobs('edit', '{}', NULL, NULL, 10, 'x', 'me', NULL, NULL, '{4,4}', '{1,1}', '{2,3}') -- a job is given twice
     prune_letters('-1 s')                            -- prune needs an age, which is not negative
     prune_audit('29 days')                           -- can be pruned after 30 days
-    set_policy('p', '{}', '1 hour', options => '{"batch": 1e20}') -- needs a batch of 1 to 10000
-    set_policy('p', '{}', '1 hour', options => '{"batch": 1.5}') -- needs whole numbers
-    set_policy('p', '{}', '1 hour', options => '{"growth": 1e400}') -- needs a growth of 1 to 100
+    set_policy('p', '{}', '1 hour', batch => 10001) -- needs a batch of 1 to 10000
+    set_policy('p', '{}', '1 hour', generations => NULL) -- needs a limit of 1 to 100000 generations
+    set_policy('p', '{}', '1 hour', growth => 'NaN') -- needs a growth of 1 to 100
     capture('s', '1', 'q', 'k', '{}', group_key => '') -- the group is 0 bytes
     capture('s', '1', 'q', 'k', '{}', headers => '[]') -- the headers must be a JSON object
     capture_many('{}')                               -- JSON array

@@ -128,7 +128,7 @@ fn a_policy_redrives_no_more_than_its_role_could() {
     let (test, queue, _) = TestDatabase::with_letters(3);
     let [oncall_role, trainee_role] = roles(&test);
     // The protections are newer than the policies.
-    let set = "SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 1}')";
+    let set = "SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', batch => 1)";
     trainee_role.client().sql(set);
     let trigger = "SELECT t.letters FROM redrive.trigger_schedule('p') t";
     let limited = Protection::new("orders").role(oncall_role.name());

@@ -67,16 +67,12 @@ fn letters_that_a_policy_or_a_consumer_will_retry_do_not_wait_for_an_operator() 
          FROM (VALUES (50, 'order', 0), (40, 'order', 9), (30, 'bill', 0)) v (h, k, g)",
     );
     assert_eq!(hours(), ["50", "0"]);
-    set(
-        "SELECT redrive.set_policy('p', '{\"kind\": \"order\"}', '6 hours', options => '{\"generations\": 9}')",
-    );
+    set("SELECT redrive.set_policy('p', '{\"kind\": \"order\"}', '6 hours', generations => 9)");
     assert_eq!(hours(), ["40", "50"], "it skips the second one");
-    set(
-        "SELECT redrive.set_policy('q', '{\"queue\": \"orders\"}', '1 day', options => '{\"generations\": 99}')",
-    );
+    set("SELECT redrive.set_policy('q', '{\"queue\": \"orders\"}', '1 day', generations => 99)");
     assert_eq!(hours(), ["0", "50"]);
     set(
-        "SELECT redrive.pause_schedule('p'), redrive.set_policy('q', '{}', '1 day', options => '{\"counts_only\": true}')",
+        "SELECT redrive.pause_schedule('p'), redrive.set_policy('q', '{}', '1 day', counts_only => true)",
     );
     assert_eq!(hours(), ["50", "0"]);
     set(

@@ -50,7 +50,7 @@ fn type_of(name: &str, is_array: bool) -> Option<Type> {
         "bigint" => (Type::INT8, Type::INT8_ARRAY),
         "boolean" => (Type::BOOL, Type::BOOL_ARRAY),
         "bytea" => (Type::BYTEA, Type::BYTEA_ARRAY),
-        "double precision" => (Type::FLOAT8, Type::FLOAT8_ARRAY),
+        "double precision" | "float8" => (Type::FLOAT8, Type::FLOAT8_ARRAY),
         "integer" => (Type::INT4, Type::INT4_ARRAY),
         "interval" => (Type::INTERVAL, Type::INTERVAL_ARRAY),
         "json" => (Type::JSON, Type::JSON_ARRAY),
