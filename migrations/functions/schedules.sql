@@ -1,51 +1,5 @@
 -- Purpose: Schedules: jobs that are enqueued, and policies that redrive, by a cron line or at an interval.
 
--- Adds a schedule, or changes the one of this name. Returns `created`, `changed` or `unchanged`; only a change is
--- recorded in the audit. A new rhythm starts at `next_at`; another change keeps the next tick, and a pause stays.
-CREATE OR REPLACE FUNCTION redrive.set_schedule(
-    name text, cron text, zone text, every interval, queue text, kind text, payload json, priority integer,
-    max_attempts integer, headers jsonb, missed text, overlap text, next_at timestamptz,
-    person text DEFAULT NULL, reason text DEFAULT NULL
-) RETURNS text
-    LANGUAGE plpgsql VOLATILE
-AS $$
-#variable_conflict use_column
-DECLARE
-    result text;
-BEGIN
-    PERFORM redrive.check_name('schedule', set_schedule.name), redrive.check_name('queue', set_schedule.queue),
-            redrive.check_name('kind', set_schedule.kind);
-    PERFORM redrive.refuse(format('%L is a policy; remove it first', s.name))
-    FROM redrive.schedules s WHERE s.name = set_schedule.name AND s.policy IS NOT NULL;
-    INSERT INTO redrive.schedules AS s
-        (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, overlap, next_at)
-    VALUES (set_schedule.name, set_schedule.cron, set_schedule.zone, set_schedule.every, set_schedule.queue,
-            set_schedule.kind, set_schedule.payload, set_schedule.priority, set_schedule.max_attempts,
-            set_schedule.headers, set_schedule.missed, set_schedule.overlap, set_schedule.next_at)
-    ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
-    SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, queue = excluded.queue,
-        kind = excluded.kind, payload = excluded.payload, priority = excluded.priority,
-        max_attempts = excluded.max_attempts, headers = excluded.headers, missed = excluded.missed, overlap = excluded.overlap,
-        next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
-                       THEN excluded.next_at ELSE s.next_at END,
-        version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
-    WHERE (s.cron, s.zone, s.every, s.queue, s.kind, s.payload::text, s.priority, s.max_attempts, s.headers, s.missed, s.overlap)
-        IS DISTINCT FROM
-          (excluded.cron, excluded.zone, excluded.every, excluded.queue, excluded.kind, excluded.payload::text,
-           excluded.priority, excluded.max_attempts, excluded.headers, excluded.missed, excluded.overlap)
-    RETURNING CASE s.version WHEN 1 THEN 'created' ELSE 'changed' END INTO result;
-    IF NOT FOUND THEN
-        RETURN 'unchanged';
-    END IF;
-    PERFORM redrive.record_act('set_schedule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
-        'schedule', set_schedule.name, 'result', result, 'cron', set_schedule.cron, 'zone', set_schedule.zone,
-        'every', set_schedule.every, 'queue', set_schedule.queue, 'kind', set_schedule.kind,
-        'missed', set_schedule.missed, 'overlap', set_schedule.overlap)));
-    PERFORM pg_notify('redrive_schedule', '');
-    RETURN result;
-END
-$$;
-
 -- Returns a cron line with single blanks, after checking it and its zone as far as PostgreSQL can, or the interval.
 CREATE OR REPLACE FUNCTION redrive.checked_rhythm(cron text, zone text, every interval) RETURNS text
     LANGUAGE plpgsql STABLE
@@ -67,35 +21,68 @@ BEGIN
 END
 $$;
 
--- Adds or changes a schedule from SQL, with either a cron line or an interval; returns what set_schedule returns.
--- PostgreSQL cannot read a cron line: the next worker does. It starts the schedule, counting from this call, or stores
--- the mistake in `last_error`. An interval starts now and needs no worker to be checked.
+-- Adds a schedule with either a cron line or an interval, or changes the one of this name. Returns `created`, `changed` or
+-- `unchanged`; only a change is recorded in the audit. A new rhythm starts at `next_at`; another change keeps the next tick,
+-- and a pause stays.
+--
+-- Without `next_at`, an interval starts now. PostgreSQL cannot read a cron line: the next worker does. It starts the
+-- schedule, counting from this call, or stores the mistake in `last_error`.
 CREATE OR REPLACE FUNCTION redrive.schedule(
-    name text, queue text, kind text, payload jsonb, cron text DEFAULT NULL, zone text DEFAULT NULL,
+    name text, queue text, kind text, payload json, cron text DEFAULT NULL, zone text DEFAULT NULL,
     every interval DEFAULT NULL, priority integer DEFAULT 0, max_attempts integer DEFAULT 5,
     headers jsonb DEFAULT NULL, missed text DEFAULT 'once', overlap text DEFAULT 'allow',
-    person text DEFAULT NULL, reason text DEFAULT NULL
+    next_at timestamptz DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
 AS $$
+#variable_conflict use_column
 DECLARE
-    line text := redrive.checked_rhythm(schedule.cron, schedule.zone, schedule.every);
+    line   text := CASE WHEN schedule.next_at IS NULL
+        THEN redrive.checked_rhythm(schedule.cron, schedule.zone, schedule.every) ELSE schedule.cron END;
+    result text;
 BEGIN
+    PERFORM redrive.check_name('schedule', schedule.name), redrive.check_name('queue', schedule.queue),
+            redrive.check_name('kind', schedule.kind);
     PERFORM redrive.refuse('a schedule ' || CASE
         WHEN payload IS NULL OR octet_length(payload::text) > 1048576 THEN 'needs a payload of at most 1048576 bytes'
         WHEN priority IS NULL OR priority NOT BETWEEN -1000 AND 1000 THEN 'needs a priority between -1000 and 1000'
         WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 1000 THEN 'needs 1 to 1000 attempts'
         WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 64000
             THEN 'needs headers that are a JSON object of at most 64000 bytes'
-        WHEN redrive.have_reserved_header(headers)
+        -- The library reserves them, and sets the expiry.
+        WHEN schedule.next_at IS NULL AND redrive.have_reserved_header(headers)
             THEN 'cannot have a header whose name starts with redrive-, except redrive-payload-version with a whole number from 1'
         WHEN missed IS NULL OR missed NOT IN ('skip', 'once', 'all') THEN 'needs the policy skip, once or all for missed ticks'
         WHEN overlap IS NULL OR overlap NOT IN ('allow', 'skip') THEN 'needs the overlap allow or skip'
     END);
-    RETURN redrive.set_schedule(
-        schedule.name, line, CASE WHEN line IS NOT NULL THEN coalesce(zone, 'UTC') END, every, queue, kind,
-        payload::text::json, priority, max_attempts, headers, missed, overlap,
-        date_trunc('milliseconds', clock_timestamp()) + every, person, reason);
+    PERFORM redrive.refuse(format('%L is a policy; remove it first', s.name))
+    FROM redrive.schedules s WHERE s.name = schedule.name AND s.policy IS NOT NULL;
+    INSERT INTO redrive.schedules AS s
+        (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, overlap, next_at)
+    VALUES (schedule.name, line, CASE WHEN line IS NOT NULL THEN coalesce(schedule.zone, 'UTC') END, schedule.every,
+            schedule.queue, schedule.kind, schedule.payload, schedule.priority, schedule.max_attempts, schedule.headers,
+            schedule.missed, schedule.overlap,
+            coalesce(schedule.next_at, date_trunc('milliseconds', clock_timestamp()) + schedule.every))
+    ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
+    SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, queue = excluded.queue,
+        kind = excluded.kind, payload = excluded.payload, priority = excluded.priority,
+        max_attempts = excluded.max_attempts, headers = excluded.headers, missed = excluded.missed, overlap = excluded.overlap,
+        next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
+                       THEN excluded.next_at ELSE s.next_at END,
+        version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
+    WHERE (s.cron, s.zone, s.every, s.queue, s.kind, s.payload::text, s.priority, s.max_attempts, s.headers, s.missed, s.overlap)
+        IS DISTINCT FROM
+          (excluded.cron, excluded.zone, excluded.every, excluded.queue, excluded.kind, excluded.payload::text,
+           excluded.priority, excluded.max_attempts, excluded.headers, excluded.missed, excluded.overlap)
+    RETURNING CASE s.version WHEN 1 THEN 'created' ELSE 'changed' END INTO result;
+    IF NOT FOUND THEN
+        RETURN 'unchanged';
+    END IF;
+    PERFORM redrive.record_act('set_schedule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'schedule', schedule.name, 'result', result, 'cron', line, 'zone', schedule.zone, 'every', schedule.every,
+        'queue', schedule.queue, 'kind', schedule.kind, 'missed', schedule.missed, 'overlap', schedule.overlap)));
+    PERFORM pg_notify('redrive_schedule', '');
+    RETURN result;
 END
 $$;
 

@@ -209,7 +209,7 @@ functions {
     SET_POLICY = set_policy(text, jsonb, interval, text, text, integer, integer, float8, boolean, timestamptz, text, text);
     SET_RATE_LIMIT = set_rate_limit(text, integer, interval, integer, text, boolean, text, text);
     SET_RETENTION = set_retention(text, text, interval, text, text, text);
-    SET_SCHEDULE = set_schedule(text, text, text, interval, text, text, json, integer, integer, jsonb, text, text, timestamptz, text, text);
+    SET_SCHEDULE = schedule(text, text, text, json, text, text, interval, integer, integer, jsonb, text, text, timestamptz, text, text);
     SET_GROUP_POLICY = set_group_policy(text, text, integer, text, text, text);
     CHANGE_JOBS = change_jobs(text, jsonb, jsonb, jsonb, bigint, text, text, bigint, integer, [bigint], [text], [text]);
     COUNT_JOBS = count_jobs(jsonb, integer);
