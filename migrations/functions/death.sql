@@ -179,7 +179,8 @@ BEGIN
     END;
     -- While its policy will redrive it again, a letter is PENDING in `dlq_events`.
     NEW.retry_after := (
-        SELECT greatest(s.next_at, NEW.died_at + redrive.policy_delay(s, NEW.generation))
+        SELECT greatest(s.next_at, NEW.died_at + redrive.policy_wait(
+                   coalesce(s.every, '1 hour'), (s.policy ->> 'growth')::double precision, NEW.generation))
         FROM redrive.schedules s
         WHERE s.id = OLD.policy_id AND s.paused_at IS NULL AND NOT (s.policy ->> 'counts_only')::boolean
             AND NEW.generation < (s.policy ->> 'generations')::integer);

@@ -94,8 +94,8 @@ END
 $$;
 
 -- Returns how long a letter waits for its tick, in addition to the wait for the next one. A letter that dies
--- again at once waits `every` times `growth` per generation, at most 7 days, from tick to tick. With a
--- growth of 1 it is redriven at every tick, even if it died a moment after the last one.
+-- again at once waits `every` times `growth` per generation, at most 7 days, from tick to tick; the delays of a cron line
+-- grow from an hour. With a growth of 1 it is redriven at every tick, even if it died a moment after the last one.
 CREATE OR REPLACE FUNCTION redrive.policy_wait(every interval, growth double precision, generation integer) RETURNS interval
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -107,14 +107,6 @@ BEGIN ATOMIC
         ELSE every * (power(growth, generation) - 1)
     END;
 END;
-
--- Returns how long a letter of this generation waits for a tick of its policy. The delays of a cron line grow from an hour.
-CREATE OR REPLACE FUNCTION redrive.policy_delay(due redrive.schedules, generation integer) RETURNS interval
-    LANGUAGE sql STABLE
-AS $$
-    SELECT redrive.policy_wait(
-        coalesce(due.every, '1 hour'), (due.policy ->> 'growth')::double precision, generation)
-$$;
 
 -- Returns the letters that a tick redrives: open, with JSON, unredacted and due, in the order of `redrive_order`. No live job
 -- holds their unique keys, and no protection keeps them from the policy. It locks them unless the policy only counts, and skips letters locked by another session.

@@ -59,7 +59,7 @@ tuples! {
 }
 
 /// Declares a struct that a row can hold. A field that is not a column names the function that reads it
-/// from the row: `pub tolerated: u8 = tolerated_of,`, or with `=>` if that can fail. Each is `Clone`, `Debug` and non-exhaustive,
+/// from the row: `pub skip: Option<Skip> = Skip::of_row,`, or with `=>` if that can fail. Each is `Clone`, `Debug` and non-exhaustive,
 /// because a row can get columns.
 macro_rules! row {
     ($(#[$about:meta])* $public:vis struct $name:ident {

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use postgres::Row;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -37,7 +36,7 @@ row! {
         /// The canary; 0 is none.
         pub canary: u64,
         /// The percentage of letters that may die again.
-        pub tolerated: u8 = tolerated_of,
+        pub tolerated: u32,
         /// The current stage, from 0.
         pub stage: u32,
         /// The last letter of the stage; `None` is the end of the run.
@@ -99,15 +98,14 @@ pub struct CreatedRun {
     pub blocked: Vec<Blocked>,
 }
 
-row! {
-    /// The effect of an approval, pause, resume or cancel.
-    #[derive(Copy, PartialEq, Eq)]
-    pub struct RunChange {
-        /// The state before.
-        pub was: RunState,
-        /// The state after; equal if nothing changed.
-        pub became: RunState,
-    }
+/// The effect of an approval, pause, resume or cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunChange {
+    /// The state before.
+    pub was: RunState,
+    /// The state after; equal if nothing changed.
+    pub became: RunState,
 }
 
 impl Runs<'_> {
@@ -286,18 +284,12 @@ impl Runs<'_> {
         verb: &'static str,
         operator: &Operator,
     ) -> Result<Option<RunChange>> {
-        let rows = self.db.ask().rows(
+        let (was, became): (Option<RunState>, Option<RunState>) = self.db.ask().one(
             &format!("{verb} redrive run {id}"),
             &sql::CHANGE_RUN,
             &[&id, &verb, operator],
         )?;
-        let changed = rows
-            .iter()
-            .find(|row| row.get::<_, Option<&str>>("was").is_some());
-        changed.map(RunChange::from_row).transpose()
+        let states = was.zip(became);
+        Ok(states.map(|(was, became)| RunChange { was, became }))
     }
-}
-
-fn tolerated_of(row: &Row) -> u8 {
-    u8::try_from(row.get::<_, i16>("tolerated")).unwrap_or(100)
 }
