@@ -37,7 +37,7 @@ pub(crate) mod erase;
 pub(crate) mod redaction;
 
 pub use archive::{ArchivedLetter, NotRestored, Restored};
-pub use breakdown::{LetterProperty, PropertyCount};
+pub use breakdown::PropertyCount;
 pub use capture::{CaptureOutcome, CapturePace, ForeignFailure};
 pub use deliver::{Deliveries, Sink, Undelivered};
 pub use discard::Changed;

@@ -3,9 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use redrive::dlq::{
-    FailureGroup, GroupFilter, GroupId, GroupState, LetterFilter, LetterProperty, LetterState,
-};
+use redrive::dlq::{FailureGroup, GroupFilter, GroupId, GroupState, LetterFilter, LetterState};
 
 use crate::prelude::*;
 use crate::terminal::sparkline;
@@ -73,7 +71,7 @@ pub(super) fn matching(
     groups: GroupFilter,
     db: &Database,
 ) -> Result<Vec<MatchingGroup>> {
-    let counts = db.dlq().count_by(letters, &LetterProperty::GROUP)?;
+    let counts = db.dlq().count_by(letters, "group")?;
     let counts: BTreeMap<GroupId, u64> = counts
         .iter()
         .filter_map(|count| Some((count.value.as_ref()?.parse().ok()?, count.letters)))

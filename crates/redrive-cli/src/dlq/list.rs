@@ -1,6 +1,6 @@
 //! `redrive dlq list`: letters, one line each, or their numbers.
 
-use redrive::dlq::{LetterFilter, LetterProperty, LetterState};
+use redrive::dlq::{LetterFilter, LetterState};
 
 use super::counts::counts;
 use super::letter_table::letter_table;
@@ -27,7 +27,7 @@ pub(super) struct ListLetters {
     /// Count the letters by this property instead, at most --limit values: class, kind, queue, payload.PATH, host, version,
     /// cause, state, source or group.
     #[arg(long, value_name = "PROPERTY", conflicts_with = "after")]
-    by: Option<LetterProperty>,
+    by: Option<String>,
     #[command(flatten)]
     page: Page,
 }

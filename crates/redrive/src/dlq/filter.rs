@@ -19,7 +19,6 @@ use crate::job::job::JobId;
 use crate::job::payload::Json;
 
 pub use conditions::stored_conditions;
-pub(in crate::dlq) use fields::countable;
 pub use fields::filter_keys;
 pub use moment::parse_moment;
 pub use payload::Comparison;

@@ -1,6 +1,6 @@
 //! `redrive dlq groups show`.
 
-use redrive::dlq::{FailureGroup, GroupId, LetterFilter, LetterProperty};
+use redrive::dlq::{FailureGroup, GroupId, LetterFilter};
 
 use crate::dlq::counts::counts;
 use crate::dlq::group::{group_json, list_of, of_waiting, state, waiting};
@@ -22,7 +22,7 @@ pub(super) struct ShowGroup {
     /// Count the open and quarantined letters by this property: payload.PATH, host, version, cause,
     /// state or source.
     #[arg(long, value_name = "PROPERTY")]
-    by: Option<LetterProperty>,
+    by: Option<String>,
     /// With --by, at most this many values.
     #[arg(long, value_name = "N", requires = "by", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: Option<u32>,

@@ -18,9 +18,6 @@ use crate::job::job::JobId;
 use crate::job::job_state::JobState;
 use crate::job::milliseconds::milliseconds;
 
-/// What the fields take by whose values letters are counted; see `redrive.count_letters_by`.
-const COUNTABLE: [&str; 5] = ["text", "texts", "words", "integer", "integers"];
-
 /// What a method of a filter takes, as its condition stores it.
 trait Argument {
     fn json(self) -> Value;
@@ -244,17 +241,6 @@ pub(crate) fn fields(of: &'static str) -> impl Iterator<Item = &'static Field> {
     FIELDS
         .iter()
         .filter(move |field| field.columns.iter().any(|column| column.0 == of))
-}
-
-/// Returns the fields by whose values letters are counted.
-pub(crate) fn countable() -> impl Iterator<Item = &'static str> {
-    let is_countable = |field: &&Field| {
-        let takes = |key: &Key| COUNTABLE.contains(&key.takes);
-        field.keys().iter().all(takes)
-    };
-    fields(LetterFields::OF)
-        .filter(is_countable)
-        .map(|field| field.name)
 }
 
 /// Returns an example of each condition on `letters` or on `jobs`, for an error message.
