@@ -40,16 +40,19 @@ impl JobChange {
     }
 }
 
-/// The number of jobs that a filter matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct JobCount {
-    /// Ready jobs.
-    pub ready: u64,
-    /// Delayed jobs.
-    pub delayed: u64,
-    /// Leased jobs.
-    pub leased: u64,
+row! {
+    /// The number of jobs that a filter matches.
+    #[derive(Copy, Default, PartialEq, Eq)]
+    pub struct JobCount {
+        /// Ready jobs.
+        pub ready: u64,
+        /// Delayed jobs.
+        pub delayed: u64,
+        /// Leased jobs.
+        pub leased: u64,
+        /// Waiting jobs that have the priority of a change.
+        alike: u64,
+    }
 }
 
 impl JobCount {
@@ -73,7 +76,7 @@ impl Jobs<'_> {
     /// # Errors
     /// *Invalid* with [`JobFilter::after`]; otherwise if the database fails.
     pub fn count(&self, filter: &JobFilter) -> Result<JobCount> {
-        Ok(self.count_alike(filter, None)?.0)
+        self.count_alike(filter, None)
     }
 
     /// Counts matching jobs by state, and those that a change would change.
@@ -81,28 +84,23 @@ impl Jobs<'_> {
     /// # Errors
     /// Those of [`count`](Jobs::count).
     pub fn preview(&self, filter: &JobFilter, change: JobChange) -> Result<(JobCount, u64)> {
-        let (count, alike) = self.count_alike(filter, change.priority())?;
+        let count = self.count_alike(filter, change.priority())?;
         let changed = match change {
             JobChange::Cancel => count.waiting(),
-            JobChange::SetPriority(_) => count.waiting() - alike,
+            JobChange::SetPriority(_) => count.waiting() - count.alike,
             JobChange::RunNow => count.delayed,
         };
         Ok((count, changed.min(filter.limit.unwrap_or(u64::MAX))))
     }
 
     /// Counts matching jobs, and waiting ones with this priority.
-    fn count_alike(self, filter: &JobFilter, priority: Option<i32>) -> Result<(JobCount, u64)> {
-        let (ready, delayed, leased, alike) = self.db.ask_bulk().one(
+    fn count_alike(self, filter: &JobFilter, priority: Option<i32>) -> Result<JobCount> {
+        let ask = self.db.ask_bulk();
+        ask.one(
             "count jobs",
             &sql::COUNT_JOBS,
             &[&filter.whole()?, &priority],
-        )?;
-        let count = JobCount {
-            ready,
-            delayed,
-            leased,
-        };
-        Ok((count, alike))
+        )
     }
 
     /// Changes waiting jobs that match, delayed ones first. Leased jobs do not change.

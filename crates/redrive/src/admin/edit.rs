@@ -16,15 +16,6 @@ use crate::dlq::prelude::*;
 /// The jobs per page: a page of the largest payloads still fits in memory.
 const PAGE: u64 = 100;
 
-/// A page of waiting jobs.
-struct Page<'a> {
-    filter: &'a Json,
-    /// The last place of the previous page.
-    from: Option<Json>,
-    /// The jobs, with their places.
-    jobs: Vec<Read<Json>>,
-}
-
 impl Jobs<'_> {
     /// Edits the payloads of waiting jobs that match, delayed ones first. Leased jobs do not
     /// change.
@@ -35,8 +26,7 @@ impl Jobs<'_> {
     /// *Invalid* with [`JobFilter::after`]; otherwise if the database fails.
     pub fn edit(&self, filter: &JobFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
         let mut editing = Editing::new(self.db, edit);
-        self.each_waiting(filter, |page| -> Result<ControlFlow<()>> {
-            let Page { filter, from, jobs } = page;
+        self.each_waiting(filter, |filter, from, jobs| -> Result<ControlFlow<()>> {
             let most = jobs.len() as u64;
             let to = jobs.last().map(|(.., place)| place.clone());
             editing.page(jobs, |changes, audit| {
@@ -79,19 +69,20 @@ impl Jobs<'_> {
         edit: &Edit,
         mut visit: impl FnMut(&EditPreview) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.each_waiting(filter, |page| -> Result<ControlFlow<()>, E> {
-            for (id, payload, _) in page.jobs {
+        self.each_waiting(filter, |_, _, jobs| -> Result<ControlFlow<()>, E> {
+            for (id, payload, _) in jobs {
                 visit(&EditPreview::of(edit, id, payload)?)?;
             }
             Ok(ControlFlow::Continue(()))
         })
     }
 
-    /// Calls `visit` with each page, until it breaks.
+    /// Calls `visit` with each page, until it breaks: the filter, the last place of the page before, and the jobs with
+    /// their places.
     fn each_waiting<E: From<Error>>(
         self,
         filter: &JobFilter,
-        mut visit: impl FnMut(Page<'_>) -> Result<ControlFlow<()>, E>,
+        mut visit: impl FnMut(&Json, Option<Json>, Vec<Read<Json>>) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
         let mut last: Option<Json> = None;
         filter.in_batches(PAGE, |(): &mut (), filter, most| -> Taken<E> {
@@ -104,7 +95,7 @@ impl Jobs<'_> {
                 return Ok(None);
             };
             let (from, count) = (last.replace(place.clone()), jobs.len());
-            Ok(then(visit(Page { filter, from, jobs })?, count))
+            Ok(then(visit(filter, from, jobs)?, count))
         })
     }
 }
