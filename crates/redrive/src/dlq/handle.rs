@@ -23,30 +23,6 @@ pub struct Dlq<'a> {
     pub(crate) db: &'a Database,
 }
 
-/// The failure groups of a database. Returned by [`Dlq::groups`].
-#[derive(Clone, Copy, Debug)]
-pub struct Groups<'a> {
-    pub(crate) db: &'a Database,
-}
-
-/// The redrive runs of a database. Returned by [`Dlq::runs`].
-#[derive(Clone, Copy, Debug)]
-pub struct Runs<'a> {
-    pub(crate) db: &'a Database,
-}
-
-/// The retention rules of a database. Returned by [`Dlq::retention`].
-#[derive(Clone, Copy, Debug)]
-pub struct RetentionRules<'a> {
-    pub(crate) db: &'a Database,
-}
-
-/// The redactions of a database. Returned by [`Dlq::redactions`].
-#[derive(Clone, Copy, Debug)]
-pub struct Redactions<'a> {
-    pub(crate) db: &'a Database,
-}
-
 impl Database {
     /// Returns the dead letters: list, redrive, edit, discard, capture and deliver them.
     pub fn dlq(&self) -> Dlq<'_> {
@@ -54,24 +30,27 @@ impl Database {
     }
 }
 
-impl<'a> Dlq<'a> {
-    /// Returns the failure groups: letters with the same queue, kind, error class and message.
-    pub fn groups(self) -> Groups<'a> {
-        Groups { db: self.db }
-    }
+/// Declares the handles of what belongs to dead letters, each with the method that returns it.
+macro_rules! handles {
+    ($($name:ident $method:ident $of:literal: $what:literal;)*) => {$(
+        #[doc = concat!("The ", $of, " of a database. Returned by [`Dlq::", stringify!($method), "`].")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name<'a> {
+            pub(crate) db: &'a Database,
+        }
 
-    /// Returns the redrive runs: redrives that survive a crash and can be paused.
-    pub fn runs(self) -> Runs<'a> {
-        Runs { db: self.db }
-    }
+        impl<'a> Dlq<'a> {
+            #[doc = concat!("Returns the ", $of, $what, ".")]
+            pub fn $method(self) -> $name<'a> {
+                $name { db: self.db }
+            }
+        }
+    )*};
+}
 
-    /// Returns the retention rules, which delete or archive old letters.
-    pub fn retention(self) -> RetentionRules<'a> {
-        RetentionRules { db: self.db }
-    }
-
-    /// Returns the redactions, which remove secrets from letters when a job dies.
-    pub fn redactions(self) -> Redactions<'a> {
-        Redactions { db: self.db }
-    }
+handles! {
+    Groups groups "failure groups": ": letters with the same queue, kind, error class and message";
+    Runs runs "redrive runs": ": redrives that survive a crash and can be paused";
+    RetentionRules retention "retention rules": ", which delete or archive old letters";
+    Redactions redactions "redactions": ", which remove secrets from letters when a job dies";
 }
