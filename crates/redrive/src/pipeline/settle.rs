@@ -49,51 +49,39 @@ pub(crate) fn settle_done(
     repeat: Repeat,
 ) -> Result<Vec<LeaseId>> {
     const DOING: &str = "settle finished jobs";
-    let missing_of = |held: &HashSet<Uuid>| {
-        let all = done.iter().map(|done| done.lease);
-        all.filter(|lease| !held.contains(&lease.0)).collect()
-    };
-    if done.iter().all(|done| done.kept.is_empty()) {
-        return Ok(missing_of(&end_leases(session, queue, done, repeat)?));
-    }
-    session.read_committed(DOING, "", |session| {
-        let held = end_leases(session, queue, done, repeat)?;
-        let ended = done.iter().filter(|done| held.contains(&done.lease.0));
-        done_jobs::store(session, DOING, ended.flat_map(|done| &done.kept))?;
-        Ok(missing_of(&held))
-    })
-}
-
-/// Ends leases whose jobs are all done. Returns those that were held.
-fn end_leases(
-    session: &mut Session,
-    queue: &str,
-    done: &[DoneLease],
-    repeat: Repeat,
-) -> Result<HashSet<Uuid>> {
     let ids: Vec<Uuid> = done.iter().map(|done| done.lease.0).collect();
     let jobs: Vec<i32> = done
         .iter()
         .map(|done| i32::try_from(done.jobs).unwrap_or(i32::MAX))
         .collect();
-    let mut tallies = TallyColumns::default();
+    let mut counts = TallyColumns::default();
     for done in done {
-        tallies.push(done.lease, &done.tallies);
+        counts.push(done.lease, &done.tallies);
     }
-    let parameters: [Parameter<'_>; 10] = [
-        &ids,
-        &queue,
-        &tallies.leases,
-        &tallies.keys,
-        &tallies.labels,
-        &tallies.buckets,
-        &tallies.counts,
-        &tallies.sums,
-        &jobs,
-        &(repeat == Repeat::Again),
-    ];
-    let rows = session.query("settle finished jobs", &sql::SETTLE_DONE, &parameters)?;
-    Ok(rows.iter().map(|row| row.get("lease_id")).collect())
+    let end = |session: &mut Session| -> Result<Vec<LeaseId>> {
+        let parameters: [Parameter<'_>; 10] = [
+            &ids,
+            &queue,
+            &counts.leases,
+            &counts.keys,
+            &counts.labels,
+            &counts.buckets,
+            &counts.counts,
+            &counts.sums,
+            &jobs,
+            &(repeat == Repeat::Again),
+        ];
+        let rows = session.query(DOING, &sql::SETTLE_DONE, &parameters)?;
+        let held: HashSet<Uuid> = rows.iter().map(|row| row.get("lease_id")).collect();
+        let (ended, missing): (Vec<_>, Vec<_>) =
+            done.iter().partition(|done| held.contains(&done.lease.0));
+        done_jobs::store(session, DOING, ended.iter().flat_map(|done| &done.kept))?;
+        Ok(missing.iter().map(|done| done.lease).collect())
+    };
+    match done.iter().all(|done| done.kept.is_empty()) {
+        true => end(session),
+        false => session.read_committed(DOING, "", end),
+    }
 }
 
 /// Writes verdicts and ends leases without remaining jobs. Returns the lease and job of each
