@@ -14,29 +14,25 @@ thread_local! {
     static PANIC_SITE: RefCell<Option<PanicSite>> = const { RefCell::new(None) };
 }
 
-/// Known only to the panic hook.
-#[derive(Debug, Default)]
-struct PanicSite {
-    location: Option<String>,
-    backtrace: Option<String>,
-}
+/// The location and the backtrace, which only the panic hook knows.
+type PanicSite = (Option<String>, Option<String>);
 
 /// Calls a handler. A panic is a failure like any other.
 pub(crate) fn run_handler<T>(handler: impl FnOnce() -> Result<T, Failure>) -> Result<T, Outcome> {
     install_hook();
     PANIC_SITE.set(Some(PanicSite::default()));
     let ended = caught(handler);
-    let place = PANIC_SITE.take().unwrap_or_default();
+    let (location, frames) = PANIC_SITE.take().unwrap_or_default();
     match ended {
         Ok(ended) => ended.map_err(Outcome::from),
         Err(panic) => {
             let text = panic.text();
-            let message = match place.location {
+            let message = match location {
                 Some(location) => format!("panicked at {location}: {text}"),
                 // A resumed panic, for example from another thread, does not pass the hook.
                 None => format!("panicked: {text}"),
             };
-            let report = ErrorReport::new("panic", message, place.backtrace);
+            let report = ErrorReport::new("panic", message, frames);
             Err(Outcome::of(FailedBy::Panic, report))
         }
     }
@@ -53,8 +49,7 @@ fn install_hook() {
                 if let Ok(mut place) = cell.try_borrow_mut()
                     && let Some(place) = place.as_mut()
                 {
-                    place.location = info.location().map(ToString::to_string);
-                    place.backtrace = backtrace();
+                    *place = (info.location().map(ToString::to_string), backtrace());
                 }
             });
             previous(info);
