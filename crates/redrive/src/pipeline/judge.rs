@@ -28,14 +28,10 @@ pub(crate) enum Verdict {
 /// The inputs of a verdict besides the outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JudgeContext<'a> {
-    /// The number of this attempt, from 1.
-    pub(crate) attempt: u32,
-    pub(crate) max_attempts: u32,
+    pub(crate) meta: &'a JobMeta,
     /// Whether an operator cancelled the job while it ran.
     pub(crate) cancelled: bool,
     pub(crate) backoff: &'a Backoff,
-    /// How long the job has met nothing but outages. `None`: its last attempt met none.
-    pub(crate) outage_age: Option<Duration>,
     /// The minimum delay after an outage: the breaker's wait until its probe.
     pub(crate) park: Duration,
     /// A random number in `0.0..=1.0`, for the jitter.
@@ -44,13 +40,11 @@ pub(crate) struct JudgeContext<'a> {
 
 impl<'a> JudgeContext<'a> {
     /// Returns the inputs for an attempt that was not cancelled and whose dependency has no breaker.
-    pub(crate) fn of(meta: &JobMeta, backoff: &'a Backoff, random: f64) -> JudgeContext<'a> {
+    pub(crate) fn of(meta: &'a JobMeta, backoff: &'a Backoff, random: f64) -> JudgeContext<'a> {
         JudgeContext {
-            attempt: meta.attempt,
-            max_attempts: meta.max_attempts,
+            meta,
             cancelled: false,
             backoff,
-            outage_age: meta.outage_age,
             park: Duration::ZERO,
             random,
         }
@@ -86,6 +80,7 @@ pub(crate) fn judge(
 
 fn verdict_on(failed: &Outcome, at: &JudgeContext<'_>) -> Verdict {
     let (disposition, dead) = (failed.failure.disposition, Verdict::Dead(failed.death()));
+    let (attempt, outage_age) = (at.meta.attempt, at.meta.outage_age);
     if !failed.has_run() && disposition == Disposition::Reject {
         return dead;
     }
@@ -97,18 +92,18 @@ fn verdict_on(failed: &Outcome, at: &JudgeContext<'_>) -> Verdict {
         Disposition::Snooze(delay) => return Verdict::Snooze(delay.min(MAX_BACKOFF)),
         Disposition::Interrupted => return Verdict::Refund(INTERRUPTED),
         Disposition::RetryAfter(delay) => delay.min(MAX_BACKOFF),
-        Disposition::Outage if at.outage_age.is_none_or(|age| age < MAX_OUTAGE) => {
+        Disposition::Outage if outage_age.is_none_or(|age| age < MAX_OUTAGE) => {
             // The breaker may stay closed because other jobs succeed. Then the delay grows with the
             // outage.
-            let so_far = at.outage_age.unwrap_or_default() / 4;
+            let so_far = outage_age.unwrap_or_default() / 4;
             // Bounds the wait read from the database, so that arithmetic cannot panic.
             let wait = at.park.min(MAX_BACKOFF).max(so_far.min(MAX_PROBE_WAIT));
             // Jitter, so that the jobs do not all return at once.
             return Verdict::Outage(wait.mul_f64(0.75 + at.random / 2.0));
         }
-        Disposition::Retry | Disposition::Outage => at.backoff.delay(at.attempt, at.random),
+        Disposition::Retry | Disposition::Outage => at.backoff.delay(attempt, at.random),
     };
-    match at.attempt >= at.max_attempts {
+    match attempt >= at.meta.max_attempts {
         true => dead,
         false => Verdict::Retry(delay),
     }
@@ -122,16 +117,12 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// An attempt of a job with three attempts whose breaker waits for eight seconds.
-    fn attempt(attempt: u32, backoff: &Backoff) -> JudgeContext<'_> {
-        JudgeContext {
+    /// A job with three attempts, on this one.
+    fn job(attempt: u32) -> JobMeta {
+        JobMeta {
             attempt,
             max_attempts: 3,
-            cancelled: false,
-            backoff,
-            outage_age: None,
-            park: 8 * SECOND,
-            random: 1.0,
+            ..JobMeta::of_a_sample()
         }
     }
 
@@ -202,9 +193,10 @@ mod tests {
             (failed(never), 1, false, "retry 2592000s: m"),
         ] {
             let case = format!("{outcome:?}, attempt {number}, cancelled: {cancelled}");
+            let job = job(number);
             let at = JudgeContext {
                 cancelled,
-                ..attempt(number, &linear)
+                ..JudgeContext::of(&job, &linear, 1.0)
             };
             assert_eq!(told(outcome, &at), expected, "{case}");
             assert_eq!(told(None, &at), "done", "a success always counts");
@@ -215,11 +207,13 @@ mod tests {
     fn an_outage_costs_no_attempt_for_a_day() {
         let (day, linear) = (MAX_OUTAGE, Backoff::linear(SECOND));
         let outage = |number, outage_age, park, random| {
-            let at = JudgeContext {
+            let job = JobMeta {
                 outage_age,
+                ..job(number)
+            };
+            let at = JudgeContext {
                 park,
-                random,
-                ..attempt(number, &linear)
+                ..JudgeContext::of(&job, &linear, random)
             };
             told(Outcome::from(Failure::outage("down")), &at)
         };
