@@ -216,11 +216,8 @@ impl NewJob {
     }
 
     pub(crate) fn is_labelled(&self) -> bool {
-        self.group.is_some() || self.has_headers()
-    }
-
-    pub(crate) fn has_headers(&self) -> bool {
-        !self.headers.0.is_empty() || self.reserved().next().is_some()
+        let has_headers = !self.headers.0.is_empty() || self.reserved().next().is_some();
+        self.group.is_some() || has_headers
     }
 
     /// The headers that redrive adds.
