@@ -32,12 +32,8 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
         return Ok(());
     };
     // Cut and escaped, because the message goes to logs and terminals.
-    let shown: String = name
-        .chars()
-        .take(MAX_NAME_CHARS)
-        .collect::<String>()
-        .escape_debug()
-        .collect();
+    let cut = name.chars().take(MAX_NAME_CHARS);
+    let shown: String = cut.flat_map(char::escape_debug).collect();
     Err(Error::invalid(format!("the {what} name `{shown}` {fault}")))
 }
 
