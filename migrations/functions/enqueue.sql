@@ -1,5 +1,99 @@
 -- Purpose: Enqueueing jobs from SQL.
 
+-- Stores jobs in one queue, in the transaction of the caller. A job with a key is stored only if no live job of the queue
+-- holds that key and no window of the key is open. Otherwise it may change the payload, the time or both of the job that
+-- holds the key, if that waits and has the same kind; a running job is never changed. Returns per job, in the order of the
+-- arrays: its id, or the id of the job that holds its key or opened its window, whether the job is new, and whether the
+-- live job was changed.
+--
+-- Delays and windows are in milliseconds; `budgets` are the maximum attempts, and `changes` what to replace: payload, time
+-- or both. Callers have checked everything, and store jobs without a key, headers and a group by enqueue.sql.
+-- Locks: the rows, keys and windows it inserts, the expired windows of one page, and the rows of the waiting jobs it
+-- changes, in the order of their keys. It waits for a session that holds such a row, and for a transaction that is writing
+-- the same key, but locks no key of another job: a worker settles without waiting for it, and claims skip the rows.
+-- NOTIFY takes the server's notification lock at commit, but only if a worker is waiting.
+-- Index: the primary keys of unique_keys and unique_windows; to replace, also that of jobs_delayed, and jobs_for_claim. It
+-- scans leases if the job to replace does not wait.
+CREATE OR REPLACE FUNCTION redrive.store_jobs(
+    queue text, kinds text[], payloads json[], delays bigint[], priorities smallint[], budgets integer[], keys text[],
+    headers jsonb[], groups text[], changes text[], windows bigint[]
+) RETURNS TABLE (id bigint, is_new boolean, replaced boolean)
+    LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH incoming AS MATERIALIZED (
+        SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,
+               n.max_attempts, n.unique_key, n.headers, n.group_key, n.change, n.window_ms, n.ordinal
+        FROM unnest(store_jobs.kinds, store_jobs.payloads, store_jobs.delays, store_jobs.priorities, store_jobs.budgets,
+                    store_jobs.keys, store_jobs.headers, store_jobs.groups, store_jobs.changes, store_jobs.windows)
+            WITH ORDINALITY
+            AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, change,
+                  window_ms, ordinal)
+    ),
+    held AS MATERIALIZED (
+        SELECT k.key, k.job_id, k.replaced
+        FROM (
+            SELECT array_agg(i.unique_key) AS keys, array_agg(i.id) AS ids, array_agg(i.kind) AS kinds,
+                   array_agg(i.change) AS changes, array_agg(i.delay_ms) AS delays,
+                   array_agg(CASE WHEN i.change IS NOT NULL THEN i.payload END) AS payloads,
+                   array_agg(i.priority::integer) AS priorities, array_agg(i.window_ms) AS windows,
+                   array_agg(CASE WHEN i.change IS NOT NULL THEN i.headers END) AS headers
+            FROM incoming i
+            WHERE i.unique_key IS NOT NULL
+        ) w
+        CROSS JOIN LATERAL redrive.take_keys(
+            store_jobs.queue, w.keys, w.ids, w.windows, w.kinds, w.changes, w.payloads, w.delays, w.priorities,
+            w.headers) k
+    ),
+    placed AS MATERIALIZED (
+        SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,
+               i.max_attempts, i.unique_key, i.headers, i.group_key, i.ordinal, h.job_id IS NULL OR h.job_id = i.id AS is_new,
+               -- Several jobs of one call may have the same key; the first one decides.
+               coalesce(h.replaced, false)
+                   AND i.ordinal = min(i.ordinal) OVER (PARTITION BY i.unique_key) AS replaced
+        FROM incoming i
+        LEFT JOIN held h ON h.key = i.unique_key
+    ),
+    ready AS (
+        INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
+        SELECT CASE WHEN p.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                    ELSE redrive.entry_segment(store_jobs.queue, p.group_key, p.id) END,
+               p.id, -2 * p.priority, store_jobs.queue, p.kind, p.payload,
+               redrive.new_meta(p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key)
+        FROM placed p
+        WHERE p.is_new AND p.delay_ms = 0
+    ),
+    delayed AS (
+        INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, meta)
+        SELECT p.id, clock_timestamp() + p.delay_ms * interval '1 millisecond', store_jobs.queue, p.kind, p.payload,
+               redrive.new_meta(p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key)
+        FROM placed p
+        WHERE p.is_new AND p.delay_ms > 0
+    ),
+    counted AS (
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+        SELECT m.segment, store_jobs.queue, '{enqueued,duplicates}',
+               ARRAY[count(*) FILTER (WHERE p.is_new), count(*) FILTER (WHERE NOT p.is_new)]
+        FROM placed p
+        CROSS JOIN redrive.metric_ring m
+        GROUP BY m.segment
+    ),
+    woken AS MATERIALIZED (
+        SELECT pg_notify('redrive_ready', store_jobs.queue)
+        FROM redrive.workers w
+        WHERE w.queue = store_jobs.queue AND w.waiting AND w.expires_at > statement_timestamp()
+            AND EXISTS (SELECT FROM placed p WHERE p.is_new OR p.replaced)
+        LIMIT 1
+    )
+    SELECT p.id, p.is_new, p.replaced
+    FROM placed p
+    WHERE (SELECT count(*) FROM woken) >= 0
+    ORDER BY p.ordinal;
+END
+$$;
+
 -- Enqueues one job in the transaction of the caller and returns its id. If a live job of the queue
 -- holds `unique_key`, nothing is stored and the id of that job is returned. The call waits for a
 -- transaction that is storing a job with the same key.
@@ -29,12 +123,8 @@ CREATE OR REPLACE FUNCTION redrive.enqueue(
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    new_id bigint := nextval('redrive.job_id');
-    held_by bigint;
-    changed boolean := false;
     -- The stored text.
     body text := enqueue.payload::text;
-    meta redrive.job_meta;
     error text;
 BEGIN
     PERFORM redrive.check_name('queue', enqueue.queue), redrive.check_name('kind', enqueue.kind);
@@ -78,37 +168,12 @@ BEGIN
     IF enqueue.until_started THEN
         enqueue.headers := coalesce(enqueue.headers, '{}') || '{"redrive-unique-until": "started"}';
     END IF;
-    IF enqueue.unique_key IS NOT NULL THEN
-        SELECT k.job_id, k.replaced INTO held_by, changed
-        FROM redrive.take_keys(
-            enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id],
-            ARRAY[ceil(extract(epoch FROM enqueue.unique_window) * 1000)::bigint], ARRAY[enqueue.kind],
-            ARRAY[enqueue.replace], ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
-            ARRAY[enqueue.priority], ARRAY[enqueue.headers]) k;
-        IF changed THEN
-            PERFORM redrive.wake(enqueue.queue);
-        END IF;
-        IF held_by <> new_id THEN
-            INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-            SELECT m.segment, enqueue.queue, '{duplicates}', '{1}' FROM redrive.metric_ring m;
-            RETURN held_by;
-        END IF;
-    END IF;
-
-    meta := redrive.new_meta(
-        enqueue.priority, enqueue.max_attempts, enqueue.unique_key, enqueue.headers, enqueue.group_key);
-    IF enqueue.delay > '0' THEN
-        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, run_at, meta)
-        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, clock_timestamp() + enqueue.delay, meta);
-    ELSE
-        INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
-        VALUES (CASE WHEN enqueue.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                     ELSE redrive.entry_segment(enqueue.queue, enqueue.group_key, new_id) END,
-                new_id, -2 * coalesce(enqueue.priority, 0), enqueue.queue, enqueue.kind, body::json, meta);
-    END IF;
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;
-    PERFORM redrive.wake(enqueue.queue);
-    RETURN new_id;
+    RETURN (
+        SELECT s.id
+        FROM redrive.store_jobs(
+            enqueue.queue, ARRAY[enqueue.kind], ARRAY[body::json],
+            ARRAY[ceil(extract(epoch FROM enqueue.delay) * 1000)::bigint], ARRAY[enqueue.priority::smallint],
+            ARRAY[enqueue.max_attempts], ARRAY[enqueue.unique_key], ARRAY[enqueue.headers], ARRAY[enqueue.group_key],
+            ARRAY[enqueue.replace], ARRAY[ceil(extract(epoch FROM enqueue.unique_window) * 1000)::bigint]) s);
 END
 $$;

@@ -91,7 +91,6 @@ files {
     OBSTACLES = "db" / "obstacles";
     ENQUEUE = "pipeline" / "enqueue";
     ENQUEUE_ONE = "pipeline" / "enqueue_one";
-    ENQUEUE_UNIQUE = "pipeline" / "enqueue_unique";
     RESERVE_IDS = "pipeline" / "reserve_ids";
     COPY_JOBS = "pipeline" / "copy_jobs";
     COPY_JOBS_DELAYED = "pipeline" / "copy_jobs_delayed";
@@ -206,6 +205,7 @@ functions {
     RELEASE_GROUP = release_group(text, text, text, text);
     REMOVE_RATE_LIMIT = remove_rate_limit(text, text, boolean, text, text);
     RESUME_QUEUE = resume_queue(text, text, text);
+    STORE_JOBS = store_jobs(text, [text], [json], [bigint], [smallint], [integer], [text], [jsonb], [text], [text], [bigint]);
     SET_POLICY = set_policy(text, jsonb, interval, text, text, integer, integer, float8, boolean, timestamptz, text, text);
     SET_RATE_LIMIT = set_rate_limit(text, integer, interval, integer, text, boolean, text, text);
     SET_RETENTION = set_retention(text, text, interval, text, text, text);

@@ -45,8 +45,8 @@ pub(crate) fn no_id(queue: &str) -> Error {
 
 /// Stores up to [`MAX_INSERTED_JOBS`] jobs in one statement, which `run` sends.
 ///
-/// A plain job takes scalars. Jobs with a key, headers or a group use a separate statement, so that other
-/// jobs do not pay for them.
+/// A plain job takes scalars. Jobs with a key, headers or a group go through a function, so that other jobs do not pay
+/// for them.
 pub(crate) fn insert<J: Borrow<NewJob>>(
     queue: &str,
     jobs: &[J],
@@ -81,7 +81,7 @@ pub(crate) fn insert<J: Borrow<NewJob>>(
     let windows: Vec<Option<i64>> = jobs().map(NewJob::window_ms).collect();
     let labels: [Parameter<'_>; 5] = [&keys, &headers, &groups, &changes, &windows];
     values.extend(labels);
-    let rows = run(&sql::ENQUEUE_UNIQUE, &values)?;
+    let rows = run(&sql::STORE_JOBS, &values)?;
     let enqueued = |row: &Row| match (row.get("is_new"), row.get("replaced")) {
         (true, _) => Enqueued::New(id(row)),
         (false, true) => Enqueued::Replaced(id(row)),

@@ -59,7 +59,7 @@ take_probe                  200  'queue:orders', gen_random_uuid(), 1000
 pub(super) const CALLERS: &str = r#"
 enqueue                     200  'orders', '{order}', ARRAY['{}']::json[], '{0}', '{0}', '{5}'
 enqueue_one                 200  'orders', 'order', '{}', 0, 5
-enqueue_unique              300  'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}', '{g1,NULL}', '{NULL,NULL}', '{60000,60000}'
+store_jobs                  300  'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}', '{g1,NULL}', '{NULL,NULL}', '{60000,60000}'
 letters                    2000  '{"queue": "orders"}', NULL, 50
 redrive_letters           30000  '{"queue": "orders"}', 500, 'a test', 'me', NULL, NULL, NULL, false, NULL
 discard_letters           40000  '{"queue": "orders"}', NULL, 500, 'a test', 'me', NULL, false
