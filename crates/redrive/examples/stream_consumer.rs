@@ -77,9 +77,17 @@ pub(crate) fn consume(
     let events = (0..).zip(log.split(b'\n'));
     for (offset, event) in events.skip_while(|(offset, _)| *offset < from) {
         let event = event?;
-        match handle(&event, &process) {
+        let processed = match serde_json::from_slice::<OrderPlaced>(&event) {
+            Ok(order) => process(&order).map_err(|error| ("OrderRefused", error.to_string())),
+            Err(error) => Err(("Undecodable", error.to_string())),
+        };
+        match processed {
             Ok(()) => consumed.processed += 1,
-            Err(error) => failed.push(captured(source, offset, event, &*error)),
+            Err((class, message)) => {
+                let position = offset.to_string();
+                let event = ForeignFailure::new(source, position, "orders", "order.placed", event);
+                failed.push(event.error(class, message));
+            }
         }
         if (offset + 1) % BATCH == 0 {
             commit(&mut consumed, offset + 1, &mut failed, db)?;
@@ -89,28 +97,6 @@ pub(crate) fn consume(
     let end = consumed.next_offset;
     commit(&mut consumed, end, &mut failed, db)?;
     Ok(consumed)
-}
-
-fn handle(
-    event: &[u8],
-    process: impl Fn(&OrderPlaced) -> Result<(), Box<dyn Error>>,
-) -> Result<(), Box<dyn Error>> {
-    process(&serde_json::from_slice(event)?)
-}
-
-/// A failed event as it will be kept.
-fn captured(
-    source: &str,
-    offset: u64,
-    event: Vec<u8>,
-    error: &(dyn Error + 'static),
-) -> ForeignFailure {
-    let class = match error.is::<serde_json::Error>() {
-        true => "Undecodable",
-        false => "OrderRefused",
-    };
-    ForeignFailure::new(source, offset.to_string(), "orders", "order.placed", event)
-        .error(class, error.to_string())
 }
 
 /// Keeps what failed, and only then lets the offset move on.
