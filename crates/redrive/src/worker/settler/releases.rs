@@ -1,6 +1,5 @@
 //! Releases what a worker holds when it stops, and ends transactions of handlers.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::Settler;
@@ -15,15 +14,14 @@ use crate::worker::retry::{call_timeout, retry};
 impl Settler<'_> {
     /// Releases everything that is still held, and returns the jobs. Waits for other sessions that have locked some of it.
     pub(super) fn release_all(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
-        let mut released = self.release(started)?;
-        let (state, until) = (self.state, self.until);
-        retry(state, until, || match self.locked_leases()? {
-            0 => Ok(()),
-            leases => {
-                released.extend(self.release(started)?);
-                Err(Error::unavailable(format!(
+        let (state, until, mut released) = (self.state, self.until, Vec::new());
+        retry(state, until, || {
+            released.extend(self.release(started)?);
+            match self.locked_leases()? {
+                0 => Ok(()),
+                leases => Err(Error::unavailable(format!(
                     "could not release all leases: other sessions have locked {leases} of them"
-                )))
+                ))),
             }
         })?;
         Ok(released)
@@ -84,16 +82,13 @@ impl Settler<'_> {
 
     /// Releases one lease, or all of them.
     fn try_release(&mut self, lease: Option<LeaseId>, started: &[JobId]) -> Result<Vec<JobId>> {
-        let (state, db_caller) = (self.state, &mut *self.db_caller);
-        let started: Arc<[JobId]> = started.into();
-        let released = retry(state, self.until, || {
-            let (started, worker) = (started.clone(), state.identity.id);
-            db_caller.call("release jobs", call_timeout(state), move |session| {
-                let leases = lease.as_ref().map(std::slice::from_ref);
-                release(session, worker, leases, Duration::ZERO, Some(&started))
-            })
+        let (started, worker) = (started.to_vec(), self.state.identity.id);
+        let (what, timeout) = ("release jobs", call_timeout(self.state));
+        let released = self.db_caller.call(what, timeout, move |session| {
+            let leases = lease.as_ref().map(std::slice::from_ref);
+            release(session, worker, leases, Duration::ZERO, Some(&started))
         })?;
-        state.count_released(released.len());
+        self.state.count_released(released.len());
         Ok(released)
     }
 }

@@ -387,17 +387,12 @@ fn parts_of(all: &[Settlement], error: &Error) -> Vec<Arc<[Settlement]>> {
 
 /// Splits verdicts into statements, never within a lease.
 fn in_statements(leases: Vec<DueLease>) -> Vec<Vec<DueLease>> {
-    let (mut statements, mut verdicts): (Vec<Vec<DueLease>>, _) = (Vec::new(), 0);
+    let mut statements: Vec<Vec<DueLease>> = Vec::new();
     for lease in leases {
-        let more = lease.settlements.len();
         match statements.last_mut() {
-            Some(statement) if verdicts < VERDICTS => statement.push(lease),
-            Some(_) | None => {
-                statements.push(vec![lease]);
-                verdicts = 0;
-            }
+            Some(statement) if verdicts(statement) < VERDICTS => statement.push(lease),
+            Some(_) | None => statements.push(vec![lease]),
         }
-        verdicts += more;
     }
     statements
 }
