@@ -157,7 +157,6 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
                 .unwrap_or(0),
             3 => panic!("three"),
             6 => tx.execute("SET TRANSACTION READ ONLY", &[])?,
-            7 => tx.execute("SET LOCAL search_path = nowhere", &[])?,
             _ => 0,
         };
         Ok(())
@@ -175,7 +174,6 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
     assert_eq!(class(2), Some("panic"));
     assert_eq!(class(4), Some("SQLSTATE 23503"));
     assert_eq!(class(5), Some("SQLSTATE 25006"));
-    // It is found: a setting of a handler ends with its transaction.
     let sum = "SELECT sum(number)::bigint FROM receipts";
     assert_eq!(scalar(&mut tx, sum), 14 + 17);
     tx.commit().unwrap();

@@ -1,6 +1,6 @@
 -- Purpose: begins a handler's transaction: tells which server, session and transaction it is, and whether it keeps its
 --          first snapshot, and lets the server end it if the worker, or the worker's host, vanishes.
--- Called by: worker/own_transaction.rs, before the handler runs.
+-- Called by: worker/own_transaction.rs and testing/run.rs, before the handler runs.
 -- Rows: always one.
 SELECT pg_catalog.pg_postmaster_start_time() AS server_started, pg_catalog.pg_backend_pid() AS pid,
        pg_catalog.transaction_timestamp() AS began,

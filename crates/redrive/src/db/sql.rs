@@ -149,8 +149,6 @@ files {
     PREVIEW_SPLIT = "dlq" / "preview_split";
     MAKE_DUE_READY = "testing" / "make_due_ready";
     QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
-    RESTORE_SETTINGS = "testing" / "restore_settings";
-    SETTINGS = "testing" / "settings";
     TRAVEL = "testing" / "travel";
     CANCEL = "admin" / "cancel";
     TELL_CANCELLED = "admin" / "tell_cancelled";

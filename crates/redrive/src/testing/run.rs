@@ -58,10 +58,10 @@ pub struct Ran {
 ///
 /// The job is claimed, run, judged and settled as by a worker: a retry is delayed, a death is a letter,
 /// follow-ups are stored, groups take turns. All of it is part of the transaction, so a rollback leaves
-/// nothing. A handler in a transaction runs in a savepoint of this one, and its settings end with it, but not the
-/// mode of its `SET CONSTRAINTS`. Jobs that other transactions
-/// have locked are passed over. A batch handler gets each job alone. Deadlines, breakers, pauses and the
-/// rate limits of queues do not apply.
+/// nothing. A handler in a transaction runs in a savepoint of this one, so what it sets with `SET LOCAL`
+/// lasts until the end of the transaction if it succeeds. Jobs that other transactions have locked are
+/// passed over. A batch handler gets each job alone. Deadlines, breakers, pauses and the rate limits of
+/// queues do not apply.
 ///
 /// Returns `None` if no job is ready. A delayed job becomes ready when it is due; see [`travel`].
 ///
@@ -235,7 +235,7 @@ fn attempt(
 }
 
 /// Runs a handler that expects a transaction in a savepoint, and settles its job there. A failure leaves nothing of what
-/// it did, and a success no setting.
+/// it did.
 fn in_savepoint(
     transaction: &mut Transaction<'_>,
     handler: impl FnOnce(&mut Transaction<'_>) -> JobEnd,
@@ -243,26 +243,23 @@ fn in_savepoint(
 ) -> Result<AttemptResult> {
     const DOING: &str = "run a handler in a savepoint";
     let failed = |error| Error::from_postgres(DOING, error);
-    let settings = transaction.query_one(sql::SETTINGS.text, &[]);
-    let settings = settings.map_err(failed)?;
+    let begun = transaction.query_one(sql::BEGIN_OWN.text, &[]);
+    let begun = begun.map_err(failed)?;
     let mut savepoint = transaction.savepoint("redrive_attempt").map_err(failed)?;
     let ended = handler(&mut savepoint).and_then(|follow_ups| {
         let mut done = done();
         done.follow_ups = follow_ups;
-        let settled = settle_in_own(&mut savepoint, &done, settings.get("began"))?;
+        let settled = settle_in_own(&mut savepoint, &done, begun.get("began"))?;
         // As a commit, it fails if the handler broke a deferred constraint. The rollback defers the constraints of the
         // test again.
         let committed = savepoint.batch_execute(
             "SAVEPOINT redrive_commit; SET CONSTRAINTS ALL IMMEDIATE; \
-             ROLLBACK TO SAVEPOINT redrive_commit; SET LOCAL statement_timeout = 0",
+             ROLLBACK TO SAVEPOINT redrive_commit",
         );
         committed.map_err(|refused| not_committed(done.meta.id, refused))?;
         Ok(settled.is_some())
     });
     if let Ok(true) = ended {
-        let (names, before): (Vec<String>, Vec<String>) =
-            (settings.get("names"), settings.get("settings"));
-        savepoint.run(DOING, &sql::RESTORE_SETTINGS, &[&names, &before])?;
         savepoint.commit().map_err(failed)?;
         return Ok(AttemptResult::Settled);
     }
