@@ -16,9 +16,8 @@ use crate::sync::Instant;
 
 /// How long a verdict waits for the rest of its lease.
 pub(crate) const PARTIAL_AFTER: Duration = Duration::from_millis(50);
-/// The first and the longest wait of a postponed lease.
-pub(crate) const MIN_POSTPONED: Duration = Duration::from_secs(1);
-pub(crate) const MAX_POSTPONED: Duration = Duration::from_secs(30);
+/// How long a postponed lease waits.
+pub(crate) const POSTPONED: Duration = Duration::from_secs(2);
 
 /// The open leases of a worker.
 #[derive(Debug, Default)]
@@ -36,8 +35,8 @@ struct Account {
     write_at: Option<Instant>,
     /// Whether an earlier write may have taken effect.
     is_unanswered: bool,
-    /// The wait since a failed write. `None`: it is not postponed.
-    waited: Option<Duration>,
+    /// Whether it waits because a write failed.
+    is_postponed: bool,
 }
 
 /// What to write about a lease.
@@ -49,16 +48,11 @@ pub(crate) struct DueLease {
     pub(crate) ends: bool,
     /// Whether an earlier write may have taken effect.
     pub(crate) is_unanswered: bool,
-    /// The last wait, if the lease was postponed.
-    waited: Option<Duration>,
+    /// Whether it was postponed before. It is then written alone.
+    pub(crate) has_waited: bool,
 }
 
 impl DueLease {
-    /// Whether it was postponed before. It is then written alone.
-    pub(crate) fn has_waited(&self) -> bool {
-        self.waited.is_some()
-    }
-
     /// Whether the lease ends because all its remaining jobs are done.
     pub(crate) fn is_done(&self) -> bool {
         self.ends && self.settlements.iter().all(Settlement::is_plain_done)
@@ -101,7 +95,7 @@ impl Ledger {
         let Some(account) = self.accounts.get_mut(&settlement.lease) else {
             return;
         };
-        if account.waited.is_none() {
+        if !account.is_postponed {
             let write_at = match settlement.is_unstarted() {
                 // Another worker may have a free slot.
                 true => now,
@@ -121,14 +115,11 @@ impl Ledger {
 
     /// Takes back a lease that could not be written, to write it later.
     pub(crate) fn postpone(&mut self, due: DueLease, now: Instant) {
-        let wait = due
-            .waited
-            .map_or(MIN_POSTPONED, |waited| (waited * 2).min(MAX_POSTPONED));
         let account = self.accounts.entry(due.lease).or_default();
         account.pending.splice(..0, due.settlements);
         account.is_unanswered |= due.is_unanswered;
-        account.write_at = Some(now + wait);
-        account.waited = Some(wait);
+        account.write_at = Some(now + POSTPONED);
+        account.is_postponed = true;
     }
 
     /// When the next write is due. `None`: none waits.
@@ -143,10 +134,10 @@ impl Ledger {
         let mut due = Vec::new();
         self.accounts.retain(|lease, account| {
             let ends = account.left == 0;
-            let is_due = match (flush, account.waited) {
+            let is_due = match (flush, account.is_postponed) {
                 (Flush::All, _) => true,
-                (Flush::Due, Some(_)) => next_postponed == Some(*lease),
-                (Flush::Due, None) => ends || account.write_at.is_some_and(|at| at <= now),
+                (Flush::Due, true) => next_postponed == Some(*lease),
+                (Flush::Due, false) => ends || account.write_at.is_some_and(|at| at <= now),
             };
             if !is_due || !ends && account.pending.is_empty() {
                 return true;
@@ -157,7 +148,7 @@ impl Ledger {
                 settlements: std::mem::take(&mut account.pending),
                 ends,
                 is_unanswered: std::mem::take(&mut account.is_unanswered),
-                waited: account.waited.take(),
+                has_waited: std::mem::take(&mut account.is_postponed),
             });
             !ends
         });
@@ -168,7 +159,7 @@ impl Ledger {
     fn next_postponed(&self, now: Instant) -> Option<LeaseId> {
         let accounts = self.accounts.iter();
         accounts
-            .filter(|(_, account)| account.waited.is_some())
+            .filter(|(_, account)| account.is_postponed)
             .filter_map(|(lease, account)| Some((account.write_at?, *lease)))
             .filter(|(at, _)| *at <= now)
             .min()

@@ -38,7 +38,7 @@ fn opened(jobs: usize, first: Verdict) -> (Ledger, LeaseId, Instant) {
 #[track_caller]
 fn takes(ledger: &mut Ledger, now: Instant, flush: Flush, expected: &[(usize, bool, bool)]) {
     let due = ledger.take_due(now, flush);
-    assert!(!due.iter().any(DueLease::has_waited), "{due:?}");
+    assert!(!due.iter().any(|lease| lease.has_waited), "{due:?}");
     let of = |due: &DueLease| (due.settlements.len(), due.ends, due.is_done());
     assert_eq!(due.iter().map(of).collect::<Vec<_>>(), expected);
 }
@@ -86,7 +86,7 @@ fn a_job_that_no_slot_started_returns_at_once() {
 }
 
 #[test]
-fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wait() {
+fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_wait() {
     let (mut ledger, now) = (Ledger::default(), Instant::now());
     let (locked, partial) = (lease(), lease());
     ledger.open(locked, 1);
@@ -101,16 +101,16 @@ fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wai
     }
     // The last job of a postponed lease joins its verdicts.
     ledger.settled(settlement(partial, 3, 0, Verdict::Done), now);
-    for wait in [1, 2, 4, 8, 16, 30, 30].map(Duration::from_secs) {
-        assert_eq!(ledger.next_due(), Some(now + wait));
+    for _ in 0..2 {
+        assert_eq!(ledger.next_due(), Some(now + POSTPONED));
         assert!(ledger.take_due(now, Flush::Due).is_empty());
-        now += wait;
+        now += POSTPONED;
         let mut verdicts = Vec::new();
         for _ in 0..2 {
             let mut due = ledger.take_due(now, Flush::Due);
             assert_eq!(due.len(), 1, "one at a time");
             let lease = due.remove(0);
-            assert!(lease.has_waited() && lease.ends);
+            assert!(lease.has_waited && lease.ends);
             verdicts.push((lease.lease == partial, lease.settlements.len()));
             ledger.postpone(lease, now);
         }

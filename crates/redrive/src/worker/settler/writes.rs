@@ -32,7 +32,8 @@ const MAX_WAITS: usize = 2;
 impl Settler<'_> {
     /// Writes what is due.
     pub(super) fn write(&mut self, due: Vec<DueLease>) {
-        let (postponed, fresh): (Vec<_>, Vec<_>) = due.into_iter().partition(DueLease::has_waited);
+        let (postponed, fresh): (Vec<_>, Vec<_>) =
+            due.into_iter().partition(|lease| lease.has_waited);
         let fresh = self.return_unstarted(fresh).into_iter();
         let (done, mixed) = fresh.partition(DueLease::is_done);
         self.write_done(done);
@@ -58,7 +59,7 @@ impl Settler<'_> {
         let all = with.iter().flat_map(|lease| &lease.settlements);
         let all: Vec<Settlement> = all.filter(|one| one.is_unstarted()).cloned().collect();
         // After a failure, some may have returned, and the statement writes nothing of a lease beside those.
-        let (at_once, mut lock_wait) = match with.iter().any(DueLease::has_waited) {
+        let (at_once, mut lock_wait) = match with.iter().any(|lease| lease.has_waited) {
             true => (1, LockWait::Short),
             false => (all.len(), LockWait::Usual),
         };
