@@ -79,7 +79,7 @@ fn wait(fetchers: &[Fetcher], shared: &Shared) {
     if fetchers.iter().any(|fetcher| fetcher.is_due(now)) {
         return;
     }
-    let next = fetchers.iter().map(|fetcher| fetcher.next.at(now));
+    let next = fetchers.iter().map(|fetcher| fetcher.next.at());
     let wait = next.min().unwrap_or(now).saturating_duration_since(now);
     let waits_for_room = |fetcher: &Fetcher| matches!(fetcher.next, Next::Room(_));
     let room = match fetchers.iter().any(waits_for_room) {
@@ -95,23 +95,24 @@ fn wait(fetchers: &[Fetcher], shared: &Shared) {
     }
 }
 
-/// When a fetcher claims again.
+/// When a fetcher claims again: at this time at the latest.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    Now,
-    /// Once there is room for jobs, or at this time.
+    /// Once there is room for jobs.
     Room(Instant),
-    /// Once there may be jobs, or at this time.
+    /// Once there may be jobs.
     News(Instant),
     At(Instant),
 }
 
 impl Next {
-    fn at(self, now: Instant) -> Instant {
-        match self {
-            Next::Now => now,
-            Next::Room(at) | Next::News(at) | Next::At(at) => at,
-        }
+    fn once_there_is_room() -> Next {
+        Next::Room(from_now(ROOM_NAP))
+    }
+
+    fn at(self) -> Instant {
+        let (Next::Room(at) | Next::News(at) | Next::At(at)) = self;
+        at
     }
 }
 
@@ -162,7 +163,7 @@ impl Fetcher {
             claimer,
             dispatcher,
             second,
-            next: Next::Now,
+            next: Next::once_there_is_room(),
             only_polls: false,
             due: DueSearch::default(),
             probes: Sources::default(),
@@ -181,12 +182,11 @@ impl Fetcher {
 
     fn is_due(&self, now: Instant) -> bool {
         let is_called = match self.next {
-            Next::Now => true,
             Next::Room(_) => self.state.demand() > 0,
             Next::News(_) => self.state.has_news(),
             Next::At(_) => false,
         };
-        is_called || self.next.at(now) <= now
+        is_called || self.next.at() <= now
     }
 
     /// Claims once. Returns when to claim again.
@@ -200,11 +200,8 @@ impl Fetcher {
         }
         self.only_polls = false;
         let now = Instant::now();
-        let demand = match self.next {
-            Next::Now => self.state.demand(),
-            // The slow jobs in the other slots may take hours.
-            Next::Room(_) | Next::News(_) | Next::At(_) => self.state.room(),
-        };
+        // Also if that is little after a wait: the slow jobs in the other slots may take hours.
+        let demand = self.state.room();
         if !self.state.trust.holds(now) {
             // A worker that does not trust its leases starts nothing, so it claims nothing. Its row may have
             // expired, and with it the request for notifications.
@@ -213,7 +210,7 @@ impl Fetcher {
             return Next::At(now + ROOM_NAP);
         }
         if demand == 0 {
-            return Next::Room(now + ROOM_NAP);
+            return Next::once_there_is_room();
         }
         let (kinds, breakers) = (&self.state.kinds, &self.state.breakers);
         let plan = breakers.plan(kinds.as_deref(), &self.put_off, now);
@@ -253,7 +250,7 @@ impl Fetcher {
         match !self.policy.is_notified() && found == Fill::Partial {
             // Jobs arrive one by one; a short pause lets the next claim take several.
             true => Next::At(from_now(BUSY_POLL_INTERVAL)),
-            false => Next::Now,
+            false => Next::once_there_is_room(),
         }
     }
 
@@ -361,7 +358,7 @@ impl Fetcher {
         match switched {
             Ok(_) => {
                 self.policy.switch(Instant::now(), notifications);
-                Next::Now
+                Next::once_there_is_room()
             }
             Err(error) => self.pause_after_error(&error),
         }

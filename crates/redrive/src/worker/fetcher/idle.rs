@@ -48,7 +48,7 @@ pub(super) fn poll(fetchers: &mut [Fetcher], look_at: &mut Instant) {
         let of_queue = found.iter().find(|one| one.queue == fetcher.state.queue());
         match of_queue {
             Some(found) if !found.has_jobs => fetcher.stay_idle(asked_at, found.due_ms),
-            Some(_) | None => fetcher.next = Next::Now,
+            Some(_) | None => fetcher.next = Next::once_there_is_room(),
         }
     }
 }
