@@ -9,7 +9,7 @@ use crate::scenario::{random, random_time};
 use crate::server::Health;
 use crate::sync::{Instant, thread};
 
-pub use deadlines::{end_at_deadline, overrun, overrun_after_rest};
+pub use deadlines::{end_at_deadline, overrun};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -37,7 +37,6 @@ scenarios! {
     suspects 1
     consecutive_suspects 1
     overrun 1
-    overrun_after_rest 1
     end_at_deadline 1
     blocked_slot 1
     dropped 1

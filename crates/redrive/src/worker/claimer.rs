@@ -282,7 +282,7 @@ impl Dispatcher {
     /// Sends claimed jobs to the slots, in chunks.
     pub(crate) fn dispatch(&self, state: &State, claimed: Vec<ClaimedJob>) {
         let in_flight = &state.user.in_flight;
-        in_flight.fetch_add(claimed.len(), Ordering::SeqCst);
+        in_flight.fetch_add(claimed.len(), Ordering::Relaxed);
         let claimed = match &self.gather {
             None => claimed,
             Some(gather) => Self::gather(state, gather, claimed),
@@ -291,8 +291,6 @@ impl Dispatcher {
         for chunk in chunks(claimed, size, |job| job.follows) {
             self.jobs.give((state.place, Chunk::OneByOne(chunk)));
         }
-        // Wakes the watchdog if it rests.
-        state.shared.busy.ring();
     }
 
     /// Sends the jobs of batch handlers to the gatherer. Returns the others.

@@ -32,8 +32,6 @@ pub(crate) struct Shared {
     pub(crate) room: Bell,
     /// Wakes the fetcher when there may be jobs.
     pub(crate) jobs: Bell,
-    /// Wakes the watchdog when there are jobs.
-    pub(crate) busy: Bell,
     /// Wakes the chores when a schedule has changed.
     pub(crate) schedules: Bell,
     /// Whether the renewer must read the breakers, pauses and limits, because what is known of them is out of date. Only
@@ -69,7 +67,6 @@ impl Shared {
             left: Bell::new(),
             room: Bell::new(),
             jobs,
-            busy: Bell::new(),
             schedules: Bell::new(),
             stale_gates: AtomicBool::new(false),
         }

@@ -11,24 +11,16 @@ use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{never, select};
+use crate::sync::channel::RecvTimeoutError;
 use crate::worker::conclusion::decided;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::queues::Queues;
 use crate::worker::settler::Message;
 use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::{Chunk, Run, SlotState, TakenBy};
-use crate::worker::state::State;
 
 /// The check interval, and so how late a deadline may be noticed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The check interval while it rests, because each wake-up costs an idle program CPU time. New jobs
-/// end it.
-const REST: Duration = Duration::from_secs(10);
-
-/// The checks without a job before it rests, so that it is seldom woken while jobs arrive one by one.
-const CHECKS_BEFORE_REST: u32 = 10;
 
 /// The checks in a row with more overdue handlers than slots after which they count as stuck.
 ///
@@ -44,34 +36,12 @@ pub(crate) fn work(queues: &Queues, pools: Vec<SlotPool>, over: &LatchReceiver) 
     });
     let mut watched: Vec<Watched> = watched.collect();
     let mut trusted = true;
-    let mut checks_without_jobs = 0_u32;
-    let busy = &queues.first().shared.busy.rung;
-    loop {
-        // Before the look at the jobs: those that are counted after it ring again.
-        _ = busy.try_recv();
-        let in_flight = |state: &Arc<State>| state.user.in_flight.load(Ordering::SeqCst);
-        let is_idle = queues.iter().all(|state| in_flight(state) == 0);
-        let (bell, pause) = match is_idle && checks_without_jobs >= CHECKS_BEFORE_REST {
-            true => (busy.clone(), REST),
-            false => (never(), CHECK_INTERVAL),
-        };
-        select! {
-            recv(over) -> _ => return,
-            recv(bell) -> _ => {
-                checks_without_jobs = 0;
-                continue;
-            }
-            default(pause) => {}
-        }
-        let jobs: usize = queues.iter().map(|state| state.in_flight()).sum();
-        checks_without_jobs = match jobs {
-            0 => checks_without_jobs.saturating_add(1),
-            _ => 0,
-        };
+    while over.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let now = Instant::now();
         // One renewal keeps the leases of all queues.
         let trusts = queues.iter().all(|state| state.trust.holds(now));
         if trusted && !trusts {
+            let jobs: usize = queues.iter().map(|state| state.in_flight()).sum();
             log::error!(
                 "{}: lease not renewed in time; cancelling its {jobs} jobs",
                 queues.first()

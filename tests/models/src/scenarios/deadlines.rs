@@ -21,20 +21,6 @@ pub fn overrun() {
     env.end(worker, random_time(100 * MS));
 }
 
-/// A handler exceeds its deadline after the worker was idle, and its watchdog perhaps rested.
-pub fn overrun_after_rest() {
-    let env = Environment::new(0, 4 * MS);
-    let (worker, later) = (env.worker(|_| (3 * SECOND, End::Done)), 60 * SECOND);
-    let worker = worker.deadline(200 * MS).backoff(Backoff::fixed(later));
-    let worker = worker.start().expect("a worker");
-    thread::sleep(random_time(4 * SECOND));
-    env.server.enqueue(&[1], env.server.has_waiting_worker());
-    thread::sleep(SECOND);
-    let leased = env.server.tables().leases.len();
-    assert_eq!(leased, 0, "the job must be judged at its deadline");
-    env.end(worker, random_time(100 * MS));
-}
-
 /// A handler ends at its deadline, while the watchdog replaces the other slot. Its slot either
 /// continues or is replaced.
 pub fn end_at_deadline() {
@@ -51,7 +37,6 @@ pub fn end_at_deadline() {
         .backoff(Backoff::fixed(60 * SECOND))
         .start()
         .expect("a worker");
-    // The watchdog rests, so the next jobs start its checks.
     for jobs in [vec![2, 3], vec![4, 5, 6, 7]] {
         thread::sleep(2 * SECOND);
         env.server.enqueue(&jobs, env.server.has_waiting_worker());
