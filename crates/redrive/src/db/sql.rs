@@ -101,7 +101,6 @@ files {
     CLAIM_WINDOW = "pipeline" / "claim_window";
     CLAIM_ONE = "pipeline" / "claim_one";
     CLAIM_GROUPS = "pipeline" / "claim_groups";
-    ANY_GROUP = "pipeline" / "any_group";
     MEASURE_QUEUE = "pipeline" / "measure_queue";
     TRIP_BREAKER = "pipeline" / "trip_breaker";
     OPEN_BREAKERS = "pipeline" / "open_breakers";

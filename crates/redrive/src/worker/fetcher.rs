@@ -26,7 +26,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::limits::MAX_PAUSE;
-use crate::worker::second_fetcher::{ClaimFrom, Request};
+use crate::worker::second_fetcher::Request;
 use crate::worker::shared::Shared;
 use crate::worker::source::Sources;
 use crate::worker::state::State;
@@ -292,7 +292,7 @@ impl Fetcher {
             }
         }
         let claimed = self.claimer.claim(demand)?;
-        self.ask_for_help(claimed.len(), ClaimFrom::Ring);
+        self.ask_for_help(claimed.len());
         // The notification may be for a delayed job. A promotion returns when it is due.
         if std::mem::take(&mut self.woken) && claimed.is_empty() {
             self.promote()?;

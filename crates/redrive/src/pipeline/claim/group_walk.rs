@@ -23,15 +23,12 @@ const SPARE_GROUPS: usize = 8;
 const GATHER: Duration = Duration::from_millis(20);
 /// How often to walk over all groups while they have no job for this worker.
 const WALK_EVERY: Duration = Duration::from_secs(1);
-/// A rest lasts this many times as long as the claim that met the other walk.
-const REST: u32 = 10;
-/// The maximum duration of a rest. A claim that waited for the other one, or read many dead rows, takes long.
-const MAX_REST: Duration = Duration::from_millis(100);
 
 /// Where a claim looks for jobs of groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupLook {
-    pub(super) start: WalkStart,
+    /// The group after which the walk starts. `None`: it starts with the first one.
+    pub(super) after: Option<String>,
     /// The groups in which a job has just ended.
     pub(super) passed: Vec<Arc<str>>,
     /// How many groups to walk over.
@@ -43,15 +40,6 @@ pub(crate) struct GroupLook {
     pub(super) takes_tokens: bool,
     /// How many jobs of a group to take before those of the next one. 1: no job has followers.
     pub(super) in_a_row: usize,
-}
-
-/// Where a walk over the groups starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WalkStart {
-    First,
-    After(String),
-    /// Behind any of the groups.
-    Anywhere,
 }
 
 /// Where a claim of groups ended.
@@ -81,9 +69,7 @@ pub(crate) struct GroupWalk {
     window: usize,
     /// How many jobs the last claim asked for.
     limit: usize,
-    /// Whether the last claim found at least half of the jobs it asked for.
-    finds_many: bool,
-    /// The same, and it did not pass the last group.
+    /// Whether the last claim found at least half of the jobs it asked for, and did not pass the last group.
     pub(crate) has_plenty: bool,
     /// Whether a job was found since the walk last passed the first group.
     has_found: bool,
@@ -110,10 +96,7 @@ impl GroupWalk {
         let window = self.window.max(needed).min(MAX_WINDOW);
         (self.limit, self.window) = (limit, window);
         GroupLook {
-            start: self
-                .after
-                .clone()
-                .map_or(WalkStart::First, WalkStart::After),
+            after: self.after.clone(),
             passed,
             window: i32::try_from(window).unwrap_or(i32::MAX),
             diverting: self.diverting.clone(),
@@ -135,8 +118,8 @@ impl GroupWalk {
         self.took = took;
         let is_under_way = self.after.is_some();
         self.has_found = jobs > 0 || !place.diverting.is_empty() || is_under_way && self.has_found;
-        self.finds_many = jobs > 0 && (place.fill == Fill::Full || jobs >= self.limit / 2);
-        self.has_plenty = self.finds_many && place.walked_to.is_some();
+        let finds_many = jobs > 0 && (place.fill == Fill::Full || jobs >= self.limit / 2);
+        self.has_plenty = finds_many && place.walked_to.is_some();
         self.window = match (place.fill, &place.walked_to) {
             // Many groups are blocked or have few jobs.
             (Fill::Partial, Some(_)) => self.window * 2,
@@ -173,52 +156,6 @@ impl GroupWalk {
             (false, token_at) => until(token_at?),
         };
         Some(pause.max(self.took).max(Duration::from_millis(1)))
-    }
-}
-
-/// A walk over the groups of a queue that another walk passes too.
-///
-/// It starts behind any group, far from the other walk if there are many groups, and continues until it passes
-/// the last group or meets the other walk: then the groups are taken, and most of them give no job. The next claim
-/// comes after a rest, and starts behind any group again.
-#[derive(Debug, Default)]
-pub(crate) struct SideWalk {
-    walk: GroupWalk,
-    rests_until: Option<Instant>,
-}
-
-impl SideWalk {
-    /// Returns where the next claim of up to `limit` jobs looks, which takes up to `in_a_row` jobs of a group before
-    /// those of the next one. `None`: it rests.
-    pub(crate) fn look(
-        &mut self,
-        now: Instant,
-        limit: usize,
-        in_a_row: usize,
-    ) -> Option<GroupLook> {
-        if self.rests_until.is_some_and(|until| now < until) {
-            return None;
-        }
-        let look = self.walk.look(limit, in_a_row, Vec::new());
-        Some(GroupLook {
-            start: match look.start {
-                WalkStart::First => WalkStart::Anywhere,
-                under_way @ (WalkStart::After(_) | WalkStart::Anywhere) => under_way,
-            },
-            ..look
-        })
-    }
-
-    /// Records the end of a claim.
-    pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
-        let groups = self.walk.window;
-        self.walk.note(now, took, jobs, place);
-        // If each group gives a job, the groups are only small, and the next claim looks at more of them.
-        let met = !self.walk.finds_many && jobs < groups;
-        if met {
-            self.walk.after = None;
-        }
-        self.rests_until = met.then(|| now + (took * REST).min(MAX_REST));
     }
 }
 
@@ -293,9 +230,8 @@ mod tests {
             walk.note(now, TOOK, jobs, place(walked_to));
             assert_eq!(walk.wait(now), wait, "{jobs} {walked_to:?}");
             assert_eq!(walk.wait(now + WALK_EVERY), wait.map(|_| TOOK));
-            let start = walked_to.map(str::to_owned);
-            let start = start.map_or(WalkStart::First, WalkStart::After);
-            assert_eq!(walk.look(1, 1, Vec::new()).start, start);
+            let look = walk.look(1, 1, Vec::new());
+            assert_eq!(look.after.as_deref(), walked_to);
         }
     }
 
@@ -351,47 +287,5 @@ mod tests {
         assert!(walk.has_plenty);
         assert_eq!(walk.look(100, 10, Vec::new()).window, 120);
         assert_eq!(GroupWalk::default().look(1000, 1, Vec::new()).window, 500);
-    }
-
-    #[test]
-    fn a_side_walk_continues_while_it_finds_many_jobs_and_rests_where_it_met_the_other_walk() {
-        let mut now = Instant::now();
-        let mut walk = SideWalk::default();
-        let first = walk.look(now, 100, 10).expect("no rest");
-        assert_eq!(first.start, WalkStart::Anywhere);
-        let after = |group: &str| WalkStart::After(group.to_owned());
-        for (took, jobs, walked_to, rest, next) in [
-            (TOOK, 100, Some("m"), Duration::ZERO, after("m")),
-            (TOOK, 50, Some("t"), Duration::ZERO, after("t")),
-            // It passed the last group.
-            (TOOK, 100, None, Duration::ZERO, WalkStart::Anywhere),
-            // Most groups were taken.
-            (TOOK, 17, Some("m"), TOOK * REST, WalkStart::Anywhere),
-            // No rest is long.
-            (TOOK * 1000, 0, None, MAX_REST, WalkStart::Anywhere),
-        ] {
-            walk.look(now, 100, 10).expect("no rest");
-            walk.note(now, took, jobs, place(walked_to));
-            let rests = walk.look(now + rest / 2, 100, 10).is_none();
-            assert_eq!(rests, !rest.is_zero(), "{jobs}");
-            now += rest;
-            let look = walk.look(now, 100, 10).expect("the rest ended");
-            assert_eq!(look.start, next, "{jobs}");
-        }
-    }
-
-    #[test]
-    fn a_side_walk_looks_at_more_groups_without_a_rest_if_each_of_them_has_few_jobs() {
-        let now = Instant::now();
-        let mut walk = SideWalk::default();
-        let mut windows = Vec::new();
-        for walked_to in ["b", "d"] {
-            let look = walk.look(now, 1000, 20).expect("no rest");
-            let groups = usize::try_from(look.window).expect("a window");
-            walk.note(now, TOOK, groups, place(Some(walked_to)));
-            windows.push((groups, walk.look(now, 1000, 20).map(|look| look.start)));
-        }
-        let after = |group: &str| Some(WalkStart::After(group.to_owned()));
-        assert_eq!(windows, [(58, after("b")), (116, after("d"))]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::group_walk::{GroupLook, GroupPlace, WalkStart};
+use super::group_walk::{GroupLook, GroupPlace};
 use super::turns::in_turns;
 use super::{ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, fill, read};
 use crate::db::run::Run;
@@ -44,11 +44,6 @@ pub(crate) fn claim_groups(
         )?;
         is_diverted = diverted.iter().any(|row| row.get::<_, i64>(0) > 0);
     }
-    let after = match &look.start {
-        WalkStart::First => None,
-        WalkStart::After(group) => Some(group.clone()),
-        WalkStart::Anywhere => any_group(session, queue)?,
-    };
     let passed: Vec<&str> = look.passed.iter().map(|group| &**group).collect();
     let sent_at = Instant::now();
     let doing = format!("claim jobs of the groups of queue `{queue}`");
@@ -64,7 +59,7 @@ pub(crate) fn claim_groups(
             &Uuid::new_v4(),
             &claim.identity.id.0,
             &claim.except.as_deref(),
-            &after,
+            &look.after,
             &passed,
             &look.window,
             &look.takes_tokens,
@@ -98,16 +93,6 @@ pub(crate) fn claim_groups(
         job.start_by = start_by;
     }
     Ok(GroupAnswer { claimed, place })
-}
-
-/// Returns the group of any waiting job. `None`: no or hardly any job waits, so the walk starts with the first group.
-fn any_group(session: &mut dyn Run, queue: &str) -> Result<Option<String>> {
-    let rows = session.run(
-        &format!("choose a group of queue `{queue}`"),
-        &sql::ANY_GROUP,
-        &[&queue],
-    )?;
-    Ok(rows.first().map(|row| row.get("key")))
 }
 
 /// Returns the slots of the jobs that may follow others.

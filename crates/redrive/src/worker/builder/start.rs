@@ -10,7 +10,6 @@ use crate::db::caller::DbCaller;
 use crate::db::database::Database;
 use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
-use crate::pipeline::claim::group_walk::SideWalk;
 use crate::pipeline::claim::{WorkerId, WorkerIdentity};
 use crate::sync::Mutex;
 use crate::sync::channel::{Receiver, bounded, unbounded};
@@ -245,7 +244,6 @@ fn fetchers(
             state: Arc::clone(state),
             claimer: claimer(&second, 0),
             dispatcher: dispatcher.clone(),
-            walk: SideWalk::default(),
         });
         fetchers.push(Fetcher::new(
             state,

@@ -10,7 +10,6 @@ use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::worker::claimer::add;
-use crate::worker::second_fetcher::ClaimFrom;
 use crate::worker::source::Source;
 
 /// How long claims that the groups fill pass over the other jobs after there were none.
@@ -55,9 +54,6 @@ impl Fetcher {
             false => self.state.take_passed(),
         };
         let in_a_row = self.state.in_a_row(limit);
-        if self.walk.has_plenty && !self.state.breakers.limits_groups() {
-            self.ask_for_help(limit, ClaimFrom::Groups);
-        }
         let look = self.walk.look(limit, in_a_row, passed);
         let answer = self.claimer.claim_groups(limit, look)?;
         let now = Instant::now();

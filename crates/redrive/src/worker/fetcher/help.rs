@@ -8,14 +8,13 @@ use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::worker::second_fetcher::ClaimFrom;
 
 /// How often to count the other workers while batches are full.
 const MEET_EVERY: Duration = Duration::from_secs(1);
 
 impl Fetcher {
     /// Asks for one more batch if the first fetcher claims full ones.
-    pub(super) fn ask_for_help(&mut self, jobs: usize, from: ClaimFrom) {
+    pub(super) fn ask_for_help(&mut self, jobs: usize) {
         if jobs < MAX_BATCH || self.state.slots.have_other_weights(&self.state.user) {
             return;
         }
@@ -24,7 +23,7 @@ impl Fetcher {
         if self.state.other_workers.load(Ordering::Relaxed) == 0 {
             let source = self.claimer.source.clone();
             // Does nothing while the second fetcher is busy.
-            _ = self.second.try_send((self.state.place, from, source));
+            _ = self.second.try_send((self.state.place, source));
         }
     }
 
