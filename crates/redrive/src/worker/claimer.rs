@@ -35,8 +35,6 @@ pub(crate) struct Claimer {
     max_crashes: i32,
     /// The scan with which the last claim ended.
     pub(crate) last_look: Scan,
-    /// When the first of the jobs is due again that lacked a token of their group.
-    due_at: Option<Instant>,
 }
 
 impl Claimer {
@@ -53,14 +51,7 @@ impl Claimer {
             sources,
             max_crashes,
             last_look: Scan::Full,
-            due_at: None,
         }
-    }
-
-    /// Returns when the first of the jobs is due again that lacked a token of their group, since the last
-    /// call.
-    pub(crate) fn take_due(&mut self) -> Option<Instant> {
-        self.due_at.take()
     }
 
     /// Returns the time until a claim may read what lies below the marks.
@@ -154,7 +145,10 @@ impl Claimer {
                 let found = found.map(ClaimedJob::place);
                 let found = found.map(|(rank, id)| (rank, id.get()));
                 source.search().note(&look, ended, found);
-                self.due_at = self.due_at.into_iter().chain(charged.due_at).min();
+                // The jobs that lacked a token of their group are delayed until then.
+                if let Some(due_at) = charged.due_at {
+                    state.note_due(due_at);
+                }
             }
             Ok(None) => {}
             Err(_) => source.search().note_failure(&look, asked_at, took),

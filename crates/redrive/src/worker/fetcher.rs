@@ -193,11 +193,9 @@ impl Fetcher {
     fn turn(&mut self) -> Next {
         self.state.counts.looks.fetch_add(1, Ordering::Release);
         // One poll serves all news.
-        if let Next::News(_) = self.next {
-            let (has_work, due_at) = self.state.take_news();
-            self.woken |= has_work;
-            self.note_due(due_at);
-        }
+        let (has_work, due_at) = self.state.take_news();
+        self.woken |= has_work;
+        self.due_at = self.due_at.into_iter().chain(due_at).min();
         self.only_polls = false;
         let now = Instant::now();
         // Also if that is little after a wait: the slow jobs in the other slots may take hours.
@@ -223,8 +221,6 @@ impl Fetcher {
             None if plan.limits.is_empty() => self.claim_round(demand, &plan.except),
             None => self.limited_round(demand, &plan),
         };
-        let due_at = self.claimer.take_due();
-        self.note_due(due_at);
         let mut claimed = match claimed {
             Ok(claimed) => claimed,
             Err(error) => return self.pause_after_error(&error),
@@ -306,11 +302,6 @@ impl Fetcher {
         let notifications = self.state.notifications();
         self.policy
             .claimed(Instant::now(), jobs, found, notifications)
-    }
-
-    /// Records when a delayed job is due.
-    fn note_due(&mut self, due_at: Option<Instant>) {
-        self.due_at = self.due_at.into_iter().chain(due_at).min();
     }
 
     /// After an empty claim: switches the wake mode and claims once more, or waits.

@@ -49,12 +49,7 @@ impl Helped {
     fn claim(&mut self, source: Source) {
         self.claimer.source = source;
         let claimed = self.claimer.claim(MAX_BATCH);
-        let due_at = self.claimer.take_due();
         let state = &self.claimer.state;
-        // The first fetcher promotes the jobs that lacked a token.
-        if let Some(due_at) = due_at {
-            state.note_due(due_at);
-        }
         match claimed {
             Ok(claimed) => self.dispatcher.dispatch(state, claimed),
             Err(error) => log::warn!("{state}: second claim failed: {error:#}"),
