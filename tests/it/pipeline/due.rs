@@ -36,16 +36,19 @@ fn store_mark(client: &mut Client, micros: i64) -> usize {
 #[test]
 fn a_mark_in_the_future_is_replaced() {
     let (_test, mut client) = TestDatabase::with_client();
-    // The clock of the server was set back.
-    let future = micros(&mut client, "1 hour");
     delay(&mut client, "-1 minute");
     let due = delay(&mut client, "-1 second");
-    let values: [&(dyn ToSql + Sync); 5] = [&"orders", &10_i64, &future, &7_i64, &10_000_i64];
+    let store = "INSERT INTO redrive.delayed_marks (queue, run_at, id) VALUES ('orders', now() + interval '1 hour', 7)";
+    // The clock of the server was set back.
+    client.sql(store);
+    let values: [&(dyn ToSql + Sync); 4] = [&"orders", &10_i64, &0_i64, &10_000_i64];
     let row = client.query_one(statement("promote"), &values).unwrap();
     assert_eq!(row.get::<_, Option<i64>>("last_id"), Some(due));
     let (now, mark): (i64, i64) = (row.get("now_micros"), row.get("mark_micros"));
     assert_eq!(now - mark, 5_000_000);
 
+    client.sql("DELETE FROM redrive.delayed_marks");
+    let future = micros(&mut client, "1 hour");
     let stored = "SELECT (extract(epoch FROM run_at) * 1000000)::bigint FROM redrive.delayed_marks";
     assert_eq!(store_mark(&mut client, future), 1);
     let settled = scalar(&mut client, stored);

@@ -1,8 +1,8 @@
--- Purpose: stores after which job the promotions of a queue start, so that a new process need not read past the rows
---          before it, nor metrics_queues count them.
--- Called by: pipeline/promote.rs, for a worker's fetcher, every few seconds while its promotions start at a mark.
+-- Purpose: stores after which job the promotions of a queue start, so that they need not read past the rows before it, nor
+--          metrics_queues count them.
+-- Called by: pipeline/promote.rs, for a worker's fetcher, every few seconds while its promotions need a mark.
 -- $1 text      queue
--- $2 bigint    the mark: a time in microseconds since 1970, stored as 5 seconds ago if it is later
+-- $2 bigint    the mark: a time in microseconds since 1970, stored as 5 seconds ago if it is later; 0: before every job
 -- $3 bigint    the mark: the id of a job that was due then
 -- Locks: the row of the mark.
 -- Index relied on: the primary key of delayed_marks, which is small.

@@ -7,25 +7,19 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use due::{Place, Promoted, Swept, WINDOW};
+use due::{Place, Promoted, SMALL_PAGES, Swept, WINDOW};
 
 /// The maximum number of jobs promoted by one call.
 pub(crate) const MAX_PROMOTED: u32 = 1000;
 
-/// Promotes due jobs after a mark, `None`: the stored one, and looks for the next job that is due within this time.
-pub(crate) fn promote(
-    session: &mut Session,
-    queue: &str,
-    after: Option<Place>,
-    within: Duration,
-) -> Result<Promoted> {
+/// Promotes due jobs, and looks for the next job that is due within this time.
+pub(crate) fn promote(session: &mut Session, queue: &str, within: Duration) -> Result<Promoted> {
     let doing = format!("promote delayed jobs of queue `{queue}`");
-    let (micros, id) = after.map(|place| (place.micros, place.id)).unzip();
     let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
     let row = session.query_one(
         &doing,
         &sql::PROMOTE,
-        &[&queue, &i64::from(MAX_PROMOTED), &micros, &id, &within_ms],
+        &[&queue, &i64::from(MAX_PROMOTED), &SMALL_PAGES, &within_ms],
     )?;
     let moved: i64 = row.get("moved");
     let moved = u32::try_from(moved).unwrap_or(u32::MAX);
@@ -38,10 +32,7 @@ pub(crate) fn promote(
     Ok(Promoted {
         moved,
         last,
-        after: Place {
-            micros: row.get("mark_micros"),
-            id: row.get("mark_id"),
-        },
+        has_mark: row.get::<_, i64>("mark_micros") > 0,
         now: row.get("now_micros"),
         pages: row.get("pages"),
         next_due: next_due_ms.map(|ms| Duration::from_millis(ms.cast_unsigned())),
@@ -61,7 +52,7 @@ pub(crate) fn sweep_delayed(session: &mut Session, queue: &str, first: i64) -> R
     })
 }
 
-/// Stores the mark of a queue for other processes.
+/// Stores the mark of a queue for all processes.
 pub(crate) fn store_delayed_mark(session: &mut Session, queue: &str, mark: Place) -> Result<()> {
     session.query(
         &format!("store the mark of the delayed jobs of queue `{queue}`"),

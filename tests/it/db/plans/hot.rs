@@ -32,7 +32,7 @@ claim_groups              30000  'orders', NULL, '{}', 500, 8388608, gen_random_
 take_group_tokens           100  'orders', '{g1,g2,g3,none}', '{1,2,3,4}'
 forget_full_buckets       10000  1000
 queues_with_held_groups   30000  10000
-promote                   20000  'orders', 1000, NULL, NULL, 10000
+promote                   20000  'orders', 1000, 2048, 10000
 sweep_delayed             20000  'orders', 1000, 0, 100
 store_delayed_mark           20  'orders', 1700000000000000, 0
 settle_done                  20  ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], 'orders', ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}', '{10}', false

@@ -120,7 +120,6 @@ pub(super) fn promote(tables: &mut Tables) -> Vec<Row> {
             .with("last_micros", Type::INT8, &None::<i64>)
             .with("last_id", Type::INT8, &None::<i64>)
             .with("mark_micros", Type::INT8, &0_i64)
-            .with("mark_id", Type::INT8, &0_i64)
             .with("now_micros", Type::INT8, &0_i64)
             .with("pages", Type::INT8, &0_i64)
             .with("next_due_ms", Type::INT8, &next),

@@ -2,9 +2,9 @@
 //!
 //! While a transaction holds the xmin horizon, vacuum cannot remove rows that promotions deleted, and
 //! one that reads all due rows reads past them: 0.2 s for two million. Once a promotion of a table of
-//! more than [16 MB](SMALL_PAGES) is slow, the next one therefore starts at a mark: the last job that
-//! was promoted or, if nothing was left, [5 s](SETTLED) ago, so that a job whose transaction commits
-//! within that time is above it. If reading those seconds again takes too long, the mark passes them.
+//! more than [16 MB](SMALL_PAGES) is slow, the worker therefore stores a mark of the queue, at which
+//! the promotions of all processes start: the last job that was promoted or, if nothing was left,
+//! [5 s](SETTLED) ago, so that a job whose transaction commits within that time is above it.
 //!
 //! Marks are hints. A job can lie below the mark: its transaction committed late, another session had
 //! locked it, or the clock of the server was set back. *Sweeps* find it: they read the pages of the
@@ -16,14 +16,14 @@ use std::time::Duration;
 use crate::sync::Instant;
 
 /// The size of the table up to which a promotion reads all due rows.
-const SMALL_PAGES: i64 = 2048;
+pub(crate) const SMALL_PAGES: i64 = 2048;
 /// The pages of a window.
 pub(crate) const WINDOW: i64 = 1024;
 /// A promotion that took less for what it did not move is cheap.
 const CHEAP: Duration = Duration::from_millis(5);
 /// The time that moving a job takes.
 const MOVING: Duration = Duration::from_micros(100);
-/// A promotion from a mark that took more passes the jobs that may still be committed.
+/// A promotion that failed after more would fail again.
 const LONG: Duration = Duration::from_millis(25);
 /// When a job is presumed committed, and how often to store the mark.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ const SHARE: u32 = 20;
 
 /// A place in the order of promotions: when a job is due, in microseconds since 1970 by the clock of
 /// the server, and its id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) micros: i64,
     pub(crate) id: i64,
@@ -41,7 +41,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// Before every job.
-    pub(crate) const START: Place = Place { micros: 0, id: 0 };
+    const START: Place = Place { micros: 0, id: 0 };
     /// After every job that is due. The statement replaces a mark in the future.
     const FUTURE: Place = Place {
         micros: 4_000_000_000_000_000,
@@ -55,8 +55,8 @@ pub(crate) struct Promoted {
     pub(crate) moved: u32,
     /// The last job, if there may be more.
     pub(crate) last: Option<Place>,
-    /// The place after which it read.
-    pub(crate) after: Place,
+    /// Whether it started at a mark.
+    pub(crate) has_mark: bool,
     /// The time of the statement by the clock of the server, in microseconds since 1970.
     pub(crate) now: i64,
     /// The size of the table.
@@ -74,127 +74,108 @@ pub(crate) struct Swept {
     pub(crate) pages: i64,
 }
 
-/// Where the promotions of one process look: at all due rows, or after a mark and in windows below it.
+/// The mark that a process stores, and its sweeps.
 #[derive(Debug, Default)]
 pub(crate) struct DueSearch {
-    /// Whether a promotion has ended.
-    is_known: bool,
-    marked: Option<Marked>,
+    /// The mark to store.
+    mark: Option<Place>,
+    stored_at: Option<Instant>,
+    /// `None`: promotions need no mark.
+    sweep: Option<Sweep>,
 }
 
 #[derive(Debug)]
-struct Marked {
-    mark: Place,
-    /// When to store the mark.
-    store_at: Instant,
-    /// The next page to sweep.
+struct Sweep {
+    /// The next page.
     page: i64,
-    sweep_at: Instant,
+    due_at: Instant,
     pass_took: Duration,
 }
 
-impl Marked {
-    fn new(now: Instant, mark: Place) -> Marked {
-        Marked {
-            mark,
-            store_at: now,
+impl Sweep {
+    fn new(due_at: Instant) -> Sweep {
+        Sweep {
             page: 0,
-            sweep_at: now,
+            due_at,
             pass_took: Duration::ZERO,
         }
     }
 }
 
 impl DueSearch {
-    /// Returns the place after which the next promotion reads. `None`: the mark that another process has stored, if any.
-    pub(crate) fn after(&self) -> Option<Place> {
-        match &self.marked {
-            Some(marked) => Some(marked.mark),
-            None => self.is_known.then_some(Place::START),
-        }
-    }
-
-    /// Records a promotion: when it started, how long it took and what it found. Returns whether the next one should
-    /// follow at once, because no sweep will read the due rows below the mark of this one.
-    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promoted) -> bool {
+    /// Records a promotion: when it started, how long it took and what it found.
+    pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promoted) {
         let is_slow = took > CHEAP + MOVING * found.moved;
-        let moment = |micros| Place { micros, id: 0 };
-        let passed = match (found.last, took > LONG) {
-            (Some(last), _) => last,
-            (None, true) => moment(found.now),
-            (None, false) => moment(found.now - SETTLED_MICROS),
+        if found.pages <= SMALL_PAGES || !found.has_mark && !is_slow {
+            (self.mark, self.sweep) = (None, None);
+            return;
+        }
+        let settled = Place {
+            micros: found.now - SETTLED_MICROS,
+            id: 0,
         };
-        let mark = passed.max(found.after);
-        self.is_known = true;
-        if found.pages <= SMALL_PAGES {
-            self.marked = None;
-            return found.after != Place::START;
-        }
-        if let Some(marked) = &mut self.marked {
-            marked.mark = mark;
-        } else if found.after > Place::START || is_slow {
-            self.marked = Some(Marked::new(asked_at + took, mark));
-        }
-        false
+        self.mark = Some(found.last.unwrap_or(settled));
+        self.sweep.get_or_insert(Sweep::new(asked_at + took));
     }
 
     /// Records a promotion that failed. One that exceeds the timeout must not be the next one again.
     pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
         if took > LONG {
             // The first pass of the sweep finds what was due until now.
-            self.marked = Some(Marked::new(asked_at + took, Place::FUTURE));
+            (self.mark, self.stored_at) = (Some(Place::FUTURE), None);
+            self.sweep = Some(Sweep::new(asked_at + took));
         }
+    }
+
+    /// Returns the mark if it should be stored now.
+    pub(crate) fn take_mark(&mut self, now: Instant) -> Option<Place> {
+        let next_at = self.stored_at.map(|at| at + SETTLED);
+        if next_at.is_some_and(|at| now < at) && self.mark != Some(Place::START) {
+            return None;
+        }
+        let mark = self.mark.take()?;
+        self.stored_at = Some(now);
+        Some(mark)
     }
 
     /// Returns the time until a sweep may read. `None`: no sweep is needed.
     pub(crate) fn sweep_in(&self, now: Instant) -> Option<Duration> {
-        let marked = self.marked.as_ref()?;
-        Some(marked.sweep_at.saturating_duration_since(now))
+        let sweep = self.sweep.as_ref()?;
+        Some(sweep.due_at.saturating_duration_since(now))
     }
 
     /// Returns the first page of the window that a sweep reads now.
     pub(crate) fn window(&self, now: Instant) -> Option<i64> {
-        let marked = self.marked.as_ref().filter(|it| it.sweep_at <= now)?;
-        Some(marked.page)
+        let sweep = self.sweep.as_ref().filter(|it| it.due_at <= now)?;
+        Some(sweep.page)
     }
 
     /// Records a sweep of the window: when it started, how long it took, and what it found. After a pass that was
     /// cheap, no mark is needed.
     pub(crate) fn note_sweep(&mut self, asked_at: Instant, took: Duration, found: Swept) {
-        let Some(marked) = &mut self.marked else {
+        let Some(sweep) = &mut self.sweep else {
             return;
         };
-        marked.pass_took += took;
+        sweep.pass_took += took;
         if found.may_have_more {
-            marked.sweep_at = asked_at;
+            sweep.due_at = asked_at;
             return;
         }
-        marked.sweep_at = asked_at + took * SHARE;
-        if marked.page + WINDOW < found.pages {
-            marked.page += WINDOW;
-        } else if marked.pass_took < CHEAP {
-            (self.is_known, self.marked) = (true, None);
+        sweep.due_at = asked_at + took * SHARE;
+        if sweep.page + WINDOW < found.pages {
+            sweep.page += WINDOW;
+        } else if sweep.pass_took < CHEAP {
+            (self.mark, self.sweep) = (Some(Place::START), None);
         } else {
-            marked.page = 0;
-            marked.pass_took = Duration::ZERO;
+            *sweep = Sweep::new(sweep.due_at);
         }
     }
 
     /// Records a sweep that failed. It is repeated later.
     pub(crate) fn note_failed_sweep(&mut self, asked_at: Instant, took: Duration) {
-        if let Some(marked) = &mut self.marked {
-            marked.sweep_at = asked_at + took * SHARE;
+        if let Some(sweep) = &mut self.sweep {
+            sweep.due_at = asked_at + took * SHARE;
         }
-    }
-
-    /// Returns the mark if it should be stored now.
-    pub(crate) fn mark_to_store(&mut self, now: Instant) -> Option<Place> {
-        let marked = self.marked.as_mut()?;
-        if marked.store_at > now || marked.mark == Place::FUTURE {
-            return None;
-        }
-        marked.store_at = now + SETTLED;
-        Some(marked.mark)
     }
 }
 

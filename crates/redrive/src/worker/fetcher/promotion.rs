@@ -23,11 +23,13 @@ impl Fetcher {
     }
 
     pub(super) fn promote(&mut self) -> Result<()> {
+        // After a failure or a sweep.
+        self.store_mark()?;
         let queue = self.state.config.queue.shared_name();
-        let (after, within) = (self.due.after(), ahead(self.state.config.poll));
+        let within = ahead(self.state.config.poll);
         let asked_at = Instant::now();
         let promoted = self.call("promote delayed jobs", move |session| {
-            promote(session, &queue, after, within)
+            promote(session, &queue, within)
         });
         let now = Instant::now();
         let took = now.duration_since(asked_at);
@@ -38,10 +40,10 @@ impl Fetcher {
                 return Err(error);
             }
         };
-        let at_once = self.due.note(asked_at, took, promoted);
+        self.due.note(asked_at, took, promoted);
         self.promoted_at = now;
         self.due_at = match promoted.next_due {
-            _ if promoted.moved >= MAX_PROMOTED || at_once => Some(now),
+            _ if promoted.moved >= MAX_PROMOTED => Some(now),
             next_due => next_due.map(|next_due| now + next_due),
         };
         self.store_mark()
@@ -68,9 +70,9 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Stores the mark for other processes from time to time.
+    /// Stores the mark from time to time.
     fn store_mark(&mut self) -> Result<()> {
-        let Some(mark) = self.due.mark_to_store(Instant::now()) else {
+        let Some(mark) = self.due.take_mark(Instant::now()) else {
             return Ok(());
         };
         let queue = self.state.config.queue.shared_name();
