@@ -12,7 +12,6 @@ CREATE TABLE redrive.group_policies (
     job_limit  integer      NOT NULL CHECK (job_limit BETWEEN 1 AND 1000),
     on_death   text         COLLATE "C" NOT NULL CHECK (on_death IN ('continue', 'hold', 'divert')),
     is_rate_limited boolean NOT NULL DEFAULT false,
-    changed_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT group_policies_order_one_at_a_time CHECK (mode <> 'ordered' OR job_limit = 1),
     CONSTRAINT group_policies_hold_in_order CHECK (on_death = 'continue' OR mode = 'ordered')
 );

@@ -36,8 +36,7 @@ BEGIN
     INSERT INTO redrive.group_policies AS p (queue, mode, job_limit, on_death)
     VALUES (set_group_policy.queue, set_group_policy.mode, coalesce(set_group_policy.job_limit, 1), set_group_policy.on_death)
     ON CONFLICT ON CONSTRAINT group_policies_pkey DO UPDATE
-    SET mode = excluded.mode, job_limit = excluded.job_limit, on_death = excluded.on_death,
-        changed_at = excluded.changed_at;
+    SET mode = excluded.mode, job_limit = excluded.job_limit, on_death = excluded.on_death;
     IF set_group_policy.on_death = 'continue' THEN
         DELETE FROM redrive.group_slots s WHERE s.queue = set_group_policy.queue AND s.held_at IS NOT NULL;
     END IF;
