@@ -1,4 +1,4 @@
--- Purpose: Enqueueing jobs from SQL.
+-- Purpose: Enqueueing jobs from SQL, and storing those with a key, headers or a group for the library.
 
 -- Stores jobs in one queue, in the transaction of the caller. A job with a key is stored only if no live job of the queue
 -- holds that key and no window of the key is open. Otherwise it may change the payload, the time or both of the job that

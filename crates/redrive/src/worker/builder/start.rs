@@ -241,7 +241,6 @@ fn fetchers(
             Claimer::new(state, Arc::clone(db_caller), max_crashes)
         };
         helped.push(Helped {
-            state: Arc::clone(state),
             claimer: claimer(&second, 0),
             dispatcher: dispatcher.clone(),
         });
