@@ -31,7 +31,7 @@ BEGIN
                pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
                                     ELSE pg_current_wal_lsn() END, s.restart_lsn) AS retained
         FROM pg_replication_slots s
-        ORDER BY 4 DESC NULLS LAST, 1
+        ORDER BY 3 DESC NULLS LAST, 1
         LIMIT 20
     )
     -- Holders that are not there are 0; see metrics/zero.rs.
