@@ -142,8 +142,13 @@ impl LimitedSearch {
         let state = Arc::clone(&claimer.state);
         let free = state.slots.count.saturating_sub(state.in_flight());
         let room = in_time(room, free, scope.hold);
-        let mut claimed = Vec::new();
-        let found = self.search(claimer, scope, room, &mut claimed);
+        let (mut claimed, mut found) = (Vec::new(), Ok(None));
+        for scan in claimer.scans(&self.source)? {
+            found = self.scan(scan, claimer, scope, room - claimed.len(), &mut claimed);
+            if !matches!(found, Ok(None)) || claimed.len() >= room {
+                break;
+            }
+        }
         let now = Instant::now();
         let expected_in = match found {
             Ok(Some(wait)) => Some(wait.max(GATHER)),
@@ -158,25 +163,8 @@ impl LimitedSearch {
         Ok(claimed)
     }
 
-    /// Searches the next parts of the queue, until the tokens or the room are used up. Adds the jobs to
-    /// `claimed`. Returns how long there are no tokens. `None`: there are more tokens than jobs.
-    fn search(
-        &mut self,
-        claimer: &mut Claimer,
-        scope: &TokenScope,
-        room: usize,
-        claimed: &mut Vec<ClaimedJob>,
-    ) -> Result<Option<Duration>> {
-        for scan in claimer.scans(&self.source)? {
-            let found = self.scan(scan, claimer, scope, room - claimed.len(), claimed)?;
-            if found.is_some() || claimed.len() >= room {
-                return Ok(found);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Claims with one scan. Returns the same.
+    /// Claims with one scan. Adds the jobs to `claimed`. Returns how long there are no tokens. `None`: there are more
+    /// tokens than jobs.
     fn scan(
         &mut self,
         scan: Scan,
