@@ -25,7 +25,6 @@ export const failures = row(
       panic: colour.dead,
       timeout: colour.later,
       undecodable: colour.work,
-      unhandled: colour.running,
       worker_lost: colour.quiet,
       outage: colour.done,
     }),

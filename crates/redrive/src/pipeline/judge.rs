@@ -165,7 +165,6 @@ mod tests {
             // A permanent failure dies at once.
             (failed(Failure::reject("m")), 1, false, "dead rejected"),
             (undecodable(read_never), 1, false, "dead undecodable"),
-            (of(FailedBy::NoHandler), 1, false, "dead unhandled"),
             (of(FailedBy::Expiry), 1, false, "dead expired"),
             // Another program may read the payload.
             (undecodable(read_later), 2, false, "retry 2s: m"),

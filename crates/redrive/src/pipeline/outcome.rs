@@ -16,7 +16,6 @@ words! {
         Panic = "panic",
         Timeout = "timeout",
         Undecodable = "undecodable",
-        Unhandled = "unhandled",
         /// The statement that reaps a lease counts it.
         WorkerLost = "worker_lost",
         Outage = "outage",
@@ -40,7 +39,6 @@ pub(crate) enum FailedBy {
     Deadline,
     /// The payload does not match the handler's type. Another program may read it, if there is to be a retry.
     Payload,
-    NoHandler,
     /// The job was claimed after its time to start. No handler ran.
     Expiry,
     /// The handler's transaction could not begin, for want of a connection for example. No handler ran.
@@ -52,7 +50,7 @@ impl Outcome {
     pub(crate) fn of(by: FailedBy, report: ErrorReport) -> Outcome {
         let disposition = match by {
             FailedBy::Handler | FailedBy::Panic | FailedBy::Deadline => Disposition::Retry,
-            FailedBy::Payload | FailedBy::NoHandler | FailedBy::Expiry => Disposition::Reject,
+            FailedBy::Payload | FailedBy::Expiry => Disposition::Reject,
             FailedBy::NotBegun => Disposition::Interrupted,
         };
         let failure = Box::new(Failure::new(disposition, report));
@@ -96,7 +94,6 @@ impl Outcome {
             FailedBy::Panic => Some(FailureCause::Panic),
             FailedBy::Deadline => Some(FailureCause::Timeout),
             FailedBy::Payload => Some(FailureCause::Undecodable),
-            FailedBy::NoHandler => Some(FailureCause::Unhandled),
             FailedBy::Expiry | FailedBy::NotBegun => None,
         }
     }
@@ -110,7 +107,6 @@ impl Outcome {
             FailedBy::Handler | FailedBy::Panic | FailedBy::NotBegun => DeathCause::Exhausted,
             FailedBy::Deadline => DeathCause::Timeout,
             FailedBy::Payload => DeathCause::Undecodable,
-            FailedBy::NoHandler => DeathCause::Unhandled,
             FailedBy::Expiry => DeathCause::Expired,
         }
     }

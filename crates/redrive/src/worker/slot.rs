@@ -252,17 +252,18 @@ fn startable<'a>(
     let is_late = claimed.start_by.is_some_and(|by| now >= by);
     // Start nothing if the leases may be lost, a breaker is open, the queue is paused, or the token of the
     // job is lost.
-    if is_late || state.breakers.stops(claimed.lease, kind, now) || !state.trust.holds(now) {
+    let is_stopped =
+        is_late || state.breakers.stops(claimed.lease, kind, now) || !state.trust.holds(now);
+    // A claim takes only kinds with a handler.
+    let Some(handler) = state.handlers.of(kind).filter(|_| !is_stopped) else {
         return_followers(context, &slot_state.take_followers());
         return_unstarted(context, std::slice::from_ref(claimed));
         return Err(None);
-    }
-    let outcome = match (claimed.meta.expired(now), state.handlers.of(kind)) {
-        (None, Some(handler)) => return Ok(handler),
-        (Some(limit), _) => expired(limit),
-        (None, None) => unhandled(claimed),
     };
-    end_unrun(context, slot_state, claimed, outcome, now);
+    let Some(limit) = claimed.meta.expired(now) else {
+        return Ok(handler);
+    };
+    end_unrun(context, slot_state, claimed, expired(limit), now);
     Err(Some(Duration::ZERO))
 }
 
@@ -426,16 +427,6 @@ fn record_end(
     for report in context.state.breakers.note(lease, kind, attempt, now) {
         context.tell(Message::Breaker(report));
     }
-}
-
-/// Returns the outcome of a job without a handler. The claim skips such kinds, unless a kind was renamed
-/// in the database.
-fn unhandled(claimed: &ClaimedJob) -> Outcome {
-    let message = format!("no handler for kind `{}`", claimed.meta.kind);
-    Outcome::of(
-        FailedBy::NoHandler,
-        ErrorReport::new("Unhandled", message, None),
-    )
 }
 
 /// Returns the outcome of a job that was claimed later than `limit` after its enqueue.
