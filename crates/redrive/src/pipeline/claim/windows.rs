@@ -87,6 +87,8 @@ struct Sweep {
     /// The end of the pass: the highest mark at its start. Marks that move on do not prolong it.
     top: i64,
     pass_took: Duration,
+    /// Whether the last window had jobs.
+    finds: bool,
     /// When it may claim again. `None`: after the first claim of the front.
     due_at: Option<Instant>,
 }
@@ -125,6 +127,7 @@ impl Windows {
                 at: 0,
                 top: 0,
                 pass_took: Duration::ZERO,
+                finds: false,
                 due_at: None,
             },
         }
@@ -233,6 +236,10 @@ impl Windows {
         self.sweep.due_at.get_or_insert(self.newest.sampled_at);
         if got == Fill::Partial {
             self.gaps_at = self.newest.sampled_at;
+            // The slots have nothing else to do.
+            if self.sweep.finds {
+                self.sweep.due_at = Some(self.newest.sampled_at);
+            }
         }
         let (mut is_empty, mut last_rank) = (true, i32::MAX);
         for (rank, id) in claimed {
@@ -318,6 +325,7 @@ impl Windows {
         jobs: usize,
     ) -> bool {
         self.sweep.pass_took += took;
+        self.sweep.finds = jobs > 0;
         if got == Fill::Full {
             self.sweep.due_at = Some(asked_at);
             return true;

@@ -211,6 +211,14 @@ fn a_window_with_more_jobs_is_swept_again_at_once() {
     assert_eq!(windows.window(), window);
     windows.note_sweep(&window, now, 20 * MS, Fill::Partial, 3);
     assert!(reads(&windows.window().parts, 0, window.end + 1));
+    // The next one may have some, too, and there are no others.
+    assert_eq!(windows.sweep_in(now), Some(400 * MS));
+    leave(&mut windows, MS);
+    assert_eq!(windows.sweep_in(now), Some(Duration::ZERO));
+    let window = windows.window();
+    windows.note_sweep(&window, now, 20 * MS, Fill::Partial, 0);
+    leave(&mut windows, MS);
+    assert_eq!(windows.sweep_in(now), Some(400 * MS));
 }
 
 #[test]
