@@ -134,7 +134,6 @@ files {
     LETTER_RUNS = "dlq" / "letter_runs";
     HELD_GROUP = "dlq" / "held_group";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
-    MASK = "dlq" / "mask";
     VERSIONS = "dlq" / "versions";
     TAKE_LETTER = "dlq" / "take_letter";
     DELIVERED = "dlq" / "delivered";

@@ -141,7 +141,6 @@ impl<'a> Editing<'a> {
             self.done.skipped.extend(left);
             self.done.edited.extend(edited);
         }
-        self.refused.fold(self.db)?;
         Ok(self.db.go_on(self.done.so_far()))
     }
 

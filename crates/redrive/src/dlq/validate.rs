@@ -187,7 +187,6 @@ impl Dlq<'_> {
                     }
                 }
             }
-            errors.fold(self.db)?;
             Ok(())
         })?;
         found.errors = errors.into_vec();

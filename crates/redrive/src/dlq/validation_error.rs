@@ -1,8 +1,7 @@
-//! Validation errors, grouped by masked message.
+//! Validation errors, grouped by their messages without numbers.
 
 use std::collections::BTreeMap;
 
-use crate::db::database::Database;
 use crate::dlq::prelude::*;
 
 /// The longest stored message, in bytes.
@@ -18,7 +17,7 @@ const OTHERS: &str = "(other errors)";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ValidationError {
-    /// The message, masked with `?` as in failure groups.
+    /// The message, with `?` for its numbers.
     pub message: String,
     /// The message of the first letter, unmasked.
     pub sample: String,
@@ -30,38 +29,17 @@ pub struct ValidationError {
 
 /// Collects errors in bounded memory.
 #[derive(Debug, Default)]
-pub(crate) struct ValidationErrors {
-    /// Errors since the last [`fold`](ValidationErrors::fold).
-    said: Vec<(String, JobId)>,
-    by_mask: BTreeMap<String, ValidationError>,
-}
+pub(crate) struct ValidationErrors(BTreeMap<String, ValidationError>);
 
 impl ValidationErrors {
     /// Adds the error of a letter.
     pub(crate) fn add(&mut self, id: JobId, said: impl Into<String>) {
-        self.said.push((clip(said.into(), SAID_BYTES), id));
-    }
-
-    /// Groups the collected errors. Call it once per page. The database masks the messages,
-    /// as it does for failure groups.
-    pub(crate) fn fold(&mut self, db: &Database) -> Result<()> {
-        if self.said.is_empty() {
-            return Ok(());
-        }
-        let said = std::mem::take(&mut self.said);
-        let texts: Vec<&str> = said.iter().map(|(text, _)| &**text).collect();
-        let masks: Vec<String> = db.ask_bulk().all("mask errors", &sql::MASK, &[&texts])?;
-        for (mask, (sample, id)) in masks.into_iter().zip(said) {
-            self.count(mask, sample, id);
-        }
-        Ok(())
-    }
-
-    fn count(&mut self, mask: String, sample: String, id: JobId) {
-        let is_full = self.by_mask.len() >= MAX_ERRORS && !self.by_mask.contains_key(&mask);
+        let sample = clip(said.into(), SAID_BYTES);
+        let mask = masked(&sample);
+        let is_full = self.0.len() >= MAX_ERRORS && !self.0.contains_key(&mask);
         let mask = if is_full { OTHERS.to_owned() } else { mask };
         let error = self
-            .by_mask
+            .0
             .entry(mask.clone())
             .or_insert_with(|| ValidationError {
                 message: mask,
@@ -77,10 +55,23 @@ impl ValidationErrors {
 
     /// Returns the errors, most frequent first.
     pub(crate) fn into_vec(self) -> Vec<ValidationError> {
-        let mut all: Vec<ValidationError> = self.by_mask.into_values().collect();
+        let mut all: Vec<ValidationError> = self.0.into_values().collect();
         all.sort_by_key(|error| std::cmp::Reverse(error.letters));
         all
     }
+}
+
+/// Replaces the numbers in a text by `?`.
+fn masked(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '0'..='9' if masked.ends_with('?') => {}
+            '0'..='9' => masked.push('?'),
+            other => masked.push(other),
+        }
+    }
+    masked
 }
 
 #[cfg(test)]
@@ -91,14 +82,14 @@ mod tests {
     fn equal_errors_share_one_entry_up_to_the_limit() {
         let mut errors = ValidationErrors::default();
         for id in 0..1000 {
-            let alike = format!("no field `f{}`", id % 3);
-            errors.count("no field ?".to_owned(), alike, JobId::new(id));
-            errors.count(format!("different {id}"), "x".to_owned(), JobId::new(id));
+            errors.add(JobId::new(id), format!("order {} is over 100", 20 + id % 3));
+            let different = "x".repeat(usize::try_from(id).expect("positive"));
+            errors.add(JobId::new(id), different);
         }
         let all = errors.into_vec();
         assert_eq!(all.len(), MAX_ERRORS + 1);
-        assert_eq!((&*all[0].message, all[0].letters), ("no field ?", 1000));
-        assert_eq!(all[0].sample, "no field `f0`");
+        let first = (&*all[0].message, &*all[0].sample, all[0].letters);
+        assert_eq!(first, ("order ? is over ?", "order 20 is over 100", 1000));
         assert_eq!(all[0].ids.len(), NAMED);
         assert_eq!((&*all[1].message, all[1].letters), (OTHERS, 901));
     }
