@@ -13,7 +13,7 @@ pub(super) const MAX_GROUPS: u64 = 10_000;
 
 /// The state, with `REGRESSION` if the group died again after it was resolved.
 pub(super) fn state(group: &FailureGroup) -> &'static str {
-    match (group.is_regression(), group.state) {
+    match (group.is_regression, group.state) {
         (true, GroupState::Acknowledged) => "acknowledged REGRESSION",
         (true, GroupState::Open | GroupState::Resolved | GroupState::Ignored | _) => "REGRESSION",
         (false, state) => state.as_str(),
@@ -46,7 +46,7 @@ pub(super) fn list_of(group: &FailureGroup) -> String {
 pub(super) fn group_json(group: &FailureGroup, letters: u64) -> impl Serialize {
     object!(group =>
         id, queue, kind, error_class, title, first_message = &group.sample, newest_message = &group.newest, state,
-        regression = group.is_regression(), note, owner, first_at = group.first_seen.json(),
+        regression = group.is_regression, note, owner, first_at = group.first_seen.json(),
         first_version, last_at = group.last_seen.json(), resolved_at, regressed_at, regressions,
         deaths, letters = letters, open, redriving, recovered, discarded, quarantined,
         deaths_by_hour = &group.hours,

@@ -64,6 +64,8 @@ row! {
         pub regressed_at: Option<SystemTime>,
         /// How many times it failed again after it was resolved.
         pub regressions: u32,
+        /// Whether it was resolved, failed again, and is still open or acknowledged.
+        pub is_regression: bool,
         /// All deaths, including those of deleted letters.
         pub deaths: u64,
         /// Open letters.
@@ -78,19 +80,6 @@ row! {
         pub quarantined: u64,
         /// Deaths per hour over the last 24 hours, the current hour last.
         pub hours: Vec<u64>,
-    }
-}
-
-impl FailureGroup {
-    /// Returns whether the group was resolved, failed again, and is still open or
-    /// acknowledged.
-    pub fn is_regression(&self) -> bool {
-        match self.state {
-            GroupState::Open | GroupState::Acknowledged => {
-                self.regressed_at >= self.resolved_at && self.regressed_at.is_some()
-            }
-            GroupState::Resolved | GroupState::Ignored => false,
-        }
     }
 }
 

@@ -9,7 +9,7 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
     let (_test, db, mut client) = TestDatabase::with_handle();
     die(&mut client, "E", "order 1");
     let id = the_group(&db).id;
-    assert!(!the_group(&db).is_regression());
+    assert!(!the_group(&db).is_regression);
     db.marks(id, GroupState::Resolved);
     let resolved = the_group(&db);
     assert_eq!(resolved.state, GroupState::Resolved, "no letter is touched");
@@ -25,11 +25,11 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
         let again = the_group(&db);
         assert_eq!(again.state, GroupState::Open, "{step}");
         assert_eq!(again.regressions, 1, "{step}");
-        assert!(again.is_regression() && again.regressed_at > again.resolved_at);
+        assert!(again.is_regression && again.regressed_at > again.resolved_at);
     }
     // Resolved again before the regression is folded: the regression still counts.
     db.marks(id, GroupState::Resolved);
-    assert!(!the_group(&db).is_regression());
+    assert!(!the_group(&db).is_regression);
     die(&mut client, "E", "order 3");
     db.marks(id, GroupState::Resolved);
     client.sql("SELECT redrive.fold_letters()");

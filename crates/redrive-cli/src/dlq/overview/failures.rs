@@ -45,7 +45,7 @@ impl<'a> Failure<'a> {
             kinds: groups.iter().map(|group| &*group.kind).collect(),
             waiting: groups.iter().map(|group| waiting(group)).sum(),
             quarantined: groups.iter().map(|group| group.quarantined).sum(),
-            is_regression: groups.iter().any(|group| group.is_regression()),
+            is_regression: groups.iter().any(|group| group.is_regression),
             groups,
         }
     }
@@ -115,7 +115,7 @@ impl<'a> Failure<'a> {
     /// The command to type next.
     fn next(&self) -> String {
         if let Some(group) = self.only() {
-            return match group.is_regression() {
+            return match group.is_regression {
                 true => format!("{Me} dlq groups show {}", group.id),
                 false => list_of(group),
             };
