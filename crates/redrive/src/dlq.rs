@@ -41,7 +41,7 @@ pub use breakdown::PropertyCount;
 pub use capture::{CaptureOutcome, CapturePace, ForeignFailure};
 pub use deliver::{Deliveries, Sink, Undelivered};
 pub use discard::Changed;
-pub use edit::{Edit, EditDiff, EditPreview, Edited};
+pub use edit::{Edit, EditPreview, Edited};
 pub use erase::Erasure;
 pub use event::LetterEvent;
 pub use filter::{

@@ -105,9 +105,9 @@ fn an_edit_changes_the_payloads_of_waiting_jobs() {
     let jobs = db.admin().jobs();
     let previewed = jobs.preview_edit(&filter, &edit, |preview| -> Result<(), Error> {
         match preview.after {
-            EditDiff::Changed(_) => changed += 1,
-            EditDiff::Refused(_) => refused += 1,
-            EditDiff::Unchanged | _ => same += 1,
+            Ok(Some(_)) => changed += 1,
+            Err(_) => refused += 1,
+            Ok(None) => same += 1,
         }
         Ok(())
     });

@@ -1,6 +1,6 @@
 //! The dry run of an edit: the differences that it would make.
 
-use redrive::dlq::{EditDiff, EditPreview};
+use redrive::dlq::EditPreview;
 
 use crate::bulk::Found;
 use crate::prelude::*;
@@ -37,7 +37,7 @@ impl Preview {
     pub(crate) fn add(&mut self, preview: &EditPreview, cx: &mut Context<'_>) -> Result<()> {
         self.stop.go_on()?;
         match &preview.after {
-            EditDiff::Changed(after) => {
+            Ok(Some(after)) => {
                 self.changed += 1;
                 if cx.global.json {
                     // Verbatim: a `Value` rounds numbers, and cannot hold each one.
@@ -46,7 +46,7 @@ impl Preview {
                     show(self.noun, preview, after.get(), cx)?;
                 }
             }
-            EditDiff::Refused(error) => {
+            Err(error) => {
                 self.invalid += 1;
                 if cx.global.json {
                     json_line(cx.out, &json!({ "id": preview.id.get(), "invalid": error }))?;
@@ -57,7 +57,7 @@ impl Preview {
                     ));
                 }
             }
-            EditDiff::Unchanged | _ => self.unchanged += 1,
+            Ok(None) => self.unchanged += 1,
         }
         Ok(())
     }

@@ -54,29 +54,16 @@ pub struct EditPreview {
     pub id: JobId,
     /// The current payload; `None` for captured bytes that are not JSON or exceed 16 MiB.
     pub before: Option<Box<RawValue>>,
-    /// The payload after the edit.
-    pub after: EditDiff,
-}
-
-/// The payload after an edit.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum EditDiff {
-    /// A different payload.
-    Changed(Box<RawValue>),
-    /// The same payload.
-    Unchanged,
-    /// The edit does not apply, for this reason.
-    Refused(String),
+    /// The payload after the edit; `None`: it stays the same. An error is the reason why the edit does not apply.
+    pub after: Result<Option<Box<RawValue>>, String>,
 }
 
 impl EditPreview {
     /// Returns the effect of an edit on a payload.
     pub(crate) fn of(edit: &Edit, id: JobId, before: Option<Box<RawValue>>) -> Result<EditPreview> {
         let after = match edit.make(before.as_deref().map(RawValue::get)) {
-            Ok(None) => EditDiff::Unchanged,
-            Ok(Some(json)) => EditDiff::Changed(json.raw_value()?),
-            Err(why) => EditDiff::Refused(why),
+            Ok(json) => Ok(json.as_ref().map(Json::raw_value).transpose()?),
+            Err(why) => Err(why),
         };
         Ok(EditPreview { id, before, after })
     }
