@@ -149,25 +149,18 @@ BEGIN
 END
 $$;
 
--- Folds the outcomes of runs without a driver, a bounded number at a time, so that `run_deltas` stays
--- small. Returns how many were folded.
+-- Folds the outcomes of runs that have no driver, up to `max_rows` of each, so that `run_deltas` stays small. Returns how
+-- many were folded.
 CREATE OR REPLACE FUNCTION redrive.fold_runs(max_rows integer DEFAULT 20000) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SET enable_seqscan = off
     SET jit = off
 AS $$
-DECLARE
-    run    bigint := 0;
-    folded bigint := 0;
-BEGIN
-    LOOP
-        SELECT min(d.run_id) INTO run FROM redrive.run_deltas d WHERE d.run_id > run;
-        EXIT WHEN run IS NULL OR folded >= max_rows;
+    SELECT coalesce(sum(redrive.fold_run(r.id, $1)), 0)::bigint
+    FROM (
         -- The driver of a run folds its deltas.
-        PERFORM FROM redrive.redrive_runs r WHERE r.id = run AND r.state <> 'running' FOR UPDATE SKIP LOCKED;
-        CONTINUE WHEN NOT FOUND;
-        folded := folded + redrive.fold_run(run, max_rows - folded);
-    END LOOP;
-    RETURN folded;
-END
+        SELECT c.id FROM redrive.redrive_runs c
+        WHERE c.state <> 'running' AND c.id IN (SELECT d.run_id FROM redrive.run_deltas d)
+        FOR UPDATE SKIP LOCKED
+    ) r
 $$;
