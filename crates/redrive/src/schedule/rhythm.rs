@@ -77,19 +77,12 @@ impl Rhythm {
             Rhythm::Every(interval) => {
                 let past = after.as_microsecond() - tick.as_microsecond();
                 let step = micros(*interval);
-                let ticks = past.div_euclid(step) + 1;
-                ticks
-                    .checked_mul(step)
-                    .and_then(|ahead| tick.checked_add(SignedDuration::from_micros(ahead)).ok())
+                let ahead = step.saturating_mul(past.div_euclid(step) + 1);
+                tick.checked_add(SignedDuration::from_micros(ahead)).ok()
             }
         };
         next.filter(|next| next.as_second() < TOO_LATE)
-            .ok_or_else(|| match self {
-                Rhythm::Cron { line, .. } => Error::invalid(format!(
-                    "the cron line `{line}` has no time before the year 3000"
-                )),
-                Rhythm::Every(_) => Error::invalid("the interval ends after the year 3000"),
-            })
+            .ok_or_else(|| Error::invalid("the schedule has no time before the year 3000"))
     }
 }
 
