@@ -56,7 +56,6 @@ pub use {postgres, r2d2, r2d2_postgres, serde_json, uuid};
 /// The limits that the library enforces.
 pub mod limits {
     pub use crate::dlq::capture::MAX_CAPTURE_BYTES;
-    pub use crate::dlq::policy::MAX_POLICY_BATCH;
     pub use crate::job::backoff::MAX_BACKOFF;
     pub use crate::job::follow_up::{MAX_FOLLOW_UP_BYTES, MAX_FOLLOW_UPS};
     pub use crate::job::name::{MAX_KIND_CHARS, MAX_NAME_CHARS};

@@ -5,12 +5,6 @@ use serde_json::value::RawValue;
 
 use crate::dlq::prelude::*;
 
-const DEFAULT_POLICY_BATCH: u32 = 50;
-const DEFAULT_POLICY_GENERATIONS: u32 = 10;
-
-/// The largest batch of a policy.
-pub const MAX_POLICY_BATCH: u32 = 10_000;
-
 /// What each tick of a [schedule](crate::schedule::Schedule::redrive) redrives: its oldest open letters that are due, and
 /// whose unique keys no live job holds.
 ///
@@ -49,8 +43,8 @@ impl Policy {
     pub fn new(letters: LetterFilter) -> Policy {
         Policy {
             letters,
-            batch: DEFAULT_POLICY_BATCH,
-            generations: DEFAULT_POLICY_GENERATIONS,
+            batch: 50,
+            generations: 10,
             growth: 1.0,
             counts_only: false,
         }
