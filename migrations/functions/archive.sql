@@ -1,20 +1,5 @@
 -- Purpose: The archive: moving letters there, reading it, restoring and deleting its letters.
 
--- Returns a letter as it is archived: with a detail that it shared, and with its fatal attempt in its history. Its versions
--- stay where they are.
-CREATE OR REPLACE FUNCTION redrive.archived(letter redrive.dead_letters, detail text) RETURNS redrive.dead_letters
-    LANGUAGE plpgsql VOLATILE
-AS $$
-BEGIN
-    letter.error_detail := coalesce(letter.error_detail, detail);
-    letter.detail_id := NULL;
-    letter.history := redrive.full_history(letter);
-    letter.run_ms := NULL;
-    letter.archived_at := clock_timestamp();
-    RETURN letter;
-END
-$$;
-
 -- Lists archived letters in the order of their ids, after the id `after`.
 CREATE OR REPLACE FUNCTION redrive.list_archived(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
     RETURNS SETOF redrive.archived_letters

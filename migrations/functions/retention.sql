@@ -88,26 +88,25 @@ AS $$
     ORDER BY q.queue, r.state, r.queue NULLS LAST
 $$;
 
--- Deletes or archives letters that the transaction has locked. One statement does both, so that a letter is never in
--- both places or in neither. Returns their number.
+-- Deletes or archives letters that the transaction has locked, and returns their number. An archived letter has the detail
+-- that it shared, and its fatal attempt in its history. Its versions stay where they are.
 CREATE OR REPLACE FUNCTION redrive.remove_locked(ids bigint[], action text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     taken bigint;
 BEGIN
+    IF remove_locked.action = 'archive' THEN
+        UPDATE redrive.dead_letters l
+        SET archived_at = clock_timestamp(), history = redrive.full_history(l), run_ms = NULL, detail_id = NULL,
+            error_detail = coalesce(l.error_detail, (SELECT d.detail FROM redrive.details d WHERE d.id = l.detail_id))
+        WHERE l.id = ANY (remove_locked.ids);
+    END IF;
     WITH gone AS (
-        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (remove_locked.ids)
-        -- A whole row is read with its largest values.
-        RETURNING l.id, l.detail_id, CASE WHEN remove_locked.action = 'archive' THEN l END AS letter
+        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (remove_locked.ids) RETURNING l.*
     ),
     kept AS (
-        INSERT INTO redrive.archived_letters
-        SELECT a.*
-        FROM gone g
-        LEFT JOIN redrive.details d ON d.id = g.detail_id
-        CROSS JOIN LATERAL redrive.archived(g.letter, d.detail) a
-        WHERE remove_locked.action = 'archive'
+        INSERT INTO redrive.archived_letters SELECT g.* FROM gone g WHERE remove_locked.action = 'archive'
     )
     SELECT count(*) INTO taken FROM gone g;
     -- Finished runs keep their numbers, but not their members. A letter knows only the last of its runs.
@@ -120,7 +119,7 @@ $$;
 
 -- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first, but none that
 -- another session has locked or a consumer of `dlq_events` has claimed. It archives about 32 MiB at a time, because a
--- letter may have 16. Returns the number removed.
+-- letter may have 256. Returns the number removed.
 CREATE OR REPLACE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$

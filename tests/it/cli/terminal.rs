@@ -64,9 +64,8 @@ VALUES (1, 'NAME', 'NAME', 'rejected', 'EVIL', 'EVIL', 'EVIL', 'JSON', 'HISTORY'
 INSERT INTO redrive.dead_letters (id, queue, kind, cause, error_class, error_message, raw, content_type, headers, source,
                                   position, enqueued_at)
 VALUES (2, 'NAME', 'NAME', 'captured', 'EVIL', 'EVIL', convert_to('EVIL', 'UTF8'), 'EVIL', 'JSON', 'EVIL', 'EVIL', now());
-INSERT INTO redrive.archived_letters
-SELECT a.* FROM redrive.dead_letters l CROSS JOIN LATERAL redrive.archived(l, 'EVIL') a WHERE l.id = 3;
-UPDATE redrive.archived_letters SET id = 4;
+INSERT INTO redrive.archived_letters SELECT l.* FROM redrive.dead_letters l WHERE l.id = 3;
+UPDATE redrive.archived_letters SET id = 4, archived_at = now();
 INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.history, meta.unique_key)
 VALUES (0, 100, 'NAME', 'EVIL', 'JSON', 'HISTORY', 'EVIL');
 INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)

@@ -35,9 +35,8 @@ fn large_letters_are_read_edited_archived_restored_and_sent_back_in_parts() {
          SELECT 'orders', 'order', 'rejected', 'E', 'e', to_json(repeat('x', 1000000)), now()
          FROM generate_series(1, 40);
          ALTER TABLE redrive.archived_letters ALTER COLUMN payload SET STORAGE EXTERNAL;
-         INSERT INTO redrive.archived_letters
-         SELECT a.* FROM redrive.dead_letters l CROSS JOIN LATERAL redrive.archived(l, NULL) a;
-         UPDATE redrive.archived_letters SET id = id + 1000;
+         INSERT INTO redrive.archived_letters SELECT l.* FROM redrive.dead_letters l;
+         UPDATE redrive.archived_letters SET id = id + 1000, archived_at = now();
          CREATE TABLE public.statements (letters bigint);
          CREATE FUNCTION public.note_statement() RETURNS trigger LANGUAGE plpgsql AS $$
          BEGIN INSERT INTO public.statements SELECT count(*) FROM sent; RETURN NULL; END $$;
