@@ -7,7 +7,7 @@ use postgres::{Client, Row};
 
 use crate::db::database::Database;
 use crate::db::migrate::{self, SchemaVersion};
-use crate::db::row::{first, row};
+use crate::db::row::first;
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
@@ -72,14 +72,6 @@ impl Reading {
     }
 }
 
-row! {
-    /// The clock of the database and whether it has a schema, read first.
-    struct DatabaseInfo {
-        now: f64,
-        has_schema: bool,
-    }
-}
-
 impl Reader {
     /// Returns a reader without values.
     ///
@@ -104,18 +96,13 @@ impl Reader {
     /// They cannot help if the server stops responding while the connection stays open. This call
     /// then blocks, so run it on a thread that you can abandon, or call [`read_within`](Reader::read_within).
     pub fn read(&mut self, client: &mut Client, budget: Duration) -> Reading {
-        let (start, budget) = (Instant::now(), budget.min(MAX_WAIT));
-        let deadline = start + budget;
+        let deadline = Instant::now() + budget.min(MAX_WAIT);
         let mut failures = Vec::new();
-        let schema = identify(client, deadline).and_then(|info| {
-            let has_schema = self.read_schema(client, &info, deadline)?;
-            Ok(has_schema.then_some(info))
-        });
         let mut distrust = None;
-        match schema {
-            Ok(Some(info)) => {
+        match self.identify(client, deadline) {
+            Ok(Some(now)) => {
                 fold_backlog(client, remaining(deadline) / 4);
-                self.read_sources(client, &info, deadline, &mut failures);
+                self.read_sources(client, now, deadline, &mut failures);
             }
             Ok(None) => distrust = Some(Distrust::Schema),
             Err(error) => {
@@ -187,28 +174,25 @@ impl Reader {
         self.publish(failure, Instant::now())
     }
 
-    /// Reads the schema version. Returns whether the schema exists. A restore fills the migrations after
-    /// the counters, so the counters of a database without any are not those to continue from.
-    fn read_schema(
-        &mut self,
-        client: &mut Client,
-        info: &DatabaseInfo,
-        deadline: Instant,
-    ) -> Result<bool> {
+    /// Reads the time of the database and the version of its schema. `None`: it has no schema, or no migrations. A restore
+    /// fills those after the counters, which are not those to continue from until then.
+    fn identify(&mut self, client: &mut Client, deadline: Instant) -> Result<Option<f64>> {
+        let doing = "identify the database";
+        let rows = query(client, doing, &sql::IDENTIFY, remaining(deadline))?;
         self.schema = SchemaVersion::default();
-        if info.has_schema {
-            let doing = "read the schema's version";
-            let time = remaining(deadline);
-            let rows = query(client, doing, &sql::SCHEMA_VERSION, time)?;
-            self.schema = migrate::schema_version(&rows)?;
-        }
-        Ok(self.schema.version > 0)
+        let Some((now, true)) = first::<(f64, bool)>(&rows)? else {
+            return Ok(None);
+        };
+        let doing = "read the schema's version";
+        let rows = query(client, doing, &sql::SCHEMA_VERSION, remaining(deadline))?;
+        self.schema = migrate::schema_version(&rows)?;
+        Ok((self.schema.version > 0).then_some(now))
     }
 
     fn read_sources(
         &mut self,
         client: &mut Client,
-        info: &DatabaseInfo,
+        now: f64,
         deadline: Instant,
         failures: &mut Vec<(Option<Source>, Error)>,
     ) {
@@ -220,7 +204,7 @@ impl Reader {
             match read_source(client, source, remaining(deadline) / 2) {
                 Ok(series) => {
                     state.series = series;
-                    state.good = Some((start, info.now));
+                    state.good = Some((start, now));
                     state.failure = None;
                 }
                 Err(error) => {
@@ -289,13 +273,6 @@ impl Reader {
         }
         metrics
     }
-}
-
-fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
-    let doing = "identify the database";
-    let time = remaining(deadline);
-    let rows = query(client, doing, &sql::IDENTIFY, time)?;
-    first(&rows)?.ok_or_else(|| Error::unavailable(format!("could not {doing}: no answer")))
 }
 
 /// Folds many counters. A reading costs what is not folded, and without a worker nobody else folds. If it fails, the
