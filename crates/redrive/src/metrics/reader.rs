@@ -196,12 +196,17 @@ impl Reader {
         deadline: Instant,
         failures: &mut Vec<(Option<Source>, Error)>,
     ) {
-        for source in Source::DATABASE {
+        for (source, statement) in [
+            (Source::Totals, &sql::METRIC_TOTALS),
+            (Source::Queues, &sql::METRICS_QUEUES),
+            (Source::Letters, &sql::METRICS_LETTERS),
+            (Source::Operations, &sql::METRICS_OPERATIONS),
+            (Source::Server, &sql::METRICS_SERVER),
+            (Source::Tables, &sql::METRICS_TABLES),
+        ] {
             let start = Instant::now();
-            let Some(state) = self.sources.get_mut(&source) else {
-                continue;
-            };
-            match read_source(client, source, remaining(deadline) / 2) {
+            let state = self.sources.entry(source).or_insert_with(SourceState::new);
+            match read_source(client, source, statement, remaining(deadline) / 2) {
                 Ok(series) => {
                     state.series = series;
                     state.good = Some((start, now));
@@ -285,11 +290,13 @@ fn fold_backlog(client: &mut Client, time: Duration) {
 }
 
 /// Reads the series of a source.
-fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Vec<(Key, Numbers)>> {
+fn read_source(
+    client: &mut Client,
+    source: Source,
+    sql: &Sql,
+    time: Duration,
+) -> Result<Vec<(Key, Numbers)>> {
     let doing = format!("read the metrics of {}", source.as_str());
-    let Some(sql) = statement(source) else {
-        return Ok(Vec::new());
-    };
     if time.is_zero() {
         return Err(Error::unavailable(format!(
             "could not {doing}: the time budget is used up"
@@ -302,18 +309,6 @@ fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Ve
     // Drops metrics that the catalogue assigns to another source, so they are not added twice.
     let matching = series.into_iter().filter(|(key, _)| key.source() == source);
     Ok(matching.collect())
-}
-
-fn statement(source: Source) -> Option<&'static Sql> {
-    Some(match source {
-        Source::Totals => &sql::METRIC_TOTALS,
-        Source::Queues => &sql::METRICS_QUEUES,
-        Source::Letters => &sql::METRICS_LETTERS,
-        Source::Operations => &sql::METRICS_OPERATIONS,
-        Source::Server => &sql::METRICS_SERVER,
-        Source::Tables => &sql::METRICS_TABLES,
-        Source::Reader => return None,
-    })
 }
 
 /// Runs a query in a transaction with a statement timeout of `time`.
