@@ -14,7 +14,7 @@ use crate::job::wait::MAX_WAIT;
 use crate::metrics::guard::Guard;
 use crate::metrics::metric::Distrust;
 use crate::metrics::names::fold;
-use crate::metrics::series::{Key, Numbers, gauge, samples};
+use crate::metrics::series::{Key, Numbers, gauge};
 use crate::metrics::source_state::{self, SourceState};
 use crate::metrics::zero::fill;
 use crate::metrics::{MetricKind, Sample, Source};
@@ -245,8 +245,13 @@ impl Reader {
         }
         self.guard.apply(&mut series, &answered, now);
         series.extend(self.reader_metrics(distrust));
+        let sample = |(key, numbers): (Key, Numbers)| Sample {
+            metric: key.metric(),
+            labels: key.labels,
+            numbers,
+        };
         Reading {
-            samples: samples(series),
+            samples: series.into_iter().map(sample).collect(),
             is_connected: false,
             failures: Vec::new(),
             is_ready: failure.is_none() && self.schema.is_known,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use crate::metrics::{CATALOGUE, Metric, MetricKind, Sample, Source};
+use crate::metrics::{CATALOGUE, Metric, MetricKind, Source};
 
 /// Identifies a series: a metric and its label values.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -14,7 +14,7 @@ pub(crate) struct Key {
     pub(crate) labels: Arc<[String]>,
 }
 
-/// The value of a series; see [`Sample::numbers`].
+/// The value of a series; see `Sample::numbers`.
 pub(crate) type Numbers = Vec<f64>;
 
 /// Values by series, in the order of the catalogue.
@@ -82,14 +82,4 @@ pub(crate) fn zero(metric: &Metric) -> Numbers {
 pub(crate) fn gauge(name: &str, labels: &[&str], value: f64) -> Option<(Key, Numbers)> {
     let labels = labels.iter().map(|&label| label.to_owned()).collect();
     Some((Key::new(name, labels)?, vec![value]))
-}
-
-/// Returns the samples of all series, in the order of the catalogue.
-pub(crate) fn samples(series: Series) -> Vec<Sample> {
-    let sample = |(key, numbers): (Key, Numbers)| Sample {
-        metric: key.metric(),
-        labels: key.labels,
-        numbers,
-    };
-    series.into_iter().map(sample).collect()
 }
