@@ -30,16 +30,10 @@ DECLARE
     operation bigint := edit_letters.audit;
 BEGIN
     PERFORM redrive.refuse((
-        SELECT format('letter %s %s; no letter was edited', g.id, CASE
-            WHEN count(*) > 1 THEN 'is given twice'
-            WHEN bool_or(num_nonnulls(g.payload, g.version) = 0) THEN 'needs a new payload'
-            ELSE format('cannot have a new payload of %s bytes; the limit is 1048576', max(octet_length(g.payload::text)))
-        END)
-        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.versions) AS g (id, payload, version)
-        WHERE g.id IS NOT NULL
-        GROUP BY g.id
-        HAVING count(*) > 1 OR bool_or(num_nonnulls(g.payload, g.version) = 0)
-            OR max(octet_length(g.payload::text)) > 1048576
+        SELECT format('letter %s cannot have a new payload of %s bytes; the limit is 1048576',
+            g.id, octet_length(g.payload::text))
+        FROM unnest(edit_letters.ids, edit_letters.payloads) AS g (id, payload)
+        WHERE octet_length(g.payload::text) > 1048576
         ORDER BY g.id LIMIT 1));
     -- This is a separate statement, so that the next one sees the letters as they are under the lock.
     locked := redrive.hold_letters(edit_letters.ids);

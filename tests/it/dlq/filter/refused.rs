@@ -77,9 +77,6 @@ const WRONG: &str = r#"
     add_group_rule(1, 2, 'x')                        -- either a group that it merges into or a pattern
     add_group_rule(1, NULL, '')                      -- the regular expression '' is empty
     add_group_rule(1, NULL, repeat('x', 1025))       -- is longer than 1024 bytes
-    edit_letters('{1,1}', '{1,2}', NULL, 'x', 'me', '{}', 'set') -- letter 1 is given twice
-    edit_letters('{1}', NULL, NULL, 'x', 'me', '{}', 'set') -- letter 1 needs a new payload
-    edit_letters('{1,2}', '{1}', NULL, 'x', 'me', '{}', 'set') -- letter 2 needs a new payload
     edit_letters('{1}', ARRAY[to_json(repeat('x', 1048576))], NULL, 'x', 'me', '{}', 'set') -- of 1048578 bytes
     change_jobs(NULL, '{}', NULL, NULL, 10, 'x', 'me', NULL) -- unknown change NULL
     change_jobs('pause', '{}', NULL, NULL, 10, 'x', 'me', NULL) -- unknown change 'pause'
