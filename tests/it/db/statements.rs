@@ -66,6 +66,14 @@ const RULES: &[(&str, &str)] = &[
         "SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace
              AND 'enable_seqscan=off' = ANY (p.proconfig) AND NOT 'jit=off' = ANY (p.proconfig)",
     ),
+    (
+        "an archived letter has the columns of a letter, in their order",
+        "SELECT coalesce(a.attname, l.attname)::text
+         FROM (SELECT * FROM pg_attribute WHERE attrelid = 'redrive.archived_letters'::regclass AND attnum > 0) a
+         FULL JOIN (SELECT * FROM pg_attribute WHERE attrelid = 'redrive.dead_letters'::regclass AND attnum > 0) l
+             USING (attnum)
+         WHERE (a.attname, a.atttypid) IS DISTINCT FROM (l.attname, l.atttypid)",
+    ),
     // PostgreSQL 18 refuses to delete a row with a generated column that its whole content identifies, and a subscriber
     // finds no row by a column of a type without equality.
     (
