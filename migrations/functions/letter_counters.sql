@@ -87,23 +87,17 @@ BEGIN
            coalesce(sum(c.letters) FILTER (WHERE c.state = 'recovered'), 0),
            coalesce(sum(c.letters) FILTER (WHERE c.state = 'discarded'), 0),
            coalesce(sum(c.letters) FILTER (WHERE c.state = 'quarantined'), 0)
-    FROM (
-        SELECT was.group_id AS old_group, was.state AS old_state, became.group_id, became.state,
-               date_trunc('hour', d.died_at, 'UTC') AS hour, max(d.died_at) AS died_at,
-               sum(became.deaths - was.deaths) AS deaths, count(*) AS letters
-        FROM was
-        -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
-        -- be strict: the planner would turn it into an inner join with nested loops.
-        FULL JOIN became ON became.id = was.id
-        CROSS JOIN LATERAL (SELECT CASE WHEN became.deaths > was.deaths THEN became.died_at END AS died_at) d
-        WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
-            OR was.group_id IS DISTINCT FROM became.group_id
-        GROUP BY 1, 2, 3, 4, 5
-    ) g
+    FROM was
+    -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
+    -- be strict: the planner would turn it into an inner join with nested loops.
+    FULL JOIN became ON became.id = was.id
+    CROSS JOIN LATERAL (SELECT CASE WHEN became.deaths > was.deaths THEN became.died_at END AS died_at) d
     CROSS JOIN LATERAL (VALUES
-        (g.old_group, NULL::timestamptz, NULL::timestamptz, 0, g.old_state, -g.letters),
-        (g.group_id, g.hour, g.died_at, g.deaths, g.state, g.letters)
+        (was.group_id, NULL::timestamptz, NULL::timestamptz, 0, was.state, -1),
+        (became.group_id, date_trunc('hour', d.died_at, 'UTC'), d.died_at, became.deaths - was.deaths, became.state, 1)
     ) AS c (group_id, hour, died_at, deaths, state, letters)
+    WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
+        OR was.group_id IS DISTINCT FROM became.group_id
     GROUP BY 1, 2;
     -- A claim of a consumer or an edit: all were open, and none died.
     IF NOT EXISTS (SELECT FROM became b WHERE b.state <> 'open') AND (SELECT sum(b.deaths) FROM became b)
