@@ -32,15 +32,13 @@ BEGIN
         LIMIT 1));
     RETURN QUERY
     SELECT c.place, c.id, c.is_new, c.is_reopened
-    FROM redrive.capture_letters(
-        ARRAY(
-            SELECT e.failure FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
-            ORDER BY e.place),
-        ARRAY(
-            SELECT coalesce(convert_to(e.failure ->> 'raw', 'UTF8'), decode(e.failure ->> 'raw_base64', 'base64'),
-                            convert_to((e.failure -> 'payload')::text, 'UTF8'))
-            FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
-            ORDER BY e.place)) c
+    FROM (
+        SELECT array_agg(e.failure ORDER BY e.place) AS failures,
+               array_agg(coalesce(convert_to(e.failure ->> 'raw', 'UTF8'), decode(e.failure ->> 'raw_base64', 'base64'),
+                                  convert_to((e.failure -> 'payload')::text, 'UTF8')) ORDER BY e.place) AS raws
+        FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
+    ) f
+    CROSS JOIN LATERAL redrive.capture_letters(f.failures, f.raws) c
     ORDER BY c.place;
 END
 $$;
