@@ -17,13 +17,11 @@ CREATE OR REPLACE FUNCTION redrive.delete_contents() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 BEGIN
-    IF EXISTS (SELECT FROM redrive.letter_versions) THEN
-        DELETE FROM redrive.letter_versions v
-        USING removed r
-        WHERE v.letter_id = r.id
-            AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = r.id)
-            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = r.id);
-    END IF;
+    DELETE FROM redrive.letter_versions v
+    USING removed r
+    WHERE v.letter_id = r.id
+        AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = r.id)
+        AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = r.id);
     RETURN NULL;
 END
 $$;
