@@ -6,7 +6,6 @@ use jiff::tz::TimeZone;
 
 use crate::dlq::policy::Policy;
 use crate::error::{Error, Result};
-use crate::job::headers::check_size;
 use crate::job::name;
 use crate::job::new_job::NewJob;
 use crate::schedule::cron::CronLine;
@@ -14,9 +13,6 @@ use crate::schedule::missed::Missed;
 use crate::schedule::overlap::Overlap;
 use crate::schedule::rhythm::Rhythm;
 use crate::schedule::zone;
-
-/// The largest headers of a scheduled job, because each tick adds two.
-const MAX_HEADER_BYTES: usize = 64_000;
 
 /// A job that is enqueued, or letters that are redriven, by a cron line or at an interval.
 ///
@@ -172,7 +168,6 @@ impl Schedule {
                 "its job cannot have a unique key or a group; see NewJob::without_keys and Overlap::Skip",
             ));
         }
-        check_size(MAX_HEADER_BYTES, "a scheduled job", &job.headers.0)?;
         Ok(action)
     }
 }
@@ -192,7 +187,6 @@ mod tests {
     #[test]
     fn an_invalid_schedule_says_why() {
         let minute = Duration::from_mins(1);
-        let long = "x".repeat(64_000);
         for (schedule, why) in [
             (daily(), "neither a job nor a policy"),
             (daily().job("", job()), "queue name"),
@@ -201,7 +195,6 @@ mod tests {
             (daily().job("q", job().group("g")), "or a group"),
             (daily().job("q", job().priority(1001)), "priority"),
             (daily().job("q", job().header("redrive-x", "1")), "reserved"),
-            (daily().job("q", job().header("a", long)), "64000"),
         ] {
             let error = schedule.checked().expect_err(why);
             error.assert_invalid(why);
