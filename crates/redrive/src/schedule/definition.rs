@@ -160,12 +160,9 @@ impl Schedule {
         };
         name::check("queue", queue)?;
         job.check(queue)?;
-        if !job.delay.is_zero() {
-            return Err(invalid("its job cannot have a delay"));
-        }
-        if job.unique_key.is_some() || job.group.is_some() {
+        if !job.delay.is_zero() || job.unique_key.is_some() || job.group.is_some() {
             return Err(invalid(
-                "its job cannot have a unique key or a group; see NewJob::without_keys and Overlap::Skip",
+                "its job cannot have a delay, a unique key or a group; see NewJob::without_keys and Overlap::Skip",
             ));
         }
         Ok(action)
