@@ -145,10 +145,10 @@ AS $$
 $$;
 
 -- Returns queues and kinds in which jobs wait: the queue is paused (a time but no breaker), a breaker is not closed, or
--- no live worker handles them. These are the jobs of redriving letters, or those of the letters in the other states that
--- a redrive of at most `max_letters` would send.
+-- no live worker handles them. These are the jobs that a redrive of at most `max_letters` would send, or, if `forced` is
+-- NULL, those of redriving letters.
 CREATE OR REPLACE FUNCTION redrive.blocked_letters(
-    filter jsonb, to_queue text DEFAULT NULL, states text[] DEFAULT '{open}', max_letters bigint DEFAULT NULL
+    filter jsonb, to_queue text DEFAULT NULL, forced boolean DEFAULT false, max_letters bigint DEFAULT NULL
 )
     RETURNS TABLE (queue text, kind text, letters bigint, breaker text, since timestamptz, is_served boolean)
     LANGUAGE plpgsql STABLE
@@ -159,7 +159,7 @@ BEGIN
         ' SELECT g.queue, g.kind, g.letters, b.name, b.held_since, EXISTS ('
         '  SELECT FROM redrive.workers w WHERE w.queue = g.queue'
         '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds))) AS is_served'
-        ' FROM (' || CASE WHEN 'redriving' = ANY (states)
+        ' FROM (' || CASE WHEN forced IS NULL
         THEN '  SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
             '  FROM redrive.dead_letters l'
             '  WHERE l.state = ''redriving'' AND ' || redrive.filter_letters(filter) || ' GROUP BY 1, 2'
@@ -173,7 +173,7 @@ BEGIN
         '    AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))) h'
         '  ORDER BY h.name IS NOT NULL, h.name <> ''queue:'' || g.queue, h.name LIMIT 1) b ON true) x'
         ' WHERE x.held_since IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
-        USING filter, to_queue, 'quarantined' = ANY (states), max_letters;
+        USING filter, to_queue, forced, max_letters;
 END
 $$;
 

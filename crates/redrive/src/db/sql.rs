@@ -179,7 +179,7 @@ files {
 functions {
     AUDIT_COUNTERS = audit_counters();
     AGE_JOBS = age_jobs(text, bigint, integer, integer, bigint);
-    BLOCKED_LETTERS = blocked_letters(jsonb, text, [text], bigint);
+    BLOCKED_LETTERS = blocked_letters(jsonb, text, boolean, bigint);
     BURY_UNHANDLED = bury_unhandled(text, text, text, bigint);
     COMPACT = compact();
     CAPTURE_LETTERS = capture_letters([jsonb], [bytea]);

@@ -96,7 +96,7 @@ impl Dlq<'_> {
     ) -> Result<Redriven> {
         let parameter = filter.recorded()?;
         let mut done = Redriven {
-            blocked: self.blocked(filter, options)?,
+            blocked: self.blocked(filter, Some(options))?,
             ..Redriven::default()
         };
         let tried: Vec<(JobId, String)> = self.db.ask_bulk().all(

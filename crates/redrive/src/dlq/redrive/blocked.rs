@@ -25,31 +25,20 @@ row! {
 }
 
 impl Dlq<'_> {
-    /// Returns what would block the jobs of the letters that a redrive would send.
+    /// Returns what would block the jobs of the letters that a redrive would send; without options, what blocks those of
+    /// letters that are redriving.
     pub(crate) fn blocked(
         self,
         filter: &LetterFilter,
-        options: &RedriveOptions,
+        options: Option<&RedriveOptions>,
     ) -> Result<Vec<Blocked>> {
-        name::check_given("queue", options.to_queue.as_deref())?;
-        let states: &[LetterState] = match options.force {
-            true => &[LetterState::Open, LetterState::Quarantined],
-            false => &[LetterState::Open],
-        };
-        self.blocked_in(filter, options.to_queue.as_deref(), states)
-    }
-
-    /// Returns what blocks the jobs of the letters in these states.
-    pub(crate) fn blocked_in(
-        self,
-        filter: &LetterFilter,
-        to_queue: Option<&str>,
-        states: &[LetterState],
-    ) -> Result<Vec<Blocked>> {
+        let to_queue = options.and_then(|options| options.to_queue.as_deref());
+        name::check_given("queue", to_queue)?;
+        let forced = options.map(|options| options.force);
         self.db.ask_bulk().all(
             "find breakers, pauses and queues without workers",
             &sql::BLOCKED_LETTERS,
-            &[&filter.parameter()?, &to_queue, &states, &filter.limit],
+            &[&filter.parameter()?, &to_queue, &forced, &filter.limit],
         )
     }
 }

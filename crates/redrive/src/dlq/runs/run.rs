@@ -152,7 +152,7 @@ impl Runs<'_> {
     ) -> Result<Option<CreatedRun>> {
         let parameter = filter.recorded()?;
         let how = &options.letters;
-        let blocked = self.db.dlq().blocked(&options.chosen(filter), how)?;
+        let blocked = self.db.dlq().blocked(&options.chosen(filter), Some(how))?;
         let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
             "create a redrive run",
             &sql::CREATE_RUN,
@@ -234,9 +234,7 @@ impl Runs<'_> {
     /// If the database fails.
     pub fn blocked(&self, id: RunId) -> Result<Vec<Blocked>> {
         let letters = LetterFilter::new().run(id);
-        self.db
-            .dlq()
-            .blocked_in(&letters, None, &[LetterState::Redriving])
+        self.db.dlq().blocked(&letters, None)
     }
 
     /// Approves a run that is too large for one operator; the workers then drive it. Returns
