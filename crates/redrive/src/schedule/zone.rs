@@ -4,18 +4,12 @@ use jiff::tz::{self, TimeZone};
 
 use crate::error::{Error, Result};
 
-/// The longest name of a zone, in characters.
-const MAX_ZONE_CHARS: usize = 100;
-
 /// Returns the zone with this name, such as `Europe/Berlin`, if this process knows it. Upper and lower case do not matter:
 /// the zone has its name as the database of zones spells it.
 ///
 /// # Errors
 /// *Invalid* with the position up to which the name agrees with a known zone.
 pub(crate) fn named(name: &str) -> Result<TimeZone> {
-    if name.eq_ignore_ascii_case("UTC") {
-        return Ok(TimeZone::UTC);
-    }
     let zone = TimeZone::get(name).ok();
     zone.filter(|zone| zone.iana_name().is_some())
         .ok_or_else(|| unknown(name))
@@ -23,7 +17,6 @@ pub(crate) fn named(name: &str) -> Result<TimeZone> {
 
 /// Returns the error for an unknown zone, with the first character that no known zone has there.
 fn unknown(name: &str) -> Error {
-    let shown: String = name.chars().take(MAX_ZONE_CHARS).collect();
     let agrees = |known: &str| {
         let pairs = name.chars().zip(known.chars());
         pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
@@ -34,7 +27,7 @@ fn unknown(name: &str) -> Error {
     Error::invalid(format!(
         "the time zone `{}` is unknown from character {at} on; expected a name such as \
          Europe/Berlin",
-        shown.escape_debug()
+        name.escape_debug()
     ))
 }
 
