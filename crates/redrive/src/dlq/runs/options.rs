@@ -78,14 +78,6 @@ impl RunOptions {
         self
     }
 
-    /// Returns the filter of the letters that a run selects.
-    pub(super) fn chosen(&self, filter: &LetterFilter) -> LetterFilter {
-        match &self.only {
-            Some(ids) => filter.these(ids),
-            None => filter.clone(),
-        }
-    }
-
     /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10. With 100, all letters are sent.
     ///
     /// The run halts when more of at least 20 outcomes are deaths: of all outcomes at first, later

@@ -152,7 +152,9 @@ impl Runs<'_> {
     ) -> Result<Option<CreatedRun>> {
         let parameter = filter.recorded()?;
         let how = &options.letters;
-        let blocked = self.db.dlq().blocked(&options.chosen(filter), Some(how))?;
+        let only = options.only.as_ref().map(|ids| filter.these(ids));
+        let chosen = only.as_ref().unwrap_or(filter);
+        let blocked = self.db.dlq().blocked(chosen, Some(how))?;
         let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
             "create a redrive run",
             &sql::CREATE_RUN,
