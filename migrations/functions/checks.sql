@@ -79,10 +79,8 @@ CREATE OR REPLACE FUNCTION redrive.limit_of(parameter text, given bigint) RETURN
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 BEGIN
-    IF given >= 0 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: % is %; it must be a number of at least 0', parameter, coalesce(given::text, 'null')
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN given >= 0 IS NOT TRUE THEN format(
+        '%s is %s; it must be a number of at least 0', parameter, coalesce(given::text, 'null')) END);
     RETURN given;
 END
 $$;
@@ -92,9 +90,7 @@ CREATE OR REPLACE FUNCTION redrive.flag_of(parameter text, given boolean) RETURN
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 BEGIN
-    IF given IS NULL THEN
-        RAISE EXCEPTION 'redrive: % is NULL; it must be true or false', parameter USING ERRCODE = 'invalid_parameter_value';
-    END IF;
+    PERFORM redrive.refuse(CASE WHEN given IS NULL THEN parameter || ' is NULL; it must be true or false' END);
     RETURN given;
 END
 $$;
