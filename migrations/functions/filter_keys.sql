@@ -26,7 +26,7 @@ BEGIN ATOMIC
         ('letters', 'version', 'text', 'l.version'),
         ('letters', 'host', 'text', 'l.host'),
         ('letters', 'source', 'text', 'l.source'),
-        ('letters', 'run', 'integer', 'l.run_id'),
+        ('letters', 'run', 'integers', 'l.run_id'),
         ('letters', 'audit', 'operation', 'l.audit_id'),
         ('letters', 'job_group', 'text', 'l.group_key'),
         ('letters', 'payload', 'path', 'l.payload'),

@@ -87,7 +87,6 @@ BEGIN
                 -- As constants, for the partial indexes.
                 WHEN 'words' THEN '%1$s IN (%4$s)'
                 WHEN 'part' THEN 'position(lower($1 ->> %2$L) IN lower(%1$s)) > 0'
-                WHEN 'integer' THEN '%1$s = ($1 ->> %2$L)::bigint'
                 WHEN 'integers' THEN '%1$s = ANY (%3$L::bigint[])'
                 WHEN 'from' THEN '%1$s >= ($1 ->> %2$L)::bigint'
                 WHEN 'to' THEN '%1$s <= ($1 ->> %2$L)::bigint'

@@ -73,13 +73,13 @@ DECLARE
     expression text := (
         SELECT CASE k.takes WHEN 'path' THEN 'redrive.payload_value(redrive.readable_payload(' || k.compared || ') #> $2)' ELSE k.compared END
         FROM redrive.filter_keys('letters') k
-        WHERE k.key = property AND k.takes IN ('text', 'texts', 'words', 'integers', 'integer', 'path'));
+        WHERE k.key = property AND k.takes IN ('text', 'texts', 'words', 'integers', 'path'));
 BEGIN
     IF expression IS NULL THEN
         RAISE EXCEPTION 'redrive: unknown property % of a letter', coalesce(quote_literal(property), 'NULL')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Expected one of ' || (
                 SELECT string_agg(k.key, ', ') FROM redrive.filter_keys('letters') k
-                WHERE k.takes IN ('text', 'texts', 'words', 'integers', 'integer', 'path')) || '.';
+                WHERE k.takes IN ('text', 'texts', 'words', 'integers', 'path')) || '.';
     END IF;
     RETURN QUERY EXECUTE
         'SELECT (' || expression || ')::text, count(*), min(l.died_at), max(l.died_at) FROM redrive.dead_letters l WHERE '

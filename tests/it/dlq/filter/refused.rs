@@ -176,7 +176,7 @@ fn a_value_that_its_key_does_not_take_is_an_error_that_names_the_key() {
            {"class": 5}                   -- class takes values of type string, not number
            {"queue": ["a"]}               -- queue takes one value
            {"queue": 5}                   -- queue takes values of type string
-           {"run": []}                    -- run takes one value
+           {"audit": []}                  -- audit takes one value
            {"generation_not": [null]}     -- generation_not takes values of type number
            {"older_than_ms": -1}          -- older_than_ms takes whole numbers
            {"newer_than_ms": 1e18}        -- newer_than_ms takes whole numbers

@@ -30,7 +30,6 @@ pub(crate) enum Kind {
     Texts,
     /// A text that the column contains.
     Part,
-    Integer,
     Integers,
     /// The id of an audit record.
     Operation,
@@ -74,7 +73,6 @@ impl Field {
             Kind::Text => &[("*", "=", "text")],
             Kind::Texts => &[("*", "=", "texts")],
             Kind::Part => &[("*", "~", "part")],
-            Kind::Integer => &[("*", "=", "integer")],
             Kind::Integers => &[("*", "=", "integers")],
             Kind::Operation => &[("*", "=", "operation")],
             Kind::Words { .. } => &[("*", "=", "words")],
@@ -128,7 +126,7 @@ impl Field {
         Ok(match self.kind {
             Kind::Text | Kind::Part => one(text)?.into(),
             Kind::Texts => several(text)?.into(),
-            Kind::Integer | Kind::Operation => number(&one(text)?)?.into(),
+            Kind::Operation => number(&one(text)?)?.into(),
             Kind::Age => {
                 let age = parse_duration(&one(text)?).map_err(|_| {
                     let shown = text.escape_debug();

@@ -78,7 +78,7 @@ macro_rules! fields {
         /// A time without `Z` or an offset is UTC. `id=5..10`, `id>=5` and `generation!=0` are ranges of numbers.
         /// The operators on the payload are `=` `!=` `<` `<=` `>` `>=`, and `~` for text that contains a text.
         ///
-        /// Commas separate several values of `class`, `group`, `cause`, `state` and `id`. A value with blanks or punctuation is quoted as in JSON. A
+        /// Commas separate several values of `class`, `group`, `cause`, `state`, `run` and `id`. A value with blanks or punctuation is quoted as in JSON. A
         /// bare payload value that looks like a number, `true`, `false` or `null` has that type;
         /// quoted, it is text.
         ///
@@ -221,8 +221,8 @@ fields! {
     "source", Kind::Text, [letters.source], "source=kafka:orders", "captured from this source", {
         source(String) "source" "captured from this source";
     }
-    "run", Kind::Integer, [letters.run_id], "run=7", "that this run last redrove", {
-        run(RunId) "run" "that this run last redrove";
+    "run", Kind::Integers, [letters.run_id], "run=7", "that one of these runs last redrove", {
+        run(in RunId) "run" "that this run last redrove";
     }
     "audit", Kind::Operation, [letters.audit_id], "audit=412", "that the operation of this audit record changed last", {
         audit(i64) "audit" "that an operation was the last to discard, reopen, restore or edit, by the id of its audit record";
