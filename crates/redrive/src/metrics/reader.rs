@@ -265,7 +265,7 @@ impl Reader {
         let mut add = |name, labels: &[&str], value| metrics.extend(gauge(name, labels, value));
         add("redrive_up", &[], flag(distrust.is_none()));
         add("redrive_exporter_build_info", &[&self.version], 1.0);
-        let regressions = self.guard.regressions().into();
+        let regressions = self.guard.regressions.into();
         add("redrive_totals_regressions_total", &[], regressions);
         add("redrive_schema_version", &[], self.schema.version.into());
         add("redrive_schema_compatible", &[], flag(self.schema.is_known));
