@@ -6,7 +6,6 @@ use tiny_http::Method;
 
 use crate::collector::{CONTENT_TYPE, Collector};
 use crate::http::{Request, Response};
-use crate::scrape_timeout::{HEADER, scrape_timeout};
 
 /// 200 while the process serves.
 const HEALTHY: &str = "/-/healthy";
@@ -27,14 +26,11 @@ pub(crate) fn handle(request: &Request, telemetry_path: &str, collector: &Collec
             None => Response::line(200, "redrive-exporter is ready."),
             Some(why) => Response::line(503, why),
         },
-        path if path == telemetry_path => {
-            let timeout = scrape_timeout(request.header(HEADER));
-            Response {
-                status: 200,
-                headers: vec![("Content-Type", CONTENT_TYPE)],
-                body: collector.scrape(timeout),
-            }
-        }
+        path if path == telemetry_path => Response {
+            status: 200,
+            headers: vec![("Content-Type", CONTENT_TYPE)],
+            body: collector.scrape(request.scrape_timeout),
+        },
         _ => Response::line(404, "Not found."),
     }
 }

@@ -9,7 +9,6 @@ use proptest::sample::select;
 use proptest::test_runner::Config;
 
 use crate::http::Request;
-use crate::scrape_timeout::{HEADER, scrape_timeout};
 
 fn config() -> Config {
     Config {
@@ -63,7 +62,6 @@ proptest! {
             prop_assert!(request.path.starts_with('/'));
             prop_assert!(request.path.bytes().all(|byte| byte.is_ascii_graphic()));
             prop_assert!(!request.path.contains(['?', '#']));
-            _ = scrape_timeout(request.header(HEADER));
         }
     }
 

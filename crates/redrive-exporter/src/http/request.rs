@@ -1,8 +1,11 @@
 //! The head of a request: its first line and headers. Pure.
 
 use std::str::FromStr as _;
+use std::time::Duration;
 
 use tiny_http::Method;
+
+use crate::scrape_timeout::{HEADER, scrape_timeout};
 
 /// The maximum size of a request head, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
@@ -16,8 +19,8 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// The path, without the query.
     pub(crate) path: String,
-    /// Names and values. A value that is not UTF-8 is left out.
-    headers: Vec<(String, String)>,
+    /// How long a scrape may take.
+    pub(crate) scrape_timeout: Duration,
 }
 
 /// Why bytes are not a request.
@@ -48,23 +51,14 @@ impl Request {
         }
         let method = parsed.method.ok_or(Invalid::Malformed)?;
         let path = parsed.path.and_then(path).ok_or(Invalid::Malformed)?;
-        let header = |header: &httparse::Header<'_>| {
-            let value = std::str::from_utf8(header.value).ok()?;
-            Some((header.name.to_owned(), value.to_owned()))
-        };
+        let mut headers = parsed.headers.iter();
+        let header = headers.find(|header| header.name.eq_ignore_ascii_case(HEADER));
+        let announced = header.and_then(|header| std::str::from_utf8(header.value).ok());
         Ok(Some(Request {
             method: Method::from_str(method).map_err(|()| Invalid::Malformed)?,
             path: path.to_owned(),
-            headers: parsed.headers.iter().filter_map(header).collect(),
+            scrape_timeout: scrape_timeout(announced),
         }))
-    }
-
-    /// Returns the value of the first header with this name.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(header, _)| header.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -102,9 +96,7 @@ mod tests {
             (&request.method, &*request.path),
             (&Method::Get, "/metrics")
         );
-        let timeout = request.header("X-Prometheus-Scrape-Timeout-Seconds");
-        assert_eq!(timeout, Some("10"));
-        assert_eq!(request.header("Accept"), None);
+        assert_eq!(request.scrape_timeout, Duration::from_millis(9500));
         let request = complete("BREW http://host:1/-/ready HTTP/1.0\n\n");
         assert_eq!(
             (request.method.as_str(), &*request.path),
