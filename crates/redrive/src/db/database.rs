@@ -60,7 +60,8 @@ struct Shared {
     pooler: Pooler,
     connections: u32,
     workers: PoolShares,
-    timeouts: Timeouts,
+    call_timeout: Duration,
+    bulk_timeout: Duration,
     /// Idle callers. They hold no connection.
     idle: Mutex<Vec<DbCaller>>,
 }
@@ -68,28 +69,6 @@ struct Shared {
 const DEFAULT_CONNECTIONS: u32 = 10;
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(15);
 const DEFAULT_BULK_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Deadlines of calls.
-#[derive(Clone, Copy, Debug)]
-struct Timeouts {
-    call: Duration,
-    bulk: Duration,
-}
-
-const DEFAULT_TIMEOUTS: Timeouts = Timeouts {
-    call: DEFAULT_CALL_TIMEOUT,
-    bulk: DEFAULT_BULK_TIMEOUT,
-};
-
-impl Timeouts {
-    /// Limits each, so that sums and multiples of them cannot overflow.
-    fn bounded(self) -> Timeouts {
-        Timeouts {
-            call: self.call.min(MAX_WAIT),
-            bulk: self.bulk.min(MAX_WAIT),
-        }
-    }
-}
 
 /// The limit of a long call when the pool has no second connection to check the server.
 const MAX_UNCHECKED_CALL: Duration = Duration::from_hours(1);
@@ -137,14 +116,16 @@ impl Database {
                 pooler,
             ))
         });
-        Database::over(source, pooler, connections, DEFAULT_TIMEOUTS)
+        let (call, bulk) = (DEFAULT_CALL_TIMEOUT, DEFAULT_BULK_TIMEOUT);
+        Database::over(source, pooler, connections, call, bulk)
     }
 
     fn over(
         source: SessionSource,
         pooler: Pooler,
         connections: u32,
-        timeouts: Timeouts,
+        call_timeout: Duration,
+        bulk_timeout: Duration,
     ) -> Database {
         Database {
             shared: Arc::new(Shared {
@@ -152,7 +133,9 @@ impl Database {
                 pooler,
                 connections,
                 workers: PoolShares::default(),
-                timeouts: timeouts.bounded(),
+                // Sums and multiples of them cannot overflow.
+                call_timeout: call_timeout.min(MAX_WAIT),
+                bulk_timeout: bulk_timeout.min(MAX_WAIT),
                 idle: Mutex::default(),
             }),
             watch: None,
@@ -175,12 +158,12 @@ impl Database {
     }
 
     pub(crate) fn call_timeout(&self) -> Duration {
-        self.shared.timeouts.call
+        self.shared.call_timeout
     }
 
     /// The deadline of a call for many rows or bytes.
     pub(crate) fn bulk_timeout(&self) -> Duration {
-        self.shared.timeouts.bulk
+        self.shared.bulk_timeout
     }
 
     /// Makes a call with the usual deadline.
@@ -189,7 +172,7 @@ impl Database {
         doing: &str,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.call_within(doing, self.shared.timeouts.call, work)
+        self.call_within(doing, self.shared.call_timeout, work)
     }
 
     /// Makes a call with the longer deadline for many letters.
@@ -198,7 +181,7 @@ impl Database {
         doing: &str,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.call_within(doing, self.shared.timeouts.bulk, work)
+        self.call_within(doing, self.shared.bulk_timeout, work)
     }
 
     /// Makes a call with this deadline.
@@ -219,7 +202,7 @@ impl Database {
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         const PROBE: &str = "check that the database answers";
-        let deadline = self.shared.timeouts.call;
+        let deadline = self.shared.call_timeout;
         let begun = Instant::now();
         // A probe takes up to a deadline, too. A call that is given up loses its connection then.
         let ends = move || Some(from_now(3 * deadline));
@@ -287,7 +270,7 @@ impl fmt::Debug for Database {
         f.debug_struct("Database")
             .field("pooler", &self.shared.pooler)
             .field("connections", &self.shared.connections)
-            .field("call_timeout", &self.shared.timeouts.call)
+            .field("call_timeout", &self.shared.call_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::db::connector::Connector;
-use crate::db::database::{DEFAULT_CONNECTIONS, DEFAULT_TIMEOUTS, Database, Timeouts};
+use crate::db::database::{
+    DEFAULT_BULK_TIMEOUT, DEFAULT_CALL_TIMEOUT, DEFAULT_CONNECTIONS, Database,
+};
 use crate::db::pool;
 use crate::db::pooler::Pooler;
 use crate::db::url::ConnectOptions;
@@ -26,7 +28,8 @@ pub struct DatabaseBuilder {
     pooler: Option<Pooler>,
     connections: u32,
     connect_timeout: Duration,
-    timeouts: Timeouts,
+    call_timeout: Duration,
+    bulk_timeout: Duration,
 }
 
 impl DatabaseBuilder {
@@ -37,7 +40,8 @@ impl DatabaseBuilder {
             pooler: None,
             connections: DEFAULT_CONNECTIONS,
             connect_timeout: Duration::from_secs(10),
-            timeouts: DEFAULT_TIMEOUTS,
+            call_timeout: DEFAULT_CALL_TIMEOUT,
+            bulk_timeout: DEFAULT_BULK_TIMEOUT,
         }
     }
 
@@ -73,14 +77,14 @@ impl DatabaseBuilder {
 
     /// Sets the deadline of a call. Defaults to 15 seconds.
     pub fn call_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.timeouts.call = timeout;
+        self.call_timeout = timeout;
         self
     }
 
     /// Sets the deadline of each statement that reads or changes many letters. Defaults to 1
     /// minute.
     pub fn bulk_timeout(mut self, timeout: Duration) -> DatabaseBuilder {
-        self.timeouts.bulk = timeout;
+        self.bulk_timeout = timeout;
         self
     }
 
@@ -91,7 +95,7 @@ impl DatabaseBuilder {
     /// cannot be reached in time.
     pub fn open(self) -> Result<Database> {
         let mut address = self.address?;
-        let Timeouts { call, bulk } = self.timeouts;
+        let (call, bulk) = (self.call_timeout, self.bulk_timeout);
         if [self.connect_timeout, call, bulk].contains(&Duration::ZERO) {
             return Err(Error::invalid("timeouts must be greater than zero"));
         }
@@ -121,11 +125,7 @@ impl DatabaseBuilder {
         // password.
         let (connector, pooler) = Connector::new(address, timeout).begin(self.pooler)?;
         let source = pool::open(connector, pooler, self.connections, timeout)?;
-        Ok(Database::over(
-            source,
-            pooler,
-            self.connections,
-            self.timeouts,
-        ))
+        let connections = self.connections;
+        Ok(Database::over(source, pooler, connections, call, bulk))
     }
 }
