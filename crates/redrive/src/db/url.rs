@@ -103,7 +103,7 @@ impl FromStr for ConnectOptions {
                 config.host(&address.to_string());
             }
         }
-        let trust = decide(words.mode.as_deref(), host_location(&config))?;
+        let trust = decide(words.mode.as_deref(), &config)?;
         config.ssl_mode(match trust {
             None => SslMode::Disable,
             Some(_) => SslMode::Require,
@@ -134,54 +134,34 @@ fn not_connected(error: postgres::Error) -> Error {
     }
 }
 
-/// Where the hosts are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HostLocation {
-    /// All are Unix sockets, which never use TLS.
-    Socket,
-    /// All are on this machine.
-    Loopback,
-    /// At least one is on another machine.
-    Remote,
-}
-
-fn host_location(config: &Config) -> HostLocation {
-    let is_socket = |host: &Host| matches!(host, Host::Unix(_));
+/// Decides what to verify. `None`: no TLS.
+fn decide(mode: Option<&str>, config: &Config) -> Result<Option<Verification>> {
     let is_here = |host: &Host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => {
             name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
         }
     };
+    let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
+    let all_sockets = hosts.iter().all(|host| matches!(host, Host::Unix(_)));
     // `hostaddr` determines the destination, not the host name.
-    match (config.get_hosts(), config.get_hostaddrs()) {
-        (_, [_, ..]) if config.get_hostaddrs().iter().all(IpAddr::is_loopback) => {
-            HostLocation::Loopback
-        }
-        (_, [_, ..]) => HostLocation::Remote,
-        (hosts, []) if hosts.iter().all(is_socket) => HostLocation::Socket,
-        (hosts, []) if hosts.iter().all(is_here) => HostLocation::Loopback,
-        _ => HostLocation::Remote,
-    }
-}
-
-/// Decides what to verify. `None`: no TLS.
-fn decide(mode: Option<&str>, host_location: HostLocation) -> Result<Option<Verification>> {
-    match (mode, host_location) {
-        (Some("disable"), _)
-        | (None | Some("allow" | "prefer"), HostLocation::Socket | HostLocation::Loopback)
-        | (Some("require" | "verify-full" | "verify-ca"), HostLocation::Socket) => Ok(None),
-        (Some(mode @ ("allow" | "prefer")), HostLocation::Remote) => Err(Error::invalid(format!(
+    let (are_sockets, are_here) = match addresses {
+        [] => (all_sockets, hosts.iter().all(is_here)),
+        addresses => (false, addresses.iter().all(IpAddr::is_loopback)),
+    };
+    match mode {
+        Some("disable") => Ok(None),
+        // A Unix socket never uses TLS.
+        Some("require" | "verify-full" | "verify-ca") if are_sockets => Ok(None),
+        None | Some("allow" | "prefer") if are_here => Ok(None),
+        Some(mode @ ("allow" | "prefer")) => Err(Error::invalid(format!(
             "sslmode={mode} does not protect a remote connection; set sslmode=verify-full, or \
              sslmode=disable if you trust the network"
         ))),
-        (Some("verify-ca"), HostLocation::Loopback | HostLocation::Remote) => {
-            Ok(Some(Verification::Certificate))
-        }
-        (Some("require" | "verify-full"), HostLocation::Loopback | HostLocation::Remote)
-        | (None, HostLocation::Remote) => Ok(Some(Verification::CertificateAndName)),
+        Some("verify-ca") => Ok(Some(Verification::Certificate)),
+        None | Some("require" | "verify-full") => Ok(Some(Verification::CertificateAndName)),
         // Not repeated: it might be a misplaced password.
-        (Some(_), _) => Err(Error::invalid(
+        Some(_) => Err(Error::invalid(
             "unknown sslmode; expected disable, verify-ca, verify-full, require, allow or prefer",
         )),
     }
@@ -212,7 +192,7 @@ mod tests {
     fn decided(address: &str) -> Result<Option<Verification>> {
         let (rest, words) = tls_options::take(address)?;
         let config = Config::from_str(&rest).expect("an address");
-        decide(words.mode.as_deref(), host_location(&config))
+        decide(words.mode.as_deref(), &config)
     }
 
     #[test]
