@@ -22,8 +22,6 @@ pub(crate) use self::exposition::CONTENT_TYPE;
 
 /// The exporter is ready if the database answered within this time.
 const READY_FOR: Duration = Duration::from_secs(30);
-/// A readiness check reads the database if the last answer is older than this.
-const RECHECK_AFTER: Duration = Duration::from_secs(10);
 /// The time limit of a readiness check.
 const RECHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -79,12 +77,9 @@ impl Collector {
         }
     }
 
-    /// Returns why the exporter is not ready, if so. Reads the database if its last answer is old.
+    /// Reads the database. Returns why the exporter is not ready, if so.
     pub(crate) fn trouble(&self) -> Option<&'static str> {
-        let age = self.shared.state().answered_at.map(|at| at.elapsed());
-        if age.is_none_or(|age| age >= RECHECK_AFTER) {
-            self.scrape(RECHECK_TIMEOUT);
-        }
+        self.scrape(RECHECK_TIMEOUT);
         let state = self.shared.state();
         let age = state.answered_at.map(|at| at.elapsed());
         match age.is_some_and(|age| age < READY_FOR) {
