@@ -15,8 +15,8 @@ use crate::sync::Instant;
 /// The size of all ready jobs, with dead rows, up to which a claim reads its whole queue: as much as
 /// takes a few milliseconds.
 pub(crate) const SMALL_BYTES: i64 = 2 * 1024 * 1024;
-/// After a claim that took this long and found little, the queue is measured again.
-const SLOW: Duration = Duration::from_millis(20);
+/// After a claim that took this long and found little, or five times as long, the queue is measured again.
+const SLOW: Duration = Duration::from_millis(10);
 /// How often to measure a queue that claims read whole.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
@@ -202,7 +202,7 @@ impl Search {
         let (asked_at, took, fill) = (ended.asked_at, ended.took, ended.fill);
         match (&mut self.place, look) {
             (Place::Whole { .. }, Look::Whole) => {
-                let is_slow = took > SLOW && fill == Fill::Partial || took > SLOW * 10;
+                let is_slow = took > SLOW && fill == Fill::Partial || took > SLOW * 5;
                 // In a large queue, workers that claim full batches step past each other.
                 if is_slow || fill == Fill::Full && ended.lead > 0 {
                     self.measure_again(asked_at + took);

@@ -96,7 +96,7 @@ fn a_slow_claim_measures_the_queue_again() {
         (later, SLOW + MS, Fill::Partial, true),
         // It found what it asked for.
         (later, SLOW + MS, Fill::Full, false),
-        (later, SLOW * 11, Fill::Full, true),
+        (later, SLOW * 6, Fill::Full, true),
         // It was measured a moment ago.
         (now, SLOW + MS, Fill::Partial, false),
         (now, MEASURE_EVERY, Fill::Partial, true),
