@@ -157,8 +157,7 @@ BEGIN
             SELECT count(*) AS jobs, min(few.run_at) AS due_at
             FROM (
                 SELECT d.run_at FROM redrive.jobs_delayed d
-                WHERE d.queue = k.queue
-                    AND (d.run_at, d.id) > (coalesce(mark.run_at, 'epoch'), coalesce(mark.id, 0))
+                WHERE d.queue = k.queue AND d.run_at >= coalesce(mark.run_at, 'epoch')
                 ORDER BY d.run_at, d.id LIMIT cap + 1
             ) few
         ) late

@@ -28,7 +28,7 @@ fn micros(client: &mut Client, from: &str) -> i64 {
 
 /// Stores a mark, if it is time. Returns how many were stored.
 fn store_mark(client: &mut Client, micros: i64) -> usize {
-    let values: [&(dyn ToSql + Sync); 3] = [&"orders", &micros, &7_i64];
+    let values: [&(dyn ToSql + Sync); 2] = [&"orders", &micros];
     let stored = client.query(statement("store_delayed_mark"), &values);
     stored.unwrap().len()
 }
@@ -38,12 +38,12 @@ fn a_mark_in_the_future_is_replaced() {
     let (_test, mut client) = TestDatabase::with_client();
     delay(&mut client, "-1 minute");
     let due = delay(&mut client, "-1 second");
-    let store = "INSERT INTO redrive.delayed_marks (queue, run_at, id) VALUES ('orders', now() + interval '1 hour', 7)";
     // The clock of the server was set back.
-    client.sql(store);
+    client.sql("INSERT INTO redrive.delayed_marks VALUES ('orders', now() + interval '1 hour')");
     let values: [&(dyn ToSql + Sync); 4] = [&"orders", &10_i64, &0_i64, &10_000_i64];
     let row = client.query_one(statement("promote"), &values).unwrap();
-    assert_eq!(row.get::<_, Option<i64>>("last_id"), Some(due));
+    assert_eq!(row.get::<_, i64>("moved"), 1);
+    assert_eq!(scalar(&mut client, "SELECT id FROM redrive.jobs"), due);
     let (now, mark): (i64, i64) = (row.get("now_micros"), row.get("mark_micros"));
     assert_eq!(now - mark, 5_000_000);
 

@@ -7,27 +7,27 @@
 -- $4 bigint    milliseconds within which the next job is searched
 -- Locks: the rows of the jobs it moves; rows locked by other sessions are skipped.
 -- Index relied on: jobs_delayed_for_promote; the primary key of delayed_marks.
--- Rows: always one: the number of jobs moved; the last of them (NULL: none); the time of the mark (0: none), which is 5
+-- Rows: always one: the number of jobs moved; when the last of them was due (NULL: none); the mark (0: none), which is 5
 --       seconds old if it was in the future; the time of the statement; the pages of the table; and the milliseconds until
 --       the next job is due (NULL: none within $4).
 WITH mark AS MATERIALIZED (
-    SELECT s.pages, coalesce(m.id, 0) AS id,
+    SELECT s.pages,
            CASE WHEN m.run_at > statement_timestamp() THEN statement_timestamp() - interval '5 seconds'
                 ELSE coalesce(m.run_at, 'epoch') END AS run_at
     FROM (SELECT pg_relation_size('redrive.jobs_delayed') / current_setting('block_size')::bigint AS pages) s
     LEFT JOIN redrive.delayed_marks m ON m.queue = $1 AND s.pages > $3
 ),
 due AS MATERIALIZED (
-    SELECT d.ctid AS tid, d.run_at, d.id
+    SELECT d.ctid AS tid, d.run_at
     FROM redrive.jobs_delayed d
     WHERE d.queue = $1 AND d.run_at <= statement_timestamp()
-        AND (d.run_at, d.id) > ((SELECT m.run_at FROM mark m), (SELECT m.id FROM mark m))
+        AND d.run_at >= (SELECT m.run_at FROM mark m)
     ORDER BY d.run_at, d.id
     LIMIT $2
     FOR UPDATE SKIP LOCKED
 )
 SELECT p.moved,
-       (extract(epoch FROM p.last_at) * 1000000)::bigint AS last_micros, p.last_id,
+       (extract(epoch FROM p.last_at) * 1000000)::bigint AS last_micros,
        (extract(epoch FROM m.run_at) * 1000000)::bigint AS mark_micros,
        (extract(epoch FROM statement_timestamp()) * 1000000)::bigint AS now_micros, m.pages,
        (
@@ -41,6 +41,6 @@ SELECT p.moved,
 FROM mark m
 CROSS JOIN (
     SELECT CASE WHEN count(*) > 0 THEN redrive.make_ready(array_agg(due.tid)) ELSE 0 END AS moved,
-           (array_agg(due.run_at))[count(*)]::timestamptz AS last_at, (array_agg(due.id))[count(*)] AS last_id
+           max(due.run_at) AS last_at
     FROM due
 ) p

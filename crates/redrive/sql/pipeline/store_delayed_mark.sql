@@ -1,9 +1,8 @@
--- Purpose: stores after which job the promotions of a queue start, so that they need not read past the rows before it, nor
+-- Purpose: stores at which time the promotions of a queue start, so that they need not read past the rows before it, nor
 --          metrics_queues count them.
 -- Called by: pipeline/promote.rs, for a worker's fetcher, every few seconds while its promotions need a mark.
 -- $1 text      queue
 -- $2 bigint    the mark: a time in microseconds since 1970, stored as 5 seconds ago if it is later; 0: before every job
--- $3 bigint    the mark: the id of a job that was due then
 -- Locks: the row of the mark.
 -- Index relied on: the primary key of delayed_marks, which is small.
 -- Rows: one if the mark was stored. Zero rows: another process stored one within the last 4 seconds.
@@ -11,10 +10,10 @@ WITH forgotten AS (
     DELETE FROM redrive.delayed_marks m
     WHERE m.noted_at < statement_timestamp() - interval '1 day' AND m.queue <> $1
 )
-INSERT INTO redrive.delayed_marks AS m (queue, run_at, id)
+INSERT INTO redrive.delayed_marks AS m (queue, run_at)
 SELECT $1::text, least(timestamptz 'epoch' + $2::bigint * interval '1 microsecond',
-                       statement_timestamp() - interval '5 seconds'), $3::bigint
+                       statement_timestamp() - interval '5 seconds')
 ON CONFLICT (queue) DO UPDATE
-SET run_at = excluded.run_at, id = excluded.id, noted_at = excluded.noted_at
+SET run_at = excluded.run_at, noted_at = excluded.noted_at
 WHERE m.noted_at < excluded.noted_at - interval '4 seconds' OR m.noted_at > excluded.noted_at
 RETURNING 1 AS stored

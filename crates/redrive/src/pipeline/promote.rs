@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use due::{Place, Promoted, SMALL_PAGES, Swept, WINDOW};
+use due::{Promoted, SMALL_PAGES, Swept, WINDOW};
 
 /// The maximum number of jobs promoted by one call.
 pub(crate) const MAX_PROMOTED: u32 = 1000;
@@ -23,15 +23,11 @@ pub(crate) fn promote(session: &mut Session, queue: &str, within: Duration) -> R
     )?;
     let moved: i64 = row.get("moved");
     let moved = u32::try_from(moved).unwrap_or(u32::MAX);
-    let last: (Option<i64>, Option<i64>) = (row.get("last_micros"), row.get("last_id"));
-    let last = match last {
-        (Some(micros), Some(id)) if moved >= MAX_PROMOTED => Some(Place { micros, id }),
-        (_, _) => None,
-    };
+    let last: Option<i64> = row.get("last_micros");
     let next_due_ms: Option<i64> = row.get("next_due_ms");
     Ok(Promoted {
         moved,
-        last,
+        last: last.filter(|_| moved >= MAX_PROMOTED),
         has_mark: row.get::<_, i64>("mark_micros") > 0,
         now: row.get("now_micros"),
         pages: row.get("pages"),
@@ -53,11 +49,11 @@ pub(crate) fn sweep_delayed(session: &mut Session, queue: &str, first: i64) -> R
 }
 
 /// Stores the mark of a queue for all processes.
-pub(crate) fn store_delayed_mark(session: &mut Session, queue: &str, mark: Place) -> Result<()> {
+pub(crate) fn store_delayed_mark(session: &mut Session, queue: &str, mark: i64) -> Result<()> {
     session.query(
         &format!("store the mark of the delayed jobs of queue `{queue}`"),
         &sql::STORE_DELAYED_MARK,
-        &[&queue, &mark.micros, &mark.id],
+        &[&queue, &mark],
     )?;
     Ok(())
 }

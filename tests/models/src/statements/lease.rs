@@ -118,7 +118,6 @@ pub(super) fn promote(tables: &mut Tables) -> Vec<Row> {
         Row::default()
             .with("moved", Type::INT8, &moved)
             .with("last_micros", Type::INT8, &None::<i64>)
-            .with("last_id", Type::INT8, &None::<i64>)
             .with("mark_micros", Type::INT8, &0_i64)
             .with("now_micros", Type::INT8, &0_i64)
             .with("pages", Type::INT8, &0_i64)

@@ -3,7 +3,7 @@
 //! While a transaction holds the xmin horizon, vacuum cannot remove rows that promotions deleted, and
 //! one that reads all due rows reads past them: 0.2 s for two million. Once a promotion of a table of
 //! more than [16 MB](SMALL_PAGES) is slow, the worker therefore stores a mark of the queue, at which
-//! the promotions of all processes start: the last job that was promoted or, if nothing was left,
+//! the promotions of all processes start: when the last promoted job was due or, if nothing was left,
 //! [5 s](SETTLED) ago, so that a job whose transaction commits within that time is above it.
 //!
 //! Marks are hints. A job can lie below the mark: its transaction committed late, another session had
@@ -31,33 +31,20 @@ const SETTLED_MICROS: i64 = 5_000_000;
 /// Sweeps get one part in this many of the time.
 const SHARE: u32 = 20;
 
-/// A place in the order of promotions: when a job is due, in microseconds since 1970 by the clock of
-/// the server, and its id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) micros: i64,
-    pub(crate) id: i64,
-}
-
-impl Place {
-    /// Before every job.
-    const START: Place = Place { micros: 0, id: 0 };
-    /// After every job that is due. The statement replaces a mark in the future.
-    const FUTURE: Place = Place {
-        micros: 4_000_000_000_000_000,
-        id: 0,
-    };
-}
+/// A mark before every job, in microseconds since 1970 by the clock of the server, as all marks are.
+const START: i64 = 0;
+/// A mark after every job that is due. The statement replaces a mark in the future.
+const FUTURE: i64 = 4_000_000_000_000_000;
 
 /// The result of a promotion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Promoted {
     pub(crate) moved: u32,
-    /// The last job, if there may be more.
-    pub(crate) last: Option<Place>,
+    /// When the last job was due, if there may be more.
+    pub(crate) last: Option<i64>,
     /// Whether it started at a mark.
     pub(crate) has_mark: bool,
-    /// The time of the statement by the clock of the server, in microseconds since 1970.
+    /// The time of the statement.
     pub(crate) now: i64,
     /// The size of the table.
     pub(crate) pages: i64,
@@ -78,7 +65,7 @@ pub(crate) struct Swept {
 #[derive(Debug, Default)]
 pub(crate) struct DueSearch {
     /// The mark to store.
-    mark: Option<Place>,
+    mark: Option<i64>,
     stored_at: Option<Instant>,
     /// `None`: promotions need no mark.
     sweep: Option<Sweep>,
@@ -110,11 +97,7 @@ impl DueSearch {
             (self.mark, self.sweep) = (None, None);
             return;
         }
-        let settled = Place {
-            micros: found.now - SETTLED_MICROS,
-            id: 0,
-        };
-        self.mark = Some(found.last.unwrap_or(settled));
+        self.mark = Some(found.last.unwrap_or(found.now - SETTLED_MICROS));
         self.sweep.get_or_insert(Sweep::new(asked_at + took));
     }
 
@@ -122,15 +105,15 @@ impl DueSearch {
     pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
         if took > LONG {
             // The first pass of the sweep finds what was due until now.
-            (self.mark, self.stored_at) = (Some(Place::FUTURE), None);
+            (self.mark, self.stored_at) = (Some(FUTURE), None);
             self.sweep = Some(Sweep::new(asked_at + took));
         }
     }
 
     /// Returns the mark if it should be stored now.
-    pub(crate) fn take_mark(&mut self, now: Instant) -> Option<Place> {
+    pub(crate) fn take_mark(&mut self, now: Instant) -> Option<i64> {
         let next_at = self.stored_at.map(|at| at + SETTLED);
-        if next_at.is_some_and(|at| now < at) && self.mark != Some(Place::START) {
+        if next_at.is_some_and(|at| now < at) && self.mark != Some(START) {
             return None;
         }
         let mark = self.mark.take()?;
@@ -165,7 +148,7 @@ impl DueSearch {
         if sweep.page + WINDOW < found.pages {
             sweep.page += WINDOW;
         } else if sweep.pass_took < CHEAP {
-            (self.mark, self.sweep) = (Some(Place::START), None);
+            (self.mark, self.sweep) = (Some(START), None);
         } else {
             *sweep = Sweep::new(sweep.due_at);
         }

@@ -7,11 +7,7 @@ const MS: Duration = Duration::from_millis(1);
 const NOW: i64 = 1_800_000_000_000_000;
 const LARGE: i64 = 100_000;
 /// The mark if nothing is left.
-const SETTLED_PLACE: Place = place(NOW - SETTLED_MICROS, 0);
-
-const fn place(micros: i64, id: i64) -> Place {
-    Place { micros, id }
-}
+const SETTLED_MARK: i64 = NOW - SETTLED_MICROS;
 
 /// Nothing is due in a table of this size.
 fn nothing(has_mark: bool, pages: i64) -> Promoted {
@@ -46,16 +42,16 @@ fn sweep(due: &mut DueSearch, now: Instant, took: Duration, pages: i64) -> i64 {
 
 #[test]
 fn only_slow_promotions_of_a_large_table_need_a_mark() {
-    let full = place(NOW - 9, 7);
+    let full = NOW - 9;
     for (took, moved, has_mark, pages, mark) in [
         (MS, 0, false, LARGE, None),
-        (6 * MS, 0, false, LARGE, Some(SETTLED_PLACE)),
+        (6 * MS, 0, false, LARGE, Some(SETTLED_MARK)),
         (6 * MS, 0, false, 2048, None),
-        (6 * MS, 0, false, 2049, Some(SETTLED_PLACE)),
+        (6 * MS, 0, false, 2049, Some(SETTLED_MARK)),
         (100 * MS, 1000, false, LARGE, None),
         (106 * MS, 1000, false, LARGE, Some(full)),
         // Another process has stored one.
-        (MS, 0, true, LARGE, Some(SETTLED_PLACE)),
+        (MS, 0, true, LARGE, Some(SETTLED_MARK)),
         (MS, 1000, true, LARGE, Some(full)),
         (900 * MS, 0, true, 2048, None),
     ] {
@@ -82,7 +78,7 @@ fn a_promotion_that_takes_too_long_is_not_the_next_one_again() {
         due.note_failure(now, MS);
         assert_eq!(due.take_mark(now), None, "the server was away");
         due.note_failure(now, 10_000 * MS);
-        assert_eq!(due.take_mark(now), Some(Place::FUTURE));
+        assert_eq!(due.take_mark(now), Some(FUTURE));
         assert!(due.sweep_in(now).is_some());
     }
 }
@@ -125,12 +121,12 @@ fn after_a_cheap_pass_promotions_read_all_due_rows() {
     let now = Instant::now();
     for (took, is_whole) in [(2 * MS, true), (3 * MS, false)] {
         let mut due = marked(now);
-        assert_eq!(due.take_mark(now), Some(SETTLED_PLACE));
+        assert_eq!(due.take_mark(now), Some(SETTLED_MARK));
         assert_eq!(sweep(&mut due, now, took, WINDOW + 1), 0);
         let later = now + 100 * MS;
         assert_eq!(sweep(&mut due, later, took, WINDOW + 1), WINDOW);
         assert_eq!(due.sweep_in(later).is_none(), is_whole);
-        assert_eq!(due.take_mark(later), is_whole.then_some(Place::START));
+        assert_eq!(due.take_mark(later), is_whole.then_some(START));
     }
 }
 
@@ -139,9 +135,9 @@ fn the_mark_is_stored_at_once_and_every_five_seconds() {
     let now = Instant::now();
     let mut due = marked(now);
     for (after, expected) in [
-        (0, Some(SETTLED_PLACE)),
+        (0, Some(SETTLED_MARK)),
         (4999, None),
-        (5000, Some(SETTLED_PLACE)),
+        (5000, Some(SETTLED_MARK)),
     ] {
         due.note(now, MS, nothing(true, LARGE));
         assert_eq!(due.take_mark(now + after * MS), expected, "{after}");
