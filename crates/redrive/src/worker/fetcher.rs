@@ -134,8 +134,6 @@ pub(crate) struct Fetcher {
     put_off: HashMap<String, Instant>,
     /// Where claims look for jobs of groups.
     walk: GroupWalk,
-    /// When the last claim found no job that does not wait for a group. `None`: it found some.
-    ring_empty_at: Option<Instant>,
     /// Where the claims under each rate limit look, by kind.
     limited: HashMap<Option<String>, LimitedSearch>,
     promoted_at: Instant,
@@ -169,7 +167,6 @@ impl Fetcher {
             probes: Sources::default(),
             put_off: HashMap::new(),
             walk: GroupWalk::default(),
-            ring_empty_at: None,
             limited: HashMap::new(),
             promoted_at: now,
             due_at: Some(now),

@@ -12,37 +12,22 @@ use crate::sync::Instant;
 use crate::worker::claimer::add;
 use crate::worker::source::Source;
 
-/// How long claims that the groups fill pass over the other jobs after there were none.
-const RING_REST: Duration = Duration::from_millis(20);
-
 impl Fetcher {
     /// Claims jobs that wait for their group, and others. Each of them is first at times.
     pub(super) fn claim_with_groups(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
-        let are_groups_first = self.ring_rests() || fastrand::bool();
+        let are_groups_first = fastrand::bool();
         let mut claimed = Vec::new();
         for are_groups in [are_groups_first, !are_groups_first] {
             let room = demand.saturating_sub(claimed.len());
-            if room == 0 || !are_groups && self.ring_rests() {
+            if room == 0 {
                 break;
             }
             let more = match are_groups {
                 true => self.claim_groups(room),
-                false => self.claim_ring_of_groups(room),
+                false => self.claim_ring(room),
             };
             add(&self.state, &mut claimed, more)?;
         }
-        Ok(claimed)
-    }
-
-    /// Whether the groups have many jobs and there were no others recently.
-    fn ring_rests(&self) -> bool {
-        let is_recent = |at: Instant| at.elapsed() < RING_REST;
-        self.walk.has_plenty && !self.woken && self.ring_empty_at.is_some_and(is_recent)
-    }
-
-    fn claim_ring_of_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let claimed = self.claim_ring(limit)?;
-        self.ring_empty_at = claimed.is_empty().then(Instant::now);
         Ok(claimed)
     }
 
