@@ -106,10 +106,7 @@ impl Claimer {
     /// to time.
     pub(crate) fn scans(&mut self, source: &Source) -> Result<Vec<Scan>> {
         self.measure(source)?;
-        let (search, now) = (source.search(), Instant::now());
-        let mut scans = search.scans_before(now);
-        scans.push(search.scan());
-        Ok(scans)
+        Ok(source.search().scans(Instant::now()))
     }
 
     /// Claims up to `limit` jobs from what a scan of a source reads, which starts `lead` ids after its marks. Records the
@@ -195,7 +192,8 @@ impl Claimer {
     /// and if each group has a rate limit.
     pub(crate) fn claim_one(&mut self) -> Result<Vec<ClaimedJob>> {
         self.measure(&self.source.clone())?;
-        if self.state.breakers.limits_groups() || self.source.search().scan() != Scan::Full {
+        let scans = self.source.search().scans(Instant::now());
+        if self.state.breakers.limits_groups() || scans != [Scan::Full] {
             return Ok(Vec::new());
         }
         let request = self.request_of(&self.source, 1);

@@ -146,23 +146,16 @@ impl Search {
         self.ranks = Ranks::Known;
     }
 
-    /// Returns which scan the next claim uses.
-    pub(crate) fn scan(&self) -> Scan {
-        match &self.place {
-            Place::Unknown | Place::Whole { .. } => Scan::Full,
-            Place::Windowed(_) => Scan::FromMarks,
-        }
-    }
-
-    /// Returns the scans that come first.
-    pub(crate) fn scans_before(&self, now: Instant) -> Vec<Scan> {
+    /// Returns the scans of the next claims.
+    pub(crate) fn scans(&self, now: Instant) -> Vec<Scan> {
         let Some(windows) = self.place.windows() else {
-            return Vec::new();
+            return vec![Scan::Full];
         };
         let gaps = (windows.gaps_at() <= now).then_some(Scan::Gaps);
         let is_due = windows.sweep_in(now) == Some(Duration::ZERO);
         let sweep = is_due.then_some(Scan::Sweep);
-        gaps.into_iter().chain(sweep).collect()
+        let before = gaps.into_iter().chain(sweep);
+        before.chain([Scan::FromMarks]).collect()
     }
 
     /// Returns what a claim with this scan reads, starting `lead` ids after the marks.

@@ -29,9 +29,7 @@ fn ended(asked_at: Instant, took: Duration, fill: Fill) -> Ended {
 
 /// Claims nothing in this time.
 fn leave(search: &mut Search, now: Instant, took: Duration) {
-    let mut scans = search.scans_before(now);
-    scans.push(search.scan());
-    for scan in scans {
+    for scan in search.scans(now) {
         let look = search.look(scan, 0);
         let ended = ended(now, took, Fill::Partial);
         search.note(&look, ended, std::iter::empty());
@@ -46,8 +44,7 @@ fn a_small_queue_is_read_whole() {
     search.measured(now, found(SMALL_BYTES, &[]));
     assert_eq!(search.wants_measure(now, 0), None);
     for _ in 0..3 {
-        assert_eq!(search.scan(), Scan::Full);
-        assert!(search.scans_before(now).is_empty());
+        assert_eq!(search.scans(now), [Scan::Full]);
         let all = Parts::Ranges(vec![IndexRange::ALL]);
         assert_eq!(search.look(Scan::Full, 0).parts(), all);
         leave(&mut search, now, MS);
@@ -75,11 +72,11 @@ fn a_queue_that_has_grown_is_measured_again() {
 fn a_large_queue_is_read_in_windows_and_measured_every_five_seconds() {
     let now = Instant::now();
     let mut search = measured(now, SMALL_BYTES + 1);
-    assert_eq!(search.scan(), Scan::FromMarks);
-    assert_eq!(search.scans_before(now), [Scan::Gaps]);
+    assert_eq!(search.scans(now), [Scan::Gaps, Scan::FromMarks]);
     leave(&mut search, now, MS);
-    let then = search.scans_before(now);
-    assert_eq!(then, [Scan::Gaps, Scan::Sweep], "and what is below");
+    let then = search.scans(now);
+    let all = [Scan::Gaps, Scan::Sweep, Scan::FromMarks];
+    assert_eq!(then, all, "and what is below");
     assert_eq!(search.wants_measure(now, 0), None);
     let later = now + 5000 * MS;
     assert_eq!(search.wants_measure(later, 0), Some(Ranks::Known));
