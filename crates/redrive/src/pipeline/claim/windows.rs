@@ -57,20 +57,15 @@ pub(crate) struct IdRange {
     pub(crate) to: i64,
 }
 
-/// Samples of the newest id of any job.
-#[derive(Debug)]
-struct NewestIds {
-    older: i64,
-    newer: i64,
-    sampled_at: Instant,
-}
-
 /// The windows of one process on one queue.
 #[derive(Debug)]
 pub(crate) struct Windows {
     /// By rank: the id up to which the front has left nothing.
     marks: BTreeMap<i32, i64>,
-    newest: NewestIds,
+    /// The newest id of any job, and the one of the sample before.
+    newest: i64,
+    settled: i64,
+    sampled_at: Instant,
     width: i64,
     /// Whether the front reads the newest ids before its marks reach them.
     reads_tail: bool,
@@ -99,8 +94,6 @@ pub(crate) struct Front {
     pub(crate) parts: Vec<IdRange>,
     /// By rank: the last id of its window. A rank without one is read to its end.
     ends: BTreeMap<i32, i64>,
-    settled: i64,
-    newest: i64,
 }
 
 /// The parts of the index that a claim of the sweep reads.
@@ -115,11 +108,9 @@ impl Windows {
     pub(crate) fn new(now: Instant, newest: i64) -> Windows {
         Windows {
             marks: BTreeMap::from(DEFAULT_RANKS.map(|rank| (rank, 0_i64))),
-            newest: NewestIds {
-                older: newest.saturating_sub(TAIL).max(0),
-                newer: newest,
-                sampled_at: now,
-            },
+            newest,
+            settled: newest.saturating_sub(TAIL).max(0),
+            sampled_at: now,
             width: FIRST_WIDTH,
             reads_tail: false,
             gaps_at: now,
@@ -135,16 +126,13 @@ impl Windows {
 
     /// Whether the newest id should be sampled again.
     pub(crate) fn is_sample_due(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.newest.sampled_at) >= SETTLED
+        now.saturating_duration_since(self.sampled_at) >= SETTLED
     }
 
     /// Records the newest id.
     pub(crate) fn sample(&mut self, now: Instant, newest: i64) {
-        self.newest = NewestIds {
-            older: self.newest.newer,
-            newer: newest,
-            sampled_at: now,
-        };
+        self.settled = std::mem::replace(&mut self.newest, newest);
+        self.sampled_at = now;
     }
 
     /// Adds ranks that were found.
@@ -156,10 +144,8 @@ impl Windows {
 
     /// Whether the marks have not reached the settled ids, so that the next claim may find jobs.
     pub(crate) fn is_behind(&self) -> bool {
-        let settled = self.newest.older;
-        self.marks
-            .values()
-            .any(|mark| mark.saturating_add(self.width) < settled)
+        let mut marks = self.marks.values();
+        marks.any(|mark| mark.saturating_add(self.width) < self.settled)
     }
 
     /// Returns when to read the gaps.
@@ -188,13 +174,12 @@ impl Windows {
     /// just deleted by the others. A lead of one batch per other worker lets them step past each
     /// other. A sweep finds what lies between.
     pub(crate) fn front(&self, lead: i64) -> Front {
-        let (settled, newest) = (self.newest.older, self.newest.newer);
         let mut parts = Vec::with_capacity(2 * self.marks.len());
         let mut ends = BTreeMap::new();
         for (&rank, &mark) in &self.marks {
             let after = mark.saturating_add(lead);
             let end = after.saturating_add(self.width);
-            if end >= settled {
+            if end >= self.settled {
                 let to = i64::MAX;
                 parts.push(IdRange { rank, after, to });
                 continue;
@@ -208,17 +193,12 @@ impl Windows {
             if self.reads_tail {
                 parts.push(IdRange {
                     rank,
-                    after: end.max(newest - TAIL),
+                    after: end.max(self.newest - TAIL),
                     to: i64::MAX,
                 });
             }
         }
-        Front {
-            parts,
-            ends,
-            settled,
-            newest,
-        }
+        Front { parts, ends }
     }
 
     /// Records a claim of the front: how long it took, whether it was full, and its jobs as (rank, id).
@@ -233,12 +213,12 @@ impl Windows {
         got: Fill,
         claimed: impl Iterator<Item = (i32, i64)>,
     ) {
-        self.sweep.due_at.get_or_insert(self.newest.sampled_at);
+        self.sweep.due_at.get_or_insert(self.sampled_at);
         if got == Fill::Partial {
-            self.gaps_at = self.newest.sampled_at;
+            self.gaps_at = self.sampled_at;
             // The slots have nothing else to do.
             if self.sweep.finds {
-                self.sweep.due_at = Some(self.newest.sampled_at);
+                self.sweep.due_at = Some(self.sampled_at);
             }
         }
         let (mut is_empty, mut last_rank) = (true, i32::MAX);
@@ -248,7 +228,7 @@ impl Windows {
                 // One of the newest.
                 (Some(end), _) if id > *end => continue,
                 (Some(_), _) | (None, Fill::Full) => id,
-                (None, Fill::Partial) => id.min(front.settled),
+                (None, Fill::Partial) => id.min(self.settled),
             };
             is_empty = false;
             let mark = self.marks.entry(rank).or_insert(0);
@@ -261,8 +241,8 @@ impl Windows {
         // The ids before the lead were not read.
         if lead == 0 {
             let end = match took > LONG {
-                true => front.newest,
-                false => front.settled,
+                true => self.newest,
+                false => self.settled,
             };
             let last_rank = match got {
                 // It ended with the newest ids of this rank, and read nothing of those after it.
