@@ -22,8 +22,6 @@ const WINDOW: Duration = Duration::from_millis(200);
 /// How many notifications or jobs per window make a worker busy: 200 per second. On a disk that
 /// takes over 5 ms to commit, NOTIFY would limit enqueues to fewer.
 const BUSY_THRESHOLD: u64 = 40;
-/// The minimum time without notifications, so that the mode does not flap.
-const LOOK_FOR: Duration = Duration::from_secs(1);
 
 /// Chooses whether a worker is notified of jobs or polls.
 #[derive(Debug)]
@@ -31,7 +29,6 @@ pub(crate) struct WakePolicy {
     pooler: Pooler,
     /// Whether enqueues notify the worker.
     is_notified: bool,
-    since: Instant,
     window_began: Instant,
     /// Jobs claimed in the window.
     jobs: u64,
@@ -48,7 +45,6 @@ impl WakePolicy {
         WakePolicy {
             pooler,
             is_notified: false,
-            since: now.checked_sub(LOOK_FOR).unwrap_or(now),
             window_began: now.checked_sub(WINDOW).unwrap_or(now),
             jobs: 0,
             notifications: 0,
@@ -86,10 +82,7 @@ impl WakePolicy {
             >= u128::from(BUSY_THRESHOLD) * window.as_millis();
         match self.is_notified {
             true => are_many,
-            false => {
-                let long_enough = now.duration_since(self.since) >= LOOK_FOR;
-                self.pooler == Pooler::Session && long_enough && found == Fill::Partial && !are_many
-            }
+            false => self.pooler == Pooler::Session && found == Fill::Partial && !are_many,
         }
     }
 
@@ -97,7 +90,6 @@ impl WakePolicy {
     pub(crate) fn switch(&mut self, now: Instant, notifications: u64) {
         *self = WakePolicy {
             is_notified: !self.is_notified,
-            since: now,
             window_began: now,
             notifications,
             ..WakePolicy::new(self.pooler, now)
@@ -162,8 +154,8 @@ mod tests {
             (notified(now), &[(100, 1, Partial, 40)], false),
             (notified(now), &[(2000, 1, Partial, 100)], false),
             (notified(now), &[(2000, 1, Partial, 400)], true),
-            // It asks for notifications again after a second, and then once few jobs arrive.
-            (busy(now), &[(900, 0, Partial, 0)], false),
+            // It asks for notifications again once few jobs arrive.
+            (busy(now), &[(100, 0, Partial, 0)], false),
             (busy(now), &[(1000, 199, Partial, 0)], true),
             (busy(now), &[(1000, 200, Partial, 0)], false),
             (busy(now), &[(1000, 1, Full, 0)], false),
