@@ -357,17 +357,14 @@ impl LocalBreakers {
 /// A job that fails for another reason, such as an outage of another dependency, shows that its own works. After a flood
 /// of letters it does not: only success closes the breaker.
 fn judge_probe(probe: &Probe, attempt: AttemptEnd<'_>, outage_of: Option<&str>) -> ProbeVerdict {
-    match (attempt, probe.cause) {
-        (AttemptEnd::Unrun, _) => ProbeVerdict::Release,
-        (AttemptEnd::Done, _) => ProbeVerdict::Close,
-        (AttemptEnd::Outage { .. }, _) if outage_of == Some(&probe.name) => ProbeVerdict::Reopen,
-        (AttemptEnd::Outage { .. } | AttemptEnd::Other, BreakerCause::Flood) => {
-            ProbeVerdict::Reopen
-        }
-        (
-            AttemptEnd::Outage { .. } | AttemptEnd::Other,
-            BreakerCause::Outage | BreakerCause::Operator,
-        ) => ProbeVerdict::Close,
+    match attempt {
+        AttemptEnd::Unrun => ProbeVerdict::Release,
+        AttemptEnd::Done => ProbeVerdict::Close,
+        AttemptEnd::Outage { .. } if outage_of == Some(&probe.name) => ProbeVerdict::Reopen,
+        AttemptEnd::Outage { .. } | AttemptEnd::Other => match probe.cause {
+            BreakerCause::Flood => ProbeVerdict::Reopen,
+            BreakerCause::Outage | BreakerCause::Operator => ProbeVerdict::Close,
+        },
     }
 }
 
