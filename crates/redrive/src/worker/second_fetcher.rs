@@ -4,6 +4,7 @@
 //! throughput by about half. The second fetcher makes no decisions: it claims one batch when asked,
 //! never takes suspects or jobs that wait for their group, and drops its connection after 10 seconds without work.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
@@ -20,14 +21,12 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A request to help with a queue, which has this place among those of the worker.
 pub(crate) type Request = (usize, Source);
 
-/// What the second fetcher knows of a queue.
-pub(crate) struct Helped {
-    pub(crate) claimer: Claimer,
-    pub(crate) dispatcher: Dispatcher,
-}
-
-/// Helps until nobody can ask any more. Connects when it is first asked.
-pub(crate) fn work(db_caller: &Mutex<DbCaller>, helped: &mut [Helped], asked: &Receiver<Request>) {
+/// Helps the queues until nobody can ask any more. Connects when it is first asked.
+pub(crate) fn work(
+    db_caller: &Mutex<DbCaller>,
+    helped: &mut [(Claimer, Dispatcher)],
+    asked: &Receiver<Request>,
+) {
     loop {
         let (queue, source) = match asked.recv_timeout(IDLE_TIMEOUT) {
             Ok(asked) => asked,
@@ -37,21 +36,14 @@ pub(crate) fn work(db_caller: &Mutex<DbCaller>, helped: &mut [Helped], asked: &R
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let one = &mut helped[queue];
-        let state = &one.claimer.state;
-        if !state.shared.stopping.is_set() && state.demand() >= MAX_BATCH {
-            one.claim(source);
+        let (claimer, dispatcher) = &mut helped[queue];
+        let state = Arc::clone(&claimer.state);
+        if state.shared.stopping.is_set() || state.demand() < MAX_BATCH {
+            continue;
         }
-    }
-}
-
-impl Helped {
-    fn claim(&mut self, source: Source) {
-        self.claimer.source = source;
-        let claimed = self.claimer.claim(MAX_BATCH);
-        let state = &self.claimer.state;
-        match claimed {
-            Ok(claimed) => self.dispatcher.dispatch(state, claimed),
+        claimer.source = source;
+        match claimer.claim(MAX_BATCH) {
+            Ok(claimed) => dispatcher.dispatch(&state, claimed),
             Err(error) => log::warn!("{state}: second claim failed: {error:#}"),
         }
     }

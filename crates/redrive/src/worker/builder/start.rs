@@ -20,7 +20,7 @@ use crate::worker::fetcher::Fetcher;
 use crate::worker::flood::FloodGuard;
 use crate::worker::latch::{Alive, Latch};
 use crate::worker::queues::Queues;
-use crate::worker::second_fetcher::{self, Helped};
+use crate::worker::second_fetcher;
 use crate::worker::shared::Shared;
 use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::QueuedChunk;
@@ -240,10 +240,7 @@ fn fetchers(
         let claimer = |db_caller: &Arc<Mutex<DbCaller>>, max_crashes| {
             Claimer::new(state, Arc::clone(db_caller), max_crashes)
         };
-        helped.push(Helped {
-            claimer: claimer(&second, 0),
-            dispatcher: dispatcher.clone(),
-        });
+        helped.push((claimer(&second, 0), dispatcher.clone()));
         fetchers.push(Fetcher::new(
             state,
             claimer(&first, i32::MAX),
