@@ -65,26 +65,20 @@ impl Claimer {
         for scan in self.scans(&self.source.clone())? {
             let room = limit - claimed.len();
             self.last_look = scan;
-            let more = match scan {
-                Scan::Gaps | Scan::Sweep => self.claim_from(scan, 0, room),
-                Scan::Full | Scan::FromMarks => self.claim_ahead(scan, room),
+            let lead = match scan {
+                Scan::FromMarks => self.lead(room),
+                Scan::Full | Scan::Gaps | Scan::Sweep => 0,
             };
+            let mut more = self.claim_from(scan, lead, room);
+            if lead > 0 && more.as_ref().is_ok_and(Vec::is_empty) {
+                // Nothing lies past the other workers' batches, but they may have skipped some jobs.
+                more = self.claim_from(scan, 0, room);
+            }
             let has_failed = more.is_err();
             add(&self.state, &mut claimed, more)?;
             if has_failed || claimed.len() >= limit {
                 break;
             }
-        }
-        Ok(claimed)
-    }
-
-    /// Claims from the marks, or from the start of the index.
-    fn claim_ahead(&mut self, scan: Scan, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let lead = self.lead(limit);
-        let claimed = self.claim_from(scan, lead, limit)?;
-        if scan == Scan::FromMarks && lead > 0 && claimed.is_empty() {
-            // Nothing lies past the other workers' batches, but they may have skipped some jobs.
-            return self.claim_from(scan, 0, limit);
         }
         Ok(claimed)
     }

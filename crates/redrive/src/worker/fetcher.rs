@@ -326,7 +326,8 @@ impl Fetcher {
         let ends = [until_due, self.due.sweep_in(now)].into_iter().flatten();
         let ends = ends.map(|end| end.max(LEAST_WAIT));
         // Jobs below the marks have not been scanned yet.
-        let below = (self.claimer.last_look != Scan::Full).then(|| self.claimer.full_look_in());
+        let search = self.claimer.source.search();
+        let below = (self.claimer.last_look != Scan::Full).then(|| search.wait(now));
         ends.chain(below).fold(poll.min(wait), Duration::min)
     }
 
