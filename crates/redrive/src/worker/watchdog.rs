@@ -64,7 +64,11 @@ struct Watched {
 impl Watched {
     fn check(&mut self, now: Instant) {
         let pool = &self.pool;
-        for (slot_state, run) in running(pool) {
+        for slot_state in pool.slots().all() {
+            // A copy, so that no lock is held while it is handled.
+            let Some(run) = lock(&slot_state.running).clone() else {
+                continue;
+            };
             let (first, ran, deadline) = (&run.first, run.ran(now), run.deadline);
             let context = &pool.queues[run.queue];
             slot::send_verdicts(pool, &slot_state);
@@ -174,16 +178,6 @@ fn give_back(pool: &SlotPool, now: Instant) {
         slot::return_unstarted(context, &jobs);
         (0..counted).for_each(|_| context.state.count_finished(None));
     }
-}
-
-/// Returns the slots that run something, so that no lock is held while they are handled.
-fn running(pool: &SlotPool) -> Vec<(Arc<SlotState>, Arc<Run>)> {
-    let slots = pool.slots().all().into_iter();
-    let with_run = |slot_state: Arc<SlotState>| {
-        let run = lock(&slot_state.running).clone();
-        run.map(|run| (slot_state, run))
-    };
-    slots.filter_map(with_run).collect()
 }
 
 /// Judges the jobs of an overdue handler. Keeps its decisions about jobs of a batch.
