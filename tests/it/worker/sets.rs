@@ -52,6 +52,29 @@ fn they_work_on_their_queues_and_a_hanging_one_delays_no_other() {
     assert_eq!(done, [("mails", 2), ("payments", 1)]);
 }
 
+/// While jobs of one queue fill the slots for long, another one does not claim and return its jobs all the time.
+#[test]
+fn a_queue_claims_nothing_while_every_shared_slot_runs_a_slow_job() {
+    let (test, db) = database(10);
+    let gate = kept::<Gate>();
+    let handlers = finishing().handle(gate.handler());
+    let builder = Workers::builder(&db).pool(2);
+    let builder = builder.share("slow", 1, &handlers);
+    let builder = builder.share("fast", 1, &handlers);
+    let workers = builder.each(|worker| worker.lease(Duration::from_secs(2)));
+    let workers = workers.start().unwrap();
+    let (slow, fast) = (queue(&db, "slow"), queue(&db, "fast"));
+    slow.enqueue_many(&[Hold {}, Hold {}]).unwrap();
+    gate.wait_for(2);
+    fast.enqueue_many(&[Finish {}; 20]).unwrap();
+    super::renewed_for(&mut test.client(), 4000);
+    let released = workers.stats().released;
+    assert!(released <= 6, "{released} jobs returned");
+    gate.open();
+    wait_until("all jobs", SOON, || workers.stats().done == 22);
+    workers.stop(SOON).unwrap();
+}
+
 #[test]
 fn a_job_that_hops_between_the_queues_keeps_them_undrained() {
     let (test, db) = database(10);

@@ -16,6 +16,8 @@ pub(crate) struct Slots {
     running: Mutex<Vec<Arc<SlotState>>>,
     /// The queues. Of one that shares them with no other, none.
     users: Vec<Arc<SlotUser>>,
+    /// Whether each of them has run a job for the hold time, so that no other job would start soon.
+    pub(crate) are_stuck: AtomicBool,
     /// Chunks of claimed jobs, until a stop, and before them those that waited behind a slow job.
     pub(crate) jobs: Taker<QueuedChunk>,
 }
@@ -54,6 +56,7 @@ impl Slots {
             count,
             running: Mutex::default(),
             users,
+            are_stuck: AtomicBool::new(false),
             jobs,
         };
         (Arc::new(slots), giver)
@@ -76,6 +79,9 @@ impl Slots {
 
     /// Returns how many of the jobs that the slots want may be those of one queue, and how many one claim may take.
     pub(crate) fn allow(&self, user: &Arc<SlotUser>, wanted: usize) -> (usize, usize) {
+        if self.are_stuck.load(Ordering::Relaxed) {
+            return (0, 0);
+        }
         let rivals = self.rivals(user);
         let part = rivals.part(self.count, wanted, user.weight);
         (part, rivals.batch(user.weight))

@@ -221,6 +221,11 @@ impl State {
             self.run_time.store(average, Ordering::Relaxed);
         }
         self.user.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let are_stuck = &self.slots.are_stuck;
+        if are_stuck.load(Ordering::Relaxed) && are_stuck.swap(false, Ordering::Relaxed) {
+            // Another queue may have waited for the slot.
+            self.shared.room.ring();
+        }
         self.wake_fetcher();
     }
 

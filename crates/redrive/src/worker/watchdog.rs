@@ -143,11 +143,8 @@ fn start_slot(pool: &SlotPool) {
 }
 
 /// Releases the waiting jobs while every slot runs a slow one, because another worker may have a
-/// free slot.
+/// free slot. The queues claim no more until one of these ends.
 fn give_back(pool: &SlotPool, now: Instant) {
-    if pool.slots().jobs.is_empty() {
-        return;
-    }
     // `None`: a slot is free and takes the waiting jobs.
     let slow: Option<Vec<Duration>> = pool
         .slots()
@@ -155,14 +152,16 @@ fn give_back(pool: &SlotPool, now: Instant) {
         .iter()
         .map(|slot_state| Some(now.saturating_duration_since(slot_state.running_since()?)))
         .collect();
-    let Some(least) = slow.and_then(|slow| slow.into_iter().min()) else {
+    let least = slow.and_then(|slow| slow.into_iter().min());
+    let hold_for = pool.users().map(|context| context.state.config.hold_for);
+    let hold_for = hold_for.min().unwrap_or_default();
+    let least = least.filter(|least| *least >= hold_for);
+    // First, or the fetcher claims them again.
+    let are_stuck = &pool.slots().are_stuck;
+    are_stuck.store(least.is_some(), Ordering::Relaxed);
+    let Some(least) = least.filter(|_| !pool.slots().jobs.is_empty()) else {
         return;
     };
-    let hold_for = pool.users().map(|context| context.state.config.hold_for);
-    if hold_for.min().is_some_and(|hold_for| least < hold_for) {
-        return;
-    }
-    // First, or the fetcher claims them again.
     pool.users()
         .for_each(|context| context.state.raise_run_time(least));
     while let Some((queue, chunk)) = pool.slots().jobs.try_take() {
@@ -176,7 +175,8 @@ fn give_back(pool: &SlotPool, now: Instant) {
         };
         let context = &pool.queues[queue];
         slot::return_unstarted(context, &jobs);
-        (0..counted).for_each(|_| context.state.count_finished(None));
+        let in_flight = &context.state.user.in_flight;
+        in_flight.fetch_sub(counted, Ordering::Relaxed);
     }
 }
 
