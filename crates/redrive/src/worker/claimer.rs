@@ -54,11 +54,6 @@ impl Claimer {
         }
     }
 
-    /// Returns the time until a claim may read what lies below the marks.
-    pub(crate) fn full_look_in(&self) -> Duration {
-        self.source.search().wait(Instant::now())
-    }
-
     /// Claims up to `limit` jobs.
     pub(crate) fn claim(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let mut claimed = Vec::new();
