@@ -266,15 +266,19 @@ impl LocalBreakers {
         lock(&self.known).limits.each_group
     }
 
-    /// Replaces the known state.
-    pub(crate) fn learn(&self, gates: Gates, now: Instant) {
+    /// Replaces the known state. Returns whether the worker may claim more than before.
+    pub(crate) fn learn(&self, gates: Gates, now: Instant) -> bool {
+        let has_groups = gates.grouped.contains(&self.queue);
         let mut known = lock(&self.known);
-        known.has_groups = gates.grouped.contains(&self.queue);
+        let had_groups = std::mem::replace(&mut known.has_groups, has_groups);
+        let was_paused = known.is_paused(now);
         let pause = gates.pauses.iter().find(|pause| pause.name == self.queue);
         // A worker reads a pause without an end again and again, so it needs none that is longer.
         let lasts = pause.map(|pause| pause.ends_in.map_or(MAX_WAIT, |end| end.min(MAX_WAIT)));
         known.paused_until = lasts.map(|time| now + time);
+        let had_limits = known.limits.clone();
         known.limits = LocalLimits::of(&self.queue, gates.limits);
+        let before: BTreeSet<String> = known.open.keys().cloned().collect();
         known.open.retain(|_, gate| gate.is_news);
         for gated in gates.breakers {
             // The answer may be from before its news.
@@ -283,6 +287,10 @@ impl LocalBreakers {
             }
         }
         self.settle_down(&known);
+        has_groups && !had_groups
+            || was_paused && !known.is_paused(now)
+            || known.limits != had_limits
+            || before.iter().any(|name| !known.open.contains_key(name))
     }
 
     /// Replaces the state of one breaker that the database confirmed.

@@ -39,6 +39,10 @@ const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
 /// The first pause after a database error.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The longest pause of a fetcher that may not claim, so that it soon notices a closed breaker
+/// or a resume.
+const MAX_GATE_NAP: Duration = Duration::from_millis(250);
+
 /// The shortest wait for something that comes at a known time.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 
@@ -209,9 +213,7 @@ impl Fetcher {
             Some(due) => self.probe(due, &plan),
             None if plan.is_shut => {
                 self.state.user.set_hungry(false);
-                // A change of the gates is news.
-                let next = plan.next.unwrap_or(now + self.state.config.poll);
-                return Next::News(next.max(now + LEAST_WAIT));
+                return wait_for_gate(plan.next);
             }
             None if plan.limits.is_empty() => self.claim_round(demand, &plan.except),
             None => self.limited_round(demand, &plan),
@@ -370,6 +372,13 @@ impl Fetcher {
 /// Returns how far ahead a promotion looks for the next delayed job: at least to the next poll.
 fn ahead(poll: Duration) -> Duration {
     PROMOTE_EVERY.max(poll * 2)
+}
+
+/// Waits until a gate may open.
+fn wait_for_gate(next: Option<Instant>) -> Next {
+    let now = Instant::now();
+    let until_next = next.map_or(MAX_GATE_NAP, |at| at.saturating_duration_since(now));
+    Next::News(now + until_next.clamp(LEAST_WAIT, MAX_GATE_NAP))
 }
 
 #[cfg(test)]

@@ -126,7 +126,8 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     breakers.learn(open([payments(&[]), ours]), now);
     let plan = planned(&breakers, now + 9 * second);
     assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, None));
-    breakers.learn(Gates::default(), now);
+    let claims_more = breakers.learn(Gates::default(), now);
+    assert!(claims_more, "there is more to claim");
     assert_eq!(planned(&breakers, now), ClaimPlan::default());
 }
 
@@ -169,11 +170,11 @@ fn a_breaker_not_yet_written_survives_an_update() {
     let (breakers, now) = (breakers(), Instant::now());
     assert!(flood(&breakers, now));
     assert!(!flood(&breakers, now), "it is open");
-    breakers.learn(Gates::default(), now);
+    assert!(!breakers.learn(Gates::default(), now));
     assert!(planned(&breakers, now).is_shut);
     breakers.confirm(gated("queue:orders", &[], None), now);
     assert_eq!(breakers.park("other", None), Duration::from_secs(8));
-    breakers.learn(Gates::default(), now);
+    assert!(breakers.learn(Gates::default(), now));
     assert!(flood(&breakers, now));
     breakers.abandon("queue:orders");
     assert!(!planned(&breakers, now).is_shut);
