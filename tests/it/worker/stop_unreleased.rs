@@ -24,7 +24,7 @@ fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
     let mut locker = test.begins(LOCK);
     let stopping = thread::spawn(move || worker.stop(Duration::ZERO));
     let mut watcher = test.client();
-    let found = "a.state = 'idle' AND a.query LIKE '%ends leases of a worker%'";
+    let found = "a.state = 'idle' AND a.query LIKE '%counts the leases of a worker%'";
     wait_until("the stop to find the lease locked", SOON, || {
         has_session(&mut watcher, found)
     });
