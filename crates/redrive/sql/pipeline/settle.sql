@@ -64,7 +64,7 @@ shrunk AS (
               CASE WHEN num_nonnulls(l.metas, o.unfinished) > 0 THEN l END AS lease
 ),
 written AS MATERIALIZED (
-    SELECT v.lease_id, v.id
+    SELECT v.lease_id, v.id, v.verdict
     FROM verdicts v
     FULL JOIN (SELECT e.lease_id FROM ended e UNION ALL SELECT s.lease_id FROM shrunk s) h ON h.lease_id = v.lease_id
     WHERE num_nonnulls(v.id, h.lease_id) = 2
@@ -209,7 +209,11 @@ counted AS (
         GROUP BY x.key, x.bucket
         UNION ALL
         SELECT 'refused', NULL, NULL, NULL, n.refused, NULL
-        FROM (SELECT cardinality($1::uuid[]) - count(*) AS refused FROM written) n
+        -- A job that did not run has no result.
+        FROM (
+            SELECT cardinality(array_remove($3::text[], 'unrun')) - count(*) FILTER (WHERE w.verdict <> 'unrun') AS refused
+            FROM written w
+        ) n
         WHERE n.refused > 0 AND NOT $27::boolean
     ) c
     CROSS JOIN redrive.metric_ring m

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::db::run::Run;
 use crate::db::session::Session;
 use crate::db::sql;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::follow_up::FollowUp;
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
@@ -34,7 +34,8 @@ pub(crate) enum LockWait {
 }
 
 /// Writes verdicts as [`settle`] does, with the checkpoints of failed attempts, and with the follow-ups
-/// of the finished jobs whose verdicts were written. Keeps what is to be kept of these.
+/// of the finished jobs whose verdicts were written. Keeps what is to be kept of these. Wakes an idle worker for jobs that
+/// no slot started.
 pub(crate) fn settle_and_store(
     session: &mut Session,
     identity: &WorkerIdentity,
@@ -44,34 +45,22 @@ pub(crate) fn settle_and_store(
 ) -> Result<HashSet<(LeaseId, JobId)>> {
     let is_short =
         lock_wait == LockWait::Short || settlements.iter().any(Settlement::has_unique_follow_up);
-    if !is_short && settlements.iter().all(Settlement::is_verdict_only) {
-        return settle(session, identity, settlements, repeat);
-    }
     let also = match is_short {
         true => "SET LOCAL lock_timeout = '100ms'",
         false => "",
     };
-    session.read_committed(DOING, also, |session| {
-        settle_in(session, identity, settlements, repeat)
-    })
-}
-
-/// Returns jobs that no slot started, and wakes an idle worker for them. Returns how many; those that an operator
-/// cancelled have died. The others had returned before, or their lease is lost.
-pub(crate) fn give_back(
-    session: &mut Session,
-    identity: &WorkerIdentity,
-    unrun: &[Settlement],
-    lock_wait: LockWait,
-) -> Result<usize> {
-    // They have no results that the database could refuse.
-    let returned = settle_and_store(session, identity, unrun, Repeat::Again, lock_wait)?.len();
-    // Also if it returned none: the session of an earlier call may have ended before this.
-    if let Some(first) = unrun.first() {
-        let queue = &*first.meta.queue;
-        session.query("wake a worker", &sql::WAKE, &[&queue])?;
+    let written = match !is_short && settlements.iter().all(Settlement::is_verdict_only) {
+        true => settle(session, identity, settlements, repeat),
+        false => session.read_committed(DOING, also, |session| {
+            settle_in(session, identity, settlements, repeat)
+        }),
+    }?;
+    if let Some(returned) = settlements.iter().find(|one| one.is_unstarted()) {
+        let woken = session.query("wake a worker", &sql::WAKE, &[&&*returned.meta.queue]);
+        // The verdicts are written, and the caller tries again.
+        woken.map_err(|error| Error::lost("could not wake a worker").caused_by(error))?;
     }
-    Ok(returned)
+    Ok(written)
 }
 
 /// Writes verdicts, checkpoints, kept jobs and follow-ups in the transaction of the caller.

@@ -57,15 +57,6 @@ impl DueLease {
     pub(crate) fn is_done(&self) -> bool {
         self.ends && self.settlements.iter().all(Settlement::is_plain_done)
     }
-
-    /// Leaves these verdicts on it for later, and the end of the lease with them.
-    pub(crate) fn leave(&mut self, settlements: Vec<Settlement>) -> DueLease {
-        DueLease {
-            settlements,
-            ends: std::mem::take(&mut self.ends),
-            ..*self
-        }
-    }
 }
 
 /// Which verdicts to write.

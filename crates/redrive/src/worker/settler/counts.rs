@@ -26,6 +26,10 @@ pub(super) fn count<'a>(
     let mut next_due: Option<Duration> = None;
     let mut passed = Vec::new();
     for settlement in written {
+        if settlement.is_unstarted() {
+            state.count_released(1);
+            continue;
+        }
         let meta = &settlement.meta;
         passed.extend(meta.group.clone());
         let (outcome, delay) = of_verdict(settlement.verdict);

@@ -13,7 +13,7 @@ use super::counts::{count, count_lost};
 use super::rejected::{failed, with_plain_report};
 use crate::error::{Error, Result};
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::follow_up::{LockWait, give_back, settle_and_store};
+use crate::pipeline::follow_up::{LockWait, settle_and_store};
 use crate::pipeline::settle::{Repeat, settle_done};
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::DoneLease;
@@ -34,85 +34,18 @@ impl Settler<'_> {
     pub(super) fn write(&mut self, due: Vec<DueLease>) {
         let (postponed, fresh): (Vec<_>, Vec<_>) =
             due.into_iter().partition(|lease| lease.has_waited);
-        let fresh = self.return_unstarted(fresh).into_iter();
-        let (done, mixed) = fresh.partition(DueLease::is_done);
+        let (done, mixed) = fresh.into_iter().partition(DueLease::is_done);
         self.write_done(done);
         for statement in in_statements(mixed) {
             self.write_verdicts(statement, LockWait::Usual);
         }
         for lease in postponed {
-            let lease = self.return_unstarted(vec![lease]);
-            self.write_verdicts(lease, LockWait::Short);
+            self.write_verdicts(vec![lease], LockWait::Short);
         }
-    }
-
-    /// Returns the jobs of these leases that no slot started, and then the leases with verdicts.
-    ///
-    /// This comes first: once the job before them in their group is settled, a later one could start before them. Only if
-    /// the database refuses it, because one was cancelled and cannot die, do the verdicts not wait for it.
-    fn return_unstarted(&mut self, leases: Vec<DueLease>) -> Vec<DueLease> {
-        let has_some = |lease: &DueLease| lease.settlements.iter().any(Settlement::is_unstarted);
-        let (with, mut others): (Vec<_>, Vec<_>) = leases.into_iter().partition(has_some);
-        if with.is_empty() {
-            return others;
-        }
-        let all = with.iter().flat_map(|lease| &lease.settlements);
-        let all: Vec<Settlement> = all.filter(|one| one.is_unstarted()).cloned().collect();
-        // After a failure, some may have returned, and the statement writes nothing of a lease beside those.
-        let (at_once, mut lock_wait) = match with.iter().any(|lease| lease.has_waited) {
-            true => (1, LockWait::Short),
-            false => (all.len(), LockWait::Usual),
-        };
-        let parts: VecDeque<Arc<[Settlement]>> = all.chunks(at_once).map(Arc::from).collect();
-        let (left, error) = self.in_parts(parts, |settler, part| {
-            settler.give_back(part, std::mem::replace(&mut lock_wait, LockWait::Short))
-        });
-        let is_away = |error: &Error| error.is_unavailable() && !error.is_locked();
-        let (is_away, mut later) = (error.as_ref().is_some_and(is_away), Vec::new());
-        for mut lease in with {
-            lease.settlements.retain(|one| !one.is_unstarted());
-            let its = left.iter().filter(|one| one.lease == lease.lease);
-            let its: Vec<Settlement> = its.cloned().collect();
-            if is_away && !its.is_empty() {
-                lease.settlements.extend(its);
-                later.push(lease);
-                continue;
-            }
-            if !its.is_empty() {
-                later.push(lease.leave(its));
-            }
-            match lease.settlements.is_empty() {
-                true => self.end(&[lease]),
-                false => others.push(lease),
-            }
-        }
-        if let (Some(error), false) = (error, later.is_empty()) {
-            self.postpone(later, &error);
-        }
-        others
-    }
-
-    /// Returns jobs that no slot started.
-    fn give_back(&mut self, unstarted: &Arc<[Settlement]>, lock_wait: LockWait) -> Result<()> {
-        let (state, db_caller) = (self.state, &mut *self.db_caller);
-        let returned = retry_unless_locked(state, self.until, || {
-            let (identity, jobs) = (state.identity.clone(), Arc::clone(unstarted));
-            db_caller.call(
-                "return unstarted jobs",
-                call_timeout(state),
-                move |session| give_back(session, &identity, &jobs, lock_wait),
-            )
-        })?;
-        state.count_released(returned);
-        state.count_written(unstarted.len());
-        Ok(())
     }
 
     /// Writes leases with one statement, or in parts if that fails.
     fn write_verdicts(&mut self, mut leases: Vec<DueLease>, lock_wait: LockWait) {
-        if leases.is_empty() {
-            return;
-        }
         let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
         if answers.one_was_lost {
             return self.write_parts(leases, &all, answers, None);
@@ -278,7 +211,8 @@ impl Settler<'_> {
         let of_written = settlements.iter().filter(is_written);
         count(state, &mut self.kept.log, of_written);
         if !all_are_written {
-            count_lost(state, (settlements.len() - written.len()) as u64);
+            let is_lost = |one: &&Settlement| !is_written(one) && !one.is_unstarted();
+            count_lost(state, settlements.iter().filter(is_lost).count() as u64);
         }
         Ok(())
     }
@@ -358,9 +292,16 @@ impl Answers {
 }
 
 /// Takes the verdicts out of leases, those of each lease together.
+///
+/// Of these, the jobs that no slot started come first: once the job before them in their group is settled, a later one could
+/// start before them. Only if the database refuses them do the others not wait.
 fn take_verdicts(leases: &mut [DueLease]) -> Arc<[Settlement]> {
-    let all = leases.iter_mut();
-    all.flat_map(|lease| lease.settlements.drain(..)).collect()
+    let take = |lease: &mut DueLease| {
+        let mut its = std::mem::take(&mut lease.settlements);
+        its.sort_by_key(|one| !one.is_unstarted());
+        its
+    };
+    leases.iter_mut().flat_map(take).collect()
 }
 
 /// Splits verdicts that could not be written together, so that one job does not hold or harm the others: by lease, and
@@ -380,10 +321,15 @@ fn parts_of(all: &[Settlement], error: &Error) -> Vec<Arc<[Settlement]>> {
     if own.is_empty() {
         return Vec::new();
     }
-    let own = own.into_iter().map(|one| Arc::<[Settlement]>::from([one]));
+    let (first, last): (Vec<_>, Vec<_>) = own.into_iter().partition(Settlement::is_unstarted);
+    let alone = |one| Arc::<[Settlement]>::from([one]);
     let others = Some(Arc::<[Settlement]>::from(others));
     let others = others.filter(|others| !others.is_empty());
-    others.into_iter().chain(own).collect()
+    let first = first.into_iter().map(alone);
+    first
+        .chain(others)
+        .chain(last.into_iter().map(alone))
+        .collect()
 }
 
 /// Splits verdicts into statements, never within a lease.
