@@ -24,7 +24,7 @@ use crate::pipeline::done_jobs;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::FailureCause;
 use crate::pipeline::settlement::Settlement;
-use crate::pipeline::tallies::{DoneLease, Tally, tallies};
+use crate::pipeline::tallies::tallies;
 use crate::sync::Transaction;
 
 /// How many times a running job may be released with its attempt refunded.
@@ -40,28 +40,25 @@ pub(crate) enum Repeat {
     Again,
 }
 
-/// Ends leases whose jobs are all done, and passes on the turns of their groups. Keeps what is to be kept of the jobs.
-/// Returns the leases that the database lacks.
+/// Ends leases whose jobs are all done, and passes on the turns of their groups. Keeps what is to be kept of the jobs, which
+/// are in the order of their leases. Returns the leases that were held.
 pub(crate) fn settle_done(
     session: &mut Session,
-    queue: &str,
-    done: &[DoneLease],
+    done: &[Settlement],
     repeat: Repeat,
-) -> Result<Vec<LeaseId>> {
+) -> Result<HashSet<LeaseId>> {
     const DOING: &str = "settle finished jobs";
-    let ids: Vec<Uuid> = done.iter().map(|done| done.lease.0).collect();
-    let jobs: Vec<i32> = done
-        .iter()
-        .map(|done| i32::try_from(done.jobs).unwrap_or(i32::MAX))
-        .collect();
-    let mut counts = TallyColumns::default();
-    for done in done {
-        counts.push(done.lease, &done.tallies);
-    }
-    let end = |session: &mut Session| -> Result<Vec<LeaseId>> {
+    let Some(first) = done.first() else {
+        return Ok(HashSet::new());
+    };
+    let jobs = |its: &[Settlement]| i32::try_from(its.len()).unwrap_or(i32::MAX);
+    let leases = of_leases(done).map(|(lease, its)| (lease.0, jobs(its)));
+    let (ids, jobs): (Vec<Uuid>, Vec<i32>) = leases.unzip();
+    let counts = TallyColumns::of(done);
+    let end = |session: &mut Session| -> Result<HashSet<LeaseId>> {
         let parameters: [Parameter<'_>; 10] = [
             &ids,
-            &queue,
+            &&*first.meta.queue,
             &counts.leases,
             &counts.keys,
             &counts.labels,
@@ -72,16 +69,23 @@ pub(crate) fn settle_done(
             &(repeat == Repeat::Again),
         ];
         let rows = session.query(DOING, &sql::SETTLE_DONE, &parameters)?;
-        let held: HashSet<Uuid> = rows.iter().map(|row| row.get("lease_id")).collect();
-        let (ended, missing): (Vec<_>, Vec<_>) =
-            done.iter().partition(|done| held.contains(&done.lease.0));
-        done_jobs::store(session, DOING, ended.iter().flat_map(|done| &done.kept))?;
-        Ok(missing.iter().map(|done| done.lease).collect())
+        let ended = rows.iter().map(|row| LeaseId(row.get("lease_id")));
+        let ended: HashSet<LeaseId> = ended.collect();
+        let kept = done.iter().filter(|one| one.kept_for().is_some());
+        let kept = kept.filter(|one| ended.contains(&one.lease));
+        done_jobs::store(session, DOING, kept)?;
+        Ok(ended)
     };
-    match done.iter().all(|done| done.kept.is_empty()) {
+    match done.iter().all(|one| one.kept_for().is_none()) {
         true => end(session),
         false => session.read_committed(DOING, "", end),
     }
+}
+
+/// Splits verdicts by lease.
+fn of_leases(settlements: &[Settlement]) -> impl Iterator<Item = (LeaseId, &[Settlement])> {
+    let leases = settlements.chunk_by(|one, next| one.lease == next.lease);
+    leases.filter_map(|its| Some((its.first()?.lease, its)))
 }
 
 /// Writes verdicts and ends leases without remaining jobs. Returns the lease and job of each
@@ -99,11 +103,7 @@ pub(crate) fn settle(
     for settlement in settlements {
         columns.push(settlement, identity)?;
     }
-    let mut counts = TallyColumns::default();
-    for of_lease in settlements.chunk_by(|one, next| one.lease == next.lease) {
-        let lease = of_lease.first().map_or(first.lease, |one| one.lease);
-        counts.push(lease, &tallies(of_lease));
-    }
+    let counts = TallyColumns::of(settlements);
     let parameters: [Parameter<'_>; 27] = [
         &columns.leases,
         &columns.ids,
@@ -148,8 +148,7 @@ pub(crate) fn settle_own(
     began: SystemTime,
 ) -> Result<Option<String>, postgres::Error> {
     let meta = &settlement.meta;
-    let mut counts = TallyColumns::default();
-    counts.push(settlement.lease, &tallies(std::slice::from_ref(settlement)));
+    let counts = TallyColumns::of(std::slice::from_ref(settlement));
     let parameters: [Parameter<'_>; 11] = [
         &settlement.lease.0,
         &meta.id.get(),
@@ -273,16 +272,20 @@ struct TallyColumns {
 }
 
 impl TallyColumns {
-    fn push(&mut self, lease: LeaseId, tallies: &[Tally]) {
-        for tally in tallies {
-            self.leases.push(lease.0);
-            self.keys.push(tally.key);
-            self.labels.push(tally.label.clone());
-            self.causes.push(tally.cause.map(FailureCause::as_str));
-            self.buckets.push(tally.bucket);
-            self.counts.push(tally.count);
-            self.sums.push(tally.sum);
+    fn of(settlements: &[Settlement]) -> TallyColumns {
+        let mut columns = TallyColumns::default();
+        for (lease, its) in of_leases(settlements) {
+            for tally in tallies(its) {
+                columns.leases.push(lease.0);
+                columns.keys.push(tally.key);
+                columns.labels.push(tally.label);
+                columns.causes.push(tally.cause.map(FailureCause::as_str));
+                columns.buckets.push(tally.bucket);
+                columns.counts.push(tally.count);
+                columns.sums.push(tally.sum);
+            }
         }
+        columns
     }
 }
 

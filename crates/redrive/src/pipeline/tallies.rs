@@ -4,7 +4,6 @@
 //! nothing is counted for a lost lease.
 
 use crate::pipeline::buckets::{self, bucket};
-use crate::pipeline::claim::LeaseId;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::FailureCause;
 use crate::pipeline::settlement::Settlement;
@@ -20,29 +19,7 @@ pub(crate) struct Tally {
     pub(crate) sum: f64,
 }
 
-/// A lease that ends because all its remaining jobs are done.
-#[derive(Clone, Debug)]
-pub(crate) struct DoneLease {
-    pub(crate) lease: LeaseId,
-    pub(crate) jobs: u64,
-    pub(crate) tallies: Vec<Tally>,
-    /// Those to keep.
-    pub(crate) kept: Vec<Settlement>,
-}
-
-impl DoneLease {
-    pub(crate) fn of(lease: LeaseId, settlements: &[Settlement]) -> DoneLease {
-        let kept = settlements.iter().filter(|one| one.kept_for().is_some());
-        DoneLease {
-            lease,
-            jobs: settlements.len() as u64,
-            tallies: tallies(settlements),
-            kept: kept.cloned().collect(),
-        }
-    }
-}
-
-/// Returns what to count if the database accepts these verdicts unchanged.
+/// Returns what to count if the database accepts these verdicts on a lease unchanged.
 pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
     let mut counted: Vec<Tally> = Vec::new();
     let mut wait = HistogramTally::new(buckets::SECONDS);
@@ -145,6 +122,7 @@ mod tests {
 
     use super::*;
     use crate::job::job::JobMeta;
+    use crate::pipeline::claim::LeaseId;
 
     #[test]
     fn a_job_that_did_not_run_waits_on_and_is_counted_once() {

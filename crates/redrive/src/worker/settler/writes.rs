@@ -16,7 +16,6 @@ use crate::pipeline::claim::LeaseId;
 use crate::pipeline::follow_up::{LockWait, settle_and_store};
 use crate::pipeline::settle::{Repeat, settle_done};
 use crate::pipeline::settlement::Settlement;
-use crate::pipeline::tallies::DoneLease;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::ledger::DueLease;
@@ -155,36 +154,27 @@ impl Settler<'_> {
             return;
         }
         let (state, db_caller) = (self.state, &mut *self.db_caller);
-        let done = |lease: &DueLease| DoneLease::of(lease.lease, &lease.settlements);
-        let done: Arc<[DoneLease]> = leases.iter().map(done).collect();
-        let mut answers = Answers::of(&leases);
-        let written = retry_unless_locked(state, self.until, || {
-            let (done, queue) = (Arc::clone(&done), state.config.queue.shared_name());
-            let repeat = answers.repeat(state);
+        let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
+        let ended = retry_unless_locked(state, self.until, || {
+            let (all, repeat) = (Arc::clone(&all), answers.repeat(state));
             answers.note(db_caller.call(
                 "settle finished jobs",
                 call_timeout(state),
-                move |session| settle_done(session, &queue, &done, repeat),
+                move |session| settle_done(session, &all, repeat),
             ))
         });
-        let missing = match written {
-            Ok(missing) => missing,
-            Err(error) => {
-                let all = take_verdicts(&mut leases);
-                return self.write_parts(leases, &all, answers, Some(error));
-            }
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => return self.write_parts(leases, &all, answers, Some(error)),
         };
         self.state.forget(&ids(&leases));
-        state.count_written(verdicts(&leases));
-        for done in &*done {
-            if missing.contains(&done.lease) && answers.repeat(state) == Repeat::First {
-                count_lost(state, done.jobs);
-            } else {
-                state.counts.done.fetch_add(done.jobs, Ordering::Relaxed);
-            }
-        }
-        let of_all = leases.iter().flat_map(|lease| &lease.settlements);
-        state.pass_turns(of_all.filter_map(|done| done.meta.group.clone()));
+        state.count_written(all.len());
+        let all_are_written = answers.repeat(state) == Repeat::Again;
+        let is_done = |one: &&Settlement| all_are_written || ended.contains(&one.lease);
+        let done = all.iter().filter(is_done).count();
+        state.counts.done.fetch_add(done as u64, Ordering::Relaxed);
+        count_lost(state, (all.len() - done) as u64);
+        state.pass_turns(all.iter().filter_map(|done| done.meta.group.clone()));
     }
 
     /// Writes verdicts with one statement, and counts them.
