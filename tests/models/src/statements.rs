@@ -42,7 +42,6 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
             Vec::new()
         }
         "promote" => lease::promote(tables),
-        "sweep_delayed" => lease::sweep(tables),
         "chores" => lease::chores(tables, given),
         "reap" => lease::reap(tables, given),
         "turn_ring" => vec![
@@ -58,8 +57,9 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         other => panic!("the model does not implement the statement `{other}`"),
     };
     let is_logged = match name {
-        "chores" | "promote" | "sweep_delayed" | "open_breakers" | "turn_ring" | "durability"
-        | "measure_queue" => false,
+        "chores" | "promote" | "open_breakers" | "turn_ring" | "durability" | "measure_queue" => {
+            false
+        }
         "claim" | "claim_one" => !answer.is_empty(),
         _ => true,
     };

@@ -95,7 +95,6 @@ files {
     COPY_JOBS = "pipeline" / "copy_jobs";
     COPY_JOBS_DELAYED = "pipeline" / "copy_jobs_delayed";
     PROMOTE = "pipeline" / "promote";
-    SWEEP_DELAYED = "pipeline" / "sweep_delayed";
     STORE_DELAYED_MARK = "pipeline" / "store_delayed_mark";
     CLAIM = "pipeline" / "claim";
     CLAIM_WINDOW = "pipeline" / "claim_window";

@@ -7,19 +7,24 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use due::{Promoted, SMALL_PAGES, Swept, WINDOW};
+use due::Promoted;
 
 /// The maximum number of jobs promoted by one call.
 pub(crate) const MAX_PROMOTED: u32 = 1000;
 
-/// Promotes due jobs, and looks for the next job that is due within this time.
-pub(crate) fn promote(session: &mut Session, queue: &str, within: Duration) -> Result<Promoted> {
+/// Promotes due jobs, of a table with up to this many pages all, and looks for the next job that is due within this time.
+pub(crate) fn promote(
+    session: &mut Session,
+    queue: &str,
+    pages: i64,
+    within: Duration,
+) -> Result<Promoted> {
     let doing = format!("promote delayed jobs of queue `{queue}`");
     let within_ms = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
     let row = session.query_one(
         &doing,
         &sql::PROMOTE,
-        &[&queue, &i64::from(MAX_PROMOTED), &SMALL_PAGES, &within_ms],
+        &[&queue, &i64::from(MAX_PROMOTED), &pages, &within_ms],
     )?;
     let moved: i64 = row.get("moved");
     let moved = u32::try_from(moved).unwrap_or(u32::MAX);
@@ -32,19 +37,6 @@ pub(crate) fn promote(session: &mut Session, queue: &str, within: Duration) -> R
         now: row.get("now_micros"),
         pages: row.get("pages"),
         next_due: next_due_ms.map(|ms| Duration::from_millis(ms.cast_unsigned())),
-    })
-}
-
-/// Promotes due jobs in the window that starts with this page.
-pub(crate) fn sweep_delayed(session: &mut Session, queue: &str, first: i64) -> Result<Swept> {
-    let row = session.query_one(
-        &format!("search the delayed jobs of queue `{queue}`"),
-        &sql::SWEEP_DELAYED,
-        &[&queue, &i64::from(MAX_PROMOTED), &first, &(first + WINDOW)],
-    )?;
-    Ok(Swept {
-        may_have_more: row.get::<_, i64>("moved") >= i64::from(MAX_PROMOTED),
-        pages: row.get("pages"),
     })
 }
 

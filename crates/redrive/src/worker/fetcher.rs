@@ -312,7 +312,7 @@ impl Fetcher {
             && self.claimer.last_look == Scan::Full
             && next.is_none()
             && walk.is_none()
-            && self.due.sweep_in(now).is_none();
+            && self.due.whole_in(now).is_none();
         // The next probe or tokens.
         let until_next = next.map(|at| at.saturating_duration_since(now).max(LEAST_WAIT));
         let waits = [until_next, walk].into_iter().flatten();
@@ -325,7 +325,7 @@ impl Fetcher {
         let poll = self.state.config.poll.mul_f64(0.8 + fastrand::f64() * 0.4);
         // Jobs due at the same time are promoted together.
         let until_due = self.due_at.map(|at| at.saturating_duration_since(now));
-        let ends = [until_due, self.due.sweep_in(now)].into_iter().flatten();
+        let ends = [until_due, self.due.whole_in(now)].into_iter().flatten();
         let ends = ends.map(|end| end.max(LEAST_WAIT));
         // Jobs below the marks have not been scanned yet.
         let search = self.claimer.source.search();

@@ -125,16 +125,6 @@ pub(super) fn promote(tables: &mut Tables) -> Vec<Row> {
     ]
 }
 
-/// A window of a sweep covers the whole table.
-pub(super) fn sweep(tables: &mut Tables) -> Vec<Row> {
-    let moved = make_ready(tables);
-    vec![
-        Row::default()
-            .with("moved", Type::INT8, &moved)
-            .with("pages", Type::INT8, &0_i64),
-    ]
-}
-
 /// Moves the jobs that are due. Returns how many.
 fn make_ready(tables: &mut Tables) -> i64 {
     let now = Instant::now();

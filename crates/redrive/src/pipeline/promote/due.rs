@@ -7,18 +7,15 @@
 //! [5 s](SETTLED) ago, so that a job whose transaction commits within that time is above it.
 //!
 //! Marks are hints. A job can lie below the mark: its transaction committed late, another session had
-//! locked it, or the clock of the server was set back. *Sweeps* find it: they read the pages of the
-//! table in [windows](WINDOW), over and over, in 5 % of the time. A sweep reads dead rows several times
-//! as fast as the index, and its cost does not depend on where they lie.
+//! locked it, or the clock of the server was set back. In 5 % of the time, promotions therefore read all
+//! due rows.
 
 use std::time::Duration;
 
 use crate::sync::Instant;
 
 /// The size of the table up to which a promotion reads all due rows.
-pub(crate) const SMALL_PAGES: i64 = 2048;
-/// The pages of a window.
-pub(crate) const WINDOW: i64 = 1024;
+const SMALL_PAGES: i64 = 2048;
 /// A promotion that took less for what it did not move is cheap.
 const CHEAP: Duration = Duration::from_millis(5);
 /// The time that moving a job takes.
@@ -28,7 +25,7 @@ const LONG: Duration = Duration::from_millis(25);
 /// When a job is presumed committed, and how often to store the mark.
 const SETTLED: Duration = Duration::from_secs(5);
 const SETTLED_MICROS: i64 = 5_000_000;
-/// Sweeps get one part in this many of the time.
+/// Promotions that read all due rows beyond a mark get one part in this many of the time.
 const SHARE: u32 = 20;
 
 /// A mark before every job, in microseconds since 1970 by the clock of the server, as all marks are.
@@ -52,61 +49,58 @@ pub(crate) struct Promoted {
     pub(crate) next_due: Option<Duration>,
 }
 
-/// The result of a sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Swept {
-    /// Whether it moved as many jobs as it may, so that its window may have more.
-    pub(crate) may_have_more: bool,
-    /// The size of the table.
-    pub(crate) pages: i64,
-}
-
-/// The mark that a process stores, and its sweeps.
+/// The mark that a process stores, and when it does without.
 #[derive(Debug, Default)]
 pub(crate) struct DueSearch {
     /// The mark to store.
     mark: Option<i64>,
     stored_at: Option<Instant>,
-    /// `None`: promotions need no mark.
-    sweep: Option<Sweep>,
-}
-
-#[derive(Debug)]
-struct Sweep {
-    /// The next page.
-    page: i64,
-    due_at: Instant,
-    pass_took: Duration,
-}
-
-impl Sweep {
-    fn new(due_at: Instant) -> Sweep {
-        Sweep {
-            page: 0,
-            due_at,
-            pass_took: Duration::ZERO,
-        }
-    }
+    /// When a promotion next reads all due rows. `None`: each of them does, as no mark is needed.
+    whole_at: Option<Instant>,
 }
 
 impl DueSearch {
-    /// Records a promotion: when it started, how long it took and what it found.
+    /// Whether the next promotion reads all due rows in spite of a mark.
+    pub(crate) fn is_whole(&self, now: Instant) -> bool {
+        self.whole_at.is_some_and(|at| at <= now)
+    }
+
+    /// Returns the size of the table up to which the next promotion starts at no mark.
+    pub(crate) fn pages(&self, now: Instant) -> i64 {
+        match self.is_whole(now) {
+            true => i64::MAX,
+            false => SMALL_PAGES,
+        }
+    }
+
+    /// Records a promotion: when it started, how long it took and what it found. After one that read all due rows and
+    /// was cheap, no mark is needed.
     pub(crate) fn note(&mut self, asked_at: Instant, took: Duration, found: Promoted) {
         let is_slow = took > CHEAP + MOVING * found.moved;
-        if found.pages <= SMALL_PAGES || !found.has_mark && !is_slow {
-            (self.mark, self.sweep) = (None, None);
-            return;
+        if found.pages <= SMALL_PAGES {
+            (self.mark, self.whole_at) = (None, None);
+        } else if !found.has_mark && !is_slow {
+            self.mark = self.whole_at.take().map(|_| START);
+        } else {
+            let mark = found.last.unwrap_or(found.now - SETTLED_MICROS);
+            // A lower one, of a promotion that read all and left some, is stored first.
+            self.mark = self.mark.into_iter().chain([mark]).min();
+            match found.has_mark {
+                true => _ = self.whole_at.get_or_insert(asked_at + took),
+                false => self.whole_at = Some(asked_at + took * SHARE),
+            }
         }
-        self.mark = Some(found.last.unwrap_or(found.now - SETTLED_MICROS));
-        self.sweep.get_or_insert(Sweep::new(asked_at + took));
     }
 
     /// Records a promotion that failed. One that exceeds the timeout must not be the next one again.
     pub(crate) fn note_failure(&mut self, asked_at: Instant, took: Duration) {
-        if took > LONG {
-            // The first pass of the sweep finds what was due until now.
+        let was_whole = self.is_whole(asked_at);
+        if was_whole || took > LONG {
+            self.whole_at = Some(asked_at + took * SHARE);
+        }
+        if !was_whole && took > LONG {
+            // Those that read all due rows find what was due until now.
             (self.mark, self.stored_at) = (Some(FUTURE), None);
-            self.sweep = Some(Sweep::new(asked_at + took));
         }
     }
 
@@ -121,44 +115,10 @@ impl DueSearch {
         Some(mark)
     }
 
-    /// Returns the time until a sweep may read. `None`: no sweep is needed.
-    pub(crate) fn sweep_in(&self, now: Instant) -> Option<Duration> {
-        let sweep = self.sweep.as_ref()?;
-        Some(sweep.due_at.saturating_duration_since(now))
-    }
-
-    /// Returns the first page of the window that a sweep reads now.
-    pub(crate) fn window(&self, now: Instant) -> Option<i64> {
-        let sweep = self.sweep.as_ref().filter(|it| it.due_at <= now)?;
-        Some(sweep.page)
-    }
-
-    /// Records a sweep of the window: when it started, how long it took, and what it found. After a pass that was
-    /// cheap, no mark is needed.
-    pub(crate) fn note_sweep(&mut self, asked_at: Instant, took: Duration, found: Swept) {
-        let Some(sweep) = &mut self.sweep else {
-            return;
-        };
-        sweep.pass_took += took;
-        if found.may_have_more {
-            sweep.due_at = asked_at;
-            return;
-        }
-        sweep.due_at = asked_at + took * SHARE;
-        if sweep.page + WINDOW < found.pages {
-            sweep.page += WINDOW;
-        } else if sweep.pass_took < CHEAP {
-            (self.mark, self.sweep) = (Some(START), None);
-        } else {
-            *sweep = Sweep::new(sweep.due_at);
-        }
-    }
-
-    /// Records a sweep that failed. It is repeated later.
-    pub(crate) fn note_failed_sweep(&mut self, asked_at: Instant, took: Duration) {
-        if let Some(sweep) = &mut self.sweep {
-            sweep.due_at = asked_at + took * SHARE;
-        }
+    /// Returns the time until a promotion reads all due rows in spite of a mark. `None`: no mark is needed.
+    pub(crate) fn whole_in(&self, now: Instant) -> Option<Duration> {
+        let whole_at = self.whole_at?;
+        Some(whole_at.saturating_duration_since(now))
     }
 }
 

@@ -1,8 +1,8 @@
-//! Promotes delayed jobs, and sweeps those that lie below the mark.
+//! Promotes delayed jobs.
 
 use super::{Fetcher, PROMOTE_EVERY, PROMOTE_EVERY_BUSY, ahead};
 use crate::error::Result;
-use crate::pipeline::promote::{MAX_PROMOTED, promote, store_delayed_mark, sweep_delayed};
+use crate::pipeline::promote::{MAX_PROMOTED, promote, store_delayed_mark};
 use crate::sync::Instant;
 
 impl Fetcher {
@@ -16,20 +16,22 @@ impl Fetcher {
         };
         if self.due_at.is_some_and(|due_at| due_at <= now)
             || now.duration_since(self.promoted_at) >= every
+            || self.due.is_whole(now)
         {
             self.promote()?;
         }
-        self.sweep_delayed()
+        Ok(())
     }
 
     pub(super) fn promote(&mut self) -> Result<()> {
-        // After a failure or a sweep.
+        // After a failure.
         self.store_mark()?;
         let queue = self.state.config.queue.shared_name();
         let within = ahead(self.state.config.poll);
         let asked_at = Instant::now();
+        let pages = self.due.pages(asked_at);
         let promoted = self.call("promote delayed jobs", move |session| {
-            promote(session, &queue, within)
+            promote(session, &queue, pages, within)
         });
         let now = Instant::now();
         let took = now.duration_since(asked_at);
@@ -47,27 +49,6 @@ impl Fetcher {
             next_due => next_due.map(|next_due| now + next_due),
         };
         self.store_mark()
-    }
-
-    /// Promotes the jobs that a window has below the mark, if a sweep is due.
-    fn sweep_delayed(&mut self) -> Result<()> {
-        let asked_at = Instant::now();
-        let Some(window) = self.due.window(asked_at) else {
-            return Ok(());
-        };
-        let queue = self.state.config.queue.shared_name();
-        let swept = self.call("search the delayed jobs", move |session| {
-            sweep_delayed(session, &queue, window)
-        });
-        let took = asked_at.elapsed();
-        match swept {
-            Ok(swept) => self.due.note_sweep(asked_at, took, swept),
-            Err(error) => {
-                self.due.note_failed_sweep(asked_at, took);
-                return Err(error);
-            }
-        }
-        Ok(())
     }
 
     /// Stores the mark from time to time.

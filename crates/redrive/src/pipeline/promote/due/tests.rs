@@ -25,19 +25,8 @@ fn nothing(has_mark: bool, pages: i64) -> Promoted {
 fn marked(now: Instant) -> DueSearch {
     let mut due = DueSearch::default();
     due.note(now, Duration::ZERO, nothing(true, LARGE));
-    assert!(due.sweep.is_some(), "{due:?}");
+    assert!(due.is_whole(now), "{due:?}");
     due
-}
-
-/// Sweeps one window. Returns its first page.
-fn sweep(due: &mut DueSearch, now: Instant, took: Duration, pages: i64) -> i64 {
-    let first = due.window(now).expect("a sweep is due");
-    let found = Swept {
-        may_have_more: false,
-        pages,
-    };
-    due.note_sweep(now, took, found);
-    first
 }
 
 #[test]
@@ -56,17 +45,16 @@ fn only_slow_promotions_of_a_large_table_need_a_mark() {
         (900 * MS, 0, true, 2048, None),
     ] {
         let now = Instant::now();
-        for mut due in [DueSearch::default(), marked(now)] {
-            let found = Promoted {
-                moved,
-                last: (moved > 0).then_some(full),
-                ..nothing(has_mark, pages)
-            };
-            due.note(now, took, found);
-            let what = format!("{took:?} {moved} {has_mark} {pages}");
-            assert_eq!(due.take_mark(now), mark, "{what}");
-            assert_eq!(due.sweep_in(now).is_some(), mark.is_some(), "{what}");
-        }
+        let mut due = DueSearch::default();
+        let found = Promoted {
+            moved,
+            last: (moved > 0).then_some(full),
+            ..nothing(has_mark, pages)
+        };
+        due.note(now, took, found);
+        let what = format!("{took:?} {moved} {has_mark} {pages}");
+        assert_eq!(due.take_mark(now), mark, "{what}");
+        assert_eq!(due.whole_in(now).is_some(), mark.is_some(), "{what}");
     }
 }
 
@@ -79,55 +67,45 @@ fn a_promotion_that_takes_too_long_is_not_the_next_one_again() {
         assert_eq!(due.take_mark(now), None, "the server was away");
         due.note_failure(now, 10_000 * MS);
         assert_eq!(due.take_mark(now), Some(FUTURE));
-        assert!(due.sweep_in(now).is_some());
+        assert!(due.whole_in(now).is_some());
     }
 }
 
 #[test]
-fn sweeps_read_every_page_again_and_again_in_a_twentieth_of_the_time() {
-    let mut now = Instant::now();
-    let mut due = marked(now);
-    for _ in 0..3 {
-        for first in [0, WINDOW, 2 * WINDOW] {
-            assert_eq!(sweep(&mut due, now, 4 * MS, 2 * WINDOW + 1), first);
-            assert_eq!(due.sweep_in(now), Some(80 * MS));
-            assert_eq!(due.window(now), None);
-            now += 80 * MS;
-        }
-    }
-    due.note_failed_sweep(now, 7 * MS);
-    assert_eq!(due.sweep_in(now), Some(140 * MS));
-    assert_eq!(due.window(now + 140 * MS), Some(0), "the same again");
-}
-
-#[test]
-fn a_window_with_more_jobs_is_read_again_at_once() {
+fn all_due_rows_are_read_in_a_twentieth_of_the_time() {
     let now = Instant::now();
     let mut due = marked(now);
-    for _ in 0..3 {
-        assert_eq!(due.window(now), Some(0));
-        let found = Swept {
-            may_have_more: true,
-            pages: LARGE,
-        };
-        due.note_sweep(now, 50 * MS, found);
-    }
-    assert_eq!(sweep(&mut due, now, MS, LARGE), 0);
-    assert_eq!(sweep(&mut due, now + 100 * MS, MS, LARGE), WINDOW);
+    assert_eq!(due.pages(now), i64::MAX);
+    due.note(now, 30 * MS, nothing(false, LARGE));
+    assert_eq!(due.pages(now + 599 * MS), SMALL_PAGES);
+    assert_eq!(due.pages(now + 600 * MS), i64::MAX);
+    due.note_failure(now + 600 * MS, 7 * MS);
+    assert_eq!(due.whole_in(now + 600 * MS), Some(140 * MS));
+    assert_ne!(due.take_mark(now), Some(FUTURE), "the mark helps");
 }
 
 #[test]
-fn after_a_cheap_pass_promotions_read_all_due_rows() {
+fn promotions_go_back_to_what_one_that_read_all_due_rows_has_left() {
     let now = Instant::now();
-    for (took, is_whole) in [(2 * MS, true), (3 * MS, false)] {
-        let mut due = marked(now);
-        assert_eq!(due.take_mark(now), Some(SETTLED_MARK));
-        assert_eq!(sweep(&mut due, now, took, WINDOW + 1), 0);
-        let later = now + 100 * MS;
-        assert_eq!(sweep(&mut due, later, took, WINDOW + 1), WINDOW);
-        assert_eq!(due.sweep_in(later).is_none(), is_whole);
-        assert_eq!(due.take_mark(later), is_whole.then_some(START));
-    }
+    let mut due = marked(now);
+    assert_eq!(due.take_mark(now), Some(SETTLED_MARK));
+    let found = Promoted {
+        moved: 1000,
+        last: Some(NOW / 2),
+        ..nothing(false, LARGE)
+    };
+    due.note(now, 900 * MS, found);
+    due.note(now, MS, nothing(true, LARGE));
+    assert_eq!(due.take_mark(now + 5000 * MS), Some(NOW / 2));
+}
+
+#[test]
+fn after_a_cheap_promotion_of_all_due_rows_no_mark_is_needed() {
+    let now = Instant::now();
+    let mut due = marked(now);
+    assert_eq!(due.take_mark(now), Some(SETTLED_MARK));
+    due.note(now, 5 * MS, nothing(false, LARGE));
+    assert_eq!((due.take_mark(now), due.whole_in(now)), (Some(START), None));
 }
 
 #[test]
