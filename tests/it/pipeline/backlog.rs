@@ -61,3 +61,20 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
     assert_eq!(probed.recv().unwrap(), locked);
     stop(worker);
 }
+
+#[test]
+fn a_job_of_a_high_priority_does_not_wait_for_the_backlog_before_it() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    backlog(&mut client, "hold");
+    let urgent = NewJob::new(&Hold {}).unwrap().priority(5);
+    let urgent = queue.enqueue_job(urgent).unwrap().id();
+    let tally = kept::<Tally>();
+    let worker = worker(&queue).runs(move |job: &Job<Hold>| {
+        tally.count(job.id());
+        Ok(())
+    });
+    wait_until("the urgent job", SOON, || tally.of(urgent) == 1);
+    let before = tally.order().len();
+    assert!(before < 100_000, "{before} jobs before it");
+    stop(worker);
+}

@@ -158,13 +158,15 @@ impl Windows {
         IndexRange::between(self.marks.keys().copied())
     }
 
-    /// Records a claim of the gaps and its jobs as (rank, id). Their ranks get marks.
+    /// Records a claim of the gaps and its jobs as (rank, id). Their ranks get marks at their first jobs.
     pub(crate) fn note_gaps(
         &mut self,
         asked_at: Instant,
         claimed: impl Iterator<Item = (i32, i64)>,
     ) {
-        self.add_ranks(claimed.map(|(rank, _)| rank));
+        for (rank, id) in claimed {
+            self.marks.entry(rank).or_insert(id);
+        }
         self.gaps_at = asked_at + GAPS_EVERY;
     }
 
@@ -204,7 +206,8 @@ impl Windows {
     /// Records a claim of the front: how long it took, whether it was full, and its jobs as (rank, id).
     ///
     /// A claim may return fewer jobs than its windows have, because of the size of their payloads. Only
-    /// one that returned none of its windows moves the marks past them.
+    /// one that returned none of its windows moves the marks past them, and another one those of the ranks before its
+    /// first job.
     pub(crate) fn note_front(
         &mut self,
         front: &Front,
@@ -221,7 +224,7 @@ impl Windows {
                 self.sweep.due_at = Some(self.sampled_at);
             }
         }
-        let (mut is_empty, mut last_rank) = (true, i32::MAX);
+        let (mut first_rank, mut last_rank) = (None, i32::MAX);
         for (rank, id) in claimed {
             last_rank = rank;
             let passed = match (front.ends.get(&rank), got) {
@@ -230,32 +233,31 @@ impl Windows {
                 (Some(_), _) | (None, Fill::Full) => id,
                 (None, Fill::Partial) => id.min(self.settled),
             };
-            is_empty = false;
+            first_rank.get_or_insert(rank);
             let mark = self.marks.entry(rank).or_insert(0);
             *mark = passed.max(*mark);
         }
-        if !is_empty {
-            self.reads_tail = false;
-            return;
-        }
+        let read_below = first_rank.unwrap_or(match got {
+            // It ended with the newest ids of this rank, and read nothing of those after it.
+            Fill::Full => last_rank.saturating_add(1),
+            Fill::Partial => i32::MAX,
+        });
         // The ids before the lead were not read.
         if lead == 0 {
-            let end = match took > LONG {
+            let end = match first_rank.is_none() && took > LONG {
                 true => self.newest,
                 false => self.settled,
             };
-            let last_rank = match got {
-                // It ended with the newest ids of this rank, and read nothing of those after it.
-                Fill::Full => last_rank,
-                Fill::Partial => i32::MAX,
-            };
-            for (rank, mark) in self.marks.range_mut(..=last_rank) {
+            for (rank, mark) in self.marks.range_mut(..read_below) {
                 let read = front.ends.get(rank).copied().unwrap_or(end);
                 *mark = read.max(*mark);
             }
         }
-        self.adapt(took);
-        self.reads_tail = self.is_behind();
+        let has_passed = first_rank.is_none() || front.ends.range(..read_below).next().is_some();
+        if has_passed {
+            self.adapt(took);
+        }
+        self.reads_tail = has_passed && self.is_behind();
     }
 
     /// Records a claim that failed after this time.

@@ -59,7 +59,7 @@ fn ranks_without_a_mark_are_read_each_second_and_after_a_partial_claim() {
     let (first, last) = (i32::MIN, i32::MAX);
     assert!(gaps.eq([(first, 0, 0), (0, i64::MAX, 1), (1, i64::MAX, last)]));
     windows.note_gaps(now, [(-5, 80), (-5, 90)].into_iter());
-    assert_eq!(windows.marks[&-5], 0, "a window of them was not read");
+    assert_eq!(windows.marks[&-5], 80);
     assert_eq!(windows.gaps()[0].to_rank, -5);
     assert_eq!(windows.gaps_at(), now + GAPS_EVERY);
     claim(&mut windows, MS, Fill::Full, &[(0, 5)]);
@@ -100,6 +100,22 @@ fn a_claim_that_returned_jobs_moves_the_mark_to_the_last_one() {
     let mut windows = windows(Instant::now(), 10 * MILLION);
     claim(&mut windows, MS, Fill::Partial, &[(0, 70), (0, 60)]);
     assert_eq!(windows.marks, BTreeMap::from([(0, 70), (1, 0)]));
+}
+
+#[test]
+fn claims_of_a_low_rank_hide_no_job_of_a_high_one_far_ahead() {
+    let newest = 10 * MILLION;
+    let mut windows = windows(Instant::now(), newest);
+    for claims in 0..60 {
+        let parts = windows.front(0).parts;
+        assert_eq!(reads(&parts, 0, newest), claims > 0, "{claims} claims");
+        if reads(&parts, 0, MILLION) {
+            return;
+        }
+        let redriven = (1, windows.marks[&1] + 1);
+        claim(&mut windows, MS, Fill::Full, &[redriven]);
+    }
+    panic!("a new job waits for the redriven ones: {windows:?}");
 }
 
 #[test]
