@@ -33,8 +33,6 @@ pub(crate) struct Claimer {
     pub(crate) source: Source,
     /// How many crashes its jobs may have at most.
     max_crashes: i32,
-    /// The scan with which the last claim ended.
-    pub(crate) last_look: Scan,
 }
 
 impl Claimer {
@@ -50,7 +48,6 @@ impl Claimer {
             source: sources.of(state.kinds.as_deref(), &[]),
             sources,
             max_crashes,
-            last_look: Scan::Full,
         }
     }
 
@@ -59,7 +56,6 @@ impl Claimer {
         let mut claimed = Vec::new();
         for scan in self.scans(&self.source.clone())? {
             let room = limit - claimed.len();
-            self.last_look = scan;
             let lead = match scan {
                 Scan::FromMarks => self.lead(room),
                 Scan::Full | Scan::Gaps | Scan::Sweep => 0,

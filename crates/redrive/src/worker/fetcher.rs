@@ -17,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupWalk;
-use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, fill};
 use crate::pipeline::promote::due::DueSearch;
 use crate::pipeline::settle::release;
@@ -309,7 +308,7 @@ impl Fetcher {
         }
         let (now, walk) = (Instant::now(), self.walk.wait(Instant::now()));
         self.only_polls = self.policy.is_notified()
-            && self.claimer.last_look == Scan::Full
+            && self.claimer.source.search().wait(now).is_none()
             && next.is_none()
             && walk.is_none()
             && self.due.whole_in(now).is_none();
@@ -327,9 +326,7 @@ impl Fetcher {
         let until_due = self.due_at.map(|at| at.saturating_duration_since(now));
         let ends = [until_due, self.due.whole_in(now)].into_iter().flatten();
         let ends = ends.map(|end| end.max(LEAST_WAIT));
-        // Jobs below the marks have not been scanned yet.
-        let search = self.claimer.source.search();
-        let below = (self.claimer.last_look != Scan::Full).then(|| search.wait(now));
+        let below = self.claimer.source.search().wait(now);
         ends.chain(below).fold(poll.min(wait), Duration::min)
     }
 

@@ -175,12 +175,12 @@ impl Search {
         self.place.windows().is_some_and(Windows::is_behind)
     }
 
-    /// Returns the time until a claim may read what lies below the marks.
-    pub(crate) fn wait(&self, now: Instant) -> Duration {
-        match &self.place {
-            Place::Unknown | Place::Whole { .. } => Duration::ZERO,
-            Place::Windowed(windows) if windows.is_behind() => Duration::ZERO,
-            Place::Windowed(windows) => windows.sweep_in(now).unwrap_or_default(),
+    /// Returns the time until a claim may read what lies below the marks. `None`: claims read the whole queue.
+    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
+        let windows = self.place.windows()?;
+        match windows.is_behind() {
+            true => Some(Duration::ZERO),
+            false => windows.sweep_in(now).or(Some(Duration::ZERO)),
         }
     }
 
