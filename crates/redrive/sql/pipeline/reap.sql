@@ -130,11 +130,7 @@ forgotten AS (
         AND NOT EXISTS (SELECT FROM redrive.leases l WHERE l.worker_id = w.worker_id)
 ),
 woken AS MATERIALIZED (
-    SELECT pg_notify('redrive_ready', q.queue)
-    FROM (SELECT DISTINCT u.queue FROM undone u WHERE NOT u.is_dead) q
-    WHERE EXISTS (
-        SELECT FROM redrive.workers w
-        WHERE w.queue = q.queue AND w.waiting AND w.expires_at > statement_timestamp())
+    SELECT redrive.wake(q.queue) FROM (SELECT DISTINCT u.queue FROM undone u WHERE NOT u.is_dead) q
 )
 SELECT u.id, u.is_dead, (SELECT count(*) FROM woken) AS woken
 FROM undone u
