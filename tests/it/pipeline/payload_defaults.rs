@@ -63,13 +63,14 @@ fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
     let mails = Queue::of::<Invoice>(&db).unwrap();
     assert_eq!(mails.name(), "mails");
     let many = [4, 5, 6].map(|order| Invoice { order });
+    let last = [NewJob::new(&many[2]).unwrap()];
     let enqueued = [
         db.enqueue(&Invoice { order: 1 }).unwrap(),
         db.enqueue_in(&mut client, &Invoice { order: 2 }).unwrap(),
         mails.enqueue(&Invoice { order: 3 }).unwrap(),
         mails.enqueue_in(&mut client, &many[0]).unwrap(),
         mails.enqueue_many(&many[1..2]).unwrap()[0],
-        mails.enqueue_many_in(&mut client, &many[2..]).unwrap()[0],
+        mails.enqueue_jobs_in(&mut client, &last).unwrap()[0].id(),
     ];
     for (id, order) in enqueued.into_iter().zip(1..) {
         let job = mails.live(id);

@@ -93,25 +93,18 @@ impl Queue {
 
     /// Stores many jobs, all or none, and returns their ids in the order of the payloads.
     ///
+    /// [`enqueue_jobs_in`](Queue::enqueue_jobs_in) does it in your transaction.
+    ///
     /// # Errors
     /// As [`enqueue`](Queue::enqueue). The message names the first invalid job by its position.
     pub fn enqueue_many<P: Payload>(&self, payloads: &[P]) -> Result<Vec<JobId>> {
-        Ok(ids(&self.store_all(new_jobs(payloads)?)?))
-    }
-
-    /// Stores many jobs in the caller's transaction and returns their ids in the order of the
-    /// payloads.
-    ///
-    /// More than 1,000 jobs are sent with COPY under a savepoint.
-    ///
-    /// # Errors
-    /// As [`enqueue_in`](Queue::enqueue_in).
-    pub fn enqueue_many_in<P: Payload>(
-        &self,
-        client: &mut impl GenericClient,
-        payloads: &[P],
-    ) -> Result<Vec<JobId>> {
-        Ok(ids(&self.enqueue_jobs_in(client, &new_jobs(payloads)?)?))
+        let count = payloads.len();
+        let new_job = |(index, payload)| {
+            NewJob::new(payload).map_err(|error| at_position(index, count, error))
+        };
+        let jobs = payloads.iter().enumerate().map(new_job);
+        let enqueued = self.store_all(jobs.collect::<Result<_>>()?)?;
+        Ok(enqueued.into_iter().map(Enqueued::id).collect())
     }
 
     /// Stores a job with options: a delay, a priority, a number of attempts, a unique key.
@@ -300,17 +293,6 @@ impl Queue {
     fn failed(&self, error: postgres::Error) -> Error {
         Error::from_postgres(format!("enqueue into queue `{}`", self.name()), error)
     }
-}
-
-fn ids(enqueued: &[Enqueued]) -> Vec<JobId> {
-    enqueued.iter().map(|job| job.id()).collect()
-}
-
-fn new_jobs<P: Payload>(payloads: &[P]) -> Result<Vec<NewJob>> {
-    let new_job = |(index, payload)| {
-        NewJob::new(payload).map_err(|error| at_position(index, payloads.len(), error))
-    };
-    payloads.iter().enumerate().map(new_job).collect()
 }
 
 fn at_position(index: usize, jobs: usize, error: Error) -> Error {
