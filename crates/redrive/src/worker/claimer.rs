@@ -56,12 +56,10 @@ impl Claimer {
         let mut claimed = Vec::new();
         for scan in self.scans(&self.source.clone())? {
             let room = limit - claimed.len();
-            let lead = match scan {
-                Scan::FromMarks => self.lead(room),
-                Scan::Full | Scan::Gaps | Scan::Sweep => 0,
-            };
+            let lead = self.lead(room);
             let mut more = self.claim_from(scan, lead, room);
-            if lead > 0 && more.as_ref().is_ok_and(Vec::is_empty) {
+            let is_past = scan == Scan::FromMarks && lead > 0;
+            if is_past && more.as_ref().is_ok_and(Vec::is_empty) {
                 // Nothing lies past the other workers' batches, but they may have skipped some jobs.
                 more = self.claim_from(scan, 0, room);
             }
@@ -74,7 +72,8 @@ impl Claimer {
         Ok(claimed)
     }
 
-    /// Claims with this scan. One from the marks starts `lead` ids after them.
+    /// Claims with this scan. One from the marks starts `lead` ids after them; that of a whole queue which is full measures
+    /// the queue again, because the others claim from it, too.
     fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
         let (source, each_group) = (self.source.clone(), self.state.breakers.limits_groups());
         let charged = self.scan(
