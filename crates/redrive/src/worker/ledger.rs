@@ -25,37 +25,31 @@ pub(crate) struct Ledger {
     accounts: HashMap<LeaseId, Account>,
 }
 
-#[derive(Debug, Default)]
-struct Account {
+/// What is known of an open lease, and what to write about it.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) lease: LeaseId,
     /// Jobs without a verdict.
     left: usize,
     /// Verdicts to write.
-    pending: Vec<Settlement>,
+    pub(crate) settlements: Vec<Settlement>,
     /// When they must be written. `None`: there are none.
     write_at: Option<Instant>,
     /// Whether an earlier write may have taken effect.
-    is_unanswered: bool,
-    /// Whether it waits because a write failed.
-    is_postponed: bool,
-}
-
-/// What to write about a lease.
-#[derive(Debug)]
-pub(crate) struct DueLease {
-    pub(crate) lease: LeaseId,
-    pub(crate) settlements: Vec<Settlement>,
-    /// Whether the lease ends, because no job is left.
-    pub(crate) ends: bool,
-    /// Whether an earlier write may have taken effect.
     pub(crate) is_unanswered: bool,
-    /// Whether it was postponed before. It is then written alone.
-    pub(crate) has_waited: bool,
+    /// Whether it waits because a write failed. It is then written alone.
+    pub(crate) is_postponed: bool,
 }
 
-impl DueLease {
+impl Account {
+    /// Whether the lease ends once these are written, because no job is left.
+    pub(crate) fn ends(&self) -> bool {
+        self.left == 0
+    }
+
     /// Whether the lease ends because all its remaining jobs are done.
     pub(crate) fn is_done(&self) -> bool {
-        self.ends && self.settlements.iter().all(Settlement::is_plain_done)
+        self.ends() && self.settlements.iter().all(Settlement::is_plain_done)
     }
 }
 
@@ -71,8 +65,12 @@ pub(crate) enum Flush {
 impl Ledger {
     pub(crate) fn open(&mut self, lease: LeaseId, jobs: usize) {
         let account = Account {
+            lease,
             left: jobs,
-            ..Account::default()
+            settlements: Vec::new(),
+            write_at: None,
+            is_unanswered: false,
+            is_postponed: false,
         };
         self.accounts.insert(lease, account);
     }
@@ -95,22 +93,22 @@ impl Ledger {
             account.write_at = account.write_at.into_iter().chain([write_at]).min();
         }
         account.left = account.left.saturating_sub(1);
-        account.pending.push(settlement);
+        account.settlements.push(settlement);
     }
 
-    /// Forgets a lease that ended in another way. Returns how many verdicts waited.
-    pub(crate) fn gone(&mut self, lease: LeaseId) -> usize {
-        let account = self.accounts.remove(&lease);
-        account.map_or(0, |account| account.pending.len())
+    /// Takes back a lease with jobs left, whose verdicts are written.
+    pub(crate) fn keep(&mut self, written: Account) {
+        self.open(written.lease, written.left);
     }
 
     /// Takes back a lease that could not be written, to write it later.
-    pub(crate) fn postpone(&mut self, due: DueLease, now: Instant) {
-        let account = self.accounts.entry(due.lease).or_default();
-        account.pending.splice(..0, due.settlements);
-        account.is_unanswered |= due.is_unanswered;
-        account.write_at = Some(now + POSTPONED);
-        account.is_postponed = true;
+    pub(crate) fn postpone(&mut self, unwritten: Account, now: Instant) {
+        let account = Account {
+            write_at: Some(now + POSTPONED),
+            is_postponed: true,
+            ..unwritten
+        };
+        self.accounts.insert(account.lease, account);
     }
 
     /// When the next write is due. `None`: none waits.
@@ -120,30 +118,19 @@ impl Ledger {
     }
 
     /// Removes and returns what to write now.
-    pub(crate) fn take_due(&mut self, now: Instant, flush: Flush) -> Vec<DueLease> {
+    pub(crate) fn take_due(&mut self, now: Instant, flush: Flush) -> Vec<Account> {
         let next_postponed = self.next_postponed(now);
-        let mut due = Vec::new();
-        self.accounts.retain(|lease, account| {
-            let ends = account.left == 0;
+        let is_due = |lease: &LeaseId, account: &mut Account| {
+            let ends = account.ends();
             let is_due = match (flush, account.is_postponed) {
                 (Flush::All, _) => true,
                 (Flush::Due, true) => next_postponed == Some(*lease),
                 (Flush::Due, false) => ends || account.write_at.is_some_and(|at| at <= now),
             };
-            if !is_due || !ends && account.pending.is_empty() {
-                return true;
-            }
-            account.write_at = None;
-            due.push(DueLease {
-                lease: *lease,
-                settlements: std::mem::take(&mut account.pending),
-                ends,
-                is_unanswered: std::mem::take(&mut account.is_unanswered),
-                has_waited: std::mem::take(&mut account.is_postponed),
-            });
-            !ends
-        });
-        due
+            is_due && (ends || !account.settlements.is_empty())
+        };
+        let due = self.accounts.extract_if(is_due);
+        due.map(|(_, account)| account).collect()
     }
 
     /// Returns the lease that has been due for the longest time among the postponed ones.

@@ -18,7 +18,7 @@ use crate::pipeline::settle::{Repeat, settle_done};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::worker::ledger::DueLease;
+use crate::worker::ledger::Account;
 use crate::worker::retry::{call_timeout, retry_unless_locked};
 use crate::worker::state::State;
 
@@ -30,10 +30,10 @@ const MAX_WAITS: usize = 2;
 
 impl Settler<'_> {
     /// Writes what is due.
-    pub(super) fn write(&mut self, due: Vec<DueLease>) {
+    pub(super) fn write(&mut self, due: Vec<Account>) {
         let (postponed, fresh): (Vec<_>, Vec<_>) =
-            due.into_iter().partition(|lease| lease.has_waited);
-        let (done, mixed) = fresh.into_iter().partition(DueLease::is_done);
+            due.into_iter().partition(|lease| lease.is_postponed);
+        let (done, mixed) = fresh.into_iter().partition(Account::is_done);
         self.write_done(done);
         for statement in in_statements(mixed) {
             self.write_verdicts(statement, LockWait::Usual);
@@ -44,13 +44,13 @@ impl Settler<'_> {
     }
 
     /// Writes leases with one statement, or in parts if that fails.
-    fn write_verdicts(&mut self, mut leases: Vec<DueLease>, lock_wait: LockWait) {
+    fn write_verdicts(&mut self, mut leases: Vec<Account>, lock_wait: LockWait) {
         let (all, mut answers) = (take_verdicts(&mut leases), Answers::of(&leases));
         if answers.one_was_lost {
             return self.write_parts(leases, &all, answers, None);
         }
         match self.settle_acceptable(&all, &mut answers, lock_wait) {
-            Ok(()) => self.end(&leases),
+            Ok(()) => self.end(leases),
             Err(error) => self.write_parts(leases, &all, answers, Some(error)),
         }
     }
@@ -59,7 +59,7 @@ impl Settler<'_> {
     /// tried, because an earlier pass may have written some. The statement would write nothing of a lease beside those.
     fn write_parts(
         &mut self,
-        mut leases: Vec<DueLease>,
+        mut leases: Vec<Account>,
         all: &[Settlement],
         mut answers: Answers,
         error: Option<Error>,
@@ -86,10 +86,10 @@ impl Settler<'_> {
                 lease.settlements.push(one);
             }
         }
-        let is_written = |lease: &DueLease| lease.settlements.is_empty();
+        let is_written = |lease: &Account| lease.settlements.is_empty();
         let leases = answers.mark(leases).into_iter();
         let (written, unwritten): (Vec<_>, Vec<_>) = leases.partition(is_written);
-        self.end(&written);
+        self.end(written);
         if let (Some(cause), false) = (cause, unwritten.is_empty()) {
             self.postpone(unwritten, &cause);
         }
@@ -149,7 +149,7 @@ impl Settler<'_> {
     }
 
     /// Ends leases whose jobs are all done with one statement, or in parts if that fails.
-    fn write_done(&mut self, mut leases: Vec<DueLease>) {
+    fn write_done(&mut self, mut leases: Vec<Account>) {
         if leases.is_empty() {
             return;
         }
@@ -207,15 +207,17 @@ impl Settler<'_> {
         Ok(())
     }
 
-    /// Forgets written leases without remaining jobs.
-    fn end(&mut self, leases: &[DueLease]) {
-        let ended = leases.iter().filter(|lease| lease.ends);
-        let ended: Vec<LeaseId> = ended.map(|lease| lease.lease).collect();
-        self.state.forget(&ended);
+    /// Forgets written leases without remaining jobs, and keeps the others.
+    fn end(&mut self, leases: Vec<Account>) {
+        let (ended, open): (Vec<_>, Vec<_>) = leases.into_iter().partition(Account::ends);
+        self.state.forget(&ids(&ended));
+        for lease in open {
+            self.kept.ledger.keep(lease);
+        }
     }
 
     /// Keeps leases that could not be written. Gives them up if the worker cannot rely on them.
-    fn postpone(&mut self, leases: Vec<DueLease>, error: &Error) {
+    fn postpone(&mut self, leases: Vec<Account>, error: &Error) {
         let (state, now) = (self.state, Instant::now());
         if !state.trust.holds(now) {
             log::error!("{state}: verdicts could not be settled: {error:#}");
@@ -228,7 +230,7 @@ impl Settler<'_> {
     }
 
     /// Gives up verdicts. Their jobs return when their leases end.
-    pub(super) fn give_up(&mut self, leases: &[DueLease]) {
+    pub(super) fn give_up(&mut self, leases: &[Account]) {
         let all = leases.iter().flat_map(|lease| &lease.settlements);
         let results = all.filter(|one| !one.is_unstarted()).count();
         if results > 0 {
@@ -238,10 +240,7 @@ impl Settler<'_> {
             );
             count_lost(state, results as u64);
         }
-        // Beside these, jobs that could not return may wait.
-        let ledger = &mut self.kept.ledger;
-        let waited: usize = leases.iter().map(|it| ledger.gone(it.lease)).sum();
-        self.state.count_written(verdicts(leases) + waited);
+        self.state.count_written(verdicts(leases));
         self.state.forget(&ids(leases));
     }
 }
@@ -252,7 +251,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn of(leases: &[DueLease]) -> Answers {
+    fn of(leases: &[Account]) -> Answers {
         Answers {
             one_was_lost: leases.iter().any(|lease| lease.is_unanswered),
         }
@@ -273,7 +272,7 @@ impl Answers {
         }
     }
 
-    fn mark(&self, mut leases: Vec<DueLease>) -> Vec<DueLease> {
+    fn mark(&self, mut leases: Vec<Account>) -> Vec<Account> {
         for lease in &mut leases {
             lease.is_unanswered |= self.one_was_lost;
         }
@@ -285,8 +284,8 @@ impl Answers {
 ///
 /// Of these, the jobs that no slot started come first: once the job before them in their group is settled, a later one could
 /// start before them. Only if the database refuses them do the others not wait.
-fn take_verdicts(leases: &mut [DueLease]) -> Arc<[Settlement]> {
-    let take = |lease: &mut DueLease| {
+fn take_verdicts(leases: &mut [Account]) -> Arc<[Settlement]> {
+    let take = |lease: &mut Account| {
         let mut its = std::mem::take(&mut lease.settlements);
         its.sort_by_key(|one| !one.is_unstarted());
         its
@@ -323,8 +322,8 @@ fn parts_of(all: &[Settlement], error: &Error) -> Vec<Arc<[Settlement]>> {
 }
 
 /// Splits verdicts into statements, never within a lease.
-fn in_statements(leases: Vec<DueLease>) -> Vec<Vec<DueLease>> {
-    let mut statements: Vec<Vec<DueLease>> = Vec::new();
+fn in_statements(leases: Vec<Account>) -> Vec<Vec<Account>> {
+    let mut statements: Vec<Vec<Account>> = Vec::new();
     for lease in leases {
         match statements.last_mut() {
             Some(statement) if verdicts(statement) < VERDICTS => statement.push(lease),
@@ -334,10 +333,10 @@ fn in_statements(leases: Vec<DueLease>) -> Vec<Vec<DueLease>> {
     statements
 }
 
-fn verdicts(leases: &[DueLease]) -> usize {
+fn verdicts(leases: &[Account]) -> usize {
     leases.iter().map(|lease| lease.settlements.len()).sum()
 }
 
-fn ids(leases: &[DueLease]) -> Vec<LeaseId> {
+fn ids(leases: &[Account]) -> Vec<LeaseId> {
     leases.iter().map(|lease| lease.lease).collect()
 }
