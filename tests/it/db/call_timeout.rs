@@ -248,21 +248,6 @@ fn opening_and_collecting_return_within_their_deadlines_when_the_server_is_silen
     assert!(up.get_metric()[0].get_gauge().get_value() < 0.5);
 }
 
-#[test]
-fn a_migration_that_is_given_up_loses_its_connection() {
-    let test = TestDatabase::migrated();
-    let proxy = Proxy::to(test.url());
-    let db = Database::builder(proxy.url()).connect_timeout(USUAL);
-    let db = db.call_timeout(USUAL).open().unwrap();
-    proxy.fall_silent_after(2);
-    let error = db.migrate().expect_err("the server is silent");
-    assert!(error.is_unavailable(), "{error:?}");
-    // The pool tries again in between.
-    wait_until("its connection to be closed", SOON, || {
-        proxy.connections() == 0
-    });
-}
-
 /// One command of each kind: a call, a list, batches, a file, and those that wait for something.
 const COMMANDS: &[&str] = &[
     "migrate",

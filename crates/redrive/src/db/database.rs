@@ -19,8 +19,7 @@ use crate::db::pool_share::PoolShares;
 use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::error::{Error, Result};
-use crate::job::wait::{MAX_WAIT, from_now};
-use crate::sync::channel::bounded;
+use crate::job::wait::MAX_WAIT;
 use crate::sync::lock;
 
 use each_batch::Watch;
@@ -202,33 +201,16 @@ impl Database {
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         const PROBE: &str = "check that the database answers";
-        let deadline = self.shared.call_timeout;
-        let begun = Instant::now();
-        // A probe takes up to a deadline, too. A call that is given up loses its connection then.
-        let ends = move || Some(from_now(3 * deadline));
-        let (tell, told) = bounded(1);
-        let work = move |session: &mut Session| {
-            session.set_deadline(ends());
-            _ = tell.send(session.deadline());
-            work(session)
-        };
-        let mut connection = None;
-        let lives = || {
-            let is_alive = match self.connections() < 2 {
-                true => begun.elapsed() < MAX_UNCHECKED_CALL,
-                // The driver's liveness check.
-                false => self
-                    .call(PROBE, |session| {
-                        let asked = session.client().simple_query("");
-                        asked.map_err(|error| Error::from_postgres(PROBE, error))
-                    })
-                    .is_ok(),
-            };
-            connection = connection.take().or_else(|| told.try_recv().ok().flatten());
-            if let (true, Some(connection)) = (is_alive, &connection) {
-                connection.set(ends());
-            }
-            is_alive
+        let (deadline, begun) = (self.shared.call_timeout, Instant::now());
+        let lives = || match self.connections() < 2 {
+            true => begun.elapsed() < MAX_UNCHECKED_CALL,
+            // The driver's liveness check.
+            false => self
+                .call(PROBE, |session| {
+                    let asked = session.client().simple_query("");
+                    asked.map_err(|error| Error::from_postgres(PROBE, error))
+                })
+                .is_ok(),
         };
         self.with_caller(|caller| caller.call_while(doing, deadline, lives, work))
     }

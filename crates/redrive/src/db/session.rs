@@ -11,7 +11,6 @@ use postgres::error::SqlState;
 use postgres::{Client, Row, Statement};
 
 use crate::db::connection::Connection;
-use crate::db::deadline::CallDeadline;
 use crate::db::pooler::Pooler;
 pub(crate) use crate::db::sql::Parameter;
 use crate::db::sql::Sql;
@@ -130,11 +129,6 @@ impl Session {
         if let Some(deadline) = self.connection.deadline() {
             deadline.set(until);
         }
-    }
-
-    /// Returns the deadline of its connection, for another thread to change.
-    pub(crate) fn deadline(&self) -> Option<CallDeadline> {
-        self.connection.deadline().cloned()
     }
 
     pub(crate) fn is_closed(&mut self) -> bool {
