@@ -130,11 +130,7 @@ impl DbCaller {
     ) -> Result<T> {
         let (work, until) = (work_of(work), from_now(deadline));
         let answer = match self.runs_here() {
-            true => {
-                // Calls inside an async runtime left a thread, which may keep a connection.
-                self.calls = None;
-                self.call_here(doing, deadline, until, work)
-            }
+            true => self.call_here(doing, deadline, until, work),
             false => self.call_there(doing, deadline, Some(until), &mut || false, work),
         };
         answer_of(doing, answer)
@@ -383,19 +379,6 @@ mod tests {
             assert_eq!(is_here, expected, "{deadlines:?} {in_runtime}");
             assert!(until.is_some_and(|until| until > begun), "{until:?}");
         }
-    }
-
-    #[test]
-    fn a_call_here_ends_the_thread_of_calls_in_an_async_runtime() {
-        let deadline = CallDeadline::default();
-        let mut db = caller(Deadlines::ByConnection, &deadline, &bounded(1).0);
-        let mut ask = || {
-            let asked = db.call("ask", Duration::from_mins(1), |_| Ok(()));
-            asked.map(|()| db.calls.is_some()).expect("an answer")
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let keeps_one = runtime.expect("a runtime").block_on(async { ask() });
-        assert!(keeps_one && !ask());
     }
 
     #[test]
