@@ -222,7 +222,8 @@ impl Session {
     ///
     /// Repeats a statement that the server rolled back for the sake of another session, such as the victim of a
     /// deadlock, or refused at a stricter level than READ COMMITTED, if the statement is the whole transaction. At READ
-    /// COMMITTED: the default level of a user's connection may be the reason.
+    /// COMMITTED: the default level of a user's connection may be the reason. It prepares a [stale](is_stale) statement
+    /// again.
     pub(crate) fn query(
         &mut self,
         doing: &str,
@@ -233,6 +234,9 @@ impl Session {
         let mut answer = self.query_once(doing, sql, parameters);
         for _ in 1..MAX_TRIES {
             match &answer {
+                Err(error) if scope == Scope::Statement && is_stale(error) => {
+                    answer = self.query_once(doing, sql, parameters);
+                }
                 Err(error) if scope == Scope::Statement && is_of_level(error) => {
                     answer = self.read_committed(doing, "", |session| {
                         session.query_once(doing, sql, parameters)
@@ -271,21 +275,11 @@ impl Session {
         let statement = self.prepared(doing, sql)?;
         let answer = self.client().query(&statement, parameters);
         let answer = answer.map_err(|error| Error::from_postgres(doing, error));
-        let Err(error) = &answer else { return answer };
-        if !is_stale(error) {
-            return answer;
+        if answer.as_ref().is_err_and(is_stale) {
+            // The other statements of the connection may be stale, too.
+            self.connection.statements().0.clear();
         }
-        // The other statements of the connection may be stale, too.
-        self.connection.statements().0.clear();
-        match self.scope {
-            Scope::Statement => {
-                let statement = self.prepared(doing, sql)?;
-                let again = self.client().query(&statement, parameters);
-                again.map_err(|error| Error::from_postgres(doing, error))
-            }
-            // The error has aborted it.
-            Scope::Transaction => answer,
-        }
+        answer
     }
 
     /// Takes one round trip and leaves no name on the connection.
