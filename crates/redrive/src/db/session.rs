@@ -254,44 +254,31 @@ impl Session {
         sql: &'static Sql,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        match (self.pooler, self.settings, self.scope) {
-            (Pooler::Session, ..) => self.query_prepared(doing, sql, parameters),
-            (Pooler::Transaction, Settings::Workers, Scope::Statement) => {
-                self.begin(doing, "")?;
-                let rows = self.query_unnamed(doing, sql, parameters);
-                self.end(doing, rows)
-            }
-            (Pooler::Transaction, ..) => self.query_unnamed(doing, sql, parameters),
+        if let (Pooler::Transaction, Settings::Workers, Scope::Statement) =
+            (self.pooler, self.settings, self.scope)
+        {
+            self.begin(doing, "")?;
+            let rows = self.query_once(doing, sql, parameters);
+            return self.end(doing, rows);
         }
-    }
-
-    /// Prepares the statement once per connection.
-    fn query_prepared(
-        &mut self,
-        doing: &str,
-        sql: &'static Sql,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>> {
-        let statement = self.prepared(doing, sql)?;
-        let answer = self.client().query(&statement, parameters);
+        let answer = match self.pooler {
+            // Prepared once per connection.
+            Pooler::Session => {
+                let statement = self.prepared(doing, sql)?;
+                self.client().query(&statement, parameters)
+            }
+            // Takes one round trip and leaves no name on the connection.
+            Pooler::Transaction => {
+                let typed = sql.typed(parameters);
+                self.client().query_typed(sql.text, &typed)
+            }
+        };
         let answer = answer.map_err(|error| Error::from_postgres(doing, error));
         if answer.as_ref().is_err_and(is_stale) {
             // The other statements of the connection may be stale, too.
             self.connection.statements().0.clear();
         }
         answer
-    }
-
-    /// Takes one round trip and leaves no name on the connection.
-    fn query_unnamed(
-        &mut self,
-        doing: &str,
-        sql: &'static Sql,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>> {
-        self.client()
-            .query_typed(sql.text, &sql.typed(parameters))
-            .map_err(|error| Error::from_postgres(doing, error))
     }
 
     /// Runs a statement that always returns exactly one row.
