@@ -25,7 +25,7 @@ fn tick(client: &mut impl GenericClient, name: &str, read: (i64, SystemTime)) ->
 
 /// Returns the schedules that a worker would tick now.
 fn due(client: &mut Client) -> Vec<String> {
-    let due = client.query(statement("due_schedules"), &[&100_i64]);
+    let due = client.query(statement("due_schedules"), &[]);
     due.unwrap().iter().map(|row| row.get("name")).collect()
 }
 

@@ -8,8 +8,6 @@ use crate::dlq::prelude::*;
 use crate::schedule::missed::{Missed, plan};
 use crate::schedule::rhythm::Rhythm;
 
-/// The most schedules per call.
-const SCHEDULES: i64 = 100;
 /// The shortest time until the next call, if a tick is still due because another session holds its schedule.
 const MIN_PAUSE: Duration = Duration::from_millis(200);
 
@@ -17,7 +15,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(200);
 /// until the next tick; `None`: no schedule ticks.
 pub(crate) fn run_schedules(session: &mut Session) -> Result<Option<Duration>> {
     const DUE: &str = "look for due schedules";
-    for row in session.query(DUE, &sql::DUE_SCHEDULES, &[&SCHEDULES])? {
+    for row in session.query(DUE, &sql::DUE_SCHEDULES, &[])? {
         let due = Due::from_row(&row)?;
         match due.run(session) {
             Ok(()) => {}
@@ -88,8 +86,7 @@ impl Due {
 
     /// Stores why the tick failed.
     fn fail(&self, session: &mut Session, error: &Error) -> Result<()> {
-        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-        let trouble = format!("{error}{}", cause.unwrap_or_default()).replace('\0', "\u{fffd}");
+        let trouble = format!("{error:#}").replace('\0', "\u{fffd}");
         let doing = format!("store the failure of the schedule `{}`", self.name);
         session.query(
             &doing,
