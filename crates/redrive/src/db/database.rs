@@ -174,15 +174,6 @@ impl Database {
         self.call_within(doing, self.shared.call_timeout, work)
     }
 
-    /// Makes a call with the longer deadline for many letters.
-    pub(crate) fn call_bulk<T: Send + 'static>(
-        &self,
-        doing: &str,
-        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        self.call_within(doing, self.shared.bulk_timeout, work)
-    }
-
     /// Makes a call with this deadline.
     pub(crate) fn call_within<T: Send + 'static>(
         &self,

@@ -45,7 +45,8 @@ impl Admin<'_> {
     /// # Errors
     /// If the database does not answer, or the role may not create a schema.
     pub fn schema_drift(&self) -> Result<Vec<String>> {
-        self.db.call_bulk(DOING, |session| {
+        let deadline = self.db.bulk_timeout();
+        self.db.call_within(DOING, deadline, |session| {
             if is_newer(session)? {
                 return Ok(Vec::new());
             }

@@ -15,9 +15,8 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database fails.
     pub fn captured_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
-        self.db.call_bulk("read captured bytes", move |session| {
-            captured_bytes(session, id)
-        })
+        let (doing, ask) = (doing(id), self.db.ask_bulk());
+        Ok(bytes(&ask.rows(&doing, &sql::CAPTURED_BYTES, &[&id])?))
     }
 
     /// Returns the unchanged captured bytes of a letter in the archive; `None`: there are none.
@@ -33,9 +32,12 @@ impl Dlq<'_> {
 
 /// Returns the captured bytes of a letter.
 pub(crate) fn captured_bytes(session: &mut Session, id: JobId) -> Result<Option<Vec<u8>>> {
-    let doing = format!("read the captured bytes of letter {id}");
-    let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
+    let rows = session.query(&doing(id), &sql::CAPTURED_BYTES, &[&id.get()])?;
     Ok(bytes(&rows))
+}
+
+fn doing(id: JobId) -> String {
+    format!("read the captured bytes of letter {id}")
 }
 
 /// Returns the bytes that a statement reads. A letter may have none.

@@ -101,7 +101,7 @@ impl RunDriver {
 
 /// Runs one step on one connection, with as many batches as are due and fit into it.
 fn send(db: &Database, mut steps: Steps) -> Result<(DriveStatus, Steps)> {
-    db.call_bulk("drive a redrive run", move |session| {
+    db.call_within("drive a redrive run", db.bulk_timeout(), move |session| {
         let begun = Instant::now();
         loop {
             let status = steps.step(session)?;
