@@ -69,6 +69,8 @@ pub(crate) struct ClaimRequest {
     pub(crate) limit: usize,
     /// How many crashes a job may have.
     pub(crate) max_crashes: i32,
+    /// Whether each group has a rate limit, so that a job with a group needs a token of this.
+    pub(crate) limits_groups: bool,
     pub(crate) parts: Parts,
 }
 

@@ -1,7 +1,7 @@
 //! The gates of a worker: open breakers, paused queues, queues with groups and rate limits, which one
 //! statement reads.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::db::row::{FromRow as _, column};
 use crate::db::session::Session;
@@ -43,8 +43,8 @@ pub(crate) struct LimitStatus {
     pub(crate) each_group: bool,
     /// The kind. `None`: all jobs of the queue, or of a group.
     pub(crate) kind: Option<String>,
-    /// How soon a job must start once it has a token.
-    pub(crate) hold: Duration,
+    /// When it was set. A worker that waits for tokens looks again after a change.
+    pub(crate) set_at: SystemTime,
 }
 
 /// Reads the gates.
@@ -68,7 +68,7 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
                     name: row.get("name"),
                     each_group: kind.is_none(),
                     kind: kind.filter(|kind| kind != WHOLE_QUEUE),
-                    hold: Duration::from_micros(row.get::<_, i64>("hold_us").unsigned_abs()),
+                    set_at: row.get("set_at"),
                 });
             }
             _ => gates.breakers.push(BreakerStatus::from_row(row)?),

@@ -10,12 +10,11 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::job::JobMeta;
 use crate::job::milliseconds::milliseconds;
 use crate::job::words::words;
 use crate::pipeline::breaker::{BreakerCause, MAX_PROBE_WAIT, MIN_PROBE_WAIT};
 use crate::pipeline::claim::ClaimRequest;
-use crate::pipeline::tokens::{ChargedJobs, TokenScope, claim_charged, take_token};
+use crate::pipeline::tokens::{ChargedJobs, claim_charged, take_token};
 
 /// The right to run one job as a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,30 +29,27 @@ pub(crate) struct Probe {
 /// process has the right, or the job has no token, so nothing was claimed.
 pub(crate) type ProbeAnswer = Option<(ChargedJobs, Option<Probe>)>;
 
-/// Claims a job, takes its token if it has a `scope` of limits, and takes the right to probe it for `lasting`.
+/// Claims a job, takes its token if it has a rate limit, and takes the right to probe it for `lasting`.
 pub(crate) fn claim_probe(
     session: &mut Session,
     name: &str,
     cause: BreakerCause,
     lasting: Duration,
     request: &ClaimRequest,
-    each_group: bool,
-    scope: impl Fn(&JobMeta) -> Option<TokenScope>,
 ) -> Result<ProbeAnswer> {
     let doing = format!("take the probe of breaker `{name}`");
     let mut has_right = true;
     let answer = session.read_committed(&doing, "", |session| {
         // A job without a token of its group makes room for another one.
-        let mut charged = claim_charged(session, request, each_group)?;
+        let mut charged = claim_charged(session, request)?;
         if charged.jobs.is_empty() {
             return Ok((charged, None));
         }
         let mut has_token = true;
         for job in &mut charged.jobs {
-            if let Some(scope) = scope(&job.meta) {
-                let start_by = take_token(session, &scope)?;
-                has_token &= start_by.is_some();
-                job.start_by = job.start_by.into_iter().chain(start_by).min();
+            match take_token(session, &job.meta)? {
+                Ok(start_by) => job.start_by = job.start_by.into_iter().chain(start_by).min(),
+                Err(_) => has_token = false,
             }
         }
         let rows = session.query(

@@ -8,12 +8,12 @@
 //! lost worker, take theirs here, in the transaction of their claim.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
+use crate::job::job::JobMeta;
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupLook;
@@ -22,18 +22,6 @@ use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, fill, max_crashes_
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Row};
-
-/// The limits that concern the jobs of a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TokenScope {
-    pub(crate) queue: Arc<str>,
-    /// The kinds of the limits; empty: the whole queue.
-    pub(crate) kinds: Vec<String>,
-    /// How soon a job must start once it has its tokens.
-    pub(crate) hold: Duration,
-    /// Whether a job with a group needs a token of this, too.
-    pub(crate) each_group: bool,
-}
 
 /// What was claimed with tokens.
 #[derive(Debug)]
@@ -46,25 +34,28 @@ pub(crate) struct TokenClaim {
     pub(crate) of_groups: Option<GroupAnswer>,
 }
 
-/// Claims at most as many jobs as there are tokens, and takes theirs. The jobs must start soon. With
-/// `groups`, jobs that wait for their group get the tokens that are left. Without a token, returns the time until
-/// there may be one.
+/// Claims at most as many jobs of a kind, empty: of kinds without a limit, as there are tokens, and takes theirs. The
+/// jobs must start soon, for which `free` slots are waiting. With `groups`, jobs that wait for their group get the
+/// tokens that are left. Without a token, returns the time until there may be one.
 pub(crate) fn claim_with_tokens(
     session: &mut Session,
-    scope: &TokenScope,
+    kind: &str,
+    free: usize,
     request: &ClaimRequest,
     groups: Option<&GroupLook>,
 ) -> Result<Result<TokenClaim, Duration>> {
-    let doing = format!("claim jobs of queue `{}` under a rate limit", scope.queue);
+    let queue = &*request.queue;
+    let doing = format!("claim jobs of queue `{queue}` under a rate limit");
     session.read_committed(&doing, "", |session| {
         let mut request = request.clone();
-        let tokens = match lock_tokens(session, scope)? {
-            Ok(tokens) => tokens,
+        let locked = match lock_tokens(session, queue, kind)? {
+            Ok(locked) => locked,
             Err(wait) => return Ok(Err(wait)),
         };
-        request.limit = request.limit.min(tokens);
-        let tokens = request.limit;
-        let mut ring = claim_charged(session, &request, scope.each_group)?;
+        let room = locked.in_time(request.limit, free);
+        let tokens = room.min(locked.count);
+        request.limit = tokens;
+        let mut ring = claim_charged(session, &request)?;
         request.limit -= ring.claimed().min(tokens);
         // One of these may have to be the only suspect.
         let crashes = ring.jobs.iter().map(|job| job.crashes).max();
@@ -75,15 +66,15 @@ pub(crate) fn claim_with_tokens(
         let of_groups = groups.map(|look| claim_groups(session, &request, look));
         let mut of_groups = of_groups.transpose()?;
         // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
-        let start_by = from_now(scope.hold);
+        let start_by = locked.hold.map(from_now);
         let grouped = of_groups.iter_mut().flat_map(|answer| &mut answer.claimed);
         let mut claimed = 0;
         for job in ring.jobs.iter_mut().chain(grouped) {
-            job.start_by = job.start_by.into_iter().chain([start_by]).min();
+            job.start_by = job.start_by.into_iter().chain(start_by).min();
             claimed += 1;
         }
         if claimed > 0 {
-            charge_tokens(session, scope, claimed)?;
+            charge_tokens(session, queue, kind, claimed)?;
         }
         Ok(Ok(TokenClaim {
             tokens,
@@ -94,41 +85,67 @@ pub(crate) fn claim_with_tokens(
 }
 
 /// Takes the token of one job that was claimed without regard to its limits, as a probe is, in the transaction of its
-/// claim. Returns by when the job must start; `None`: there is no token, so the job must not start.
-pub(crate) fn take_token(session: &mut Session, scope: &TokenScope) -> Result<Option<Instant>> {
-    let start_by = from_now(scope.hold);
-    match lock_tokens(session, scope)? {
-        Ok(_) => charge_tokens(session, scope, 1).map(|()| Some(start_by)),
-        Err(_) => Ok(None),
+/// claim. Returns by when the job must start, `None`: at any time. Without a token, the job must not start.
+pub(crate) fn take_token(
+    session: &mut Session,
+    job: &JobMeta,
+) -> Result<Result<Option<Instant>, Duration>> {
+    let locked = match lock_tokens(session, &job.queue, &job.kind)? {
+        Ok(locked) => locked,
+        Err(wait) => return Ok(Err(wait)),
+    };
+    let start_by = locked.hold.map(from_now);
+    charge_tokens(session, &job.queue, &job.kind, 1)?;
+    Ok(Ok(start_by))
+}
+
+/// From this time on, a claimed job may wait for the jobs before it.
+const PATIENT: Duration = Duration::from_millis(100);
+
+/// Tokens that this transaction has locked.
+struct LockedTokens {
+    count: usize,
+    /// How soon a job must start once it has its tokens. `None`: the limit was removed.
+    hold: Option<Duration>,
+}
+
+impl LockedTokens {
+    /// Returns how many of `room` jobs are likely to start in time. The room counts what the slots finish within 50 ms
+    /// at the observed run time.
+    fn in_time(&self, room: usize, free: usize) -> usize {
+        let hold = self.hold.unwrap_or(PATIENT).min(PATIENT);
+        let share = hold.as_nanos() * room as u128 / PATIENT.as_nanos();
+        let share = usize::try_from(share).unwrap_or(room);
+        room.min(share.max(free).max(1))
     }
 }
 
-/// How long a worker waits for a bucket that another one is using.
-const BUSY_WAIT: Duration = Duration::from_millis(5);
-
-/// Locks tokens for the transaction, and returns how many. Without one, returns the time until there may be one.
-fn lock_tokens(session: &mut Session, scope: &TokenScope) -> Result<Result<usize, Duration>> {
+/// Locks the tokens of jobs of a kind for the transaction. Without one, returns the time until there may be one.
+fn lock_tokens(
+    session: &mut Session,
+    queue: &str,
+    kind: &str,
+) -> Result<Result<LockedTokens, Duration>> {
     let row = session.query_one(
         "count the tokens of a rate limit",
         &sql::LOCK_TOKENS,
-        &[&&*scope.queue, &scope.kinds],
+        &[&queue, &kind],
     )?;
-    if !row.get::<_, bool>("is_locked") {
-        return Ok(Err(BUSY_WAIT));
-    }
-    let wait = Duration::from_millis(row.get::<_, i64>("wait_ms").unsigned_abs());
-    Ok(match usize::try_from(row.get::<_, i64>("tokens")) {
-        Ok(tokens @ 1..) => Ok(tokens),
-        Ok(0) | Err(_) => Err(wait.max(Duration::from_millis(1))),
+    let (tokens, hold): (Option<i64>, Option<i64>) = (row.get("tokens"), row.get("hold_us"));
+    let count = tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(0));
+    let hold = hold.map(micros);
+    Ok(match count {
+        0 => Err(micros(row.get("wait_us"))),
+        1.. => Ok(LockedTokens { count, hold }),
     })
 }
 
-fn charge_tokens(session: &mut Session, scope: &TokenScope, jobs: usize) -> Result<()> {
+fn charge_tokens(session: &mut Session, queue: &str, kind: &str, jobs: usize) -> Result<()> {
     let jobs = i64::try_from(jobs).unwrap_or(i64::MAX);
     session.query(
         "take the tokens of a rate limit",
         &sql::CHARGE_TOKENS,
-        &[&&*scope.queue, &scope.kinds, &jobs],
+        &[&queue, &kind, &jobs],
     )?;
     Ok(())
 }
@@ -165,28 +182,21 @@ impl ChargedJobs {
 pub(crate) fn claim_with_group_tokens(
     session: &mut Session,
     request: &ClaimRequest,
-    each_group: bool,
 ) -> Result<ChargedJobs> {
-    if !each_group {
-        return claim_charged(session, request, each_group);
+    if !request.limits_groups {
+        return claim_charged(session, request);
     }
     let doing = format!(
         "claim jobs of queue `{}` under a rate limit of each group",
         request.queue
     );
-    session.read_committed(&doing, "", |session| {
-        claim_charged(session, request, each_group)
-    })
+    session.read_committed(&doing, "", |session| claim_charged(session, request))
 }
 
 /// The same in the transaction of the caller.
-pub(crate) fn claim_charged(
-    session: &mut Session,
-    request: &ClaimRequest,
-    each_group: bool,
-) -> Result<ChargedJobs> {
+pub(crate) fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<ChargedJobs> {
     let claimed = claim(session, request)?;
-    match each_group {
+    match request.limits_groups {
         true => charge_groups(session, request, claimed),
         false => Ok(unlimited(claimed)),
     }
@@ -258,8 +268,9 @@ fn unlimited(jobs: Vec<ClaimedJob>) -> ChargedJobs {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::job::job::JobMeta;
     use crate::job::payload::Json;
     use crate::pipeline::claim::LeaseId;
 
@@ -281,6 +292,24 @@ mod tests {
             };
             let charged = unlimited((0..jobs).map(|_| job()).collect());
             assert_eq!(charged.fill(1000), expected, "{jobs} of {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn with_little_time_only_jobs_that_can_start_at_once_are_claimed() {
+        for (room, free, hold_ms, expected) in [
+            (1000, 4, 100, 1000),
+            (1000, 4, 250, 1000),
+            (1000, 4, 20, 200),
+            (8, 8, 20, 8),
+            (10, 4, 20, 4),
+            (10, 0, 20, 2),
+            (3, 0, 20, 1),
+            (2, 8, 20, 2),
+        ] {
+            let hold = Some(Duration::from_millis(hold_ms));
+            let claimed = LockedTokens { count: 1, hold }.in_time(room, free);
+            assert_eq!(claimed, expected, "{room} {free} {hold_ms}");
         }
     }
 }

@@ -91,6 +91,7 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
             single: Arc::default(),
             limit: 1,
             max_crashes: i32::MAX,
+            limits_groups: false,
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         };
         let claimed = match claim(transaction, &request)?.pop() {

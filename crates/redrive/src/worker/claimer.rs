@@ -80,12 +80,11 @@ impl Claimer {
 
     /// Claims with this scan. One from the marks starts `lead` ids after them.
     fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let (source, each_group) = (self.source.clone(), self.state.breakers.limits_groups());
         let charged = self.scan(
             "claim jobs",
-            (&source, scan, lead),
+            (&self.source.clone(), scan, lead),
             limit,
-            move |session, request| claim_with_group_tokens(session, request, each_group),
+            claim_with_group_tokens,
             |charged| Some((charged, limit)),
         )?;
         Ok(charged.jobs)
@@ -221,6 +220,7 @@ impl Claimer {
             single: Arc::clone(&self.state.single),
             limit,
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
+            limits_groups: self.state.breakers.limits_groups(),
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         }
     }

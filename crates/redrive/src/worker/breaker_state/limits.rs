@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::pipeline::gates::LimitStatus;
-use crate::pipeline::tokens::TokenScope;
 
 /// The rate limits of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,27 +52,11 @@ impl LocalLimits {
         let limits = self.shared.iter();
         limits.filter(move |limit| limit.kind.as_ref().is_none_or(is_claimed))
     }
-
-    /// Returns the limits that concern a job of this kind; `None`: of a kind without a limit.
-    pub(crate) fn scope(&self, queue: &Arc<str>, kind: Option<&str>) -> Option<TokenScope> {
-        let concern = |limit: &&LimitStatus| limit.kind.is_none() || limit.kind.as_deref() == kind;
-        let concerned: Vec<&LimitStatus> = self.shared.iter().filter(concern).collect();
-        let hold = concerned.iter().map(|limit| limit.hold).min()?;
-        let kinds = concerned
-            .iter()
-            .map(|limit| limit.kind.clone().unwrap_or_default());
-        Some(TokenScope {
-            queue: Arc::clone(queue),
-            kinds: kinds.collect(),
-            hold,
-            each_group: self.each_group,
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::SystemTime;
 
     use super::*;
 
@@ -83,7 +66,7 @@ mod tests {
             name: "queue:q".to_owned(),
             each_group: false,
             kind: Some(kind.to_owned()),
-            hold: Duration::from_millis(20),
+            set_at: SystemTime::UNIX_EPOCH,
         });
         let limits = LocalLimits::of("queue:q", both.into());
         let b = ["b".to_owned()];

@@ -13,7 +13,7 @@ use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::claim::{ClaimedJob, fill};
 use crate::pipeline::gates::LimitStatus;
-use crate::pipeline::tokens::{TokenScope, claim_with_tokens};
+use crate::pipeline::tokens::claim_with_tokens;
 use crate::sync::Instant;
 use crate::worker::breaker_state::{ClaimPlan, LocalLimits};
 use crate::worker::claimer::{Claimer, add};
@@ -26,9 +26,6 @@ const GATHER: Duration = Duration::from_millis(20);
 /// How long other jobs have priority after a claim under a limit found none, unless a notification
 /// arrives.
 const REST: Duration = Duration::from_millis(20);
-
-/// From this time on, a claimed job may wait for the jobs before it.
-const PATIENT: Duration = Duration::from_millis(100);
 
 /// Where the claims of a limit look, and when.
 pub(super) struct LimitedSearch {
@@ -100,10 +97,6 @@ impl Fetcher {
         room: usize,
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
-        let queue = self.state.config.queue.shared_name();
-        let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
-            return Ok(Vec::new());
-        };
         let sources = &mut self.claimer.sources;
         let source = match &limit.kind {
             None => sources.of(
@@ -126,25 +119,18 @@ impl Fetcher {
         }
         target.source = source;
         match target.next_at <= Instant::now() {
-            true => target.claim(&mut self.claimer, &scope, room),
+            true => target.claim(&mut self.claimer, room),
             false => Ok(Vec::new()),
         }
     }
 }
 
 impl LimitedSearch {
-    fn claim(
-        &mut self,
-        claimer: &mut Claimer,
-        scope: &TokenScope,
-        room: usize,
-    ) -> Result<Vec<ClaimedJob>> {
+    fn claim(&mut self, claimer: &mut Claimer, room: usize) -> Result<Vec<ClaimedJob>> {
         let state = Arc::clone(&claimer.state);
-        let free = state.slots.count.saturating_sub(state.in_flight());
-        let room = in_time(room, free, scope.hold);
         let (mut claimed, mut found) = (Vec::new(), Ok(None));
         for scan in claimer.scans(&self.source)? {
-            found = self.scan(scan, claimer, scope, room - claimed.len(), &mut claimed);
+            found = self.scan(scan, claimer, room - claimed.len(), &mut claimed);
             if !matches!(found, Ok(None)) || claimed.len() >= room {
                 break;
             }
@@ -169,18 +155,21 @@ impl LimitedSearch {
         &mut self,
         scan: Scan,
         claimer: &mut Claimer,
-        scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
     ) -> Result<Option<Duration>> {
-        let (scope, state, asked_at) = (scope.clone(), Arc::clone(&claimer.state), Instant::now());
+        let (state, asked_at) = (Arc::clone(&claimer.state), Instant::now());
+        let kind = self.limit.kind.clone().unwrap_or_default();
+        let free = state.slots.count.saturating_sub(state.in_flight());
         let has_groups = state.breakers.has_groups();
         let groups = has_groups.then(|| self.walk.look(room, 1, state.take_passed()));
         let answer = claimer.scan(
             "claim jobs under a rate limit",
             (&self.source, scan, 0),
             room,
-            move |session, request| claim_with_tokens(session, &scope, request, groups.as_ref()),
+            move |session, request| {
+                claim_with_tokens(session, &kind, free, request, groups.as_ref())
+            },
             |answer| {
                 let claim = answer.as_ref().ok()?;
                 Some((&claim.ring, claim.tokens))
@@ -213,37 +202,4 @@ pub(super) fn except(held: &[String], limits: &LocalLimits) -> Vec<String> {
     except.sort_unstable();
     except.dedup();
     except
-}
-
-/// Returns how many of `room` jobs are likely to start within `hold`. The room counts what the slots finish within
-/// 50 ms at the observed run time.
-fn in_time(room: usize, free: usize, hold: Duration) -> usize {
-    if hold >= PATIENT {
-        return room;
-    }
-    let share = hold.as_nanos() * room as u128 / PATIENT.as_nanos();
-    let share = usize::try_from(share).unwrap_or(room);
-    room.min(share.max(free).max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn with_little_time_only_jobs_that_can_start_at_once_are_claimed() {
-        for (room, free, hold_ms, expected) in [
-            (1000, 4, 100, 1000),
-            (1000, 4, 250, 1000),
-            (1000, 4, 20, 200),
-            (8, 8, 20, 8),
-            (10, 4, 20, 4),
-            (10, 0, 20, 2),
-            (3, 0, 20, 1),
-            (2, 8, 20, 2),
-        ] {
-            let claimed = in_time(room, free, Duration::from_millis(hold_ms));
-            assert_eq!(claimed, expected, "{room} {free} {hold_ms}");
-        }
-    }
 }

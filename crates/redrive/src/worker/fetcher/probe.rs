@@ -8,12 +8,11 @@ use std::time::Duration;
 use super::Fetcher;
 use super::limited::except;
 use crate::error::Result;
-use crate::job::job::JobMeta;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::probe::{ProbeAnswer, ProbeVerdict, claim_probe, end_probe};
 use crate::sync::Instant;
-use crate::worker::breaker_state::{ClaimPlan, DueProbe, LocalLimits};
+use crate::worker::breaker_state::{ClaimPlan, DueProbe};
 use crate::worker::source::Source;
 
 /// The longest wait before another attempt to take a probe that is due. No breaker waits less for its probe.
@@ -39,7 +38,7 @@ impl Fetcher {
         for left_out in searches {
             let kinds = due.kinds.as_deref().or(self.state.kinds.as_deref());
             let source = self.probes.of(kinds, &left_out);
-            found = self.find_probe(due, &source, &plan.limits);
+            found = self.find_probe(due, &source);
             is_behind = source.search().is_behind();
             let is_over = match &found {
                 Ok(Some(claimed)) => !claimed.is_empty(),
@@ -63,15 +62,10 @@ impl Fetcher {
     }
 
     /// Searches the next parts of the queue for a job to probe.
-    fn find_probe(
-        &mut self,
-        due: &DueProbe,
-        source: &Source,
-        limits: &LocalLimits,
-    ) -> Result<FoundProbe> {
+    fn find_probe(&mut self, due: &DueProbe, source: &Source) -> Result<FoundProbe> {
         self.promote()?;
         for scan in self.claimer.scans(source)? {
-            let found = self.probe_with(scan, due, source, limits)?;
+            let found = self.probe_with(scan, due, source)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -80,24 +74,14 @@ impl Fetcher {
     }
 
     /// Searches what this scan reads for a job to probe.
-    fn probe_with(
-        &mut self,
-        scan: Scan,
-        due: &DueProbe,
-        source: &Source,
-        limits: &LocalLimits,
-    ) -> Result<FoundProbe> {
+    fn probe_with(&mut self, scan: Scan, due: &DueProbe, source: &Source) -> Result<FoundProbe> {
         let (asked_at, lasting) = (Instant::now(), self.state.config.lease);
-        let (name, cause, limits) = (due.name.clone(), due.cause, limits.clone());
+        let (name, cause) = (due.name.clone(), due.cause);
         let answer = self.claimer.scan(
             "probe",
             (source, scan, 0),
             1,
-            move |session, request| {
-                let scope = |meta: &JobMeta| limits.scope(&meta.queue, Some(&meta.kind));
-                let each_group = limits.each_group;
-                claim_probe(session, &name, cause, lasting, request, each_group, scope)
-            },
+            move |session, request| claim_probe(session, &name, cause, lasting, request),
             |answer: &ProbeAnswer| answer.as_ref().map(|(charged, _)| (charged, 1)),
         );
         let Some((charged, probe)) = answer? else {
