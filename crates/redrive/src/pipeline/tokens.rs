@@ -154,7 +154,7 @@ fn charge_tokens(session: &mut Session, queue: &str, kind: &str, jobs: usize) ->
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// Claimed jobs, after those with a group have taken their tokens.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ChargedJobs {
     /// The jobs that may start.
     pub(crate) jobs: Vec<ClaimedJob>,
@@ -162,6 +162,8 @@ pub(crate) struct ChargedJobs {
     pub(crate) put_off: Vec<ClaimedJob>,
     /// When the first of these is due again.
     pub(crate) due_at: Option<Instant>,
+    /// Whether the claim took as many jobs as it asked for, or as many bytes as it may take.
+    pub(crate) fill: Fill,
     /// Whether a bucket was charged.
     pub(crate) has_charged: bool,
 }
@@ -170,11 +172,6 @@ impl ChargedJobs {
     /// Returns how many jobs were claimed.
     pub(crate) fn claimed(&self) -> usize {
         self.jobs.len() + self.put_off.len()
-    }
-
-    /// Returns whether the claim took as many jobs as there was `room` for, or as many bytes as it may take.
-    pub(crate) fn fill(&self, room: usize) -> Fill {
-        fill(self.jobs.iter().chain(&self.put_off), room)
     }
 }
 
@@ -195,10 +192,17 @@ pub(crate) fn claim_with_group_tokens(
 
 /// The same in the transaction of the caller.
 pub(crate) fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<ChargedJobs> {
-    let claimed = claim(session, request)?;
+    let jobs = claim(session, request)?;
+    let charged = ChargedJobs {
+        fill: fill(jobs.iter(), request.limit),
+        jobs,
+        put_off: Vec::new(),
+        due_at: None,
+        has_charged: false,
+    };
     match request.limits_groups {
-        true => charge_groups(session, request, claimed),
-        false => Ok(unlimited(claimed)),
+        true => charge_groups(session, request, charged),
+        false => Ok(charged),
     }
 }
 
@@ -207,15 +211,15 @@ pub(crate) fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Re
 fn charge_groups(
     session: &mut Session,
     request: &ClaimRequest,
-    claimed: Vec<ClaimedJob>,
+    mut charged: ChargedJobs,
 ) -> Result<ChargedJobs> {
-    let grouped = claimed.iter().filter_map(|job| {
+    let grouped = charged.jobs.iter().filter_map(|job| {
         let group = job.meta.group.as_deref()?;
         Some((group, job.meta.id.get()))
     });
     let (keys, ids): (Vec<&str>, Vec<i64>) = grouped.unzip();
     if ids.is_empty() {
-        return Ok(unlimited(claimed));
+        return Ok(charged);
     }
     let asked_at = Instant::now();
     let rows = session.query(
@@ -227,10 +231,9 @@ fn charge_groups(
         .iter()
         .map(|row| (row.get("job_id"), token(row, asked_at)))
         .collect();
-    let mut charged = ChargedJobs::default();
     let mut unrun = Vec::new();
     let answered_at = Instant::now();
-    for mut job in claimed {
+    for mut job in std::mem::take(&mut charged.jobs) {
         match tokens.remove(&job.meta.id.get()) {
             None => charged.jobs.push(job),
             Some(Ok(start_by)) => {
@@ -259,13 +262,6 @@ fn token(row: &Row, asked_at: Instant) -> Result<Option<Instant>, Duration> {
     }
 }
 
-fn unlimited(jobs: Vec<ClaimedJob>) -> ChargedJobs {
-    ChargedJobs {
-        jobs,
-        ..ChargedJobs::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -276,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_claim_is_full_of_jobs_or_of_bytes() {
-        for (jobs, bytes, expected) in [
+        for (count, bytes, expected) in [
             (999, 10, Fill::Partial),
             (1000, 10, Fill::Full),
             (8, 1_000_000, Fill::Partial),
@@ -290,8 +286,9 @@ mod tests {
                 start_by: None,
                 follows: false,
             };
-            let charged = unlimited((0..jobs).map(|_| job()).collect());
-            assert_eq!(charged.fill(1000), expected, "{jobs} of {bytes} bytes");
+            let jobs: Vec<ClaimedJob> = (0..count).map(|_| job()).collect();
+            let filled = fill(jobs.iter(), 1000);
+            assert_eq!(filled, expected, "{count} of {bytes} bytes");
         }
     }
 

@@ -85,7 +85,7 @@ impl Claimer {
             (&self.source.clone(), scan, lead),
             limit,
             claim_with_group_tokens,
-            |charged| Some((charged, limit)),
+            |charged| Some(charged),
         )?;
         Ok(charged.jobs)
     }
@@ -98,14 +98,14 @@ impl Claimer {
     }
 
     /// Claims up to `limit` jobs from what a scan of a source reads, which starts `lead` ids after its marks. Records the
-    /// jobs, and for how many there was room, as `charged` finds them in the answer. `None`: it did not search.
+    /// jobs, as `charged` finds them in the answer. `None`: it did not search.
     pub(crate) fn scan<T: Send + 'static>(
         &mut self,
         doing: &str,
         (source, scan, lead): (&Source, Scan, i64),
         limit: usize,
         claim: impl FnOnce(&mut Session, &ClaimRequest) -> Result<T> + Send + 'static,
-        charged: impl FnOnce(&T) -> Option<(&ChargedJobs, usize)>,
+        charged: impl FnOnce(&T) -> Option<&ChargedJobs>,
     ) -> Result<T> {
         let (state, asked_at) = (Arc::clone(&self.state), Instant::now());
         let look = source.search().look(scan, lead);
@@ -118,13 +118,13 @@ impl Claimer {
         });
         let took = asked_at.elapsed();
         match answer.as_ref().map(charged) {
-            Ok(Some((charged, room))) => {
+            Ok(Some(charged)) => {
                 state.hold(&charged.jobs);
                 let ended = Ended {
                     asked_at,
                     took,
                     lead,
-                    fill: charged.fill(room),
+                    fill: charged.fill,
                 };
                 let found = charged.jobs.iter().chain(&charged.put_off);
                 let found = found.map(ClaimedJob::place);

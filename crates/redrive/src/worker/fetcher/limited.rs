@@ -170,10 +170,7 @@ impl LimitedSearch {
             move |session, request| {
                 claim_with_tokens(session, &kind, free, request, groups.as_ref())
             },
-            |answer| {
-                let claim = answer.as_ref().ok()?;
-                Some((&claim.ring, claim.tokens))
-            },
+            |answer| Some(&answer.as_ref().ok()?.ring),
         );
         let claim = match answer {
             Ok(Ok(claim)) => claim,

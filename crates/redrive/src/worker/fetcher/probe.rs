@@ -82,7 +82,7 @@ impl Fetcher {
             (source, scan, 0),
             1,
             move |session, request| claim_probe(session, &name, cause, lasting, request),
-            |answer: &ProbeAnswer| answer.as_ref().map(|(charged, _)| (charged, 1)),
+            |answer: &ProbeAnswer| answer.as_ref().map(|(charged, _)| charged),
         );
         let Some((charged, probe)) = answer? else {
             self.state.note_stale_gates();
