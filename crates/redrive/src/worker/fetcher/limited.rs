@@ -37,6 +37,8 @@ pub(super) struct LimitedSearch {
     /// Whether there are tokens then, or the search goes on. Otherwise there was no job: it claims at a notification or a
     /// poll, and not before that time.
     is_expected: bool,
+    /// Whether there were no tokens, so that a notification is no reason to claim before that time.
+    lacks_tokens: bool,
 }
 
 impl Fetcher {
@@ -48,7 +50,7 @@ impl Fetcher {
     ) -> Result<Vec<ClaimedJob>> {
         if self.woken {
             // A notification says that there may be jobs, not that there are tokens.
-            let rest = self.limited.values_mut().filter(|it| !it.is_expected);
+            let rest = self.limited.values_mut().filter(|it| !it.lacks_tokens);
             rest.for_each(|target| target.next_at = Instant::now());
         }
         let cover_queue = plan.limits.cover_queue();
@@ -111,6 +113,7 @@ impl Fetcher {
             walk: GroupWalk::default(),
             next_at: Instant::now(),
             is_expected: false,
+            lacks_tokens: false,
         };
         let known = self.limited.entry(limit.kind.clone());
         let target = known.or_insert_with(new);
@@ -140,9 +143,14 @@ impl LimitedSearch {
             Ok(Some(wait)) => Some(wait.max(GATHER)),
             // The search, or the walk over the groups, continues.
             Ok(None) if self.source.search().is_behind() => Some(Duration::ZERO),
-            Ok(None) if state.breakers.has_groups() => self.walk.wait(now),
+            // A job of a group that has a token may come earlier.
+            Ok(None) if state.breakers.has_groups() => {
+                let wait = self.walk.wait(now);
+                wait.map(|wait| wait.min(state.config.poll))
+            }
             Ok(None) | Err(_) => None,
         };
+        self.lacks_tokens = matches!(found, Ok(Some(_)));
         self.is_expected = expected_in.is_some();
         self.next_at = now + expected_in.unwrap_or(REST);
         add(&state, &mut claimed, found.map(|_| Vec::new()))?;
