@@ -1,6 +1,7 @@
 //! The gates of a worker: open breakers, paused queues, queues with groups and rate limits, which one
 //! statement reads.
 
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use crate::db::row::{FromRow as _, column};
@@ -9,29 +10,17 @@ use crate::db::sql;
 use crate::error::Result;
 use crate::pipeline::breaker::BreakerStatus;
 
-/// The kind of the limit of a whole queue.
-const WHOLE_QUEUE: &str = "";
-
 /// Everything that holds back jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gates {
     /// The breakers that are not closed.
     pub(crate) breakers: Vec<BreakerStatus>,
-    /// The paused queues.
-    pub(crate) pauses: Vec<PauseStatus>,
+    /// The times until the pauses of queues end, named as the breakers of these are. `None`: an operator must resume it.
+    pub(crate) pauses: HashMap<String, Option<Duration>>,
     /// The queues whose jobs may wait for their group, named as their breakers are.
     pub(crate) grouped: Vec<String>,
     /// The rate limits.
     pub(crate) limits: Vec<LimitStatus>,
-}
-
-/// A paused queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PauseStatus {
-    /// `queue:` and the queue, as a breaker of the queue is named.
-    pub(crate) name: String,
-    /// The time until it ends. `None`: an operator must resume the queue.
-    pub(crate) ends_in: Option<Duration>,
 }
 
 /// A rate limit.
@@ -57,20 +46,18 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
     let mut gates = Gates::default();
     for row in &rows {
         match row.get::<_, &str>("cause") {
-            "pause" => gates.pauses.push(PauseStatus {
-                name: row.get("name"),
-                ends_in: column(row, "probe_in")?,
-            }),
-            "groups" => gates.grouped.push(row.get("name")),
-            "rate" => {
-                let kind = row.get::<_, Vec<String>>("kinds").pop();
-                gates.limits.push(LimitStatus {
-                    name: row.get("name"),
-                    each_group: kind.is_none(),
-                    kind: kind.filter(|kind| kind != WHOLE_QUEUE),
-                    set_at: row.get("set_at"),
-                });
+            "pause" => {
+                gates
+                    .pauses
+                    .insert(row.get("name"), column(row, "probe_in")?);
             }
+            "groups" => gates.grouped.push(row.get("name")),
+            cause @ ("rate" | "group_rate") => gates.limits.push(LimitStatus {
+                name: row.get("name"),
+                each_group: cause == "group_rate",
+                kind: row.get::<_, Vec<String>>("kinds").pop(),
+                set_at: row.get("set_at"),
+            }),
             _ => gates.breakers.push(BreakerStatus::from_row(row)?),
         }
     }

@@ -4,10 +4,10 @@
 //! claim, the slots ask before each job, and the settler writes the reports. While no breaker is
 //! open, the queue has no pause or limit and no outage is counted, each check reads one flag.
 
-mod limits;
 mod plan;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::job::name::OF_QUEUES;
@@ -16,13 +16,12 @@ use crate::pipeline::breaker::{
     BreakerCause, BreakerStatus, BreakerTrip, MIN_PROBE_WAIT, of_queue,
 };
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::gates::Gates;
+use crate::pipeline::gates::{Gates, LimitStatus};
 use crate::pipeline::probe::{Probe, ProbeVerdict};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::flood::FloodGuard;
 use crate::worker::latch::lock;
-pub(crate) use limits::LocalLimits;
 pub(crate) use plan::{ClaimPlan, DueProbe};
 
 /// The breakers that affect one queue of a worker.
@@ -48,8 +47,10 @@ struct Known {
     probes: HashMap<LeaseId, Probe>,
     /// When the pause of the queue ends, which this worker's clock finds without the database.
     paused_until: Option<Instant>,
-    /// The rate limits of the queue.
-    limits: LocalLimits,
+    /// The rate limits of the queue and of kinds.
+    limits: Arc<[LimitStatus]>,
+    /// Whether each group has a rate limit, too.
+    limits_groups: bool,
     /// Whether jobs of the queue may wait for their group.
     has_groups: bool,
     /// Counts the letters of the queue.
@@ -263,18 +264,22 @@ impl LocalBreakers {
 
     /// Whether each group of the queue has a rate limit.
     pub(crate) fn limits_groups(&self) -> bool {
-        lock(&self.known).limits.each_group
+        lock(&self.known).limits_groups
     }
 
     /// Replaces the known state.
     pub(crate) fn learn(&self, gates: Gates, now: Instant) {
         let mut known = lock(&self.known);
         known.has_groups = gates.grouped.contains(&self.queue);
-        let pause = gates.pauses.iter().find(|pause| pause.name == self.queue);
         // A worker reads a pause without an end again and again, so it needs none that is longer.
-        let lasts = pause.map(|pause| pause.ends_in.map_or(MAX_WAIT, |end| end.min(MAX_WAIT)));
+        let pause = gates.pauses.get(&self.queue);
+        let lasts = pause.map(|ends_in| ends_in.unwrap_or(MAX_WAIT).min(MAX_WAIT));
         known.paused_until = lasts.map(|time| now + time);
-        known.limits = LocalLimits::of(&self.queue, gates.limits);
+        let own = gates.limits.into_iter();
+        let own = own.filter(|limit| limit.name == self.queue);
+        let (of_groups, shared): (Vec<_>, Vec<_>) = own.partition(|limit| limit.each_group);
+        known.limits_groups = !of_groups.is_empty();
+        known.limits = shared.into();
         known.open.retain(|_, gate| gate.is_news);
         for gated in gates.breakers {
             // The answer may be from before its news.

@@ -1,9 +1,11 @@
 //! Decides what the fetcher may claim.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use super::{LocalBreakers, LocalLimits};
+use super::LocalBreakers;
 use crate::pipeline::breaker::BreakerCause;
+use crate::pipeline::gates::LimitStatus;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::latch::lock;
@@ -19,8 +21,31 @@ pub(crate) struct ClaimPlan {
     pub(crate) probe: Option<DueProbe>,
     /// When the next probe is due or the pause ends.
     pub(crate) next: Option<Instant>,
-    /// The rate limits of the queue.
-    pub(crate) limits: LocalLimits,
+    /// The rate limits of the queue and of kinds.
+    pub(crate) limits: Arc<[LimitStatus]>,
+}
+
+impl ClaimPlan {
+    /// Returns whether the whole queue is limited, so that every claim needs tokens.
+    pub(crate) fn limits_queue(&self) -> bool {
+        self.limits.iter().any(|limit| limit.kind.is_none())
+    }
+
+    /// Returns the limits that need claims apart from those of other jobs, for a worker that handles these kinds.
+    pub(crate) fn targets(&self, handled: Option<&[String]>) -> impl Iterator<Item = &LimitStatus> {
+        let is_claimed = move |kind: &String| {
+            handled.is_none_or(|handled| handled.contains(kind)) && !self.except.contains(kind)
+        };
+        let limits = self.limits.iter();
+        limits.filter(move |limit| limit.kind.as_ref().is_none_or(is_claimed))
+    }
+
+    /// Returns the kinds that claims without a limit leave out, beside those of `held`.
+    pub(crate) fn left_out(&self, held: &[String]) -> Vec<String> {
+        let limited = self.limits.iter().filter_map(|limit| limit.kind.clone());
+        let except: BTreeSet<String> = held.iter().cloned().chain(limited).collect();
+        except.into_iter().collect()
+    }
 }
 
 /// A probe that is due.

@@ -131,6 +131,33 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
 }
 
 #[test]
+fn a_worker_claims_only_for_the_limits_of_kinds_that_it_may_claim() {
+    let limits = ["a", "b"].map(|kind| LimitStatus {
+        name: "queue:orders".to_owned(),
+        each_group: false,
+        kind: Some(kind.to_owned()),
+        set_at: std::time::SystemTime::UNIX_EPOCH,
+    });
+    let b = ["b".to_owned()];
+    for (handled, except, claimed) in [
+        (None, &[][..], &["a", "b"][..]),
+        (Some(&b[..]), &[], &["b"]),
+        // Its breaker is open. A claim that waits for its tokens would keep the worker awake.
+        (None, &b[..], &["a"]),
+        (Some(&b[..]), &b[..], &[]),
+    ] {
+        let plan = ClaimPlan {
+            limits: Arc::new(limits.clone()),
+            except: except.to_vec(),
+            ..ClaimPlan::default()
+        };
+        let kinds = plan.targets(handled).filter_map(|it| it.kind.as_deref());
+        let kinds: Vec<&str> = kinds.collect();
+        assert_eq!(kinds, claimed, "{handled:?} {except:?}");
+    }
+}
+
+#[test]
 fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
     use BreakerCause::{Flood, Operator, Outage};
     let now = Instant::now();

@@ -15,7 +15,7 @@ use crate::pipeline::claim::{ClaimedJob, fill};
 use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::tokens::claim_with_tokens;
 use crate::sync::Instant;
-use crate::worker::breaker_state::{ClaimPlan, LocalLimits};
+use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::{Claimer, add};
 use crate::worker::source::Source;
 
@@ -53,19 +53,18 @@ impl Fetcher {
             let rest = self.limited.values_mut().filter(|it| !it.lacks_tokens);
             rest.for_each(|target| target.next_at = Instant::now());
         }
-        let cover_queue = plan.limits.cover_queue();
-        if cover_queue {
+        let limits_queue = plan.limits_queue();
+        if limits_queue {
             self.promote_when_due()?;
             if std::mem::take(&mut self.woken) {
                 self.promote()?;
             }
         }
         let handled = self.state.kinds.as_deref();
-        let limits = plan.limits.targets(handled, &plan.except);
-        let limits = limits.cloned().map(Some);
+        let limits = plan.targets(handled).cloned().map(Some);
         // `None`: the jobs of kinds without a limit.
         let mut targets: Vec<Option<LimitStatus>> =
-            limits.chain((!cover_queue).then_some(None)).collect();
+            limits.chain((!limits_queue).then_some(None)).collect();
         // Each of them is first at times, so that none starves.
         fastrand::shuffle(&mut targets);
         let mut claimed = Vec::new();
@@ -76,7 +75,7 @@ impl Fetcher {
             }
             let more = match target {
                 Some(limit) => self.claim_limited(&limit, room, plan),
-                None => self.claim_round(room, &except(&plan.except, &plan.limits)),
+                None => self.claim_round(room, &plan.left_out(&plan.except)),
             };
             add(&self.state, &mut claimed, more)?;
         }
@@ -86,7 +85,7 @@ impl Fetcher {
     /// Returns when tokens are expected for a claim that had none, or when a search goes on.
     pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
         let handled = self.state.kinds.as_deref();
-        let targets = plan.limits.targets(handled, &plan.except);
+        let targets = plan.targets(handled);
         let searches = targets.filter_map(|limit| self.limited.get(&limit.kind));
         let expected = searches.filter(|target| target.is_expected);
         expected.map(|target| target.next_at).min()
@@ -101,10 +100,7 @@ impl Fetcher {
     ) -> Result<Vec<ClaimedJob>> {
         let sources = &mut self.claimer.sources;
         let source = match &limit.kind {
-            None => sources.of(
-                self.state.kinds.as_deref(),
-                &except(&plan.except, &plan.limits),
-            ),
+            None => sources.of(self.state.kinds.as_deref(), &plan.left_out(&plan.except)),
             Some(kind) => sources.of(Some(std::slice::from_ref(kind)), &[]),
         };
         let new = || LimitedSearch {
@@ -198,13 +194,4 @@ impl LimitedSearch {
             Fill::Partial => None,
         })
     }
-}
-
-/// Returns the kinds that claims without a limit leave out, beside those of `held`.
-pub(super) fn except(held: &[String], limits: &LocalLimits) -> Vec<String> {
-    let held = held.iter().map(String::as_str);
-    let mut except: Vec<String> = held.chain(limits.kinds()).map(str::to_owned).collect();
-    except.sort_unstable();
-    except.dedup();
-    except
 }

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use super::Fetcher;
-use super::limited::except;
 use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::mark::Scan;
@@ -33,7 +32,7 @@ impl Fetcher {
         };
         // Other breakers still apply, and a kind whose limit has no token must not keep this one open for the others. But
         // if they hold back all jobs, one of those is the probe.
-        let mut searches = vec![except(held, &plan.limits), Vec::new()];
+        let mut searches = vec![plan.left_out(held), Vec::new()];
         searches.dedup();
         for left_out in searches {
             let kinds = due.kinds.as_deref().or(self.state.kinds.as_deref());
