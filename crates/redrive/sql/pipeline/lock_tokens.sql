@@ -2,10 +2,20 @@
 -- Called by: pipeline/tokens.rs, for a worker's fetcher, in the transaction of the claim.
 -- $1 text  queue
 -- $2 text  kind of the jobs; empty: any without a limit of its own
--- Locks: the rows of the buckets; one that another session has locked, or that is missing, grants no token.
+-- Locks: the rows of the buckets; one that another session has locked, or that is missing, grants no token. It waits for
+--        another claim that restores a missing one.
 -- Index relied on: the primary keys of rate_buckets and rate_limits.
 -- Rows: always one: the tokens of the emptiest bucket (NULL: there is no limit any more); the microseconds until each
 --       has at least one; and those within which a job must start once it has a token (NULL: no bucket is locked here).
+WITH restored AS (
+    -- Without a bucket, which a dump may have missed, the limit would grant nothing for ever.
+    INSERT INTO redrive.rate_buckets (queue, kind, tokens)
+    SELECT n.queue, n.kind, 0
+    FROM redrive.rate_limits n
+    WHERE n.queue = $1 AND n.kind IN ('', $2) AND NOT n.each_group
+        AND NOT EXISTS (SELECT FROM redrive.rate_buckets e WHERE e.queue = n.queue AND e.kind = n.kind)
+    ON CONFLICT ON CONSTRAINT rate_buckets_pkey DO NOTHING
+)
 SELECT CASE
            WHEN count(*) = (
                SELECT count(*) FROM redrive.rate_limits n WHERE n.queue = $1 AND n.kind IN ('', $2) AND NOT n.each_group)
