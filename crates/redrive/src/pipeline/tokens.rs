@@ -257,7 +257,7 @@ fn charge_groups(
 /// wait for a token.
 fn token(row: &Row, asked_at: Instant) -> Result<Option<Instant>, Duration> {
     match row.get("is_granted") {
-        true => Ok(start_by(asked_at, row.get("taken_us"), row.get("hold_us"))),
+        true => Ok(start_by(asked_at, row)),
         false => Err(micros(row.get("wait_us")).min(MAX_WAIT)),
     }
 }
