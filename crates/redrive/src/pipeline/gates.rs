@@ -24,7 +24,7 @@ pub(crate) struct Gates {
 }
 
 /// A rate limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LimitStatus {
     /// `queue:` and the queue.
     pub(crate) name: String,

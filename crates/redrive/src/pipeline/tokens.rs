@@ -18,69 +18,80 @@ use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups, micros, start_by};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, fill, max_crashes_beside};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, fill};
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Row};
 
-/// What was claimed with tokens.
-#[derive(Debug)]
-pub(crate) struct TokenClaim {
-    /// How many tokens there were, at most the limit of the request.
-    pub(crate) tokens: usize,
-    /// The jobs that waited for no group, and those of them that lacked a token of theirs.
-    pub(crate) ring: ChargedJobs,
-    /// The jobs that waited for their group, and where the claim of groups ended.
-    pub(crate) of_groups: Option<GroupAnswer>,
-}
-
-/// Claims at most as many jobs of a kind, empty: of kinds without a limit, as there are tokens, and takes theirs. The
-/// jobs must start soon, for which `free` slots are waiting. With `groups`, jobs that wait for their group get the
-/// tokens that are left. Without a token, returns the time until there may be one.
+/// Claims ready jobs, and takes the tokens that they and their groups need. An error is the time until there may be one.
 pub(crate) fn claim_with_tokens(
     session: &mut Session,
-    kind: &str,
-    free: usize,
     request: &ClaimRequest,
-    groups: Option<&GroupLook>,
-) -> Result<Result<TokenClaim, Duration>> {
-    let queue = &*request.queue;
+) -> Result<Result<ChargedJobs, Duration>> {
+    if request.tokens.is_none() && request.limits_groups {
+        let doing = format!(
+            "claim jobs of queue `{}` under a rate limit of each group",
+            request.queue
+        );
+        let charged =
+            session.read_committed(&doing, "", |session| claim_charged(session, request))?;
+        return Ok(Ok(charged));
+    }
+    with_tokens(
+        session,
+        request,
+        claim_charged,
+        |charged: &mut ChargedJobs| &mut charged.jobs[..],
+    )
+}
+
+/// The same for jobs that wait for their group.
+pub(crate) fn claim_groups_with_tokens(
+    session: &mut Session,
+    request: &ClaimRequest,
+    look: &GroupLook,
+) -> Result<Result<GroupAnswer, Duration>> {
+    let claim =
+        |session: &mut Session, request: &ClaimRequest| claim_groups(session, request, look);
+    with_tokens(session, request, claim, |answer: &mut GroupAnswer| {
+        &mut answer.claimed[..]
+    })
+}
+
+/// Claims at most as many jobs as there are tokens, and takes those of the `jobs` in the answer, which must start soon.
+fn with_tokens<T>(
+    session: &mut Session,
+    request: &ClaimRequest,
+    claim: impl Fn(&mut Session, &ClaimRequest) -> Result<T>,
+    jobs: impl Fn(&mut T) -> &mut [ClaimedJob],
+) -> Result<Result<T, Duration>> {
+    let Some(wanted) = &request.tokens else {
+        return claim(session, request).map(Ok);
+    };
+    let (queue, kind) = (&*request.queue, &*wanted.kind);
     let doing = format!("claim jobs of queue `{queue}` under a rate limit");
     session.read_committed(&doing, "", |session| {
-        let mut request = request.clone();
         let locked = match lock_tokens(session, queue, kind)? {
             Ok(locked) => locked,
             Err(wait) => return Ok(Err(wait)),
         };
-        let room = locked.in_time(request.limit, free);
-        let tokens = room.min(locked.count);
-        request.limit = tokens;
-        let mut ring = claim_charged(session, &request)?;
-        request.limit -= ring.claimed().min(tokens);
-        // One of these may have to be the only suspect.
-        let crashes = ring.jobs.iter().map(|job| job.crashes).max();
-        let most = max_crashes_beside(crashes.unwrap_or_default());
-        request.max_crashes = request.max_crashes.min(most);
-        // Two statements that charge buckets in one transaction could deadlock with another one.
-        let groups = groups.filter(|_| request.limit > 0 && !ring.has_charged);
-        let of_groups = groups.map(|look| claim_groups(session, &request, look));
-        let mut of_groups = of_groups.transpose()?;
+        let room = locked.in_time(request.limit, wanted.free);
+        let limit = room.min(locked.count);
+        let request = ClaimRequest {
+            limit,
+            ..request.clone()
+        };
+        let mut answer = claim(session, &request)?;
+        let claimed = jobs(&mut answer);
         // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
         let start_by = locked.hold.map(from_now);
-        let grouped = of_groups.iter_mut().flat_map(|answer| &mut answer.claimed);
-        let mut claimed = 0;
-        for job in ring.jobs.iter_mut().chain(grouped) {
+        for job in &mut *claimed {
             job.start_by = job.start_by.into_iter().chain(start_by).min();
-            claimed += 1;
         }
-        if claimed > 0 {
-            charge_tokens(session, queue, kind, claimed)?;
+        if !claimed.is_empty() {
+            charge_tokens(session, queue, kind, claimed.len())?;
         }
-        Ok(Ok(TokenClaim {
-            tokens,
-            ring,
-            of_groups,
-        }))
+        Ok(Ok(answer))
     })
 }
 
@@ -164,33 +175,9 @@ pub(crate) struct ChargedJobs {
     pub(crate) due_at: Option<Instant>,
     /// Whether the claim took as many jobs as it asked for, or as many bytes as it may take.
     pub(crate) fill: Fill,
-    /// Whether a bucket was charged.
-    pub(crate) has_charged: bool,
 }
 
-impl ChargedJobs {
-    /// Returns how many jobs were claimed.
-    pub(crate) fn claimed(&self) -> usize {
-        self.jobs.len() + self.put_off.len()
-    }
-}
-
-/// Claims ready jobs, and takes tokens for those with a group if each group has a limit.
-pub(crate) fn claim_with_group_tokens(
-    session: &mut Session,
-    request: &ClaimRequest,
-) -> Result<ChargedJobs> {
-    if !request.limits_groups {
-        return claim_charged(session, request);
-    }
-    let doing = format!(
-        "claim jobs of queue `{}` under a rate limit of each group",
-        request.queue
-    );
-    session.read_committed(&doing, "", |session| claim_charged(session, request))
-}
-
-/// The same in the transaction of the caller.
+/// Claims ready jobs, and takes tokens for those with a group if each group has a limit, in the transaction of the caller.
 pub(crate) fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<ChargedJobs> {
     let jobs = claim(session, request)?;
     let charged = ChargedJobs {
@@ -198,7 +185,6 @@ pub(crate) fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Re
         jobs,
         put_off: Vec::new(),
         due_at: None,
-        has_charged: false,
     };
     match request.limits_groups {
         true => charge_groups(session, request, charged),
@@ -238,7 +224,6 @@ fn charge_groups(
             None => charged.jobs.push(job),
             Some(Ok(start_by)) => {
                 job.start_by = start_by;
-                charged.has_charged = true;
                 charged.jobs.push(job);
             }
             Some(Err(wait)) => {

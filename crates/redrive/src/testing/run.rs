@@ -92,6 +92,7 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
             limit: 1,
             max_crashes: i32::MAX,
             limits_groups: false,
+            tokens: None,
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         };
         let claimed = match claim(transaction, &request)?.pop() {

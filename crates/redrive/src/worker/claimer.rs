@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::error::Result;
-use crate::pipeline::claim::demand::MAX_BATCH;
+use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
 use crate::pipeline::claim::group_walk::GroupLook;
-use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
+use crate::pipeline::claim::groups::GroupAnswer;
 use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::measure;
 use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, claim_one};
-use crate::pipeline::tokens::{ChargedJobs, claim_with_group_tokens};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WantedTokens, claim_one};
+use crate::pipeline::tokens::{ChargedJobs, claim_groups_with_tokens, claim_with_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::sync::handout::Giver;
@@ -29,8 +29,12 @@ pub(crate) struct Claimer {
     pub(crate) state: Arc<State>,
     db_caller: Arc<Mutex<DbCaller>>,
     pub(crate) sources: Sources,
-    /// Where it looks for jobs without a limit.
+    /// Where it looks for jobs.
     pub(crate) source: Source,
+    /// The kind whose tokens its claims take; empty: those of the queue. `None`: its jobs need none.
+    pub(crate) tokens: Option<Arc<str>>,
+    /// How long the last claim waits for more tokens. `None`: it needed none, or there were more than jobs.
+    pub(crate) tokens_in: Option<Duration>,
     /// How many crashes its jobs may have at most.
     max_crashes: i32,
     /// The scan with which the last claim ended.
@@ -49,6 +53,8 @@ impl Claimer {
             db_caller,
             source: sources.of(state.kinds.as_deref(), &[]),
             sources,
+            tokens: None,
+            tokens_in: None,
             max_crashes,
             last_look: Scan::Full,
         }
@@ -61,8 +67,8 @@ impl Claimer {
             let room = limit - claimed.len();
             self.last_look = scan;
             let lead = match scan {
-                Scan::FromMarks => self.lead(room),
-                Scan::Full | Scan::Gaps | Scan::Sweep => 0,
+                Scan::FromMarks if self.tokens.is_none() => self.lead(room),
+                Scan::FromMarks | Scan::Full | Scan::Gaps | Scan::Sweep => 0,
             };
             let mut more = self.claim_from(scan, lead, room);
             if lead > 0 && more.as_ref().is_ok_and(Vec::is_empty) {
@@ -71,7 +77,7 @@ impl Claimer {
             }
             let has_failed = more.is_err();
             add(&self.state, &mut claimed, more)?;
-            if has_failed || claimed.len() >= limit {
+            if has_failed || claimed.len() >= limit || self.tokens_in.is_some() {
                 break;
             }
         }
@@ -80,14 +86,24 @@ impl Claimer {
 
     /// Claims with this scan. One from the marks starts `lead` ids after them.
     fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let charged = self.scan(
+        let answer = self.scan(
             "claim jobs",
             (&self.source.clone(), scan, lead),
             limit,
-            claim_with_group_tokens,
-            |charged| Some(charged),
+            claim_with_tokens,
+            |answer| answer.as_ref().ok(),
         )?;
-        Ok(charged.jobs)
+        self.note_tokens(answer.as_ref().map(|charged| charged.fill));
+        Ok(answer.map(|charged| charged.jobs).unwrap_or_default())
+    }
+
+    /// Notes how long to wait for more tokens after a claim.
+    fn note_tokens(&mut self, answer: Result<Fill, &Duration>) {
+        self.tokens_in = match answer {
+            Ok(Fill::Full) => self.tokens.as_ref().map(|_| Duration::ZERO),
+            Ok(Fill::Partial) => None,
+            Err(wait) => Some(*wait),
+        };
     }
 
     /// Returns the scans of the next claims of a source. Measures the queue before its first one, and a large one from time
@@ -196,21 +212,31 @@ impl Claimer {
         Ok(claimed)
     }
 
-    /// Claims up to `limit` jobs that wait for their group.
-    pub(crate) fn claim_groups(&mut self, limit: usize, look: GroupLook) -> Result<GroupAnswer> {
+    /// Claims up to `limit` jobs that wait for their group. `None`: there is no token.
+    pub(crate) fn claim_groups(
+        &mut self,
+        limit: usize,
+        look: GroupLook,
+    ) -> Result<Option<GroupAnswer>> {
         let request = self.request_of(&self.source, limit);
         let state = Arc::clone(&self.state);
         let answer = state.requesting(limit, || {
             self.call("claim jobs of groups", move |session| {
-                claim_groups(session, &request, &look)
+                claim_groups_with_tokens(session, &request, &look)
             })
         })?;
-        self.state.hold(&answer.claimed);
+        self.note_tokens(answer.as_ref().map(|answer| answer.place.fill));
+        let answer = answer.ok();
+        if let Some(answer) = &answer {
+            self.state.hold(&answer.claimed);
+        }
         Ok(answer)
     }
 
     /// A request for jobs of a source, from the start of the index.
     pub(crate) fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
+        let free = self.state.slots.count;
+        let free = free.saturating_sub(self.state.in_flight());
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
             identity: self.state.identity.clone(),
@@ -221,6 +247,7 @@ impl Claimer {
             limit,
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
             limits_groups: self.state.breakers.limits_groups(),
+            tokens: self.tokens.clone().map(|kind| WantedTokens { kind, free }),
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         }
     }

@@ -16,9 +16,9 @@ use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, fill};
+use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::promote::due::DueSearch;
 use crate::pipeline::settle::release;
 use crate::sync::Instant;
@@ -31,7 +31,7 @@ use crate::worker::shared::Shared;
 use crate::worker::source::Sources;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
-use limited::LimitedSearch;
+use limited::LimitedTurn;
 
 /// The time between promotions, if polls are not rarer. A promotion also returns when the next job is due.
 const PROMOTE_EVERY: Duration = Duration::from_secs(10);
@@ -128,10 +128,8 @@ pub(crate) struct Fetcher {
     probes: Sources,
     /// When to look again for the probe of a breaker. Another worker of the queue may find a job for it.
     put_off: HashMap<String, Instant>,
-    /// Where claims look for jobs of groups.
-    walk: GroupWalk,
-    /// Where the claims under each rate limit look, by kind.
-    limited: HashMap<Option<String>, LimitedSearch>,
+    /// When the claims under each rate limit look.
+    limited: HashMap<LimitStatus, LimitedTurn>,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
@@ -162,7 +160,6 @@ impl Fetcher {
             due: DueSearch::default(),
             probes: Sources::default(),
             put_off: HashMap::new(),
-            walk: GroupWalk::default(),
             limited: HashMap::new(),
             promoted_at: now,
             due_at: Some(now),
@@ -267,6 +264,11 @@ impl Fetcher {
     fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
         self.claimer.source = self.claimer.sources.of(self.state.kinds.as_deref(), except);
         self.promote_when_due()?;
+        self.claim_all(demand)
+    }
+
+    /// Claims jobs that wait for their group, and others.
+    fn claim_all(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
         match self.state.breakers.has_groups() {
             true => self.claim_with_groups(demand),
             false => self.claim_ring(demand),
@@ -275,6 +277,9 @@ impl Fetcher {
 
     /// Claims jobs that do not wait for a group.
     fn claim_ring(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
+        if self.claimer.tokens.is_some() {
+            return self.claimer.claim(demand);
+        }
         if self.woken && self.policy.is_notified() {
             let told_of = self.claimer.claim_one()?;
             if !told_of.is_empty() {
@@ -305,7 +310,8 @@ impl Fetcher {
             // From now on enqueues notify. The next poll finds earlier jobs.
             return self.switch_mode();
         }
-        let (now, walk) = (Instant::now(), self.walk.wait(Instant::now()));
+        let now = Instant::now();
+        let walk = self.claimer.source.walk().wait(now);
         self.only_polls = self.policy.is_notified()
             && self.claimer.last_look == Scan::Full
             && next.is_none()

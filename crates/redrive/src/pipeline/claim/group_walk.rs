@@ -46,7 +46,7 @@ pub(crate) struct GroupLook {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupPlace {
     /// Whether it took as many jobs as it asked for, or as many bytes as it may take.
-    pub(super) fill: Fill,
+    pub(crate) fill: Fill,
     /// The group after which the next walk starts. `None`: this one passed the last group and did not find enough jobs.
     pub(super) walked_to: Option<String>,
     /// How many groups of the walk it passed until it had enough jobs.

@@ -19,7 +19,7 @@ impl Fetcher {
         let mut claimed = Vec::new();
         for are_groups in [are_groups_first, !are_groups_first] {
             let room = demand.saturating_sub(claimed.len());
-            if room == 0 {
+            if room == 0 || self.claimer.tokens_in.is_some() {
                 break;
             }
             let more = match are_groups {
@@ -33,17 +33,26 @@ impl Fetcher {
 
     fn claim_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        let passed = match self.walk.has_plenty {
+        let source = self.claimer.source.clone();
+        let has_plenty = source.walk().has_plenty;
+        let passed = match has_plenty {
             // The walk finds enough groups by itself. Later, it may have gone past these.
             true => Vec::new(),
             false => self.state.take_passed(),
         };
-        let in_a_row = self.state.in_a_row(limit);
-        let look = self.walk.look(limit, in_a_row, passed);
-        let answer = self.claimer.claim_groups(limit, look)?;
+        let in_a_row = match self.claimer.tokens {
+            None => self.state.in_a_row(limit),
+            // A follower would wait too long to use its token.
+            Some(_) => 1,
+        };
+        let look = source.walk().look(limit, in_a_row, passed);
+        let Some(answer) = self.claimer.claim_groups(limit, look)? else {
+            return Ok(Vec::new());
+        };
         let now = Instant::now();
         let (took, claimed) = (now.duration_since(asked_at), answer.claimed);
-        self.walk.note(now, took, claimed.len(), answer.place);
+        let place = answer.place;
+        source.walk().note(now, took, claimed.len(), place);
         Ok(claimed)
     }
 
@@ -54,7 +63,7 @@ impl Fetcher {
             return Ok(false);
         }
         let request = self.claimer.request_of(source, 1);
-        let look = self.walk.look_for_probe(request.limit);
+        let look = source.walk().look_for_probe(request.limit);
         let asked_at = Instant::now();
         let answer = self.call("look for a job of a group to probe", move |session| {
             let answer = claim_groups(session, &request, &look)?;
@@ -65,7 +74,8 @@ impl Fetcher {
             Ok(answer)
         })?;
         let (took, moved) = (asked_at.elapsed(), answer.claimed.len());
-        self.walk.note(Instant::now(), took, moved, answer.place);
-        Ok(moved > 0 || !self.walk.is_over())
+        let mut walk = source.walk();
+        walk.note(Instant::now(), took, moved, answer.place);
+        Ok(moved > 0 || !walk.is_over())
     }
 }

@@ -3,21 +3,15 @@
 //! Jobs without a limit are claimed as always, without the limited kinds. Each limit has claims and a
 //! search apart from those, so that a limit without tokens delays no other job.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
 use crate::error::Result;
-use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::group_walk::GroupWalk;
-use crate::pipeline::claim::mark::Scan;
-use crate::pipeline::claim::{ClaimedJob, fill};
+use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::gates::LimitStatus;
-use crate::pipeline::tokens::claim_with_tokens;
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
-use crate::worker::claimer::{Claimer, add};
-use crate::worker::source::Source;
+use crate::worker::claimer::add;
 
 /// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one
 /// of many.
@@ -27,12 +21,8 @@ const GATHER: Duration = Duration::from_millis(20);
 /// arrives.
 const REST: Duration = Duration::from_millis(20);
 
-/// Where the claims of a limit look, and when.
-pub(super) struct LimitedSearch {
-    limit: LimitStatus,
-    source: Source,
-    walk: GroupWalk,
-    /// When to claim again.
+/// When to claim under a limit again.
+pub(super) struct LimitedTurn {
     next_at: Instant,
     /// Whether there are tokens then, or the search goes on. Otherwise there was no job: it claims at a notification or a
     /// poll, and not before that time.
@@ -48,11 +38,10 @@ impl Fetcher {
         demand: usize,
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
-        if self.woken {
-            // A notification says that there may be jobs, not that there are tokens.
-            let rest = self.limited.values_mut().filter(|it| !it.lacks_tokens);
-            rest.for_each(|target| target.next_at = Instant::now());
-        }
+        // A limit that was changed may have tokens. A notification says that there may be jobs, not that there are tokens.
+        let woken = self.woken;
+        self.limited
+            .retain(|limit, turn| plan.limits.contains(limit) && (turn.lacks_tokens || !woken));
         let limits_queue = plan.limits_queue();
         if limits_queue {
             self.promote_when_due()?;
@@ -86,9 +75,9 @@ impl Fetcher {
     pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
         let handled = self.state.kinds.as_deref();
         let targets = plan.targets(handled);
-        let searches = targets.filter_map(|limit| self.limited.get(&limit.kind));
-        let expected = searches.filter(|target| target.is_expected);
-        expected.map(|target| target.next_at).min()
+        let turns = targets.filter_map(|limit| self.limited.get(limit));
+        let expected = turns.filter(|turn| turn.is_expected);
+        expected.map(|turn| turn.next_at).min()
     }
 
     /// Claims jobs under a limit if it is its turn. Searches on where the last claim of the same kinds ended.
@@ -98,100 +87,42 @@ impl Fetcher {
         room: usize,
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
+        let turn = self.limited.get(limit);
+        if turn.is_some_and(|turn| turn.next_at > Instant::now()) {
+            return Ok(Vec::new());
+        }
         let sources = &mut self.claimer.sources;
         let source = match &limit.kind {
             None => sources.of(self.state.kinds.as_deref(), &plan.left_out(&plan.except)),
             Some(kind) => sources.of(Some(std::slice::from_ref(kind)), &[]),
         };
-        let new = || LimitedSearch {
-            limit: limit.clone(),
-            source: source.clone(),
-            walk: GroupWalk::default(),
-            next_at: Instant::now(),
-            is_expected: false,
-            lacks_tokens: false,
-        };
-        let known = self.limited.entry(limit.kind.clone());
-        let target = known.or_insert_with(new);
-        if target.limit != *limit {
-            *target = new();
-        }
-        target.source = source;
-        match target.next_at <= Instant::now() {
-            true => target.claim(&mut self.claimer, room),
-            false => Ok(Vec::new()),
-        }
-    }
-}
-
-impl LimitedSearch {
-    fn claim(&mut self, claimer: &mut Claimer, room: usize) -> Result<Vec<ClaimedJob>> {
-        let state = Arc::clone(&claimer.state);
-        let (mut claimed, mut found) = (Vec::new(), Ok(None));
-        for scan in claimer.scans(&self.source)? {
-            found = self.scan(scan, claimer, room - claimed.len(), &mut claimed);
-            if !matches!(found, Ok(None)) || claimed.len() >= room {
-                break;
-            }
-        }
+        let unlimited = std::mem::replace(&mut self.claimer.source, source.clone());
+        let last_look = self.claimer.last_look;
+        let kind = limit.kind.as_deref().unwrap_or_default();
+        (self.claimer.tokens, self.claimer.tokens_in) = (Some(kind.into()), None);
+        let claimed = self.claim_all(room);
+        let tokens_in = self.claimer.tokens_in.take();
+        self.claimer.tokens = None;
+        (self.claimer.source, self.claimer.last_look) = (unlimited, last_look);
         let now = Instant::now();
-        let expected_in = match found {
-            Ok(Some(wait)) => Some(wait.max(GATHER)),
+        let expected_in = match tokens_in {
+            _ if claimed.is_err() => None,
+            Some(wait) => Some(wait.max(GATHER)),
             // The search, or the walk over the groups, continues.
-            Ok(None) if self.source.search().is_behind() => Some(Duration::ZERO),
+            None if source.search().is_behind() => Some(Duration::ZERO),
             // A job of a group that has a token may come earlier.
-            Ok(None) if state.breakers.has_groups() => {
-                let wait = self.walk.wait(now);
-                wait.map(|wait| wait.min(state.config.poll))
+            None if self.state.breakers.has_groups() => {
+                let wait = source.walk().wait(now);
+                wait.map(|wait| wait.min(self.state.config.poll))
             }
-            Ok(None) | Err(_) => None,
+            None => None,
         };
-        self.lacks_tokens = matches!(found, Ok(Some(_)));
-        self.is_expected = expected_in.is_some();
-        self.next_at = now + expected_in.unwrap_or(REST);
-        add(&state, &mut claimed, found.map(|_| Vec::new()))?;
-        Ok(claimed)
-    }
-
-    /// Claims with one scan. Adds the jobs to `claimed`. Returns how long there are no tokens. `None`: there are more
-    /// tokens than jobs.
-    fn scan(
-        &mut self,
-        scan: Scan,
-        claimer: &mut Claimer,
-        room: usize,
-        claimed: &mut Vec<ClaimedJob>,
-    ) -> Result<Option<Duration>> {
-        let (state, asked_at) = (Arc::clone(&claimer.state), Instant::now());
-        let kind = self.limit.kind.clone().unwrap_or_default();
-        let free = state.slots.count.saturating_sub(state.in_flight());
-        let has_groups = state.breakers.has_groups();
-        let groups = has_groups.then(|| self.walk.look(room, 1, state.take_passed()));
-        let answer = claimer.scan(
-            "claim jobs under a rate limit",
-            (&self.source, scan, 0),
-            room,
-            move |session, request| {
-                claim_with_tokens(session, &kind, free, request, groups.as_ref())
-            },
-            |answer| Some(&answer.as_ref().ok()?.ring),
-        );
-        let claim = match answer {
-            Ok(Ok(claim)) => claim,
-            without => return without.map(Result::err),
+        let turn = LimitedTurn {
+            next_at: now + expected_in.unwrap_or(REST),
+            is_expected: expected_in.is_some(),
+            lacks_tokens: tokens_in.is_some(),
         };
-        let before = claimed.len();
-        claimed.extend(claim.ring.jobs);
-        if let Some(answer) = claim.of_groups {
-            state.hold(&answer.claimed);
-            let (now, found) = (Instant::now(), answer.claimed.len());
-            let took = now.duration_since(asked_at);
-            self.walk.note(now, took, found, answer.place);
-            claimed.extend(answer.claimed);
-        }
-        Ok(match fill(claimed[before..].iter(), claim.tokens) {
-            Fill::Full => Some(Duration::ZERO),
-            Fill::Partial => None,
-        })
+        self.limited.insert(limit.clone(), turn);
+        claimed
     }
 }
