@@ -19,8 +19,8 @@ use crate::sync::Instant;
 const MAX_WINDOW: usize = 500;
 /// How many groups a claim looks at in addition to those it needs if each of them gives its share.
 const SPARE_GROUPS: usize = 8;
-/// How long tokens of groups gather until the next claim takes them.
-const GATHER: Duration = Duration::from_millis(20);
+/// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one of many.
+pub(crate) const GATHER: Duration = Duration::from_millis(20);
 /// How often to walk over all groups while they have no job for this worker.
 const WALK_EVERY: Duration = Duration::from_secs(1);
 

@@ -8,18 +8,11 @@ use std::time::Duration;
 use super::Fetcher;
 use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
+use crate::pipeline::claim::group_walk::GATHER;
 use crate::pipeline::gates::LimitStatus;
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::add;
-
-/// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one
-/// of many.
-const GATHER: Duration = Duration::from_millis(20);
-
-/// How long other jobs have priority after a claim under a limit found none, unless a notification
-/// arrives.
-const REST: Duration = Duration::from_millis(20);
 
 /// When to claim under a limit again.
 pub(super) struct LimitedTurn {
@@ -118,7 +111,8 @@ impl Fetcher {
             None => None,
         };
         let turn = LimitedTurn {
-            next_at: now + expected_in.unwrap_or(REST),
+            // Without a notification, other jobs have priority for a moment.
+            next_at: now + expected_in.unwrap_or(GATHER),
             is_expected: expected_in.is_some(),
             lacks_tokens: tokens_in.is_some(),
         };
