@@ -24,10 +24,7 @@ WITH ended AS (
         WHERE o.name = $1
     ) n
     WHERE b.name = n.name AND b.probes = $2 AND b.state = 'half_open'
-    RETURNING b.name, b.state
-),
-told AS MATERIALIZED (
-    SELECT pg_notify('redrive_breaker', e.name) FROM ended e
+    RETURNING b.name
 )
-SELECT e.state, (SELECT count(*) FROM told) AS told
+SELECT pg_notify('redrive_breaker', e.name) IS NULL AS told
 FROM ended e

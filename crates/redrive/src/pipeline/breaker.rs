@@ -9,7 +9,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::db::admin::Admin;
-use crate::db::row::{FromRow as _, row};
+use crate::db::row::row;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -167,9 +167,9 @@ pub(crate) struct BreakerTrip {
     pub(crate) outages: u32,
 }
 
-/// Opens a breaker. Returns its state afterwards.
-pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerStatus> {
-    let row = session.query_one(
+/// Opens a breaker.
+pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<()> {
+    session.query(
         &format!("open breaker `{}`", trip.name),
         &sql::TRIP_BREAKER,
         &[
@@ -181,5 +181,5 @@ pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerS
             &milliseconds(MIN_PROBE_WAIT),
         ],
     )?;
-    BreakerStatus::from_row(&row)
+    Ok(())
 }

@@ -92,9 +92,9 @@ words! {
     }
 }
 
-/// Ends a probe. Returns `false` if the right was lost and nothing changed.
-pub(crate) fn end_probe(session: &mut Session, probe: &Probe, ended: ProbeVerdict) -> Result<bool> {
-    let rows = session.query(
+/// Ends a probe. Changes nothing if the right was lost.
+pub(crate) fn end_probe(session: &mut Session, probe: &Probe, ended: ProbeVerdict) -> Result<()> {
+    session.query(
         &format!("end the probe of breaker `{}`", probe.name),
         &sql::END_PROBE,
         &[
@@ -105,5 +105,5 @@ pub(crate) fn end_probe(session: &mut Session, probe: &Probe, ended: ProbeVerdic
             &milliseconds(MIN_PROBE_WAIT),
         ],
     )?;
-    Ok(!rows.is_empty())
+    Ok(())
 }

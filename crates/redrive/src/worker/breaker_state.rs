@@ -80,10 +80,19 @@ struct OutageStreak {
 }
 
 /// A breaker change to write.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BreakerReport {
     BreakerTrip(BreakerTrip),
     Probed(Probe, ProbeVerdict),
+}
+
+impl BreakerReport {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            BreakerReport::BreakerTrip(trip) => &trip.name,
+            BreakerReport::Probed(probe, _) => &probe.name,
+        }
+    }
 }
 
 /// How an attempt ended.
@@ -293,19 +302,11 @@ impl LocalBreakers {
             || before.iter().any(|name| !known.open.contains_key(name))
     }
 
-    /// Replaces the state of one breaker that the database confirmed.
-    pub(crate) fn confirm(&self, gated: BreakerStatus, now: Instant) {
-        let mut known = lock(&self.known);
-        known.open.remove(&gated.name);
-        self.take_over(&mut known, gated, now);
-        self.settle_down(&known);
-    }
-
-    /// Forgets a breaker that could not be written.
-    pub(crate) fn abandon(&self, name: &str) {
-        let mut known = lock(&self.known);
-        known.open.remove(name);
-        self.settle_down(&known);
+    /// Lets the next reading replace a breaker that was written, or could not be.
+    pub(crate) fn written(&self, name: &str) {
+        if let Some(gate) = lock(&self.known).open.get_mut(name) {
+            gate.is_news = false;
+        }
     }
 
     fn take_over(&self, known: &mut Known, gated: BreakerStatus, now: Instant) {

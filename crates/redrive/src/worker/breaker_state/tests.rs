@@ -172,11 +172,11 @@ fn a_breaker_not_yet_written_survives_an_update() {
     assert!(!flood(&breakers, now), "it is open");
     assert!(!breakers.learn(Gates::default(), now));
     assert!(planned(&breakers, now).is_shut);
-    breakers.confirm(gated("queue:orders", &[], None), now);
+    breakers.written("queue:orders");
+    assert!(planned(&breakers, now).is_shut);
+    breakers.learn(open([gated("queue:orders", &[], None)]), now);
     assert_eq!(breakers.park("other", None), Duration::from_secs(8));
     assert!(breakers.learn(Gates::default(), now));
-    assert!(flood(&breakers, now));
-    breakers.abandon("queue:orders");
     assert!(!planned(&breakers, now).is_shut);
 }
 
