@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::job::job::JobMeta;
 use crate::job::milliseconds::milliseconds;
 use crate::job::words::words;
-use crate::pipeline::breaker::{BreakerCause, MAX_PROBE_WAIT, MIN_PROBE_WAIT};
+use crate::pipeline::breaker::{MAX_PROBE_WAIT, MIN_PROBE_WAIT};
 use crate::pipeline::claim::ClaimRequest;
 use crate::pipeline::tokens::{ChargedJobs, TokenScope, claim_charged, take_token};
 
@@ -21,7 +21,6 @@ use crate::pipeline::tokens::{ChargedJobs, TokenScope, claim_charged, take_token
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
     pub(crate) name: String,
-    pub(crate) cause: BreakerCause,
     /// The fencing number; later probes have higher ones.
     pub(crate) number: i64,
 }
@@ -34,7 +33,6 @@ pub(crate) type ProbeAnswer = Option<(ChargedJobs, Option<Probe>)>;
 pub(crate) fn claim_probe(
     session: &mut Session,
     name: &str,
-    cause: BreakerCause,
     lasting: Duration,
     request: &ClaimRequest,
     each_group: bool,
@@ -70,12 +68,7 @@ pub(crate) fn claim_probe(
             )));
         };
         let (name, number) = (name.to_owned(), row.get("number"));
-        let probe = Probe {
-            name,
-            cause,
-            number,
-        };
-        Ok((charged, Some(probe)))
+        Ok((charged, Some(Probe { name, number })))
     });
     match has_right {
         true => answer.map(Some),

@@ -174,7 +174,9 @@ impl LocalBreakers {
         let mut known = lock(&self.known);
         let mut reports = Vec::new();
         if let Some(probe) = known.probes.remove(&lease) {
-            let ended = judge_probe(&probe, attempt, outage.map(|(name, _)| name));
+            let cause = known.open.get(&probe.name).map(|gate| gate.cause);
+            let is_its_outage = outage.is_some_and(|(name, _)| *name == probe.name);
+            let ended = judge_probe(cause, attempt, is_its_outage);
             reports.push(BreakerReport::Probed(probe, ended));
         }
         match (outage, attempt) {
@@ -361,18 +363,22 @@ impl LocalBreakers {
     }
 }
 
-/// Decides what the end of a probe means for its breaker.
+/// Decides what the end of a probe means for its breaker, which opened for this `cause`. `None`: it is closed.
 ///
 /// A job that fails for another reason, such as an outage of another dependency, shows that its own works. After a flood
 /// of letters it does not: only success closes the breaker.
-fn judge_probe(probe: &Probe, attempt: AttemptEnd<'_>, outage_of: Option<&str>) -> ProbeVerdict {
+fn judge_probe(
+    cause: Option<BreakerCause>,
+    attempt: AttemptEnd<'_>,
+    is_its_outage: bool,
+) -> ProbeVerdict {
     match attempt {
         AttemptEnd::Unrun => ProbeVerdict::Release,
         AttemptEnd::Done => ProbeVerdict::Close,
-        AttemptEnd::Outage { .. } if outage_of == Some(&probe.name) => ProbeVerdict::Reopen,
-        AttemptEnd::Outage { .. } | AttemptEnd::Other => match probe.cause {
-            BreakerCause::Flood => ProbeVerdict::Reopen,
-            BreakerCause::Outage | BreakerCause::Operator => ProbeVerdict::Close,
+        AttemptEnd::Outage { .. } if is_its_outage => ProbeVerdict::Reopen,
+        AttemptEnd::Outage { .. } | AttemptEnd::Other => match cause {
+            Some(BreakerCause::Flood) => ProbeVerdict::Reopen,
+            Some(BreakerCause::Outage | BreakerCause::Operator) | None => ProbeVerdict::Close,
         },
     }
 }

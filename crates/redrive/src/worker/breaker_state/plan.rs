@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{LocalBreakers, LocalLimits};
-use crate::pipeline::breaker::BreakerCause;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::latch::lock;
@@ -27,7 +26,6 @@ pub(crate) struct ClaimPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DueProbe {
     pub(crate) name: String,
-    pub(crate) cause: BreakerCause,
     /// The kinds that can serve as a probe. `None`: any that the worker handles.
     pub(crate) kinds: Option<Vec<String>>,
 }
@@ -80,7 +78,6 @@ impl LocalBreakers {
                 Some(at) if at <= now => {
                     plan.probe = Some(DueProbe {
                         name: name.clone(),
-                        cause: gate.cause,
                         kinds,
                     });
                 }

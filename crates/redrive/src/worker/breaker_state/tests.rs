@@ -148,10 +148,10 @@ fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
         (Operator, outage(None), ProbeVerdict::Reopen),
     ] {
         let (breakers, lease) = (breakers(), lease());
-        breakers.learn(open([gated("payments", &[], Some(Duration::ZERO))]), now);
+        let due = gated("payments", &[], Some(Duration::ZERO));
+        breakers.learn(open([BreakerStatus { cause, ..due }]), now);
         let probe = Probe {
             name: "payments".to_owned(),
-            cause,
             number: 7,
         };
         let until = now + Duration::from_mins(1);

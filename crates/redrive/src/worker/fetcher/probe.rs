@@ -88,7 +88,7 @@ impl Fetcher {
         limits: &LocalLimits,
     ) -> Result<FoundProbe> {
         let (asked_at, lasting) = (Instant::now(), self.state.config.lease);
-        let (name, cause, limits) = (due.name.clone(), due.cause, limits.clone());
+        let (name, limits) = (due.name.clone(), limits.clone());
         let answer = self.claimer.scan(
             "probe",
             (source, scan, 0),
@@ -96,7 +96,7 @@ impl Fetcher {
             move |session, request| {
                 let scope = |meta: &JobMeta| limits.scope(&meta.queue, Some(&meta.kind));
                 let each_group = limits.each_group;
-                claim_probe(session, &name, cause, lasting, request, each_group, scope)
+                claim_probe(session, &name, lasting, request, each_group, scope)
             },
             |answer: &ProbeAnswer| answer.as_ref().map(|(charged, _)| (charged, 1)),
         );
