@@ -1,6 +1,6 @@
 -- Purpose: grants the worker one probe of a breaker, if a probe is due. The grant expires at the new probe_at, so
 --          another worker takes over from one that has crashed.
--- Called by: pipeline/probe.rs, for a worker's fetcher, in the transaction that has claimed the job.
+-- Called by: pipeline/probe.rs, for a worker's fetcher, after it has claimed the job.
 -- $1 text       breaker
 -- $2 uuid       worker
 -- $3 bigint     duration of the grant, in milliseconds

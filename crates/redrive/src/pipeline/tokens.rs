@@ -93,16 +93,6 @@ pub(crate) fn claim_with_tokens(
     })
 }
 
-/// Takes the token of one job that was claimed without regard to its limits, as a probe is, in the transaction of its
-/// claim. Returns by when the job must start; `None`: there is no token, so the job must not start.
-pub(crate) fn take_token(session: &mut Session, scope: &TokenScope) -> Result<Option<Instant>> {
-    let start_by = from_now(scope.hold);
-    match lock_tokens(session, scope)? {
-        Ok(_) => charge_tokens(session, scope, 1).map(|()| Some(start_by)),
-        Err(_) => Ok(None),
-    }
-}
-
 /// How long a worker waits for a bucket that another one is using.
 const BUSY_WAIT: Duration = Duration::from_millis(5);
 
@@ -180,7 +170,7 @@ pub(crate) fn claim_with_group_tokens(
 }
 
 /// The same in the transaction of the caller.
-pub(crate) fn claim_charged(
+fn claim_charged(
     session: &mut Session,
     request: &ClaimRequest,
     each_group: bool,

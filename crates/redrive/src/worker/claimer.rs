@@ -211,7 +211,7 @@ impl Claimer {
     }
 
     /// A request for jobs of a source, from the start of the index.
-    pub(crate) fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
+    fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
             identity: self.state.identity.clone(),

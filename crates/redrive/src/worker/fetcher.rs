@@ -24,11 +24,11 @@ use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
+use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::Request;
 use crate::worker::shared::Shared;
-use crate::worker::source::Sources;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
 use limited::LimitedSearch;
@@ -128,8 +128,6 @@ pub(crate) struct Fetcher {
     only_polls: bool,
     /// Where promotions look.
     due: DueSearch,
-    /// Where probes look.
-    probes: Sources,
     /// When to look again for the probe of a breaker. Another worker of the queue may find a job for it.
     put_off: HashMap<String, Instant>,
     /// Where claims look for jobs of groups.
@@ -164,7 +162,6 @@ impl Fetcher {
             next: Next::once_there_is_room(),
             only_polls: false,
             due: DueSearch::default(),
-            probes: Sources::default(),
             put_off: HashMap::new(),
             walk: GroupWalk::default(),
             limited: HashMap::new(),
@@ -207,16 +204,16 @@ impl Fetcher {
         if demand == 0 {
             return Next::once_there_is_room();
         }
-        let (kinds, breakers) = (&self.state.kinds, &self.state.breakers);
-        let plan = breakers.plan(kinds.as_deref(), &self.put_off, now);
+        let (kinds, breakers) = (self.state.kinds.clone(), &self.state.breakers);
+        let kinds = kinds.as_deref();
+        let plan = breakers.plan(kinds, &self.put_off, now);
         let claimed = match &plan.probe {
             Some(due) => self.probe(due, &plan),
             None if plan.is_shut => {
                 self.state.user.set_hungry(false);
                 return wait_for_gate(plan.next);
             }
-            None if plan.limits.is_empty() => self.claim_round(demand, &plan.except),
-            None => self.limited_round(demand, &plan),
+            None => self.round(kinds, demand, &plan),
         };
         let mut claimed = match claimed {
             Ok(claimed) => claimed,
@@ -233,7 +230,7 @@ impl Fetcher {
                 // Jobs of other kinds come next, also if there is room for one only.
                 return Next::At(now);
             }
-            let next = plan.next.into_iter().chain(self.next_tokens(&plan));
+            let next = plan.next.into_iter().chain(self.next_tokens(kinds, &plan));
             return self.idle(switches, next.min());
         }
         self.dispatcher.dispatch(&self.state, claimed);
@@ -252,11 +249,17 @@ impl Fetcher {
         let state = &self.state;
         let left_out = claimed.extract_if(.., |job| state.has_left_out(job));
         let leases: Vec<LeaseId> = left_out.map(|job| job.lease).collect();
+        self.give_back(leases);
+    }
+
+    /// Returns claimed jobs that may not run.
+    fn give_back(&mut self, leases: Vec<LeaseId>) {
         if leases.is_empty() {
             return;
         }
+        self.state.forget(&leases);
         let worker = self.state.identity.id;
-        let returned = self.call("return suspects", move |session| {
+        let returned = self.call("return jobs", move |session| {
             release(session, worker, Some(&leases), Duration::ZERO, Some(&[]))
         });
         if let Err(error) = returned {
@@ -265,9 +268,27 @@ impl Fetcher {
         }
     }
 
+    /// Claims jobs of these kinds, `None`: of all, that the plan does not hold back.
+    fn round(
+        &mut self,
+        kinds: Option<&[String]>,
+        demand: usize,
+        plan: &ClaimPlan,
+    ) -> Result<Vec<ClaimedJob>> {
+        match plan.limits.is_empty() {
+            true => self.claim_round(kinds, demand, &plan.except),
+            false => self.limited_round(kinds, demand, plan),
+        }
+    }
+
     /// Promotes due jobs and claims those of kinds without a limit.
-    fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
-        self.claimer.source = self.claimer.sources.of(self.state.kinds.as_deref(), except);
+    fn claim_round(
+        &mut self,
+        kinds: Option<&[String]>,
+        demand: usize,
+        except: &[String],
+    ) -> Result<Vec<ClaimedJob>> {
+        self.claimer.source = self.claimer.sources.of(kinds, except);
         self.promote_when_due()?;
         match self.state.breakers.has_groups() {
             true => self.claim_with_groups(demand),

@@ -93,11 +93,13 @@ fn is_by_worker(
     }
 }
 
-/// Whether the transaction of a claim took the right to probe.
+/// Whether a worker took the right to probe the job of a claim, between the claim and the start of the job.
 fn is_probe(grant: &BreakerRow, claim: &Leased<'_>) -> bool {
+    let begin = claim.attempt.map(|attempt| attempt.begin.at);
     *grant.state == *"half_open"
         && grant.prober == claim.span.worker
-        && grant.committed == claim.span.committed
+        && (claim.span.committed..=claim.span.to).contains(&grant.committed)
+        && begin.is_none_or(|begin| grant.at <= begin)
         && concerns(grant, claim)
 }
 
@@ -125,20 +127,18 @@ fn check_starts(
     let mut probes: HashMap<i64, i64> = HashMap::new();
     for claim in claims.iter().filter(|claim| concerns_any(rows, claim)) {
         let (job, from) = (claim.job.job, claim.span.from);
-        let Some(worker) = claim.span.worker else {
+        // A worker without the right to probe returns the job that it has claimed for that.
+        let (Some(worker), Some(attempt)) = (claim.span.worker, claim.attempt) else {
             continue;
         };
         if let Some(row) = rows.iter().find(|row| is_probe(row, claim)) {
-            if claim.attempt.is_some()
-                && let Some(first) = probes.insert(row.probes, job)
-            {
+            if let Some(first) = probes.insert(row.probes, job) {
                 let text = format!("probe {} started job {first} already", row.probes);
                 findings.add(Rule::Breaker, job, from, text);
             }
             continue;
         }
-        let begin = claim.attempt.map(|attempt| attempt.begin.at);
-        let start = begin.unwrap_or(claim.span.began);
+        let start = attempt.begin.at;
         let Some(since) = held_since(rows, claim, worker, start) else {
             continue;
         };

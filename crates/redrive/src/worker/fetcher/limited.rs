@@ -46,6 +46,7 @@ impl Fetcher {
     /// Claims jobs with and without a limit. The plan has at least one limit.
     pub(super) fn limited_round(
         &mut self,
+        kinds: Option<&[String]>,
         demand: usize,
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
@@ -61,8 +62,7 @@ impl Fetcher {
                 self.promote()?;
             }
         }
-        let handled = self.state.kinds.as_deref();
-        let limits = plan.limits.targets(handled, &plan.except);
+        let limits = plan.limits.targets(kinds, &plan.except);
         let limits = limits.cloned().map(Some);
         // `None`: the jobs of kinds without a limit.
         let mut targets: Vec<Option<LimitStatus>> =
@@ -76,18 +76,28 @@ impl Fetcher {
                 break;
             }
             let more = match target {
-                Some(limit) => self.claim_limited(&limit, room, plan),
-                None => self.claim_round(room, &except(&plan.except, &plan.limits)),
+                Some(limit) => self.claim_limited(&limit, room, kinds, plan),
+                None => self.claim_round(kinds, room, &except(&plan.except, &plan.limits)),
             };
             add(&self.state, &mut claimed, more)?;
         }
         Ok(claimed)
     }
 
+    /// Lets the next round ask for tokens and jobs under each limit.
+    pub(super) fn ask_again(&mut self) {
+        let now = Instant::now();
+        let targets = self.limited.values_mut();
+        targets.for_each(|target| target.next_at = now);
+    }
+
     /// Returns when tokens are expected for a claim that had none, or when a search goes on.
-    pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
-        let handled = self.state.kinds.as_deref();
-        let targets = plan.limits.targets(handled, &plan.except);
+    pub(super) fn next_tokens(
+        &self,
+        kinds: Option<&[String]>,
+        plan: &ClaimPlan,
+    ) -> Option<Instant> {
+        let targets = plan.limits.targets(kinds, &plan.except);
         let searches = targets.filter_map(|limit| self.limited.get(&limit.kind));
         let expected = searches.filter(|target| target.is_expected);
         expected.map(|target| target.next_at).min()
@@ -98,6 +108,7 @@ impl Fetcher {
         &mut self,
         limit: &LimitStatus,
         room: usize,
+        kinds: Option<&[String]>,
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
         let queue = self.state.config.queue.shared_name();
@@ -106,10 +117,7 @@ impl Fetcher {
         };
         let sources = &mut self.claimer.sources;
         let source = match &limit.kind {
-            None => sources.of(
-                self.state.kinds.as_deref(),
-                &except(&plan.except, &plan.limits),
-            ),
+            None => sources.of(kinds, &except(&plan.except, &plan.limits)),
             Some(kind) => sources.of(Some(std::slice::from_ref(kind)), &[]),
         };
         let new = || LimitedSearch {
@@ -207,7 +215,7 @@ impl LimitedSearch {
 }
 
 /// Returns the kinds that claims without a limit leave out, beside those of `held`.
-pub(super) fn except(held: &[String], limits: &LocalLimits) -> Vec<String> {
+fn except(held: &[String], limits: &LocalLimits) -> Vec<String> {
     let held = held.iter().map(String::as_str);
     let mut except: Vec<String> = held.chain(limits.kinds()).map(str::to_owned).collect();
     except.sort_unstable();
