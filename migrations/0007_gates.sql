@@ -18,7 +18,6 @@ CREATE TABLE redrive.breakers (
     outages    bigint      NOT NULL DEFAULT 0 CHECK (outages >= 0),
     openings   bigint      NOT NULL DEFAULT 1 CHECK (openings > 0),
     probes     bigint      NOT NULL DEFAULT 0 CHECK (probes >= 0),
-    prober     uuid,
     delay_ms   bigint      NOT NULL CHECK (delay_ms > 0),
     opened_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     probe_at   timestamptz,

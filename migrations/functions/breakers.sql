@@ -24,7 +24,7 @@ BEGIN
     ON CONFLICT ON CONSTRAINT breakers_pkey DO UPDATE
     SET state = 'open', cause = 'operator', message = excluded.message, delay_ms = excluded.delay_ms,
         openings = b.openings + CASE b.state WHEN 'closed' THEN 1 ELSE 0 END,
-        outages = CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END, prober = NULL,
+        outages = CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END,
         opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
         probe_at = excluded.probe_at, changed_at = clock_timestamp();
     PERFORM pg_notify('redrive_breaker', open_breaker.name);
@@ -41,7 +41,7 @@ AS $$
 BEGIN
     PERFORM redrive.check_breaker_name(close_breaker.name);
     UPDATE redrive.breakers b
-    SET state = 'closed', probe_at = NULL, prober = NULL, changed_at = clock_timestamp()
+    SET state = 'closed', probe_at = NULL, changed_at = clock_timestamp()
     WHERE b.name = close_breaker.name AND b.state <> 'closed';
     IF NOT FOUND THEN
         RETURN false;

@@ -13,7 +13,7 @@ WITH ended AS (
     UPDATE redrive.breakers b
     SET state = CASE $3 WHEN 'close' THEN 'closed' ELSE 'open' END,
         outages = b.outages + CASE $3 WHEN 'reopen' THEN 1 ELSE 0 END,
-        delay_ms = n.delay_ms, prober = NULL, changed_at = clock_timestamp(),
+        delay_ms = n.delay_ms, changed_at = clock_timestamp(),
         probe_at = CASE WHEN $3 <> 'close'
             THEN clock_timestamp() + CASE $3 WHEN 'give_back' THEN $5::bigint ELSE n.delay_ms END
                  * (0.8 + 0.4 * random()) * interval '1 millisecond' END

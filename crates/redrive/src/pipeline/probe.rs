@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
 use crate::job::words::words;
 use crate::pipeline::breaker::{MAX_PROBE_WAIT, MIN_PROBE_WAIT};
-use crate::pipeline::claim::WorkerId;
 
 /// The right to run one job as a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +24,12 @@ pub(crate) struct Probe {
 pub(crate) fn take_probe(
     session: &mut Session,
     name: String,
-    worker: WorkerId,
     lasting: Duration,
 ) -> Result<Option<Probe>> {
     let rows = session.query(
         &format!("take the probe of breaker `{name}`"),
         &sql::TAKE_PROBE,
-        &[&name, &worker.0, &milliseconds(lasting)],
+        &[&name, &milliseconds(lasting)],
     )?;
     Ok(rows.first().map(|row| Probe {
         name,

@@ -70,9 +70,9 @@ impl Fetcher {
             return Ok(false);
         }
         let (asked_at, lasting) = (Instant::now(), self.state.config.lease);
-        let (name, worker) = (due.name.clone(), self.state.identity.id);
+        let name = due.name.clone();
         let taken = self.call("take a probe", move |session| {
-            take_probe(session, name, worker, lasting)
+            take_probe(session, name, lasting)
         })?;
         let (state, id) = (&self.state, job.meta.id);
         let Some(probe) = taken else {
