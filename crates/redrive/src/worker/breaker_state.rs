@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use crate::job::name::OF_QUEUES;
 use crate::job::wait::MAX_WAIT;
-use crate::pipeline::breaker::{
-    BreakerCause, BreakerStatus, BreakerTrip, MIN_PROBE_WAIT, of_queue,
-};
+use crate::pipeline::breaker::{BreakerCause, BreakerTrip, MIN_PROBE_WAIT, of_queue};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::gates::Gates;
 use crate::pipeline::probe::{Probe, ProbeVerdict};
@@ -292,10 +290,20 @@ impl LocalBreakers {
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
         known.open.retain(|_, gate| gate.is_news);
         for gated in gates.breakers {
+            let concerns_us = gated.name == self.queue || !gated.name.starts_with(OF_QUEUES);
             // The answer may be from before its news.
-            if !known.open.contains_key(&gated.name) {
-                self.take_over(&mut known, gated, now);
+            if !concerns_us || known.open.contains_key(&gated.name) {
+                continue;
             }
+            let registered = self.registered(&gated.name);
+            let gate = OpenBreaker {
+                cause: gated.cause,
+                kinds: gated.kinds.into_iter().chain(registered).collect(),
+                wait: gated.wait,
+                probe_at: gated.probe_in.and_then(|wait| now.checked_add(wait)),
+                is_news: false,
+            };
+            known.open.insert(gated.name, gate);
         }
         self.settle_down(&known);
         has_groups && !had_groups
@@ -309,23 +317,6 @@ impl LocalBreakers {
         if let Some(gate) = lock(&self.known).open.get_mut(name) {
             gate.is_news = false;
         }
-    }
-
-    fn take_over(&self, known: &mut Known, gated: BreakerStatus, now: Instant) {
-        let mut kinds: BTreeSet<String> = gated.kinds.into_iter().collect();
-        kinds.extend(self.registered(&gated.name));
-        let concerns_us = gated.name == self.queue || !gated.name.starts_with(OF_QUEUES);
-        if !concerns_us {
-            return;
-        }
-        let gate = OpenBreaker {
-            cause: gated.cause,
-            kinds,
-            wait: gated.wait,
-            probe_at: gated.probe_in.and_then(|wait| now.checked_add(wait)),
-            is_news: false,
-        };
-        known.open.insert(gated.name, gate);
     }
 
     /// Records a probe that runs here under this lease. No other process has the right until

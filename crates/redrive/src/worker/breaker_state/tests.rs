@@ -1,6 +1,7 @@
 //! Breaker state without a database. Time is passed in.
 
 use super::*;
+use crate::pipeline::breaker::BreakerStatus;
 
 fn breakers() -> LocalBreakers {
     let dependencies = [("pay", "payments"), ("refund", "payments")];
