@@ -21,7 +21,7 @@ use crate::sync::{Instant, Mutex};
 use crate::worker::flood::FloodGuard;
 use crate::worker::latch::lock;
 pub(crate) use limits::LocalLimits;
-pub(crate) use plan::{ClaimPlan, DueProbe};
+pub(crate) use plan::ClaimPlan;
 
 /// The breakers that affect one queue of a worker.
 pub(crate) struct LocalBreakers {

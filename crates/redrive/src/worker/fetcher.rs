@@ -204,16 +204,15 @@ impl Fetcher {
         if demand == 0 {
             return Next::once_there_is_room();
         }
-        let (kinds, breakers) = (self.state.kinds.clone(), &self.state.breakers);
-        let kinds = kinds.as_deref();
-        let plan = breakers.plan(kinds, &self.put_off, now);
+        let (kinds, breakers) = (&self.state.kinds, &self.state.breakers);
+        let plan = breakers.plan(kinds.as_deref(), &self.put_off, now);
         let claimed = match &plan.probe {
-            Some(due) => self.probe(due, &plan),
+            Some(breaker) => self.probe(breaker, &plan),
             None if plan.is_shut => {
                 self.state.user.set_hungry(false);
                 return wait_for_gate(plan.next);
             }
-            None => self.round(kinds, demand, &plan),
+            None => self.round(demand, &plan),
         };
         let mut claimed = match claimed {
             Ok(claimed) => claimed,
@@ -230,7 +229,7 @@ impl Fetcher {
                 // Jobs of other kinds come next, also if there is room for one only.
                 return Next::At(now);
             }
-            let next = plan.next.into_iter().chain(self.next_tokens(kinds, &plan));
+            let next = plan.next.into_iter().chain(self.next_tokens(&plan));
             return self.idle(switches, next.min());
         }
         self.dispatcher.dispatch(&self.state, claimed);
@@ -268,27 +267,28 @@ impl Fetcher {
         }
     }
 
-    /// Claims jobs of these kinds, `None`: of all, that the plan does not hold back.
-    fn round(
-        &mut self,
-        kinds: Option<&[String]>,
-        demand: usize,
-        plan: &ClaimPlan,
-    ) -> Result<Vec<ClaimedJob>> {
+    /// Claims jobs as planned.
+    fn round(&mut self, demand: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         match plan.limits.is_empty() {
-            true => self.claim_round(kinds, demand, &plan.except),
-            false => self.limited_round(kinds, demand, plan),
+            true => self.claim_round(demand, plan, &plan.except),
+            false => self.limited_round(demand, plan),
         }
+    }
+
+    /// The kinds to claim. `None`: all.
+    fn kinds(&self, plan: &ClaimPlan) -> Option<Arc<[String]>> {
+        plan.kinds.as_ref().or(self.state.kinds.as_ref()).cloned()
     }
 
     /// Promotes due jobs and claims those of kinds without a limit.
     fn claim_round(
         &mut self,
-        kinds: Option<&[String]>,
         demand: usize,
+        plan: &ClaimPlan,
         except: &[String],
     ) -> Result<Vec<ClaimedJob>> {
-        self.claimer.source = self.claimer.sources.of(kinds, except);
+        let kinds = self.kinds(plan);
+        self.claimer.source = self.claimer.sources.of(kinds.as_deref(), except);
         self.promote_when_due()?;
         match self.state.breakers.has_groups() {
             true => self.claim_with_groups(demand),

@@ -1,6 +1,7 @@
 //! Decides what the fetcher may claim.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::{LocalBreakers, LocalLimits};
 use crate::sync::Instant;
@@ -8,26 +9,20 @@ use crate::sync::atomic::Ordering;
 use crate::worker::latch::lock;
 
 /// The jobs that the fetcher may claim.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClaimPlan {
     /// Nothing but a probe.
     pub(crate) is_shut: bool,
+    /// The breaker to probe with one of the jobs.
+    pub(crate) probe: Option<String>,
+    /// The kinds that can serve as the probe. `None`: those that the worker handles.
+    pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds not to claim.
     pub(crate) except: Vec<String>,
-    /// A probe that is due.
-    pub(crate) probe: Option<DueProbe>,
     /// When the next probe is due or the pause ends.
     pub(crate) next: Option<Instant>,
     /// The rate limits of the queue.
     pub(crate) limits: LocalLimits,
-}
-
-/// A probe that is due.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DueProbe {
-    pub(crate) name: String,
-    /// The kinds that can serve as a probe. `None`: any that the worker handles.
-    pub(crate) kinds: Option<Vec<String>>,
 }
 
 impl LocalBreakers {
@@ -66,24 +61,25 @@ impl LocalBreakers {
             if plan.is_shut && *name != self.queue {
                 continue;
             }
-            let kinds: Option<Vec<String>> = (*name != self.queue).then(|| {
+            let kinds: Option<Arc<[String]>> = (*name != self.queue).then(|| {
                 let ours = |kind: &&String| handled.is_none_or(|handled| handled.contains(kind));
                 gate.kinds.iter().filter(ours).cloned().collect()
             });
-            if kinds.as_ref().is_some_and(Vec::is_empty) {
+            if kinds.as_ref().is_some_and(|kinds| kinds.is_empty()) {
                 continue;
             }
             let again_at = put_off.get(name).copied();
             match gate.probe_at.map(|at| again_at.unwrap_or(at).max(at)) {
                 Some(at) if at <= now => {
-                    plan.probe = Some(DueProbe {
-                        name: name.clone(),
-                        kinds,
-                    });
+                    plan.probe = Some(name.clone());
+                    plan.kinds = kinds;
                 }
                 Some(at) => plan.next = plan.next.into_iter().chain([at]).min(),
                 None => {}
             }
+        }
+        if plan.kinds.is_some() {
+            plan.except.clear();
         }
         plan
     }

@@ -46,7 +46,6 @@ impl Fetcher {
     /// Claims jobs with and without a limit. The plan has at least one limit.
     pub(super) fn limited_round(
         &mut self,
-        kinds: Option<&[String]>,
         demand: usize,
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
@@ -62,7 +61,8 @@ impl Fetcher {
                 self.promote()?;
             }
         }
-        let limits = plan.limits.targets(kinds, &plan.except);
+        let kinds = self.kinds(plan);
+        let limits = plan.limits.targets(kinds.as_deref(), &plan.except);
         let limits = limits.cloned().map(Some);
         // `None`: the jobs of kinds without a limit.
         let mut targets: Vec<Option<LimitStatus>> =
@@ -76,8 +76,8 @@ impl Fetcher {
                 break;
             }
             let more = match target {
-                Some(limit) => self.claim_limited(&limit, room, kinds, plan),
-                None => self.claim_round(kinds, room, &except(&plan.except, &plan.limits)),
+                Some(limit) => self.claim_limited(&limit, room, plan),
+                None => self.claim_round(room, plan, &except(&plan.except, &plan.limits)),
             };
             add(&self.state, &mut claimed, more)?;
         }
@@ -92,12 +92,9 @@ impl Fetcher {
     }
 
     /// Returns when tokens are expected for a claim that had none, or when a search goes on.
-    pub(super) fn next_tokens(
-        &self,
-        kinds: Option<&[String]>,
-        plan: &ClaimPlan,
-    ) -> Option<Instant> {
-        let targets = plan.limits.targets(kinds, &plan.except);
+    pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
+        let kinds = self.kinds(plan);
+        let targets = plan.limits.targets(kinds.as_deref(), &plan.except);
         let searches = targets.filter_map(|limit| self.limited.get(&limit.kind));
         let expected = searches.filter(|target| target.is_expected);
         expected.map(|target| target.next_at).min()
@@ -108,16 +105,15 @@ impl Fetcher {
         &mut self,
         limit: &LimitStatus,
         room: usize,
-        kinds: Option<&[String]>,
         plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
         let queue = self.state.config.queue.shared_name();
         let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
             return Ok(Vec::new());
         };
-        let sources = &mut self.claimer.sources;
+        let (kinds, sources) = (self.kinds(plan), &mut self.claimer.sources);
         let source = match &limit.kind {
-            None => sources.of(kinds, &except(&plan.except, &plan.limits)),
+            None => sources.of(kinds.as_deref(), &except(&plan.except, &plan.limits)),
             Some(kind) => sources.of(Some(std::slice::from_ref(kind)), &[]),
         };
         let new = || LimitedSearch {

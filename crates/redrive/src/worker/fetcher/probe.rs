@@ -9,37 +9,29 @@ use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::probe::take_probe;
 use crate::sync::Instant;
-use crate::worker::breaker_state::{ClaimPlan, DueProbe};
+use crate::worker::breaker_state::ClaimPlan;
 
 /// The longest wait before another attempt to take a probe that is due. No breaker waits less for its probe.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 impl Fetcher {
     /// Claims one job as a probe, unless another process has the right to it.
-    pub(super) fn probe(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
-        let (asked_at, handled) = (Instant::now(), self.state.kinds.clone());
-        let kinds = due.kinds.as_deref().or(handled.as_deref());
-        let mut held = ClaimPlan {
-            limits: plan.limits.clone(),
-            ..ClaimPlan::default()
-        };
-        if due.kinds.is_none() {
-            // Other breakers still apply.
-            held.except.clone_from(&plan.except);
-        }
+    pub(super) fn probe(&mut self, breaker: &str, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
+        let asked_at = Instant::now();
         self.promote()?;
         self.ask_again();
-        let mut claimed = self.round(kinds, 1, &held)?;
-        let mut goes_on = self.searches_on(kinds, &held);
-        if claimed.is_empty() && !goes_on && !held.except.is_empty() {
-            // They hold back all jobs, so one of those is the probe.
-            held.except.clear();
-            claimed = self.round(kinds, 1, &held)?;
-            goes_on = self.searches_on(kinds, &held);
+        let mut claimed = self.round(1, plan)?;
+        let mut goes_on = self.searches_on(plan);
+        if claimed.is_empty() && !goes_on && !plan.except.is_empty() {
+            // Other breakers hold back all jobs, so one of those is the probe.
+            let mut plan = plan.clone();
+            plan.except.clear();
+            claimed = self.round(1, &plan)?;
+            goes_on = self.searches_on(&plan);
         }
         let right = claimed
             .first()
-            .map_or(Ok(false), |job| self.take_right(due, job));
+            .map_or(Ok(false), |job| self.take_right(breaker, job));
         if let Ok(true) = right {
             return Ok(claimed);
         }
@@ -50,27 +42,27 @@ impl Fetcher {
         };
         self.put_off.retain(|_, at| *at > asked_at);
         let again_at = Instant::now() + wait;
-        self.put_off.insert(due.name.clone(), again_at);
+        self.put_off.insert(breaker.to_owned(), again_at);
         self.give_back(claimed.iter().map(|job| job.lease).collect());
         right.map(|_| Vec::new())
     }
 
     /// Whether the search for a job to probe goes on in the queue, in its groups or under a limit.
-    fn searches_on(&self, kinds: Option<&[String]>, plan: &ClaimPlan) -> bool {
+    fn searches_on(&self, plan: &ClaimPlan) -> bool {
         let is_behind = self.claimer.source.search().is_behind();
         let in_groups = self.state.breakers.has_groups() && !self.walk.is_over();
-        let tokens_at = self.next_tokens(kinds, plan);
+        let tokens_at = self.next_tokens(plan);
         !plan.limits.cover_queue() && (is_behind || in_groups)
             || tokens_at.is_some_and(|at| at <= Instant::now())
     }
 
     /// Takes the right to probe a claimed job. Returns `false` if another process has it, or if the job may not run.
-    fn take_right(&mut self, due: &DueProbe, job: &ClaimedJob) -> Result<bool> {
+    fn take_right(&mut self, breaker: &str, job: &ClaimedJob) -> Result<bool> {
         if self.state.has_left_out(job) {
             return Ok(false);
         }
         let (asked_at, lasting) = (Instant::now(), self.state.config.lease);
-        let name = due.name.clone();
+        let name = breaker.to_owned();
         let taken = self.call("take a probe", move |session| {
             take_probe(session, name, lasting)
         })?;
@@ -79,7 +71,7 @@ impl Fetcher {
             state.note_stale_gates();
             return Ok(false);
         };
-        log::info!("{state} breaker={} job={id}: probing", probe.name);
+        log::info!("{state} breaker={breaker} job={id}: probing");
         let until = asked_at + lasting;
         state.breakers.probing(job.lease, probe, until);
         Ok(true)
