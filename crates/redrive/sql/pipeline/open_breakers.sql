@@ -6,22 +6,21 @@
 --       probe), and one per paused queue, with the cause `pause` and the milliseconds until it ends (NULL: an
 --       operator must resume it), one per queue with a policy for groups, with the cause `groups`, and one per rate
 --       limit, with the cause `rate`, its kind (empty: the whole queue; no element:
---       each group), and the microseconds within which a job must
---       start once it has a token. Zero rows: there is none of these.
+--       each group), and as its wait the milliseconds within which a
+--       job must start once it has a token. Zero rows: there is none of these.
 SELECT b.name, b.cause, b.kinds, b.delay_ms AS wait,
        CASE WHEN isfinite(b.probe_at)
-            THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in,
-       NULL::bigint AS hold_us
+            THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in
 FROM redrive.breakers b
 WHERE b.state <> 'closed'
 UNION ALL
 SELECT 'queue:' || p.queue, 'pause', '{}', 0,
-       ceil(extract(epoch FROM p.ends_at - clock_timestamp()) * 1000)::bigint, NULL
+       ceil(extract(epoch FROM p.ends_at - clock_timestamp()) * 1000)::bigint
 FROM redrive.paused_queues p
 UNION ALL
-SELECT 'queue:' || g.queue, 'groups', '{}', 0, NULL, NULL
+SELECT 'queue:' || g.queue, 'groups', '{}', 0, NULL
 FROM redrive.group_policies g
 UNION ALL
-SELECT 'queue:' || l.queue, 'rate', CASE WHEN l.each_group THEN '{}' ELSE ARRAY[l.kind] END, 0, NULL,
-       floor(redrive.token_hold(l) * 1000000)::bigint
+SELECT 'queue:' || l.queue, 'rate', CASE WHEN l.each_group THEN '{}' ELSE ARRAY[l.kind] END,
+       floor(redrive.token_hold(l) * 1000)::bigint, NULL
 FROM redrive.rate_limits l

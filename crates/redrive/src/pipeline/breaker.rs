@@ -144,19 +144,6 @@ impl Admin<'_> {
     }
 }
 
-row! {
-    /// The state of a breaker that is not closed, for a worker.
-    #[derive(PartialEq, Eq)]
-    pub(crate) struct BreakerStatus {
-        pub(crate) name: String,
-        pub(crate) cause: BreakerCause,
-        pub(crate) kinds: Vec<String>,
-        pub(crate) wait: Duration,
-        /// The time until the next probe. `None`: an operator must close it.
-        pub(crate) probe_in: Option<Duration>,
-    }
-}
-
 /// A request to open a breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BreakerTrip {

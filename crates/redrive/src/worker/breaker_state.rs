@@ -14,7 +14,7 @@ use crate::job::name::OF_QUEUES;
 use crate::job::wait::MAX_WAIT;
 use crate::pipeline::breaker::{BreakerCause, BreakerTrip, MIN_PROBE_WAIT, of_queue};
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::gates::Gates;
+use crate::pipeline::gates::Gate;
 use crate::pipeline::probe::{Probe, ProbeVerdict};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
@@ -61,7 +61,8 @@ impl Known {
 }
 
 struct OpenBreaker {
-    cause: BreakerCause,
+    /// Whether too many letters opened it.
+    is_flood: bool,
     /// The affected kinds. A queue's breaker affects all.
     kinds: BTreeSet<String>,
     wait: Duration,
@@ -172,9 +173,10 @@ impl LocalBreakers {
         let mut known = lock(&self.known);
         let mut reports = Vec::new();
         if let Some(probe) = known.probes.remove(&lease) {
-            let cause = known.open.get(&probe.name).map(|gate| gate.cause);
+            let gate = known.open.get(&probe.name);
+            let is_flood = gate.is_some_and(|gate| gate.is_flood);
             let is_its_outage = outage.is_some_and(|(name, _)| *name == probe.name);
-            let ended = judge_probe(cause, attempt, is_its_outage);
+            let ended = judge_probe(is_flood, attempt, is_its_outage);
             reports.push(BreakerReport::Probed(probe, ended));
         }
         match (outage, attempt) {
@@ -235,7 +237,7 @@ impl LocalBreakers {
         kinds.extend(self.registered(name));
         // It may be open already, for other kinds.
         let gate = known.open.entry(name.to_owned()).or_insert(OpenBreaker {
-            cause,
+            is_flood: cause == BreakerCause::Flood,
             kinds: BTreeSet::new(),
             wait: MIN_PROBE_WAIT,
             probe_at: Some(now + MIN_PROBE_WAIT),
@@ -276,37 +278,42 @@ impl LocalBreakers {
     }
 
     /// Replaces the known state. Returns whether the worker may claim more than before.
-    pub(crate) fn learn(&self, gates: Gates, now: Instant) -> bool {
-        let has_groups = gates.grouped.contains(&self.queue);
+    pub(crate) fn learn(&self, gates: &[Gate], now: Instant) -> bool {
         let mut known = lock(&self.known);
-        let had_groups = std::mem::replace(&mut known.has_groups, has_groups);
-        let was_paused = known.is_paused(now);
-        let pause = gates.pauses.iter().find(|pause| pause.name == self.queue);
-        // A worker reads a pause without an end again and again, so it needs none that is longer.
-        let lasts = pause.map(|pause| pause.ends_in.map_or(MAX_WAIT, |end| end.min(MAX_WAIT)));
-        known.paused_until = lasts.map(|time| now + time);
+        let (had_groups, was_paused) = (known.has_groups, known.is_paused(now));
         let had_limits = known.limits.clone();
-        known.limits = LocalLimits::of(&self.queue, gates.limits);
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
-        known.open.retain(|_, gate| gate.is_news);
-        for gated in gates.breakers {
-            let concerns_us = gated.name == self.queue || !gated.name.starts_with(OF_QUEUES);
-            // The answer may be from before its news.
-            if !concerns_us || known.open.contains_key(&gated.name) {
-                continue;
+        (known.paused_until, known.has_groups) = (None, false);
+        known.open.retain(|_, breaker| breaker.is_news);
+        let mut limits = Vec::new();
+        for gate in gates {
+            let is_ours = gate.name == self.queue;
+            match &*gate.cause {
+                "pause" if is_ours => {
+                    // A worker reads a pause without an end again and again, so it needs none that is longer.
+                    let lasts = gate.probe_in.map_or(MAX_WAIT, |end| end.min(MAX_WAIT));
+                    known.paused_until = Some(now + lasts);
+                }
+                "groups" if is_ours => known.has_groups = true,
+                "rate" if is_ours => limits.push(gate.limit()),
+                cause if is_ours || !gate.name.starts_with(OF_QUEUES) => {
+                    let registered = self.registered(&gate.name);
+                    let breaker = OpenBreaker {
+                        is_flood: cause == BreakerCause::Flood.as_str(),
+                        kinds: gate.kinds.iter().cloned().chain(registered).collect(),
+                        wait: gate.wait,
+                        probe_at: gate.probe_in.and_then(|wait| now.checked_add(wait)),
+                        is_news: false,
+                    };
+                    // The answer may be from before its news.
+                    known.open.entry(gate.name.clone()).or_insert(breaker);
+                }
+                _ => {}
             }
-            let registered = self.registered(&gated.name);
-            let gate = OpenBreaker {
-                cause: gated.cause,
-                kinds: gated.kinds.into_iter().chain(registered).collect(),
-                wait: gated.wait,
-                probe_at: gated.probe_in.and_then(|wait| now.checked_add(wait)),
-                is_news: false,
-            };
-            known.open.insert(gated.name, gate);
         }
+        known.limits = LocalLimits::of(limits);
         self.settle_down(&known);
-        has_groups && !had_groups
+        known.has_groups && !had_groups
             || was_paused && !known.is_paused(now)
             || known.limits != had_limits
             || before.iter().any(|name| !known.open.contains_key(name))
@@ -354,23 +361,18 @@ impl LocalBreakers {
     }
 }
 
-/// Decides what the end of a probe means for its breaker, which opened for this `cause`. `None`: it is closed.
+/// Decides what the end of a probe means for its breaker.
 ///
 /// A job that fails for another reason, such as an outage of another dependency, shows that its own works. After a flood
 /// of letters it does not: only success closes the breaker.
-fn judge_probe(
-    cause: Option<BreakerCause>,
-    attempt: AttemptEnd<'_>,
-    is_its_outage: bool,
-) -> ProbeVerdict {
+fn judge_probe(is_flood: bool, attempt: AttemptEnd<'_>, is_its_outage: bool) -> ProbeVerdict {
     match attempt {
         AttemptEnd::Unrun => ProbeVerdict::Release,
         AttemptEnd::Done => ProbeVerdict::Close,
-        AttemptEnd::Outage { .. } if is_its_outage => ProbeVerdict::Reopen,
-        AttemptEnd::Outage { .. } | AttemptEnd::Other => match cause {
-            Some(BreakerCause::Flood) => ProbeVerdict::Reopen,
-            Some(BreakerCause::Outage | BreakerCause::Operator) | None => ProbeVerdict::Close,
-        },
+        AttemptEnd::Outage { .. } | AttemptEnd::Other if is_flood || is_its_outage => {
+            ProbeVerdict::Reopen
+        }
+        AttemptEnd::Outage { .. } | AttemptEnd::Other => ProbeVerdict::Close,
     }
 }
 

@@ -15,10 +15,9 @@ pub(crate) struct LocalLimits {
 }
 
 impl LocalLimits {
-    /// Returns the limits of the queue with the breaker `name`, among those of all queues.
-    pub(super) fn of(name: &str, limits: Vec<LimitStatus>) -> LocalLimits {
-        let own = limits.into_iter().filter(|limit| limit.name == name);
-        let (of_groups, shared): (Vec<_>, Vec<_>) = own.partition(|limit| limit.each_group);
+    pub(super) fn of(limits: Vec<LimitStatus>) -> LocalLimits {
+        let limits = limits.into_iter();
+        let (of_groups, shared): (Vec<_>, Vec<_>) = limits.partition(|limit| limit.each_group);
         LocalLimits {
             shared: shared.into(),
             each_group: !of_groups.is_empty(),
@@ -80,12 +79,11 @@ mod tests {
     #[test]
     fn a_worker_claims_only_for_the_limits_of_kinds_that_it_may_claim() {
         let both = ["a", "b"].map(|kind| LimitStatus {
-            name: "queue:q".to_owned(),
             each_group: false,
             kind: Some(kind.to_owned()),
             hold: Duration::from_millis(20),
         });
-        let limits = LocalLimits::of("queue:q", both.into());
+        let limits = LocalLimits::of(both.into());
         let b = ["b".to_owned()];
         for (handled, except, claimed) in [
             (None, &[][..], &["a", "b"][..]),

@@ -1,7 +1,6 @@
 //! Breaker state without a database. Time is passed in.
 
 use super::*;
-use crate::pipeline::breaker::BreakerStatus;
 
 fn breakers() -> LocalBreakers {
     let dependencies = [("pay", "payments"), ("refund", "payments")];
@@ -31,20 +30,13 @@ fn outage(dependency: Option<&str>) -> AttemptEnd<'_> {
     }
 }
 
-fn gated(name: &str, kinds: &[&str], probe_in: Option<Duration>) -> BreakerStatus {
-    BreakerStatus {
+fn gated(name: &str, kinds: &[&str], probe_in: Option<Duration>) -> Gate {
+    Gate {
         name: name.to_owned(),
-        cause: BreakerCause::Outage,
+        cause: "outage".to_owned(),
         kinds: kinds.iter().map(ToString::to_string).collect(),
         wait: Duration::from_secs(8),
         probe_in,
-    }
-}
-
-fn open(breakers: impl Into<Vec<BreakerStatus>>) -> Gates {
-    Gates {
-        breakers: breakers.into(),
-        ..Gates::default()
     }
 }
 
@@ -102,7 +94,7 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     let second = Duration::from_secs(1);
     let payments = |kinds: &[&str]| gated("payments", kinds, Some(second));
     let other = gated("queue:other", &[], None);
-    breakers.learn(open([payments(&["old"]), other]), now);
+    breakers.learn(&[payments(&["old"]), other], now);
     let plan = planned(&breakers, now);
     assert!(!plan.is_shut);
     assert_eq!(plan.except, ["old", "pay", "refund"]);
@@ -123,11 +115,10 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     assert_eq!(with(Some(&handled[1..]), now).probe, None);
     // The queue itself comes first.
     let ours = gated("queue:orders", &[], None);
-    breakers.learn(open([payments(&[]), ours]), now);
+    breakers.learn(&[payments(&[]), ours], now);
     let plan = planned(&breakers, now + 9 * second);
     assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, None));
-    let claims_more = breakers.learn(Gates::default(), now);
-    assert!(claims_more, "there is more to claim");
+    assert!(breakers.learn(&[], now), "there is more to claim");
     assert_eq!(planned(&breakers, now), ClaimPlan::default());
 }
 
@@ -149,7 +140,12 @@ fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
     ] {
         let (breakers, lease) = (breakers(), lease());
         let due = gated("payments", &[], Some(Duration::ZERO));
-        breakers.learn(open([BreakerStatus { cause, ..due }]), now);
+        let opened_for = cause.as_str().to_owned();
+        let due = Gate {
+            cause: opened_for,
+            ..due
+        };
+        breakers.learn(&[due], now);
         let probe = Probe {
             name: "payments".to_owned(),
             number: 7,
@@ -170,13 +166,13 @@ fn a_breaker_not_yet_written_survives_an_update() {
     let (breakers, now) = (breakers(), Instant::now());
     assert!(flood(&breakers, now));
     assert!(!flood(&breakers, now), "it is open");
-    assert!(!breakers.learn(Gates::default(), now));
+    assert!(!breakers.learn(&[], now));
     assert!(planned(&breakers, now).is_shut);
     breakers.written("queue:orders");
     assert!(planned(&breakers, now).is_shut);
-    breakers.learn(open([gated("queue:orders", &[], None)]), now);
+    breakers.learn(&[gated("queue:orders", &[], None)], now);
     assert_eq!(breakers.park("other", None), Duration::from_secs(8));
-    assert!(breakers.learn(Gates::default(), now));
+    assert!(breakers.learn(&[], now));
     assert!(!planned(&breakers, now).is_shut);
 }
 
@@ -184,13 +180,13 @@ fn a_breaker_not_yet_written_survives_an_update() {
 fn an_open_breaker_takes_another_kind_and_keeps_its_own() {
     let (breakers, now) = (breakers(), Instant::now());
     // Only an operator closes it.
-    breakers.learn(open([gated("mail", &["other"], None)]), now);
+    breakers.learn(&[gated("mail", &["other"], None)], now);
     for reports in [0, 0, 1] {
         let reported = breakers.note(lease(), "pay", outage(Some("mail")), now);
         assert_eq!(reported.len(), reports);
     }
     // An answer from before that.
-    breakers.learn(open([gated("mail", &["other"], None)]), now);
+    breakers.learn(&[gated("mail", &["other"], None)], now);
     for kind in ["other", "pay"] {
         assert!(breakers.stops(lease(), kind, now), "{kind}");
     }
