@@ -16,7 +16,6 @@ CREATE TABLE redrive.breakers (
     message    text,
     kinds      text[]      COLLATE "C" NOT NULL DEFAULT '{}',
     outages    bigint      NOT NULL DEFAULT 0 CHECK (outages >= 0),
-    openings   bigint      NOT NULL DEFAULT 1 CHECK (openings > 0),
     probes     bigint      NOT NULL DEFAULT 0 CHECK (probes >= 0),
     delay_ms   bigint      NOT NULL CHECK (delay_ms > 0),
     opened_at  timestamptz NOT NULL DEFAULT clock_timestamp(),

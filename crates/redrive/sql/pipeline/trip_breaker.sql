@@ -21,7 +21,6 @@ WITH tripped AS (
         message = CASE WHEN b.state = 'closed' OR b.cause = excluded.cause THEN excluded.message ELSE b.message END,
         kinds = ARRAY(SELECT DISTINCT k.kind FROM unnest(b.kinds || excluded.kinds) AS k (kind) ORDER BY 1),
         outages = excluded.outages + CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END,
-        openings = b.openings + CASE b.state WHEN 'closed' THEN 1 ELSE 0 END,
         delay_ms = CASE b.state WHEN 'closed' THEN excluded.delay_ms ELSE b.delay_ms END,
         opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
         probe_at = CASE b.state WHEN 'closed' THEN excluded.probe_at ELSE b.probe_at END,

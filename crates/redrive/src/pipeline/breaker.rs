@@ -69,8 +69,6 @@ row! {
         pub kinds: Vec<String>,
         /// Outages in a row: those that opened it and the failed probes since.
         pub outages: u64,
-        /// How many times it has opened.
-        pub openings: u64,
         /// How many probes have run.
         pub probes: u64,
         /// The current wait between probes.
@@ -134,7 +132,7 @@ impl Admin<'_> {
     /// Closes a breaker by hand. Returns `false` if it was closed already.
     ///
     /// # Errors
-    /// As [`Admin::open_breaker`].
+    /// If the database does not answer.
     pub fn close_breaker(&self, name: &str, operator: &Operator) -> Result<bool> {
         self.db.ask().one(
             &format!("close breaker `{}`", name.escape_debug()),
