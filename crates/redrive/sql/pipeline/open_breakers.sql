@@ -6,9 +6,8 @@
 --       probe), and one per paused queue, with the cause `pause` and the milliseconds until it ends (NULL: an
 --       operator must resume it), one per queue with a policy for groups, with the cause `groups`, and one per rate
 --       limit, with the cause `rate`, its kind (empty: the whole queue; no element:
---       each group), and as its wait the milliseconds within which a
---       job must start once it has a token. Zero rows: there is none of these.
-SELECT b.name, b.cause, b.kinds, b.delay_ms AS wait,
+--       each group), and the milliseconds within which a job must start once it has a token. Zero rows: there is none of these.
+SELECT b.name, b.cause, b.kinds, 0::bigint AS hold,
        CASE WHEN isfinite(b.probe_at)
             THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in
 FROM redrive.breakers b

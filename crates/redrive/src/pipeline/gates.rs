@@ -17,8 +17,8 @@ row! {
         /// `pause`, `groups` (jobs of the queue may wait for their group), `rate`, or the cause of a breaker.
         pub(crate) cause: String,
         pub(crate) kinds: Vec<String>,
-        /// The wait of a breaker, or how soon a job must start once it has a token of a limit.
-        pub(crate) wait: Duration,
+        /// How soon a job must start once it has a token of a limit.
+        pub(crate) hold: Duration,
         /// The time until the next probe, or until a pause ends. `None`: an operator must end it.
         pub(crate) probe_in: Option<Duration>,
     }
@@ -42,7 +42,7 @@ impl Gate {
         LimitStatus {
             each_group: kind.is_none(),
             kind: kind.filter(|kind| !kind.is_empty()).cloned(),
-            hold: self.wait,
+            hold: self.hold,
         }
     }
 }

@@ -8,7 +8,6 @@ mod limits;
 mod plan;
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use crate::job::name::OF_QUEUES;
 use crate::job::wait::MAX_WAIT;
@@ -65,7 +64,6 @@ struct OpenBreaker {
     is_flood: bool,
     /// The affected kinds. A queue's breaker affects all.
     kinds: BTreeSet<String>,
-    wait: Duration,
     /// When to probe; `None` if an operator must close the breaker.
     probe_at: Option<Instant>,
     /// Whether the database does not know of it yet.
@@ -142,14 +140,6 @@ impl LocalBreakers {
     /// Returns whether this lease is a probe of an open breaker.
     pub(crate) fn is_probe(&self, lease: LeaseId) -> bool {
         !self.quiet.load(Ordering::Relaxed) && lock(&self.known).probes.contains_key(&lease)
-    }
-
-    /// Returns how long a job of this kind waits in an outage: as long as its breaker, once that is
-    /// open.
-    pub(crate) fn park(&self, kind: &str, dependency: Option<&str>) -> Duration {
-        let known = lock(&self.known);
-        let gate = known.open.get(self.breaker_of(kind, dependency));
-        gate.map_or(MIN_PROBE_WAIT, |gate| gate.wait)
     }
 
     /// Records the end of an attempt. Returns the changes to write.
@@ -239,7 +229,6 @@ impl LocalBreakers {
         let gate = known.open.entry(name.to_owned()).or_insert(OpenBreaker {
             is_flood: cause == BreakerCause::Flood,
             kinds: BTreeSet::new(),
-            wait: MIN_PROBE_WAIT,
             probe_at: Some(now + MIN_PROBE_WAIT),
             is_news: true,
         });
@@ -301,7 +290,6 @@ impl LocalBreakers {
                     let breaker = OpenBreaker {
                         is_flood: cause == BreakerCause::Flood.as_str(),
                         kinds: gate.kinds.iter().cloned().chain(registered).collect(),
-                        wait: gate.wait,
                         probe_at: gate.probe_in.and_then(|wait| now.checked_add(wait)),
                         is_news: false,
                     };
