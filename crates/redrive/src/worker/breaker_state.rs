@@ -314,14 +314,18 @@ impl LocalBreakers {
         }
     }
 
+    /// Probes a breaker again at this time, unless a reading of the gates says otherwise before.
+    pub(crate) fn put_off(&self, name: &str, probe_at: Instant) {
+        if let Some(gate) = lock(&self.known).open.get_mut(name) {
+            gate.probe_at = Some(probe_at);
+        }
+    }
+
     /// Records a probe that runs here under this lease. No other process has the right until
     /// `until`.
     pub(crate) fn probing(&self, lease: LeaseId, probe: Probe, until: Instant) {
-        let mut known = lock(&self.known);
-        if let Some(gate) = known.open.get_mut(&probe.name) {
-            gate.probe_at = Some(until);
-        }
-        known.probes.insert(lease, probe);
+        self.put_off(&probe.name, until);
+        lock(&self.known).probes.insert(lease, probe);
         self.quiet.store(false, Ordering::Relaxed);
     }
 

@@ -128,8 +128,6 @@ pub(crate) struct Fetcher {
     only_polls: bool,
     /// Where promotions look.
     due: DueSearch,
-    /// When to look again for the probe of a breaker. Another worker of the queue may find a job for it.
-    put_off: HashMap<String, Instant>,
     /// Where claims look for jobs of groups.
     walk: GroupWalk,
     /// Where the claims under each rate limit look, by kind.
@@ -162,7 +160,6 @@ impl Fetcher {
             next: Next::once_there_is_room(),
             only_polls: false,
             due: DueSearch::default(),
-            put_off: HashMap::new(),
             walk: GroupWalk::default(),
             limited: HashMap::new(),
             promoted_at: now,
@@ -205,7 +202,7 @@ impl Fetcher {
             return Next::once_there_is_room();
         }
         let (kinds, breakers) = (&self.state.kinds, &self.state.breakers);
-        let plan = breakers.plan(kinds.as_deref(), &self.put_off, now);
+        let plan = breakers.plan(kinds.as_deref(), now);
         let claimed = match &plan.probe {
             Some(breaker) => self.probe(breaker, &plan),
             None if plan.is_shut => {

@@ -1,6 +1,6 @@
 //! Decides what the fetcher may claim.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{LocalBreakers, LocalLimits};
@@ -26,14 +26,8 @@ pub(crate) struct ClaimPlan {
 }
 
 impl LocalBreakers {
-    /// Returns what the fetcher may claim. `handled` are its kinds, `None`: all. It has `put_off` the probes of these
-    /// breakers until then.
-    pub(crate) fn plan(
-        &self,
-        handled: Option<&[String]>,
-        put_off: &HashMap<String, Instant>,
-        now: Instant,
-    ) -> ClaimPlan {
+    /// Returns what the fetcher may claim. `handled` are its kinds, `None`: all.
+    pub(crate) fn plan(&self, handled: Option<&[String]>, now: Instant) -> ClaimPlan {
         if self.quiet.load(Ordering::Relaxed) {
             return ClaimPlan::default();
         }
@@ -68,8 +62,7 @@ impl LocalBreakers {
             if kinds.as_ref().is_some_and(|kinds| kinds.is_empty()) {
                 continue;
             }
-            let again_at = put_off.get(name).copied();
-            match gate.probe_at.map(|at| again_at.unwrap_or(at).max(at)) {
+            match gate.probe_at {
                 Some(at) if at <= now => {
                     plan.probe = Some(name.clone());
                     plan.kinds = kinds;

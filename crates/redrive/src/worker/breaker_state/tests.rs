@@ -16,9 +16,9 @@ fn flood(breakers: &LocalBreakers, now: Instant) -> bool {
     breakers.note_letter(now).is_some() || breakers.note_letter(now).is_some()
 }
 
-/// What a fetcher of all kinds may claim that has put off no probe.
+/// What a fetcher of all kinds may claim.
 fn planned(breakers: &LocalBreakers, now: Instant) -> ClaimPlan {
-    breakers.plan(None, &HashMap::new(), now)
+    breakers.plan(None, now)
 }
 
 fn lease() -> LeaseId {
@@ -102,19 +102,17 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     assert_eq!(plan.except, ["old", "pay", "refund"]);
     assert_eq!((plan.probe, plan.next), (None, Some(now + second)));
     let handled = ["pay".to_owned(), "other".to_owned()];
-    let with = |handled: Option<&[String]>, again_at: Instant| {
-        let put_off = HashMap::from([("payments".to_owned(), again_at)]);
-        breakers.plan(handled, &put_off, now + second)
-    };
-    let due = with(Some(&handled), now);
+    let due = breakers.plan(Some(&handled), now + second);
     assert_eq!(due.probe.as_deref(), Some("payments"));
     assert_eq!(due.kinds.as_deref(), Some(&handled[..1]));
-    // Another worker may have a job for it meanwhile.
-    let late = with(None, now + 2 * second);
-    assert_eq!((late.probe, late.next), (None, Some(now + 2 * second)));
-    assert!(planned(&breakers, now + second).probe.is_some());
     // A worker without an affected kind cannot probe.
-    assert_eq!(with(Some(&handled[1..]), now).probe, None);
+    let cannot = breakers.plan(Some(&handled[1..]), now + second);
+    assert_eq!(cannot.probe, None);
+    // Another worker may have a job for it meanwhile.
+    breakers.put_off("payments", now + 2 * second);
+    let late = planned(&breakers, now + second);
+    assert_eq!((late.probe, late.next), (None, Some(now + 2 * second)));
+    assert!(planned(&breakers, now + 2 * second).probe.is_some());
     // The queue itself comes first.
     let ours = gated("queue:orders", &[], None);
     breakers.learn(&[payments(&[]), ours], now);

@@ -40,9 +40,9 @@ impl Fetcher {
             true => asked_at.elapsed().min(TRY_AGAIN),
             false => TRY_AGAIN,
         };
-        self.put_off.retain(|_, at| *at > asked_at);
+        // Another worker of the queue may find a job for it.
         let again_at = Instant::now() + wait;
-        self.put_off.insert(breaker.to_owned(), again_at);
+        self.state.breakers.put_off(breaker, again_at);
         self.give_back(claimed.iter().map(|job| job.lease).collect());
         right.map(|_| Vec::new())
     }
