@@ -13,7 +13,6 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::job::job::JobMeta;
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupLook;
@@ -95,21 +94,6 @@ fn with_tokens<T>(
     })
 }
 
-/// Takes the token of one job that was claimed without regard to its limits, as a probe is, in the transaction of its
-/// claim. Returns by when the job must start, `None`: at any time. Without a token, the job must not start.
-pub(crate) fn take_token(
-    session: &mut Session,
-    job: &JobMeta,
-) -> Result<Result<Option<Instant>, Duration>> {
-    let locked = match lock_tokens(session, &job.queue, &job.kind)? {
-        Ok(locked) => locked,
-        Err(wait) => return Ok(Err(wait)),
-    };
-    let start_by = locked.hold.map(from_now);
-    charge_tokens(session, &job.queue, &job.kind, 1)?;
-    Ok(Ok(start_by))
-}
-
 /// From this time on, a claimed job may wait for the jobs before it.
 const PATIENT: Duration = Duration::from_millis(100);
 
@@ -178,7 +162,7 @@ pub(crate) struct ChargedJobs {
 }
 
 /// Claims ready jobs, and takes tokens for those with a group if each group has a limit, in the transaction of the caller.
-pub(crate) fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<ChargedJobs> {
+fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<ChargedJobs> {
     let jobs = claim(session, request)?;
     let charged = ChargedJobs {
         fill: fill(jobs.iter(), request.limit),
@@ -252,6 +236,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::job::job::JobMeta;
     use crate::job::payload::Json;
     use crate::pipeline::claim::LeaseId;
 

@@ -167,7 +167,7 @@ mod tests {
     fn a_mistake_is_reported_with_its_position() {
         for (line, at, why) in [
             ("", 1, "the line has 0 fields"),
-            ("0 8 * *", 8, "the line has 4 fields"),
+            ("0 8 * *", 9, "the line has 4 fields"),
             ("0 8 * * MON x y", 15, "the line has 7 fields"),
             ("0 25 * * *", 3, "`25` is not a valid hour (0-23)"),
             ("60 8 * * *", 1, "`60` is not a valid minute"),

@@ -234,7 +234,7 @@ impl Claimer {
     }
 
     /// A request for jobs of a source, from the start of the index.
-    pub(crate) fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
+    fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
         let free = self.state.slots.count;
         let free = free.saturating_sub(self.state.in_flight());
         ClaimRequest {

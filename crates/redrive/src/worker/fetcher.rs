@@ -24,11 +24,11 @@ use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
+use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::Request;
 use crate::worker::shared::Shared;
-use crate::worker::source::Sources;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
 use limited::LimitedTurn;
@@ -38,6 +38,10 @@ const PROMOTE_EVERY: Duration = Duration::from_secs(10);
 const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
 /// The first pause after a database error.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause of a fetcher that may not claim, so that it soon notices a closed breaker
+/// or a resume.
+const MAX_GATE_NAP: Duration = Duration::from_millis(250);
 
 /// The shortest wait for something that comes at a known time.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
@@ -124,10 +128,6 @@ pub(crate) struct Fetcher {
     only_polls: bool,
     /// Where promotions look.
     due: DueSearch,
-    /// Where probes look.
-    probes: Sources,
-    /// When to look again for the probe of a breaker. Another worker of the queue may find a job for it.
-    put_off: HashMap<String, Instant>,
     /// When the claims under each rate limit look.
     limited: HashMap<LimitStatus, LimitedTurn>,
     promoted_at: Instant,
@@ -158,8 +158,6 @@ impl Fetcher {
             next: Next::once_there_is_room(),
             only_polls: false,
             due: DueSearch::default(),
-            probes: Sources::default(),
-            put_off: HashMap::new(),
             limited: HashMap::new(),
             promoted_at: now,
             due_at: Some(now),
@@ -201,17 +199,14 @@ impl Fetcher {
             return Next::once_there_is_room();
         }
         let (kinds, breakers) = (&self.state.kinds, &self.state.breakers);
-        let plan = breakers.plan(kinds.as_deref(), &self.put_off, now);
+        let plan = breakers.plan(kinds.as_deref(), now);
         let claimed = match &plan.probe {
-            Some(due) => self.probe(due, &plan),
+            Some(breaker) => self.probe(breaker, &plan),
             None if plan.is_shut => {
                 self.state.user.set_hungry(false);
-                // A change of the gates is news.
-                let next = plan.next.unwrap_or(now + self.state.config.poll);
-                return Next::News(next.max(now + LEAST_WAIT));
+                return wait_for_gate(plan.next);
             }
-            None if plan.limits.is_empty() => self.claim_round(demand, &plan.except),
-            None => self.limited_round(demand, &plan),
+            None => self.round(demand, &plan),
         };
         let mut claimed = match claimed {
             Ok(claimed) => claimed,
@@ -247,11 +242,17 @@ impl Fetcher {
         let state = &self.state;
         let left_out = claimed.extract_if(.., |job| state.has_left_out(job));
         let leases: Vec<LeaseId> = left_out.map(|job| job.lease).collect();
+        self.give_back(leases);
+    }
+
+    /// Returns claimed jobs that may not run.
+    fn give_back(&mut self, leases: Vec<LeaseId>) {
         if leases.is_empty() {
             return;
         }
+        self.state.forget(&leases);
         let worker = self.state.identity.id;
-        let returned = self.call("return suspects", move |session| {
+        let returned = self.call("return jobs", move |session| {
             release(session, worker, Some(&leases), Duration::ZERO, Some(&[]))
         });
         if let Err(error) = returned {
@@ -260,9 +261,28 @@ impl Fetcher {
         }
     }
 
+    /// Claims jobs as planned.
+    fn round(&mut self, demand: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
+        match plan.limits.is_empty() {
+            true => self.claim_round(demand, plan, &plan.except),
+            false => self.limited_round(demand, plan),
+        }
+    }
+
+    /// The kinds to claim. `None`: all.
+    fn kinds(&self, plan: &ClaimPlan) -> Option<Arc<[String]>> {
+        plan.kinds.as_ref().or(self.state.kinds.as_ref()).cloned()
+    }
+
     /// Promotes due jobs and claims those of kinds without a limit.
-    fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
-        self.claimer.source = self.claimer.sources.of(self.state.kinds.as_deref(), except);
+    fn claim_round(
+        &mut self,
+        demand: usize,
+        plan: &ClaimPlan,
+        except: &[String],
+    ) -> Result<Vec<ClaimedJob>> {
+        let kinds = self.kinds(plan);
+        self.claimer.source = self.claimer.sources.of(kinds.as_deref(), except);
         self.promote_when_due()?;
         self.claim_all(demand)
     }
@@ -376,6 +396,13 @@ impl Fetcher {
 /// Returns how far ahead a promotion looks for the next delayed job: at least to the next poll.
 fn ahead(poll: Duration) -> Duration {
     PROMOTE_EVERY.max(poll * 2)
+}
+
+/// Waits until a gate may open.
+fn wait_for_gate(next: Option<Instant>) -> Next {
+    let now = Instant::now();
+    let until_next = next.map_or(MAX_GATE_NAP, |at| at.saturating_duration_since(now));
+    Next::News(now + until_next.clamp(LEAST_WAIT, MAX_GATE_NAP))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::pipeline::checkpoint::store_soon;
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::gates::{Gates, read_gates};
+use crate::pipeline::gates::read_gates;
 use crate::pipeline::settle::release;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::TryRecvError;
@@ -52,7 +52,6 @@ pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
         over,
         renew_at: now + lease / RENEWALS_PER_LEASE,
         gates_at: now + check_interval(lease),
-        gates: Gates::default(),
     };
     while over.try_recv() == Err(TryRecvError::Empty) {
         if let Err(error) = renewer.run_once() {
@@ -87,7 +86,6 @@ struct Renewer<'a> {
     over: &'a LatchReceiver,
     renew_at: Instant,
     gates_at: Instant,
-    gates: Gates,
 }
 
 impl Renewer<'_> {
@@ -113,13 +111,8 @@ impl Renewer<'_> {
             self.gates_at = now;
         }
         if now >= self.gates_at {
-            let gates = learn_gates(self.queues, &mut self.db_caller)?;
+            learn_gates(self.queues, &mut self.db_caller)?;
             self.gates_at = now + check_interval(lease);
-            if gates != self.gates {
-                // There may be more to claim, or a probe is due sooner.
-                self.queues.iter().for_each(|state| state.look_for_jobs());
-                self.gates = gates;
-            }
         }
         match self.queues.first().config.queue.database().pooler_mode() {
             Pooler::Session => self.listen(),
@@ -364,15 +357,17 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
     )
 }
 
-/// Reads the breakers, pauses and limits.
-fn learn_gates(queues: &Queues, db_caller: &mut DbCaller) -> Result<Gates> {
+/// Reads the breakers, pauses and limits, and wakes the fetcher for the queues of which it may claim more.
+fn learn_gates(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
     let deadline = call_timeout(queues.first());
     let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
     // After the call, so that a pause never ends earlier here than in the database.
     let now = Instant::now();
     for state in queues.iter() {
-        state.breakers.learn(gates.clone(), now);
+        if state.breakers.learn(&gates, now) {
+            state.look_for_jobs();
+        }
         state.counts.readings.fetch_add(1, Ordering::Release);
     }
-    Ok(gates)
+    Ok(())
 }

@@ -105,14 +105,6 @@ impl GroupWalk {
         }
     }
 
-    /// Returns where a claim looks for a job to offer to a probe, which takes the token of the job.
-    pub(crate) fn look_for_probe(&mut self, limit: usize) -> GroupLook {
-        GroupLook {
-            takes_tokens: false,
-            ..self.look(limit, 1, Vec::new())
-        }
-    }
-
     /// Records the end of a claim.
     pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
         self.took = took;

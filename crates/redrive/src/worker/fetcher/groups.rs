@@ -1,16 +1,10 @@
 //! Claims jobs that wait for their group.
 
-use std::time::Duration;
-
 use super::Fetcher;
 use crate::error::Result;
 use crate::pipeline::claim::ClaimedJob;
-use crate::pipeline::claim::LeaseId;
-use crate::pipeline::claim::groups::claim_groups;
-use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::worker::claimer::add;
-use crate::worker::source::Source;
 
 impl Fetcher {
     /// Claims jobs that wait for their group, and others. Each of them is first at times.
@@ -54,28 +48,5 @@ impl Fetcher {
         let place = answer.place;
         source.walk().note(now, took, claimed.len(), place);
         Ok(claimed)
-    }
-
-    /// Moves a job that waits for its group to the other ready jobs, where the next probe finds it. Returns whether there
-    /// was one, or other groups may have one.
-    pub(super) fn offer_probe(&mut self, source: &Source) -> Result<bool> {
-        if !self.state.breakers.has_groups() {
-            return Ok(false);
-        }
-        let request = self.claimer.request_of(source, 1);
-        let look = source.walk().look_for_probe(request.limit);
-        let asked_at = Instant::now();
-        let answer = self.call("look for a job of a group to probe", move |session| {
-            let answer = claim_groups(session, &request, &look)?;
-            // If this fails, the worker releases the lease as one of a lost claim.
-            let leases: Vec<LeaseId> = answer.claimed.iter().map(|job| job.lease).collect();
-            let (leases, age) = (Some(&*leases), Duration::ZERO);
-            release(session, request.identity.id, leases, age, Some(&[]))?;
-            Ok(answer)
-        })?;
-        let (took, moved) = (asked_at.elapsed(), answer.claimed.len());
-        let mut walk = source.walk();
-        walk.note(Instant::now(), took, moved, answer.place);
-        Ok(moved > 0 || !walk.is_over())
     }
 }

@@ -42,8 +42,8 @@ impl Fetcher {
                 self.promote()?;
             }
         }
-        let handled = self.state.kinds.as_deref();
-        let limits = plan.targets(handled).cloned().map(Some);
+        let kinds = self.kinds(plan);
+        let limits = plan.targets(kinds.as_deref()).cloned().map(Some);
         // `None`: the jobs of kinds without a limit.
         let mut targets: Vec<Option<LimitStatus>> =
             limits.chain((!limits_queue).then_some(None)).collect();
@@ -57,17 +57,24 @@ impl Fetcher {
             }
             let more = match target {
                 Some(limit) => self.claim_limited(&limit, room, plan),
-                None => self.claim_round(room, &plan.left_out(&plan.except)),
+                None => self.claim_round(room, plan, &plan.left_out(&plan.except)),
             };
             add(&self.state, &mut claimed, more)?;
         }
         Ok(claimed)
     }
 
+    /// Lets the next round ask for tokens and jobs under each limit.
+    pub(super) fn ask_again(&mut self) {
+        let now = Instant::now();
+        let targets = self.limited.values_mut();
+        targets.for_each(|target| target.next_at = now);
+    }
+
     /// Returns when tokens are expected for a claim that had none, or when a search goes on.
     pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
-        let handled = self.state.kinds.as_deref();
-        let targets = plan.targets(handled);
+        let kinds = self.kinds(plan);
+        let targets = plan.targets(kinds.as_deref());
         let turns = targets.filter_map(|limit| self.limited.get(limit));
         let expected = turns.filter(|turn| turn.is_expected);
         expected.map(|turn| turn.next_at).min()
@@ -84,9 +91,9 @@ impl Fetcher {
         if turn.is_some_and(|turn| turn.next_at > Instant::now()) {
             return Ok(Vec::new());
         }
-        let sources = &mut self.claimer.sources;
+        let (kinds, sources) = (self.kinds(plan), &mut self.claimer.sources);
         let source = match &limit.kind {
-            None => sources.of(self.state.kinds.as_deref(), &plan.left_out(&plan.except)),
+            None => sources.of(kinds.as_deref(), &plan.left_out(&plan.except)),
             Some(kind) => sources.of(Some(std::slice::from_ref(kind)), &[]),
         };
         let unlimited = std::mem::replace(&mut self.claimer.source, source.clone());
