@@ -1,12 +1,5 @@
 -- Purpose: Breakers: jobs are not claimed while something that they need is down.
 
--- Raises a clear error for an invalid breaker name.
-CREATE OR REPLACE FUNCTION redrive.check_breaker_name(name text) RETURNS void
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT redrive.check_name(CASE WHEN $1 LIKE 'queue:%' THEN 'queue' ELSE 'dependency' END, regexp_replace($1, '^queue:', ''))
-$$;
-
 -- Opens a breaker by hand, which holds back its jobs: for `duration`, after which a probe decides; or, if NULL,
 -- until it is closed. Returns the id of the audit record.
 CREATE OR REPLACE FUNCTION redrive.open_breaker(
@@ -15,7 +8,8 @@ CREATE OR REPLACE FUNCTION redrive.open_breaker(
     LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-    PERFORM redrive.check_breaker_name(open_breaker.name);
+    PERFORM redrive.check_name(CASE WHEN open_breaker.name LIKE 'queue:%' THEN 'queue' ELSE 'dependency' END,
+        regexp_replace(open_breaker.name, '^queue:', ''));
     PERFORM redrive.refuse(CASE WHEN open_breaker.duration <= '0' OR open_breaker.duration > '3650 days'
         THEN 'the duration is out of range; it must be positive and at most 3650 days' END);
     INSERT INTO redrive.breakers AS b (name, state, cause, message, delay_ms, probe_at)
@@ -23,8 +17,7 @@ BEGIN
             coalesce(clock_timestamp() + open_breaker.duration, 'infinity'))
     ON CONFLICT ON CONSTRAINT breakers_pkey DO UPDATE
     SET state = 'open', cause = 'operator', message = excluded.message, delay_ms = excluded.delay_ms,
-        openings = b.openings + CASE b.state WHEN 'closed' THEN 1 ELSE 0 END,
-        outages = CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END, prober = NULL,
+        outages = CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END,
         opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
         probe_at = excluded.probe_at, changed_at = clock_timestamp();
     PERFORM pg_notify('redrive_breaker', open_breaker.name);
@@ -39,9 +32,8 @@ CREATE OR REPLACE FUNCTION redrive.close_breaker(name text, person text DEFAULT 
     LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-    PERFORM redrive.check_breaker_name(close_breaker.name);
     UPDATE redrive.breakers b
-    SET state = 'closed', probe_at = NULL, prober = NULL, changed_at = clock_timestamp()
+    SET state = 'closed', probe_at = NULL, changed_at = clock_timestamp()
     WHERE b.name = close_breaker.name AND b.state <> 'closed';
     IF NOT FOUND THEN
         RETURN false;

@@ -2,13 +2,13 @@
 
 -- Takes a token of its group for each of these jobs, in the order of their ids while there are tokens. A bucket that
 -- another session has locked grants none. Returns a row per job: whether it has a token; the microseconds from the
--- start of the statement until its token was taken; those within which it must start after that (NULL: there is no
--- limit any more); and, without a token, those until its group may have one.
+-- start of the statement within which it must start then (NULL: there is no limit any more); and, without a token,
+-- those until its group may have one.
 --
 -- Times are rounded up to microseconds, in favour of the limit; two are left out of the time for the start, because a
 -- sum of rounded times may exceed the capacity by as much.
 CREATE OR REPLACE FUNCTION redrive.take_group_tokens(queue text, group_keys text[], job_ids bigint[])
-    RETURNS TABLE (job_id bigint, is_granted boolean, taken_us bigint, hold_us bigint, wait_us bigint)
+    RETURNS TABLE (job_id bigint, is_granted boolean, start_us bigint, wait_us bigint)
     LANGUAGE plpgsql VOLATILE STRICT
     SET enable_seqscan = off
     SET enable_bitmapscan = off
@@ -23,7 +23,7 @@ DECLARE
 BEGIN
     SELECT l.* INTO a_limit FROM redrive.rate_limits l WHERE l.queue = take_group_tokens.queue AND l.each_group;
     IF NOT FOUND THEN
-        RETURN QUERY SELECT j.id, true, 0::bigint, NULL::bigint, 0::bigint FROM unnest(job_ids) AS j (id);
+        RETURN QUERY SELECT j.id, true, NULL::bigint, 0::bigint FROM unnest(job_ids) AS j (id);
         RETURN;
     END IF;
     refill := redrive.token_refill(a_limit);
@@ -59,8 +59,8 @@ BEGIN
         RETURNING b.group_key::text AS key
     )
     SELECT w.id, w.nth <= c.tokens AND h.key IS NOT NULL,
-           (extract(epoch FROM now - statement_timestamp()) * 1e6)::bigint,
-           floor(redrive.token_hold(a_limit) * 1e6)::bigint - 2,
+           -- The clock may have been set back meanwhile.
+           floor(1e6 * (greatest(0, extract(epoch FROM now - statement_timestamp())) + redrive.token_hold(a_limit)))::bigint - 2,
            CASE WHEN w.nth <= c.tokens AND h.key IS NOT NULL THEN 0
                 -- Another session has the bucket.
                 WHEN c.key IS NULL OR c.tokens > 0 AND h.key IS NULL THEN 20000

@@ -65,10 +65,7 @@ BEGIN
                     WHEN l.kind = '' THEN '__queue__'
                     WHEN row_number() OVER (PARTITION BY l.kind = '' ORDER BY l.set_at, l.queue, l.kind) <= 100 THEN l.kind
                     ELSE '__other__' END AS label,
-               CASE WHEN l.each_group THEN redrive.fewest_tokens(l)
-                    WHEN b.queue IS NOT NULL THEN redrive.tokens_now(b, l)
-                    -- While its table is rewritten, or lost. In the latter case the queue is stalled, and must be reported.
-                    ELSE redrive.token_capacity(l) END AS tokens,
+               CASE WHEN l.each_group THEN redrive.fewest_tokens(l) ELSE redrive.tokens_now(b, l) END AS tokens,
                redrive.token_capacity(l) AS capacity
         FROM redrive.rate_limits l
         LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind AND NOT l.each_group

@@ -25,7 +25,7 @@ AS $$
     SELECT CASE a_limit.burst WHEN 1 THEN 1 ELSE a_limit.burst - redrive.token_refill(a_limit) * redrive.token_hold(a_limit) END
 $$;
 
--- Returns the tokens of a bucket now. A clock that was set back adds none.
+-- Returns the tokens of a bucket now; all if it is missing. A clock that was set back adds none.
 CREATE OR REPLACE FUNCTION redrive.tokens_now(bucket redrive.rate_buckets, a_limit redrive.rate_limits) RETURNS double precision
     LANGUAGE sql VOLATILE
 AS $$

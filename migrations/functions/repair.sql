@@ -7,7 +7,6 @@
 --   `letter`     a letter is redriving and its job is gone: it opens again;
 --   `unique_key` a key is held by a job that is gone: it is freed;
 --   `group_slot` the turn of a group belongs to a job that is gone: it passes on;
---   `bucket`     a rate limit has no bucket, so no job starts: it gets an empty one, which fills at its rate;
 --   `run`        a run waits for the outcome of a letter that its job no longer decides: it counts as skipped;
 --   `schedule`   a schedule has had no next tick for a minute: an interval starts again, and a worker reads a cron line;
 --   `group_count`, `counter` totals differ from the rows: they are corrected.
@@ -47,7 +46,7 @@ BEGIN
         ORDER BY l.id FOR UPDATE;
     END IF;
     FOREACH fault IN ARRAY
-        '{sequence,letter,unique_key,group_slot,bucket,run,schedule,group_count,counter}'::text[]
+        '{sequence,letter,unique_key,group_slot,run,schedule,group_count,counter}'::text[]
     LOOP
         names := NULL;
         CASE fault
@@ -111,16 +110,6 @@ BEGIN
                 PERFORM redrive.wake(g.queue) FROM unnest(queues) AS g (queue);
                 PERFORM redrive.hold_diverted(d.queue, d.group_key)
                 FROM redrive.diverted_groups d WHERE (d.queue, d.group_key) IN (SELECT * FROM unnest(queues, keys));
-            END IF;
-        WHEN 'bucket' THEN
-            SELECT array_agg(concat_ws(' ', l.queue, nullif(l.kind, '')) ORDER BY l.queue, l.kind) INTO names
-            FROM redrive.rate_limits l
-            WHERE NOT l.each_group
-                AND NOT EXISTS (SELECT FROM redrive.rate_buckets b WHERE b.queue = l.queue AND b.kind = l.kind);
-            IF NOT dry_run AND names IS NOT NULL THEN
-                INSERT INTO redrive.rate_buckets (queue, kind, tokens)
-                SELECT l.queue, l.kind, 0 FROM redrive.rate_limits l WHERE NOT l.each_group
-                ON CONFLICT ON CONSTRAINT rate_buckets_pkey DO NOTHING;
             END IF;
         WHEN 'run' THEN
             SELECT array_agg(m.run_id || ' ' || m.letter_id ORDER BY m.run_id, m.ordinal) INTO names

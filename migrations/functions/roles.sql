@@ -70,7 +70,7 @@ DECLARE
         -- To lock the slot of a held group.
         'UPDATE (held_at, job_id) ON group_slots',
         'SELECT, INSERT, UPDATE (since) ON diverted_groups',
-        'INSERT ON done_jobs',
+        'INSERT ON done_jobs, rate_buckets',
         'SELECT, INSERT, UPDATE, DELETE ON group_buckets',
         'EXECUTE ON FUNCTION queues_with_held_groups, hold_diverted, turn_ring, fold_metrics, compact, tick_schedule,
             apply_retention'];

@@ -160,7 +160,6 @@ traced! {
         kinds: Vec<String>,
         outages: i64,
         probes: i64,
-        prober: Option<Uuid>,
         probe_at: Option<i64>,
     }
 }

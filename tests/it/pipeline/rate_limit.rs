@@ -147,8 +147,9 @@ fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
     wait_until("the one order to run", SOON, || orders.count() == 21);
     informed(&test, &[&worker]);
     assert_eq!(orders.count(), 21);
-    // A larger limit applies at once, too.
-    limit(&queue, RateLimited::Queue, RateLimit::per(100_000, SECOND));
+    // A larger limit applies at once, too, also if a job must start as soon as before.
+    let larger = RateLimit::per(100_000, SECOND).burst(400_000);
+    limit(&queue, RateLimited::Queue, larger);
     assert_eq!(finish(&queue, worker).stats.done, 40);
 }
 

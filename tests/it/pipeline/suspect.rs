@@ -72,43 +72,6 @@ fn a_job_on_its_last_chance_is_the_only_suspect_of_all_queues_of_its_process() {
 }
 
 #[test]
-fn a_probe_that_may_not_run_beside_a_suspect_gives_its_right_back() {
-    let test = TestDatabase::migrated();
-    let db = Database::builder(test.url()).connections(16);
-    let db = db.open().unwrap();
-    let [orders, mails] = ["orders", "mails"].map(|name| Queue::new(&db, name).unwrap());
-    test.sql("SELECT redrive.open_breaker('queue:mails', '1 hour')");
-    let probed = put(&mails, new_order(1));
-    let update = "UPDATE redrive.jobs SET meta.crashes = 2;
-                  UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 second', delay_ms = 1000";
-    test.sql(update);
-    let (tally, gate) = (Tally::new(), Gate::new());
-    let start = |queue: &Queue| worker(queue).runs(gate.counting(&tally, |_| Ok(())));
-    let first = start(&orders);
-    // The second worker claims the job to probe, and has to wait for this lock with the right to it.
-    let mut locker = test.begins("LOCK TABLE redrive.breakers IN EXCLUSIVE MODE");
-    let second = start(&mails);
-    blocked(&mut test.client(), 1);
-    // Meanwhile, the first one claims a suspect, which it finds as one.
-    let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 2}');
-                UPDATE redrive.jobs SET meta.crashes = 2 WHERE queue = 'orders'";
-    test.sql(call);
-    gate.wait_for(1);
-    let looks = second.stats().looks;
-    locker.sql("ROLLBACK");
-    wait_until("the end of the claim", SOON, || {
-        second.stats().looks > looks
-    });
-    assert_eq!(tally.of(probed), 0, "it would run beside the other one");
-    gate.open();
-    // The right would last for a lease of a minute.
-    wait_until("the probe", SOON / 2, || tally.of(probed) == 1);
-    finish(&orders, first);
-    finish(&mails, second);
-    assert_eq!((tally.jobs(), tally.repeated()), (2, vec![]));
-}
-
-#[test]
 fn a_job_on_its_last_chance_is_the_only_suspect_of_all_groups() {
     let of = |group: &str| new_order(1).group(group);
     // Under a rate limit, one claim looks for jobs with and without a group.

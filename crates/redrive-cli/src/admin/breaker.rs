@@ -157,7 +157,7 @@ fn probe_in(breaker: &Breaker) -> String {
 
 fn breaker_json(breaker: &Breaker) -> impl Serialize {
     object!(breaker =>
-        id = &breaker.name, state, cause, message, kinds, outages, openings, probes,
+        id = &breaker.name, state, cause, message, kinds, outages, probes,
         wait_ms = breaker.wait.json(), opened_at, probe_at, changed_at,
     )
 }

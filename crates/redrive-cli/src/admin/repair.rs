@@ -63,7 +63,6 @@ fn what(kind: &str) -> &'static str {
         "letter" => "redriving, but the job is gone",
         "unique_key" => "held by a job that is gone",
         "group_slot" => "the turn of a job that is gone",
-        "bucket" => "a rate limit that lets no job start",
         "run" => "waits for a job that is gone",
         "schedule" => "no next tick",
         "group_count" => "differs from the letters",

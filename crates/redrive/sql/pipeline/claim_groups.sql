@@ -28,10 +28,10 @@
 -- Rows: at least one. Each has the group after which the next walk starts (NULL: this one passed the last group and did
 --       not find enough jobs), how many groups of this one it passed until it had enough jobs (NULL: none gave a job),
 --       the groups whose waiting jobs must be diverted (NULL: none), the microseconds until the first of these groups
---       without a token has one (NULL: none lacks one), those from the start of the statement until the tokens were taken
---       and those within which a job must start after that (NULL: no tokens), the jobs that may follow others with, in the
---       same order, their slots (NULL: none), and the columns of claim.sql for one lease; these are NULL in a single row:
---       no group has a job for this worker.
+--       without a token has one (NULL: none lacks one), those from the start of the statement within which a job with a
+--       token must start (NULL: no tokens), the jobs that may follow others with, in the same order, their slots (NULL:
+--       none), and the columns of claim.sql for one lease; these are NULL in a single row: no group has a job for this
+--       worker.
 WITH RECURSIVE rate AS MATERIALIZED (
     SELECT redrive.token_capacity(l) AS capacity, redrive.token_refill(l) AS refill
     FROM redrive.rate_limits l
@@ -254,7 +254,7 @@ locked AS MATERIALIZED (
 ),
 -- Without a limit, the argument is NULL and the function is not called.
 charged AS MATERIALIZED (
-    SELECT c.job_id, c.is_granted, c.taken_us, c.hold_us
+    SELECT c.job_id, c.is_granted, c.start_us
     FROM (
         SELECT array_agg(p.key) AS keys, array_agg(p.id) AS ids
         FROM fitting p
@@ -306,7 +306,7 @@ leased AS MATERIALIZED (
 )
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
        statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.diverting, n.token_in_us,
-       n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
+       n.start_us, n.turn_ids, n.turn_slots
 FROM (
     SELECT CASE
                -- The claim is full, so the next walk starts after the last group that gave a job, or with it if its share
@@ -329,8 +329,7 @@ FROM (
            -- A token that another claim took from under this one may come back soon.
            least((SELECT min(o.wait_us) FROM rooms o),
                  (SELECT 20000 FROM charged c WHERE NOT c.is_granted LIMIT 1)) AS token_in_us,
-           (SELECT min(c.taken_us) FROM charged c WHERE c.is_granted) AS taken_us,
-           (SELECT min(c.hold_us) FROM charged c WHERE c.is_granted) AS hold_us,
+           (SELECT min(c.start_us) FROM charged c WHERE c.is_granted) AS start_us,
            a.turn_ids, a.turn_slots
     FROM total t
     CROSS JOIN (

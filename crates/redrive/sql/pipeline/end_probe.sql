@@ -1,6 +1,6 @@
 -- Purpose: ends a probe: closes the breaker, reopens it with twice the delay, or returns the grant
 --          because the job did not run. Such a probe has shown nothing, so the next one comes soon.
--- Called by: pipeline/probe.rs, for a worker's settler and fetcher.
+-- Called by: pipeline/probe.rs, for a worker's settler.
 -- $1 text      breaker
 -- $2 bigint    number of the probe; a mismatch means that the breaker has moved on
 -- $3 text      close, reopen, give_back
@@ -13,21 +13,14 @@ WITH ended AS (
     UPDATE redrive.breakers b
     SET state = CASE $3 WHEN 'close' THEN 'closed' ELSE 'open' END,
         outages = b.outages + CASE $3 WHEN 'reopen' THEN 1 ELSE 0 END,
-        delay_ms = n.delay_ms, prober = NULL, changed_at = clock_timestamp(),
+        delay_ms = CASE $3 WHEN 'reopen' THEN least(2 * b.delay_ms, $4::bigint) ELSE b.delay_ms END,
+        changed_at = clock_timestamp(),
         probe_at = CASE WHEN $3 <> 'close'
-            THEN clock_timestamp() + CASE $3 WHEN 'give_back' THEN $5::bigint ELSE n.delay_ms END
+            THEN clock_timestamp()
+                 + CASE $3 WHEN 'give_back' THEN $5::bigint ELSE least(2 * b.delay_ms, $4::bigint) END
                  * (0.8 + 0.4 * random()) * interval '1 millisecond' END
-    FROM (
-        SELECT o.name,
-               CASE $3 WHEN 'reopen' THEN least(2 * o.delay_ms, $4::bigint) ELSE o.delay_ms END AS delay_ms
-        FROM redrive.breakers o
-        WHERE o.name = $1
-    ) n
-    WHERE b.name = n.name AND b.probes = $2 AND b.state = 'half_open'
-    RETURNING b.name, b.state
-),
-told AS MATERIALIZED (
-    SELECT pg_notify('redrive_breaker', e.name) FROM ended e
+    WHERE b.name = $1 AND b.probes = $2 AND b.state = 'half_open'
+    RETURNING b.name
 )
-SELECT e.state, (SELECT count(*) FROM told) AS told
+SELECT pg_notify('redrive_breaker', e.name) IS NULL AS told
 FROM ended e

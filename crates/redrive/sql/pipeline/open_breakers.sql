@@ -5,23 +5,22 @@
 -- Rows: one per breaker, with the milliseconds until its next probe (NULL: it has no automatic
 --       probe), and one per paused queue, with the cause `pause` and the milliseconds until it ends (NULL: an
 --       operator must resume it), one per queue with a policy for groups, with the cause `groups`, and one per rate
---       limit, with the cause `rate`, its kind (empty: the whole queue; no element:
---       each group), and the microseconds within which a job must
---       start once it has a token. Zero rows: there is none of these.
-SELECT b.name, b.cause, b.kinds, b.delay_ms AS wait,
+--       limit, with the cause `rate`, or `group_rate` if it is one of each group, its kind (no element: all jobs),
+--       and when it was set. Zero rows: there is none of these.
+SELECT b.name, b.cause, b.kinds,
        CASE WHEN isfinite(b.probe_at)
             THEN greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in,
-       NULL::bigint AS hold_us
+       NULL::timestamptz AS set_at
 FROM redrive.breakers b
 WHERE b.state <> 'closed'
 UNION ALL
-SELECT 'queue:' || p.queue, 'pause', '{}', 0,
+SELECT 'queue:' || p.queue, 'pause', '{}',
        ceil(extract(epoch FROM p.ends_at - clock_timestamp()) * 1000)::bigint, NULL
 FROM redrive.paused_queues p
 UNION ALL
-SELECT 'queue:' || g.queue, 'groups', '{}', 0, NULL, NULL
+SELECT 'queue:' || g.queue, 'groups', '{}', NULL, NULL
 FROM redrive.group_policies g
 UNION ALL
-SELECT 'queue:' || l.queue, 'rate', CASE WHEN l.each_group THEN '{}' ELSE ARRAY[l.kind] END, 0, NULL,
-       floor(redrive.token_hold(l) * 1000000)::bigint
+SELECT 'queue:' || l.queue, CASE WHEN l.each_group THEN 'group_rate' ELSE 'rate' END, array_remove(ARRAY[l.kind], ''), NULL,
+       l.set_at
 FROM redrive.rate_limits l

@@ -1,15 +1,14 @@
 -- Purpose: grants the worker one probe of a breaker, if a probe is due. The grant expires at the new probe_at, so
 --          another worker takes over from one that has crashed.
--- Called by: pipeline/probe.rs, for a worker's fetcher, in the transaction that has claimed the job.
+-- Called by: pipeline/probe.rs, for a worker's fetcher, after it has claimed the job.
 -- $1 text       breaker
--- $2 uuid       worker
--- $3 bigint     duration of the grant, in milliseconds
+-- $2 bigint     duration of the grant, in milliseconds
 -- Locks: the row of the breaker; one that another session has locked grants no probe.
 -- Index relied on: the primary key of breakers.
 -- Rows: one: the number of the probe, which fences its result. Zero rows: no probe is due, or another worker has it.
 UPDATE redrive.breakers b
-SET state = 'half_open', probes = b.probes + 1, prober = $2, changed_at = clock_timestamp(),
-    probe_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
+SET state = 'half_open', probes = b.probes + 1, changed_at = clock_timestamp(),
+    probe_at = clock_timestamp() + $2::bigint * interval '1 millisecond'
 WHERE b.name = (
     SELECT d.name
     FROM redrive.breakers d

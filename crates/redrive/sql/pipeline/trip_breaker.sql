@@ -11,7 +11,7 @@
 -- Locks: the rows of the breaker and of forgotten ones, skipping locked ones. NOTIFY takes the server's notification lock at commit, once per
 --        process and outage.
 -- Index relied on: the primary key of breakers.
--- Rows: always one: the breaker after the change.
+-- Rows: always one.
 WITH tripped AS (
     INSERT INTO redrive.breakers AS b (name, state, cause, message, kinds, outages, delay_ms, probe_at)
     VALUES ($1, 'open', $2, $3, $4, $5, $6, clock_timestamp() + $6::bigint * interval '1 millisecond')
@@ -21,12 +21,11 @@ WITH tripped AS (
         message = CASE WHEN b.state = 'closed' OR b.cause = excluded.cause THEN excluded.message ELSE b.message END,
         kinds = ARRAY(SELECT DISTINCT k.kind FROM unnest(b.kinds || excluded.kinds) AS k (kind) ORDER BY 1),
         outages = excluded.outages + CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END,
-        openings = b.openings + CASE b.state WHEN 'closed' THEN 1 ELSE 0 END,
         delay_ms = CASE b.state WHEN 'closed' THEN excluded.delay_ms ELSE b.delay_ms END,
         opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
         probe_at = CASE b.state WHEN 'closed' THEN excluded.probe_at ELSE b.probe_at END,
         changed_at = clock_timestamp()
-    RETURNING b.name, b.cause, b.kinds, b.delay_ms, b.probe_at
+    RETURNING b.name
 ),
 forgotten AS (
     DELETE FROM redrive.breakers o
@@ -34,12 +33,6 @@ forgotten AS (
         SELECT c.name FROM redrive.breakers c
         WHERE c.state = 'closed' AND c.changed_at < statement_timestamp() - interval '30 days' AND c.name <> $1
         FOR UPDATE SKIP LOCKED)
-),
-told AS MATERIALIZED (
-    SELECT pg_notify('redrive_breaker', t.name) FROM tripped t
 )
-SELECT t.name, t.cause, t.kinds, t.delay_ms AS wait,
-       CASE WHEN isfinite(t.probe_at)
-            THEN greatest(0, extract(epoch FROM t.probe_at - clock_timestamp()) * 1000)::bigint END AS probe_in,
-       (SELECT count(*) FROM told) AS told
+SELECT pg_notify('redrive_breaker', t.name) IS NULL AS told
 FROM tripped t

@@ -9,7 +9,7 @@ row! {
     /// A kind of fault in the tables, with its places.
     #[derive(PartialEq, Eq)]
     pub struct Fault {
-        /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `bucket`, `run`, `schedule`,
+        /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `run`, `schedule`,
         /// `group_count` or `counter`. Newer schemas may have more.
         pub kind: String => finding,
         /// The number of places.

@@ -9,7 +9,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::db::admin::Admin;
-use crate::db::row::{FromRow as _, row};
+use crate::db::row::row;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -69,8 +69,6 @@ row! {
         pub kinds: Vec<String>,
         /// Outages in a row: those that opened it and the failed probes since.
         pub outages: u64,
-        /// How many times it has opened.
-        pub openings: u64,
         /// How many probes have run.
         pub probes: u64,
         /// The current wait between probes.
@@ -134,26 +132,13 @@ impl Admin<'_> {
     /// Closes a breaker by hand. Returns `false` if it was closed already.
     ///
     /// # Errors
-    /// As [`Admin::open_breaker`].
+    /// If the database does not answer.
     pub fn close_breaker(&self, name: &str, operator: &Operator) -> Result<bool> {
         self.db.ask().one(
             &format!("close breaker `{}`", name.escape_debug()),
             &sql::CLOSE_BREAKER,
             &[&name, operator],
         )
-    }
-}
-
-row! {
-    /// The state of a breaker that is not closed, for a worker.
-    #[derive(PartialEq, Eq)]
-    pub(crate) struct BreakerStatus {
-        pub(crate) name: String,
-        pub(crate) cause: BreakerCause,
-        pub(crate) kinds: Vec<String>,
-        pub(crate) wait: Duration,
-        /// The time until the next probe. `None`: an operator must close it.
-        pub(crate) probe_in: Option<Duration>,
     }
 }
 
@@ -167,9 +152,9 @@ pub(crate) struct BreakerTrip {
     pub(crate) outages: u32,
 }
 
-/// Opens a breaker. Returns its state afterwards.
-pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerStatus> {
-    let row = session.query_one(
+/// Opens a breaker.
+pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<()> {
+    session.query(
         &format!("open breaker `{}`", trip.name),
         &sql::TRIP_BREAKER,
         &[
@@ -181,5 +166,5 @@ pub(crate) fn trip(session: &mut Session, trip: &BreakerTrip) -> Result<BreakerS
             &milliseconds(MIN_PROBE_WAIT),
         ],
     )?;
-    BreakerStatus::from_row(&row)
+    Ok(())
 }

@@ -69,7 +69,20 @@ pub(crate) struct ClaimRequest {
     pub(crate) limit: usize,
     /// How many crashes a job may have.
     pub(crate) max_crashes: i32,
+    /// Whether each group has a rate limit, so that a job with a group needs a token of this.
+    pub(crate) limits_groups: bool,
+    /// The tokens that it takes. `None`: its jobs need none, except those of groups.
+    pub(crate) tokens: Option<WantedTokens>,
     pub(crate) parts: Parts,
+}
+
+/// The tokens that a claim takes.
+#[derive(Clone, Debug)]
+pub(crate) struct WantedTokens {
+    /// The kind of the jobs; empty: any without a limit of its own.
+    pub(crate) kind: Arc<str>,
+    /// How many slots are free.
+    pub(crate) free: usize,
 }
 
 /// The parts of the claim index to scan, in claim order.

@@ -1,78 +1,51 @@
 //! The gates of a worker: open breakers, paused queues, queues with groups and rate limits, which one
 //! statement reads.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use crate::db::row::{FromRow as _, column};
+use crate::db::row::{read_all, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::pipeline::breaker::BreakerStatus;
 
-/// The kind of the limit of a whole queue.
-const WHOLE_QUEUE: &str = "";
-
-/// Everything that holds back jobs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Gates {
-    /// The breakers that are not closed.
-    pub(crate) breakers: Vec<BreakerStatus>,
-    /// The paused queues.
-    pub(crate) pauses: Vec<PauseStatus>,
-    /// The queues whose jobs may wait for their group, named as their breakers are.
-    pub(crate) grouped: Vec<String>,
-    /// The rate limits.
-    pub(crate) limits: Vec<LimitStatus>,
-}
-
-/// A paused queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PauseStatus {
-    /// `queue:` and the queue, as a breaker of the queue is named.
-    pub(crate) name: String,
-    /// The time until it ends. `None`: an operator must resume the queue.
-    pub(crate) ends_in: Option<Duration>,
+row! {
+    /// Something that holds back jobs.
+    #[derive(PartialEq, Eq)]
+    pub(crate) struct Gate {
+        /// A breaker that is not closed, or `queue:` and the queue.
+        pub(crate) name: String,
+        /// `pause`, `groups` (jobs of the queue may wait for their group), `rate`, `group_rate` (a limit of each group),
+        /// or the cause of a breaker.
+        pub(crate) cause: String,
+        pub(crate) kinds: Vec<String>,
+        /// The time until the next probe, or until a pause ends. `None`: an operator must end it.
+        pub(crate) probe_in: Option<Duration>,
+        /// When a limit was set.
+        pub(crate) set_at: Option<SystemTime>,
+    }
 }
 
 /// A rate limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LimitStatus {
-    /// `queue:` and the queue.
-    pub(crate) name: String,
-    /// Whether each group has it by itself.
-    pub(crate) each_group: bool,
-    /// The kind. `None`: all jobs of the queue, or of a group.
+    /// The kind. `None`: all jobs of the queue.
     pub(crate) kind: Option<String>,
-    /// How soon a job must start once it has a token.
-    pub(crate) hold: Duration,
+    /// When it was set. A worker that waits for tokens looks again after a change.
+    pub(crate) set_at: Option<SystemTime>,
+}
+
+impl Gate {
+    /// Returns the rate limit that it is.
+    pub(crate) fn limit(&self) -> LimitStatus {
+        LimitStatus {
+            kind: self.kinds.first().cloned(),
+            set_at: self.set_at,
+        }
+    }
 }
 
 /// Reads the gates.
-pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
-    let rows = session.query(
-        "read the breakers, pauses and limits",
-        &sql::OPEN_BREAKERS,
-        &[],
-    )?;
-    let mut gates = Gates::default();
-    for row in &rows {
-        match row.get::<_, &str>("cause") {
-            "pause" => gates.pauses.push(PauseStatus {
-                name: row.get("name"),
-                ends_in: column(row, "probe_in")?,
-            }),
-            "groups" => gates.grouped.push(row.get("name")),
-            "rate" => {
-                let kind = row.get::<_, Vec<String>>("kinds").pop();
-                gates.limits.push(LimitStatus {
-                    name: row.get("name"),
-                    each_group: kind.is_none(),
-                    kind: kind.filter(|kind| kind != WHOLE_QUEUE),
-                    hold: Duration::from_micros(row.get::<_, i64>("hold_us").unsigned_abs()),
-                });
-            }
-            _ => gates.breakers.push(BreakerStatus::from_row(row)?),
-        }
-    }
-    Ok(gates)
+pub(crate) fn read_gates(session: &mut Session) -> Result<Vec<Gate>> {
+    let doing = "read the breakers, pauses and limits";
+    read_all(&session.query(doing, &sql::OPEN_BREAKERS, &[])?)
 }

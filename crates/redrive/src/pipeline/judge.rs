@@ -7,7 +7,7 @@ use crate::job::death_cause::DeathCause;
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::job::JobMeta;
-use crate::pipeline::breaker::MAX_PROBE_WAIT;
+use crate::pipeline::breaker::{MAX_PROBE_WAIT, MIN_PROBE_WAIT};
 use crate::pipeline::outcome::Outcome;
 
 /// The decision about a job after an attempt.
@@ -32,20 +32,17 @@ pub(crate) struct JudgeContext<'a> {
     /// Whether an operator cancelled the job while it ran.
     pub(crate) cancelled: bool,
     pub(crate) backoff: &'a Backoff,
-    /// The minimum delay after an outage: the breaker's wait until its probe.
-    pub(crate) park: Duration,
     /// A random number in `0.0..=1.0`, for the jitter.
     pub(crate) random: f64,
 }
 
 impl<'a> JudgeContext<'a> {
-    /// Returns the inputs for an attempt that was not cancelled and whose dependency has no breaker.
+    /// Returns the inputs for an attempt that was not cancelled.
     pub(crate) fn of(meta: &'a JobMeta, backoff: &'a Backoff, random: f64) -> JudgeContext<'a> {
         JudgeContext {
             meta,
             cancelled: false,
             backoff,
-            park: Duration::ZERO,
             random,
         }
     }
@@ -93,11 +90,9 @@ fn verdict_on(failed: &Outcome, at: &JudgeContext<'_>) -> Verdict {
         Disposition::Interrupted => return Verdict::Refund(INTERRUPTED),
         Disposition::RetryAfter(delay) => delay.min(MAX_BACKOFF),
         Disposition::Outage if outage_age.is_none_or(|age| age < MAX_OUTAGE) => {
-            // The breaker may stay closed because other jobs succeed. Then the delay grows with the
-            // outage.
+            // The breaker may stay closed because other jobs succeed, so the delay grows with the outage.
             let so_far = outage_age.unwrap_or_default() / 4;
-            // Bounds the wait read from the database, so that arithmetic cannot panic.
-            let wait = at.park.min(MAX_BACKOFF).max(so_far.min(MAX_PROBE_WAIT));
+            let wait = so_far.clamp(MIN_PROBE_WAIT, MAX_PROBE_WAIT);
             // Jitter, so that the jobs do not all return at once.
             return Verdict::Outage(wait.mul_f64(0.75 + at.random / 2.0));
         }
@@ -205,31 +200,26 @@ mod tests {
     #[test]
     fn an_outage_costs_no_attempt_for_a_day() {
         let (day, linear) = (MAX_OUTAGE, Backoff::linear(SECOND));
-        let outage = |number, outage_age, park, random| {
+        let outage = |number, outage_age, random| {
             let job = JobMeta {
                 outage_age,
                 ..job(number)
             };
-            let at = JudgeContext {
-                park,
-                ..JudgeContext::of(&job, &linear, random)
-            };
+            let at = JudgeContext::of(&job, &linear, random);
             told(Outcome::from(Failure::outage("down")), &at)
         };
-        for (age, park, random, expected) in [
-            (None, 8, 0.0, "outage 6s: down"),
-            (Some(Duration::ZERO), 8, 0.5, "outage 8s: down"),
-            (Some(60 * SECOND), 8, 0.5, "outage 15s: down"),
-            (Some(day.saturating_sub(SECOND)), 8, 1.0, "outage 75s: down"),
-            // No wait makes it longer than the limit, with its jitter.
-            (None, u32::MAX, 1.0, "outage 3240000s: down"),
+        for (age, random, expected) in [
+            (None, 0.0, "outage 750ms: down"),
+            (Some(Duration::ZERO), 0.5, "outage 1s: down"),
+            (Some(60 * SECOND), 0.5, "outage 15s: down"),
+            (Some(day.saturating_sub(SECOND)), 1.0, "outage 75s: down"),
         ] {
             for number in [1, 3, 4] {
-                let told = outage(number, age, park * SECOND, random);
+                let told = outage(number, age, random);
                 assert_eq!(told, expected, "{age:?} {number}");
             }
         }
-        assert_eq!(outage(2, Some(day), 8 * SECOND, 1.0), "retry 2s: down");
-        assert_eq!(outage(3, Some(2 * day), 8 * SECOND, 1.0), "dead exhausted");
+        assert_eq!(outage(2, Some(day), 1.0), "retry 2s: down");
+        assert_eq!(outage(3, Some(2 * day), 1.0), "dead exhausted");
     }
 }

@@ -8,7 +8,6 @@
 //! lost worker, take theirs here, in the transaction of their claim.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::session::Session;
@@ -18,117 +17,130 @@ use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups, micros, start_by};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, fill, max_crashes_beside};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim, fill};
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Row};
 
-/// The limits that concern the jobs of a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TokenScope {
-    pub(crate) queue: Arc<str>,
-    /// The kinds of the limits; empty: the whole queue.
-    pub(crate) kinds: Vec<String>,
-    /// How soon a job must start once it has its tokens.
-    pub(crate) hold: Duration,
-    /// Whether a job with a group needs a token of this, too.
-    pub(crate) each_group: bool,
-}
-
-/// What was claimed with tokens.
-#[derive(Debug)]
-pub(crate) struct TokenClaim {
-    /// How many tokens there were, at most the limit of the request.
-    pub(crate) tokens: usize,
-    /// The jobs that waited for no group, and those of them that lacked a token of theirs.
-    pub(crate) ring: ChargedJobs,
-    /// The jobs that waited for their group, and where the claim of groups ended.
-    pub(crate) of_groups: Option<GroupAnswer>,
-}
-
-/// Claims at most as many jobs as there are tokens, and takes theirs. The jobs must start soon. With
-/// `groups`, jobs that wait for their group get the tokens that are left. Without a token, returns the time until
-/// there may be one.
+/// Claims ready jobs, and takes the tokens that they and their groups need. An error is the time until there may be one.
 pub(crate) fn claim_with_tokens(
     session: &mut Session,
-    scope: &TokenScope,
     request: &ClaimRequest,
-    groups: Option<&GroupLook>,
-) -> Result<Result<TokenClaim, Duration>> {
-    let doing = format!("claim jobs of queue `{}` under a rate limit", scope.queue);
-    session.read_committed(&doing, "", |session| {
-        let mut request = request.clone();
-        let tokens = match lock_tokens(session, scope)? {
-            Ok(tokens) => tokens,
-            Err(wait) => return Ok(Err(wait)),
-        };
-        request.limit = request.limit.min(tokens);
-        let tokens = request.limit;
-        let mut ring = claim_charged(session, &request, scope.each_group)?;
-        request.limit -= ring.claimed().min(tokens);
-        // One of these may have to be the only suspect.
-        let crashes = ring.jobs.iter().map(|job| job.crashes).max();
-        let most = max_crashes_beside(crashes.unwrap_or_default());
-        request.max_crashes = request.max_crashes.min(most);
-        // Two statements that charge buckets in one transaction could deadlock with another one.
-        let groups = groups.filter(|_| request.limit > 0 && !ring.has_charged);
-        let of_groups = groups.map(|look| claim_groups(session, &request, look));
-        let mut of_groups = of_groups.transpose()?;
-        // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
-        let start_by = from_now(scope.hold);
-        let grouped = of_groups.iter_mut().flat_map(|answer| &mut answer.claimed);
-        let mut claimed = 0;
-        for job in ring.jobs.iter_mut().chain(grouped) {
-            job.start_by = job.start_by.into_iter().chain([start_by]).min();
-            claimed += 1;
-        }
-        if claimed > 0 {
-            charge_tokens(session, scope, claimed)?;
-        }
-        Ok(Ok(TokenClaim {
-            tokens,
-            ring,
-            of_groups,
-        }))
+) -> Result<Result<ChargedJobs, Duration>> {
+    if request.tokens.is_none() && request.limits_groups {
+        let doing = format!(
+            "claim jobs of queue `{}` under a rate limit of each group",
+            request.queue
+        );
+        let charged =
+            session.read_committed(&doing, "", |session| claim_charged(session, request))?;
+        return Ok(Ok(charged));
+    }
+    with_tokens(
+        session,
+        request,
+        claim_charged,
+        |charged: &mut ChargedJobs| &mut charged.jobs[..],
+    )
+}
+
+/// The same for jobs that wait for their group.
+pub(crate) fn claim_groups_with_tokens(
+    session: &mut Session,
+    request: &ClaimRequest,
+    look: &GroupLook,
+) -> Result<Result<GroupAnswer, Duration>> {
+    let claim =
+        |session: &mut Session, request: &ClaimRequest| claim_groups(session, request, look);
+    with_tokens(session, request, claim, |answer: &mut GroupAnswer| {
+        &mut answer.claimed[..]
     })
 }
 
-/// Takes the token of one job that was claimed without regard to its limits, as a probe is, in the transaction of its
-/// claim. Returns by when the job must start; `None`: there is no token, so the job must not start.
-pub(crate) fn take_token(session: &mut Session, scope: &TokenScope) -> Result<Option<Instant>> {
-    let start_by = from_now(scope.hold);
-    match lock_tokens(session, scope)? {
-        Ok(_) => charge_tokens(session, scope, 1).map(|()| Some(start_by)),
-        Err(_) => Ok(None),
+/// Claims at most as many jobs as there are tokens, and takes those of the `jobs` in the answer, which must start soon.
+fn with_tokens<T>(
+    session: &mut Session,
+    request: &ClaimRequest,
+    claim: impl Fn(&mut Session, &ClaimRequest) -> Result<T>,
+    jobs: impl Fn(&mut T) -> &mut [ClaimedJob],
+) -> Result<Result<T, Duration>> {
+    let Some(wanted) = &request.tokens else {
+        return claim(session, request).map(Ok);
+    };
+    let (queue, kind) = (&*request.queue, &*wanted.kind);
+    let doing = format!("claim jobs of queue `{queue}` under a rate limit");
+    session.read_committed(&doing, "", |session| {
+        let locked = match lock_tokens(session, queue, kind)? {
+            Ok(locked) => locked,
+            Err(wait) => return Ok(Err(wait)),
+        };
+        let room = locked.in_time(request.limit, wanted.free);
+        let limit = room.min(locked.count);
+        let request = ClaimRequest {
+            limit,
+            ..request.clone()
+        };
+        let mut answer = claim(session, &request)?;
+        let claimed = jobs(&mut answer);
+        // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
+        let start_by = locked.hold.map(from_now);
+        for job in &mut *claimed {
+            job.start_by = job.start_by.into_iter().chain(start_by).min();
+        }
+        if !claimed.is_empty() {
+            charge_tokens(session, queue, kind, claimed.len())?;
+        }
+        Ok(Ok(answer))
+    })
+}
+
+/// From this time on, a claimed job may wait for the jobs before it.
+const PATIENT: Duration = Duration::from_millis(100);
+
+/// Tokens that this transaction has locked.
+struct LockedTokens {
+    count: usize,
+    /// How soon a job must start once it has its tokens. `None`: the limit was removed.
+    hold: Option<Duration>,
+}
+
+impl LockedTokens {
+    /// Returns how many of `room` jobs are likely to start in time. The room counts what the slots finish within 50 ms
+    /// at the observed run time.
+    fn in_time(&self, room: usize, free: usize) -> usize {
+        let hold = self.hold.unwrap_or(PATIENT).min(PATIENT);
+        let share = hold.as_nanos() * room as u128 / PATIENT.as_nanos();
+        let share = usize::try_from(share).unwrap_or(room);
+        room.min(share.max(free).max(1))
     }
 }
 
-/// How long a worker waits for a bucket that another one is using.
-const BUSY_WAIT: Duration = Duration::from_millis(5);
-
-/// Locks tokens for the transaction, and returns how many. Without one, returns the time until there may be one.
-fn lock_tokens(session: &mut Session, scope: &TokenScope) -> Result<Result<usize, Duration>> {
+/// Locks the tokens of jobs of a kind for the transaction. Without one, returns the time until there may be one.
+fn lock_tokens(
+    session: &mut Session,
+    queue: &str,
+    kind: &str,
+) -> Result<Result<LockedTokens, Duration>> {
     let row = session.query_one(
         "count the tokens of a rate limit",
         &sql::LOCK_TOKENS,
-        &[&&*scope.queue, &scope.kinds],
+        &[&queue, &kind],
     )?;
-    if !row.get::<_, bool>("is_locked") {
-        return Ok(Err(BUSY_WAIT));
-    }
-    let wait = Duration::from_millis(row.get::<_, i64>("wait_ms").unsigned_abs());
-    Ok(match usize::try_from(row.get::<_, i64>("tokens")) {
-        Ok(tokens @ 1..) => Ok(tokens),
-        Ok(0) | Err(_) => Err(wait.max(Duration::from_millis(1))),
+    let (tokens, hold): (Option<i64>, Option<i64>) = (row.get("tokens"), row.get("hold_us"));
+    let count = tokens.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(0));
+    let hold = hold.map(micros);
+    Ok(match count {
+        0 => Err(micros(row.get("wait_us"))),
+        1.. => Ok(LockedTokens { count, hold }),
     })
 }
 
-fn charge_tokens(session: &mut Session, scope: &TokenScope, jobs: usize) -> Result<()> {
+fn charge_tokens(session: &mut Session, queue: &str, kind: &str, jobs: usize) -> Result<()> {
     let jobs = i64::try_from(jobs).unwrap_or(i64::MAX);
     session.query(
         "take the tokens of a rate limit",
         &sql::CHARGE_TOKENS,
-        &[&&*scope.queue, &scope.kinds, &jobs],
+        &[&queue, &kind, &jobs],
     )?;
     Ok(())
 }
@@ -137,7 +149,7 @@ fn charge_tokens(session: &mut Session, scope: &TokenScope, jobs: usize) -> Resu
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// Claimed jobs, after those with a group have taken their tokens.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ChargedJobs {
     /// The jobs that may start.
     pub(crate) jobs: Vec<ClaimedJob>,
@@ -145,50 +157,22 @@ pub(crate) struct ChargedJobs {
     pub(crate) put_off: Vec<ClaimedJob>,
     /// When the first of these is due again.
     pub(crate) due_at: Option<Instant>,
-    /// Whether a bucket was charged.
-    pub(crate) has_charged: bool,
+    /// Whether the claim took as many jobs as it asked for, or as many bytes as it may take.
+    pub(crate) fill: Fill,
 }
 
-impl ChargedJobs {
-    /// Returns how many jobs were claimed.
-    pub(crate) fn claimed(&self) -> usize {
-        self.jobs.len() + self.put_off.len()
-    }
-
-    /// Returns whether the claim took as many jobs as there was `room` for, or as many bytes as it may take.
-    pub(crate) fn fill(&self, room: usize) -> Fill {
-        fill(self.jobs.iter().chain(&self.put_off), room)
-    }
-}
-
-/// Claims ready jobs, and takes tokens for those with a group if each group has a limit.
-pub(crate) fn claim_with_group_tokens(
-    session: &mut Session,
-    request: &ClaimRequest,
-    each_group: bool,
-) -> Result<ChargedJobs> {
-    if !each_group {
-        return claim_charged(session, request, each_group);
-    }
-    let doing = format!(
-        "claim jobs of queue `{}` under a rate limit of each group",
-        request.queue
-    );
-    session.read_committed(&doing, "", |session| {
-        claim_charged(session, request, each_group)
-    })
-}
-
-/// The same in the transaction of the caller.
-pub(crate) fn claim_charged(
-    session: &mut Session,
-    request: &ClaimRequest,
-    each_group: bool,
-) -> Result<ChargedJobs> {
-    let claimed = claim(session, request)?;
-    match each_group {
-        true => charge_groups(session, request, claimed),
-        false => Ok(unlimited(claimed)),
+/// Claims ready jobs, and takes tokens for those with a group if each group has a limit, in the transaction of the caller.
+fn claim_charged(session: &mut Session, request: &ClaimRequest) -> Result<ChargedJobs> {
+    let jobs = claim(session, request)?;
+    let charged = ChargedJobs {
+        fill: fill(jobs.iter(), request.limit),
+        jobs,
+        put_off: Vec::new(),
+        due_at: None,
+    };
+    match request.limits_groups {
+        true => charge_groups(session, request, charged),
+        false => Ok(charged),
     }
 }
 
@@ -197,15 +181,15 @@ pub(crate) fn claim_charged(
 fn charge_groups(
     session: &mut Session,
     request: &ClaimRequest,
-    claimed: Vec<ClaimedJob>,
+    mut charged: ChargedJobs,
 ) -> Result<ChargedJobs> {
-    let grouped = claimed.iter().filter_map(|job| {
+    let grouped = charged.jobs.iter().filter_map(|job| {
         let group = job.meta.group.as_deref()?;
         Some((group, job.meta.id.get()))
     });
     let (keys, ids): (Vec<&str>, Vec<i64>) = grouped.unzip();
     if ids.is_empty() {
-        return Ok(unlimited(claimed));
+        return Ok(charged);
     }
     let asked_at = Instant::now();
     let rows = session.query(
@@ -217,15 +201,13 @@ fn charge_groups(
         .iter()
         .map(|row| (row.get("job_id"), token(row, asked_at)))
         .collect();
-    let mut charged = ChargedJobs::default();
     let mut unrun = Vec::new();
     let answered_at = Instant::now();
-    for mut job in claimed {
+    for mut job in std::mem::take(&mut charged.jobs) {
         match tokens.remove(&job.meta.id.get()) {
             None => charged.jobs.push(job),
             Some(Ok(start_by)) => {
                 job.start_by = start_by;
-                charged.has_charged = true;
                 charged.jobs.push(job);
             }
             Some(Err(wait)) => {
@@ -244,20 +226,15 @@ fn charge_groups(
 /// wait for a token.
 fn token(row: &Row, asked_at: Instant) -> Result<Option<Instant>, Duration> {
     match row.get("is_granted") {
-        true => Ok(start_by(asked_at, row.get("taken_us"), row.get("hold_us"))),
+        true => Ok(start_by(asked_at, row)),
         false => Err(micros(row.get("wait_us")).min(MAX_WAIT)),
-    }
-}
-
-fn unlimited(jobs: Vec<ClaimedJob>) -> ChargedJobs {
-    ChargedJobs {
-        jobs,
-        ..ChargedJobs::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::job::job::JobMeta;
     use crate::job::payload::Json;
@@ -265,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_claim_is_full_of_jobs_or_of_bytes() {
-        for (jobs, bytes, expected) in [
+        for (count, bytes, expected) in [
             (999, 10, Fill::Partial),
             (1000, 10, Fill::Full),
             (8, 1_000_000, Fill::Partial),
@@ -279,8 +256,27 @@ mod tests {
                 start_by: None,
                 follows: false,
             };
-            let charged = unlimited((0..jobs).map(|_| job()).collect());
-            assert_eq!(charged.fill(1000), expected, "{jobs} of {bytes} bytes");
+            let jobs: Vec<ClaimedJob> = (0..count).map(|_| job()).collect();
+            let filled = fill(jobs.iter(), 1000);
+            assert_eq!(filled, expected, "{count} of {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn with_little_time_only_jobs_that_can_start_at_once_are_claimed() {
+        for (room, free, hold_ms, expected) in [
+            (1000, 4, 100, 1000),
+            (1000, 4, 250, 1000),
+            (1000, 4, 20, 200),
+            (8, 8, 20, 8),
+            (10, 4, 20, 4),
+            (10, 0, 20, 2),
+            (3, 0, 20, 1),
+            (2, 8, 20, 2),
+        ] {
+            let hold = Some(Duration::from_millis(hold_ms));
+            let claimed = LockedTokens { count: 1, hold }.in_time(room, free);
+            assert_eq!(claimed, expected, "{room} {free} {hold_ms}");
         }
     }
 }

@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::job::job::{JobId, Signal};
 use crate::job::milliseconds::milliseconds;
-use crate::pipeline::breaker::MIN_PROBE_WAIT;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::mark::IndexRange;
@@ -91,6 +90,8 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
             single: Arc::default(),
             limit: 1,
             max_crashes: i32::MAX,
+            limits_groups: false,
+            tokens: None,
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         };
         let claimed = match claim(transaction, &request)?.pop() {
@@ -169,10 +170,7 @@ fn run(
     let ran = now.saturating_duration_since(started);
     let done = Settlement::done(lease, &meta, ran, options.keep_done, now);
     let backoff = Backoff::default();
-    let at = JudgeContext {
-        park: MIN_PROBE_WAIT,
-        ..JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5)
-    };
+    let at = JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5);
     let settled = match result {
         AttemptResult::Settled => done,
         AttemptResult::Judge(end) => {

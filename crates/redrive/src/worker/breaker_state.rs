@@ -4,26 +4,22 @@
 //! claim, the slots ask before each job, and the settler writes the reports. While no breaker is
 //! open, the queue has no pause or limit and no outage is counted, each check reads one flag.
 
-mod limits;
 mod plan;
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::sync::Arc;
 
 use crate::job::name::OF_QUEUES;
 use crate::job::wait::MAX_WAIT;
-use crate::pipeline::breaker::{
-    BreakerCause, BreakerStatus, BreakerTrip, MIN_PROBE_WAIT, of_queue,
-};
+use crate::pipeline::breaker::{BreakerCause, BreakerTrip, MIN_PROBE_WAIT, of_queue};
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::gates::Gates;
+use crate::pipeline::gates::{Gate, LimitStatus};
 use crate::pipeline::probe::{Probe, ProbeVerdict};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::flood::FloodGuard;
 use crate::worker::latch::lock;
-pub(crate) use limits::LocalLimits;
-pub(crate) use plan::{ClaimPlan, DueProbe};
+pub(crate) use plan::ClaimPlan;
 
 /// The breakers that affect one queue of a worker.
 pub(crate) struct LocalBreakers {
@@ -48,8 +44,10 @@ struct Known {
     probes: HashMap<LeaseId, Probe>,
     /// When the pause of the queue ends, which this worker's clock finds without the database.
     paused_until: Option<Instant>,
-    /// The rate limits of the queue.
-    limits: LocalLimits,
+    /// The rate limits of the queue and of kinds.
+    limits: Arc<[LimitStatus]>,
+    /// Whether each group has a rate limit, too.
+    limits_groups: bool,
     /// Whether jobs of the queue may wait for their group.
     has_groups: bool,
     /// Counts the letters of the queue.
@@ -63,10 +61,10 @@ impl Known {
 }
 
 struct OpenBreaker {
-    cause: BreakerCause,
+    /// Whether too many letters opened it.
+    is_flood: bool,
     /// The affected kinds. A queue's breaker affects all.
     kinds: BTreeSet<String>,
-    wait: Duration,
     /// When to probe; `None` if an operator must close the breaker.
     probe_at: Option<Instant>,
     /// Whether the database does not know of it yet.
@@ -80,10 +78,19 @@ struct OutageStreak {
 }
 
 /// A breaker change to write.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BreakerReport {
     BreakerTrip(BreakerTrip),
     Probed(Probe, ProbeVerdict),
+}
+
+impl BreakerReport {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            BreakerReport::BreakerTrip(trip) => &trip.name,
+            BreakerReport::Probed(probe, _) => &probe.name,
+        }
+    }
 }
 
 /// How an attempt ended.
@@ -136,14 +143,6 @@ impl LocalBreakers {
         !self.quiet.load(Ordering::Relaxed) && lock(&self.known).probes.contains_key(&lease)
     }
 
-    /// Returns how long a job of this kind waits in an outage: as long as its breaker, once that is
-    /// open.
-    pub(crate) fn park(&self, kind: &str, dependency: Option<&str>) -> Duration {
-        let known = lock(&self.known);
-        let gate = known.open.get(self.breaker_of(kind, dependency));
-        gate.map_or(MIN_PROBE_WAIT, |gate| gate.wait)
-    }
-
     /// Records the end of an attempt. Returns the changes to write.
     pub(crate) fn note(
         &self,
@@ -165,7 +164,10 @@ impl LocalBreakers {
         let mut known = lock(&self.known);
         let mut reports = Vec::new();
         if let Some(probe) = known.probes.remove(&lease) {
-            let ended = judge_probe(&probe, attempt, outage.map(|(name, _)| name));
+            let gate = known.open.get(&probe.name);
+            let is_flood = gate.is_some_and(|gate| gate.is_flood);
+            let is_its_outage = outage.is_some_and(|(name, _)| *name == probe.name);
+            let ended = judge_probe(is_flood, attempt, is_its_outage);
             reports.push(BreakerReport::Probed(probe, ended));
         }
         match (outage, attempt) {
@@ -226,9 +228,8 @@ impl LocalBreakers {
         kinds.extend(self.registered(name));
         // It may be open already, for other kinds.
         let gate = known.open.entry(name.to_owned()).or_insert(OpenBreaker {
-            cause,
+            is_flood: cause == BreakerCause::Flood,
             kinds: BTreeSet::new(),
-            wait: MIN_PROBE_WAIT,
             probe_at: Some(now + MIN_PROBE_WAIT),
             is_news: true,
         });
@@ -263,76 +264,71 @@ impl LocalBreakers {
 
     /// Whether each group of the queue has a rate limit.
     pub(crate) fn limits_groups(&self) -> bool {
-        lock(&self.known).limits.each_group
+        lock(&self.known).limits_groups
     }
 
     /// Replaces the known state. Returns whether the worker may claim more than before.
-    pub(crate) fn learn(&self, gates: Gates, now: Instant) -> bool {
-        let has_groups = gates.grouped.contains(&self.queue);
+    pub(crate) fn learn(&self, gates: &[Gate], now: Instant) -> bool {
         let mut known = lock(&self.known);
-        let had_groups = std::mem::replace(&mut known.has_groups, has_groups);
-        let was_paused = known.is_paused(now);
-        let pause = gates.pauses.iter().find(|pause| pause.name == self.queue);
-        // A worker reads a pause without an end again and again, so it needs none that is longer.
-        let lasts = pause.map(|pause| pause.ends_in.map_or(MAX_WAIT, |end| end.min(MAX_WAIT)));
-        known.paused_until = lasts.map(|time| now + time);
-        let had_limits = known.limits.clone();
-        known.limits = LocalLimits::of(&self.queue, gates.limits);
+        let (had_groups, was_paused) = (known.has_groups, known.is_paused(now));
+        let had_limits = (known.limits.clone(), known.limits_groups);
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
-        known.open.retain(|_, gate| gate.is_news);
-        for gated in gates.breakers {
-            // The answer may be from before its news.
-            if !known.open.contains_key(&gated.name) {
-                self.take_over(&mut known, gated, now);
+        (known.paused_until, known.has_groups) = (None, false);
+        known.open.retain(|_, breaker| breaker.is_news);
+        known.limits_groups = false;
+        let mut limits = Vec::new();
+        for gate in gates {
+            let is_ours = gate.name == self.queue;
+            match &*gate.cause {
+                "pause" if is_ours => {
+                    // A worker reads a pause without an end again and again, so it needs none that is longer.
+                    let lasts = gate.probe_in.map_or(MAX_WAIT, |end| end.min(MAX_WAIT));
+                    known.paused_until = Some(now + lasts);
+                }
+                "groups" if is_ours => known.has_groups = true,
+                "rate" if is_ours => limits.push(gate.limit()),
+                "group_rate" if is_ours => known.limits_groups = true,
+                cause if is_ours || !gate.name.starts_with(OF_QUEUES) => {
+                    let registered = self.registered(&gate.name);
+                    let breaker = OpenBreaker {
+                        is_flood: cause == BreakerCause::Flood.as_str(),
+                        kinds: gate.kinds.iter().cloned().chain(registered).collect(),
+                        probe_at: gate.probe_in.and_then(|wait| now.checked_add(wait)),
+                        is_news: false,
+                    };
+                    // The answer may be from before its news.
+                    known.open.entry(gate.name.clone()).or_insert(breaker);
+                }
+                _ => {}
             }
         }
+        known.limits = limits.into();
         self.settle_down(&known);
-        has_groups && !had_groups
+        known.has_groups && !had_groups
             || was_paused && !known.is_paused(now)
-            || known.limits != had_limits
+            || (&known.limits, known.limits_groups) != (&had_limits.0, had_limits.1)
             || before.iter().any(|name| !known.open.contains_key(name))
     }
 
-    /// Replaces the state of one breaker that the database confirmed.
-    pub(crate) fn confirm(&self, gated: BreakerStatus, now: Instant) {
-        let mut known = lock(&self.known);
-        known.open.remove(&gated.name);
-        self.take_over(&mut known, gated, now);
-        self.settle_down(&known);
-    }
-
-    /// Forgets a breaker that could not be written.
-    pub(crate) fn abandon(&self, name: &str) {
-        let mut known = lock(&self.known);
-        known.open.remove(name);
-        self.settle_down(&known);
-    }
-
-    fn take_over(&self, known: &mut Known, gated: BreakerStatus, now: Instant) {
-        let mut kinds: BTreeSet<String> = gated.kinds.into_iter().collect();
-        kinds.extend(self.registered(&gated.name));
-        let concerns_us = gated.name == self.queue || !gated.name.starts_with(OF_QUEUES);
-        if !concerns_us {
-            return;
+    /// Lets the next reading replace a breaker that was written, or could not be.
+    pub(crate) fn written(&self, name: &str) {
+        if let Some(gate) = lock(&self.known).open.get_mut(name) {
+            gate.is_news = false;
         }
-        let gate = OpenBreaker {
-            cause: gated.cause,
-            kinds,
-            wait: gated.wait,
-            probe_at: gated.probe_in.and_then(|wait| now.checked_add(wait)),
-            is_news: false,
-        };
-        known.open.insert(gated.name, gate);
+    }
+
+    /// Probes a breaker again at this time, unless a reading of the gates says otherwise before.
+    pub(crate) fn put_off(&self, name: &str, probe_at: Instant) {
+        if let Some(gate) = lock(&self.known).open.get_mut(name) {
+            gate.probe_at = Some(probe_at);
+        }
     }
 
     /// Records a probe that runs here under this lease. No other process has the right until
     /// `until`.
     pub(crate) fn probing(&self, lease: LeaseId, probe: Probe, until: Instant) {
-        let mut known = lock(&self.known);
-        if let Some(gate) = known.open.get_mut(&probe.name) {
-            gate.probe_at = Some(until);
-        }
-        known.probes.insert(lease, probe);
+        self.put_off(&probe.name, until);
+        lock(&self.known).probes.insert(lease, probe);
         self.quiet.store(false, Ordering::Relaxed);
     }
 
@@ -364,15 +360,14 @@ impl LocalBreakers {
 ///
 /// A job that fails for another reason, such as an outage of another dependency, shows that its own works. After a flood
 /// of letters it does not: only success closes the breaker.
-fn judge_probe(probe: &Probe, attempt: AttemptEnd<'_>, outage_of: Option<&str>) -> ProbeVerdict {
+fn judge_probe(is_flood: bool, attempt: AttemptEnd<'_>, is_its_outage: bool) -> ProbeVerdict {
     match attempt {
         AttemptEnd::Unrun => ProbeVerdict::Release,
         AttemptEnd::Done => ProbeVerdict::Close,
-        AttemptEnd::Outage { .. } if outage_of == Some(&probe.name) => ProbeVerdict::Reopen,
-        AttemptEnd::Outage { .. } | AttemptEnd::Other => match probe.cause {
-            BreakerCause::Flood => ProbeVerdict::Reopen,
-            BreakerCause::Outage | BreakerCause::Operator => ProbeVerdict::Close,
-        },
+        AttemptEnd::Outage { .. } | AttemptEnd::Other if is_flood || is_its_outage => {
+            ProbeVerdict::Reopen
+        }
+        AttemptEnd::Outage { .. } | AttemptEnd::Other => ProbeVerdict::Close,
     }
 }
 

@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::error::Result;
-use crate::pipeline::claim::demand::MAX_BATCH;
+use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
 use crate::pipeline::claim::group_walk::GroupLook;
-use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
+use crate::pipeline::claim::groups::GroupAnswer;
 use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::measure;
 use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, claim_one};
-use crate::pipeline::tokens::{ChargedJobs, claim_with_group_tokens};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, WantedTokens, claim_one};
+use crate::pipeline::tokens::{ChargedJobs, claim_groups_with_tokens, claim_with_tokens};
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::sync::handout::Giver;
@@ -29,8 +29,12 @@ pub(crate) struct Claimer {
     pub(crate) state: Arc<State>,
     db_caller: Arc<Mutex<DbCaller>>,
     pub(crate) sources: Sources,
-    /// Where it looks for jobs without a limit.
+    /// Where it looks for jobs.
     pub(crate) source: Source,
+    /// The kind whose tokens its claims take; empty: those of the queue. `None`: its jobs need none.
+    pub(crate) tokens: Option<Arc<str>>,
+    /// How long the last claim waits for more tokens. `None`: it needed none, or there were more than jobs.
+    pub(crate) tokens_in: Option<Duration>,
     /// How many crashes its jobs may have at most.
     max_crashes: i32,
 }
@@ -47,6 +51,8 @@ impl Claimer {
             db_caller,
             source: sources.of(state.kinds.as_deref(), &[]),
             sources,
+            tokens: None,
+            tokens_in: None,
             max_crashes,
         }
     }
@@ -56,7 +62,10 @@ impl Claimer {
         let mut claimed = Vec::new();
         for scan in self.scans(&self.source.clone())? {
             let room = limit - claimed.len();
-            let lead = self.lead(room);
+            let lead = match self.tokens {
+                Some(_) => 0,
+                None => self.lead(room),
+            };
             let mut more = self.claim_from(scan, lead, room);
             let is_past = scan == Scan::FromMarks && lead > 0;
             if is_past && more.as_ref().is_ok_and(Vec::is_empty) {
@@ -65,7 +74,7 @@ impl Claimer {
             }
             let has_failed = more.is_err();
             add(&self.state, &mut claimed, more)?;
-            if has_failed || claimed.len() >= limit {
+            if has_failed || claimed.len() >= limit || self.tokens_in.is_some() {
                 break;
             }
         }
@@ -75,15 +84,24 @@ impl Claimer {
     /// Claims with this scan. One from the marks starts `lead` ids after them; that of a whole queue which is full measures
     /// the queue again, because the others claim from it, too.
     fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let (source, each_group) = (self.source.clone(), self.state.breakers.limits_groups());
-        let charged = self.scan(
+        let answer = self.scan(
             "claim jobs",
-            (&source, scan, lead),
+            (&self.source.clone(), scan, lead),
             limit,
-            move |session, request| claim_with_group_tokens(session, request, each_group),
-            |charged| Some((charged, limit)),
+            claim_with_tokens,
+            |answer| answer.as_ref().ok(),
         )?;
-        Ok(charged.jobs)
+        self.note_tokens(answer.as_ref().map(|charged| charged.fill));
+        Ok(answer.map(|charged| charged.jobs).unwrap_or_default())
+    }
+
+    /// Notes how long to wait for more tokens after a claim.
+    fn note_tokens(&mut self, answer: Result<Fill, &Duration>) {
+        self.tokens_in = match answer {
+            Ok(Fill::Full) => self.tokens.as_ref().map(|_| Duration::ZERO),
+            Ok(Fill::Partial) => None,
+            Err(wait) => Some(*wait),
+        };
     }
 
     /// Returns the scans of the next claims of a source. Measures the queue before its first one, and a large one from time
@@ -94,14 +112,14 @@ impl Claimer {
     }
 
     /// Claims up to `limit` jobs from what a scan of a source reads, which starts `lead` ids after its marks. Records the
-    /// jobs, and for how many there was room, as `charged` finds them in the answer. `None`: it did not search.
+    /// jobs, as `charged` finds them in the answer. `None`: it did not search.
     pub(crate) fn scan<T: Send + 'static>(
         &mut self,
         doing: &str,
         (source, scan, lead): (&Source, Scan, i64),
         limit: usize,
         claim: impl FnOnce(&mut Session, &ClaimRequest) -> Result<T> + Send + 'static,
-        charged: impl FnOnce(&T) -> Option<(&ChargedJobs, usize)>,
+        charged: impl FnOnce(&T) -> Option<&ChargedJobs>,
     ) -> Result<T> {
         let (state, asked_at) = (Arc::clone(&self.state), Instant::now());
         let look = source.search().look(scan, lead);
@@ -114,13 +132,13 @@ impl Claimer {
         });
         let took = asked_at.elapsed();
         match answer.as_ref().map(charged) {
-            Ok(Some((charged, room))) => {
+            Ok(Some(charged)) => {
                 state.hold(&charged.jobs);
                 let ended = Ended {
                     asked_at,
                     took,
                     lead,
-                    fill: charged.fill(room),
+                    fill: charged.fill,
                 };
                 let found = charged.jobs.iter().chain(&charged.put_off);
                 let found = found.map(ClaimedJob::place);
@@ -192,21 +210,31 @@ impl Claimer {
         Ok(claimed)
     }
 
-    /// Claims up to `limit` jobs that wait for their group.
-    pub(crate) fn claim_groups(&mut self, limit: usize, look: GroupLook) -> Result<GroupAnswer> {
+    /// Claims up to `limit` jobs that wait for their group. `None`: there is no token.
+    pub(crate) fn claim_groups(
+        &mut self,
+        limit: usize,
+        look: GroupLook,
+    ) -> Result<Option<GroupAnswer>> {
         let request = self.request_of(&self.source, limit);
         let state = Arc::clone(&self.state);
         let answer = state.requesting(limit, || {
             self.call("claim jobs of groups", move |session| {
-                claim_groups(session, &request, &look)
+                claim_groups_with_tokens(session, &request, &look)
             })
         })?;
-        self.state.hold(&answer.claimed);
+        self.note_tokens(answer.as_ref().map(|answer| answer.place.fill));
+        let answer = answer.ok();
+        if let Some(answer) = &answer {
+            self.state.hold(&answer.claimed);
+        }
         Ok(answer)
     }
 
     /// A request for jobs of a source, from the start of the index.
-    pub(crate) fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
+    fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
+        let free = self.state.slots.count;
+        let free = free.saturating_sub(self.state.in_flight());
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
             identity: self.state.identity.clone(),
@@ -216,6 +244,8 @@ impl Claimer {
             single: Arc::clone(&self.state.single),
             limit,
             max_crashes: self.max_crashes.min(self.state.max_crashes()),
+            limits_groups: self.state.breakers.limits_groups(),
+            tokens: self.tokens.clone().map(|kind| WantedTokens { kind, free }),
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         }
     }

@@ -1,7 +1,5 @@
 //! Turns the end of an attempt into a settlement: the verdict, and what the breakers make of it.
 
-use std::time::Duration;
-
 use crate::job::death_cause::DeathCause;
 use crate::pipeline::judge::{JudgeContext, Verdict};
 use crate::pipeline::outcome::{FailedBy, Outcome};
@@ -47,17 +45,12 @@ pub(crate) fn conclude(
         Err(_) => AttemptEnd::Unrun,
     };
     let reports = breakers.note(running.lease, kind, attempt, now);
-    let failed = end.as_ref().err();
-    let outage = failed.filter(|failed| failed.is_outage());
-    let park = outage.map_or(Duration::ZERO, |failed| {
-        breakers.park(kind, failed.failure.dependency.as_deref())
-    });
-    let error = failed.and_then(|failed| failed.failure.error.clone());
+    let error = end.as_ref().err();
+    let error = error.and_then(|failed| failed.failure.error.clone());
     let (meta, options) = (&running.meta, &run.options);
     let backoff = options.backoff_or(&state.config.backoff);
     let at = JudgeContext {
         cancelled: running.signal.by_operator.load(Ordering::Relaxed),
-        park,
         ..JudgeContext::of(meta, backoff, fastrand::f64())
     };
     let settlement = Settlement {

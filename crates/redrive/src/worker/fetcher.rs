@@ -16,21 +16,21 @@ use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, fill};
+use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::promote::due::DueSearch;
 use crate::pipeline::settle::release;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError, never, select};
+use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::Request;
 use crate::worker::shared::Shared;
-use crate::worker::source::Sources;
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakePolicy};
-use limited::LimitedSearch;
+use limited::LimitedTurn;
 
 /// The time between promotions, if polls are not rarer. A promotion also returns when the next job is due.
 const PROMOTE_EVERY: Duration = Duration::from_secs(10);
@@ -127,14 +127,8 @@ pub(crate) struct Fetcher {
     only_polls: bool,
     /// Where promotions look.
     due: DueSearch,
-    /// Where probes look.
-    probes: Sources,
-    /// When to look again for the probe of a breaker. Another worker of the queue may find a job for it.
-    put_off: HashMap<String, Instant>,
-    /// Where claims look for jobs of groups.
-    walk: GroupWalk,
-    /// Where the claims under each rate limit look, by kind.
-    limited: HashMap<Option<String>, LimitedSearch>,
+    /// When the claims under each rate limit look.
+    limited: HashMap<LimitStatus, LimitedTurn>,
     promoted_at: Instant,
     /// When the next delayed job is due.
     due_at: Option<Instant>,
@@ -163,9 +157,6 @@ impl Fetcher {
             next: Next::once_there_is_room(),
             only_polls: false,
             due: DueSearch::default(),
-            probes: Sources::default(),
-            put_off: HashMap::new(),
-            walk: GroupWalk::default(),
             limited: HashMap::new(),
             promoted_at: now,
             due_at: Some(now),
@@ -207,15 +198,14 @@ impl Fetcher {
             return Next::once_there_is_room();
         }
         let (kinds, breakers) = (&self.state.kinds, &self.state.breakers);
-        let plan = breakers.plan(kinds.as_deref(), &self.put_off, now);
+        let plan = breakers.plan(kinds.as_deref(), now);
         let claimed = match &plan.probe {
-            Some(due) => self.probe(due, &plan),
+            Some(breaker) => self.probe(breaker, &plan),
             None if plan.is_shut => {
                 self.state.user.set_hungry(false);
                 return wait_for_gate(plan.next);
             }
-            None if plan.limits.is_empty() => self.claim_round(demand, &plan.except),
-            None => self.limited_round(demand, &plan),
+            None => self.round(demand, &plan),
         };
         let mut claimed = match claimed {
             Ok(claimed) => claimed,
@@ -251,11 +241,17 @@ impl Fetcher {
         let state = &self.state;
         let left_out = claimed.extract_if(.., |job| state.has_left_out(job));
         let leases: Vec<LeaseId> = left_out.map(|job| job.lease).collect();
+        self.give_back(leases);
+    }
+
+    /// Returns claimed jobs that may not run.
+    fn give_back(&mut self, leases: Vec<LeaseId>) {
         if leases.is_empty() {
             return;
         }
+        self.state.forget(&leases);
         let worker = self.state.identity.id;
-        let returned = self.call("return suspects", move |session| {
+        let returned = self.call("return jobs", move |session| {
             release(session, worker, Some(&leases), Duration::ZERO, Some(&[]))
         });
         if let Err(error) = returned {
@@ -264,10 +260,34 @@ impl Fetcher {
         }
     }
 
+    /// Claims jobs as planned.
+    fn round(&mut self, demand: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
+        match plan.limits.is_empty() {
+            true => self.claim_round(demand, plan, &plan.except),
+            false => self.limited_round(demand, plan),
+        }
+    }
+
+    /// The kinds to claim. `None`: all.
+    fn kinds(&self, plan: &ClaimPlan) -> Option<Arc<[String]>> {
+        plan.kinds.as_ref().or(self.state.kinds.as_ref()).cloned()
+    }
+
     /// Promotes due jobs and claims those of kinds without a limit.
-    fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
-        self.claimer.source = self.claimer.sources.of(self.state.kinds.as_deref(), except);
+    fn claim_round(
+        &mut self,
+        demand: usize,
+        plan: &ClaimPlan,
+        except: &[String],
+    ) -> Result<Vec<ClaimedJob>> {
+        let kinds = self.kinds(plan);
+        self.claimer.source = self.claimer.sources.of(kinds.as_deref(), except);
         self.promote_when_due()?;
+        self.claim_all(demand)
+    }
+
+    /// Claims jobs that wait for their group, and others.
+    fn claim_all(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
         match self.state.breakers.has_groups() {
             true => self.claim_with_groups(demand),
             false => self.claim_ring(demand),
@@ -276,6 +296,9 @@ impl Fetcher {
 
     /// Claims jobs that do not wait for a group.
     fn claim_ring(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
+        if self.claimer.tokens.is_some() {
+            return self.claimer.claim(demand);
+        }
         if self.woken && self.policy.is_notified() {
             let told_of = self.claimer.claim_one()?;
             if !told_of.is_empty() {
@@ -306,7 +329,8 @@ impl Fetcher {
             // From now on enqueues notify. The next poll finds earlier jobs.
             return self.switch_mode();
         }
-        let (now, walk) = (Instant::now(), self.walk.wait(Instant::now()));
+        let now = Instant::now();
+        let walk = self.claimer.source.walk().wait(now);
         self.only_polls = self.policy.is_notified()
             && self.claimer.source.search().wait(now).is_none()
             && next.is_none()

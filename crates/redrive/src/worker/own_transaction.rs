@@ -73,10 +73,7 @@ pub(crate) fn attempt(
         (Some(mut session), Err(_)) => session.answers(db.call_timeout()),
         (_, _) => true,
     };
-    match lives {
-        true => attempt.end(ended),
-        false => attempt.end_of_session(db, ended),
-    }
+    attempt.end(db, lives, ended)
 }
 
 /// An attempt and what is known of its transaction.
@@ -104,13 +101,13 @@ impl OwnAttempt<'_> {
             Ok((transaction, rows))
         });
         let (mut transaction, rows) = begun.map_err(|refused| not_begun(&error(refused)))?;
-        let Some(row) = rows.first() else {
-            return Err(could_not_begin(id, "the database returned no row"));
+        let row = rows
+            .first()
+            .filter(|row| !row.get::<_, bool>("is_read_only"));
+        let Some(row) = row else {
+            return Err(could_not_begin(id, "the database is read-only"));
         };
         let began: SystemTime = row.get("began");
-        if row.get("is_read_only") {
-            return Err(could_not_begin(id, "the database is read-only"));
-        }
         self.server_started = Some(row.get("server_started"));
         let own = OpenTransaction {
             pid: row.get("pid"),
@@ -139,7 +136,25 @@ impl OwnAttempt<'_> {
         committed.map_err(|refused| not_committed(id, refused).into())
     }
 
-    fn end(self, ended: Result<(), Outcome>) -> AttemptResult {
+    /// Ends an attempt. If its session has ended, only an outage of the database is not charged.
+    fn end(self, db: &Database, lives: bool, ended: Result<(), Outcome>) -> AttemptResult {
+        let mut ended = ended;
+        if let Some(server_started) = self.server_started.filter(|_| !lives) {
+            let xid = self.xid.clone();
+            let asked = db.call("ask for a handler's transaction", move |session| {
+                let doing = "ask for the transaction of a handler";
+                let row = session.query_one(doing, &sql::ASK_OWN, &[&server_started, &xid])?;
+                Ok((row.get("is_same_server"), row.get("has_committed")))
+            });
+            match asked {
+                Ok((_, true)) => return AttemptResult::Settled,
+                Ok((true, false)) => {}
+                // The database went away, so a panic is no fault of the handler either.
+                Ok((false, false)) | Err(_) => {
+                    ended = ended.map_err(|outcome| outcome.failure.interrupted().into());
+                }
+            }
+        }
         match ended {
             Ok(()) if self.xid.is_some() => AttemptResult::Settled,
             Ok(()) => AttemptResult::Lost,
@@ -148,27 +163,6 @@ impl OwnAttempt<'_> {
                     outcome.by = FailedBy::NotBegun;
                 }
                 AttemptResult::Judge(Err(outcome))
-            }
-        }
-    }
-
-    /// Ends an attempt whose session has ended. Only an outage of the database is not charged.
-    fn end_of_session(self, db: &Database, ended: Result<(), Outcome>) -> AttemptResult {
-        let Some(server_started) = self.server_started else {
-            return self.end(ended);
-        };
-        let xid = self.xid.clone();
-        let asked = db.call("ask for a handler's transaction", move |session| {
-            let doing = "ask for the transaction of a handler";
-            let row = session.query_one(doing, &sql::ASK_OWN, &[&server_started, &xid])?;
-            Ok((row.get("is_same_server"), row.get("has_committed")))
-        });
-        match asked {
-            Ok((_, true)) => AttemptResult::Settled,
-            Ok((true, false)) => self.end(ended),
-            Ok((false, false)) | Err(_) => {
-                // The database went away, so a panic is no fault of the handler either.
-                self.end(ended.map_err(|outcome| outcome.failure.interrupted().into()))
             }
         }
     }

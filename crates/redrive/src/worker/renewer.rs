@@ -364,7 +364,7 @@ fn learn_gates(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
     // After the call, so that a pause never ends earlier here than in the database.
     let now = Instant::now();
     for state in queues.iter() {
-        if state.breakers.learn(gates.clone(), now) {
+        if state.breakers.learn(&gates, now) {
             state.look_for_jobs();
         }
         state.counts.readings.fetch_add(1, Ordering::Release);

@@ -112,23 +112,16 @@ pub(crate) fn start(pool: &SlotPool) -> Result<()> {
     started.inspect_err(|_| pool.slots().remove(&slot_state))
 }
 
-/// Whether a slot goes on after a run.
-#[derive(Clone, Copy, Debug)]
-enum SlotEnd {
-    Kept,
-    /// Another thread has taken the jobs.
-    Replaced,
-}
-
 /// Runs jobs until the channel closes, or until another slot replaced this one.
 fn work(pool: &SlotPool, slot_state: &SlotState) {
-    while let Some(SlotEnd::Kept) = run_next(pool, slot_state) {}
+    while run_next(pool, slot_state) == Some(true) {}
 }
 
-/// Runs the next job or batch. `None`: there is none left. Sends the verdicts before it waits.
-fn run_next(pool: &SlotPool, slot_state: &SlotState) -> Option<SlotEnd> {
+/// Runs the next job or batch. Returns whether the slot still has its place. `None`: there is no job left. Sends the
+/// verdicts before it waits.
+fn run_next(pool: &SlotPool, slot_state: &SlotState) -> Option<bool> {
     if let Some((queue, claimed)) = slot_state.next_job() {
-        return Some(run_job(&pool.queues[queue], slot_state, claimed));
+        return Some(run(&pool.queues[queue], slot_state, [claimed]));
     }
     let jobs = &pool.slots().jobs;
     let (queue, chunk) = jobs.try_take().or_else(|| {
@@ -137,38 +130,34 @@ fn run_next(pool: &SlotPool, slot_state: &SlotState) -> Option<SlotEnd> {
     })?;
     let context = &pool.queues[queue];
     Some(match chunk {
-        Chunk::OneByOne(jobs) => run_job(context, slot_state, slot_state.first_job(queue, jobs)?),
-        Chunk::Together(jobs) => run_batch(context, slot_state, jobs),
+        Chunk::OneByOne(jobs) => run(context, slot_state, slot_state.first_job(queue, jobs)),
+        Chunk::Together(jobs) => run(context, slot_state, jobs),
     })
 }
 
-fn run_job(context: &SlotContext, slot_state: &SlotState, claimed: ClaimedJob) -> SlotEnd {
-    let started = Instant::now();
-    match startable(context, slot_state, &claimed, started) {
-        Ok(handler) => run_all(context, slot_state, handler, claimed, Vec::new(), started),
-        Err(run_time) => {
-            context.state.count_finished(run_time);
-            SlotEnd::Kept
+/// Runs a job or a batch, which counts as one job in flight. Returns `false` if another thread has taken the jobs.
+fn run(
+    context: &SlotContext,
+    slot_state: &SlotState,
+    jobs: impl IntoIterator<Item = ClaimedJob>,
+) -> bool {
+    let (started, mut run_time) = (Instant::now(), None);
+    let mut startable = jobs.into_iter().filter_map(|claimed| {
+        match startable(context, slot_state, &claimed, started) {
+            Ok(handler) => Some((handler, claimed)),
+            Err(ended) => {
+                run_time = ended;
+                None
+            }
         }
-    }
-}
-
-/// Runs a batch. It counts as one job in flight, and its slot ends it once.
-fn run_batch(context: &SlotContext, slot_state: &SlotState, mut jobs: Vec<ClaimedJob>) -> SlotEnd {
-    let started = Instant::now();
-    jobs.retain(|claimed| startable(context, slot_state, claimed, started).is_ok());
-    let mut jobs = jobs.into_iter();
-    let first = jobs.next().and_then(|job| {
-        let handler = context.state.handlers.of(&job.meta.kind)?;
-        Some((handler, job))
     });
+    let first = startable.next();
+    let others = startable.map(|(_, claimed)| claimed).collect();
     match first {
-        Some((handler, first)) => {
-            run_all(context, slot_state, handler, first, jobs.collect(), started)
-        }
+        Some((handler, first)) => run_all(context, slot_state, handler, first, others, started),
         None => {
-            context.state.count_finished(None);
-            SlotEnd::Kept
+            context.state.count_finished(run_time);
+            true
         }
     }
 }
@@ -181,7 +170,7 @@ fn run_all(
     first: ClaimedJob,
     others: Vec<ClaimedJob>,
     started: Instant,
-) -> SlotEnd {
+) -> bool {
     let state = &context.state;
     let mut run = run_of(context, RunningJob::of(&first), &handler.options, started);
     run.others = others.iter().map(RunningJob::of).collect();
@@ -210,7 +199,7 @@ fn run_all(
     if !run.take(TakenBy::Slot) {
         *lock(&slot_state.running) = None;
         note_late(state, &run, &attempted);
-        return SlotEnd::Replaced;
+        return false;
     }
     let (running, now) = (&run.first, Instant::now());
     match attempted {
@@ -238,7 +227,7 @@ fn run_all(
     }
     // A stop finds the job here or its verdict there.
     *lock(&slot_state.running) = None;
-    SlotEnd::Kept
+    true
 }
 
 /// Returns the handler of a job if it may start. Ends the job otherwise, and returns the run time to count.
@@ -301,7 +290,7 @@ fn show(state: &State, slot_state: &SlotState, run: &Arc<Run>) {
 ///
 /// The slot asks for that after it has shown its jobs, and a stop looks at the jobs that are shown after it has begun. So the
 /// stop sees each job whose handler runs.
-fn leave_shown(context: &SlotContext, slot_state: &SlotState, run: &Run) -> SlotEnd {
+fn leave_shown(context: &SlotContext, slot_state: &SlotState, run: &Run) -> bool {
     return_followers(context, &slot_state.take_followers());
     let is_mine = run.take(TakenBy::Slot);
     if is_mine {
@@ -309,11 +298,10 @@ fn leave_shown(context: &SlotContext, slot_state: &SlotState, run: &Run) -> Slot
         return_unrun(context, jobs);
     }
     *lock(&slot_state.running) = None;
-    if !is_mine {
-        return SlotEnd::Replaced;
+    if is_mine {
+        context.state.count_finished(None);
     }
-    context.state.count_finished(None);
-    SlotEnd::Kept
+    is_mine
 }
 
 /// Records the end of a handler whose job another thread has taken. Only its transaction may still have settled

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::search::Search;
 use crate::sync::{Mutex, MutexGuard};
 use crate::worker::latch::lock;
@@ -14,9 +15,15 @@ pub(crate) struct Source {
     /// The kinds not to claim.
     pub(crate) except: Option<Arc<[String]>>,
     search: Arc<Mutex<Search>>,
+    walk: Arc<Mutex<GroupWalk>>,
 }
 
 impl Source {
+    /// The walk over the groups with such jobs.
+    pub(crate) fn walk(&self) -> MutexGuard<'_, GroupWalk> {
+        lock(&self.walk)
+    }
+
     pub(crate) fn search(&self) -> MutexGuard<'_, Search> {
         lock(&self.search)
     }
@@ -47,6 +54,7 @@ impl Sources {
             kinds: kinds.map(Arc::from),
             except: except.map(Arc::from),
             search: Arc::new(Mutex::new(Search::new())),
+            walk: Arc::default(),
         };
         self.0.push(source.clone());
         source

@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 
-use uuid::Uuid;
-
 use crate::checker::job_history::JobHistory;
 use crate::checker::{Findings, Leased, Rule, Run};
 use crate::db_trace::BreakerRow;
@@ -93,11 +91,13 @@ fn is_by_worker(
     }
 }
 
-/// Whether the transaction of a claim took the right to probe.
+/// Whether a worker took the right to probe the job of a claim, between the claim and the start of the job.
 fn is_probe(grant: &BreakerRow, claim: &Leased<'_>) -> bool {
+    let begin = claim.attempt.map(|attempt| attempt.begin.at);
     *grant.state == *"half_open"
-        && grant.prober == claim.span.worker
-        && grant.committed == claim.span.committed
+        && grant.process == claim.span.process
+        && (claim.span.committed..=claim.span.to).contains(&grant.committed)
+        && begin.is_none_or(|begin| grant.at <= begin)
         && concerns(grant, claim)
 }
 
@@ -125,21 +125,19 @@ fn check_starts(
     let mut probes: HashMap<i64, i64> = HashMap::new();
     for claim in claims.iter().filter(|claim| concerns_any(rows, claim)) {
         let (job, from) = (claim.job.job, claim.span.from);
-        let Some(worker) = claim.span.worker else {
+        // A worker without the right to probe returns the job that it has claimed for that.
+        let (Some(worker), Some(attempt)) = (claim.span.worker, claim.attempt) else {
             continue;
         };
         if let Some(row) = rows.iter().find(|row| is_probe(row, claim)) {
-            if claim.attempt.is_some()
-                && let Some(first) = probes.insert(row.probes, job)
-            {
+            if let Some(first) = probes.insert(row.probes, job) {
                 let text = format!("probe {} started job {first} already", row.probes);
                 findings.add(Rule::Breaker, job, from, text);
             }
             continue;
         }
-        let begin = claim.attempt.map(|attempt| attempt.begin.at);
-        let start = begin.unwrap_or(claim.span.began);
-        let Some(since) = held_since(rows, claim, worker, start) else {
+        let start = attempt.begin.at;
+        let Some(since) = held_since(rows, claim, start) else {
             continue;
         };
         if run.has_read(worker, since, start, enough) {
@@ -160,10 +158,11 @@ fn concerns_any(rows: &[BreakerRow], claim: &Leased<'_>) -> bool {
 
 /// Returns since when the breaker has held back the job of a claim, at a time at which it does. A worker that loses
 /// the right to a probe, because an operator opens the breaker again, must learn that first.
-fn held_since(rows: &[BreakerRow], claim: &Leased<'_>, worker: Uuid, at: i64) -> Option<i64> {
+fn held_since(rows: &[BreakerRow], claim: &Leased<'_>, at: i64) -> Option<i64> {
     let known = rows.partition_point(|row| row.committed < at);
     let last = known.checked_sub(1)?;
-    let is_lost_probe = |row: &BreakerRow| *row.state == *"half_open" && row.prober == Some(worker);
+    let is_lost_probe =
+        |row: &BreakerRow| *row.state == *"half_open" && row.process == claim.span.process;
     let holding = rows[..known]
         .iter()
         .enumerate()

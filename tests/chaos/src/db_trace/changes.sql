@@ -48,7 +48,7 @@ FROM chaos.changes c
 WHERE c.relation = 'workers' AND (c.o IS NULL OR c.o -> 'expires_at' <> c.n -> 'expires_at');
 
 CREATE VIEW chaos.breakers AS
-SELECT c.seq, c.at, c.began, c.tx, c.process, b.name, b.state, b.kinds, b.outages, b.probes, b.prober,
+SELECT c.seq, c.at, c.began, c.tx, c.process, b.name, b.state, b.kinds, b.outages, b.probes,
     -- NULL: the breaker is closed, or an operator must close it.
     CASE WHEN isfinite(b.probe_at) THEN chaos.micros(b.probe_at) END AS probe_at
 FROM chaos.changes c CROSS JOIN LATERAL jsonb_populate_record(NULL::redrive.breakers, c.n) b

@@ -51,7 +51,7 @@ fold_metrics              40000  5000
 fold_letters               2000  5000
 fold_runs                  2000  5000
 count_chores               2000  'orders', '{chore}', '{ring}', '{0}', '{1}', '{0.1}'
-take_probe                  200  'queue:orders', gen_random_uuid(), 1000
+take_probe                  200  'queue:orders', 1000
 ";
 
 /// The statements of other clients.

@@ -41,7 +41,6 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
     let (calls, probes) = (gateway.calls_in_vain(), open.probes);
     let is_bounded = calls <= in_flight + probes;
     assert!(is_bounded, "{calls} calls, {probes} probes");
-    assert_eq!(open.openings, 1);
 
     gateway.comes_back();
     waited(&mut client);

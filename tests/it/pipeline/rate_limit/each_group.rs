@@ -89,6 +89,21 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
 }
 
 #[test]
+fn a_job_of_another_group_starts_while_those_before_it_wait_for_tokens() {
+    let (test, queue) = TestDatabase::with_orders();
+    limit(&queue, RateLimited::EachGroup, once());
+    limit(&queue, RateLimited::Queue, RateLimit::per(100, SECOND));
+    enqueue_rounds(&queue, &["a"], 1);
+    test.sql("INSERT INTO redrive.group_buckets VALUES ('orders', 'a', now() + interval '1 day')");
+    let (worker, starts) = noting(&queue);
+    informed(&test, &[&worker]);
+    enqueue_rounds(&queue, &["b"], 1);
+    wait_until("a job of the other group", SOON, || starts.count("b") == 1);
+    assert_eq!(starts.count("a"), 0);
+    stop(worker);
+}
+
+#[test]
 fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
     let (test, queue) = with_policy(CONTINUE);
     limit(&queue, RateLimited::EachGroup, once());

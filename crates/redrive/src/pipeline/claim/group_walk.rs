@@ -19,8 +19,8 @@ use crate::sync::Instant;
 const MAX_WINDOW: usize = 500;
 /// How many groups a claim looks at in addition to those it needs if each of them gives its share.
 const SPARE_GROUPS: usize = 8;
-/// How long tokens of groups gather until the next claim takes them.
-const GATHER: Duration = Duration::from_millis(20);
+/// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one of many.
+pub(crate) const GATHER: Duration = Duration::from_millis(20);
 /// How often to walk over all groups while they have no job for this worker.
 const WALK_EVERY: Duration = Duration::from_secs(1);
 
@@ -46,7 +46,7 @@ pub(crate) struct GroupLook {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupPlace {
     /// Whether it took as many jobs as it asked for, or as many bytes as it may take.
-    pub(super) fill: Fill,
+    pub(crate) fill: Fill,
     /// The group after which the next walk starts. `None`: this one passed the last group and did not find enough jobs.
     pub(super) walked_to: Option<String>,
     /// How many groups of the walk it passed until it had enough jobs.
@@ -102,14 +102,6 @@ impl GroupWalk {
             diverting: self.diverting.clone(),
             takes_tokens: true,
             in_a_row,
-        }
-    }
-
-    /// Returns where a claim looks for a job to offer to a probe, which takes the token of the job.
-    pub(crate) fn look_for_probe(&mut self, limit: usize) -> GroupLook {
-        GroupLook {
-            takes_tokens: false,
-            ..self.look(limit, 1, Vec::new())
         }
     }
 

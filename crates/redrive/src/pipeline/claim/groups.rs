@@ -88,7 +88,7 @@ pub(crate) fn claim_groups(
         token_in: token_in_us.map(micros),
     };
     let mut claimed = in_turns(claimed, &slots(first));
-    let start_by = start_by(sent_at, first.get("taken_us"), first.get("hold_us"));
+    let start_by = start_by(sent_at, first);
     for job in &mut claimed {
         job.start_by = start_by;
     }
@@ -103,36 +103,12 @@ fn slots(row: &Row) -> HashMap<JobId, i16> {
     ids.zip(slots.into_iter().flatten()).collect()
 }
 
-/// Returns when a job must start whose token was taken this time after the start of the statement, at the
-/// earliest when it was sent.
-pub(crate) fn start_by(
-    sent_at: Instant,
-    taken_us: Option<i64>,
-    hold_us: Option<i64>,
-) -> Option<Instant> {
-    hold_us.map(|hold| sent_at + micros(taken_us.unwrap_or(0)) + micros(hold))
+/// Returns by when a job must start whose token was taken by the statement that was sent at this time.
+pub(crate) fn start_by(sent_at: Instant, row: &Row) -> Option<Instant> {
+    let within_us: Option<i64> = row.get("start_us");
+    within_us.map(|within| sent_at + micros(within))
 }
 
 pub(crate) fn micros(us: i64) -> Duration {
     Duration::from_micros(us.max(0).unsigned_abs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_to_start_counts_from_the_taking_of_the_token() {
-        let sent_at = Instant::now();
-        for (taken_us, hold_us, expected) in [
-            (Some(0), Some(20_000), Some(20_000)),
-            (Some(7000), Some(20_000), Some(27_000)),
-            // The clock of the server was set back meanwhile.
-            (Some(-7000), Some(20_000), Some(20_000)),
-            (None, None, None),
-        ] {
-            let by = start_by(sent_at, taken_us, hold_us);
-            assert_eq!(by, expected.map(|us| sent_at + Duration::from_micros(us)));
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! Breaker state without a database. Time is passed in.
 
+use std::time::Duration;
+
 use super::*;
 
 fn breakers() -> LocalBreakers {
@@ -14,9 +16,9 @@ fn flood(breakers: &LocalBreakers, now: Instant) -> bool {
     breakers.note_letter(now).is_some() || breakers.note_letter(now).is_some()
 }
 
-/// What a fetcher of all kinds may claim that has put off no probe.
+/// What a fetcher of all kinds may claim.
 fn planned(breakers: &LocalBreakers, now: Instant) -> ClaimPlan {
-    breakers.plan(None, &HashMap::new(), now)
+    breakers.plan(None, now)
 }
 
 fn lease() -> LeaseId {
@@ -30,20 +32,13 @@ fn outage(dependency: Option<&str>) -> AttemptEnd<'_> {
     }
 }
 
-fn gated(name: &str, kinds: &[&str], probe_in: Option<Duration>) -> BreakerStatus {
-    BreakerStatus {
+fn gated(name: &str, kinds: &[&str], probe_in: Option<Duration>) -> Gate {
+    Gate {
         name: name.to_owned(),
-        cause: BreakerCause::Outage,
+        cause: "outage".to_owned(),
         kinds: kinds.iter().map(ToString::to_string).collect(),
-        wait: Duration::from_secs(8),
         probe_in,
-    }
-}
-
-fn open(breakers: impl Into<Vec<BreakerStatus>>) -> Gates {
-    Gates {
-        breakers: breakers.into(),
-        ..Gates::default()
+        set_at: None,
     }
 }
 
@@ -101,34 +96,55 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
     let second = Duration::from_secs(1);
     let payments = |kinds: &[&str]| gated("payments", kinds, Some(second));
     let other = gated("queue:other", &[], None);
-    breakers.learn(open([payments(&["old"]), other]), now);
+    breakers.learn(&[payments(&["old"]), other], now);
     let plan = planned(&breakers, now);
     assert!(!plan.is_shut);
     assert_eq!(plan.except, ["old", "pay", "refund"]);
     assert_eq!((plan.probe, plan.next), (None, Some(now + second)));
     let handled = ["pay".to_owned(), "other".to_owned()];
-    let with = |handled: Option<&[String]>, again_at: Instant| {
-        let put_off = HashMap::from([("payments".to_owned(), again_at)]);
-        breakers.plan(handled, &put_off, now + second)
-    };
-    let due = with(Some(&handled), now).probe;
-    let due = due.expect("a probe is due");
-    assert_eq!(&*due.name, "payments");
+    let due = breakers.plan(Some(&handled), now + second);
+    assert_eq!(due.probe.as_deref(), Some("payments"));
     assert_eq!(due.kinds.as_deref(), Some(&handled[..1]));
-    // Another worker may have a job for it meanwhile.
-    let late = with(None, now + 2 * second);
-    assert_eq!((late.probe, late.next), (None, Some(now + 2 * second)));
-    assert!(planned(&breakers, now + second).probe.is_some());
     // A worker without an affected kind cannot probe.
-    assert_eq!(with(Some(&handled[1..]), now).probe, None);
+    let cannot = breakers.plan(Some(&handled[1..]), now + second);
+    assert_eq!(cannot.probe, None);
+    // Another worker may have a job for it meanwhile.
+    breakers.put_off("payments", now + 2 * second);
+    let late = planned(&breakers, now + second);
+    assert_eq!((late.probe, late.next), (None, Some(now + 2 * second)));
+    assert!(planned(&breakers, now + 2 * second).probe.is_some());
     // The queue itself comes first.
     let ours = gated("queue:orders", &[], None);
-    breakers.learn(open([payments(&[]), ours]), now);
+    breakers.learn(&[payments(&[]), ours], now);
     let plan = planned(&breakers, now + 9 * second);
     assert_eq!((plan.is_shut, plan.probe, plan.next), (true, None, None));
-    let claims_more = breakers.learn(Gates::default(), now);
-    assert!(claims_more, "there is more to claim");
+    assert!(breakers.learn(&[], now), "there is more to claim");
     assert_eq!(planned(&breakers, now), ClaimPlan::default());
+}
+
+#[test]
+fn a_worker_claims_only_for_the_limits_of_kinds_that_it_may_claim() {
+    let limits = ["a", "b"].map(|kind| LimitStatus {
+        kind: Some(kind.to_owned()),
+        set_at: None,
+    });
+    let b = ["b".to_owned()];
+    for (handled, except, claimed) in [
+        (None, &[][..], &["a", "b"][..]),
+        (Some(&b[..]), &[], &["b"]),
+        // Its breaker is open. A claim that waits for its tokens would keep the worker awake.
+        (None, &b[..], &["a"]),
+        (Some(&b[..]), &b[..], &[]),
+    ] {
+        let plan = ClaimPlan {
+            limits: Arc::new(limits.clone()),
+            except: except.to_vec(),
+            ..ClaimPlan::default()
+        };
+        let kinds = plan.targets(handled).filter_map(|it| it.kind.as_deref());
+        let kinds: Vec<&str> = kinds.collect();
+        assert_eq!(kinds, claimed, "{handled:?} {except:?}");
+    }
 }
 
 #[test]
@@ -148,10 +164,15 @@ fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
         (Operator, outage(None), ProbeVerdict::Reopen),
     ] {
         let (breakers, lease) = (breakers(), lease());
-        breakers.learn(open([gated("payments", &[], Some(Duration::ZERO))]), now);
+        let due = gated("payments", &[], Some(Duration::ZERO));
+        let opened_for = cause.as_str().to_owned();
+        let due = Gate {
+            cause: opened_for,
+            ..due
+        };
+        breakers.learn(&[due], now);
         let probe = Probe {
             name: "payments".to_owned(),
-            cause,
             number: 7,
         };
         let until = now + Duration::from_mins(1);
@@ -170,13 +191,12 @@ fn a_breaker_not_yet_written_survives_an_update() {
     let (breakers, now) = (breakers(), Instant::now());
     assert!(flood(&breakers, now));
     assert!(!flood(&breakers, now), "it is open");
-    assert!(!breakers.learn(Gates::default(), now));
+    assert!(!breakers.learn(&[], now));
     assert!(planned(&breakers, now).is_shut);
-    breakers.confirm(gated("queue:orders", &[], None), now);
-    assert_eq!(breakers.park("other", None), Duration::from_secs(8));
-    assert!(breakers.learn(Gates::default(), now));
-    assert!(flood(&breakers, now));
-    breakers.abandon("queue:orders");
+    breakers.written("queue:orders");
+    assert!(planned(&breakers, now).is_shut);
+    assert!(!breakers.learn(&[gated("queue:orders", &[], None)], now));
+    assert!(breakers.learn(&[], now));
     assert!(!planned(&breakers, now).is_shut);
 }
 
@@ -184,13 +204,13 @@ fn a_breaker_not_yet_written_survives_an_update() {
 fn an_open_breaker_takes_another_kind_and_keeps_its_own() {
     let (breakers, now) = (breakers(), Instant::now());
     // Only an operator closes it.
-    breakers.learn(open([gated("mail", &["other"], None)]), now);
+    breakers.learn(&[gated("mail", &["other"], None)], now);
     for reports in [0, 0, 1] {
         let reported = breakers.note(lease(), "pay", outage(Some("mail")), now);
         assert_eq!(reported.len(), reports);
     }
     // An answer from before that.
-    breakers.learn(open([gated("mail", &["other"], None)]), now);
+    breakers.learn(&[gated("mail", &["other"], None)], now);
     for kind in ["other", "pay"] {
         assert!(breakers.stops(lease(), kind, now), "{kind}");
     }
