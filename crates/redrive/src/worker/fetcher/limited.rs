@@ -97,13 +97,12 @@ impl Fetcher {
             Some(kind) => sources.of(Some(std::slice::from_ref(kind)), &[]),
         };
         let unlimited = std::mem::replace(&mut self.claimer.source, source.clone());
-        let last_look = self.claimer.last_look;
         let kind = limit.kind.as_deref().unwrap_or_default();
         (self.claimer.tokens, self.claimer.tokens_in) = (Some(kind.into()), None);
         let claimed = self.claim_all(room);
         let tokens_in = self.claimer.tokens_in.take();
         self.claimer.tokens = None;
-        (self.claimer.source, self.claimer.last_look) = (unlimited, last_look);
+        self.claimer.source = unlimited;
         let now = Instant::now();
         let expected_in = match tokens_in {
             _ if claimed.is_err() => None,
