@@ -63,9 +63,8 @@ $$;
 
 -- Removes the texts of erased letters from failure groups: those of their deaths, and those of the same queue and
 -- kind, from which a rule may have moved them. A sample is kept only if it is the message of another letter; a group
--- without letters keeps no title either, until its failure happens again. Every batch looks again, so no text is left
--- of a letter that a later batch deletes. `letters` are their columns, with a digest of a detail. Returns how many groups
--- changed.
+-- without letters keeps no title either. Every batch looks again, so no text is left of a letter that a later batch
+-- deletes. `letters` are their columns, with a digest of a detail. Returns how many groups changed.
 -- Locks: the task of folding, because folding updates several groups, too; then the groups and details.
 CREATE OR REPLACE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS bigint
     LANGUAGE plpgsql VOLATILE

@@ -9,8 +9,8 @@ BEGIN ATOMIC
 END;
 
 -- Finds or creates the group of a failure. An error class with 1,000 groups has messages that masking
--- cannot unify; its further failures share one last group. A group whose texts were erased gets those of its next
--- failure. `identity` decides instead of the title, which a redaction or an erasure may change.
+-- cannot unify; its further failures share one last group. `identity` decides instead of the title, which a redaction or
+-- an erasure may change.
 CREATE OR REPLACE FUNCTION redrive.group_of(
     queue text, kind text, error_class text, title text, error_message text, version text, identity text DEFAULT NULL
 ) RETURNS bigint
@@ -20,17 +20,8 @@ DECLARE
     shown text := title;
     print uuid := redrive.fingerprint(queue, kind, error_class, coalesce(identity, title));
     found_id bigint;
-    found_sample text;
 BEGIN
-    SELECT g.id, g.sample INTO found_id, found_sample FROM redrive.groups g WHERE g.fingerprint = print;
-    IF found_sample = '[erased]' THEN
-        -- If another session changes the group, the failure after this one tries again: a statement may write letters of
-        -- several groups, in any order.
-        UPDATE redrive.groups g
-        SET title = shown, sample = left(group_of.error_message, 2048)
-        FROM (SELECT e.id FROM redrive.groups e WHERE e.id = found_id FOR NO KEY UPDATE SKIP LOCKED) e
-        WHERE g.id = e.id;
-    END IF;
+    SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
     IF found_id IS NULL AND 1000 <= (
         SELECT count(*) FROM (
             SELECT FROM redrive.groups g

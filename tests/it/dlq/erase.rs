@@ -309,15 +309,4 @@ fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
     assert_eq!(traces(&test, "Maria"), Vec::<String>::new());
     assert_eq!(traces(&test, "Peter"), others);
     no_drift(&db);
-
-    // The failure happens again, and its group has texts again, unless a fold holds the group just then.
-    wait_until("the group to have texts again", SOON, || {
-        put(&queue, order(8));
-        work_off(&queue, |_: &Job<TenantOrder>| {
-            Err(Failure::reject("account of Maria Smith is declined"))
-        });
-        let groups = db.groups(&GroupFilter::new());
-        let again = "account of Maria Smith is declined";
-        groups.iter().any(|group| group.title == again)
-    });
 }

@@ -77,7 +77,7 @@ impl Dlq<'_> {
     /// letters. Returns the numbers.
     ///
     /// The filter selects by payload or ids, and perhaps by queue and kind. Failure groups of
-    /// erased letters get the message of another letter as sample, or `[erased]`; their stored
+    /// erased letters get the message of another letter as sample, or `[erased]` for good; their stored
     /// details, and the payload conditions of audit records and ended runs that name the values,
     /// become `[erased]`. The audit keeps a record with the operator and the numbers, but not
     /// the filter.
