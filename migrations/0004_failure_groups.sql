@@ -12,7 +12,6 @@ CREATE TABLE redrive.groups (
     kind          redrive.kind NOT NULL,
     error_class   text         COLLATE "C" NOT NULL,
     title         text         NOT NULL,
-    sample        text         NOT NULL,
     state         text         COLLATE "C" NOT NULL DEFAULT 'open'
         CHECK (state IN ('open', 'acknowledged', 'resolved', 'ignored')),
     note          text,
@@ -32,7 +31,6 @@ CREATE TABLE redrive.groups (
 ) WITH (fillfactor = 70);
 
 COMMENT ON COLUMN redrive.groups.title IS 'The masked message with the top frame of its stack trace, or the key of the handler.';
-COMMENT ON COLUMN redrive.groups.sample IS 'The first message, unmasked.';
 COMMENT ON COLUMN redrive.groups.deaths IS 'All deaths, including those of pruned letters.';
 
 CREATE INDEX groups_by_class ON redrive.groups (error_class, queue, kind);

@@ -83,8 +83,7 @@ BEGIN
     IF kept IS NOT NULL AND starts_with(kept, key) THEN
         NEW.group_id := substr(kept, length(key) + 1);
     ELSE
-        NEW.group_id := redrive.group_of(
-            NEW.queue, NEW.kind, NEW.error_class, title, NEW.error_message, NEW.version);
+        NEW.group_id := redrive.group_of(NEW.queue, NEW.kind, NEW.error_class, title, NEW.version);
         PERFORM set_config(slot, key || NEW.group_id, true);
     END IF;
     IF looked <> stamp AND position('g' IN substr(looked, length(stamp) + 1)) > 0 THEN

@@ -62,9 +62,9 @@ END
 $$;
 
 -- Removes the texts of erased letters from failure groups: those of their deaths, and those of the same queue and
--- kind, from which a rule may have moved them. A sample is kept only if it is the message of another letter; a group
--- without letters keeps no title either. Every batch looks again, so no text is left of a letter that a later batch
--- deletes. `letters` are their columns, with a digest of a detail. Returns how many groups changed.
+-- kind, from which a rule may have moved them. A group without letters keeps no title. Every batch looks again, so no text
+-- is left of a letter that a later batch deletes. `letters` are their columns, with a digest of a detail. Returns how many
+-- groups changed.
 -- Locks: the task of folding, because folding updates several groups, too; then the groups and details.
 CREATE OR REPLACE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -88,22 +88,9 @@ BEGIN
         FROM redrive.groups g
         WHERE (g.queue, g.kind) IN (SELECT l ->> 'queue', l ->> 'kind' FROM jsonb_array_elements(letters) l)
     ) p;
-    UPDATE redrive.groups g
-    SET sample = kept.sample, title = kept.title
-    FROM (
-        SELECT o.id,
-            CASE WHEN EXISTS (
-                SELECT FROM redrive.dead_letters l
-                WHERE l.group_id = o.id AND l.state <> 'redriving' AND left(l.error_message, 2048) = o.sample)
-            THEN o.sample ELSE coalesce((
-                SELECT left(l.error_message, 2048) FROM redrive.dead_letters l
-                WHERE l.group_id = o.id AND l.state <> 'redriving' LIMIT 1), '[erased]') END AS sample,
-            CASE WHEN EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = o.id) THEN o.title
-            ELSE '[erased]' END AS title
-        FROM redrive.groups o
-        WHERE o.id = ANY (group_ids)
-    ) kept
-    WHERE g.id = kept.id AND (g.sample, g.title) IS DISTINCT FROM (kept.sample, kept.title);
+    UPDATE redrive.groups g SET title = '[erased]'
+    WHERE g.id = ANY (group_ids) AND g.title <> '[erased]'
+        AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = g.id);
     GET DIAGNOSTICS changed = ROW_COUNT;
     -- A rule copies the detail of a letter that it moves to another group.
     UPDATE redrive.details d SET detail = '[erased]'

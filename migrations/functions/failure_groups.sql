@@ -12,7 +12,7 @@ END;
 -- cannot unify; its further failures share one last group. `identity` decides instead of the title, which a redaction or
 -- an erasure may change.
 CREATE OR REPLACE FUNCTION redrive.group_of(
-    queue text, kind text, error_class text, title text, error_message text, version text, identity text DEFAULT NULL
+    queue text, kind text, error_class text, title text, version text, identity text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -33,9 +33,8 @@ BEGIN
         SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
     END IF;
     IF found_id IS NULL THEN
-        INSERT INTO redrive.groups AS g (fingerprint, queue, kind, error_class, title, sample, first_version)
-        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, shown,
-                left(group_of.error_message, 2048), group_of.version)
+        INSERT INTO redrive.groups AS g (fingerprint, queue, kind, error_class, title, first_version)
+        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, shown, group_of.version)
         ON CONFLICT (fingerprint) DO NOTHING
         RETURNING g.id INTO found_id;
         IF found_id IS NULL THEN
@@ -98,8 +97,8 @@ BEGIN
     FOR step IN 1..2 LOOP
         place := redrive.merged_group(coalesce((
             SELECT redrive.group_of(
-                    s.queue, s.kind, s.error_class, format('%s [error %s]', s.title, s.pattern), letter.error_message,
-                    letter.version, concat_ws(E'\x1f', s.fingerprint, s.pattern))
+                    s.queue, s.kind, s.error_class, format('%s [error %s]', s.title, s.pattern), letter.version,
+                    concat_ws(E'\x1f', s.fingerprint, s.pattern))
             FROM (
                 SELECT g.*, r.pattern
                 FROM redrive.group_rules r JOIN redrive.groups g ON g.id = r.group_id

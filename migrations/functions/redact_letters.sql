@@ -106,10 +106,9 @@ BEGIN
         ORDER BY r.id
     LOOP
         UPDATE redrive.groups g
-        SET sample = redrive.redact_text(g.sample, rule.pattern), title = redrive.redact_text(g.title, rule.pattern)
+        SET title = redrive.redact_text(g.title, rule.pattern)
         WHERE (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
-            AND (redrive.redact_text(g.sample, rule.pattern), redrive.redact_text(g.title, rule.pattern))
-                IS DISTINCT FROM (g.sample, g.title);
+            AND redrive.redact_text(g.title, rule.pattern) <> g.title;
         GET DIAGNOSTICS texts = ROW_COUNT;
         changed := changed + texts;
         UPDATE redrive.details d

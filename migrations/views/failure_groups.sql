@@ -3,7 +3,6 @@
 -- Adds the deltas that are not folded yet, of which there are few.
 CREATE OR REPLACE VIEW redrive.failure_groups AS
     SELECT g.id, g.fingerprint, g.queue::text AS queue, g.kind::text AS kind, g.error_class, g.title,
-           g.sample,
            CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN 'open' ELSE g.state END AS state,
            g.note, g.owner, g.first_seen, g.first_version,
            greatest(g.last_seen, n.died_at) AS last_seen, g.resolved_at,

@@ -77,20 +77,20 @@ impl Erase {
     }
 }
 
-/// Prints what an erasure covers, or that it covers nothing. A dry run does not count the samples of groups.
-fn show(erasure: &Erasure, samples: Option<u64>, cx: &mut Context<'_>) -> Result<Ending> {
+/// Prints what an erasure covers, or that it covers nothing. A dry run does not count the titles of groups.
+fn show(erasure: &Erasure, titles: Option<u64>, cx: &mut Context<'_>) -> Result<Ending> {
     let is_empty = erasure.is_empty() && erasure.leased == 0;
-    let heading = match samples {
+    let heading = match titles {
         None => "WOULD ERASE",
         Some(_) => "ERASED",
     };
-    let shown_samples = samples.filter(|samples| *samples > 0);
+    let shown_titles = titles.filter(|titles| *titles > 0);
     let entries = [
         Some(("waiting jobs", erasure.jobs)),
         Some(("letters", erasure.letters)),
         Some(("earlier payloads of other letters", erasure.versions)),
         Some(("archived letters", erasure.archived)),
-        shown_samples.map(|samples| ("samples of failure groups", samples)),
+        shown_titles.map(|titles| ("titles of failure groups", titles)),
         Some(("conditions in the audit log", erasure.audit)),
         Some(("conditions of ended runs", erasure.runs)),
     ];
@@ -104,8 +104,8 @@ fn show(erasure: &Erasure, samples: Option<u64>, cx: &mut Context<'_>) -> Result
             jobs => json!([{ "reason": "leased", "jobs": jobs }]),
         };
         let line = json!(object!(erasure =>
-            action = "erase", dry_run = samples.is_none(), jobs, letters, versions, archived,
-            group_samples = samples, audit_records = erasure.audit, runs, skipped = skipped,
+            action = "erase", dry_run = titles.is_none(), jobs, letters, versions, archived,
+            group_titles = titles, audit_records = erasure.audit, runs, skipped = skipped,
         ));
         json_line(cx.out, &line)?;
     } else if !is_empty {

@@ -45,7 +45,7 @@ pub(super) fn list_of(group: &FailureGroup) -> String {
 /// A group as JSON, with the number of its letters that wait or match.
 pub(super) fn group_json(group: &FailureGroup, letters: u64) -> impl Serialize {
     object!(group =>
-        id, queue, kind, error_class, title, first_message = &group.sample, newest_message = &group.newest, state,
+        id, queue, kind, error_class, title, newest_message = &group.newest, state,
         regression = group.is_regression, note, owner, first_at = group.first_seen.json(),
         first_version, last_at = group.last_seen.json(), resolved_at, regressed_at, regressions,
         deaths, letters = letters, open, redriving, recovered, discarded, quarantined,

@@ -32,7 +32,7 @@ pub struct Erasure {
     /// Deleted letters of the archive.
     #[serde(rename = "archive")]
     pub archived: u64,
-    /// Failure groups with another sample. A preview does not count them.
+    /// Failure groups without a letter, whose title is now `[erased]`. A preview does not count them.
     pub groups: u64,
     /// Audit records whose filter no longer names the values.
     pub audit: u64,
@@ -76,10 +76,9 @@ impl Dlq<'_> {
     /// Erases everything that matches: waiting jobs, letters with their versions, and archived
     /// letters. Returns the numbers.
     ///
-    /// The filter selects by payload or ids, and perhaps by queue and kind. Failure groups of
-    /// erased letters get the message of another letter as sample, or `[erased]` for good; their stored
-    /// details, and the payload conditions of audit records and ended runs that name the values,
-    /// become `[erased]`. The audit keeps a record with the operator and the numbers, but not
+    /// The filter selects by payload or ids, and perhaps by queue and kind. The titles of failure groups that have no
+    /// other letter, the stored details of erased letters, and the payload conditions of audit records and ended runs
+    /// that name the values, become `[erased]` for good. The audit keeps a record with the operator and the numbers, but not
     /// the filter.
     ///
     /// A leased job stays, and so does its letter; see [`Erasure::leased`]. Captured bytes that

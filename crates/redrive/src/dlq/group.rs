@@ -42,9 +42,7 @@ row! {
         /// The error message, with `?` for the parts that differ, and the stack frame; or the key of the
         /// handler.
         pub title: String,
-        /// The first message, unmasked.
-        pub sample: String,
-        /// The message of the newest open or quarantined letter; the first message if there is none.
+        /// The message of the newest open or quarantined letter; the title if there is none.
         pub newest: String,
         /// The state.
         pub state: GroupState,

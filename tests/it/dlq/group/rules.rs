@@ -80,7 +80,7 @@ fn a_group_is_split_by_a_pattern_of_the_message() {
     assert_eq!((rest.open, rest.deaths), (2, 2));
     assert_eq!((part.open, part.deaths), (2, 2));
     assert_eq!(part.title, "shard ? is down [error shard 2[0-9]]");
-    assert_eq!(part.sample, "shard 27 is down");
+    assert_eq!(part.newest, "shard 28 is down");
     // A redaction that changes the title of the group leads no failure to another part.
     let redact = "SELECT redrive.add_redaction(NULL, NULL, '{}', ARRAY['shard [?]']); SELECT redrive.redact_groups()";
     client.sql(redact);

@@ -160,7 +160,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
             }
         };
         let mut watching = test.client();
-        let create = "SELECT redrive.group_of('orders', 'order', 'cancelled', 'cancelled by an operator', '', NULL)";
+        let create = "SELECT redrive.group_of('orders', 'order', 'cancelled', 'cancelled by an operator', NULL)";
         let mut group = test.begins(create);
         let died = thread::scope(|scope| {
             let dying = scope.spawn(|| die(&test, &queue, worker));

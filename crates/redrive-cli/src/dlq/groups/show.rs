@@ -54,12 +54,8 @@ impl ShowGroup {
         details(&group).write(12, cx.out)?;
         let line = sparkline(&group.hours);
         writeln!(cx.out, "\n  last 24 h    |{line}|")?;
-        let newest = Some(&group.newest).filter(|newest| **newest != group.sample);
-        for (name, text) in [
-            ("First message:", Some(&group.sample)),
-            ("Newest message:", newest),
-            ("Note:", group.note.as_ref()),
-        ] {
+        let newest = Some(&group.newest).filter(|newest| **newest != group.title);
+        for (name, text) in [("Newest message:", newest), ("Note:", group.note.as_ref())] {
             let Some(text) = text else { continue };
             writeln!(cx.out, "\n{}", style.heading(name))?;
             print_indented(cx.out, text)?;
