@@ -20,8 +20,6 @@ CREATE TABLE redrive.groups (
     first_version text,
     last_seen     timestamptz  NOT NULL DEFAULT clock_timestamp(),
     resolved_at   timestamptz,
-    regressed_at  timestamptz,
-    regressions   integer      NOT NULL DEFAULT 0 CHECK (regressions >= 0),
     deaths        bigint       NOT NULL DEFAULT 0,
     open          bigint       NOT NULL DEFAULT 0,
     redriving     bigint       NOT NULL DEFAULT 0,
@@ -31,6 +29,7 @@ CREATE TABLE redrive.groups (
 ) WITH (fillfactor = 70);
 
 COMMENT ON COLUMN redrive.groups.title IS 'The masked message with the top frame of its stack trace, or the key of the handler.';
+COMMENT ON COLUMN redrive.groups.resolved_at IS 'A death after it is a regression. NULL: never resolved, or opened or ignored since.';
 COMMENT ON COLUMN redrive.groups.deaths IS 'All deaths, including those of pruned letters.';
 
 CREATE INDEX groups_by_class ON redrive.groups (error_class, queue, kind);

@@ -12,10 +12,11 @@ AS $$
 BEGIN
     PERFORM redrive.refuse(CASE WHEN change_group.state <> ALL ('{open,acknowledged,resolved,ignored}') THEN format(
         'unknown state %L of a failure group; expected open, acknowledged, resolved or ignored', change_group.state) END);
-    -- Store a regression that is not folded yet, or it would be lost.
     UPDATE redrive.groups g
-    SET state = coalesce(change_group.state, f.state), regressed_at = f.regressed_at, regressions = f.regressions,
-        resolved_at = CASE change_group.state WHEN 'resolved' THEN clock_timestamp() ELSE g.resolved_at END,
+    SET state = coalesce(change_group.state, g.state),
+        -- A regression stays one until the group is resolved again.
+        resolved_at = CASE WHEN change_group.state = 'resolved' THEN clock_timestamp()
+            WHEN change_group.state IS NULL OR f.is_regression THEN g.resolved_at END,
         note = CASE WHEN change_group.note IS NULL THEN g.note ELSE left(nullif(btrim(change_group.note), ''), 4096) END,
         owner = CASE WHEN change_group.owner IS NULL THEN g.owner ELSE left(nullif(btrim(change_group.owner), ''), 200) END
     FROM redrive.failure_groups f

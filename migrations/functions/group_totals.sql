@@ -32,11 +32,7 @@ BEGIN
         SET deaths = g.deaths + n.deaths, open = g.open + n.open,
             redriving = g.redriving + n.redriving, recovered = g.recovered + n.recovered,
             discarded = g.discarded + n.discarded, quarantined = g.quarantined + n.quarantined,
-            last_seen = greatest(g.last_seen, n.died_at),
-            -- A death after the group was resolved reopens it.
-            state = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN 'open' ELSE g.state END,
-            regressed_at = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN n.died_at ELSE g.regressed_at END,
-            regressions = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN g.regressions + 1 ELSE g.regressions END
+            last_seen = greatest(g.last_seen, n.died_at)
         FROM (
             SELECT o.group_id, sum(o.deaths) AS deaths, sum(o.open) AS open,
                    sum(o.redriving) AS redriving, sum(o.recovered) AS recovered,
@@ -55,13 +51,13 @@ BEGIN
 END
 $$;
 
--- Counts the regressions of a group, whichever statement notices them.
+-- Counts the first death after a group was resolved, whichever statement notices it.
 CREATE OR REPLACE FUNCTION redrive.count_regressions() RETURNS trigger
     LANGUAGE plpgsql
 AS $$
 BEGIN
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, NEW.queue, '{regressed}', ARRAY[NEW.regressions - OLD.regressions] FROM redrive.metric_ring m;
+    SELECT m.segment, NEW.queue, '{regressed}', '{1}' FROM redrive.metric_ring m;
     RETURN NULL;
 END
 $$;

@@ -3,13 +3,11 @@
 -- Adds the deltas that are not folded yet, of which there are few.
 CREATE OR REPLACE VIEW redrive.failure_groups AS
     SELECT g.id, g.fingerprint, g.queue::text AS queue, g.kind::text AS kind, g.error_class, g.title,
-           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN 'open' ELSE g.state END AS state,
+           CASE WHEN g.state = 'resolved' AND greatest(g.last_seen, n.died_at) > g.resolved_at THEN 'open' ELSE g.state END
+               AS state,
            g.note, g.owner, g.first_seen, g.first_version,
            greatest(g.last_seen, n.died_at) AS last_seen, g.resolved_at,
-           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN n.died_at ELSE g.regressed_at END
-               AS regressed_at,
-           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN g.regressions + 1 ELSE g.regressions END
-               AS regressions,
+           g.state <> 'ignored' AND greatest(g.last_seen, n.died_at) > g.resolved_at IS TRUE AS is_regression,
            g.deaths + coalesce(n.deaths, 0) AS deaths,
            g.open + coalesce(n.open, 0) AS open,
            g.redriving + coalesce(n.redriving, 0) AS redriving,

@@ -47,7 +47,7 @@ pub(super) fn group_json(group: &FailureGroup, letters: u64) -> impl Serialize {
     object!(group =>
         id, queue, kind, error_class, title, newest_message = &group.newest, state,
         regression = group.is_regression, note, owner, first_at = group.first_seen.json(),
-        first_version, last_at = group.last_seen.json(), resolved_at, regressed_at, regressions,
+        first_version, last_at = group.last_seen.json(), resolved_at,
         deaths, letters = letters, open, redriving, recovered, discarded, quarantined,
         deaths_by_hour = &group.hours,
     )

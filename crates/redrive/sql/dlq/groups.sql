@@ -33,7 +33,6 @@ by_hour AS MATERIALIZED (
     SELECT s.group_id, s.hour, sum(s.deaths)::bigint AS deaths FROM deaths s GROUP BY s.group_id, s.hour
 )
 SELECT p.*, coalesce(newest.error_message, p.title) AS newest,
-       p.state IN ('open', 'acknowledged') AND p.regressed_at >= coalesce(p.resolved_at, '-infinity') IS TRUE AS is_regression,
        ARRAY(
            SELECT coalesce(b.deaths, 0)
            FROM generate_series(23, 0, -1) AS ago (hours)

@@ -56,12 +56,8 @@ row! {
         pub first_version: Option<String>,
         /// When the last letter died.
         pub last_seen: SystemTime,
-        /// When an operator last resolved the group.
+        /// When an operator resolved the group. `None`: never, or an operator opened or ignored it since.
         pub resolved_at: Option<SystemTime>,
-        /// When a resolved group last failed again.
-        pub regressed_at: Option<SystemTime>,
-        /// How many times it failed again after it was resolved.
-        pub regressions: u32,
         /// Whether it was resolved, failed again, and is still open or acknowledged.
         pub is_regression: bool,
         /// All deaths, including those of deleted letters.

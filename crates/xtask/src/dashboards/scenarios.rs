@@ -300,7 +300,7 @@ impl Context<'_> {
         self.enqueue("orders", "order.placed", "currency", 2, 5)?;
         self.wait_for(
             1,
-            "redrive.failure_groups WHERE error_class = 'InvalidCurrency' AND regressions > 0",
+            "redrive.failure_groups WHERE error_class = 'InvalidCurrency' AND is_regression",
         )?;
         self.set(|now| &now.is_fixed, true);
         self.redrive("dlq discard invoices --reason=test --yes")?;

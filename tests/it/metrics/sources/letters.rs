@@ -171,10 +171,10 @@ fn a_slot_that_is_shared_is_busy_for_every_queue_that_shares_it() {
 #[test]
 fn regressions_of_deleted_groups_still_count() {
     let (_test, mut client) = TestDatabase::with_client();
-    client.sql("INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, last_seen) \
-             SELECT gen_random_uuid(), 'orders', 'order', 'E', n, now() - interval '1 year' \
-             FROM generate_series(0, 3) n; \
-             UPDATE redrive.groups SET regressions = title::integer");
+    client.sql("INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, last_seen, resolved_at) \
+             SELECT gen_random_uuid(), 'orders', 'order', 'E', n, now() - interval '3 years', now() - interval '2 years' \
+             FROM generate_series(1, 6) n; \
+             UPDATE redrive.groups SET last_seen = now() - interval '1 year'");
     for _ in 0..2 {
         let reading = reading(&mut client);
         says(&reading, "group_regressions_total{orders}", 6.0);

@@ -89,9 +89,6 @@ fn details(group: &FailureGroup) -> Details {
     let version = group.first_version.as_ref();
     let version = version.map(|version| format!(", in version {version}"));
     let (first, version) = (ago(group.first_seen), version.unwrap_or_default());
-    let regressed = group
-        .regressed_at
-        .map(|at| format!("{} ago, {} times in total", ago(at), group.regressions));
     let mut details = Details::default();
     details
         .add("queue", &group.queue)
@@ -106,7 +103,6 @@ fn details(group: &FailureGroup) -> Details {
         .some(
             "resolved",
             group.resolved_at.map(|at| format!("{} ago", ago(at))),
-        )
-        .some("regressed", regressed);
+        );
     details
 }
