@@ -5,49 +5,31 @@ CREATE OR REPLACE FUNCTION redrive.new_metric_slots(tallies redrive.metric_tally
     RETURNS TABLE (label text, queue text, name text)
     LANGUAGE sql STABLE
 AS $$
-    WITH new_queues AS MATERIALIZED (
-        SELECT n.queue
-        FROM (
-            SELECT c.queue, row_number() OVER (ORDER BY min(c.first_at), c.queue)
-                   + (SELECT count(*) FROM redrive.metric_slots s WHERE s.label = 'queue') AS place
-            FROM unnest(tallies) c
-            WHERE NOT EXISTS (
-                SELECT FROM redrive.metric_slots s
-                WHERE s.label = 'queue' AND s.queue = '' AND s.name = c.queue)
-            GROUP BY c.queue
-        ) n
-        WHERE n.place <= 100
-    ),
-    named AS (
-        SELECT w.labels[1] AS label,
-               CASE WHEN EXISTS (SELECT FROM new_queues n WHERE n.queue = c.queue)
-                        OR EXISTS (SELECT FROM redrive.metric_slots s
-                                   WHERE s.label = 'queue' AND s.queue = '' AND s.name = c.queue)
-                    THEN c.queue ELSE '__other__' END AS queue,
-               c.label AS name, min(c.first_at) AS first_at
-        FROM (
-            SELECT u.queue, u.key, u.label, min(u.first_at) AS first_at
-            FROM unnest(tallies) u
-            GROUP BY 1, 2, 3
-        ) c
-        JOIN redrive.counter_keys w ON w.key = c.key
-        WHERE w.labels[1] IN ('kind', 'error_class', 'source') AND c.label IS NOT NULL
-        GROUP BY 1, 2, 3
-    )
-    SELECT 'queue', '', n.queue FROM new_queues n
-    UNION ALL
-    SELECT p.label, p.queue, p.name
-    FROM (
-        SELECT n.label, n.queue, n.name,
-               row_number() OVER (PARTITION BY n.label, n.queue ORDER BY n.first_at, n.name)
+    WITH named AS MATERIALIZED (
+        SELECT u.label, u.queue, u.name,
+               row_number() OVER (PARTITION BY u.label, u.queue ORDER BY u.first_at, u.name)
                + (SELECT count(*) FROM redrive.metric_slots s
-                  WHERE s.label = n.label AND s.queue = n.queue) AS place
-        FROM named n
+                  WHERE s.label = u.label AND s.queue = u.queue) AS place
+        FROM (
+            SELECT x.label, x.queue, x.name, min(c.first_at) AS first_at
+            FROM unnest(tallies) c
+            JOIN redrive.counter_keys w ON w.key = c.key
+            CROSS JOIN LATERAL (VALUES ('queue', '', c.queue), (w.labels[1], c.queue, c.label)) AS x (label, queue, name)
+            WHERE x.label IN ('queue', 'kind', 'error_class', 'source') AND x.name IS NOT NULL
+            GROUP BY 1, 2, 3
+        ) u
         WHERE NOT EXISTS (
             SELECT FROM redrive.metric_slots s
-            WHERE s.label = n.label AND s.queue = n.queue AND s.name = n.name)
-    ) p
-    WHERE p.place <= 20
+            WHERE s.label = u.label AND s.queue = u.queue AND s.name = u.name)
+    )
+    SELECT n.label, n.queue, n.name
+    FROM named n
+    WHERE CASE n.label WHEN 'queue' THEN n.place <= 100
+        -- A queue without a slot names nothing.
+        ELSE n.place <= 20 AND n.queue = ANY (ARRAY(
+            SELECT q.name FROM named q WHERE q.label = 'queue' AND q.place <= 100
+            UNION ALL
+            SELECT s.name FROM redrive.metric_slots s WHERE s.label = 'queue')) END
 $$;
 
 -- Turns tallies into rows of `metric_values`. Names without a slot become `__other__`. Whoever may enqueue may leave out a

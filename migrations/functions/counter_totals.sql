@@ -78,7 +78,8 @@ BEGIN
     FROM series s
     JOIN redrive.counter_keys w ON w.key = s.key
     CROSS JOIN LATERAL (VALUES ('queue', s.queue), (w.labels[1], s.label)) AS n (label, name)
-    WHERE n.name = '__other__' AND s.last_at > clock_timestamp() - interval '1 day'
+    WHERE n.name = '__other__' AND (n.label = 'queue' OR s.queue <> '__other__')
+        AND s.last_at > clock_timestamp() - interval '1 day'
     GROUP BY n.label;
 END
 $$;

@@ -144,14 +144,14 @@ fn queues_beyond_the_limit_are_combined_and_checked_together() {
         assert_eq!(series[&format!("redrive_queue_live_jobs{{{OTHER}}}")], 30);
         no_drift(&test.open());
     }
-    // The counts of such a queue are combined, and its kinds have slots there.
+    // The counts of such a queue are combined, and so are its kinds.
     letters(&test.queue("queue-131"), 2);
     no_drift(&test.open());
     fold(&mut client);
     no_drift(&test.open());
     let series = published(&mut client);
     assert_eq!(series[&format!("redrive_dlq_letters{{{OTHER},open}}")], 2);
-    let of_kind = format!("redrive_jobs_dead_lettered_by_kind_total{{{OTHER},order}}");
+    let of_kind = format!("redrive_jobs_dead_lettered_by_kind_total{{{OTHER},{OTHER}}}");
     assert_eq!(series[&of_kind], 2);
     assert_eq!(series["redrive_series_folded{queue}"], 1);
     assert_eq!(series.get("redrive_series_folded{kind}"), None);
