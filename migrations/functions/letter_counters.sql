@@ -99,12 +99,6 @@ BEGIN
     WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
         OR was.group_id IS DISTINCT FROM became.group_id
     GROUP BY 1, 2;
-    -- A claim of a consumer or an edit: all were open, and none died.
-    IF NOT EXISTS (SELECT FROM became b WHERE b.state <> 'open') AND (SELECT sum(b.deaths) FROM became b)
-        IS NOT DISTINCT FROM (SELECT sum(w.deaths) FROM was w WHERE w.state = 'open')
-    THEN
-        RETURN NULL;
-    END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
     SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
            array_agg(c.count), array_agg(c.sum)
