@@ -4,11 +4,6 @@ use std::time::SystemTime;
 
 use crate::dlq::prelude::*;
 
-/// The longest note, in bytes.
-const NOTE_BYTES: usize = 4096;
-/// The longest owner, in bytes.
-const OWNER_BYTES: usize = 200;
-
 words! {
     /// The state of a failure group, as set by operators.
     pub enum GroupState is "failure group state" {
@@ -162,7 +157,7 @@ impl Groups<'_> {
     }
 
     /// Sets the note and the owner, a person or a team, of a group. `None` leaves one as it is, and an empty text removes
-    /// it. Returns whether the group exists.
+    /// it. Keeps 4,096 characters of a note and 200 of an owner. Returns whether the group exists.
     ///
     /// # Errors
     /// If the database fails.
@@ -173,9 +168,7 @@ impl Groups<'_> {
         owner: Option<&str>,
         operator: &Operator,
     ) -> Result<bool> {
-        let note = note.map(|note| clip(note.to_owned(), NOTE_BYTES));
-        let owner = owner.map(|owner| clip(owner.to_owned(), OWNER_BYTES));
-        self.change(id, None, note.as_deref(), owner.as_deref(), operator)
+        self.change(id, None, note, owner, operator)
     }
 
     fn change(
