@@ -108,8 +108,8 @@ $$;
 
 -- Moves up to `max_letters` letters of a rule's group to the groups where the rules put them. Batches go through the
 -- letters in the order of their ids; `after` is the last one, and the result has that for the next batch.
--- Letters locked by another session are left out. Deaths, hours and details follow their letters; a merge that leaves
--- no letter also moves the deaths of letters that are gone.
+-- Letters locked by another session are left out. The last death, its hour and the details follow their letters; a merge
+-- that leaves no letter also moves the earlier deaths, and those of letters that are gone.
 CREATE OR REPLACE FUNCTION redrive.regroup_letters(
     rule bigint, max_letters bigint, INOUT after bigint, OUT moved bigint, OUT locked bigint, OUT is_last boolean
 )
@@ -158,14 +158,10 @@ BEGIN
     SELECT c.group_id, c.hour, sum(c.deaths)
     FROM unnest(held, targets) AS m (id, target)
     JOIN redrive.dead_letters l ON l.id = m.id
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS earlier FROM jsonb_array_elements(l.events) e
-        WHERE e ->> 'event' = 'died' AND (e ->> 'group')::bigint = source.group_id) n
     CROSS JOIN LATERAL (VALUES
-        (source.group_id, date_trunc('hour', l.died_at, 'UTC'), -1), (m.target, date_trunc('hour', l.died_at, 'UTC'), 1),
-        (source.group_id, NULL::timestamptz, -n.earlier), (m.target, NULL, n.earlier)) AS c (group_id, hour, deaths)
-    GROUP BY 1, 2
-    HAVING sum(c.deaths) <> 0;
+        (source.group_id, date_trunc('hour', l.died_at, 'UTC'), -1),
+        (m.target, date_trunc('hour', l.died_at, 'UTC'), 1)) AS c (group_id, hour, deaths)
+    GROUP BY 1, 2;
     -- The rules may just have created the group.
     UPDATE redrive.groups g
     SET first_seen = least(g.first_seen, t.first_death),
