@@ -61,11 +61,10 @@ END
 $$;
 
 -- Counts the letters that match a filter by a property: a key of filters that takes words or numbers, such as `class`, or
--- `payload`, where `path` is the place of the value. NULL counts the letters without a value.
+-- `payload`, where `path` is the place of the value. NULL counts the letters without a value. At most 10,000 values.
 -- Index: an index that fits the filter; the count reads every matching letter.
-CREATE OR REPLACE FUNCTION redrive.count_letters_by(
-    filter jsonb, property text, path text[] DEFAULT NULL, max_values bigint DEFAULT 10000
-) RETURNS TABLE (value text, letters bigint, first_at timestamptz, last_at timestamptz)
+CREATE OR REPLACE FUNCTION redrive.count_letters_by(filter jsonb, property text, path text[] DEFAULT NULL)
+    RETURNS TABLE (value text, letters bigint, first_at timestamptz, last_at timestamptz)
     LANGUAGE plpgsql STABLE
     SET jit = off
 AS $$
@@ -83,8 +82,8 @@ BEGIN
     END IF;
     RETURN QUERY EXECUTE
         'SELECT (' || expression || ')::text, count(*), min(l.died_at), max(l.died_at) FROM redrive.dead_letters l WHERE '
-        || redrive.filter_letters(filter) || ' GROUP BY 1 ORDER BY 2 DESC, 4 DESC, 1 LIMIT $3'
-        USING filter, path, max_values;
+        || redrive.filter_letters(filter) || ' GROUP BY 1 ORDER BY 2 DESC, 4 DESC, 1 LIMIT 10000'
+        USING filter, path;
 END
 $$;
 

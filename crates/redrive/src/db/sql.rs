@@ -217,7 +217,7 @@ functions {
     CLOSE_BREAKER = close_breaker(text, text, text);
     COUNT_ARCHIVED = count_archived(jsonb);
     COUNT_LETTERS = count_letters(jsonb);
-    COUNT_LETTERS_BY = count_letters_by(jsonb, text, [text], bigint);
+    COUNT_LETTERS_BY = count_letters_by(jsonb, text, [text]);
     CHANGE_GROUP = change_group(bigint, text, text, text, text, text);
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
     DIVERT = divert(text, [text], bigint);

@@ -5,9 +5,6 @@ use std::time::SystemTime;
 use crate::dlq::filter::{PayloadPath, payload_path};
 use crate::dlq::prelude::*;
 
-/// The most values that are returned.
-const MAX_VALUES: i64 = 10_000;
-
 row! {
     /// The letters with one value of a property.
     #[derive(PartialEq, Eq)]
@@ -47,7 +44,6 @@ impl Dlq<'_> {
                 &filter.whole()?,
                 &field,
                 &path.as_ref().map(PayloadPath::names),
-                &MAX_VALUES,
             ],
         )
     }
