@@ -64,6 +64,19 @@ BEGIN
 END
 $$;
 
+-- Returns how many letters a rule would move. Raises an error for a rule that `add_group_rule` refuses.
+-- Index: none. It reads every letter.
+CREATE OR REPLACE FUNCTION redrive.preview_group_rule(group_id bigint, into_id bigint, pattern text) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    PERFORM redrive.check_group_rule(group_id, into_id, pattern);
+    RETURN (
+        SELECT count(*) FROM redrive.dead_letters l
+        WHERE l.group_id = preview_group_rule.group_id AND (pattern IS NULL OR l.error_message ~ pattern));
+END
+$$;
+
 -- Adds a rule, writes the audit, and returns the id of the rule. With `into_id` the group is merged into that one; with a
 -- `pattern`, the failures whose message matches it are split off. `regroup_letters` then moves the letters. What is merged
 -- into the group is then merged into the other one.

@@ -143,7 +143,6 @@ files {
     PROTECTIONS = "dlq" / "protections";
     GROUPS = "dlq" / "groups";
     GROUP_RULES = "dlq" / "group_rules";
-    PREVIEW_SPLIT = "dlq" / "preview_split";
     MAKE_DUE_READY = "testing" / "make_due_ready";
     QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
     TRAVEL = "testing" / "travel";
@@ -212,7 +211,7 @@ functions {
     ADD_GROUP_RULE = add_group_rule(bigint, bigint, text, text, text);
     ADD_REDACTION = add_redaction(text, text, [text], [text], text, text, boolean);
     APPLY_RETENTION = apply_retention(bigint, text, text, text);
-    CHECK_GROUP_RULE = check_group_rule(bigint, bigint, text);
+    PREVIEW_GROUP_RULE = preview_group_rule(bigint, bigint, text);
     CHANGE_RUN = change_run(bigint, text, text, text);
     CLOSE_BREAKER = close_breaker(text, text, text);
     COUNT_ARCHIVED = count_archived(jsonb);

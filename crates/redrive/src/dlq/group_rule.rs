@@ -4,12 +4,9 @@ use std::time::SystemTime;
 
 use crate::db::column::Given;
 use crate::dlq::prelude::*;
-use crate::job::new_job::check_key;
 
 /// The letters per transaction.
 const BATCH: i64 = 1000;
-/// The longest pattern, in bytes, as `redrive.check_pattern` has it.
-const MAX_PATTERN_BYTES: usize = 1024;
 
 row! {
     /// A rule that an operator made for a failure group: it is merged or split.
@@ -60,14 +57,14 @@ impl Groups<'_> {
         self.add_rule(&doing, &[&group, &Some(into), &pattern, operator])
     }
 
-    /// Checks a merge, and changes nothing. Returns the rule if the group is merged into the other one already.
+    /// Returns how many letters a merge would move. Changes nothing.
     ///
     /// # Errors
     /// Those of [`merge`](Groups::merge).
-    pub fn preview_merge(&self, group: GroupId, into: GroupId) -> Result<Option<GroupRuleId>> {
+    pub fn preview_merge(&self, group: GroupId, into: GroupId) -> Result<u64> {
         let doing = format!("preview the merge of failure group {group} into {into}");
-        let (ask, pattern) = (self.db.ask(), None::<&str>);
-        ask.one(&doing, &sql::CHECK_GROUP_RULE, &[&group, &into, &pattern])
+        let (ask, pattern) = (self.db.ask_bulk(), None::<&str>);
+        ask.one(&doing, &sql::PREVIEW_GROUP_RULE, &[&group, &into, &pattern])
     }
 
     /// Splits a group: letters whose error message matches a regular expression of PostgreSQL move to a new group, and
@@ -87,12 +84,11 @@ impl Groups<'_> {
     /// Returns how many letters a split would move. Changes nothing.
     ///
     /// # Errors
-    /// If the regular expression is invalid, or the database fails.
+    /// Those of [`split`](Groups::split).
     pub fn preview_split(&self, group: GroupId, pattern: &str) -> Result<u64> {
-        check_key("pattern of a split", pattern, MAX_PATTERN_BYTES)?;
         let doing = format!("preview the split of failure group {group}");
-        let ask = self.db.ask_bulk();
-        ask.one(&doing, &sql::PREVIEW_SPLIT, &[&group, &pattern])
+        let (ask, into) = (self.db.ask_bulk(), None::<GroupId>);
+        ask.one(&doing, &sql::PREVIEW_GROUP_RULE, &[&group, &into, &pattern])
     }
 
     /// Returns all rules, in the order in which they apply.

@@ -43,12 +43,7 @@ impl MergeGroups {
         }
         if !self.confirm.yes {
             for group in &sources {
-                db.dlq().groups().preview_merge(group.id, into)?;
-                let letters = group.open
-                    + group.quarantined
-                    + group.redriving
-                    + group.recovered
-                    + group.discarded;
+                let letters = db.dlq().groups().preview_merge(group.id, into)?;
                 cx.print(
                     &json!({
                         "dry_run": true, "action": "merge", "group": group.id.get(),
