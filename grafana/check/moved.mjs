@@ -26,7 +26,7 @@ const STILL = {
   'redrive_job_attempts_failed_total cause=unhandled': 'workers claim only kinds that they handle',
   'redrive_down': 'the database answers, and no collector fails for 5 minutes',
   'redrive_totals_regressions_total': 'needs a failover that loses commits',
-  'redrive_series_folded': 'needs more than a hundred queues or twenty other names',
+  'redrive_series_folded': 'needs more than a hundred queues',
   'redrive_queue_jobs_capped': 'needs more than ten thousand jobs',
   'redrive_rate_limit_empty': 'a job may find a token at each scrape',
   'redrive_pg_frozen_id_age kind=multixact': 'few rows are locked by two transactions',

@@ -73,14 +73,10 @@ BEGIN
            coalesce(date_part('epoch', clock_timestamp() - min(d.at)), 0), NULL, NULL
     FROM deltas d
     UNION ALL
-    -- The labels of which a name without a slot was counted lately.
-    SELECT 'redrive_series_folded', ARRAY[n.label], 1, NULL, NULL
-    FROM series s
-    JOIN redrive.counter_keys w ON w.key = s.key
-    CROSS JOIN LATERAL (VALUES ('queue', s.queue), (w.labels[1], s.label)) AS n (label, name)
-    WHERE n.name = '__other__' AND (n.label = 'queue' OR s.queue <> '__other__')
-        AND s.last_at > clock_timestamp() - interval '1 day'
-    GROUP BY n.label;
+    -- A queue without a slot was counted lately.
+    SELECT 'redrive_series_folded', '{queue}', 1, NULL, NULL
+    WHERE EXISTS (
+        SELECT FROM series s WHERE s.queue = '__other__' AND s.last_at > clock_timestamp() - interval '1 day');
 END
 $$;
 
