@@ -50,18 +50,6 @@ const SHARED: [&str; 8] = [
     "pid",
 ];
 
-/// Returns the fields of a record, as `redrive.add_attempt` stores it; `None`: it cannot be read.
-fn fields(record: Value) -> Option<Map<String, Value>> {
-    let fields: Map<String, Value> = serde_json::from_value(record).ok()?;
-    attempt(fields.clone()).map(|_| fields)
-}
-
-fn attempt(mut fields: Map<String, Value>) -> Option<AttemptRecord> {
-    // A null says that the record does not have what the next one has.
-    fields.retain(|_, value| !value.is_null());
-    serde_json::from_value(Value::Object(fields)).ok()
-}
-
 impl Column for Vec<AttemptRecord> {
     type Stored = Option<Json>;
 
@@ -74,32 +62,31 @@ impl Column for Vec<AttemptRecord> {
 /// Parses a stored history, resolving fields from the end. Another program can store anything, such as an import of a
 /// file that was changed, and a list must show the other letters.
 fn attempts(history: &str) -> Vec<AttemptRecord> {
-    let unreadable =
-        || -> Map<String, Value> { Map::from_iter([("outcome".to_owned(), "unreadable".into())]) };
-    let stored = match serde_json::from_str::<Vec<&RawValue>>(history) {
-        Ok(records) => records
-            .into_iter()
-            .map(|record| {
-                let record = serde_json::from_str(record.get()).ok();
-                record.and_then(fields).unwrap_or_else(unreadable)
-            })
-            .collect(),
-        Err(_) => vec![unreadable()],
+    let unreadable = || AttemptRecord {
+        outcome: "unreadable".to_owned(),
+        ..AttemptRecord::default()
+    };
+    let Ok(stored) = serde_json::from_str::<Vec<&RawValue>>(history) else {
+        return vec![unreadable()];
     };
     let mut next: Map<String, Value> = Map::new();
-    let mut attempts: Vec<AttemptRecord> = stored
-        .into_iter()
-        .rev()
-        .map(|mut record| {
-            for name in SHARED {
-                match (record.get(name), next.get(name)) {
-                    (Some(value), _) => _ = next.insert(name.to_owned(), value.clone()),
-                    (None, Some(value)) => _ = record.insert(name.to_owned(), value.clone()),
-                    (None, None) => {}
-                }
+    let mut read = |record: &RawValue| -> Option<AttemptRecord> {
+        let mut record: Map<String, Value> = serde_json::from_str(record.get()).ok()?;
+        for name in SHARED {
+            if let (None, Some(value)) = (record.get(name), next.get(name)) {
+                record.insert(name.to_owned(), value.clone());
             }
-            attempt(record).unwrap_or_default()
-        })
+        }
+        // A null says that the record does not have what the next one has.
+        let given = record.iter().filter(|(_, value)| !value.is_null());
+        let given = given.map(|(name, value)| (name.clone(), value.clone()));
+        let attempt = serde_json::from_value(Value::Object(given.collect())).ok()?;
+        next = record;
+        Some(attempt)
+    };
+    let attempts = stored.into_iter().rev();
+    let mut attempts: Vec<AttemptRecord> = attempts
+        .map(|record| read(record).unwrap_or_else(unreadable))
         .collect();
     attempts.reverse();
     attempts
