@@ -61,13 +61,9 @@ impl LetterPast {
             "events": letter.events,
             "has_raw": letter.raw.is_some(),
         });
-        let members = past.as_object().into_iter().flatten();
-        let given = members.filter(|(_, value)| !value.is_null());
-        LetterPast(
-            given
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-        )
+        let mut past: Map<String, Value> = serde_json::from_value(past).unwrap_or_default();
+        past.retain(|_, value| !value.is_null());
+        LetterPast(past)
     }
 
     /// Checks what the database would accept, although a later death or redrive would fail.
