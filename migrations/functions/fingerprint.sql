@@ -6,7 +6,8 @@
 -- Each step is one regular expression of the form (keep)|(prefix)value|value. Its replacement writes
 -- `prefix` and then the characters 2 and 3 around `keep`, so a masked value leaves these characters next to each
 -- other, and later steps skip what is between them. The longest of the alternatives that begin first
--- wins. `mask` depends on that no step distinguishes one digit from another; see there.
+-- wins. No step distinguishes one digit from another, so if a mask contains no digit, it is also the mask of each
+-- message that differs only in its digits. `complete_letter` relies on it.
 
 -- Masks words with digits that are no codes wherever they occur. Most messages that differ in an id are equal
 -- after this step, so that `complete_letter` runs the others, which take twenty times as long, only once.
@@ -187,16 +188,6 @@ BEGIN
     RETURN masked;
 END
 $$;
-
--- Masks a message. Equal masks are one failure, if queue, kind, error class and stack frame are equal too.
---
--- If a mask contains no digit, it is also the mask of each message that differs only in its digits.
--- `complete_letter` relies on it.
-CREATE OR REPLACE FUNCTION redrive.mask(message text) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT redrive.mask_rest(redrive.mask_ids(message));
-END;
 
 -- Returns the innermost frame of the application in a stack trace, without line numbers and addresses. NULL:
 -- the text contains no such frame. Frames of standard libraries, runtimes and installed packages are skipped.
