@@ -111,9 +111,9 @@ impl Groups<'_> {
         ask.one(&doing, &sql::REMOVE_GROUP_RULE, &[&id, operator])
     }
 
-    /// Moves the letters of a rule's group that are not where the rules put them.
-    fn apply_rule(self, id: GroupRuleId) -> Result<Regrouped> {
-        let doing = format!("apply group rule {id}");
+    /// Adds a rule, and moves the letters of its group that are not where the rules put them.
+    fn add_rule(self, doing: &str, rule: &[&dyn Given]) -> Result<Regrouped> {
+        let id: GroupRuleId = self.db.ask().one(doing, &sql::ADD_GROUP_RULE, rule)?;
         let mut done = Regrouped {
             rule: id,
             moved: 0,
@@ -124,7 +124,7 @@ impl Groups<'_> {
             let (next, moved, locked, is_last): (_, u64, u64, bool) =
                 self.db
                     .ask_bulk()
-                    .one(&doing, &sql::REGROUP_LETTERS, &[&id, &BATCH, &after])?;
+                    .one(doing, &sql::REGROUP_LETTERS, &[&id, &BATCH, &after])?;
             after = next;
             done.moved += moved;
             done.locked += locked;
@@ -132,10 +132,5 @@ impl Groups<'_> {
                 return Ok(done);
             }
         }
-    }
-
-    fn add_rule(self, doing: &str, rule: &[&dyn Given]) -> Result<Regrouped> {
-        let rule = self.db.ask().one(doing, &sql::ADD_GROUP_RULE, rule)?;
-        self.apply_rule(rule)
     }
 }
