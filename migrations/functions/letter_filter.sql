@@ -1,9 +1,11 @@
 -- Purpose: Lists, counts and locks of letters by filter.
 
 -- Lists letters, newest death first. `after` is the last id of the previous page; without that letter, there is no next
--- page. Redriving letters have a separate index and are read beside the others.
-CREATE OR REPLACE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
-    RETURNS SETOF redrive.letters
+-- page. Redriving letters have a separate index and are read beside the others. `archived` lists those of the archive
+-- instead, in the order of their ids.
+CREATE OR REPLACE FUNCTION redrive.list_letters(
+    filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50, archived boolean DEFAULT false
+) RETURNS SETOF redrive.dead_letters
     LANGUAGE plpgsql STABLE
     SET jit = off
     -- Read the page in index order, regardless of the planner's estimates.
@@ -19,27 +21,35 @@ DECLARE
             || conditions || in_order || ')', ' UNION ALL ')
         FROM (VALUES ('<>'), ('=')) AS s (comparison));
 BEGIN
+    IF archived THEN
+        RETURN QUERY EXECUTE
+            'SELECT l.* FROM redrive.archived_letters l'
+            ' WHERE ($2 IS NULL OR l.id > $2) AND ' || conditions || ' ORDER BY l.id LIMIT $3'
+            USING filter, after, max_letters;
+        RETURN;
+    END IF;
     IF after IS NOT NULL AND NOT EXISTS (SELECT FROM redrive.dead_letters b WHERE b.id = list_letters.after) THEN
         RAISE EXCEPTION 'redrive: letter % is gone, so there is no page after it', after
             USING ERRCODE = 'invalid_parameter_value', HINT = 'List from the start again.';
     END IF;
     RETURN QUERY EXECUTE
-        'SELECT v.* FROM (SELECT l.* FROM (' || page || ') l' || in_order || ') page'
-        ' JOIN redrive.letters v ON v.id = page.id ORDER BY page.died_at DESC, page.id DESC'
+        'SELECT d.* FROM (SELECT l.* FROM (' || page || ') l' || in_order || ') page'
+        ' JOIN redrive.dead_letters d ON d.id = page.id ORDER BY page.died_at DESC, page.id DESC'
         USING filter, after, max_letters;
 END
 $$;
 
--- Counts the letters that match a filter.
+-- Counts the letters, or those of the archive, that match a filter.
 -- Index: an index that fits the filter; the count reads every matching letter.
-CREATE OR REPLACE FUNCTION redrive.count_letters(filter jsonb) RETURNS bigint
+CREATE OR REPLACE FUNCTION redrive.count_letters(filter jsonb, archived boolean DEFAULT false) RETURNS bigint
     LANGUAGE plpgsql STABLE
     SET jit = off
 AS $$
 DECLARE
     letters bigint;
 BEGIN
-    EXECUTE 'SELECT count(*) FROM redrive.dead_letters l WHERE ' || redrive.filter_letters(filter)
+    EXECUTE 'SELECT count(*) FROM redrive.' || CASE WHEN archived THEN 'archived_letters' ELSE 'dead_letters' END
+        || ' l WHERE ' || redrive.filter_letters(filter)
         INTO letters USING filter;
     RETURN letters;
 END

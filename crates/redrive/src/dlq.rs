@@ -36,7 +36,7 @@ pub(crate) mod archive;
 pub(crate) mod erase;
 pub(crate) mod redaction;
 
-pub use archive::{ArchivedLetter, NotRestored, Restored};
+pub use archive::{NotRestored, Restored};
 pub use breakdown::PropertyCount;
 pub use capture::{CaptureOutcome, CapturePace, ForeignFailure};
 pub use deliver::{Deliveries, Sink, Undelivered};

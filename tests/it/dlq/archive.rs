@@ -62,7 +62,7 @@ fn a_restored_letter_is_open_with_its_whole_story() {
     assert_eq!(archive_all(db), 1);
     assert!(db.dlq().get(id).unwrap().is_none());
     let archived = db.dlq().archived_letter(id).unwrap().expect("archived");
-    assert_eq!(archived.letter.history, before.history);
+    assert_eq!(archived.history, before.history);
     assert_eq!(db.dlq().versions(id).unwrap().len(), versions.len());
 
     let restored = db.dlq().restore(&ids(&[id]), &maria()).unwrap();

@@ -44,7 +44,6 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
         let own = found("redrive:letter");
         let before = db.dlq().archived_letter(id).unwrap();
         if let Some(before) = before {
-            let before = before.letter;
             assert_eq!((own.cause, own.died_at), (before.cause, before.died_at));
             assert_eq!(own.history, before.history);
         }

@@ -3,7 +3,7 @@
 mod change;
 
 use redrive::JobId;
-use redrive::dlq::{ArchivedLetter, LetterFilter};
+use redrive::dlq::LetterFilter;
 
 use super::letter_table::letter_table;
 use crate::letter::{archived_line, print_letter};
@@ -83,14 +83,10 @@ impl ListArchive {
             return nothing_matched(&matching, cx);
         }
         let more = More::after(self.page.limit, "letters", &mut found, |last| {
-            format!("--after {}", last.letter.id)
+            format!("--after {}", last.id)
         });
-        cx.list_some(&more, "", &found, archived_line, &table(&found))
+        cx.list_some(&more, "", &found, archived_line, &letter_table(&found))
     }
-}
-
-fn table(letters: &[ArchivedLetter]) -> Table {
-    letter_table(letters.iter().map(|archived| &archived.letter))
 }
 
 impl ShowArchived {
@@ -108,11 +104,11 @@ impl ShowArchived {
         if cx.global.json {
             return cx.json(&archived_line(&archived));
         }
-        print_letter(cx.out, &archived.letter, &[], None)?;
+        print_letter(cx.out, &archived, &[], None)?;
         writeln!(
             cx.out,
             "\nArchived {} ago. To restore it:",
-            ago(archived.archived_at)
+            archived.archived_at.map_or_else(String::new, ago)
         )?;
         cx.print_command(&format!("{Me} dlq archive restore {}", self.id))
     }
@@ -129,9 +125,9 @@ impl ExportArchive {
         while let Some(last) = page.last() {
             for archived in &page {
                 let all = |id| db.dlq().archived_bytes(id);
-                json_line(cx.out, &CaptureLine::of(&archived.letter, all)?)?;
+                json_line(cx.out, &CaptureLine::of(archived, all)?)?;
             }
-            let next = filter.clone().limit(PAGE).after(last.letter.id);
+            let next = filter.clone().limit(PAGE).after(last.id);
             page = db.dlq().archived(&next)?;
         }
         Ok(Ending::Done)

@@ -2,7 +2,7 @@
 
 use redrive::HeldGroup;
 use redrive::dlq::runs::RunLetter;
-use redrive::dlq::{ArchivedLetter, AttemptRecord, Letter, LetterEvent, Skip};
+use redrive::dlq::{AttemptRecord, Letter, LetterEvent, Skip};
 use serde::Serialize;
 
 use crate::terminal::{Json as _, object};
@@ -32,9 +32,8 @@ pub(crate) fn letter_line(letter: &Letter) -> impl Serialize {
     letter_object!(letter)
 }
 
-pub(crate) fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
-    let letter = &archived.letter;
-    letter_object!(letter, archived_at = archived.archived_at.json())
+pub(crate) fn archived_line(letter: &Letter) -> impl Serialize {
+    letter_object!(letter, archived_at = letter.archived_at.json())
 }
 
 /// A letter with its outcome in these runs, and the group of jobs that it holds.

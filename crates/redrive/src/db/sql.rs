@@ -138,7 +138,6 @@ files {
     DELIVERED = "dlq" / "delivered";
     NOT_DELIVERED = "dlq" / "not_delivered";
     RETENTION = "dlq" / "retention";
-    ARCHIVED_LETTERS = "dlq" / "archived_letters";
     REDACTIONS = "dlq" / "redactions";
     PROTECTIONS = "dlq" / "protections";
     GROUPS = "dlq" / "groups";
@@ -214,8 +213,7 @@ functions {
     PREVIEW_GROUP_RULE = preview_group_rule(bigint, bigint, text);
     CHANGE_RUN = change_run(bigint, text, text, text);
     CLOSE_BREAKER = close_breaker(text, text, text);
-    COUNT_ARCHIVED = count_archived(jsonb);
-    COUNT_LETTERS = count_letters(jsonb);
+    COUNT_LETTERS = count_letters(jsonb, boolean);
     COUNT_LETTERS_BY = count_letters_by(jsonb, text, [text]);
     CHANGE_GROUP = change_group(bigint, text, text, text, text, text);
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);

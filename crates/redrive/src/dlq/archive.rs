@@ -2,8 +2,6 @@
 
 mod restore;
 
-use std::time::SystemTime;
-
 use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
 
@@ -12,27 +10,17 @@ pub use restore::{NotRestored, Restored};
 /// The letters per statement of a deletion.
 const BATCH: u64 = 2000;
 
-row! {
-    /// A letter in the archive.
-    pub struct ArchivedLetter {
-        /// When retention archived the letter.
-        pub archived_at: SystemTime,
-        /// The letter as it was then.
-        pub letter: Letter => Letter::from_row,
-    }
-}
-
 impl Dlq<'_> {
-    /// Returns archived letters that match, in the order of ids. The limit defaults to 50;
+    /// Returns archived letters that match, as they were then, in the order of ids. The limit defaults to 50;
     /// [`LetterFilter::after`] selects the next page.
     ///
     /// # Errors
     /// If the database fails.
-    pub fn archived(&self, filter: &LetterFilter) -> Result<Vec<ArchivedLetter>> {
+    pub fn archived(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {
         self.db.ask_bulk().all(
             "read the archive",
-            &sql::ARCHIVED_LETTERS,
-            &[&filter.parameter()?, &filter.after, &filter.most(50)],
+            &sql::LETTERS,
+            &[&filter.parameter()?, &filter.after, &filter.most(50), &true],
         )
     }
 
@@ -40,7 +28,7 @@ impl Dlq<'_> {
     ///
     /// # Errors
     /// If the database fails.
-    pub fn archived_letter(&self, id: JobId) -> Result<Option<ArchivedLetter>> {
+    pub fn archived_letter(&self, id: JobId) -> Result<Option<Letter>> {
         Ok(self.archived(&LetterFilter::new().ids([id]))?.pop())
     }
 
@@ -51,8 +39,8 @@ impl Dlq<'_> {
     pub fn count_archived(&self, filter: &LetterFilter) -> Result<u64> {
         self.db.ask_bulk().one(
             "count archived letters",
-            &sql::COUNT_ARCHIVED,
-            &[&filter.whole()?],
+            &sql::COUNT_LETTERS,
+            &[&filter.whole()?, &true],
         )
     }
 

@@ -115,6 +115,8 @@ row! {
         pub died_at: SystemTime,
         /// When its state last changed.
         pub changed_at: SystemTime,
+        /// When retention moved the letter to the archive; `None`: it is not there.
+        pub archived_at: Option<SystemTime>,
     }
 }
 
@@ -130,7 +132,12 @@ impl Dlq<'_> {
         self.db.ask_bulk().all(
             "list letters",
             &sql::LETTERS,
-            &[&filter.parameter()?, &filter.after, &filter.most(50)],
+            &[
+                &filter.parameter()?,
+                &filter.after,
+                &filter.most(50),
+                &false,
+            ],
         )
     }
 
@@ -140,7 +147,11 @@ impl Dlq<'_> {
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database fails.
     pub fn count(&self, filter: &LetterFilter) -> Result<u64> {
         let ask = self.db.ask_bulk();
-        ask.one("count letters", &sql::COUNT_LETTERS, &[&filter.whole()?])
+        ask.one(
+            "count letters",
+            &sql::COUNT_LETTERS,
+            &[&filter.whole()?, &false],
+        )
     }
 
     /// Returns one letter.
@@ -165,6 +176,10 @@ impl Dlq<'_> {
 /// Returns the first matching letter, within a session.
 pub(crate) fn read(session: &mut Session, filter: &Json) -> Result<Option<Letter>> {
     let nowhere: Option<i64> = None;
-    let rows = session.query("read a letter", &sql::LETTERS, &[filter, &nowhere, &1_i64])?;
+    let rows = session.query(
+        "read a letter",
+        &sql::LETTERS,
+        &[filter, &nowhere, &1_i64, &false],
+    )?;
     first(&rows)
 }

@@ -18,7 +18,7 @@ const ON_LETTERS: [&str; 15] = [
     "SELECT redrive.count_letters_by($1::text::jsonb, 'kind')",
     "SELECT redrive.page_letters($1::text::jsonb, 0, 10)",
     "SELECT redrive.redact_letters($1::text::jsonb, 0, 10, false, NULL, 'x')",
-    "SELECT redrive.list_archived($1::text::jsonb)",
+    "SELECT redrive.count_letters($1::text::jsonb, true)",
     "SELECT redrive.delete_archived($1::text::jsonb, 10, NULL, 'x')",
 ];
 

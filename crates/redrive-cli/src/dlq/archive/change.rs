@@ -3,9 +3,10 @@
 use redrive::JobId;
 use redrive::dlq::NotRestored;
 
-use super::{not_archived, nothing_matched, table};
+use super::{not_archived, nothing_matched};
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Changed, Found, SAMPLE};
+use crate::dlq::letter_table::letter_table;
 use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, Why};
 use crate::prelude::*;
@@ -121,12 +122,12 @@ impl DeleteArchived {
                 true => Vec::new(),
                 false => db.dlq().archived(filter)?,
             };
-            rest.retain(|id| found.iter().all(|archived| archived.letter.id != *id));
+            rest.retain(|id| found.iter().all(|archived| archived.id != *id));
             let mut not_done: Vec<(JobId, Why)> = not_archived(&rest).collect();
             let deleted = db.dlq().delete_archived(filter, &selection.operator())?;
             if deleted < found.len() as u64 {
                 for archived in &found {
-                    let id = archived.letter.id;
+                    let id = archived.id;
                     let restored = db.dlq().get(id)?;
                     let why = restored.map(|_| ("restored", "it was restored".to_owned()));
                     not_done.extend(why.map(|why| (id, why)));
@@ -136,7 +137,7 @@ impl DeleteArchived {
         };
         if !selection.confirm.yes {
             let some = filter.clone().limit(u64::from(SAMPLE).min(found.affected));
-            found.sample = Some(table(&db.dlq().archived(&some)?));
+            found.sample = Some(letter_table(&db.dlq().archived(&some)?));
         }
         found.change(
             DELETE,

@@ -158,7 +158,7 @@ fn the_archive_keeps_all_bytes() {
     assert_eq!(archive_all(&db), 2);
     for (id, body) in [(id, second), (of_another, other)] {
         let archived = db.dlq().archived_letter(id).unwrap().expect("archived");
-        assert_eq!(archived.letter.raw_size, Some(body.len() as u64));
+        assert_eq!(archived.raw_size, Some(body.len() as u64));
         let found = db.dlq().archived_bytes(id).unwrap();
         assert!(found.as_deref() == Some(&*body), "other bytes");
         assert!(shown_raw(&test, id) == body, "other bytes");
