@@ -2,7 +2,7 @@
 
 -- Returns a restored or imported letter, with its history and counts: in its state if it is one of `kept`, otherwise
 -- open, or quarantined as before.
-CREATE OR REPLACE FUNCTION redrive.readmitted(letter redrive.dead_letters, event jsonb, audit bigint, kept text[] DEFAULT '{}')
+CREATE OR REPLACE FUNCTION redrive.readmitted(letter redrive.dead_letters, event jsonb, kept text[] DEFAULT '{}')
     RETURNS redrive.dead_letters
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -23,7 +23,7 @@ BEGIN
     letter.run_ordinal := NULL;
     letter.claimed_until := NULL;
     letter.archived_at := NULL;
-    letter.audit_id := audit;
+    letter.audit_id := NULL;
     letter.changed_at := clock_timestamp();
     RETURN letter;
 END
@@ -31,62 +31,51 @@ $$;
 
 -- Restores one page of archived letters, in the order of ids, after the letter `after`, and writes the audit. The page ends
 -- after 32 MiB, because a statement that restores hundreds of the largest letters would never end in time.
--- Returns the result for each: `restored`, or why it stays in the archive: `id_taken` (a letter has its id) or
--- `position_taken` (a letter has its source and position). A dry run returns the same and changes nothing. `audit`
--- is the record of the first batch of the same operation; NULL: this is the first. No row: no letter is left.
+-- Returns for each whether it was restored. It stays in the archive if a letter has its id, or its source and position.
+-- `audit` is the record of the first batch of the same operation; NULL: this is the first. No row: no letter is left.
 --
 -- It runs with the owner's privileges, so that no role can take letters out of the archive without a record.
 CREATE OR REPLACE FUNCTION redrive.restore_archived(
-    filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text, audit bigint DEFAULT NULL
-) RETURNS TABLE (id bigint, result text, audit_id bigint)
+    filter jsonb, after bigint, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, is_restored boolean, audit_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
 DECLARE
-    page    bigint[];
-    results text[];
-    free    bigint[];
-    event   jsonb := redrive.act_event('restored', restore_archived.person, restore_archived.reason);
+    page  bigint[];
+    taken bigint[];
+    event jsonb := redrive.act_event('restored', restore_archived.person, restore_archived.reason);
 BEGIN
     EXECUTE
         'SELECT array_agg(p.id ORDER BY p.id) FROM ('
         ' SELECT e.id, sum(e.bytes) OVER (ORDER BY e.id) - e.bytes AS before FROM ('
         '  SELECT a.id, coalesce(pg_column_size(a.payload), 0) + coalesce(pg_column_size(a.raw), 0) AS bytes'
         '  FROM redrive.archived_letters a'
-        '  WHERE a.id > $2 AND ' || redrive.filter_letters(restore_archived.filter, 'a') || ' ORDER BY a.id LIMIT $3'
-        || CASE WHEN redrive.flag_of('dry_run', dry_run) THEN '' ELSE ' FOR UPDATE OF a' END
-        || ') e) p WHERE p.before < 33554432'
+        '  WHERE a.id > $2 AND ' || redrive.filter_letters(restore_archived.filter, 'a')
+        || ' ORDER BY a.id LIMIT $3 FOR UPDATE OF a) e) p WHERE p.before < 33554432'
         INTO page USING restore_archived.filter, coalesce(after, 0), redrive.limit_of('max_letters', max_letters);
     IF page IS NULL THEN
         RETURN;
     END IF;
-    SELECT array_agg(c.result ORDER BY c.id), array_agg(c.id ORDER BY c.id) FILTER (WHERE c.result = 'restored')
-    INTO results, free
-    FROM (
-        SELECT p.id, CASE
-            WHEN EXISTS (SELECT FROM redrive.dead_letters k WHERE k.id = p.id) THEN 'id_taken'
-            WHEN a.source IS NOT NULL AND (
-                row_number() OVER (PARTITION BY a.source, a."position" ORDER BY a.id) > 1
-                OR EXISTS (SELECT FROM redrive.dead_letters k WHERE k.source = a.source AND k."position" = a."position"))
-                THEN 'position_taken'
-            ELSE 'restored' END AS result
-        FROM unnest(page) AS p (id)
-        -- A dry run locks no letter, so another session may have restored it meanwhile.
-        LEFT JOIN redrive.archived_letters a ON a.id = p.id
-    ) c;
-    IF free IS NOT NULL AND NOT dry_run THEN
-        restore_archived.audit := redrive.record_act('restore', restore_archived.person, restore_archived.reason,
-            restore_archived.filter, cardinality(free), batch_of => restore_archived.audit);
-        INSERT INTO redrive.dead_letters
+    WITH added AS (
+        INSERT INTO redrive.dead_letters AS l
         SELECT u.*
         FROM redrive.archived_letters a
-        CROSS JOIN LATERAL redrive.readmitted(ROW(a.*)::redrive.dead_letters, event, restore_archived.audit) u
-        WHERE a.id = ANY (free)
-        ORDER BY a.id;
-        DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
+        CROSS JOIN LATERAL redrive.readmitted(ROW(a.*)::redrive.dead_letters, event) u
+        WHERE a.id = ANY (page)
+        ORDER BY a.id
+        ON CONFLICT DO NOTHING
+        RETURNING l.id
+    )
+    SELECT array_agg(n.id) INTO taken FROM added n;
+    IF taken IS NOT NULL THEN
+        restore_archived.audit := redrive.record_act('restore', restore_archived.person, restore_archived.reason,
+            restore_archived.filter, cardinality(taken), batch_of => restore_archived.audit);
+        UPDATE redrive.dead_letters l SET audit_id = restore_archived.audit WHERE l.id = ANY (taken);
+        DELETE FROM redrive.archived_letters a WHERE a.id = ANY (taken);
     END IF;
     RETURN QUERY
-    SELECT u.id, u.result, restore_archived.audit FROM unnest(page, results) AS u (id, result);
+    SELECT u.id, u.id = ANY (coalesce(taken, '{}')), restore_archived.audit FROM unnest(page) AS u (id);
 END
 $$;
 

@@ -72,7 +72,7 @@ BEGIN
     SELECT f.places[c.place], c.id, c.is_new, c.is_reopened, false
     FROM (
         SELECT array_agg(e.place ORDER BY e.place) AS places, array_agg(redrive.readmitted(
-                   redrive.captured_letter(e.failure, e.raw, coalesce(e.failure -> 'letter', '{}')), event, NULL,
+                   redrive.captured_letter(e.failure, e.raw, coalesce(e.failure -> 'letter', '{}')), event,
                    '{recovered,discarded}') ORDER BY e.place) AS letters
         FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
         WHERE e.place <> ALL (own)

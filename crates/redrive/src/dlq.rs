@@ -36,7 +36,7 @@ pub(crate) mod archive;
 pub(crate) mod erase;
 pub(crate) mod redaction;
 
-pub use archive::{NotRestored, Restored};
+pub use archive::Restored;
 pub use breakdown::PropertyCount;
 pub use capture::{CaptureOutcome, CapturePace, ForeignFailure};
 pub use deliver::{Deliveries, Sink, Undelivered};

@@ -90,7 +90,7 @@ fn a_redriven_job_is_byte_for_byte_what_died() {
         client.sql(step);
     }
     assert_eq!(db.dlq().archived(&filter).unwrap().len(), odd.len());
-    let restored = "SELECT result FROM redrive.restore_archived('{}', 0, 1000, false, NULL, NULL)";
+    let restored = "SELECT id FROM redrive.restore_archived('{}', 0, 1000, NULL, NULL)";
     assert_eq!(client.query(restored, &[]).unwrap().len(), odd.len());
     same(&texts(&mut client, "dead_letters", &ids), &odd);
     let mut came: Vec<(i64, u32, String)> = came.try_iter().collect();

@@ -226,7 +226,7 @@ fn a_letter_that_is_redriven_or_restored_during_an_erasure_is_erased() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let redrive = "SELECT redrive.redrive('{}')";
-    let restore = "SELECT redrive.restore_archived('{}', 0, 10, false, NULL, NULL)";
+    let restore = "SELECT redrive.restore_archived('{}', 0, 10, NULL, NULL)";
     for (is_archived, send) in [(false, redrive), (true, restore)] {
         dead(&queue, &[42]);
         if is_archived {

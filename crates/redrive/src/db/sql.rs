@@ -230,7 +230,7 @@ functions {
     REMOVE_PROTECTION = remove_protection(text, text, text);
     REMOVE_REDACTION = remove_redaction(bigint, text, text);
     REMOVE_RETENTION = remove_retention(text, text, text, text);
-    RESTORE_ARCHIVED = restore_archived(jsonb, bigint, bigint, boolean, text, text, bigint);
+    RESTORE_ARCHIVED = restore_archived(jsonb, bigint, bigint, text, text, bigint);
     RESTORE_LETTERS = restore_letters([bigint], integer, text, text, jsonb, bigint);
     METRIC_TOTALS = metric_totals();
     METRICS_LETTERS = metrics_letters();

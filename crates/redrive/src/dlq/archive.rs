@@ -5,7 +5,7 @@ mod restore;
 use crate::dlq::letter::Letter;
 use crate::dlq::prelude::*;
 
-pub use restore::{NotRestored, Restored};
+pub use restore::Restored;
 
 /// The letters per statement of a deletion.
 const BATCH: u64 = 2000;

@@ -55,13 +55,12 @@ const WRONG: &str = r#"
     apply_retention(max_letters => NULL) -- is null
     prune_audit('30 days', max_records => NULL) -- is null
     redact_letters('{}', 0, NULL, false, NULL, 'x') -- is null
-    restore_archived('{}', 0, NULL, false, NULL, 'x') -- is null
+    restore_archived('{}', 0, NULL, NULL, 'x') -- is null
     delete_archived('{}', NULL, NULL, 'x') -- is null
     erase_batch('{"payload": "$.number == 1"}', NULL, NULL, 'x') -- is null
     change_jobs('cancel', '{}', NULL, NULL, NULL, 'x', 'me', NULL) -- is null
     regroup_letters(1, NULL, NULL) -- is null
     redact_letters('{}', 0, 10, NULL, NULL, 'x') -- must be true or false
-    restore_archived('{}', 0, 10, NULL, NULL, 'x') -- must be true or false
     discard_letters('{}', now(), 10, NULL, 'x', NULL, NULL) -- must be true or false
     set_rate_limit('orders', 1, each_group => NULL) -- must be true or false
     pause_schedule('hourly', NULL) -- must be true or false

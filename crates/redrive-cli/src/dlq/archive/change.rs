@@ -1,13 +1,11 @@
 //! `redrive dlq archive restore` and `redrive dlq archive delete`.
 
 use redrive::JobId;
-use redrive::dlq::NotRestored;
 
 use super::{not_archived, nothing_matched};
 use crate::batches::{Batches, Undo, Watched};
 use crate::bulk::{Changed, Found, SAMPLE};
 use crate::dlq::letter_table::letter_table;
-use crate::left_out::LeftOut;
 use crate::not_done::{NotDone, Why};
 use crate::prelude::*;
 
@@ -72,34 +70,21 @@ impl RestoreArchived {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (selection, db) = (&self.selection, &cx.database()?);
         let filter = &selection.letters()?;
-        let found = match selection.is_dry_run() {
-            true => {
-                let preview = db.dlq().preview_restore(filter)?;
-                let (letters, left) = (preview.letters.len() as u64, &preview.left);
-                let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
-                    let same = left.iter().filter(|(_, why)| *why == reason);
-                    LeftOut::of(same.count() as u64, reason.as_str(), &reason.to_string())
-                });
-                Found {
-                    affected: letters,
-                    left_out: left_out.collect(),
-                    ..Found::of(letters + left.len() as u64, ARCHIVED, selection)
-                }
-            }
-            false => Found::of(db.dlq().count_archived(filter)?, ARCHIVED, selection),
-        };
+        let found = Found::of(db.dlq().count_archived(filter)?, ARCHIVED, selection);
         let most = found.affected;
         let act = |db: &Watched| -> redrive::Result<Changed> {
             let done = db.dlq().restore(filter, &selection.operator())?;
             let tried = (done.letters.len() + done.left.len()) as u64;
             let mut rest = selection.ids();
-            let is_left = |id: &JobId| done.left.iter().any(|(left, _)| left == id);
-            rest.retain(|id| !done.letters.contains(id) && !is_left(id));
+            rest.retain(|id| !done.letters.contains(id) && !done.left.contains(id));
             if db.is_stopped() && tried < most {
                 rest.clear();
             }
-            let left = done.left.iter();
-            let left = left.map(|(id, why)| (*id, (why.as_str(), why.to_string())));
+            let taken = (
+                "taken",
+                "another letter has its id or its position".to_owned(),
+            );
+            let left = done.left.iter().map(|id| (*id, taken.clone()));
             Ok(NotDone(left.chain(not_archived(&rest)).collect()).into())
         };
         found.change(RESTORE, selection.to_act(None)?, cx, act, |cx| {
