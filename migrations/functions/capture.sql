@@ -14,7 +14,7 @@ BEGIN ATOMIC
     SELECT CASE WHEN octet_length(raw) > 16777216 THEN substring(raw FROM 1 FOR 65536) ELSE raw END;
 END;
 
--- Returns the letter of a foreign failure: an object as in `capture_many` without its bytes. `past` has the columns that an
+-- Returns the letter of a foreign failure: an object as in `capture_letters`. `past` has the columns that an
 -- exported letter keeps; NULL: it is no exported letter.
 CREATE OR REPLACE FUNCTION redrive.captured_letter(failure jsonb, bytes bytea, past jsonb DEFAULT NULL)
     RETURNS redrive.dead_letters
@@ -231,8 +231,9 @@ AS $$
         'group_key', capture.group_key, 'failure_key', capture.failure_key)], ARRAY[capture.raw]) c
 $$;
 
--- Captures many foreign failures, as `capture` does for one: objects as in `capture_many`, without their bytes, which
--- `raws` holds in the same order. Returns one row for each, numbered from 1. A position that occurs twice becomes one letter,
+-- Captures many foreign failures, as `capture` does for one: objects with the members source, position, queue and kind, and
+-- optionally content_type, headers, error_class, error_message, error_detail, group_key and failure_key. `raws` has their
+-- bytes in the same order. All are captured or none. Returns one row for each, numbered from 1. A position that occurs twice becomes one letter,
 -- with the first of its failures. `is_other` says that a known letter has other bytes: another event was captured at the same
 -- position, for example because a topic was recreated. It is false once the letter was edited or bytes may have been redacted.
 CREATE OR REPLACE FUNCTION redrive.capture_letters(failures jsonb[], raws bytea[])

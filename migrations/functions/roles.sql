@@ -76,7 +76,7 @@ DECLARE
             apply_retention'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON dlq_events',
-        'EXECUTE ON FUNCTION capture, capture_letters, capture_many'];
+        'EXECUTE ON FUNCTION capture, capture_letters'];
     settings CONSTANT text[] := ARRAY[
         'INSERT, UPDATE ON group_policies',
         -- No policy: an ordinary service redrives nothing.
@@ -97,7 +97,7 @@ DECLARE
         'SELECT, DELETE ON diverted_groups',
         'INSERT, UPDATE, DELETE ON group_rules',
         'USAGE ON SEQUENCE job_id, redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION take_keys, capture, capture_letters, capture_many, restore_archived, delete_archived,
+        'EXECUTE ON FUNCTION take_keys, capture, capture_letters, restore_archived, delete_archived,
             erase_batch, erasable, prune_audit, queues_with_held_groups, audit_counters, repair, fold_metrics,
             hold_diverted',
         'EXECUTE ON FUNCTION ' || array_to_string(acts, ', ')];

@@ -150,8 +150,8 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
     gate.wait_for(2);
     let mut transaction =
         test.begins("SELECT redrive.capture('kafka', '0/1', 'orders', 'order', '{\"number\":2}'); \
-             SELECT redrive.capture_many('[{\"source\": \"kafka\", \"position\": \"0/2\", \"queue\": \"orders\", \
-                 \"kind\": \"order\", \"payload\": {\"number\":2}}]')");
+             SELECT redrive.capture_letters(ARRAY['{\"source\": \"kafka\", \"position\": \"0/2\", \"queue\": \"orders\", \
+                 \"kind\": \"order\"}'::jsonb], ARRAY['{\"number\":2}'::bytea])");
     gate.open();
     done(&worker, 2);
     transaction.sql("COMMIT");

@@ -73,7 +73,6 @@ files! {
     "functions/audit";
     "functions/breakers";
     "functions/capture";
-    "functions/capture_many";
     "functions/checks";
     "functions/claimed_slots";
     "functions/done_jobs";
@@ -97,6 +96,7 @@ files! {
     "functions/group_totals";
     "functions/held_groups";
     "functions/history";
+    "functions/import_letters";
     "functions/job_groups";
     "functions/jobs";
     "functions/job";

@@ -89,13 +89,7 @@ const WRONG: &str = r#"
     set_policy('p', '{}', '1 hour', growth => 'NaN') -- needs a growth of 1 to 100
     capture('s', '1', 'q', 'k', '{}', group_key => '') -- the group is 0 bytes
     capture('s', '1', 'q', 'k', '{}', headers => '[]') -- the headers must be a JSON object
-    capture_many('{}')                               -- JSON array
-    capture_many('[{"source": "s", "position": "1", "queue": "q", "kind": "k", "payload": 1}, 7]') -- failure 2 is not an object; nothing was captured
-    capture_many('[{"source": "s", "position": "1", "queue": "q", "kind": "k", "headrs": 1}]') -- has the unknown member headrs
-    capture_many('[{"source": "s", "position": "1", "kind": "k", "payload": 1}]') -- needs a source, a position, a queue and a kind
-    capture_many('[{"source": "s", "position": "1", "queue": "q", "kind": "k"}]') -- needs exactly one of payload, raw and raw_base64
-    capture_many('[{"source": "s", "position": "1", "queue": " q", "kind": "k", "payload": 1}]') -- invalid queue name
-    capture_many('[{"source": "s", "position": "1", "queue": "q", "kind": "k", "payload": 1, "headers": 5}]') -- the headers must be
+    capture_letters(ARRAY['{"source": "s", "position": "1", "queue": " q", "kind": "k"}'::jsonb], '{x}') -- invalid queue name
 "#;
 
 const ERASE: &str = "SELECT redrive.erase_batch($1::text::jsonb, 10, 'me', 'x')";

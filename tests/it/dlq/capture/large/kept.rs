@@ -55,8 +55,8 @@ fn every_way_to_capture_keeps_all_bytes() {
 
     let from_sql = "SELECT id FROM redrive.capture('kafka', 'sql', 'orders', 'order', $1)";
     ids.push(JobId::new(test.client().ask(from_sql, &[&body])));
-    let many_from_sql = "SELECT id FROM redrive.capture_many(jsonb_build_array(jsonb_build_object(
-        'source', 'kafka', 'position', 'many', 'queue', 'orders', 'kind', 'order', 'raw_base64', encode($1::bytea, 'base64'))))";
+    let many_from_sql = "SELECT id FROM redrive.capture_letters(ARRAY[jsonb_build_object(
+        'source', 'kafka', 'position', 'many', 'queue', 'orders', 'kind', 'order')], ARRAY[$1::bytea])";
     ids.push(JobId::new(test.client().ask(many_from_sql, &[&body])));
 
     let file = TempFile::of(&body);
