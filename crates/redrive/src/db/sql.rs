@@ -136,7 +136,6 @@ files {
     VERSIONS = "dlq" / "versions";
     TAKE_LETTER = "dlq" / "take_letter";
     DELIVERED = "dlq" / "delivered";
-    NOT_DELIVERED = "dlq" / "not_delivered";
     RETENTION = "dlq" / "retention";
     REDACTIONS = "dlq" / "redactions";
     PROTECTIONS = "dlq" / "protections";

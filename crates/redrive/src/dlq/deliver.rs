@@ -165,17 +165,11 @@ impl<S: Sink + ?Sized> Hand<'_, S> {
         let recorded = self
             .db_caller
             .call(&doing.clone(), self.step, move |session| {
-                let written = match &failure {
-                    None => {
-                        let told: [Parameter<'_>; 4] = [&id.get(), &name, &reason, &person];
-                        session.query_one(&doing, &sql::DELIVERED, &told)
-                    }
-                    Some(failure) => {
-                        let (class, message) = (&failure.error_class, &failure.error_message);
-                        let told: [Parameter<'_>; 5] = [&id.get(), &name, class, message, &person];
-                        session.query_one(&doing, &sql::NOT_DELIVERED, &told)
-                    }
-                };
+                let error = failure.map(|failed| (failed.error_class, failed.error_message));
+                let (class, message) = error.unzip();
+                let told: [Parameter<'_>; 6] =
+                    [&id.get(), &name, &person, &reason, &class, &message];
+                let written = session.query(&doing, &sql::DELIVERED, &told);
                 session.end(&doing, written.map(drop))
             });
         recorded?;
