@@ -88,38 +88,25 @@ BEGIN
 END
 $$;
 
--- Applies the patterns of the redaction rules to the texts of failure groups, which are those of some letter.
--- Returns how many texts changed.
+-- Applies the redaction rules to the texts of failure groups, which are those of some letter.
 -- Locks: the task of folding, because folding updates several groups, too; then the groups and details that it changes.
-CREATE OR REPLACE FUNCTION redrive.redact_groups() RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+CREATE OR REPLACE FUNCTION redrive.redact_groups() RETURNS void
+    LANGUAGE sql VOLATILE
 AS $$
-DECLARE
-    rule    record;
-    texts   bigint;
-    changed bigint := 0;
-BEGIN
-    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
-    FOR rule IN
-        SELECT r.queue, r.kind, p.pattern
-        FROM redrive.redactions r CROSS JOIN LATERAL unnest(r.patterns) AS p (pattern)
-        ORDER BY r.id
-    LOOP
-        UPDATE redrive.groups g
-        SET title = redrive.redact_text(g.title, rule.pattern)
-        WHERE (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
-            AND redrive.redact_text(g.title, rule.pattern) <> g.title;
-        GET DIAGNOSTICS texts = ROW_COUNT;
-        changed := changed + texts;
-        UPDATE redrive.details d
-        SET detail = redrive.redact_text(d.detail, rule.pattern)
-        FROM redrive.groups g
-        WHERE g.id = d.group_id
-            AND (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
-            AND redrive.redact_text(d.detail, rule.pattern) <> d.detail;
-        GET DIAGNOSTICS texts = ROW_COUNT;
-        changed := changed + texts;
-    END LOOP;
-    RETURN changed;
-END
+    SELECT FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
+    WITH redacted AS (
+        SELECT o.id, redrive.redacted_text(letter, o.title) AS title
+        FROM redrive.groups o
+        CROSS JOIN LATERAL jsonb_populate_record(
+            NULL::redrive.dead_letters, jsonb_build_object('queue', o.queue, 'kind', o.kind)) letter
+    )
+    UPDATE redrive.groups g SET title = r.title FROM redacted r WHERE g.id = r.id AND r.title <> g.title;
+    WITH redacted AS (
+        SELECT d.id, redrive.redacted_text(letter, d.detail) AS detail
+        FROM redrive.details d
+        JOIN redrive.groups g ON g.id = d.group_id
+        CROSS JOIN LATERAL jsonb_populate_record(
+            NULL::redrive.dead_letters, jsonb_build_object('queue', g.queue, 'kind', g.kind)) letter
+    )
+    UPDATE redrive.details d SET detail = r.detail FROM redacted r WHERE d.id = r.id AND r.detail <> d.detail;
 $$;
