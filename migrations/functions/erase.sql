@@ -103,66 +103,39 @@ END
 $$;
 
 -- Locks up to `max_rows` rows of each place that match a filter, and returns their ids: waiting jobs, letters with those of
--- the jobs, and archived letters. `has_moved` says that a row left its place before it was locked. It may be in a place
--- that was read before, so the caller looks again.
--- Locks: in this order, and by id within each place: delayed jobs, ready jobs, letters, archived letters. With the
--- letters, those whose earlier payloads match, because a session that deletes versions has locked their letter. The
--- caller locks failure groups after these.
--- An enqueue that replaces waits for jobs too, in an order of its caller. So that its transaction is not the victim of a
--- deadlock, this one waits less for each job than the server does before it looks for one, and fails with 55P03.
+-- the jobs, archived letters, and `touched`: these letters and those of which only an earlier payload matches, because a
+-- session that deletes versions has locked their letter. It leaves out what another session holds, and so waits for nobody.
 CREATE OR REPLACE FUNCTION redrive.lock_erased(
-    filter jsonb, max_rows bigint,
-    OUT jobs bigint[], OUT letters bigint[], OUT archived bigint[], OUT has_moved boolean
+    filter jsonb, max_rows bigint, OUT jobs bigint[], OUT letters bigint[], OUT archived bigint[], OUT touched bigint[]
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    given    CONSTANT text := current_setting('lock_timeout');
-    -- 0 is no limit.
-    patience CONSTANT text := CASE WHEN given::interval BETWEEN '1 ms' AND '500 ms' THEN given ELSE '500ms' END;
-    place    text;
-    source   text;
-    matching text;
-    chosen   bigint[];
-    others   bigint[];
-    held     bigint[];
+    most   CONSTANT bigint := redrive.limit_of('max_rows', max_rows);
+    of_job CONSTANT text := redrive.filter_erased_jobs(filter);
+    whole  CONSTANT text := redrive.filter_erasure(filter, 't');
+    part   CONSTANT text := 'EXISTS (SELECT FROM redrive.letter_versions v WHERE v.letter_id = t.id AND '
+        || redrive.filter_erasure(filter, 't', 'v') || ')';
+    page   CONSTANT text := ' ORDER BY t.id LIMIT $2 FOR UPDATE OF t SKIP LOCKED) c';
+    stored CONSTANT text := 'SELECT coalesce(array_agg(c.id) FILTER (WHERE c.is_whole), ''{}''), coalesce(array_agg(c.id), ''{}'')'
+        ' FROM (SELECT t.id, t.id = ANY ($3) OR ' || whole || ' AS is_whole FROM redrive.';
+    others bigint[];
 BEGIN
-    jobs := '{}';
-    has_moved := false;
-    FOREACH place IN ARRAY '{jobs_delayed,jobs,dead_letters,archived_letters}'::text[] LOOP
-        source := ' FROM redrive.' || place || ' t CROSS JOIN LATERAL (SELECT ' || CASE place
-            WHEN 'jobs_delayed' THEN '(redrive.delayed_job(t)).*'
-            WHEN 'jobs' THEN '(redrive.ready_job(t)).*'
-            ELSE 't.*' END || ') j';
-        matching := CASE place
-            WHEN 'dead_letters' THEN 't.state <> ''redriving'' AND ' || redrive.filter_erasure(filter, 'j')
-            WHEN 'archived_letters' THEN redrive.filter_erasure(filter, 'j')
-            ELSE redrive.filter_erased_jobs(filter) END;
-        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (SELECT t.id' || source || ' WHERE ' || matching
-            || ' ORDER BY t.id LIMIT $2) c'
-            INTO chosen USING filter, redrive.limit_of('max_rows', max_rows);
-        others := '{}';
-        IF place IN ('dead_letters', 'archived_letters') THEN
-            EXECUTE 'SELECT coalesce(array_agg(t.id), ''{}'')' || source
-                || ' JOIN redrive.letter_versions v ON v.letter_id = t.id WHERE '
-                || redrive.filter_erasure(filter, 'j', 'v')
-                || CASE place WHEN 'dead_letters' THEN ' AND t.state <> ''redriving''' ELSE '' END
-                INTO others USING filter;
-            -- One that is erased itself must still match when it is locked.
-            others := ARRAY(SELECT unnest(others) EXCEPT SELECT unnest(chosen));
-        END IF;
-        PERFORM set_config('lock_timeout', CASE WHEN place IN ('jobs_delayed', 'jobs') THEN patience ELSE given END, true);
-        -- The ids first: a payload that was not chosen is not read again.
-        EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM (SELECT t.id' || source
-            || ' WHERE t.id = ANY ($2) AND (' || matching || ') OR t.id = ANY ($3) ORDER BY t.id FOR UPDATE OF t) c'
-            INTO held USING filter, chosen, others || CASE place WHEN 'dead_letters' THEN jobs END;
-        has_moved := has_moved OR EXISTS (SELECT unnest(chosen) EXCEPT SELECT unnest(held));
-        CASE place
-            WHEN 'dead_letters' THEN letters := ARRAY(SELECT unnest(held) INTERSECT SELECT unnest(chosen || jobs));
-            WHEN 'archived_letters' THEN archived := ARRAY(SELECT unnest(held) INTERSECT SELECT unnest(chosen));
-            ELSE jobs := jobs || held;
-        END CASE;
-    END LOOP;
+    EXECUTE 'SELECT coalesce(array_agg(c.id), ''{}'') FROM ('
+        'SELECT t.id FROM redrive.jobs_delayed t CROSS JOIN LATERAL (SELECT (redrive.delayed_job(t)).*) j WHERE ' || of_job || page
+        INTO jobs USING filter, most;
+    EXECUTE 'SELECT $3 || coalesce(array_agg(c.id), ''{}'') FROM ('
+        'SELECT t.id FROM redrive.jobs t CROSS JOIN LATERAL (SELECT (redrive.ready_job(t)).*) j WHERE ' || of_job || page
+        INTO jobs USING filter, most, jobs;
+    EXECUTE stored || 'dead_letters t WHERE t.id = ANY ($3) OR t.state <> ''redriving'' AND (' || whole || ' OR ' || part || ')' || page
+        INTO letters, touched USING filter, most, jobs;
+    EXECUTE stored || 'archived_letters t WHERE ' || whole || ' OR ' || part || page
+        INTO archived, others USING filter, most, '{}'::bigint[];
+    touched := touched || others;
+    -- A job goes with its letter.
+    jobs := ARRAY(
+        SELECT u.id FROM unnest(jobs) AS u (id)
+        WHERE u.id = ANY (letters) OR NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = u.id));
 END
 $$;
 
@@ -171,10 +144,10 @@ $$;
 -- payload conditions of audit records and ended runs that name the values, by `[erased]`. `audit` is the record of
 -- the first batch of the same operation; NULL: this is the first. Returns how many rows changed in each place, and
 -- the record of the first batch, NULL if none has changed a row; no row: nothing is left. `erasable` tells what stays.
--- It fails with 55P03 if another transaction holds a job for 500 ms; repeat it, and until it returns no row.
+-- Repeat it until it returns no row. If all numbers are 0, another session holds or has moved what is left.
 --
 -- It runs with the owner's privileges, because no other role may change the audit or the archive.
--- Locks: as `lock_erased`, then as `erase_from_groups`, then the other rows that it changes.
+-- Locks: as `lock_erased`, which waits for nobody, then as `erase_from_groups`, then the other rows that it changes.
 CREATE OR REPLACE FUNCTION redrive.erase_batch(
     filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL
 )
@@ -239,10 +212,12 @@ BEGIN
     SELECT jsonb_agg(to_jsonb(d)), count(*) INTO old_traces, changed FROM deleted d;
     counts := counts || jsonb_build_object('archive', changed);
 
+    -- Nobody deletes a redriving letter.
     EXECUTE
-        'DELETE FROM redrive.letter_versions v USING redrive.stored_letters l WHERE l.id = v.letter_id AND '
+        'DELETE FROM redrive.letter_versions v USING redrive.stored_letters l'
+        ' WHERE l.id = v.letter_id AND (l.id = ANY ($2) OR l.state = ''redriving'') AND '
         || redrive.filter_erasure(erase_batch.filter, 'l', 'v')
-        USING erase_batch.filter;
+        USING erase_batch.filter, held.touched;
     GET DIAGNOSTICS changed = ROW_COUNT;
     counts := counts || jsonb_build_object('versions', changed,
         'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
@@ -280,10 +255,11 @@ BEGIN
     IF EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
         act := redrive.record_act('erase', erase_batch.person, erase_batch.reason, NULL, (counts ->> 'letters')::bigint,
             counts, erase_batch.audit);
-    ELSIF NOT held.has_moved THEN
+    ELSIF NOT EXISTS (
+        SELECT FROM redrive.erasable(erase_batch.filter) e WHERE e.place <> 'leased' AND e.entries > 0)
+    THEN
         RETURN;
     END IF;
-    -- The next batch finds what another session has moved meanwhile.
     RETURN QUERY SELECT c.key, c.value::bigint, act FROM jsonb_each_text(counts) c;
 END
 $$;

@@ -108,8 +108,7 @@ $$;
 -- runs or has another kind; `gone` if the key is free, or if the job moved meanwhile and the caller must ask again.
 --
 -- It waits for a session that holds the row of the job: a claim, a promotion, an operator, an erasure or another replacing
--- enqueue. None of these deadlocks with an enqueue of one job: they skip locked rows, hold no other, or, as an erasure
--- does, give up before the server looks for deadlocks.
+-- enqueue. None of these deadlocks with an enqueue of one job: they skip locked rows, or hold no other.
 CREATE OR REPLACE FUNCTION redrive.replace_waiting(
     queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb
 ) RETURNS text

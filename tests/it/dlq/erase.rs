@@ -166,6 +166,16 @@ fn a_leased_job_stays_and_is_erased_when_the_erasure_is_repeated() {
     no_drift(db);
 }
 
+/// Erases while another session holds something, which it commits after the first batch.
+fn erase_beside(db: &Database, other: Client) -> Erasure {
+    let other = Mutex::new(other);
+    let db = db.each_batch(move |_| {
+        other.lock().unwrap().sql("COMMIT");
+        ControlFlow::Continue(())
+    });
+    db.dlq().erase(&tenant(42), &maria()).unwrap()
+}
+
 /// Another session has locked the job and will commit it in another place.
 #[test]
 fn a_job_that_moves_during_an_erasure_is_erased() {
@@ -181,9 +191,7 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
         let (test, queue) = TestDatabase::with_orders();
         put(&queue, order(42).unique("one").delay(delay));
         let dlq = queue.database().dlq();
-        let mut moved = test.begins(moving);
-        let erase = || dlq.erase(&tenant(42), &maria());
-        let erased = held_up(&test, erase, || moved.sql("COMMIT")).unwrap();
+        let erased = erase_beside(queue.database(), test.begins(moving));
         assert_eq!(erased.jobs + erased.letters, 1, "{moving}");
         assert!(dlq.erasable(&tenant(42)).unwrap().is_empty(), "{moving}");
         no_drift(queue.database());
@@ -191,33 +199,6 @@ fn a_job_that_moves_during_an_erasure_is_erased() {
         // Only that of the batch that erased.
         assert_eq!(records.len(), 1, "{moving}");
     }
-}
-
-/// Each waits for a job that the other has locked, and only the enqueue looks for deadlocks.
-#[test]
-fn an_erasure_gives_way_to_an_enqueue_that_replaces() {
-    let test = TestDatabase::migrated();
-    test.sets("deadlock_timeout = '1min'");
-    let queue = test.queue("orders");
-    for key in ["one", "two"] {
-        put(&queue, order(42).unique(key).delay(HOUR));
-    }
-    let replace = |key: &str| {
-        format!(
-            "SELECT redrive.enqueue('orders', 'order', '{{}}', '2 hours', unique_key => '{key}', replace => 'time')"
-        )
-    };
-    let mut replacing = test.begins("SET LOCAL deadlock_timeout = '1s'");
-    replacing.sql(&replace("two"));
-    let dlq = queue.database().dlq();
-    let erase = || dlq.erase(&tenant(42), &maria());
-    let erased = held_up(&test, erase, || {
-        replacing.sql(&replace("one"));
-        replacing.sql("COMMIT");
-    });
-    assert_eq!(erased.unwrap().jobs, 2);
-    assert!(dlq.erasable(&tenant(42)).unwrap().is_empty());
-    no_drift(queue.database());
 }
 
 /// The letter is neither where it was nor where it will be.
@@ -232,9 +213,7 @@ fn a_letter_that_is_redriven_or_restored_during_an_erasure_is_erased() {
         if is_archived {
             assert_eq!(archive_all(db), 1);
         }
-        let mut sent = test.begins(send);
-        let erase = || db.dlq().erase(&tenant(42), &maria()).unwrap();
-        let erased = held_up(&test, erase, || sent.sql("COMMIT"));
+        let erased = erase_beside(db, test.begins(send));
         assert_eq!(erased.letters, 1, "{send}");
         assert!(db.dlq().erasable(&tenant(42)).unwrap().is_empty(), "{send}");
     }

@@ -11,8 +11,8 @@ use crate::dlq::prelude::*;
 
 /// The rows per place and statement.
 const BATCH: i64 = 2000;
-/// The pause after a batch that gave up.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The pause while another transaction holds the rest.
+const PAUSE: Duration = Duration::from_millis(500);
 /// Why a filter with a limit is refused: it would erase any part of a person.
 const WHOLE: &str = "an erasure takes everything that matches and has no limit";
 
@@ -83,20 +83,26 @@ impl Dlq<'_> {
     ///
     /// A leased job stays, and so does its letter; see [`Erasure::leased`]. Captured bytes that
     /// are not JSON match only by id. This cannot be undone. Each batch is one transaction, and
-    /// repeating the call is safe. A batch gives way to a transaction that has locked a job for
-    /// half a second, and is repeated until [`bulk_timeout`](crate::DatabaseBuilder::bulk_timeout).
+    /// repeating the call is safe. It leaves out what another transaction holds, and comes back to it until it has waited
+    /// for [`bulk_timeout`](crate::DatabaseBuilder::bulk_timeout).
     ///
     /// # Errors
     /// *Invalid* with another condition, without a condition on the payload or ids, with a limit,
-    /// or with [`LetterFilter::after`]; *unavailable* while another transaction holds a lock for
+    /// or with [`LetterFilter::after`]; *unavailable* if another transaction holds a row for
     /// longer than that; otherwise if the database fails.
     pub fn erase(&self, filter: &LetterFilter, operator: &Operator) -> Result<Erasure> {
         let parameter = filter.unlimited(WHOLE)?;
         let mut places = BTreeMap::new();
         let mut audit: Option<i64> = None;
+        let mut until = Instant::now() + self.db.bulk_timeout();
         loop {
-            let batch = self.erase_batch(&parameter, operator, audit)?;
+            let batch: Vec<(String, u64, Option<i64>)> = self.db.ask_bulk().all(
+                "erase",
+                &sql::ERASE_BATCH,
+                &[&parameter, &BATCH, operator, &audit],
+            )?;
             let is_last = batch.is_empty();
+            let is_held = batch.iter().all(|(_, entries, _)| *entries == 0);
             for (place, entries, first) in batch {
                 audit = first;
                 *places.entry(place).or_insert(0) += entries;
@@ -105,33 +111,14 @@ impl Dlq<'_> {
             if is_last || self.db.go_on(erased.rows().into()).is_break() {
                 return Ok(erased);
             }
-        }
-    }
-
-    /// Erases a batch, again each time it waits too long for a lock.
-    fn erase_batch(
-        self,
-        filter: &Json,
-        operator: &Operator,
-        audit: Option<i64>,
-    ) -> Result<Vec<(String, u64, Option<i64>)>> {
-        let until = Instant::now() + self.db.bulk_timeout();
-        loop {
-            let batch = self.db.ask_bulk().all(
-                "erase",
-                &sql::ERASE_BATCH,
-                &[filter, &BATCH, operator, &audit],
-            );
-            match batch {
-                Err(error) if error.is_locked() && Instant::now() + PAUSE < until => {
-                    thread::sleep(PAUSE);
-                }
-                Err(error) if error.is_locked() => {
-                    return Err(error.with_advice(
-                        "another transaction holds a lock; end it and erase again for the rest",
+            match is_held {
+                false => until = Instant::now() + self.db.bulk_timeout(),
+                true if Instant::now() < until => thread::sleep(PAUSE),
+                true => {
+                    return Err(Error::unavailable(
+                        "could not erase all: another transaction holds the rest; end it and erase again",
                     ));
                 }
-                batch => return batch,
             }
         }
     }

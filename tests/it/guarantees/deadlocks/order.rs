@@ -50,7 +50,7 @@ type Prepare = fn(&TestDatabase) -> (Vec<JobId>, Box<dyn FnOnce() + Send>);
 
 #[test]
 fn letters_are_locked_in_the_order_of_their_ids() {
-    let calls: [(&str, Prepare); 6] = [
+    let calls: [(&str, Prepare); 5] = [
         ("a settle of redriven jobs", |test| {
             let gate = Gate::new();
             let (queue, ids, worker) = redriven(test, &gate);
@@ -85,16 +85,6 @@ fn letters_are_locked_in_the_order_of_their_ids() {
             let ids = both.iter().map(|one| db.captures(one)).collect();
             let capture = move || assert_eq!(db.dlq().capture_many(&both).unwrap().len(), 2);
             (ids, Box::new(capture))
-        }),
-        ("an erasure, also of a job that waits", |test| {
-            let queue = test.queue("orders");
-            let ids = letters(&queue, 2);
-            queue.redrives(&only(ids[0]));
-            let mut client = test.client();
-            (
-                ids,
-                Box::new(move || assert_eq!(client.ask::<i64>(ERASE, &[]), 2)),
-            )
         }),
         ("a repair of letters without their jobs", |test| {
             let queue = test.queue("orders");
