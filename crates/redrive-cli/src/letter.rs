@@ -12,7 +12,7 @@ use redrive::dlq::{AttemptRecord, Letter, LetterState, Skip};
 use crate::prelude::*;
 use crate::terminal::{Style, write_labelled};
 
-pub(crate) use json::{archived_line, attempt_lines, letter_line, whole_letter_line};
+pub(crate) use json::{attempt_lines, letter_line, whole_letter_line};
 
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;
@@ -26,7 +26,14 @@ pub(crate) fn print_letter(
     held: Option<&HeldGroup>,
 ) -> Result<()> {
     let style = Style::of_stdout();
-    let heading = format!("letter {}: {}, {}", letter.id, letter.state, letter.cause);
+    let archived = letter
+        .archived_at
+        .map(|at| format!(", archived {} ago", ago(at)));
+    let archived = archived.unwrap_or_default();
+    let heading = format!(
+        "letter {}: {}, {}{archived}",
+        letter.id, letter.state, letter.cause
+    );
     writeln!(out, "{}\n", style.heading(&heading))?;
     details(letter, runs, held).write(11, out)?;
     if let Some(payload) = &letter.payload {
@@ -62,6 +69,7 @@ pub(crate) fn print_letter(
 pub(crate) fn print_next(letter: &Letter, cx: &mut Context<'_>) -> Result<()> {
     let (id, group) = (letter.id, letter.group);
     let commands = match letter.state {
+        _ if letter.archived_at.is_some() => vec![format!("{Me} dlq archive restore {id}")],
         LetterState::Open => vec![
             format!("{Me} dlq list group={group}"),
             format!("{Me} dlq redrive {id}"),

@@ -19,7 +19,7 @@ dlq runs show 1
 schedule list
 schedule show NAME
 dlq retention list
-dlq archive show 4
+dlq show 4
 dlq archive restore NAME
 dlq archive delete NAME
 dlq groups merge 1 2

@@ -6,7 +6,7 @@ use redrive::JobId;
 use redrive::dlq::LetterFilter;
 
 use super::letter_table::letter_table;
-use crate::letter::{archived_line, print_letter};
+use crate::letter::letter_line;
 use crate::ndjson::CaptureLine;
 use crate::not_done::Why;
 use crate::prelude::*;
@@ -15,10 +15,9 @@ use crate::prelude::*;
 const PAGE: u64 = 500;
 
 subcommands! {
-    /// List, show, restore, delete and export archived letters
+    /// List, restore, delete and export archived letters
     pub(super) enum ArchiveCommand {
         List(ListArchive),
-        Show(ShowArchived),
         Restore(change::RestoreArchived),
         Delete(change::DeleteArchived),
         Export(ExportArchive),
@@ -37,14 +36,6 @@ pub(crate) struct ListArchive {
     words: Words,
     #[command(flatten)]
     page: Page,
-}
-
-/// Show an archived letter: details, timeline, error and payload
-#[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive dlq archive show 42\n")]
-pub(crate) struct ShowArchived {
-    /// The id of the letter, which is the id of its job.
-    id: JobId,
 }
 
 /// Write archived letters as NDJSON for `dlq capture --file`
@@ -85,32 +76,7 @@ impl ListArchive {
         let more = More::after(self.page.limit, "letters", &mut found, |last| {
             format!("--after {}", last.id)
         });
-        cx.list_some(&more, "", &found, archived_line, &letter_table(&found))
-    }
-}
-
-impl ShowArchived {
-    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        let Some(archived) = db.dlq().archived_letter(self.id)? else {
-            return cx.nothing(match db.dlq().get(self.id)? {
-                Some(_) => format!(
-                    "letter {} is not archived: {Me} dlq show {}",
-                    self.id, self.id
-                ),
-                None => format!("letter {} is not in the archive", self.id),
-            });
-        };
-        if cx.global.json {
-            return cx.json(&archived_line(&archived));
-        }
-        print_letter(cx.out, &archived, &[], None)?;
-        writeln!(
-            cx.out,
-            "\nArchived {} ago. To restore it:",
-            archived.archived_at.map_or_else(String::new, ago)
-        )?;
-        cx.print_command(&format!("{Me} dlq archive restore {}", self.id))
+        cx.list_some(&more, "", &found, letter_line, &letter_table(&found))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// How many of the newest runs are shown.
 const RUNS: u32 = 100;
 
-/// Show a letter: details, payload, error and timeline
+/// Show a letter, also of the archive: details, payload, error and timeline
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
@@ -43,15 +43,15 @@ impl ShowLetter {
             cx.out.write_all(&bytes)?;
             return Ok(Ending::Done);
         }
-        let Some(letter) = db.dlq().get(self.id)? else {
+        let letter = match db.dlq().get(self.id)? {
+            None => db.dlq().archived_letter(self.id)?,
+            letter => letter,
+        };
+        let Some(letter) = letter else {
             return cx.nothing(match db.admin().job(self.id)? {
                 Some(job) => format!(
                     "letter {} does not exist; the job is {}: {Me} job show {}",
                     self.id, job.state, self.id
-                ),
-                None if db.dlq().archived_letter(self.id)?.is_some() => format!(
-                    "letter {} is archived: {Me} dlq archive show {}",
-                    self.id, self.id
                 ),
                 None => format!("letter {} does not exist", self.id),
             });

@@ -5,7 +5,7 @@ use redrive::dlq::runs::RunLetter;
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent, Skip};
 use serde::Serialize;
 
-use crate::terminal::{Json as _, object};
+use crate::terminal::object;
 use crate::time::{stored, with_stored_times};
 
 /// The stored fields of a letter, and others.
@@ -13,7 +13,7 @@ macro_rules! letter_object {
     ($letter:ident $(, $name:ident = $value:expr)*) => { object!($letter =>
         id, queue, kind, state, cause, error_class, error_message, error_detail, detail_is_shared,
         group, priority, attempts, earlier_attempts, max_attempts, crashes, generation, deaths,
-        alike, failed_redrives, edits, run, schedule = &$letter.policy, enqueued_at, died_at, changed_at, claimed_until,
+        alike, failed_redrives, edits, run, schedule = &$letter.policy, enqueued_at, died_at, changed_at, claimed_until, archived_at,
         worker = $letter.worker.map(|worker| worker.to_string()),
         host, version, pid, source, position, seen, headers, group_key, failure_key, unique_key,
         content_type, audit, redacted, discard_reason,
@@ -30,10 +30,6 @@ macro_rules! letter_object {
 
 pub(crate) fn letter_line(letter: &Letter) -> impl Serialize {
     letter_object!(letter)
-}
-
-pub(crate) fn archived_line(letter: &Letter) -> impl Serialize {
-    letter_object!(letter, archived_at = letter.archived_at.json())
 }
 
 /// A letter with its outcome in these runs, and the group of jobs that it holds.
