@@ -77,17 +77,6 @@ AS $$
     SELECT r.queue::text FROM redrive.retention r WHERE r.queue IS NOT NULL
 $$;
 
--- Returns the rule that applies to each queue and state.
-CREATE OR REPLACE FUNCTION redrive.retention_by_queue()
-    RETURNS TABLE (queue text, state text, keep interval, action text, rule bigint)
-    LANGUAGE sql STABLE
-AS $$
-    SELECT DISTINCT ON (q.queue, r.state) q.queue, r.state, r.keep, r.action, r.id
-    FROM redrive.queues_with_letters(1000000) AS q (queue)
-    JOIN redrive.retention r ON r.queue = q.queue OR r.queue IS NULL
-    ORDER BY q.queue, r.state, r.queue NULLS LAST
-$$;
-
 -- Deletes or archives letters that the transaction has locked, and returns their number. An archived letter has the detail
 -- that it shared, and its fatal attempt in its history. Its versions stay where they are.
 CREATE OR REPLACE FUNCTION redrive.remove_locked(ids bigint[], action text) RETURNS bigint
@@ -178,7 +167,15 @@ BEGIN
         PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE;
     END IF;
     -- In random order, so that no queue is always last.
-    FOR chosen IN SELECT r.* FROM redrive.retention_by_queue() r ORDER BY random() LOOP
+    FOR chosen IN
+        SELECT a.* FROM (
+            SELECT DISTINCT ON (q.queue, r.state) q.queue, r.state, r.keep, r.action, r.id AS rule
+            FROM redrive.queues_with_letters(1000000) AS q (queue)
+            JOIN redrive.retention r ON r.queue = q.queue OR r.queue IS NULL
+            ORDER BY q.queue, r.state, r.queue NULLS LAST
+        ) a
+        ORDER BY random()
+    LOOP
         EXIT WHEN taken >= max_letters;
         moved := redrive.remove_letters(chosen.queue, chosen.state, chosen.keep, chosen.action, max_letters - taken);
         IF moved > 0 THEN

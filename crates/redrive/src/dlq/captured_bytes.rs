@@ -1,7 +1,6 @@
 //! Reads the unchanged bytes of captured failures.
 
-use postgres::Row;
-
+use crate::db::row::first;
 use crate::dlq::prelude::*;
 
 impl Dlq<'_> {
@@ -26,21 +25,14 @@ impl Dlq<'_> {
     pub fn archived_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
         let doing = format!("read the captured bytes of the archived letter {id}");
         let ask = self.db.ask_bulk();
-        Ok(bytes(&ask.rows(&doing, &sql::ARCHIVED_BYTES, &[&id])?))
+        let rows = ask.rows(&doing, &sql::ARCHIVED_BYTES, &[&id])?;
+        Ok(first::<Option<Vec<u8>>>(&rows)?.flatten())
     }
 }
 
 /// Returns the captured bytes of a letter.
 pub(crate) fn captured_bytes(session: &mut Session, id: JobId) -> Result<Option<Vec<u8>>> {
-    let rows = session.query(&doing(id), &sql::CAPTURED_BYTES, &[&id.get()])?;
-    Ok(bytes(&rows))
-}
-
-fn doing(id: JobId) -> String {
-    format!("read the captured bytes of letter {id}")
-}
-
-/// Returns the bytes that a statement reads. A letter may have none.
-fn bytes(rows: &[Row]) -> Option<Vec<u8>> {
-    rows.first().and_then(|row| row.get("bytes"))
+    let doing = format!("read the captured bytes of letter {id}");
+    let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
+    Ok(first::<Option<Vec<u8>>>(&rows)?.flatten())
 }

@@ -61,9 +61,10 @@ impl LetterPast {
             "events": letter.events,
             "has_raw": letter.raw.is_some(),
         });
-        let mut past: Map<String, Value> = serde_json::from_value(past).unwrap_or_default();
-        past.retain(|_, value| !value.is_null());
-        LetterPast(past)
+        // An object.
+        let mut members: Map<String, Value> = serde_json::from_value(past).unwrap_or_default();
+        members.retain(|_, value| !value.is_null());
+        LetterPast(members)
     }
 
     /// Checks what the database would accept, although a later death or redrive would fail.
