@@ -81,13 +81,13 @@ $$;
 
 -- Deletes up to `max_letters` archived letters that match a filter, and writes the audit. `audit` is the record of
 -- the first batch of the same operation; NULL: this is the first. Returns how many were deleted, and the record of
--- the first batch; no row: none is left. It runs with the owner's privileges; see `restore_archived`.
+-- the first batch; 0: none is left. It runs with the owner's privileges; see `restore_archived`.
 -- Locks: the archived letters that it deletes. Index: the primary key of archived_letters, or
 -- archived_letters_by_queue.
 CREATE OR REPLACE FUNCTION redrive.delete_archived(
     filter jsonb, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL,
     OUT letters bigint, OUT audit_id bigint
-) RETURNS SETOF record
+)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 BEGIN
@@ -99,7 +99,6 @@ BEGIN
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters > 0 THEN
         audit_id := redrive.record_act('delete_archived', person, reason, filter, letters, batch_of => audit);
-        RETURN NEXT;
     END IF;
 END
 $$;

@@ -53,18 +53,15 @@ impl Dlq<'_> {
     pub fn delete_archived(&self, filter: &LetterFilter, operator: &Operator) -> Result<u64> {
         let mut audit: Option<i64> = None;
         filter.in_batches(BATCH, |deleted: &mut u64, parameter, most| -> Taken {
-            let batch: Option<(u64, Option<i64>)> = self.db.ask_bulk().first(
+            let (letters, first): (u64, Option<i64>) = self.db.ask_bulk().one(
                 "delete archived letters",
                 &sql::DELETE_ARCHIVED,
                 &[parameter, &most, operator, &audit],
             )?;
-            let Some((letters, first)) = batch else {
-                return Ok(None);
-            };
             audit = first;
             *deleted += letters;
-            let course = self.db.go_on((*deleted).into());
-            Ok(course.is_continue().then_some(letters))
+            let goes_on = letters > 0 && self.db.go_on((*deleted).into()).is_continue();
+            Ok(goes_on.then_some(letters))
         })
     }
 }
