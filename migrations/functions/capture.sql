@@ -40,7 +40,7 @@ BEGIN
         WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 65536
             THEN 'the headers must be a JSON object of at most 65536 bytes'
     END);
-    -- The library lets only some columns of a past through, and no count that could overflow; constraints check the rest.
+    -- The library lets only some columns of a past through; constraints check the rest.
     letter := jsonb_populate_record(NULL::redrive.dead_letters, '{"state": "open", "cause": "captured", "seen": 1,'
         ' "priority": 0, "attempts": 0, "earlier_attempts": 0, "max_attempts": 5, "generation": 0, "crashes": 0,'
         ' "history": [], "deaths": 1, "alike": 0, "edits": 0, "events": [], "failed_redrives": 0}'::jsonb
@@ -70,6 +70,19 @@ BEGIN
     letter.died_at := coalesce(letter.died_at, clock_timestamp());
     letter.changed_at := clock_timestamp();
     IF past IS NOT NULL THEN
+        -- Neither a sum of two counts nor the deaths to come may exceed a column.
+        PERFORM redrive.refuse((
+            SELECT format('%s of an exported letter is %s; the limit is %s', n.name, n.value, n.most)
+            FROM (
+                SELECT e.key, (e.value #>> '{}')::numeric,
+                       CASE WHEN e.key IN ('crashes', 'alike', 'failed_redrives') THEN 30000 ELSE 1000000000 END
+                FROM jsonb_each(past) e
+                WHERE jsonb_typeof(e.value) = 'number'
+                UNION ALL
+                SELECT 'the past', octet_length(past::text), 1048576
+            ) n (name, value, most)
+            WHERE n.value > n.most
+            LIMIT 1));
         -- A redrive takes letters that died before it.
         letter.died_at := least(letter.died_at, clock_timestamp());
         -- The groups and details of the other database.

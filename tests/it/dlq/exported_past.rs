@@ -150,7 +150,7 @@ fn a_line_with_an_impossible_past_is_reported() {
     line["letter"]["deaths"] = i32::MAX.into();
     let file = TempFile::of(line.to_string());
     test.fails(1, format!("dlq capture --file {file}"))
-        .tells("line 1: `deaths`");
+        .tells("deaths of an exported letter is 2147483647; the limit is 1000000000");
     for (member, value) in [
         ("deaths", Value::from(0)),
         ("max_attempts", 1001.into()),
