@@ -12,8 +12,6 @@ use serde::Serialize;
 
 use crate::dlq::past::LetterPast;
 use crate::dlq::prelude::*;
-use crate::job::headers;
-use crate::job::new_job::{MAX_GROUP_BYTES, check_key};
 
 /// The largest capture, in bytes, with its source, position and kind: 256 MiB.
 ///
@@ -22,9 +20,6 @@ pub const MAX_CAPTURE_BYTES: usize = 256 * 1024 * 1024;
 
 /// The most captured bytes that are parsed as JSON, and that a letter shows. Of more, it shows the start.
 pub(crate) const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
-
-/// The characters that the schema keeps of a kind that is longer than a name; a hash follows.
-const KEPT_CHARS: usize = 222;
 
 /// A failure outside redrive, to be stored as a dead letter with the cause `captured`.
 ///
@@ -198,9 +193,8 @@ impl ForeignFailure {
     /// Checks the failure without sending it.
     ///
     /// # Errors
-    /// *Invalid* when a name is invalid, a text contains NUL, the bytes
-    /// exceed [`MAX_CAPTURE_BYTES`], the headers exceed 64 KiB, or the group key is not 1 to 200
-    /// bytes. A long source, position or kind is no error, and the database checks a past.
+    /// *Invalid* when the queue is no name, a text contains NUL, or the bytes exceed [`MAX_CAPTURE_BYTES`]. The database
+    /// checks the rest: the kind, the headers, the group key and the past.
     pub fn check(&self) -> Result<()> {
         self.line().map(drop)
     }
@@ -208,23 +202,11 @@ impl ForeignFailure {
     /// Checks the failure and returns what its statement takes.
     fn line(&self) -> Result<Json> {
         name::check("queue", &self.queue)?;
-        match self.kind.char_indices().nth(name::MAX_KIND_CHARS) {
-            None => name::check("kind", &self.kind)?,
-            // The server keeps the start and appends a hash.
-            Some(_) => {
-                let kept: String = self.kind.chars().take(KEPT_CHARS).chain(['~']).collect();
-                name::check("kind", &kept)?;
-            }
-        }
         let bytes = self.size();
         if bytes > MAX_CAPTURE_BYTES {
             return Err(Error::invalid(format!(
                 "the captured bytes, with their source, position and kind, are {bytes} bytes; the limit is {MAX_CAPTURE_BYTES}"
             )));
-        }
-        headers::check_size(headers::MAX_HEADER_BYTES, "a capture", &self.headers)?;
-        if let Some(key) = &self.group_key {
-            check_key("group key of a capture", key, MAX_GROUP_BYTES)?;
         }
         Json::large("a capture", self)
     }
@@ -237,8 +219,8 @@ impl Dlq<'_> {
     /// it: the letter opens again and counts as a death.
     ///
     /// # Errors
-    /// *Invalid* if [`ForeignFailure::check`] fails; otherwise if the database fails. Repeating the
-    /// call is safe.
+    /// *Invalid* if [`ForeignFailure::check`] fails, the kind is no name, the headers exceed 64 KiB, or the group key is
+    /// not 1 to 200 bytes; otherwise if the database fails. Repeating the call is safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
         let outcome = self.capture_many([foreign])?.pop();
         outcome.ok_or_else(|| Error::unavailable("could not capture a failure: no answer"))

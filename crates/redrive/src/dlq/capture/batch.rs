@@ -12,7 +12,7 @@ impl Dlq<'_> {
     /// Captures many failures and returns the outcome of each, in order.
     ///
     /// # Errors
-    /// As [`capture`](Dlq::capture). All failures are checked before the first is sent.
+    /// As [`capture`](Dlq::capture). [`ForeignFailure::check`] passes all failures before the first is sent.
     /// Each batch of at most 1,000 is one transaction, and repeating the call is safe.
     pub fn capture_many<'a>(
         &self,
