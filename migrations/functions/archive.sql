@@ -29,8 +29,7 @@ BEGIN
 END
 $$;
 
--- Restores one page of archived letters, in the order of ids, after the letter `after`, and writes the audit. The page ends
--- after 32 MiB, because a statement that restores hundreds of the largest letters would never end in time.
+-- Restores one page of archived letters, as `page_letters` finds it, and writes the audit.
 -- Returns for each whether it was restored. It stays in the archive if a letter has its id, or its source and position.
 -- `audit` is the record of the first batch of the same operation; NULL: this is the first. No row: no letter is left.
 --
@@ -42,19 +41,12 @@ CREATE OR REPLACE FUNCTION redrive.restore_archived(
 AS $$
 #variable_conflict use_column
 DECLARE
-    page  bigint[];
+    page  bigint[] := ARRAY(SELECT redrive.page_letters(
+        restore_archived.filter, after, redrive.limit_of('max_letters', max_letters), archived => true));
     taken bigint[];
     event jsonb := redrive.act_event('restored', restore_archived.person, restore_archived.reason);
 BEGIN
-    EXECUTE
-        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
-        ' SELECT e.id, sum(e.bytes) OVER (ORDER BY e.id) - e.bytes AS before FROM ('
-        '  SELECT a.id, coalesce(pg_column_size(a.payload), 0) + coalesce(pg_column_size(a.raw), 0) AS bytes'
-        '  FROM redrive.archived_letters a'
-        '  WHERE a.id > $2 AND ' || redrive.filter_letters(restore_archived.filter, 'a')
-        || ' ORDER BY a.id LIMIT $3 FOR UPDATE OF a) e) p WHERE p.before < 33554432'
-        INTO page USING restore_archived.filter, coalesce(after, 0), redrive.limit_of('max_letters', max_letters);
-    IF page IS NULL THEN
+    IF cardinality(page) = 0 THEN
         RETURN;
     END IF;
     WITH added AS (
@@ -64,6 +56,7 @@ BEGIN
         CROSS JOIN LATERAL redrive.readmitted(ROW(a.*)::redrive.dead_letters, event) u
         WHERE a.id = ANY (page)
         ORDER BY a.id
+        FOR UPDATE OF a
         ON CONFLICT DO NOTHING
         RETURNING l.id
     )

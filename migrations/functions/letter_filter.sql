@@ -135,10 +135,11 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- Returns one page of the ids of matching letters, in their order, after a given id. Unlike the time of
--- death an id never changes, so no letter is missed or met twice while others are redriven or pruned. The page ends
--- after 4 MiB, because its reader holds the letters in memory.
-CREATE OR REPLACE FUNCTION redrive.page_letters(filter jsonb, after bigint, max_letters bigint) RETURNS SETOF bigint
+-- Returns one page of the ids of matching letters, or those of the archive, in their order, after a given id; NULL: the
+-- first page. Unlike the time of death an id never changes, so no letter is missed or met twice while others are redriven
+-- or pruned. The page ends after 4 MiB, because its reader holds the letters in memory.
+CREATE OR REPLACE FUNCTION redrive.page_letters(filter jsonb, after bigint, max_letters bigint, archived boolean DEFAULT false)
+    RETURNS SETOF bigint
     LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
@@ -149,8 +150,9 @@ BEGIN
         '   + coalesce(pg_column_size(l.raw), 0) + coalesce(pg_column_size(l.error_detail), 0)'
         -- Most of the details, which letters share, are shorter.
         '   + CASE WHEN l.detail_id IS NULL THEN 0 ELSE 16384 END AS bytes'
-        '  FROM redrive.dead_letters l WHERE l.id > $2 AND ' || redrive.filter_letters(filter)
+        '  FROM redrive.' || CASE WHEN archived THEN 'archived_letters' ELSE 'dead_letters' END
+        || ' l WHERE l.id > $2 AND ' || redrive.filter_letters(filter)
         || ' ORDER BY l.id LIMIT $3) e) p WHERE p.before < 4194304 ORDER BY p.id'
-        USING filter, after, max_letters;
+        USING filter, coalesce(after, 0), max_letters;
 END
 $$;
