@@ -18,43 +18,30 @@ AS $$
     ), '{}')
 $$;
 
--- Applies the redaction rules to one page of letters and their versions, in the order of ids, after the letter
--- `after`, and writes the audit. Redriving letters are left out: they are redacted when their job dies. A dry
--- run only counts. `audit` is the record of the first batch of the same operation; NULL: this is the first.
--- Returns the last letter of the page, the number of changed letters, and the record of the first batch; no row:
--- no letter is left.
--- Locks: the letters of the page, in the order of their ids, unless it only counts. Index: the primary key, or an
--- index that fits the filter.
+-- Applies the redaction rules to letters, at most a page of them, and their versions, and writes the audit with the filter
+-- that found them. Redriving letters are left out: they are redacted when their job dies. A dry run only counts. `audit` is
+-- the record of the first batch of the same operation; NULL: this is the first. Returns the number of changed letters, and
+-- the record of the first batch.
+-- Locks: the letters, in the order of their ids, unless it only counts. Index: the primary key.
 CREATE OR REPLACE FUNCTION redrive.redact_letters(
-    filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text,
-    audit bigint DEFAULT NULL, OUT last_id bigint, OUT letters bigint, OUT audit_id bigint
-) RETURNS SETOF record
+    ids bigint[], filter jsonb, dry_run boolean, person text, reason text,
+    audit bigint DEFAULT NULL, OUT letters bigint, OUT audit_id bigint
+)
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    page    bigint[];
     letter  redrive.dead_letters;
     version redrive.letter_versions;
 BEGIN
-    EXECUTE
-        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
-        ' SELECT l.id FROM redrive.dead_letters l'
-        ' WHERE l.id > $2 AND l.state <> ''redriving'' AND ' || redrive.filter_letters(filter)
-        || ' ORDER BY l.id LIMIT $3) p'
-        INTO page USING filter, coalesce(after, 0), redrive.limit_of('max_letters', max_letters);
-    IF page IS NULL THEN
-        RETURN;
-    END IF;
-    last_id := page[cardinality(page)];
     IF redrive.flag_of('dry_run', dry_run) THEN
         SELECT count(*) INTO letters FROM redrive.dead_letters l
-        WHERE l.id = ANY (page) AND redrive.redact(l) *<> l;
-        RETURN NEXT;
+        WHERE l.id = ANY (ids) AND l.state <> 'redriving' AND redrive.redact(l) *<> l;
         RETURN;
     END IF;
-    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (page) ORDER BY l.id FOR UPDATE;
+    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (ids) AND l.state <> 'redriving' ORDER BY l.id FOR UPDATE;
     FOR letter IN
-        SELECT l.* FROM redrive.dead_letters l WHERE l.id = ANY (page) AND l.edits > 0 ORDER BY l.id
+        SELECT l.* FROM redrive.dead_letters l
+        WHERE l.id = ANY (ids) AND l.state <> 'redriving' AND l.edits > 0 ORDER BY l.id
     LOOP
         FOR version IN SELECT v.* FROM redrive.letter_versions v WHERE v.letter_id = letter.id LOOP
             letter.payload := version.payload;
@@ -70,7 +57,7 @@ BEGIN
     WITH redone AS MATERIALIZED (
         SELECT l.id, redrive.redact(l) AS new, l AS old
         FROM redrive.dead_letters l
-        WHERE l.id = ANY (page) AND l.state <> 'redriving'
+        WHERE l.id = ANY (ids) AND l.state <> 'redriving'
     )
     UPDATE redrive.dead_letters l
     SET payload = (r.new).payload, raw = (r.new).raw, headers = (r.new).headers,
@@ -84,7 +71,6 @@ BEGIN
     IF letters > 0 THEN
         audit_id := redrive.record_act('redact', person, reason, filter, letters, batch_of => audit);
     END IF;
-    RETURN NEXT;
 END
 $$;
 

@@ -224,7 +224,7 @@ functions {
     PAGE_LETTERS = page_letters(jsonb, bigint, bigint);
     REDACT_GROUPS = redact_groups();
     REDRIVE_LETTERS = redrive_letters(jsonb, bigint, text, text, text, integer, integer, boolean, bigint);
-    REDACT_LETTERS = redact_letters(jsonb, bigint, bigint, boolean, text, text, bigint);
+    REDACT_LETTERS = redact_letters([bigint], jsonb, boolean, text, text, bigint);
     REMOVE_GROUP_RULE = remove_group_rule(bigint, text, text);
     REMOVE_PROTECTION = remove_protection(text, text, text);
     REMOVE_REDACTION = remove_redaction(bigint, text, text);

@@ -4,7 +4,7 @@
 use redrive_tests::prelude::*;
 
 /// Operations on letters that take a filter.
-const ON_LETTERS: [&str; 15] = [
+const ON_LETTERS: [&str; 14] = [
     "SELECT redrive.discard($1::text::jsonb, reason => 'x')",
     "SELECT redrive.redrive($1::text::jsonb)",
     "SELECT redrive.redrive($1::text::jsonb, force => true, reason => 'x')",
@@ -17,7 +17,6 @@ const ON_LETTERS: [&str; 15] = [
     "SELECT redrive.count_letters($1::text::jsonb)",
     "SELECT redrive.count_letters_by($1::text::jsonb, 'kind')",
     "SELECT redrive.page_letters($1::text::jsonb, 0, 10)",
-    "SELECT redrive.redact_letters($1::text::jsonb, 0, 10, false, NULL, 'x')",
     "SELECT redrive.count_letters($1::text::jsonb, true)",
     "SELECT redrive.delete_archived($1::text::jsonb, 10, NULL, 'x')",
 ];
@@ -54,13 +53,12 @@ const WRONG: &str = r#"
     prune_letters('0', max_letters => NULL) -- is null
     apply_retention(max_letters => NULL) -- is null
     prune_audit('30 days', max_records => NULL) -- is null
-    redact_letters('{}', 0, NULL, false, NULL, 'x') -- is null
     restore_archived('{}', 0, NULL, NULL, 'x') -- is null
     delete_archived('{}', NULL, NULL, 'x') -- is null
     erase_batch('{"payload": "$.number == 1"}', NULL, NULL, 'x') -- is null
     change_jobs('cancel', '{}', NULL, NULL, NULL, 'x', 'me', NULL) -- is null
     regroup_letters(1, NULL, NULL) -- is null
-    redact_letters('{}', 0, 10, NULL, NULL, 'x') -- must be true or false
+    redact_letters('{1}', '{}', NULL, NULL, 'x') -- must be true or false
     discard_letters('{}', now(), 10, NULL, 'x', NULL, NULL) -- must be true or false
     set_rate_limit('orders', 1, each_group => NULL) -- must be true or false
     pause_schedule('hourly', NULL) -- must be true or false

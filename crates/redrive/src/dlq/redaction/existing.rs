@@ -31,28 +31,18 @@ impl Redactions<'_> {
 
     /// Redacts letters page by page. Without an operator, it only counts them. Returns their number.
     fn each_page(self, filter: &LetterFilter, operator: Option<&Operator>) -> Result<u64> {
-        let mut after = i64::MIN;
         let mut audit: Option<i64> = None;
-        filter.in_batches(PAGE, |done: &mut u64, parameter, most| -> Taken {
-            let page: Option<(i64, u64, Option<i64>)> = self.db.ask_bulk().first(
+        let dlq = Dlq { db: self.db };
+        dlq.in_pages(filter, PAGE, |done: &mut u64, parameter, page| -> Taken {
+            let (letters, first): (u64, Option<i64>) = self.db.ask_bulk().one(
                 "redact letters",
                 &sql::REDACT_LETTERS,
-                &[
-                    parameter,
-                    &after,
-                    &most,
-                    &operator.is_none(),
-                    &operator,
-                    &audit,
-                ],
+                &[&page, parameter, &operator.is_none(), &operator, &audit],
             )?;
-            let Some((last, letters, first)) = page else {
-                return Ok(None);
-            };
-            (after, audit) = (last, first);
+            audit = first;
             *done += letters;
             let goes_on = operator.is_none() || self.db.go_on((*done).into()).is_continue();
-            Ok(goes_on.then_some(most))
+            Ok(goes_on.then_some(page.len() as u64))
         })
     }
 }
