@@ -63,16 +63,14 @@ $$;
 
 -- Removes the texts of erased letters from failure groups: those of their deaths, and those of the same queue and
 -- kind, from which a rule may have moved them. A group without letters keeps no title. Every batch looks again, so no text
--- is left of a letter that a later batch deletes. `letters` are their columns, with a digest of a detail. Returns how many
--- groups changed.
+-- is left of a letter that a later batch deletes. `letters` are their columns, with a digest of a detail.
 -- Locks: the task of folding, because folding updates several groups, too; then the groups and details.
-CREATE OR REPLACE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS bigint
+CREATE OR REPLACE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     group_ids  bigint[];
     detail_ids bigint[];
-    changed    bigint;
 BEGIN
     PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
     SELECT array_agg(DISTINCT p.group_id), array_agg(DISTINCT p.detail_id) INTO group_ids, detail_ids
@@ -91,14 +89,12 @@ BEGIN
     UPDATE redrive.groups g SET title = '[erased]'
     WHERE g.id = ANY (group_ids) AND g.title <> '[erased]'
         AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = g.id);
-    GET DIAGNOSTICS changed = ROW_COUNT;
     -- A rule copies the detail of a letter that it moves to another group.
     UPDATE redrive.details d SET detail = '[erased]'
     WHERE d.group_id = ANY (group_ids) AND d.detail <> '[erased]' AND (
         d.digest IN (SELECT o.digest FROM redrive.details o WHERE o.id = ANY (detail_ids))
         OR NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.detail_id = d.id)
         OR md5(d.detail) IN (SELECT l ->> 'error_detail' FROM jsonb_array_elements(letters) l));
-    RETURN changed;
 END
 $$;
 
@@ -219,8 +215,8 @@ BEGIN
         || redrive.filter_erasure(erase_batch.filter, 'l', 'v')
         USING erase_batch.filter, held.touched;
     GET DIAGNOSTICS changed = ROW_COUNT;
-    counts := counts || jsonb_build_object('versions', changed,
-        'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
+    counts := counts || jsonb_build_object('versions', changed);
+    PERFORM redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]'));
 
     -- A key may name a person, and windows and buckets outlive their jobs. An enqueue locks windows in this order, too.
     DELETE FROM redrive.unique_windows w

@@ -45,7 +45,7 @@ impl Erase {
         if self.confirm.yes {
             return self.erase(&filter, &found, cx);
         }
-        let ending = show(&found, None, cx)?;
+        let ending = show(&found, true, cx)?;
         if ending == Ending::Done && !cx.global.json {
             writeln!(cx.out, "\nThis cannot be undone.")?;
             cx.propose(&[self.confirm.to_act()])?;
@@ -72,29 +72,27 @@ impl Erase {
         let left = cx.database()?.dlq().erasable(filter);
         let mut erased = ended.result;
         erased.leased = left.as_ref().map_or(erased.leased, |left| left.leased);
-        let shown = show(&erased, Some(erased.groups), cx)?;
+        let shown = show(&erased, false, cx)?;
         ended.or_stopped(shown.and(Ending::of(left?.leased == 0)), cx)
     }
 }
 
-/// Prints what an erasure covers, or that it covers nothing. A dry run does not count the titles of groups.
-fn show(erasure: &Erasure, titles: Option<u64>, cx: &mut Context<'_>) -> Result<Ending> {
+/// Prints what an erasure covers, or that it covers nothing.
+fn show(erasure: &Erasure, is_dry_run: bool, cx: &mut Context<'_>) -> Result<Ending> {
     let is_empty = erasure.is_empty() && erasure.leased == 0;
-    let heading = match titles {
-        None => "WOULD ERASE",
-        Some(_) => "ERASED",
+    let heading = match is_dry_run {
+        true => "WOULD ERASE",
+        false => "ERASED",
     };
-    let shown_titles = titles.filter(|titles| *titles > 0);
     let entries = [
-        Some(("waiting jobs", erasure.jobs)),
-        Some(("letters", erasure.letters)),
-        Some(("earlier payloads of other letters", erasure.versions)),
-        Some(("archived letters", erasure.archived)),
-        shown_titles.map(|titles| ("titles of failure groups", titles)),
-        Some(("conditions in the audit log", erasure.audit)),
-        Some(("conditions of ended runs", erasure.runs)),
+        ("waiting jobs", erasure.jobs),
+        ("letters", erasure.letters),
+        ("earlier payloads of other letters", erasure.versions),
+        ("archived letters", erasure.archived),
+        ("conditions in the audit log", erasure.audit),
+        ("conditions of ended runs", erasure.runs),
     ];
-    let table = table!((place, entries) in entries.into_iter().flatten() => {
+    let table = table!((place, entries) in entries => {
         Word "PLACE" => place,
         Number heading => grouped(entries),
     });
@@ -104,8 +102,8 @@ fn show(erasure: &Erasure, titles: Option<u64>, cx: &mut Context<'_>) -> Result<
             jobs => json!([{ "reason": "leased", "jobs": jobs }]),
         };
         let line = json!(object!(erasure =>
-            action = "erase", dry_run = titles.is_none(), jobs, letters, versions, archived,
-            group_titles = titles, audit_records = erasure.audit, runs, skipped = skipped,
+            action = "erase", dry_run = is_dry_run, jobs, letters, versions, archived,
+            audit_records = erasure.audit, runs, skipped = skipped,
         ));
         json_line(cx.out, &line)?;
     } else if !is_empty {

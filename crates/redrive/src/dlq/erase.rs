@@ -32,8 +32,6 @@ pub struct Erasure {
     /// Deleted letters of the archive.
     #[serde(rename = "archive")]
     pub archived: u64,
-    /// Failure groups without a letter, whose title is now `[erased]`. A preview does not count them.
-    pub groups: u64,
     /// Audit records whose filter no longer names the values.
     pub audit: u64,
     /// Ended redrive runs whose filter no longer names the values.
