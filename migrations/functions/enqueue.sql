@@ -7,7 +7,8 @@
 -- live job was changed.
 --
 -- Delays and windows are in milliseconds; `budgets` are the maximum attempts, and `changes` what to replace: payload, time
--- or both. Callers have checked everything, and store jobs without a key, headers and a group by enqueue.sql.
+-- or both. Callers have checked everything, and store jobs without a key, headers and a group by enqueue.sql. It runs with
+-- the rights of the owner, because an enqueuer may neither take or delete keys nor change jobs in any other way.
 -- Locks: the rows, keys and windows it inserts, the expired windows of one page, and the rows of the waiting jobs it
 -- changes, in the order of their keys. It waits for a session that holds such a row, and for a transaction that is writing
 -- the same key, but locks no key of another job: a worker settles without waiting for it, and claims skip the rows.
@@ -18,43 +19,50 @@ CREATE OR REPLACE FUNCTION redrive.store_jobs(
     queue text, kinds text[], payloads json[], delays bigint[], priorities smallint[], budgets integer[], keys text[],
     headers jsonb[], groups text[], changes text[], windows bigint[]
 ) RETURNS TABLE (id bigint, is_new boolean, replaced boolean)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 #variable_conflict use_column
+DECLARE
+    ids     CONSTANT bigint[] := ARRAY(SELECT nextval('redrive.job_id') FROM generate_subscripts(store_jobs.kinds, 1));
+    wanted  record;
+    holder  record;
+    answer  text;
+    -- Of each key: the job that has it, and the place of the job that changed that one.
+    taken   text[] := '{}';
+    holders bigint[] := '{}';
+    changed bigint[] := '{}';
 BEGIN
+    -- In the order of the keys, so that two callers cannot deadlock. Of several jobs with the same key, the first one decides.
+    FOR wanted IN
+        SELECT DISTINCT ON (n.key COLLATE "C") n.*
+        FROM unnest(ids, store_jobs.keys, store_jobs.windows, store_jobs.kinds, store_jobs.changes, store_jobs.payloads,
+                    store_jobs.delays, store_jobs.priorities, store_jobs.headers) WITH ORDINALITY
+            AS n (id, key, window_ms, kind, change, payload, delay_ms, priority, headers, place)
+        WHERE n.key IS NOT NULL
+        ORDER BY n.key COLLATE "C", n.place
+    LOOP
+        answer := NULL;
+        -- A job may move or end between two looks. One that moves a hundred times counts as running.
+        FOR look IN 1..100 LOOP
+            SELECT k.* INTO holder FROM redrive.take_key(store_jobs.queue, wanted.key, wanted.id, wanted.window_ms) k;
+            EXIT WHEN holder.job_id = wanted.id OR NOT holder.holds OR wanted.change IS NULL;
+            answer := redrive.replace_waiting(holder.job_id, store_jobs.queue, wanted.kind, wanted.change, wanted.payload,
+                                              wanted.delay_ms, wanted.priority, wanted.headers);
+            EXIT WHEN answer <> 'gone';
+        END LOOP;
+        taken := array_append(taken, wanted.key);
+        holders := array_append(holders, holder.job_id);
+        changed := array_append(changed, CASE answer WHEN 'replaced' THEN wanted.place END);
+    END LOOP;
     RETURN QUERY
-    WITH incoming AS MATERIALIZED (
-        SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,
-               n.max_attempts, n.unique_key, n.headers, n.group_key, n.change, n.window_ms, n.ordinal
-        FROM unnest(store_jobs.kinds, store_jobs.payloads, store_jobs.delays, store_jobs.priorities, store_jobs.budgets,
-                    store_jobs.keys, store_jobs.headers, store_jobs.groups, store_jobs.changes, store_jobs.windows)
-            WITH ORDINALITY
-            AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, change,
-                  window_ms, ordinal)
-    ),
-    held AS MATERIALIZED (
-        SELECT k.key, k.job_id, k.replaced
-        FROM (
-            SELECT array_agg(i.unique_key) AS keys, array_agg(i.id) AS ids, array_agg(i.kind) AS kinds,
-                   array_agg(i.change) AS changes, array_agg(i.delay_ms) AS delays,
-                   array_agg(CASE WHEN i.change IS NOT NULL THEN i.payload END) AS payloads,
-                   array_agg(i.priority::integer) AS priorities, array_agg(i.window_ms) AS windows,
-                   array_agg(CASE WHEN i.change IS NOT NULL THEN i.headers END) AS headers
-            FROM incoming i
-            WHERE i.unique_key IS NOT NULL
-        ) w
-        CROSS JOIN LATERAL redrive.take_keys(
-            store_jobs.queue, w.keys, w.ids, w.windows, w.kinds, w.changes, w.payloads, w.delays, w.priorities,
-            w.headers) k
-    ),
-    placed AS MATERIALIZED (
-        SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,
-               i.max_attempts, i.unique_key, i.headers, i.group_key, i.ordinal, h.job_id IS NULL OR h.job_id = i.id AS is_new,
-               -- Several jobs of one call may have the same key; the first one decides.
-               coalesce(h.replaced, false)
-                   AND i.ordinal = min(i.ordinal) OVER (PARTITION BY i.unique_key) AS replaced
-        FROM incoming i
-        LEFT JOIN held h ON h.key = i.unique_key
+    WITH placed AS MATERIALIZED (
+        SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority, i.max_attempts, i.unique_key,
+               i.headers, i.group_key, i.place, coalesce(h.job_id = i.id, true) AS is_new,
+               coalesce(h.changed_by = i.place, false) AS replaced
+        FROM unnest(ids, store_jobs.kinds, store_jobs.payloads, store_jobs.delays, store_jobs.priorities,
+                    store_jobs.budgets, store_jobs.keys, store_jobs.headers, store_jobs.groups) WITH ORDINALITY
+            AS i (id, kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, place)
+        LEFT JOIN unnest(taken, holders, changed) AS h (key, job_id, changed_by) ON h.key = i.unique_key
     ),
     ready AS (
         INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
@@ -90,7 +98,7 @@ BEGIN
     SELECT p.id, p.is_new, p.replaced
     FROM placed p
     WHERE (SELECT count(*) FROM woken) >= 0
-    ORDER BY p.ordinal;
+    ORDER BY p.place;
 END
 $$;
 

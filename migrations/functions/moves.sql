@@ -93,7 +93,7 @@ BEGIN
         UPDATE redrive.dead_letters l SET audit_id = bury.audit
         WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(jobs) j));
     END IF;
-    -- No other session locks the key of a live job; see redrive.take_keys. The array keeps the planner from reading all
+    -- No other session locks the key of a live job; see redrive.take_key. The array keeps the planner from reading all
     -- keys.
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(SELECT j.id FROM unnest(jobs) j WHERE (j.meta).unique_key IS NOT NULL));

@@ -41,10 +41,9 @@ DECLARE
         'INSERT (id, run_at, queue, kind, payload, meta) ON jobs_delayed',
         'SELECT ON unique_keys, unique_windows',
         'INSERT (segment, queue, keys, counts) ON metric_deltas',
-        'SELECT ON ring, metric_ring, group_policies',
-        'SELECT (queue, job_id) ON group_slots',
+        'SELECT ON ring, metric_ring',
         'SELECT (queue, waiting, expires_at) ON workers',
-        'EXECUTE ON FUNCTION take_keys'];
+        'EXECUTE ON FUNCTION store_jobs'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON dead_letters, letter_versions, groups, details, failure_hours,
@@ -97,7 +96,7 @@ DECLARE
         'SELECT, DELETE ON diverted_groups',
         'INSERT, UPDATE, DELETE ON group_rules',
         'USAGE ON SEQUENCE job_id, redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION take_keys, capture, capture_letters, restore_archived, delete_archived,
+        'EXECUTE ON FUNCTION store_jobs, capture, capture_letters, restore_archived, delete_archived,
             erase_batch, erasable, prune_audit, queues_with_held_groups, audit_counters, repair, fold_metrics,
             hold_diverted',
         'EXECUTE ON FUNCTION ' || array_to_string(acts, ', ')];

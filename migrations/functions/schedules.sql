@@ -159,7 +159,7 @@ BEGIN
         new_id := nextval('redrive.job_id');
         live_id := new_id;
         IF lock_key IS NOT NULL THEN
-            SELECT k.job_id INTO live_id FROM redrive.take_keys(due.queue, ARRAY[lock_key], ARRAY[new_id]) k;
+            SELECT k.job_id INTO live_id FROM redrive.take_key(due.queue, lock_key, new_id, NULL) k;
         END IF;
         INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, job_id)
         VALUES (due.name, tick_at, CASE live_id WHEN new_id THEN run_ticks.outcome ELSE 'overlapped' END, live_id);

@@ -1,24 +1,50 @@
 -- Purpose: Keys of unique jobs: a queue has at most one live job with a given key.
 
--- Takes a key for a new job and opens its window. Returns false if the key is held, or if another session has opened a
--- window meanwhile.
+-- Takes a key for a new job and, with a window in milliseconds, opens it. Returns the job that has the key now: the new one,
+-- or the live one that `holds` it. Within an open window, it may be the ended job that opened it, which holds no key.
+--
+-- The job that holds the key is not locked, nor is the key. The worker that ends that job deletes the key, and must not
+-- wait until the caller commits. If the key disappears before it is read, it is free again.
+CREATE OR REPLACE FUNCTION redrive.take_key(
+    queue text, key text, id bigint, window_ms bigint, OUT job_id bigint, OUT holds boolean
+)
+    LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+BEGIN
+    LOOP
+        IF take_key.window_ms IS NOT NULL THEN
+            SELECT coalesce(k.job_id, w.job_id), k.job_id IS NOT NULL INTO take_key.job_id, take_key.holds
+            FROM redrive.unique_windows w
+            LEFT JOIN redrive.unique_keys k ON k.queue = w.queue AND k.key = w.key
+            WHERE w.queue = take_key.queue AND w.key = take_key.key AND w.ends_at > clock_timestamp();
+            EXIT WHEN FOUND;
+        END IF;
+        INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
+        VALUES (take_key.queue, take_key.key, take_key.id)
+        ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
+        RETURNING k.job_id, true INTO take_key.job_id, take_key.holds;
+        EXIT WHEN FOUND AND (take_key.window_ms IS NULL
+            OR redrive.open_window(take_key.queue, take_key.key, take_key.id, take_key.window_ms));
+        SELECT k.job_id, true INTO take_key.job_id, take_key.holds
+        FROM redrive.unique_keys k
+        WHERE k.queue = take_key.queue AND k.key = take_key.key;
+        EXIT WHEN FOUND;
+    END LOOP;
+END
+$$;
+
+-- Opens the window of a key that the job has just taken. Returns false, and gives the key back, if another session has
+-- opened a window meanwhile.
 --
 -- A new window deletes the expired ones of one page. The job ids choose the pages in turn, so expired windows are a
 -- small part of the table, without an index that dead rows fill and without a chore.
---
--- It deletes no key that it has not taken.
 CREATE OR REPLACE FUNCTION redrive.open_window(queue text, key text, id bigint, window_ms bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     page bigint;
 BEGIN
-    INSERT INTO redrive.unique_keys (queue, key, job_id)
-    VALUES (open_window.queue, open_window.key, open_window.id)
-    ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
     INSERT INTO redrive.unique_windows AS w (queue, key, job_id, ends_at)
     VALUES (open_window.queue, open_window.key, open_window.id,
             clock_timestamp() + open_window.window_ms * interval '1 millisecond')
@@ -105,12 +131,12 @@ FROM (
 $$;
 
 -- Changes the waiting job that holds a key: its `payload`, its `time` or `both`. Returns `replaced`; `kept` if the job
--- runs or has another kind; `gone` if the key is free, or if the job moved meanwhile and the caller must ask again.
+-- runs or has another kind; `gone` if it has ended, or moved meanwhile, and the caller must ask again.
 --
 -- It waits for a session that holds the row of the job: a claim, a promotion, an operator, an erasure or another replacing
 -- enqueue. None of these deadlocks with an enqueue of one job: they skip locked rows, or hold no other.
 CREATE OR REPLACE FUNCTION redrive.replace_waiting(
-    queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb
+    held bigint, queue text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE
     -- A search by rank and id, regardless of the planner's estimates.
@@ -120,20 +146,11 @@ CREATE OR REPLACE FUNCTION redrive.replace_waiting(
 AS $$
 #variable_conflict use_column
 DECLARE
-    held  bigint;
     moved redrive.job[];
     is_delayed CONSTANT boolean := replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0;
     -- Nearly always the job has the priority of the enqueue. An operator may have changed it.
     ranks integer[] := ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority];
 BEGIN
-    PERFORM redrive.refuse(CASE WHEN replace_waiting.change <> ALL ('{payload,time,both}')
-        THEN format('replace is %s; it must be payload, time or both', replace_waiting.change) END);
-    SELECT k.job_id INTO held
-    FROM redrive.unique_keys k
-    WHERE k.queue = replace_waiting.queue AND k.key = replace_waiting.key;
-    IF held IS NULL THEN
-        RETURN 'gone';
-    END IF;
     UPDATE redrive.jobs_delayed d
     SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END,
         meta = redrive.replaced_meta(d.meta, d.enqueued_at, replace_waiting.change, replace_waiting.headers),
@@ -178,82 +195,5 @@ BEGIN
         RETURN 'kept';
     END IF;
     RETURN 'gone';
-END
-$$;
-
--- Takes keys for new jobs, and applies `changes` to the waiting jobs that hold keys. Returns each key with the job that
--- holds it (the new job, an earlier one that is live, or the one that opened a window), and whether an earlier job was
--- changed. A job with a window, in milliseconds, opens one; NULL: none has a window. Within an open window, a call with a
--- window changes a job that still waits and stores no other.
---
--- Unless it is changed, the job that holds a key is not locked, nor is the key. The worker that ends that job deletes the
--- key, and must not wait until the caller commits. If the key disappears before it is read, it is free again.
---
--- It runs with the rights of the owner, because an enqueuer may neither delete keys, nor change jobs in any other way, nor
--- take a key for the job that will get an id: that job could not be stored with a key of its own.
-CREATE OR REPLACE FUNCTION redrive.take_keys(
-    queue text, keys text[], ids bigint[], windows bigint[] DEFAULT NULL, kinds text[] DEFAULT NULL,
-    changes text[] DEFAULT NULL, payloads json[] DEFAULT NULL, delays bigint[] DEFAULT NULL,
-    priorities integer[] DEFAULT NULL, headers jsonb[] DEFAULT NULL
-) RETURNS TABLE (key text, job_id bigint, replaced boolean)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-AS $$
-#variable_conflict use_column
-DECLARE
-    wanted record;
-    answer text;
-BEGIN
-    -- In the order of the keys, so that two callers cannot deadlock.
-    FOR wanted IN
-        SELECT DISTINCT ON (n.key COLLATE "C") n.*, (SELECT s.last_value FROM redrive.job_id s) AS last_id
-        FROM unnest(take_keys.keys, take_keys.ids, take_keys.windows, take_keys.kinds, take_keys.changes,
-                    take_keys.payloads, take_keys.delays, take_keys.priorities, take_keys.headers)
-            AS n (key, id, window_ms, kind, change, payload, delay_ms, priority, headers)
-        ORDER BY n.key COLLATE "C", n.id
-    LOOP
-        IF wanted.id > wanted.last_id THEN
-            RAISE EXCEPTION 'redrive: job % does not exist; its id must come from the sequence redrive.job_id', wanted.id
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        take_keys.key := wanted.key;
-        take_keys.replaced := false;
-        -- A job may move or end between two looks. One that moves a hundred times counts as running.
-        FOR look IN 1..100 LOOP
-            LOOP
-                IF wanted.window_ms IS NULL THEN
-                    INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
-                    VALUES (take_keys.queue, wanted.key, wanted.id)
-                    ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
-                    RETURNING k.job_id INTO take_keys.job_id;
-                    EXIT WHEN FOUND;
-                ELSE
-                    SELECT coalesce(k.job_id, w.job_id) INTO take_keys.job_id
-                    FROM redrive.unique_windows w
-                    LEFT JOIN redrive.unique_keys k ON k.queue = w.queue AND k.key = w.key
-                    WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp();
-                    EXIT WHEN FOUND;
-                    take_keys.job_id := wanted.id;
-                    EXIT WHEN redrive.open_window(take_keys.queue, wanted.key, wanted.id, wanted.window_ms);
-                END IF;
-                SELECT k.job_id INTO take_keys.job_id
-                FROM redrive.unique_keys k
-                WHERE k.queue = take_keys.queue AND k.key = wanted.key;
-                EXIT WHEN FOUND;
-            END LOOP;
-            EXIT WHEN take_keys.job_id = wanted.id OR wanted.change IS NULL;
-            answer := redrive.replace_waiting(take_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
-                                              wanted.delay_ms, wanted.priority, wanted.headers);
-            take_keys.replaced := answer = 'replaced';
-            EXIT WHEN answer <> 'gone';
-            -- The job is gone and its window is open, unless it only moved.
-            EXIT WHEN wanted.window_ms IS NOT NULL
-                AND NOT EXISTS (
-                    SELECT FROM redrive.unique_keys k WHERE k.queue = take_keys.queue AND k.key = wanted.key)
-                AND EXISTS (
-                    SELECT FROM redrive.unique_windows w
-                    WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp());
-        END LOOP;
-        RETURN NEXT;
-    END LOOP;
 END
 $$;

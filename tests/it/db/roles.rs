@@ -219,7 +219,7 @@ fn functions_of_the_same_name_break_no_grant() {
 
 /// Whoever may enqueue could otherwise stop the counters, or the enqueues of others.
 #[test]
-fn an_enqueuer_counts_within_bounds_and_takes_keys_for_jobs_that_exist() {
+fn an_enqueuer_counts_within_bounds_and_takes_keys_for_its_jobs_only() {
     let test = TestDatabase::migrated();
     let role = test.role_of("maker", &["enqueuer"]);
     let mut client = role.client();
@@ -234,16 +234,16 @@ fn an_enqueuer_counts_within_bounds_and_takes_keys_for_jobs_that_exist() {
             "42501",
         ),
         (
-            "SELECT redrive.open_window('orders', 'a', 1000, 1000)",
+            "SELECT redrive.take_key('orders', 'a', 1000, NULL)",
             "42501",
         ),
         (
-            "SELECT redrive.take_keys('orders', '{a}', '{1000}')",
-            "job 1000 does not exist",
+            "SELECT redrive.take_key('orders', 'a', 1000, 1000)",
+            "42501",
         ),
         (
-            "SELECT redrive.take_keys('orders', '{a}', '{1000}', '{1000}')",
-            "job 1000 does not exist",
+            "SELECT redrive.open_window('orders', 'a', 1000, 1000)",
+            "42501",
         ),
     ] {
         client.refuses(statement, &[], says);

@@ -171,7 +171,7 @@ died AS MATERIALIZED (
     HAVING count(*) > 0
 ),
 -- Frees the unique keys of jobs that are done. No other session locks the key of a live job; see
--- redrive.take_keys. The array keeps the planner from reading all keys.
+-- redrive.take_key. The array keeps the planner from reading all keys.
 freed AS (
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(
