@@ -191,6 +191,53 @@ BEGIN
 END
 $$;
 
+-- Cancels a job, and writes the audit. Returns `dead` if it waited and is a letter now, with the cause `manual`; `asked` if a
+-- worker runs it, or if it died because its handler `was_told`: whoever ends its lease does not return it; NULL: it is not
+-- live.
+-- Locks: the row of the job, the letter of a redriven job; the row of the lease. It waits for a session that settles or
+-- reaps the lease, because only that one knows where the job is next. Index: the primary keys of jobs_delayed and
+-- dead_letters; unique_keys_by_job. It scans jobs and leases.
+CREATE OR REPLACE FUNCTION redrive.cancel_job(id bigint, person text, reason text, was_told boolean) RETURNS text
+    LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+DECLARE
+    about CONSTANT jsonb := jsonb_build_object('ids', jsonb_build_array(cancel_job.id));
+    jobs  redrive.job[];
+BEGIN
+    -- It may move between two statements.
+    FOR look IN 1..5 LOOP
+        WITH ready AS (
+            DELETE FROM redrive.jobs j WHERE j.id = cancel_job.id RETURNING redrive.ready_job(j) AS job
+        ),
+        delayed AS (
+            DELETE FROM redrive.jobs_delayed d WHERE d.id = cancel_job.id RETURNING redrive.delayed_job(d) AS job
+        )
+        SELECT array_agg(w.job) INTO jobs FROM (TABLE ready UNION ALL TABLE delayed) w;
+        IF jobs IS NOT NULL THEN
+            PERFORM redrive.bury_waiting(jobs, 'manual', 'cancelled', 'cancelled by an operator',
+                                         redrive.record_act('cancel_jobs', person, reason, about, 1));
+            RETURN 'dead';
+        END IF;
+        -- Once, however often the job is cancelled.
+        UPDATE redrive.leases l
+        SET cancelled = array_remove(l.cancelled, cancel_job.id) || cancel_job.id
+        WHERE cancel_job.id = ANY (l.ids) AND cancel_job.id <> ALL (l.done);
+        -- The job was live when its handler was told, so an open letter is younger.
+        IF FOUND OR was_told AND EXISTS (
+            SELECT FROM redrive.dead_letters d WHERE d.id = cancel_job.id AND d.state = 'open' AND d.cause = 'manual')
+        THEN
+            PERFORM redrive.record_act('cancel_running_jobs', person, reason, about, 1);
+            RETURN 'asked';
+        END IF;
+        IF NOT EXISTS (SELECT FROM redrive.live_jobs j WHERE j.id = cancel_job.id) THEN
+            RETURN NULL;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'redrive: job % keeps moving; try again', cancel_job.id USING ERRCODE = 'lock_not_available';
+END
+$$;
+
 -- Makes letters of up to `max_jobs` ready jobs of a kind, with the cause `unhandled`, unless a live worker of the
 -- queue handles the kind. Returns their number.
 CREATE OR REPLACE FUNCTION redrive.bury_unhandled(queue text, kind text, error_message text, max_jobs bigint) RETURNS bigint

@@ -176,8 +176,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
             => "PERFORM set_config('lock_timeout', '60s', true); IF false THEN"
         "truncate_drained" "IF NOT occupied THEN" => "IF true THEN";
     // Mutants of cancel, redrive and prune.
-    "cancel-loses-the-job" in Work breaks [Kept], Statement
-        "cancel" "HAVING count(*) > 0" => "HAVING count(*) > 1";
+    "cancel-loses-the-job" in Work breaks [Kept], Function
+        "cancel_job" "IF jobs IS NOT NULL THEN" => "IF cardinality(jobs) > 1 THEN";
     "redrive-keeps-the-letter-open" in Work breaks [RedriveOnce], Function
         "send_back" "SET state = 'redriving', changed_at" => "SET state = 'open', changed_at";
     "prune-deletes-open-letters" in Keep breaks [Retention], Function

@@ -165,6 +165,11 @@ impl Life {
         self.hand().promotes(&mut self.client);
     }
 
+    fn cancel(&mut self) {
+        let nobody = None::<&str>;
+        self.run("cancel_job", &[&JOB, &nobody, &nobody, &false]);
+    }
+
     /// Changes the job as a bulk operation does.
     fn change(&mut self, change: &str, further: &str) {
         let places = "NULL, NULL, 10, 'maria', 'to see', NULL";
@@ -236,7 +241,7 @@ fn every_step_carries_every_field_of_a_job() {
     job.is("delayed attempt=4 crashes=0 refunds=5 generation=3 priority=8 history=7");
 
     // Deaths and redrives.
-    job.run("cancel", &[&JOB, &None::<&str>, &None::<&str>]);
+    job.cancel();
     job.is("open letter: manual attempt=4 crashes=0 generation=3 priority=8 history=7");
     job.redrive();
     job.is("ready attempt=0 crashes=0 refunds=0 generation=4 priority=8 history=0");
@@ -254,7 +259,7 @@ fn every_step_carries_every_field_of_a_job() {
     job.is("open letter: exhausted attempt=9 crashes=0 generation=6 priority=8 history=9");
     job.redrive();
     job.claim();
-    job.run("mark_cancelled", &[&JOB, &None::<&str>, &None::<&str>]);
+    job.cancel();
     job.release(&[]);
     job.is("open letter: manual attempt=0 crashes=0 generation=7 priority=8 history=9");
 }

@@ -1,4 +1,4 @@
--- Purpose: tells the handler of a running job that the job is cancelled. mark_cancelled.sql makes it sure.
+-- Purpose: tells the handler of a running job that the job is cancelled. redrive.cancel_job makes it sure.
 -- $1 bigint    id
 -- Locks: none, so a handler learns of it however long its lease is locked.
 -- Index relied on: none; it scans leases.

@@ -72,9 +72,6 @@ pub enum Cancelled {
     NotLive,
 }
 
-/// The attempts to find a job that moves between tables.
-const LOOKS: usize = 5;
-
 /// Lists live jobs and changes waiting ones in bulk. Returned by [`Admin::jobs`].
 ///
 /// ```
@@ -142,48 +139,18 @@ impl Jobs<'_> {
     /// job runs again: repeat the call.
     pub fn cancel(&self, id: JobId, operator: &Operator) -> Result<Cancelled> {
         let doing = format!("cancel job {id}");
-        let mut was_told = false;
-        for _ in 0..LOOKS {
-            let ask = self.db.ask();
-            if !ask.rows(&doing, &sql::CANCEL, &[&id, operator])?.is_empty() {
-                return Ok(Cancelled::Dead);
-            }
-            let (is_told, is_marked) = self.cancel_running(id, operator, was_told)?;
-            if is_marked {
-                return Ok(Cancelled::Asked);
-            }
-            // The lease of one that was told ended meanwhile: it waits, runs again, is done, or died as cancelled. A job
-            // that a worker was claiming is in neither table of the snapshot. If it is live, try again.
-            let is_over = |job: LiveJob| job.state == JobState::Done;
-            if !is_told && self.db.admin().job(id)?.is_none_or(is_over) {
-                return Ok(Cancelled::NotLive);
-            }
-            was_told |= is_told;
-        }
-        Err(Error::unavailable(format!(
-            "could not {doing}: it keeps moving; try again"
-        )))
-    }
-
-    /// Signals the handler of a job, and marks its lease or finds that the job died of an earlier signal. Returns whether
-    /// it did the one and the other. A job that is marked dies unless it succeeds.
-    fn cancel_running(
-        self,
-        id: JobId,
-        operator: &Operator,
-        was_told: bool,
-    ) -> Result<(bool, bool)> {
-        let operator = operator.clone();
+        let (id, operator) = (id.get(), operator.clone());
         // Both within one deadline.
-        self.db.call("cancel a job", move |session| {
-            let doing = format!("cancel job {id}");
-            let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id.get()])?;
-            if told.is_empty() && !was_told {
-                return Ok((false, false));
-            }
-            let (by, reason) = (operator.by(), operator.given_reason());
-            let marked = session.query(&doing, &sql::MARK_CANCELLED, &[&id.get(), &by, &reason])?;
-            Ok((!told.is_empty(), !marked.is_empty()))
+        let outcome: Option<String> = self.db.call(&doing.clone(), move |session| {
+            let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id])?;
+            let (by, reason, was_told) = (operator.by(), operator.given_reason(), !told.is_empty());
+            let given: [sql::Parameter<'_>; 4] = [&id, &by, &reason, &was_told];
+            Ok(session.query_one(&doing, &sql::CANCEL_JOB, &given)?.get(0))
+        })?;
+        Ok(match outcome.as_deref() {
+            Some("dead") => Cancelled::Dead,
+            Some(_) => Cancelled::Asked,
+            None => Cancelled::NotLive,
         })
     }
 }

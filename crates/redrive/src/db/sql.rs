@@ -144,9 +144,7 @@ files {
     MAKE_DUE_READY = "testing" / "make_due_ready";
     QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
     TRAVEL = "testing" / "travel";
-    CANCEL = "admin" / "cancel";
     TELL_CANCELLED = "admin" / "tell_cancelled";
-    MARK_CANCELLED = "admin" / "mark_cancelled";
     LIST_JOBS = "admin" / "list_jobs";
     AUDIT = "admin" / "audit";
     AUDIT_TOTALS = "admin" / "audit_totals";
@@ -177,6 +175,7 @@ functions {
     AGE_JOBS = age_jobs(text, bigint, integer, integer, bigint);
     BLOCKED_LETTERS = blocked_letters(jsonb, text, boolean, bigint);
     BURY_UNHANDLED = bury_unhandled(text, text, text, bigint);
+    CANCEL_JOB = cancel_job(bigint, text, text, boolean);
     COMPACT = compact();
     CAPTURE_LETTERS = capture_letters([jsonb], [bytea]);
     CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, [bigint], bigint);
