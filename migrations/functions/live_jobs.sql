@@ -257,38 +257,39 @@ BEGIN
 END
 $$;
 
--- Raises ready jobs of a queue, except those that wait for their group, that have waited for `waited_ms` to a priority, and redriven ones to the next above it,
--- because they rank behind new jobs. It considers the next `max_jobs` jobs of the first rank after `after_rank` (NULL:
--- any) that a claim reads after new jobs of that priority; locked ones are skipped. Returns how many it raised, and the
--- rank; NULL: there is no such rank. A raised job has left the rank, so a second call does not raise it again.
-CREATE OR REPLACE FUNCTION redrive.age_jobs(
-    queue text, waited_ms bigint, priority integer, after_rank integer, max_jobs bigint, OUT aged bigint, OUT rank integer
-)
+-- Raises ready jobs of a queue, except those that wait for their group, that have waited for `waited_ms` to a priority, and
+-- redriven ones to the next above it, because they rank behind new jobs. Of each rank that a claim reads after new jobs of
+-- that priority, it considers the next `max_jobs` jobs; locked ones are skipped. Returns how many it raised; from `max_jobs`
+-- on, there may be more. A raised job has left its rank, so a second call does not raise it again.
+CREATE OR REPLACE FUNCTION redrive.age_jobs(queue text, waited_ms bigint, priority integer, max_jobs bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
-#variable_conflict use_variable
+#variable_conflict use_column
 DECLARE
-    before  timestamptz := statement_timestamp() - waited_ms * interval '1 millisecond';
+    before  CONSTANT timestamptz := statement_timestamp() - waited_ms * interval '1 millisecond';
+    at_rank integer := -2 * age_jobs.priority;
     is_due  boolean;
     last_id bigint;
     jobs    redrive.job[];
+    aged    bigint := 0;
 BEGIN
-    SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
-    FROM (
-        SELECT j.rank, j.id, coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at FROM redrive.jobs j
-        WHERE j.queue = age_jobs.queue AND j.segment < 8
-            AND j.rank > greatest(after_rank, -2 * age_jobs.priority)
-        ORDER BY j.rank, j.id
-        LIMIT max_jobs
-    ) f
-    GROUP BY f.rank ORDER BY f.rank LIMIT 1;
-    IF is_due THEN
+    WHILE aged < max_jobs LOOP
+        SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO at_rank, is_due, last_id
+        FROM (
+            SELECT j.rank, j.id, coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at FROM redrive.jobs j
+            WHERE j.queue = age_jobs.queue AND j.segment < 8 AND j.rank > at_rank
+            ORDER BY j.rank, j.id
+            LIMIT max_jobs
+        ) f
+        GROUP BY f.rank ORDER BY f.rank LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        CONTINUE WHEN NOT is_due;
         WITH due AS MATERIALIZED (
             SELECT k.segment, k.ctid AS tid FROM redrive.jobs k
-            WHERE k.queue = age_jobs.queue AND k.segment < 8 AND k.rank = rank
+            WHERE k.queue = age_jobs.queue AND k.segment < 8 AND k.rank = at_rank
                 AND k.id <= last_id AND coalesce((k.meta).ready_at, k.enqueued_at) < before
             ORDER BY k.rank, k.id
             FOR UPDATE SKIP LOCKED
@@ -300,8 +301,8 @@ BEGIN
         SELECT array_agg(redrive.altered(
                    g.job, priority => age_jobs.priority + ((g.job).generation > 0)::integer))
         INTO jobs FROM gone g;
-        PERFORM redrive.requeue(jobs, '{}', false);
-    END IF;
-    aged := coalesce(cardinality(jobs), 0);
+        aged := aged + redrive.requeue(jobs, '{}', false);
+    END LOOP;
+    RETURN aged;
 END
 $$;

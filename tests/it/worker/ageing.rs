@@ -2,17 +2,9 @@
 
 use redrive_tests::prelude::*;
 
-/// Raises jobs of every rank of the queue `orders` that have waited for a minute to priority 0. Returns the ranks and how
-/// many were raised.
-fn age_all(client: &mut Client) -> Vec<(i32, i64)> {
-    let age = "SELECT aged, rank FROM redrive.age_jobs('orders', 60000, 0, $1, 500)";
-    let mut ranks = Vec::new();
-    let mut after = None::<i32>;
-    while let (aged, Some(rank)) = client.row::<(i64, Option<i32>)>(age, &[&after]) {
-        ranks.push((rank, aged));
-        after = Some(rank);
-    }
-    ranks
+/// Raises jobs of the queue `orders` that have waited for a minute to priority 0. Returns how many were raised.
+fn age(client: &mut Client, most: i64) -> i64 {
+    client.ask("SELECT redrive.age_jobs('orders', 60000, 0, $1)", &[&most])
 }
 
 /// Each job: kind and priority.
@@ -62,7 +54,7 @@ fn each_job_is_raised_once() {
                 ('orders', 'e equal and redriven', 0, 1, 2, NULL), ('orders', 'f low and redriven', -10, 2, 2, NULL),
                 ('orders', 'g high', 5, 0, 2, NULL), ('mails', 'h elsewhere', -10, 0, 2, NULL)
              ) AS k (queue, kind, priority, generation, waited, headers)");
-    assert_eq!(age_all(&mut client), [(1, 1), (6, 1), (20, 1), (21, 1)]);
+    assert_eq!(age(&mut client, 500), 4, "of four ranks");
     let aged = priorities(&mut client);
     let expected = [
         ("a low", 0),
@@ -80,7 +72,7 @@ fn each_job_is_raised_once() {
     let kept = "live_jobs WHERE kind = 'c with headers' AND headers ->> 'trace' = 'x'";
     assert_eq!(client.count(kept), 1);
     // A second worker finds nothing to do.
-    assert_eq!(age_all(&mut client), [(20, 0)]);
+    assert_eq!(age(&mut client, 500), 0);
     assert_eq!(priorities(&mut client), aged);
 }
 
@@ -91,7 +83,18 @@ fn a_locked_job_keeps_no_other_from_being_raised() {
     queue.enqueue_jobs(&low).unwrap();
     wait_an_hour(&mut client, -1);
     let mut claiming = test.begins("SELECT FROM redrive.jobs ORDER BY id LIMIT 1 FOR UPDATE");
-    assert_eq!(age_all(&mut client), [(2, 2)]);
+    assert_eq!(age(&mut client, 500), 2);
     claiming.sql("ROLLBACK");
-    assert_eq!(age_all(&mut client), [(2, 1)]);
+    assert_eq!(age(&mut client, 500), 1);
+}
+
+#[test]
+fn a_batch_ends_a_call_and_the_next_one_continues() {
+    let (_test, queue, mut client) = TestDatabase::with_session();
+    for priority in [-1, -1, -2, -3] {
+        put(&queue, new_order(1).priority(priority));
+        wait_an_hour(&mut client, priority);
+    }
+    let aged = [(); 4].map(|()| age(&mut client, 2));
+    assert_eq!(aged, [2, 2, 0, 0]);
 }

@@ -172,7 +172,7 @@ files {
 }
 functions {
     AUDIT_COUNTERS = audit_counters();
-    AGE_JOBS = age_jobs(text, bigint, integer, integer, bigint);
+    AGE_JOBS = age_jobs(text, bigint, integer, bigint);
     BLOCKED_LETTERS = blocked_letters(jsonb, text, boolean, bigint);
     BURY_UNHANDLED = bury_unhandled(text, text, text, bigint);
     CANCEL_JOB = cancel_job(bigint, text, text, boolean);

@@ -87,8 +87,6 @@ struct OfQueue {
     unhandled: HashMap<String, Instant>,
     /// When to warn again of jobs that nobody handles. `None`: at the next look.
     warn_at: Option<Instant>,
-    /// The rank whose jobs were aged last, until none is left.
-    aged_rank: Option<i32>,
 }
 
 /// The chores of a worker and when they are next due.

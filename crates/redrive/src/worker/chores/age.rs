@@ -12,8 +12,7 @@ use crate::worker::state::State;
 const AGED: i32 = 500;
 
 impl Chores<'_> {
-    /// Raises jobs that have waited for the time of the queue, if it has one, rank by rank in the order of claims. If the
-    /// time of the chore is used up, the next look continues with the next rank.
+    /// Raises jobs that have waited for the time of the queue, if it has one.
     pub(super) fn age_priorities(&mut self, state: &State) -> Result<()> {
         const DOING: &str = "age priorities";
         let Some((after, priority)) = state.config.age_priorities else {
@@ -24,22 +23,15 @@ impl Chores<'_> {
         let (waited_ms, priority) = (milliseconds(after), i32::from(priority));
         let mut all = 0;
         while begun.elapsed() < CHORE_BUDGET {
-            let (name, rank) = (
-                state.queue().to_owned(),
-                self.of_queues[state.place].aged_rank,
-            );
-            let (aged, rank): (i64, Option<i32>) = self.call(DOING, move |session| {
-                let parameters: [sql::Parameter<'_>; 5] =
-                    [&name, &waited_ms, &priority, &rank, &most];
-                let row = session.query_one(DOING, &sql::AGE_JOBS, &parameters)?;
-                Ok((row.get("aged"), row.get("rank")))
+            let name = state.queue().to_owned();
+            let aged: i64 = self.call(DOING, move |session| {
+                let parameters: [sql::Parameter<'_>; 4] = [&name, &waited_ms, &priority, &most];
+                Ok(session
+                    .query_one(DOING, &sql::AGE_JOBS, &parameters)?
+                    .get(0))
             })?;
             all += aged;
-            // After a full batch, the same rank may have more.
             if aged < most {
-                self.of_queues[state.place].aged_rank = rank;
-            }
-            if rank.is_none() {
                 break;
             }
         }
