@@ -76,7 +76,7 @@ impl Jobs<'_> {
     /// # Errors
     /// *Invalid* with [`JobFilter::after`]; otherwise if the database fails.
     pub fn count(&self, filter: &JobFilter) -> Result<JobCount> {
-        self.count_alike(filter, None)
+        Ok(self.preview(filter, JobChange::Cancel)?.0)
     }
 
     /// Counts matching jobs by state, and those that a change would change.
@@ -84,23 +84,17 @@ impl Jobs<'_> {
     /// # Errors
     /// Those of [`count`](Jobs::count).
     pub fn preview(&self, filter: &JobFilter, change: JobChange) -> Result<(JobCount, u64)> {
-        let count = self.count_alike(filter, change.priority())?;
+        let count: JobCount = self.db.ask_bulk().one(
+            "count jobs",
+            &sql::COUNT_JOBS,
+            &[&filter.whole()?, &change.priority()],
+        )?;
         let changed = match change {
             JobChange::Cancel => count.waiting(),
             JobChange::SetPriority(_) => count.waiting() - count.alike,
             JobChange::RunNow => count.delayed,
         };
         Ok((count, changed.min(filter.limit.unwrap_or(u64::MAX))))
-    }
-
-    /// Counts matching jobs, and waiting ones with this priority.
-    fn count_alike(self, filter: &JobFilter, priority: Option<i32>) -> Result<JobCount> {
-        let ask = self.db.ask_bulk();
-        ask.one(
-            "count jobs",
-            &sql::COUNT_JOBS,
-            &[&filter.whole()?, &priority],
-        )
     }
 
     /// Changes waiting jobs that match, delayed ones first. Leased jobs do not change.

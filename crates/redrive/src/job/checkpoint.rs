@@ -18,8 +18,7 @@ pub(crate) struct Checkpoints(Mutex<Buffer>);
 
 #[derive(Debug, Default)]
 struct Buffer {
-    checkpoint: Option<String>,
-    progress: Option<String>,
+    headers: BTreeMap<&'static str, String>,
     /// Counts the changes.
     version: u64,
     /// The version that is stored.
@@ -29,19 +28,21 @@ struct Buffer {
 impl Checkpoints {
     /// Replaces the checkpoint by this JSON text.
     pub(crate) fn save(&self, checkpoint: String) {
-        let mut buffer = lock(&self.0);
-        buffer.checkpoint = Some(checkpoint);
-        buffer.version += 1;
+        self.set(CHECKPOINT, checkpoint);
     }
 
     pub(crate) fn report(&self, fraction: f64, step: &str) {
+        self.set(PROGRESS, progress(fraction, step));
+    }
+
+    fn set(&self, header: &'static str, value: String) {
         let mut buffer = lock(&self.0);
-        buffer.progress = Some(progress(fraction, step));
+        buffer.headers.insert(header, value);
         buffer.version += 1;
     }
 
     pub(crate) fn last(&self) -> Option<String> {
-        lock(&self.0).checkpoint.clone()
+        lock(&self.0).headers.get(CHECKPOINT).cloned()
     }
 
     /// Returns the headers to store, with their version; `None`: they are stored.
@@ -50,11 +51,9 @@ impl Checkpoints {
         if buffer.version == buffer.stored {
             return None;
         }
-        let checkpoint = buffer.checkpoint.as_ref().map(|text| (CHECKPOINT, text));
-        let progress = buffer.progress.as_ref().map(|text| (PROGRESS, text));
-        let headers: BTreeMap<_, _> = checkpoint.into_iter().chain(progress).collect();
         // Headers are strings, so they are valid JSON.
-        Some((buffer.version, Json::of("the headers", &headers).ok()?))
+        let headers = Json::of("the headers", &buffer.headers).ok()?;
+        Some((buffer.version, headers))
     }
 
     /// Returns the headers of the last checkpoint, unless they are stored.

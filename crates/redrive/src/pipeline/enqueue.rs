@@ -128,10 +128,7 @@ impl Queue {
     /// # Errors
     /// As [`enqueue`](Queue::enqueue). *Invalid* also if an option is out of range.
     pub fn enqueue_job(&self, job: impl Into<NewJob>) -> Result<Enqueued> {
-        self.store_job(job.into())
-    }
-
-    fn store_job(&self, job: NewJob) -> Result<Enqueued> {
+        let job = job.into();
         job.check(self.name())?;
         let within = self.database().call_timeout();
         let stored = match job.is_plain() {
