@@ -291,6 +291,7 @@ mod tests {
     use serde::{Deserialize, Serialize};
 
     use super::*;
+    use crate::job::headers::MAX_HEADER_BYTES;
 
     #[derive(Serialize, Deserialize)]
     struct Typed;
@@ -310,6 +311,7 @@ mod tests {
             job().priority(1000),
             job().max_attempts(1),
             job().max_attempts(1000),
+            job().header("a", "x".repeat(MAX_HEADER_BYTES - 100)),
             job().unique("x".repeat(200)).group("x".repeat(200)),
         ] {
             assert!(good.check("q").is_ok(), "{good:?}");
@@ -321,6 +323,9 @@ mod tests {
             (job().max_attempts(0), "max_attempts is 0"),
             (job().max_attempts(1001), "max_attempts is 1001"),
             (job().header("redrive-source", "x"), "reserved"),
+            (job().header("a\0", "1"), "of a job contains NUL"),
+            (job().header("a", "\0"), "the header `a` of a job"),
+            (job().header("a", "x".repeat(MAX_HEADER_BYTES)), "65545"),
             (typed.header("redrive-payload-version", "2"), "reserved"),
             (job().expires_in(Duration::ZERO), "1 ms to 3650 days"),
             (job().expires_in(Duration::MAX), "1 ms to 3650 days"),
@@ -345,6 +350,7 @@ mod tests {
         ] {
             let error = bad.check("q").expect_err(why);
             error.assert_invalid(why);
+            assert!(!error.to_string().contains('\0'), "{error:?}");
         }
     }
 }
