@@ -56,10 +56,8 @@ struct Waiting {
 enum Answer {
     /// The call stores these jobs. The last one is its own.
     Lead(Vec<Waiting>),
-    /// The statement stored the job, its outcome is unknown, or it had no other job and was rejected.
+    /// The statement ended.
     Ended(Result<Enqueued>),
-    /// The server rejected the statement, which stored nothing.
-    Alone(NewJob),
 }
 
 impl Coalescer {
@@ -92,24 +90,23 @@ impl Coalescer {
         let (sender, answer) = bounded(1);
         line.waiting.push_back(Waiting {
             number,
-            job,
+            job: job.clone(),
             answer: sender,
         });
         // In the order of the line, so that the last call of a statement has the most time.
         let until = from_now(deadline);
         drop(line);
-        let answer = self.wait(number, &answer, until, deadline)?;
-        self.end(answer, until, store)
-    }
-
-    fn end(&self, answer: Answer, until: Instant, store: &Store<'_>) -> Result<Enqueued> {
-        match answer {
+        let ended = match self.wait(number, &answer, until, deadline)? {
             Answer::Lead(calls) => {
                 let _turn = Turn(self);
-                self.end(self.lead(calls, until, store), until, store)
+                self.lead(calls, until, store)
             }
             Answer::Ended(ended) => ended,
-            Answer::Alone(job) => self.alone(job, left(until), store),
+        };
+        match ended {
+            // The server rejected the statement, perhaps because of another job, and stored nothing.
+            Err(error) if !error.is_unavailable() => self.alone(job, left(until), store),
+            ended => ended,
         }
     }
 
@@ -150,26 +147,20 @@ impl Coalescer {
     }
 
     /// Stores the jobs of several calls and answers all but the last one, whose answer it returns.
-    fn lead(&self, calls: Vec<Waiting>, until: Instant, store: &Store<'_>) -> Answer {
+    fn lead(&self, calls: Vec<Waiting>, until: Instant, store: &Store<'_>) -> Result<Enqueued> {
         let (jobs, mut answers): (Vec<NewJob>, Vec<Sender<Answer>>) = calls
             .into_iter()
             .map(|waiting| (waiting.job, waiting.answer))
             .unzip();
-        let jobs: Arc<[NewJob]> = jobs.into();
-        let stored = store(Arc::clone(&jobs), left(until));
-        let of = |place: usize| match (&stored, jobs.get(place)) {
-            (Ok(all), _) => {
-                Answer::Ended(all.get(place).copied().ok_or_else(|| no_id(&self.queue)))
-            }
-            (Err(error), Some(job)) if jobs.len() > 1 && !error.is_unavailable() => {
-                Answer::Alone(job.clone())
-            }
-            (Err(error), _) => Answer::Ended(Err(error.clone())),
+        let stored = store(jobs.into(), left(until));
+        let of = |place: usize| match &stored {
+            Ok(all) => all.get(place).copied().ok_or_else(|| no_id(&self.queue)),
+            Err(error) => Err(error.clone()),
         };
         answers.pop();
         for (place, answer) in answers.iter().enumerate() {
             // The call may have reached its deadline.
-            _ = answer.send(of(place));
+            _ = answer.send(Answer::Ended(of(place)));
         }
         of(answers.len())
     }
