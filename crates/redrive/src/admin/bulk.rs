@@ -22,20 +22,12 @@ pub enum JobChange {
 }
 
 impl JobChange {
-    /// Returns the name in the statement.
-    fn word(self) -> &'static str {
+    /// Returns the name in the statement, and the new priority.
+    fn parameters(self) -> (&'static str, Option<i32>) {
         match self {
-            JobChange::Cancel => "cancel",
-            JobChange::SetPriority(_) => "set_priority",
-            JobChange::RunNow => "run_now",
-        }
-    }
-
-    /// Returns the new priority.
-    fn priority(self) -> Option<i32> {
-        match self {
-            JobChange::SetPriority(priority) => Some(priority.into()),
-            JobChange::Cancel | JobChange::RunNow => None,
+            JobChange::Cancel => ("cancel", None),
+            JobChange::SetPriority(priority) => ("set_priority", Some(priority.into())),
+            JobChange::RunNow => ("run_now", None),
         }
     }
 }
@@ -87,7 +79,7 @@ impl Jobs<'_> {
         let count: JobCount = self.db.ask_bulk().one(
             "count jobs",
             &sql::COUNT_JOBS,
-            &[&filter.whole()?, &change.priority()],
+            &[&filter.whole()?, &change.parameters().1],
         )?;
         let changed = match change {
             JobChange::Cancel => count.waiting(),
@@ -112,19 +104,20 @@ impl Jobs<'_> {
         operator: &Operator,
     ) -> Result<Changed> {
         let mut place: Option<Json> = None;
+        let (word, priority) = change.parameters();
         filter.in_batches(BATCH, |changed: &mut Changed, filter, most| -> Taken {
             let rows: Vec<ChangedJob> = self.db.ask_bulk().all(
                 "change jobs",
                 &sql::CHANGE_JOBS,
                 &[
-                    &change.word(),
+                    &word,
                     filter,
                     &place,
                     &None::<Json>,
                     &most,
                     operator,
                     &changed.audit,
-                    &change.priority(),
+                    &priority,
                     // No edited payloads.
                     &Vec::<JobId>::new(),
                     &Vec::<String>::new(),

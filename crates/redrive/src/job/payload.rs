@@ -240,23 +240,17 @@ fn refused_by_jsonb(json: &[u8]) -> Option<&'static str> {
     while let Some(&byte) = json.get(at) {
         match byte {
             b'"' => in_string = !in_string,
+            // The bytes of the escape after the backslash.
             b'\\' if in_string => {
-                if json.get(at + 1) == Some(&b'u') {
-                    match escape(json, at) {
-                        Some(0) => {
-                            return Some("contains NUL (\\u0000), which jsonb cannot store");
-                        }
-                        Some(0xD800..=0xDBFF)
-                            if matches!(escape(json, at + 6), Some(0xDC00..=0xDFFF)) =>
-                        {
-                            at += 6;
-                        }
-                        Some(0xD800..=0xDFFF) => return Some("contains half of a surrogate pair"),
-                        _ => {}
+                at += match (escape(json, at), escape(json, at + 6)) {
+                    (None, _) => 1,
+                    (Some(0), _) => {
+                        return Some("contains NUL (\\u0000), which jsonb cannot store");
                     }
-                    at += 4;
-                }
-                at += 1;
+                    (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 11,
+                    (Some(0xD800..=0xDFFF), _) => return Some("contains half of a surrogate pair"),
+                    (Some(_), _) => 5,
+                };
             }
             b'0'..=b'9' if !in_string => {
                 let length = json[at..]
@@ -280,23 +274,13 @@ fn refused_by_jsonb(json: &[u8]) -> Option<&'static str> {
 fn refused_number(number: &[u8]) -> Option<&'static str> {
     let mut parts = number.split(|byte| b"eE".contains(byte));
     let (significand, exponent) = (parts.next()?, parts.next().unwrap_or_default());
-    if significand
-        .iter()
-        .filter(|byte| byte.is_ascii_digit())
-        .count()
-        > 6000
-    {
-        return Some("contains a number of more than 6000 digits");
+    let digits = significand.iter().filter(|byte| byte.is_ascii_digit());
+    let exponent = exponent.iter().skip_while(|byte| b"+-0".contains(byte));
+    match (digits.count(), exponent.count()) {
+        (6001.., _) => Some("contains a number of more than 6000 digits"),
+        (_, 5..) => Some("contains a number with an exponent over 9999"),
+        _ => None,
     }
-    if exponent
-        .iter()
-        .skip_while(|byte| b"+-0".contains(byte))
-        .count()
-        > 4
-    {
-        return Some("contains a number with an exponent over 9999");
-    }
-    None
 }
 
 /// Returns the code unit of the `\uXXXX` escape at `at`.
