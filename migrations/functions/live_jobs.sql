@@ -1,33 +1,32 @@
 -- Purpose: Bulk operations on waiting jobs: cancel, set the priority, run now, edit; unhandled jobs and ageing.
 
--- Returns a query for up to `$4` waiting jobs in a state that match a filter; NULL: the filter excludes the state.
--- `$2` is the place after which the query starts and `$3` the last place that it reads; NULL: the first job, the
--- last job. Callers read delayed jobs in the order of their ids, and then ready jobs in the order of a claim, so
--- that they also find a job which becomes ready meanwhile.
-CREATE OR REPLACE FUNCTION redrive.waiting_query(filter jsonb, state text) RETURNS text
+-- Returns queries for up to `$4` waiting jobs that match a filter, and the place after which each starts, its `$2`; NULL: at
+-- the first job. `$3` is the last place that they read; NULL: the last job. Callers read delayed jobs in the order of
+-- their ids, and then ready jobs in the order of a claim, so that they also find a job which becomes ready meanwhile.
+CREATE OR REPLACE FUNCTION redrive.waiting_queries(filter jsonb, place jsonb, last_place jsonb)
+    RETURNS TABLE (query text, start jsonb)
     LANGUAGE plpgsql STABLE
 AS $$
-DECLARE
-    -- The columns that a filter compares.
-    shown CONSTANT text := ' CROSS JOIN LATERAL ('
-        'SELECT m.*, (m.meta).unique_key, (m.meta).group_key FROM (SELECT (redrive.%s).*) m) j';
 BEGIN
     PERFORM redrive.filter_jobs(filter);
-    IF state <> ALL (coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}')) THEN
-        RETURN NULL;
-    ELSIF state = 'delayed' THEN
-        RETURN 'SELECT d.ctid AS tid, NULL::smallint AS segment, j.id, j.payload,'
-            ' redrive.place_of(redrive.delayed_job(d)) AS place'
-            ' FROM redrive.jobs_delayed d' || format(shown, 'delayed_job(d)') || ' WHERE ($2 IS NULL OR d.id > ($2 ->> ''id'')::bigint)'
-            ' AND ($3 IS NULL OR d.id <= ($3 ->> ''id'')::bigint)'
-            ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY d.id LIMIT $4';
-    END IF;
-    RETURN 'SELECT r.ctid AS tid, r.segment, j.id, j.payload, redrive.place_of(redrive.ready_job(r)) AS place'
-        ' FROM redrive.jobs r' || format(shown, 'ready_job(r)') || ' WHERE ($2 IS NULL OR (r.queue, r.rank, r.id)'
-        ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint))'
-        ' AND ($3 IS NULL OR (r.queue, r.rank, r.id)'
-        ' <= ($3 ->> ''queue'', ($3 ->> ''rank'')::integer, ($3 ->> ''id'')::bigint))'
-        ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY r.queue, r.rank, r.id LIMIT $4';
+    RETURN QUERY
+    -- A filter compares the columns of `j`.
+    SELECT format(
+               'SELECT redrive.%2$s(w) AS job FROM redrive.%1$s w CROSS JOIN LATERAL ('
+                   'SELECT m.*, (m.meta).unique_key, (m.meta).group_key FROM (SELECT (redrive.%2$s(w)).*) m) j'
+                   ' WHERE ($2 IS NULL OR (%3$s) > (%4$s)) AND ($3 IS NULL OR (%3$s) <= (%5$s)) AND %6$s'
+                   ' ORDER BY %3$s LIMIT $4',
+               t.heap, t.reader, t.columns, t.bound, replace(t.bound, '$2', '$3'), redrive.filter_jobs(filter - 'state')),
+           CASE WHEN place ->> 'state' = t.state THEN place END
+    FROM (VALUES
+        ('delayed', 'jobs_delayed', 'delayed_job', 'w.id', '($2 ->> ''id'')::bigint'),
+        ('ready', 'jobs', 'ready_job', 'w.queue, w.rank, w.id',
+         '$2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint')
+    ) AS t (state, heap, reader, columns, bound)
+    WHERE t.state = ANY (coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}'))
+        AND (t.state = 'ready' OR place ->> 'state' = 'ready' IS NOT TRUE)
+        AND t.state = coalesce(last_place ->> 'state', t.state)
+    ORDER BY t.state;
 END
 $$;
 
@@ -42,14 +41,11 @@ CREATE OR REPLACE FUNCTION redrive.page_waiting(filter jsonb, place jsonb, max_j
     SET jit = off
 AS $$
 DECLARE
-    each_state text;
-    query      text;
+    of_state record;
 BEGIN
-    FOREACH each_state IN ARRAY '{delayed,ready}'::text[] LOOP
-        query := redrive.waiting_query(filter, each_state);
-        CONTINUE WHEN query IS NULL OR each_state = 'delayed' AND place ->> 'state' = 'ready';
-        RETURN QUERY EXECUTE 'SELECT w.id, w.payload, w.place FROM (' || query || ') w'
-            USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, NULL::jsonb, max_jobs;
+    FOR of_state IN SELECT w.query, w.start FROM redrive.waiting_queries(filter, place, NULL) w LOOP
+        RETURN QUERY EXECUTE format('SELECT (q.job).id, (q.job).payload, redrive.place_of(q.job) FROM (%s) q', of_state.query)
+            USING filter, of_state.start, NULL::jsonb, max_jobs;
         EXIT WHEN FOUND;
     END LOOP;
 END
@@ -65,28 +61,20 @@ CREATE OR REPLACE FUNCTION redrive.take_waiting(filter jsonb, place jsonb, last_
     SET jit = off
 AS $$
 DECLARE
-    each_state text;
-    query      text;
+    of_state record;
+    jobs     redrive.job[];
 BEGIN
-    FOREACH each_state IN ARRAY '{delayed,ready}'::text[] LOOP
-        query := redrive.waiting_query(filter, each_state);
-        CONTINUE WHEN query IS NULL OR each_state = 'delayed' AND place ->> 'state' = 'ready'
-            OR each_state <> last_place ->> 'state';
-        RETURN QUERY EXECUTE 'WITH w AS MATERIALIZED (' || query || ' FOR UPDATE OF ' || CASE each_state WHEN 'delayed' THEN 'd' ELSE 'r' END
-            || ' SKIP LOCKED), gone AS (DELETE FROM '
-            || CASE each_state
-                WHEN 'delayed' THEN 'redrive.jobs_delayed j USING w WHERE j.ctid = w.tid'
-                    ' RETURNING (redrive.delayed_job(j)).*)'
-                ELSE 'redrive.jobs j USING w WHERE j.ctid = w.tid AND j.segment = w.segment RETURNING (redrive.ready_job(j)).*)' END
-            || ' SELECT g.* FROM gone g ORDER BY '
-            || CASE each_state WHEN 'delayed' THEN 'g.id' ELSE 'g.queue, (g.generation > 0)::integer - 2 * g.priority, g.id' END
-            USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, last_place,
-                redrive.limit_of('max_jobs', max_jobs);
-        EXIT WHEN FOUND;
+    FOR of_state IN SELECT w.query, w.start FROM redrive.waiting_queries(filter, place, last_place) w LOOP
+        EXECUTE format('SELECT array_agg(q.job) FROM (%s FOR UPDATE OF w SKIP LOCKED) q', of_state.query) INTO jobs
+            USING filter, of_state.start, last_place, redrive.limit_of('max_jobs', max_jobs);
+        EXIT WHEN jobs IS NOT NULL;
     END LOOP;
+    DELETE FROM redrive.jobs_delayed d USING unnest(jobs) j WHERE j.segment IS NULL AND d.id = j.id;
+    DELETE FROM redrive.jobs r USING unnest(jobs) j
+    WHERE r.segment = j.segment AND r.queue = j.queue AND r.rank = redrive.rank_of(j) AND r.id = j.id;
+    RETURN QUERY SELECT * FROM unnest(jobs);
 END
 $$;
-
 
 -- Makes letters of jobs that died while they waited, and counts them. One that was cancelled, even while it waited for a
 -- retry with the turn of its group, does not hold the group.
