@@ -106,14 +106,8 @@ impl Headers {
         let mut all = self.0.clone();
         all.remove(PROGRESS);
         all.insert(CHECKPOINT.to_owned(), checkpoint.to_owned());
-        let bytes = printed_bytes(&all) + RESERVED_BYTES;
-        if bytes > MAX_HEADER_BYTES {
-            return Err(Error::invalid(format!(
-                "the checkpoint needs {bytes} bytes with the headers of its job; the limit is \
-                 {MAX_HEADER_BYTES}"
-            )));
-        }
-        Ok(())
+        let limit = MAX_HEADER_BYTES - RESERVED_BYTES;
+        check_size(limit, "a job with this checkpoint", &all)
     }
 
     pub(crate) fn checkpoint(&self) -> Option<&str> {
@@ -176,7 +170,7 @@ mod tests {
         let replaced = old.check_checkpoint(&fits);
         assert!(replaced.is_ok(), "it replaces the old one");
         let error = old.check_checkpoint(&format!("{fits}x")).unwrap_err();
-        error.assert_invalid("65537 bytes");
+        error.assert_invalid("65025 bytes; the limit is 65024");
         assert!(headers(&[("a", "1")]).check_checkpoint(&fits).is_err());
     }
 }
