@@ -11,6 +11,8 @@ CREATE OR REPLACE FUNCTION redrive.take_key(
     LANGUAGE plpgsql VOLATILE
 AS $$
 #variable_conflict use_column
+DECLARE
+    page bigint;
 BEGIN
     LOOP
         IF take_key.window_ms IS NOT NULL THEN
@@ -24,47 +26,36 @@ BEGIN
         VALUES (take_key.queue, take_key.key, take_key.id)
         ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
         RETURNING k.job_id, true INTO take_key.job_id, take_key.holds;
-        EXIT WHEN FOUND AND (take_key.window_ms IS NULL
-            OR redrive.open_window(take_key.queue, take_key.key, take_key.id, take_key.window_ms));
+        EXIT WHEN FOUND AND take_key.window_ms IS NULL;
+        IF FOUND THEN
+            INSERT INTO redrive.unique_windows AS w (queue, key, job_id, ends_at)
+            VALUES (take_key.queue, take_key.key, take_key.id,
+                    clock_timestamp() + take_key.window_ms * interval '1 millisecond')
+            ON CONFLICT ON CONSTRAINT unique_windows_pkey DO UPDATE
+            SET job_id = excluded.job_id, ends_at = excluded.ends_at
+            WHERE w.ends_at <= clock_timestamp();
+            EXIT WHEN FOUND;
+            -- Another session has opened a window meanwhile.
+            DELETE FROM redrive.unique_keys k WHERE k.job_id = take_key.id;
+        END IF;
         SELECT k.job_id, true INTO take_key.job_id, take_key.holds
         FROM redrive.unique_keys k
         WHERE k.queue = take_key.queue AND k.key = take_key.key;
         EXIT WHEN FOUND;
     END LOOP;
-END
-$$;
-
--- Opens the window of a key that the job has just taken. Returns false, and gives the key back, if another session has
--- opened a window meanwhile.
---
--- A new window deletes the expired ones of one page. The job ids choose the pages in turn, so expired windows are a
--- small part of the table, without an index that dead rows fill and without a chore.
-CREATE OR REPLACE FUNCTION redrive.open_window(queue text, key text, id bigint, window_ms bigint) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    page bigint;
-BEGIN
-    INSERT INTO redrive.unique_windows AS w (queue, key, job_id, ends_at)
-    VALUES (open_window.queue, open_window.key, open_window.id,
-            clock_timestamp() + open_window.window_ms * interval '1 millisecond')
-    ON CONFLICT ON CONSTRAINT unique_windows_pkey DO UPDATE
-    SET job_id = excluded.job_id, ends_at = excluded.ends_at
-    WHERE w.ends_at <= clock_timestamp();
-    IF NOT FOUND THEN
-        DELETE FROM redrive.unique_keys k WHERE k.job_id = open_window.id;
-        RETURN false;
+    -- A new window deletes the expired ones of one page. The job ids choose the pages in turn, so expired windows are a
+    -- small part of the table, without an index that dead rows fill and without a chore.
+    IF take_key.window_ms IS NOT NULL AND take_key.job_id = take_key.id THEN
+        page := take_key.id
+            % (pg_relation_size('redrive.unique_windows') / current_setting('block_size')::bigint);
+        DELETE FROM redrive.unique_windows w
+        WHERE w.ctid = ANY (ARRAY(
+            SELECT e.ctid
+            FROM redrive.unique_windows e
+            WHERE e.ctid >= format('(%s,0)', page)::tid AND e.ctid < format('(%s,0)', page + 1)::tid
+                AND e.ends_at <= clock_timestamp()
+            FOR UPDATE SKIP LOCKED));
     END IF;
-    page := open_window.id
-        % (pg_relation_size('redrive.unique_windows') / current_setting('block_size')::bigint);
-    DELETE FROM redrive.unique_windows w
-    WHERE w.ctid = ANY (ARRAY(
-        SELECT e.ctid
-        FROM redrive.unique_windows e
-        WHERE e.ctid >= format('(%s,0)', page)::tid AND e.ctid < format('(%s,0)', page + 1)::tid
-            AND e.ends_at <= clock_timestamp()
-        FOR UPDATE SKIP LOCKED));
-    RETURN true;
 END
 $$;
 

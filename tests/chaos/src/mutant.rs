@@ -165,7 +165,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "replace_waiting" "SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END"
             => "SET payload = d.payload";
     "window-ends-at-once" in Unique breaks [UniqueModes], Function
-        "open_window" "clock_timestamp() + open_window.window_ms * interval '1 millisecond')"
+        "take_key" "clock_timestamp() + take_key.window_ms * interval '1 millisecond')"
             => "clock_timestamp())";
     "truncate-ignores-rows" in Ring breaks [Kept], Function
         "turn_ring" "NOT redrive.ends_with_jobs(s.segment)" => "true"

@@ -241,10 +241,6 @@ fn an_enqueuer_counts_within_bounds_and_takes_keys_for_its_jobs_only() {
             "SELECT redrive.take_key('orders', 'a', 1000, 1000)",
             "42501",
         ),
-        (
-            "SELECT redrive.open_window('orders', 'a', 1000, 1000)",
-            "42501",
-        ),
     ] {
         client.refuses(statement, &[], says);
     }
