@@ -180,34 +180,30 @@ impl NewJob {
 
     /// Checks the options for a queue. `new` and `raw` have checked the payload and the kind.
     pub(crate) fn check(&self, queue: &str) -> Result<()> {
-        if let Some(home) = self.home.filter(|home| *home != queue) {
-            return Err(Error::invalid(format!(
-                "jobs of kind `{}` belong to the queue `{home}`, not to `{queue}`",
-                self.kind
-            )));
-        }
-        if self.delay > MAX_DELAY {
-            return Err(Error::invalid(format!(
-                "the delay is {} days; the limit is 3650 days",
-                self.delay.as_secs() / 86_400
-            )));
-        }
-        check_priority(self.priority)?;
         self.headers.check(self.version)?;
-        if let Some(time) = self.expires_in {
-            check_expiry(time, self.delay)?;
-        }
         self.check_unique()?;
         if let Some(group) = &self.group {
             check_key("group", group, MAX_GROUP_BYTES)?;
         }
-        if !(1..=MAX_ATTEMPTS).contains(&self.max_attempts) {
-            return Err(Error::invalid(format!(
-                "max_attempts is {}; it must be 1 to {MAX_ATTEMPTS}",
-                self.max_attempts
-            )));
-        }
-        Ok(())
+        let (kind, priority, attempts) = (&self.kind, self.priority, self.max_attempts);
+        let (delay, time) = (self.delay, self.expires_in.unwrap_or(MAX_DELAY));
+        let fault = if let Some(home) = self.home.filter(|home| *home != queue) {
+            format!("jobs of kind `{kind}` belong to the queue `{home}`, not to `{queue}`")
+        } else if delay > MAX_DELAY {
+            let days = delay.as_secs() / 86_400;
+            format!("the delay is {days} days; the limit is 3650 days")
+        } else if !(-MAX_PRIORITY..=MAX_PRIORITY).contains(&priority) {
+            format!("the priority is {priority}; it must be -{MAX_PRIORITY} to {MAX_PRIORITY}")
+        } else if !(1..=MAX_ATTEMPTS).contains(&attempts) {
+            format!("max_attempts is {attempts}; it must be 1 to {MAX_ATTEMPTS}")
+        } else if time.is_zero() || time > MAX_DELAY {
+            format!("the job expires in {time:?}; it must be 1 ms to 3650 days")
+        } else if self.expires_in.is_some() && milliseconds(time) <= self.delay_ms() {
+            format!("the job expires in {time:?}, before its delay of {delay:?} ends")
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(fault))
     }
 
     /// Whether the job is ready at once and has neither a key nor headers nor a group, as most jobs.
@@ -247,43 +243,16 @@ impl NewJob {
     }
 }
 
-pub(crate) fn check_priority(priority: i16) -> Result<()> {
-    if (-MAX_PRIORITY..=MAX_PRIORITY).contains(&priority) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "the priority is {priority}; it must be -{MAX_PRIORITY} to {MAX_PRIORITY}"
-    )))
-}
-
-fn check_expiry(time: Duration, delay: Duration) -> Result<()> {
-    if time.is_zero() || time > MAX_DELAY {
-        return Err(Error::invalid(format!(
-            "the job expires in {time:?}; it must be 1 ms to 3650 days"
-        )));
-    }
-    if milliseconds(time) <= milliseconds(delay) {
-        return Err(Error::invalid(format!(
-            "the job expires in {time:?}, before its delay of {delay:?} ends"
-        )));
-    }
-    Ok(())
-}
-
 /// Checks a unique key or a group.
 pub(crate) fn check_key(what: &str, key: &str, max_bytes: usize) -> Result<()> {
-    if !(1..=max_bytes).contains(&key.len()) {
-        return Err(Error::invalid(format!(
-            "the {what} is {} bytes; it must be 1 to {max_bytes}",
-            key.len()
-        )));
-    }
-    if key.contains('\0') {
-        return Err(Error::invalid(format!(
-            "the {what} contains NUL, which PostgreSQL cannot store"
-        )));
-    }
-    Ok(())
+    let fault = if !(1..=max_bytes).contains(&key.len()) {
+        format!("is {} bytes; it must be 1 to {max_bytes}", key.len())
+    } else if key.contains('\0') {
+        "contains NUL, which PostgreSQL cannot store".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("the {what} {fault}")))
 }
 
 #[cfg(test)]
