@@ -133,14 +133,10 @@ AS $$
 DECLARE
     -- The stored text.
     body text := enqueue.payload::text;
-    error text;
 BEGIN
     PERFORM redrive.check_name('queue', enqueue.queue), redrive.check_name('kind', enqueue.kind);
-    IF enqueue.payload IS NULL THEN
-        RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
-            USING ERRCODE = 'null_value_not_allowed';
-    END IF;
-    error := CASE
+    PERFORM redrive.refuse(CASE
+        WHEN body IS NULL THEN 'the payload is NULL; use ''null''::jsonb for a JSON null'
         WHEN octet_length(body) > 1048576 THEN format('the payload is %s bytes; the limit is 1048576', octet_length(body))
         WHEN enqueue.delay BETWEEN '0' AND '3650 days' IS NOT TRUE
             THEN format('the delay is %s; it must be between 0 and 3650 days', coalesce(enqueue.delay::text, 'NULL'))
@@ -165,17 +161,10 @@ BEGIN
             THEN format('the unique window is %s; it must be longer than 0 and at most 3650 days', enqueue.unique_window)
         WHEN enqueue.replace <> ALL ('{payload,time,both}')
             THEN format('replace is %s; it must be payload, time or both', enqueue.replace)
-    END;
-    IF error IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: %', error USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF enqueue.expires_in IS NOT NULL THEN
-        enqueue.headers := coalesce(enqueue.headers, '{}') || jsonb_build_object(
-            'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text);
-    END IF;
-    IF enqueue.until_started THEN
-        enqueue.headers := coalesce(enqueue.headers, '{}') || '{"redrive-unique-until": "started"}';
-    END IF;
+    END);
+    enqueue.headers := nullif(coalesce(enqueue.headers, '{}') || jsonb_strip_nulls(jsonb_build_object(
+        'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text,
+        'redrive-unique-until', CASE WHEN enqueue.until_started THEN 'started' END)), '{}');
     RETURN (
         SELECT s.id
         FROM redrive.store_jobs(

@@ -138,7 +138,7 @@ fn the_sql_function_rejects_invalid_arguments() {
         ' q', 'k', '{}'                  -- 22023 redrive: invalid queue name
         repeat('x', 101), 'k', '{}'      -- 22023 redrive: invalid queue name
         'q', E'k\n', '{}'                -- 22023 redrive: invalid kind name
-        'q', 'k', NULL                   -- 22004 redrive: the payload is NULL
+        'q', 'k', NULL                   -- 22023 redrive: the payload is NULL
         'q', 'k', to_jsonb(repeat('x', 1048575)) -- 22023 redrive: the payload is 1048577 bytes; the limit is 1048576",
     );
     client.refuses_each(
